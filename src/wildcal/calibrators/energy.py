@@ -1,0 +1,234 @@
+"""Energy-based instance-wise scaling: a temperature per input from its free energy.
+
+Uncertainty Calibration with Energy Based Instance-wise Scaling in the Wild Dataset, ECCV 2024.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from wildcal.calibrators.temperature import DEFAULT_BOUNDS, bound_notes, fit_temperature
+from wildcal.core.arrays import BoolArray, FloatArray, Labels, Logits, Proba
+from wildcal.core.blocks import Block
+from wildcal.core.calibrator import FitSummary, TemperatureMap
+from wildcal.core.checks import check_bounds, check_choice, looks_like_log_proba
+from wildcal.core.objective import TemperatureObjective, identity_link
+from wildcal.core.optimize import minimize_in_box, minimize_temperature
+from wildcal.core.softmax import by_row, energy_and_pred
+
+Box: TypeAlias = Literal["safe", "paper", "free"]
+BOXES: tuple[Box, ...] = ("safe", "paper", "free")
+
+MIN_TEMPERATURE = 0.05
+# The published code searches theta in [0, 10], in units of a density.
+_THETA_MAX = 10.0
+_SQRT_2PI = float(np.sqrt(2 * np.pi))
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussian:
+    """A normal density of energies, fitted by maximum likelihood."""
+
+    mean: float
+    std: float
+
+    def bump(self, energy: FloatArray) -> FloatArray:
+        """Return exp(-(F - mean)² / (2 std²)): the density scaled to a height of 1."""
+        with np.errstate(over="ignore"):  # an energy of 1e200 is simply far away
+            return np.exp(-0.5 * np.square((energy - self.mean) / self.std))
+
+    @property
+    def area(self) -> float:
+        """The factor between a density and its bump."""
+        return self.std * _SQRT_2PI
+
+
+def fit_gaussian(energy: FloatArray, weight: FloatArray) -> Gaussian | None:
+    """Return the weighted mean and population standard deviation, None where they say nothing."""
+    if np.count_nonzero(weight) < 2:
+        return None
+    mean = float(np.average(energy, weights=weight))
+    std = float(np.sqrt(np.average(np.square(energy - mean), weights=weight)))
+    return Gaussian(mean, std) if std >= 1e-6 * max(1.0, abs(mean)) else None
+
+
+@final
+@dataclass(kw_only=True, eq=False)
+class EnergyScaling(TemperatureMap):
+    """p = softmax(z / h(x)), h = T - theta1 N(F; correct) + theta2 N(F; incorrect).
+
+    F = -logsumexp(z) is the free energy of the row, T the temperature of plain temperature
+    scaling, and the two normal densities describe the energies of correctly classified held-out
+    rows, and of misclassified and out-of-distribution ones. theta minimises the squared error of
+    the probabilities; rows with y == -1 are pulled towards the uniform distribution.
+
+    Parameters
+    ----------
+    box
+        Where theta may lie. "safe" (default): the published range [0, 10]², cut so that
+        h >= 0.05 for every possible input. "paper": [0, 10]² with h clamped at 0.05, which is
+        the published method made safe. "free": theta bounded by h >= 0.05 alone, so that the
+        result does not depend on the unit of the logits.
+    bounds
+        Range of the temperature T.
+
+    Notes
+    -----
+    The energy moves when a constant is added to a row, so `shift_invariant` is False: pass raw
+    logits, never log_softmax. A row whose energy lies far from both densities gets plain
+    temperature scaling; that is a limit of the method, not of this implementation. If a density
+    cannot be fitted (no incorrect row, a single one, or constant energies) its term is dropped,
+    with a warning.
+
+    Departures from the published code: exact derivatives instead of finite differences; the
+    unused third parameter and the ignored sum constraint are gone; h stays positive.
+
+    Examples
+    --------
+    >>> from wildcal.testing import make_suite
+    >>> suite = make_suite(seed=0)
+    >>> calibrator = EnergyScaling().fit(*suite.tuning)
+    >>> bool((calibrator.temperature(suite.shifted.logits) > 0.05).all())
+    True
+    """
+
+    name = "energy"
+    title = "energy-based instance-wise scaling"
+    shift_invariant = False
+    accepts_ood = True
+
+    box: Box = "safe"
+    bounds: tuple[float, float] = DEFAULT_BOUNDS
+    temperature_: float = field(init=False, repr=False)
+    theta_correct_: float = field(init=False, repr=False)
+    theta_incorrect_: float = field(init=False, repr=False)
+    correct_mean_: float | None = field(init=False, repr=False)
+    correct_std_: float | None = field(init=False, repr=False)
+    incorrect_mean_: float | None = field(init=False, repr=False)
+    incorrect_std_: float | None = field(init=False, repr=False)
+
+    def energy(self, logits: ArrayLike) -> Proba:
+        """Return the free energy F = -logsumexp(z) of each row; lower means more familiar."""
+        return by_row(self._door(logits), Block.energy)
+
+    def _check_options(self) -> None:
+        check_choice("box", self.box, BOXES)
+        check_bounds("bounds", self.bounds)
+
+    def _check_fitted(self) -> None:
+        heights, _ = self._terms()
+        if self.temperature_ <= 0:
+            raise ValueError(f"temperature_ must be positive, got {self.temperature_}.")
+        if min(heights) < 0:
+            raise ValueError("theta_correct_ and theta_incorrect_ must not be negative.")
+        lowest = self.temperature_ - heights[0]
+        if self.box != "paper" and heights[0] > 0 and lowest < MIN_TEMPERATURE * (1 - 1e-6):
+            raise ValueError(f"theta_correct_ lets the temperature fall to {lowest:g}.")
+
+    def _reads_energy(self) -> bool:
+        return self.theta_correct_ > 0 or self.theta_incorrect_ > 0
+
+    def _fit(self, logits: Logits, y: Labels, weight: FloatArray | None) -> FitSummary:
+        weight = np.ones(len(y)) if weight is None else weight
+        # Temperature scaling sees in-distribution rows only.
+        ts = fit_temperature(logits, y, weight=weight * (y >= 0), bounds=self.bounds)
+        notes = list(bound_notes(ts))
+        energy, pred = energy_and_pred(logits)
+        correct, incorrect = self._fit_densities(energy, pred == y, weight, notes)
+
+        objective = TemperatureObjective(
+            logits, y, weight, np.zeros((len(y), 2)), identity_link(MIN_TEMPERATURE),
+            offset=ts.temperature,
+        )
+        upper = np.zeros(2)
+        if correct is not None:
+            objective.design[:, 0] = -correct.bump(energy)
+            upper[0] = self._height_limit(correct, most=ts.temperature - MIN_TEMPERATURE)
+        if incorrect is not None:
+            objective.design[:, 1] = incorrect.bump(energy)
+            upper[1] = self._height_limit(incorrect)
+        lower = np.zeros(2)
+        before = objective(lower)  # theta = 0 is plain temperature scaling
+        solution = minimize_temperature(objective, lower, lower, upper)
+        if solution.value > before.value:  # never end above temperature scaling
+            solution = minimize_in_box(objective, lower, lower, upper)
+
+        self.temperature_ = ts.temperature
+        heights = solution.x
+        self.theta_correct_ = float(heights[0] * correct.area) if correct else 0.0
+        self.theta_incorrect_ = float(heights[1] * incorrect.area) if incorrect else 0.0
+        self.correct_mean_, self.correct_std_ = _numbers(correct)
+        self.incorrect_mean_, self.incorrect_std_ = _numbers(incorrect)
+        unclamped = ts.temperature + objective.design @ heights
+        clamped = int((unclamped < MIN_TEMPERATURE * (1 - 1e-9)).sum())
+        if clamped:
+            notes.append(f"{clamped} rows were clamped at the temperature {MIN_TEMPERATURE}.")
+        return FitSummary(
+            loss="mse",
+            loss_before=before.value,
+            loss_after=solution.value,
+            iterations=ts.solution.iterations + solution.iterations,
+            converged=ts.solution.converged and solution.converged,
+            notes=tuple(notes),
+        )
+
+    def _fit_densities(
+        self, energy: FloatArray, is_correct: BoolArray, weight: FloatArray, notes: list[str]
+    ) -> tuple[Gaussian | None, Gaussian | None]:
+        if looks_like_log_proba(energy):
+            notes.append(
+                "the logits look normalised (every energy is zero), as log_softmax returns them;"
+                " fell back to temperature scaling. Pass the scores before the log_softmax."
+            )
+            return None, None
+        correct = fit_gaussian(energy, weight * is_correct)
+        incorrect = fit_gaussian(energy, weight * ~is_correct)
+        for density, what in ((correct, "correct"), (incorrect, "incorrect or OOD")):
+            if density is None:
+                notes.append(
+                    f"too few {what} rows with distinct energies to fit a density; left that"
+                    " term out."
+                )
+        if correct and incorrect and correct.mean >= incorrect.mean:
+            notes.append(
+                f"correct rows have higher energy ({correct.mean:.4g}) than incorrect ones"
+                f" ({incorrect.mean:.4g}); the energy does not tell them apart here."
+            )
+        return correct, incorrect
+
+    def _height_limit(self, density: Gaussian, most: float = np.inf) -> float:
+        """Return the largest allowed theta / area, the height of the term at its mode."""
+        published = _THETA_MAX / density.area
+        limit = {"paper": published, "free": most, "safe": min(published, most)}[self.box]
+        return max(0.0, limit)
+
+    def _terms(self) -> tuple[tuple[float, float], tuple[Gaussian | None, Gaussian | None]]:
+        correct = _density(self.correct_mean_, self.correct_std_)
+        incorrect = _density(self.incorrect_mean_, self.incorrect_std_)
+        return (
+            self.theta_correct_ / correct.area if correct else 0.0,
+            self.theta_incorrect_ / incorrect.area if incorrect else 0.0,
+        ), (correct, incorrect)
+
+    def _temperature(self, block: Block) -> FloatArray:
+        (down, up), (correct, incorrect) = self._terms()
+        h = np.full(block.n, self.temperature_)
+        if down == 0 and up == 0:
+            return h
+        energy = block.energy()
+        if correct is not None:
+            h -= down * correct.bump(energy)
+        if incorrect is not None:
+            h += up * incorrect.bump(energy)
+        # Only "paper" can go below; elsewhere this mends the last bit of rounding.
+        return np.maximum(h, MIN_TEMPERATURE) if down > 0 else h
+
+
+def _numbers(density: Gaussian | None) -> tuple[float | None, float | None]:
+    return (density.mean, density.std) if density else (None, None)
+
+
+def _density(mean: float | None, std: float | None) -> Gaussian | None:
+    return None if mean is None or std is None else Gaussian(mean, std)

@@ -1,0 +1,35 @@
+"""No calibration: the network's own softmax, the row every table starts with."""
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from wildcal.core.arrays import FloatArray, Labels, Logits
+from wildcal.core.blocks import Block
+from wildcal.core.calibrator import FitSummary, TemperatureMap
+
+
+@final
+@dataclass(kw_only=True, eq=False)
+class Identity(TemperatureMap):
+    """Return softmax(z) unchanged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> logits, y = np.array([[2.0, 0.0], [0.0, 1.0]]), np.array([0, 1])
+    >>> Identity().fit(logits, y).predict_proba(logits).round(3)
+    array([[0.881, 0.119],
+           [0.269, 0.731]])
+    """
+
+    name = "identity"
+    title = "no calibration"
+    shift_invariant = True
+
+    def _fit(self, logits: Logits, y: Labels, weight: FloatArray | None) -> FitSummary:
+        return FitSummary()
+
+    def _temperature(self, block: Block) -> FloatArray:
+        return np.ones(block.n)

@@ -1,0 +1,141 @@
+"""Temperature scaling: divide all logits by one positive number (Guo et al., 2017)."""
+
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+
+from wildcal.core.arrays import FloatArray, Labels, Logits
+from wildcal.core.blocks import Block
+from wildcal.core.calibrator import FitSummary, TemperatureMap
+from wildcal.core.checks import check_bounds, check_choice
+from wildcal.core.objective import LOSSES, Loss, TemperatureObjective, exp_link, row_losses
+from wildcal.core.optimize import WARM_START_ROWS, Solution, minimize_temperature
+
+DEFAULT_BOUNDS = (1e-2, 1e2)
+PAPER_BOUNDS = (0.05, 5.0)
+# A Newton step in log T far from the minimum may be wild; no step leaves this factor of e.
+_LONGEST_STEP = 1.5
+# The squared error is not convex in T, so it is first looked at on this many temperatures.
+_GRID_POINTS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class TemperatureFit:
+    """A fitted temperature with the company it was found in."""
+
+    temperature: float
+    loss_before: float
+    solution: Solution
+    at_bound: bool
+
+
+def fit_temperature(
+    logits: Logits,
+    y: Labels,
+    *,
+    weight: FloatArray | None = None,
+    loss: Loss = "nll",
+    bounds: tuple[float, float] = DEFAULT_BOUNDS,
+) -> TemperatureFit:
+    """Return the T within bounds that minimises the mean loss of softmax(logits / T).
+
+    The cross-entropy is convex in 1/T; Newton runs on log T, which keeps T positive and the
+    steps scale-free. The squared error starts from the cross-entropy solution or from the best
+    point of a coarse grid, whichever is lower. Where the loss does not depend on T (all logits of
+    a row equal) the answer is T = 1.
+    """
+    ones = np.ones((len(logits), 1))
+    lower, upper = np.log([bounds[0]]), np.log([bounds[1]])
+    objective = TemperatureObjective(logits, y, weight, ones, exp_link, loss=loss)
+    start = np.clip(np.zeros(1), lower, upper)
+    before = _mean_loss(logits, y, weight, loss, 1.0)
+    if loss == "mse":
+        nll = fit_temperature(logits, y, weight=weight, loss="nll", bounds=bounds)
+        step = max(1, len(logits) // WARM_START_ROWS)
+        subset = objective.on_every(step)
+        grid = np.append(np.linspace(lower[0], upper[0], _GRID_POINTS), np.log(nll.temperature))
+        losses = [
+            _mean_loss(subset.logits, subset.y, subset.weight, loss, float(np.exp(point)))
+            for point in grid
+        ]
+        start = np.array([grid[int(np.argmin(losses))]])
+    solution = minimize_temperature(objective, start, lower, upper, longest_step=_LONGEST_STEP)
+    log_t = float(solution.x[0])
+    at_bound = bool(log_t <= lower[0] or log_t >= upper[0])
+    return TemperatureFit(float(np.exp(log_t)), before, solution, at_bound)
+
+
+def _mean_loss(
+    logits: Logits, y: Labels, weight: FloatArray | None, loss: Loss, temperature: float
+) -> float:
+    value, _, _ = row_losses(logits, y, np.full(len(logits), temperature), loss)
+    return float(np.average(value, weights=weight))
+
+
+@final
+@dataclass(kw_only=True, eq=False)
+class TemperatureScaling(TemperatureMap):
+    """p = softmax(z / T) with the one T that fits held-out data best.
+
+    Parameters
+    ----------
+    loss
+        "nll" (cross-entropy, the published method) or "mse" (squared error of the probabilities).
+    bounds
+        Range of T. The energy paper's code uses (0.05, 5), `PAPER_BOUNDS`.
+
+    Notes
+    -----
+    When every held-out row is classified correctly the best T is 0, and T ends at its lower
+    bound, with a warning. Guo et al., On calibration of modern neural networks, ICML 2017.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> logits = np.array([[3.0, 0.0], [3.0, 0.0], [3.0, 0.0], [3.0, 0.0]])
+    >>> y = np.array([0, 0, 0, 1])  # 75 % right
+    >>> TemperatureScaling().fit(logits, y).predict_proba(logits)[0]
+    array([0.75, 0.25])
+    """
+
+    name = "ts"
+    title = "temperature scaling"
+    shift_invariant = True
+
+    loss: Loss = "nll"
+    bounds: tuple[float, float] = DEFAULT_BOUNDS
+    temperature_: float = field(init=False, repr=False)
+
+    def _check_options(self) -> None:
+        check_choice("loss", self.loss, LOSSES)
+        check_bounds("bounds", self.bounds)
+
+    def _check_fitted(self) -> None:
+        if self.temperature_ <= 0:
+            raise ValueError(f"temperature_ must be positive, got {self.temperature_}.")
+
+    def _fit(self, logits: Logits, y: Labels, weight: FloatArray | None) -> FitSummary:
+        fit = fit_temperature(logits, y, weight=weight, loss=self.loss, bounds=self.bounds)
+        self.temperature_ = fit.temperature
+        return FitSummary(
+            loss=self.loss,
+            loss_before=fit.loss_before,
+            loss_after=fit.solution.value,
+            iterations=fit.solution.iterations,
+            converged=fit.solution.converged,
+            notes=bound_notes(fit),
+        )
+
+    def _temperature(self, block: Block) -> FloatArray:
+        return np.full(block.n, self.temperature_)
+
+
+def bound_notes(fit: TemperatureFit) -> tuple[str, ...]:
+    """Return a warning text if the temperature ended at the edge of its range."""
+    if not fit.at_bound:
+        return ()
+    return (
+        f"the temperature {fit.temperature:g} is at its bound; are the held-out rows all correct,"
+        " all wrong, or part of the training set?",
+    )

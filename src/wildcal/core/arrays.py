@@ -1,0 +1,20 @@
+"""Type aliases shared by every layer, and the one rule for output precision."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Logits: TypeAlias = NDArray[np.floating[Any]]
+Proba: TypeAlias = NDArray[np.floating[Any]]
+Labels: TypeAlias = NDArray[np.int64]
+FloatArray: TypeAlias = NDArray[np.float64]
+BoolArray: TypeAlias = NDArray[np.bool_]
+
+OOD_LABEL = -1
+"""The label of a semantic out-of-distribution row: it belongs to none of the classes."""
+
+
+def working_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the precision to compute in: float64 stays float64, everything else is float32."""
+    return np.dtype(np.float64) if dtype == np.float64 else np.dtype(np.float32)

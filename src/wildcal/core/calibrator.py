@@ -1,0 +1,189 @@
+"""The contract that every calibrator keeps, and the promises it declares as data."""
+
+import warnings
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar, Self, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from wildcal.core.arrays import OOD_LABEL, FloatArray, Labels, Logits, Proba
+from wildcal.core.blocks import Block
+from wildcal.core.checks import (
+    check_labels,
+    check_logits,
+    check_weight,
+    refuse_log_probabilities,
+    row_slices,
+)
+from wildcal.core.errors import CalibrationWarning, ConvergenceWarning, NotFittedError
+from wildcal.core.softmax import by_row, confidence_at, predicted_class, softmax_at
+
+
+@dataclass(frozen=True, slots=True)
+class FitSummary:
+    """What a fit did: how much data, what it minimised, whether it got there."""
+
+    loss: str = "none"
+    loss_before: float | None = None
+    loss_after: float | None = None
+    iterations: int = 0
+    converged: bool = True
+    notes: tuple[str, ...] = ()
+    n_rows: int = 0
+    n_ood: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain JSON values."""
+        return {**asdict(self), "notes": list(self.notes)}
+
+
+class Calibrator(ABC):
+    """Map logits to calibrated class probabilities.
+
+    `fit` and the prediction methods are written once, here, with their checks; a method supplies
+    `_fit` and `_predict_proba`, whose input is already checked. Options are dataclass fields;
+    fitted values are dataclass fields with ``init=False`` whose names end in an underscore.
+    """
+
+    name: ClassVar[str]
+    """Short name in `wildcal.CALIBRATORS` and on the command line."""
+    title: ClassVar[str]
+    """What to call the method in a sentence."""
+    preserves_accuracy: ClassVar[bool]
+    """The most probable class of the output is the largest logit, for every input."""
+    shift_invariant: ClassVar[bool]
+    """Adding a constant to a row of logits changes nothing."""
+    accepts_ood: ClassVar[bool] = False
+    """Rows with y == -1 (semantic out-of-distribution) are used in `fit`."""
+
+    n_classes_: int
+    fit_: FitSummary
+
+    @final
+    def fit(
+        self, logits: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Fit on held-out data and return self.
+
+        Parameters
+        ----------
+        logits
+            Raw scores of shape (n_samples, n_classes), never probabilities or log_softmax.
+        y
+            Integer labels 0..K-1; -1 marks out-of-distribution rows where `accepts_ood`.
+        sample_weight
+            Weight of each row; weight 2 is the same as the row standing there twice.
+        """
+        self._check_options()
+        z = check_logits(logits, fitting=True)
+        labels = check_labels(
+            y, len(z), z.shape[1], accepts_ood=self.accepts_ood, who=type(self).__name__
+        )
+        weight = check_weight(sample_weight, len(z))
+        n_ood = int((labels == OOD_LABEL).sum())
+        if n_ood == len(z):
+            raise ValueError("y must have some in-distribution rows, got -1 everywhere.")
+        summary = self._fit(z, labels, weight)
+        self.n_classes_ = z.shape[1]
+        self.fit_ = FitSummary(
+            **{**{f.name: getattr(summary, f.name) for f in fields(summary)},
+               "n_rows": len(z), "n_ood": n_ood}
+        )
+        for note in summary.notes:
+            warnings.warn(f"{type(self).__name__}: {note}", CalibrationWarning, stacklevel=2)
+        if not summary.converged:
+            warnings.warn(
+                f"{type(self).__name__} did not converge after {summary.iterations} iterations"
+                f" (loss {summary.loss_after:.6g}). Use its result with care.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    @final
+    def predict_proba(self, logits: ArrayLike) -> Proba:
+        """Return calibrated probabilities, shape (n_samples, n_classes), dtype as the logits."""
+        return self._predict_proba(self._door(logits))
+
+    @final
+    def confidence(self, logits: ArrayLike) -> Proba:
+        """Return the calibrated probability of the predicted class, shape (n_samples,).
+
+        The predicted class is that of the raw logits. The probability matrix is not built.
+        """
+        return self._confidence(self._door(logits))
+
+    @final
+    def predict(self, logits: ArrayLike) -> Labels:
+        """Return the predicted class of the raw logits, the first one on ties."""
+        return predicted_class(self._door(logits))
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether `fit` has been called, or the calibrator was loaded from a file."""
+        return hasattr(self, "n_classes_")
+
+    @final
+    def _door(self, logits: ArrayLike) -> Logits:
+        if not self.is_fitted:
+            raise NotFittedError(
+                f"{type(self).__name__} is not fitted; call fit(logits, y) first."
+            )
+        z = check_logits(logits, n_classes=self.n_classes_)
+        if self._reads_energy():
+            refuse_log_probabilities(z, type(self).__name__)
+        return z
+
+    def _check_options(self) -> None:
+        """Raise a ValueError if an option has a value it may not have."""
+
+    def _check_fitted(self) -> None:
+        """Raise a ValueError if fitted values, as read from a file, break a promise."""
+
+    def _reads_energy(self) -> bool:
+        """Whether this fitted calibrator would be misled by normalised logits."""
+        return False
+
+    @abstractmethod
+    def _fit(self, logits: Logits, y: Labels, weight: FloatArray | None) -> FitSummary: ...
+
+    @abstractmethod
+    def _predict_proba(self, logits: Logits) -> Proba: ...
+
+    def _confidence(self, logits: Logits) -> Proba:
+        out = None
+        for piece in row_slices(logits):
+            block = logits[piece]
+            proba = self._predict_proba(block)
+            if out is None:
+                out = np.empty(len(logits), proba.dtype)
+            out[piece] = np.take_along_axis(proba, predicted_class(block)[:, None], axis=1)[:, 0]
+        assert out is not None  # the door lets no empty matrix in
+        return out
+
+
+class TemperatureMap(Calibrator):
+    """A calibrator that divides each row of logits by a positive temperature of its own.
+
+    A method supplies `_temperature` of a block of rows. It must depend on each row alone.
+    """
+
+    preserves_accuracy = True
+
+    @final
+    def temperature(self, logits: ArrayLike) -> Proba:
+        """Return the temperature each row is divided by, shape (n_samples,)."""
+        return by_row(self._door(logits), self._temperature)
+
+    @abstractmethod
+    def _temperature(self, block: Block) -> FloatArray: ...
+
+    @final
+    def _predict_proba(self, logits: Logits) -> Proba:
+        return softmax_at(logits, self._temperature)
+
+    @final
+    def _confidence(self, logits: Logits) -> Proba:
+        return confidence_at(logits, self._temperature)

@@ -1,0 +1,25 @@
+"""The errors and warnings that wildcal raises on purpose."""
+
+
+class WildcalError(Exception):
+    """Base of the errors that are not plain ValueErrors."""
+
+
+class NotFittedError(WildcalError):
+    """A calibrator was used before `fit`."""
+
+
+class MissingExtraError(WildcalError, ImportError):
+    """An optional dependency is not installed; the message has the pip line."""
+
+
+class FileFormatError(WildcalError, ValueError):
+    """A file could not be read: wrong kind, damaged, or made by an unknown version."""
+
+
+class CalibrationWarning(UserWarning):
+    """The fit is usable, but something about it deserves a look."""
+
+
+class ConvergenceWarning(CalibrationWarning):
+    """The solver stopped before it reached its tolerance."""

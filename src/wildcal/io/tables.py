@@ -1,0 +1,217 @@
+"""Logits and labels from .npz, .npy, .csv, .safetensors and .pt; results to .npz, .npy and .csv."""
+
+import csv
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wildcal.core.errors import FileFormatError, MissingExtraError
+from wildcal.io.files import replacing
+
+LOGIT_NAMES = ("logits", "z", "scores")
+LABEL_NAMES = ("y", "labels", "label", "targets", "target")
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Logits of shape (n, K), with their labels where the file has them."""
+
+    logits: NDArray[Any]
+    y: NDArray[Any] | None
+
+
+def read_table(path: str | Path, *, labels: str | Path | None = None) -> Table:
+    """Return the logits, and the labels if there are any, from one file or two.
+
+    A file with named arrays (.npz, .safetensors, .pt with a dict) holds `logits` and usually `y`.
+    A .csv has a header with one column named `y` and one column per class, in class order.
+    A bare array (.npy, .pt with a tensor) holds logits only; give the labels with `labels`.
+    """
+    path = Path(path)
+    arrays = _read(path)
+    logits = _pick(arrays, LOGIT_NAMES, path, "logits")
+    if labels is not None:
+        y: NDArray[Any] | None = read_labels(labels)
+    else:
+        named = [name for name in LABEL_NAMES if name in arrays]
+        y = arrays[named[0]] if named else None
+    return Table(logits, y)
+
+
+def read_labels(path: str | Path) -> NDArray[Any]:
+    """Return the labels in a file of their own: an array, or a .csv with a column `y`."""
+    path = Path(path)
+    arrays = _read(path)
+    if set(arrays) == {"logits"}:  # a bare array, named by _read for want of a better word
+        return arrays["logits"].reshape(-1) if arrays["logits"].ndim == 2 else arrays["logits"]
+    return _pick(arrays, LABEL_NAMES, path, "labels")
+
+
+def write_result(path: str | Path, arrays: Arrays) -> None:
+    """Write named arrays with equal numbers of rows to .npz, .csv, or the first of them to .npy."""
+    path = Path(path)
+    if path.suffix not in _WRITERS:
+        raise FileFormatError(
+            f"cannot write {path}: its ending must be one of {', '.join(_WRITERS)}."
+        )
+    with replacing(path) as temporary:
+        _WRITERS[path.suffix](temporary, arrays)
+
+
+def _pick(arrays: Arrays, names: tuple[str, ...], path: Path, what: str) -> NDArray[Any]:
+    for name in names:
+        if name in arrays:
+            return arrays[name]
+    raise FileFormatError(
+        f"{path} has no {what}: expected an array named {' or '.join(names)},"
+        f" found {', '.join(sorted(arrays)) or 'nothing'}."
+    )
+
+
+def _read(path: Path) -> Arrays:
+    reader = _READERS.get(path.suffix)
+    if reader is None:
+        raise FileFormatError(
+            f"cannot read {path}: its ending must be one of {', '.join(_READERS)}."
+        )
+    if not path.exists():
+        raise FileFormatError(f"{path} does not exist.")
+    try:
+        return reader(path)
+    except (MissingExtraError, FileFormatError, KeyboardInterrupt, MemoryError):
+        raise
+    except Exception as error:  # the readers raise a dozen kinds for a damaged file
+        raise FileFormatError(
+            f"cannot read {path}: not a whole {path.suffix} file ({_first_line(error)})."
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:160].rstrip(".")
+
+
+def _read_npz(path: Path) -> Arrays:
+    if not zipfile.is_zipfile(path):
+        raise ValueError("not a zip archive; was it cut short?")
+    with np.load(path, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+def _read_npy(path: Path) -> Arrays:
+    return {"logits": np.load(path, allow_pickle=False)}
+
+
+def _read_csv(path: Path) -> Arrays:
+    with path.open(newline="", encoding="utf-8-sig") as lines:
+        first = next(csv.reader(lines), [])
+    if not first:
+        raise ValueError("it is empty")
+    has_header = not all(_is_number(cell) for cell in first)
+    values = np.loadtxt(
+        path, delimiter=",", skiprows=int(has_header), ndmin=2, encoding="utf-8-sig"
+    )
+    if not has_header:
+        return {"logits": values}
+    header = [cell.strip() for cell in first]
+    at = [i for i, name in enumerate(header) if name.lower() in LABEL_NAMES]
+    if len(at) > 1:
+        raise ValueError(f"several label columns: {', '.join(header[i] for i in at)}")
+    if not at:
+        return {"logits": values}
+    labels = values[:, at[0]]
+    if not (labels == np.round(labels)).all():
+        raise ValueError(f"column {header[at[0]]} must be integers")
+    y = labels.astype(np.int64)
+    rest = np.delete(values, at[0], axis=1)
+    return {"y": y, "logits": rest} if rest.size else {"y": y}
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _read_safetensors(path: Path) -> Arrays:
+    try:
+        from safetensors.numpy import load_file
+    except ImportError:
+        raise MissingExtraError(
+            'reading .safetensors needs safetensors. Install it with: pip install "wildcal[safetensors]"'
+        ) from None
+    arrays: Arrays = load_file(path)
+    return arrays
+
+
+def _read_torch(path: Path) -> Arrays:
+    try:
+        import torch
+    except ImportError:
+        raise MissingExtraError(
+            'reading .pt needs torch. Install it with: pip install "wildcal[torch]"'
+        ) from None
+    # weights_only: the restricted reader, which builds tensors and containers and runs nothing.
+    content = torch.load(path, map_location="cpu", weights_only=True)
+    if isinstance(content, torch.Tensor):
+        content = {"logits": content}
+    if not isinstance(content, dict):
+        raise ValueError("expected a tensor or a dict of tensors")
+    return {
+        str(name): _from_torch(tensor)
+        for name, tensor in content.items()
+        if isinstance(tensor, torch.Tensor)
+    }
+
+
+def _from_torch(tensor: Any) -> NDArray[Any]:
+    if str(tensor.dtype) == "torch.bfloat16":  # NumPy has no such type
+        tensor = tensor.float()
+    array: NDArray[Any] = tensor.detach().numpy()
+    return array
+
+
+def _write_npz(path: Path, arrays: Arrays) -> None:
+    with path.open("wb") as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]  # its stub confuses **arrays with a flag
+
+
+def _write_npy(path: Path, arrays: Arrays) -> None:
+    with path.open("wb") as file:
+        np.save(file, next(iter(arrays.values())), allow_pickle=False)
+
+
+def _write_csv(path: Path, arrays: Arrays) -> None:
+    columns: dict[str, NDArray[Any]] = {}
+    for name, values in arrays.items():
+        if values.ndim == 1:
+            columns[name] = values
+        else:
+            columns |= {f"{name}_{k}": values[:, k] for k in range(values.shape[1])}
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+
+
+_READERS: dict[str, Callable[[Path], Arrays]] = {
+    ".npz": _read_npz,
+    ".npy": _read_npy,
+    ".csv": _read_csv,
+    ".safetensors": _read_safetensors,
+    ".pt": _read_torch,
+    ".pth": _read_torch,
+}
+_WRITERS: dict[str, Callable[[Path, Arrays], None]] = {
+    ".npz": _write_npz,
+    ".npy": _write_npy,
+    ".csv": _write_csv,
+}

@@ -1,0 +1,359 @@
+"""Public test helpers: a seeded synthetic suite, and the checks every calibrator must pass.
+
+To hold your own calibrator to the contract::
+
+    from wildcal.testing import check_calibrator
+    check_calibrator(MyCalibrator)
+"""
+
+import tempfile
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wildcal.core.calibrator import Calibrator, TemperatureMap
+from wildcal.core.errors import CalibrationWarning, NotFittedError
+from wildcal.io.artifact import load, save
+
+
+class Split(NamedTuple):
+    """Logits of shape (n, K) and their labels, -1 on out-of-distribution rows."""
+
+    logits: NDArray[np.float32]
+    y: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class SyntheticSuite:
+    """Logits that behave like an overconfident network's: clean, shifted and OOD rows."""
+
+    tuning: Split
+    """Held-out clean rows, followed by some out-of-distribution rows with label -1."""
+    clean: Split
+    shifted: Split
+    """Severities 1 to 5, equally many rows each, in this order."""
+    ood: Split
+
+
+def make_suite(
+    seed: int = 0,
+    *,
+    n_classes: int = 10,
+    n_tuning: int = 5000,
+    n_ood_tuning: int = 250,
+    n_test: int = 5000,
+) -> SyntheticSuite:
+    """Return a seeded synthetic suite.
+
+    A row is noise plus a signal at its class. Shift weakens the signal much more than it shrinks
+    the logits, and out-of-distribution rows have no signal but still some spread: the two habits
+    of real networks that make them overconfident away from home.
+    """
+    rng = np.random.default_rng(seed)
+
+    def rows(n: int, severity: float) -> Split:
+        y = rng.integers(0, n_classes, n)
+        signal = rng.normal(4.2 - 0.62 * severity, 1.6, n)
+        z = rng.normal(0.0, 1.0, (n, n_classes))
+        z[np.arange(n), y] += signal
+        return Split((2.2 * (1 - 0.03 * severity) * z + 0.5).astype(np.float32), y)
+
+    def strangers(n: int) -> Split:
+        spread = rng.uniform(0.8, 1.4, (n, 1))
+        z = 2.0 * spread * rng.normal(0.0, 1.0, (n, n_classes)) + 0.5
+        return Split(z.astype(np.float32), np.full(n, -1))
+
+    shifted = [rows(n_test // 5, severity) for severity in range(1, 6)]
+    return SyntheticSuite(
+        tuning=join(rows(n_tuning, 0), strangers(n_ood_tuning)),
+        clean=rows(n_test, 0),
+        shifted=join(*shifted),
+        ood=strangers(n_test // 5),
+    )
+
+
+def join(*splits: Split) -> Split:
+    """Return several splits as one, rows in order."""
+    return Split(
+        np.concatenate([s.logits for s in splits]), np.concatenate([s.y for s in splits])
+    )
+
+
+Make = Callable[[], Calibrator]
+
+
+def _data(make: Make, n: int = 400, n_classes: int = 5, seed: int = 1) -> Split:
+    suite = make_suite(seed, n_classes=n_classes, n_tuning=n, n_ood_tuning=n // 8, n_test=n)
+    if make().accepts_ood:
+        return suite.tuning
+    keep = suite.tuning.y >= 0
+    return Split(suite.tuning.logits[keep], suite.tuning.y[keep])
+
+
+def _fit(make: Make, logits: Any, y: Any, **options: Any) -> Calibrator:
+    """Fit, with warnings about the data silenced: these checks provoke them on purpose."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        return make().fit(logits, y, **options)
+
+
+def _unseen(n_classes: int = 5, n: int = 300) -> NDArray[np.float32]:
+    suite = make_suite(2, n_classes=n_classes, n_tuning=10, n_ood_tuning=5, n_test=n)
+    return np.concatenate([suite.clean.logits, suite.shifted.logits, suite.ood.logits])
+
+
+def check_output_is_a_distribution(make: Make) -> None:
+    """Rows lie in [0, 1] and sum to one; shape and dtype are those of the logits."""
+    logits, y = _data(make)
+    for dtype in (np.float32, np.float64):
+        x = _unseen().astype(dtype)
+        proba = _fit(make, logits.astype(dtype), y).predict_proba(x)
+        assert proba.shape == x.shape
+        assert proba.dtype == dtype
+        assert (proba >= 0).all()
+        assert (proba <= 1).all()
+        np.testing.assert_allclose(proba.sum(axis=1, dtype=np.float64), 1.0, atol=1e-5)
+
+
+def check_confidence_is_that_of_the_predicted_class(make: Make) -> None:
+    """`confidence` equals the column of `predict_proba` that the raw logits choose."""
+    logits, y = _data(make)
+    x = _unseen()
+    calibrator = _fit(make, logits, y)
+    pred = x.argmax(axis=1)
+    np.testing.assert_array_equal(calibrator.predict(x), pred)
+    expected = calibrator.predict_proba(x)[np.arange(len(x)), pred]
+    np.testing.assert_allclose(calibrator.confidence(x), expected, rtol=1e-5, atol=1e-7)
+
+
+def check_inputs_are_not_written_to(make: Make) -> None:
+    """Read-only arrays go in; nothing complains and nothing changes."""
+    logits, y = _data(make)
+    x = _unseen()
+    for array in (logits, y, x):
+        array.setflags(write=False)
+    before = x.copy()
+    calibrator = _fit(make, logits, y)
+    calibrator.predict_proba(x)
+    calibrator.confidence(x)
+    np.testing.assert_array_equal(x, before)
+
+
+def check_fit_is_deterministic(make: Make) -> None:
+    """The same data gives the same fit, and a second fit forgets the first."""
+    logits, y = _data(make)
+    other, other_y = _data(make, seed=9, n_classes=7)
+    x = _unseen()
+    first = _fit(make, logits, y)
+    expected = first.predict_proba(x)
+    np.testing.assert_array_equal(_fit(make, logits, y).predict_proba(x), expected)
+    again = _fit(make, other, other_y)
+    np.testing.assert_array_equal(_fit(lambda: again, logits, y).predict_proba(x), expected)
+
+
+def check_row_order_is_irrelevant(make: Make) -> None:
+    """Shuffling the tuning rows changes nothing beyond rounding."""
+    logits, y = _data(make)
+    order = np.random.default_rng(0).permutation(len(y))
+    x = _unseen().astype(np.float64)
+    logits = logits.astype(np.float64)
+    np.testing.assert_allclose(
+        _fit(make, logits[order], y[order]).predict_proba(x),
+        _fit(make, logits, y).predict_proba(x),
+        atol=1e-6,
+    )
+
+
+def check_class_order_is_irrelevant(make: Make) -> None:
+    """Permuting the classes permutes the output."""
+    logits, y = _data(make)
+    logits = logits.astype(np.float64)
+    x = _unseen().astype(np.float64)
+    order = np.array([3, 0, 4, 1, 2])
+    where = np.append(np.argsort(order), -1)  # the last entry sends label -1 to itself
+    permuted = _fit(make, logits[:, order], where[y])
+    np.testing.assert_allclose(
+        permuted.predict_proba(x[:, order]),
+        _fit(make, logits, y).predict_proba(x)[:, order],
+        atol=1e-5,
+    )
+
+
+def check_weight_two_is_a_row_twice(make: Make) -> None:
+    """Doubling some rows equals giving them weight 2."""
+    logits, y = _data(make)
+    logits = logits.astype(np.float64)
+    x = _unseen().astype(np.float64)
+    weight = np.ones(len(y))
+    weight[::3] = 2
+    doubled = np.repeat(np.arange(len(y)), weight.astype(int))
+    np.testing.assert_allclose(
+        _fit(make, logits, y, sample_weight=weight).predict_proba(x),
+        _fit(make, logits[doubled], y[doubled]).predict_proba(x),
+        atol=1e-5,
+    )
+
+
+def check_rows_do_not_depend_on_each_other(make: Make) -> None:
+    """Predicting in pieces of any size, or a row alone, gives the same result."""
+    logits, y = _data(make)
+    x = _unseen()
+    calibrator = _fit(make, logits, y)
+    whole = calibrator.predict_proba(x)
+    exact = isinstance(calibrator, TemperatureMap)  # matrix products may round by batch size
+    for cuts in ([1, 2, 3, 10], [len(x) - 1], [250]):
+        pieces = np.concatenate([calibrator.predict_proba(p) for p in np.split(x, cuts)])
+        np.testing.assert_allclose(pieces, whole, rtol=0, atol=0 if exact else 1e-6)
+
+
+def check_layout_and_precision_hardly_matter(make: Make) -> None:
+    """float16, float32, float64, Fortran order and strided views agree within float error."""
+    logits, y = _data(make)
+    logits = logits.astype(np.float16).astype(np.float32)  # so that all precisions hold it
+    x = _unseen().astype(np.float16).astype(np.float32)
+    expected = _fit(make, logits, y).predict_proba(x)
+    strided = np.repeat(np.repeat(x, 2, axis=0), 3, axis=1)[::2, ::3]
+    for variant in (x.astype(np.float16), x.astype(np.float64), np.asfortranarray(x), strided):
+        for tuning in (logits.astype(np.float16), logits.astype(np.float64)):
+            got = _fit(make, tuning, y).predict_proba(variant)
+            np.testing.assert_allclose(got, expected, atol=2e-4)
+
+
+def check_huge_logits_stay_finite(make: Make) -> None:
+    """Logits of 1e4, ties, and classes ruled out with -inf give finite probabilities."""
+    logits, y = _data(make)
+    calibrator = _fit(make, logits, y)
+    hard = np.array(
+        [
+            [1e4, -1e4, 0, 0, 0],
+            [1e4, 1e4, 0, 0, 0],
+            [0, 0, 0, 0, 0],
+            [-1e4, -1e4, -1e4, -1e4, -1e4],
+            [3, 1, -np.inf, 0, -np.inf],
+        ],
+        np.float32,
+    )
+    for dtype in (np.float32, np.float64):
+        proba = calibrator.predict_proba(hard.astype(dtype))
+        assert np.isfinite(proba).all()
+        np.testing.assert_allclose(proba.sum(axis=1), 1.0, atol=1e-5)
+    assert np.isfinite(_fit(make, logits * 1e3, y).predict_proba(_unseen() * 1e3)).all()
+
+
+def check_degenerate_tuning_sets(make: Make) -> None:
+    """All correct, all wrong, one class only, one row, all logits equal: finite output."""
+    logits, y = _data(make)
+    x = _unseen()
+    known = y >= 0
+    pred = logits.argmax(axis=1)
+    cases = {
+        "all correct": (logits, np.where(known, pred, y)),
+        "all wrong": (logits, np.where(known, (pred + 1) % 5, y)),
+        "one class": (logits[y == 2], y[y == 2]),
+        "one row": (logits[:1], y[:1]),
+        "all logits equal": (np.full_like(logits, 2.0), y),
+    }
+    for what, (z, labels) in cases.items():
+        proba = _fit(make, z, labels).predict_proba(x)
+        assert np.isfinite(proba).all(), what
+        np.testing.assert_allclose(proba.sum(axis=1), 1.0, atol=1e-5, err_msg=what)
+
+
+def check_saved_and_loaded_is_the_same(make: Make) -> None:
+    """A round trip through a file gives the same bytes of output, options and summary."""
+    logits, y = _data(make)
+    x = _unseen()
+    calibrator = _fit(make, logits, y)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "calibrator.json"
+        save(calibrator, path)
+        loaded = load(path)
+    assert type(loaded) is type(calibrator)
+    assert loaded.fit_ == calibrator.fit_
+    for option in fields(calibrator):  # type: ignore[arg-type]  # every calibrator is a dataclass
+        if option.init and not isinstance(getattr(loaded, option.name), Calibrator):
+            assert getattr(loaded, option.name) == getattr(calibrator, option.name)
+    assert loaded.predict_proba(x).tobytes() == calibrator.predict_proba(x).tobytes()
+    assert loaded.confidence(x).tobytes() == calibrator.confidence(x).tobytes()
+
+
+def check_bad_input_is_refused(make: Make) -> None:
+    """Wrong shapes, values and labels raise errors that name what was wrong."""
+    logits, y = _data(make)
+    known = np.where(y < 0, 0, y)
+    spoiled = logits.copy()
+    spoiled[7, 1] = np.nan
+    proba = np.full((20, 5), 0.2)
+    refusals: list[tuple[Callable[[], object], str]] = [
+        (lambda: make().fit(logits[0], known), "shape"),
+        (lambda: make().fit(logits[:, :1], known), "shape"),
+        (lambda: make().fit(logits[:0], known[:0]), "at least one row"),
+        (lambda: make().fit(spoiled, known), "row 7 holds NaN"),
+        (lambda: make().fit(np.where(np.isnan(spoiled), np.inf, spoiled), known), "+inf"),
+        (lambda: make().fit(logits, known[:-1]), "one label per row"),
+        (lambda: make().fit(logits, np.where(known == 4, 5, known)), "must lie in"),
+        (lambda: make().fit(logits, np.where(known == 4, -2, known)), "must lie in"),
+        (lambda: make().fit(logits, known.astype(str)), "integers"),
+        (lambda: make().fit(proba, known[:20]), "probabilities"),
+        (lambda: make().fit(logits, known, sample_weight=-np.ones(len(y))), "negative"),
+        (lambda: _fit(make, logits, known).predict_proba(logits[:, :4]), "5 columns"),
+        (lambda: _fit(make, logits, known).predict_proba(spoiled), "row 7 holds NaN"),
+    ]
+    if not make().accepts_ood:
+        refusals.append((lambda: make().fit(logits, np.where(known == 0, -1, known)), "drop y"))
+    for call, text in refusals:
+        _expect(ValueError, text, call)
+    _expect(NotFittedError, "call fit", lambda: make().predict_proba(logits))
+
+
+def check_promises_are_kept(make: Make) -> None:
+    """`preserves_accuracy` and `shift_invariant` hold where they are declared."""
+    logits, y = _data(make)
+    x = _unseen().astype(np.float64)
+    calibrator = _fit(make, logits.astype(np.float64), y)
+    proba = calibrator.predict_proba(x)
+    if calibrator.preserves_accuracy:
+        chosen = proba[np.arange(len(x)), x.argmax(axis=1)]
+        np.testing.assert_array_equal(chosen, proba.max(axis=1))
+    if calibrator.shift_invariant:
+        shift = np.random.default_rng(0).normal(0, 5, (len(x), 1))
+        np.testing.assert_allclose(calibrator.predict_proba(x + shift), proba, atol=1e-9)
+
+
+def _expect(kind: type[Exception], text: str, call: Callable[[], object]) -> None:
+    try:
+        call()
+    except kind as error:
+        if text not in str(error):
+            raise AssertionError(f"expected a message with {text!r}, got {error}") from error
+    else:
+        raise AssertionError(f"expected a {kind.__name__} with {text!r}; nothing was raised")
+
+
+CALIBRATOR_CHECKS: tuple[Callable[[Make], None], ...] = (
+    check_output_is_a_distribution,
+    check_confidence_is_that_of_the_predicted_class,
+    check_inputs_are_not_written_to,
+    check_fit_is_deterministic,
+    check_row_order_is_irrelevant,
+    check_class_order_is_irrelevant,
+    check_weight_two_is_a_row_twice,
+    check_rows_do_not_depend_on_each_other,
+    check_layout_and_precision_hardly_matter,
+    check_huge_logits_stay_finite,
+    check_degenerate_tuning_sets,
+    check_saved_and_loaded_is_the_same,
+    check_bad_input_is_refused,
+    check_promises_are_kept,
+)
+
+
+def check_calibrator(make: Make) -> None:
+    """Run every contract check on a calibrator class, or on a function that makes one."""
+    for check in CALIBRATOR_CHECKS:
+        check(make)

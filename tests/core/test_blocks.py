@@ -1,0 +1,164 @@
+"""The kernel: equal to SciPy, finite differences and hand arithmetic; blind to its neighbours."""
+
+import numpy as np
+import pytest
+from scipy.special import log_softmax, logsumexp, softmax
+
+from wildcal.core.blocks import BLOCK_ELEMENTS
+from wildcal.core.objective import row_losses
+from wildcal.core.parallel import run_parts, thread_count, use_threads
+from wildcal.core.softmax import confidence_at, energy_and_pred, predicted_class, softmax_at
+
+SIZES = [2, 3, 10, 63, 64, 100, 1000]
+
+
+def logits_of(n, k, dtype=np.float64, seed=0):
+    rng = np.random.default_rng(seed)
+    return (3 * rng.standard_normal((n, k))).astype(dtype)
+
+
+def rows_at(temperature):
+    return lambda block: np.full(block.n, temperature)
+
+
+@pytest.mark.parametrize("k", SIZES)
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-13), (np.float32, 2e-6)])
+def test_equal_to_scipy(k, dtype, tolerance):
+    z = logits_of(BLOCK_ELEMENTS // k + 7, k, dtype)  # two blocks, the second one short
+    exact = z.astype(np.float64)
+    expected = softmax(exact / 1.7, axis=1)
+    np.testing.assert_allclose(softmax_at(z, rows_at(1.7)), expected, rtol=20 * tolerance)
+    np.testing.assert_allclose(
+        confidence_at(z, rows_at(1.7)), expected.max(axis=1), rtol=tolerance
+    )
+    energy, pred = energy_and_pred(z)
+    np.testing.assert_allclose(energy, -logsumexp(exact, axis=1), rtol=tolerance, atol=tolerance)
+    np.testing.assert_array_equal(pred, exact.argmax(axis=1))
+
+
+@pytest.mark.parametrize("k", SIZES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_row_has_the_same_bits_alone_and_in_company(k, dtype):
+    z = logits_of(300, k, dtype)
+    whole = softmax_at(z, rows_at(0.8))
+    energy, _ = energy_and_pred(z)
+    for rows in (slice(0, 1), slice(5, 7), slice(100, 113), slice(299, 300)):
+        np.testing.assert_array_equal(softmax_at(z[rows], rows_at(0.8)), whole[rows])
+        np.testing.assert_array_equal(energy_and_pred(z[rows])[0], energy[rows])
+
+
+@pytest.mark.parametrize("k", [10, 100])
+def test_threads_change_no_bit(k):
+    z, y = logits_of(600_000 // k, k, np.float32), np.zeros(600_000 // k, np.int64)
+    results = []
+    for n in (1, 2, 5):
+        with use_threads(n):
+            results.append((softmax_at(z, rows_at(1.3)), *row_losses(z, y, np.full(len(y), 1.3), "mse")))
+    for other in results[1:]:
+        for a, b in zip(results[0], other, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_thread_count_can_be_set(monkeypatch):
+    monkeypatch.setenv("WILDCAL_THREADS", "3")
+    assert thread_count() == 3
+    with use_threads(1):
+        assert thread_count() == 1
+    with pytest.raises(ValueError, match="at least 1"), use_threads(0):
+        pass
+
+
+def test_an_error_in_a_thread_reaches_the_caller():
+    def fail(items):
+        if 3 in items:
+            raise ValueError("three")
+
+    with pytest.raises(ValueError, match="three"):
+        run_parts(fail, range(8), 4)
+
+
+@pytest.mark.parametrize("k", [3, 80])
+@pytest.mark.parametrize("loss", ["nll", "mse"])
+def test_row_derivatives_match_finite_differences(k, loss):
+    z = logits_of(50, k)
+    y = np.random.default_rng(1).integers(0, k, 50)
+    if loss == "mse":
+        y[::7] = -1
+    h = np.random.default_rng(2).uniform(0.5, 3, 50)
+    step = 1e-5
+    _, slope, curvature = row_losses(z, y, h, loss)
+    up, slope_up, _ = row_losses(z, y, h + step, loss)
+    down, slope_down, _ = row_losses(z, y, h - step, loss)
+    np.testing.assert_allclose(slope, (up - down) / (2 * step), rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(
+        curvature, (slope_up - slope_down) / (2 * step), rtol=1e-5, atol=1e-7
+    )
+
+
+def test_losses_by_hand():
+    # softmax([log 3, 0]) = (3/4, 1/4); squared error (1/4)² + (1/4)², or ||p||² without a label
+    z, h = np.log([[3.0, 1.0], [3.0, 1.0]]), np.ones(2)
+    value, _, _ = row_losses(z, np.array([0, -1]), h, "mse")
+    np.testing.assert_allclose(value, [1 / 8, 10 / 16], rtol=1e-14)
+    value, slope, _ = row_losses(z[:1], np.array([1]), h[:1], "nll")
+    assert value[0] == pytest.approx(np.log(4))
+    assert slope[0] == pytest.approx(-0.75 * np.log(3))  # -(E[z] - z_y) / h²
+
+
+@pytest.mark.parametrize("loss", ["nll", "mse"])
+def test_float32_work_is_good_enough(loss):
+    """Element-wise float32 with float64 sums: 1e-7 of the mean loss and mean |slope|."""
+    z = logits_of(4000, 1000, np.float32)
+    y = z.argmax(axis=1)
+    y[::3] = (y[::3] + 1) % 1000
+    h = np.full(len(y), 1.4)
+    for a, b in zip(row_losses(z, y, h, loss)[:2], row_losses(z.astype(float), y, h, loss)[:2],
+                    strict=True):
+        assert abs(a.mean() - b.mean()) <= 1e-7 * np.abs(b).mean()
+
+
+@pytest.mark.parametrize("k", [3, 70])
+@pytest.mark.parametrize("loss", ["nll", "mse"])
+def test_extreme_rows_are_finite(k, loss):
+    z = np.zeros((4, k), np.float32)
+    z[0, 0], z[0, 1] = 3.3e38, -3.3e38
+    z[1, 1:] = -np.inf
+    z[2, 0] = 1e4
+    for labels in ([0, 0, 0, 0], [1, 1, 1, 1]):
+        for h in (0.01, 1.0, 100.0):
+            terms = row_losses(z, np.array(labels), np.full(4, h), loss)
+            assert all(np.isfinite(term).all() for term in terms)
+    proba = softmax_at(z, rows_at(0.01))
+    np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=1e-6)
+    np.testing.assert_allclose(proba[3], 1 / k, rtol=1e-6)
+
+
+def test_stability_vectors(vectors):
+    case = vectors("edge_cases")["energy_stability"]
+    assert energy_and_pred(np.array(case["logits_large"]))[0] == pytest.approx(case["F"], rel=1e-14)
+    assert energy_and_pred(np.array(case["logits_equal"]))[0] == pytest.approx(
+        case["F_equal"], rel=1e-14
+    )
+
+
+def test_uniform_and_zero_target_differ_by_a_constant(vectors):
+    case = vectors("edge_cases")["uniform_vs_zero_target"]
+    p = np.array([case["p"]])
+    value, slope, _ = row_losses(np.log(p), np.array([-1]), np.ones(1), "mse")
+    assert value[0] == pytest.approx(case["sq_norm_minus_zero"])
+    assert value[0] - 1 / 3 == pytest.approx(case["sq_norm_minus_uniform"])
+    uniform = lambda h: ((softmax(np.log(p) / h, axis=1) - 1 / 3) ** 2).sum()  # noqa: E731
+    assert slope[0] == pytest.approx((uniform(1 + 1e-6) - uniform(1 - 1e-6)) / 2e-6, rel=1e-6)
+
+
+def test_log_loss_matches_log_softmax():
+    z, y = logits_of(40, 6), np.arange(40) % 6
+    value, _, _ = row_losses(z, y, np.full(40, 2.0), "nll")
+    np.testing.assert_allclose(value, -log_softmax(z / 2, axis=1)[np.arange(40), y], rtol=1e-12)
+
+
+def test_ties_choose_the_first_class():
+    for k in (3, 100):
+        z = np.zeros((5, k))
+        z[:, 1:3] = 2.0
+        np.testing.assert_array_equal(predicted_class(z), 1)

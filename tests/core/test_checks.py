@@ -1,0 +1,165 @@
+"""The door: each complaint says what must hold, what was given and what to try."""
+
+import numpy as np
+import pytest
+
+from wildcal import EnergyScaling, TemperatureScaling
+from wildcal.core.checks import check_labels, check_logits, check_proba, check_weight
+from wildcal.core.convert import logits_from_proba, softmax
+
+Z = np.array([[2.0, 0.0, 1.0], [0.0, 3.0, 0.5]])
+ROWS = np.random.default_rng(0).normal(0, 3, (40, 3))
+LABELS = np.arange(40) % 3
+
+BAD_LOGITS = {
+    "one dimension": (
+        np.zeros(5),
+        "logits must have shape (n_samples, n_classes >= 2), got (5,)."
+        " For a single row, pass logits[None, :].",
+    ),
+    "three dimensions": (
+        np.zeros((2, 3, 4)),
+        "logits must have shape (n_samples, n_classes >= 2), got (2, 3, 4).",
+    ),
+    "one class": (
+        np.zeros((5, 1)),
+        "logits must have shape (n_samples, n_classes >= 2), got (5, 1). For a binary model with"
+        " one score s, pass np.column_stack([np.zeros_like(s), s]).",
+    ),
+    "no rows": (np.zeros((0, 3)), "logits must have at least one row, got shape (0, 3)."),
+    "strings": (np.array([["a", "b"]]), "logits must be real numbers, got dtype <U1."),
+    "complex": (np.zeros((2, 2), complex), "logits must be real numbers, got dtype complex128."),
+    "NaN": (
+        [[1.0, 2.0], [np.nan, 0.0]],
+        "logits must be finite, but row 1 holds NaN. Drop that row or mend the network.",
+    ),
+    "+inf": (
+        [[1.0, np.inf]],
+        "logits must be finite, but row 0 holds +inf. Drop that row or mend the network.",
+    ),
+    "only -inf": (
+        [[1.0, 2.0], [-np.inf, -np.inf]],
+        "logits must be finite, but row 1 holds only -inf. Drop that row or mend the network.",
+    ),
+    "probabilities": (
+        softmax(ROWS),
+        "logits must be raw scores, but every row lies in [0, 1] and sums to 1: these are"
+        " probabilities. Pass the scores before the softmax, or logits_from_proba(proba).",
+    ),
+    "half-precision probabilities": (
+        softmax(np.random.default_rng(0).normal(0, 1, (20, 500))).astype(np.float16),
+        "logits must be raw scores, but every row lies in [0, 1] and sums to 1: these are"
+        " probabilities. Pass the scores before the softmax, or logits_from_proba(proba).",
+    ),
+}
+
+
+@pytest.mark.parametrize(("bad", "message"), BAD_LOGITS.values(), ids=BAD_LOGITS)
+def test_logits(bad, message):
+    with pytest.raises(ValueError) as error:  # noqa: PT011  # the whole message is compared
+        check_logits(bad, fitting=True)
+    assert str(error.value) == message
+
+
+BAD_LABELS = {
+    "label K": ([0, 3], "y must lie in [0, 2], got [0, 3]."),
+    "label -2": ([0, -2], "y must lie in [0, 2], got [-2, 0]."),
+    "OOD": (
+        [0, -1],
+        "y must lie in [0, 2], got [-1, 0]. TS does not use out-of-distribution rows;"
+        " drop y == -1.",
+    ),
+    "strings": (
+        ["cat", "dog"],
+        "y must be integers 0..2, got dtype <U3. Encode class names as their column index in the"
+        " logits.",
+    ),
+    "floats": ([0.0, 1.0], "y must be integers, got dtype float64. Try y.astype(int)."),
+    "too few": ([0], "y must have one label per row: 2 rows, 1 labels."),
+    "one-hot": (
+        [[0, 0, 1], [1, 0, 0]],
+        "y must have shape (2,), got (2, 3): one-hot rows? Pass y.argmax(axis=1).",
+    ),
+    "column": ([[0], [1]], "y must have shape (2,), got (2, 1)."),
+}
+
+
+@pytest.mark.parametrize(("bad", "message"), BAD_LABELS.values(), ids=BAD_LABELS)
+def test_labels(bad, message):
+    with pytest.raises(ValueError) as error:  # noqa: PT011
+        check_labels(bad, 2, 3, accepts_ood=False, who="TS")
+    assert str(error.value) == message
+
+
+def test_ood_labels_are_accepted_where_declared():
+    np.testing.assert_array_equal(check_labels([0, -1], 2, 3, accepts_ood=True), [0, -1])
+    with pytest.raises(ValueError, match=r"y must lie in \[-1, 2\], got \[-2, 0\]"):
+        check_labels([0, -2], 2, 3, accepts_ood=True)
+    with pytest.raises(ValueError, match="some in-distribution rows, got -1 everywhere"):
+        EnergyScaling().fit(ROWS, np.full(40, -1))
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ([1.0], r"sample_weight must have shape \(2,\), got \(1,\)"),
+        ([1.0, -1.0], "must be finite and not negative"),
+        ([1.0, np.nan], "must be finite and not negative"),
+        ([0.0, 0.0], "must not be zero on every row"),
+        (["a", "b"], "must be real numbers"),
+    ],
+)
+def test_weight(bad, message):
+    with pytest.raises(ValueError, match=message):
+        check_weight(bad, 2)
+
+
+def test_columns_must_be_those_of_fit():
+    fitted = TemperatureScaling().fit(ROWS, LABELS)
+    with pytest.raises(ValueError, match=r"logits must have 3 columns, as in fit, got 2\."):
+        fitted.predict_proba(ROWS[:, :2])
+
+
+def test_log_softmax_is_refused_where_energy_matters():
+    suite_logits = ROWS + 4
+    normalised = logits_from_proba(softmax(suite_logits))
+    energy = EnergyScaling(box="free").fit(suite_logits, suite_logits.argmax(1) * (LABELS > 0))
+    assert energy.theta_correct_ + energy.theta_incorrect_ > 0
+    with pytest.raises(ValueError, match="every row is normalised"):
+        energy.predict_proba(normalised)
+    energy.predict_proba(normalised[:3])  # too few rows to judge
+    # Temperature scaling does not care: adding a constant to a row changes nothing.
+    np.testing.assert_allclose(
+        TemperatureScaling().fit(normalised, LABELS).predict_proba(normalised),
+        TemperatureScaling().fit(suite_logits, LABELS).predict_proba(suite_logits),
+        atol=1e-8,
+    )
+
+
+def test_a_few_rows_that_look_like_probabilities_pass_in_predict():
+    """A live stream must not fail on one odd row; many such rows are no accident."""
+    fitted = TemperatureScaling().fit(ROWS, LABELS)
+    fitted.predict_proba([[0.2, 0.3, 0.5]])
+    with pytest.raises(ValueError, match="these are probabilities"):
+        fitted.predict_proba(np.tile([[0.2, 0.3, 0.5]], (8, 1)))
+
+
+@pytest.mark.parametrize("options", [{"loss": "hinge"}, {"bounds": (2.0, 1.0)}, {"bounds": (0, 1)}])
+def test_options(options):
+    with pytest.raises(ValueError, match="must be"):
+        TemperatureScaling(**options).fit(ROWS, LABELS)
+    with pytest.raises(ValueError, match="box must be one of 'safe', 'paper', 'free', got 'big'"):
+        EnergyScaling(box="big").fit(ROWS, LABELS)
+
+
+def test_probabilities():
+    with pytest.raises(ValueError, match=r"proba must lie in \[0, 1\], but row 0 has \[0, 2\]"):
+        check_proba(Z)
+    with pytest.raises(ValueError, match="row 1"):
+        check_proba([[0.5, 0.5], [np.nan, 1.0]])
+    with pytest.raises(ValueError, match="temperature must be positive"):
+        softmax(Z, temperature=0)
+
+
+def test_integers_and_lists_are_numbers():
+    assert softmax([[1, 0], [0, 1]]).dtype == np.float64
