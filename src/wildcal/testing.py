@@ -61,11 +61,11 @@ def make_suite(
         signal = rng.normal(4.2 - 0.62 * severity, 1.6, n)
         z = rng.normal(0.0, 1.0, (n, n_classes))
         z[np.arange(n), y] += signal
-        return Split((2.2 * (1 - 0.03 * severity) * z + 0.5).astype(np.float32), y)
+        return Split((3.4 * (1 - 0.03 * severity) * z + 0.5).astype(np.float32), y)
 
     def strangers(n: int) -> Split:
         spread = rng.uniform(0.8, 1.4, (n, 1))
-        z = 2.0 * spread * rng.normal(0.0, 1.0, (n, n_classes)) + 0.5
+        z = 3.0 * spread * rng.normal(0.0, 1.0, (n, n_classes)) + 0.5
         return Split(z.astype(np.float32), np.full(n, -1))
 
     shifted = [rows(n_test // 5, severity) for severity in range(1, 6)]

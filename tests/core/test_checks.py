@@ -10,6 +10,7 @@ from wildcal.core.convert import logits_from_proba, softmax
 Z = np.array([[2.0, 0.0, 1.0], [0.0, 3.0, 0.5]])
 ROWS = np.random.default_rng(0).normal(0, 3, (40, 3))
 LABELS = np.arange(40) % 3
+ROWS[np.arange(40), LABELS] += 2
 
 BAD_LOGITS = {
     "one dimension": (
@@ -121,9 +122,9 @@ def test_columns_must_be_those_of_fit():
 
 
 def test_log_softmax_is_refused_where_energy_matters():
-    suite_logits = ROWS + 4
-    normalised = logits_from_proba(softmax(suite_logits))
-    energy = EnergyScaling(box="free").fit(suite_logits, suite_logits.argmax(1) * (LABELS > 0))
+    raw = ROWS + 4
+    normalised = logits_from_proba(softmax(raw))
+    energy = EnergyScaling().fit(raw, LABELS)
     assert energy.theta_correct_ + energy.theta_incorrect_ > 0
     with pytest.raises(ValueError, match="every row is normalised"):
         energy.predict_proba(normalised)
@@ -131,7 +132,7 @@ def test_log_softmax_is_refused_where_energy_matters():
     # Temperature scaling does not care: adding a constant to a row changes nothing.
     np.testing.assert_allclose(
         TemperatureScaling().fit(normalised, LABELS).predict_proba(normalised),
-        TemperatureScaling().fit(suite_logits, LABELS).predict_proba(suite_logits),
+        TemperatureScaling().fit(raw, LABELS).predict_proba(raw),
         atol=1e-8,
     )
 

@@ -118,9 +118,11 @@ class EnergyScaling(TemperatureMap):
         check_bounds("bounds", self.bounds)
 
     def _check_fitted(self) -> None:
+        for name in ("temperature_", "correct_std_", "incorrect_std_"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise ValueError(f"{name} must be positive, got {value}.")
         heights, _ = self._terms()
-        if self.temperature_ <= 0:
-            raise ValueError(f"temperature_ must be positive, got {self.temperature_}.")
         if min(heights) < 0:
             raise ValueError("theta_correct_ and theta_incorrect_ must not be negative.")
         lowest = self.temperature_ - heights[0]
@@ -138,8 +140,9 @@ class EnergyScaling(TemperatureMap):
         energy, pred = energy_and_pred(logits)
         correct, incorrect = self._fit_densities(energy, pred == y, weight, notes)
 
+        floor = min(MIN_TEMPERATURE, ts.temperature)
         objective = TemperatureObjective(
-            logits, y, weight, np.zeros((len(y), 2)), identity_link(MIN_TEMPERATURE),
+            logits, y, weight, np.zeros((len(y), 2)), identity_link(floor),
             offset=ts.temperature,
         )
         upper = np.zeros(2)
@@ -162,9 +165,9 @@ class EnergyScaling(TemperatureMap):
         self.correct_mean_, self.correct_std_ = _numbers(correct)
         self.incorrect_mean_, self.incorrect_std_ = _numbers(incorrect)
         unclamped = ts.temperature + objective.design @ heights
-        clamped = int((unclamped < MIN_TEMPERATURE * (1 - 1e-9)).sum())
+        clamped = int((unclamped < floor * (1 - 1e-9)).sum())
         if clamped:
-            notes.append(f"{clamped} rows were clamped at the temperature {MIN_TEMPERATURE}.")
+            notes.append(f"{clamped} rows were clamped at the temperature {floor:g}.")
         return FitSummary(
             loss="mse",
             loss_before=before.value,
@@ -223,7 +226,7 @@ class EnergyScaling(TemperatureMap):
         if incorrect is not None:
             h += up * incorrect.bump(energy)
         # Only "paper" can go below; elsewhere this mends the last bit of rounding.
-        return np.maximum(h, MIN_TEMPERATURE) if down > 0 else h
+        return np.maximum(h, min(MIN_TEMPERATURE, self.temperature_))
 
 
 def _numbers(density: Gaussian | None) -> tuple[float | None, float | None]:

@@ -1,6 +1,6 @@
 """Temperature scaling: divide all logits by one positive number (Guo et al., 2017)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import final
 
 import numpy as np
@@ -18,6 +18,7 @@ PAPER_BOUNDS = (0.05, 5.0)
 _LONGEST_STEP = 1.5
 # The squared error is not convex in T, so it is first looked at on this many temperatures.
 _GRID_POINTS = 16
+_NEARLY_ZERO = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +60,14 @@ def fit_temperature(
             _mean_loss(subset.logits, subset.y, subset.weight, loss, float(np.exp(point)))
             for point in grid
         ]
-        start = np.array([grid[int(np.argmin(losses))]])
+        best = int(np.argmin(losses))
+        start = grid[[best]] if losses[best] < losses[-1] * (1 - 1e-9) else grid[[-1]]
     solution = minimize_temperature(objective, start, lower, upper, longest_step=_LONGEST_STEP)
+    if solution.value < _NEARLY_ZERO:
+        # All rows are right: the loss falls all the way to T = 0, ever more slowly.
+        at_lower = objective(lower)
+        if at_lower.value <= solution.value:
+            solution = replace(solution, x=lower, value=at_lower.value)
     log_t = float(solution.x[0])
     at_bound = bool(log_t <= lower[0] or log_t >= upper[0])
     return TemperatureFit(float(np.exp(log_t)), before, solution, at_bound)

@@ -117,9 +117,11 @@ def refuse_log_probabilities(array: Logits, who: str) -> None:
         return
     for piece in row_slices(array, elements=1 << 12):
         values = array[piece].astype(np.float64)
-        with np.errstate(over="ignore"):
-            if not looks_like_log_proba(np.log(np.exp(values).sum(axis=1))):
-                return
+        top = values.max(axis=1)
+        if not (np.abs(top) < 1e3).all():  # no row of log probabilities; also NaN, which comes later
+            return
+        if not looks_like_log_proba(top + np.log(np.exp(values - top[:, None]).sum(axis=1))):
+            return
     raise ValueError(
         "logits must be raw scores, but every row is normalised (its exponentials sum to 1), as"
         f" log_softmax returns it. {who} reads the energy, which normalising removes:"
@@ -318,6 +320,15 @@ def check_same(kind: str, mine: object, other: object) -> None:
     """Raise if two accumulators of a streamed metric were made with different settings."""
     if mine != other:
         raise ValueError(f"{kind} with {mine} cannot take in one with {other}.")
+
+
+def check_lengths(who: str, *arrays: NDArray[Any]) -> int:
+    """Return the number of rows that the arrays have in common."""
+    lengths = [array.shape[0] if array.ndim else None for array in arrays]
+    if not lengths or None in lengths or len(set(lengths)) > 1:
+        shapes = ", ".join(str(array.shape) for array in arrays) or "none"
+        raise ValueError(f"{who} must have arrays of equal length, got {shapes}.")
+    return len(arrays[0])
 
 
 def check_level(level: float) -> float:

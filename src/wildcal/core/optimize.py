@@ -13,6 +13,7 @@ GRADIENT_TOLERANCE = 1e-9
 # float64 sums, and of float32 terms. (The gradient is finer: near a minimum it is what we trust.)
 RESOLUTION_FLOAT64 = 1e-13
 RESOLUTION_FLOAT32 = 1e-8
+_ZERO_LOSS = 1e-12
 _SUFFICIENT_DECREASE = 1e-4
 # Rows a warm start is made on. Newton then needs one or two full passes instead of five.
 WARM_START_ROWS = 4096
@@ -54,7 +55,9 @@ def minimize_in_box(
         gradient = here.gradient
         pinned = ((x <= lower) & (gradient > 0)) | ((x >= upper) & (gradient < 0))
         free = ~pinned
-        scale = max(abs(here.value), 1e-12)
+        scale = max(abs(here.value), _ZERO_LOSS)
+        if abs(here.value) <= _ZERO_LOSS:
+            return Solution(x, here.value, gradient, iteration, True, "the loss vanished")
         if not free.any() or not np.abs(gradient[free]).max() > 0:
             return Solution(x, here.value, gradient, iteration, True, "the gradient vanished")
         step = np.zeros_like(x)

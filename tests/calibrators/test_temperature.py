@@ -1,0 +1,96 @@
+"""Temperature scaling on data whose answer is known."""
+
+import numpy as np
+import pytest
+
+from wildcal import Identity, TemperatureScaling
+from wildcal.calibrators.temperature import PAPER_BOUNDS
+from wildcal.core.convert import softmax
+from wildcal.core.errors import CalibrationWarning
+from wildcal.testing import make_suite
+
+
+def calibrated(n, k, seed=0):
+    """Logits with labels drawn from their own softmax: perfectly calibrated."""
+    rng = np.random.default_rng(seed)
+    z = 2 * rng.standard_normal((n, k))
+    y = (softmax(z).cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+    return z, y
+
+
+@pytest.mark.parametrize("loss", ["nll", "mse"])
+@pytest.mark.parametrize("true", [0.3, 1.0, 3.0])
+def test_recovers_a_known_temperature(true, loss):
+    z, y = calibrated(20_000, 6)
+    fitted = TemperatureScaling(loss=loss).fit(true * z, y)
+    assert fitted.temperature_ == pytest.approx(true, rel=0.04)  # about 4 standard errors
+
+
+def test_scale_equivariance():
+    z, y = calibrated(500, 4)
+    one, three = TemperatureScaling().fit(z, y), TemperatureScaling().fit(3 * z, y)
+    assert three.temperature_ == pytest.approx(3 * one.temperature_, rel=1e-7)
+
+
+def test_converges_at_a_thousand_classes():
+    """Where the public code stops after one step: the gradient really vanishes here."""
+    z, y = calibrated(3000, 1000)
+    z = (2.5 * z).astype(np.float32)
+    fitted = TemperatureScaling().fit(z, y)
+    assert fitted.fit_.converged
+    assert fitted.temperature_ == pytest.approx(2.5, rel=0.05)
+    step = 1e-3
+
+    def loss(t):
+        p = softmax(z.astype(np.float64), t)
+        return -np.log(p[np.arange(len(y)), y]).mean()
+
+    t = fitted.temperature_
+    assert loss(t) < min(loss(t * (1 + step)), loss(t * (1 - step)))
+
+
+def test_all_correct_ends_at_the_lower_bound_with_a_warning():
+    z = np.eye(3)[np.arange(30) % 3] * 4
+    with pytest.warns(CalibrationWarning, match="at its bound"):
+        fitted = TemperatureScaling().fit(z, np.arange(30) % 3)
+    assert fitted.temperature_ == pytest.approx(0.01)
+    with pytest.warns(CalibrationWarning, match="at its bound"):
+        paper = TemperatureScaling(bounds=PAPER_BOUNDS).fit(z, np.arange(30) % 3)
+    assert paper.temperature_ == pytest.approx(0.05)
+
+
+def test_logits_that_say_nothing_give_one():
+    for loss in ("nll", "mse"):
+        fitted = TemperatureScaling(loss=loss).fit(np.full((20, 3), 5.0), np.arange(20) % 3)
+        assert fitted.temperature_ == pytest.approx(1.0)
+
+
+def test_squared_error_is_searched_beyond_its_local_minimum():
+    """Confident mistakes give the squared error a second minimum; the grid finds the lower one."""
+    rng = np.random.default_rng(0)
+    z = np.zeros((300, 2))
+    z[:, 0] = np.r_[np.full(200, 30.0), rng.normal(0, 0.05, 100)]
+    y = np.r_[np.where(rng.random(200) < 0.3, 1, 0), (rng.random(100) < 0.5).astype(int)]
+    fitted = TemperatureScaling(loss="mse").fit(z, y)
+    grid = np.exp(np.linspace(np.log(0.011), np.log(99), 2000))
+    onehot = np.eye(2)[y]
+    best = min(((softmax(z, t) - onehot) ** 2).sum(axis=1).mean() for t in grid)
+    assert fitted.fit_.loss_after <= best + 1e-7
+
+
+def test_summary_reports_the_gain():
+    suite = make_suite()
+    keep = suite.tuning.y >= 0
+    fitted = TemperatureScaling().fit(suite.tuning.logits[keep], suite.tuning.y[keep])
+    assert fitted.fit_.loss == "nll"
+    assert fitted.fit_.loss_after < fitted.fit_.loss_before
+    assert fitted.fit_.n_rows == 5000
+    assert fitted.fit_.n_ood == 0
+    np.testing.assert_allclose(fitted.temperature(suite.clean.logits), fitted.temperature_)
+
+
+def test_identity_is_the_softmax():
+    z, y = calibrated(50, 4)
+    identity = Identity().fit(z, y)
+    np.testing.assert_array_equal(identity.predict_proba(z), softmax(z))
+    np.testing.assert_array_equal(identity.temperature(z), 1)
