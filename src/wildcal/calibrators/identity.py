@@ -26,6 +26,8 @@ class Identity(TemperatureMap):
 
     name = "identity"
     title = "no calibration"
+    reference = "the network itself"
+    cost = "nothing"
     shift_invariant = True
 
     def _fit(self, logits: Logits, y: Labels, weight: FloatArray | None) -> FitSummary:

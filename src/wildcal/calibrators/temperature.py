@@ -108,6 +108,8 @@ class TemperatureScaling(TemperatureMap):
 
     name = "ts"
     title = "temperature scaling"
+    reference = "Guo et al., ICML 2017"
+    cost = "1 number"
     shift_invariant = True
 
     loss: Loss = "nll"

@@ -50,7 +50,10 @@ class _Scratch:
 
 
 class Block:
-    """Consecutive rows of logits in cache, shifted so that each row's largest entry is zero."""
+    """Consecutive rows of logits in cache, shifted so that each row's largest entry is zero.
+
+    The methods may be called in any order; only the two `*_loss_terms` use the block up.
+    """
 
     def __init__(self, logits: Logits, start: int, stop: int, scratch: _Scratch) -> None:
         self.rows = slice(start, stop)
@@ -100,11 +103,16 @@ class Block:
         picked = values[labels, rows] if self._scratch.classes_first else values[rows, labels]
         return picked.astype(np.float64)
 
-    def _exponentials(self, beta: FloatArray, finite: bool = False) -> tuple[Values, Values]:
-        """Return t = beta * shifted (in place of shifted) and exp(t)."""
+    def _exponentials(self, beta: FloatArray, out: Values) -> Values:
+        """Return exp(beta * shifted) in `out`."""
+        np.multiply(self._shifted, self._per_row(beta.astype(out.dtype)), out=out)
+        return np.exp(out, out=out)
+
+    def _terms(self, beta: FloatArray) -> tuple[Values, Values]:
+        """Return finite t = beta * shifted and exp(t). Uses the block up: t replaces shifted."""
         t = self._shifted
         t *= self._per_row(beta.astype(t.dtype))
-        if finite and t.min() == -np.inf:
+        if t.min() == -np.inf:
             np.copyto(t, _MINUS_INFINITY, where=np.isneginf(t))
         return t, np.exp(t, out=self._scratch.buffer(1, self.n))
 
@@ -119,17 +127,16 @@ class Block:
 
     def confidence(self, beta: FloatArray) -> FloatArray:
         """Return the largest softmax probability of each row at inverse temperature beta."""
-        return 1.0 / self._sum(self._exponentials(beta)[1])
+        return 1.0 / self._sum(self._exponentials(beta, self._scratch.buffer(1, self.n)))
 
     def softmax(self, beta: FloatArray, out: Values) -> None:
         """Write softmax(beta * z) into `out`, of shape (n, K)."""
         if self._scratch.classes_first:
-            _, e = self._exponentials(beta)
-            np.multiply(e, (1.0 / self._sum(e)).astype(e.dtype), out=e)
+            e = self._exponentials(beta, self._scratch.buffer(1, self.n))
+            e *= (1.0 / self._sum(e)).astype(e.dtype)
             np.copyto(out, e.T)
         else:  # straight into the result: one buffer less to keep in cache
-            np.multiply(self._shifted, beta.astype(out.dtype)[:, None], out=out)
-            np.exp(out, out=out)
+            self._exponentials(beta, out)
             out *= (1.0 / self._sum(out)).astype(out.dtype)[:, None]
 
     def log_loss_terms(
@@ -140,7 +147,7 @@ class Block:
         With t = beta z these are E[t] - t_y and Var[t]. Rows with label -1 have no such loss; what
         stands there is finite and must get weight zero.
         """
-        t, e = self._exponentials(beta, finite=True)
+        t, e = self._terms(beta)
         z, t_y = self._sum(e), self._at_label(t, np.maximum(labels, 0))
         w = np.multiply(e, t, out=e)
         m = self._sum(w) / z
@@ -155,7 +162,7 @@ class Block:
         A row with label -1 has the all-zero target: its loss is ||p||², which differs from the
         distance to the uniform distribution by a constant (both have the same minimiser).
         """
-        t, e = self._exponentials(beta, finite=True)
+        t, e = self._terms(beta)
         known = (labels >= 0).astype(np.float64)
         safe = np.maximum(labels, 0)  # -1 would silently read the last class
         spare = self._scratch.buffer(2, self.n)

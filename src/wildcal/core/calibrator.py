@@ -51,6 +51,10 @@ class Calibrator(ABC):
     """Short name in `wildcal.CALIBRATORS` and on the command line."""
     title: ClassVar[str]
     """What to call the method in a sentence."""
+    reference: ClassVar[str]
+    """Where it was published."""
+    cost: ClassVar[str]
+    """What it stores, which is also what it has to learn from the data."""
     preserves_accuracy: ClassVar[bool]
     """The most probable class of the output is the largest logit, for every input."""
     shift_invariant: ClassVar[bool]

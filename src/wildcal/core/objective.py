@@ -36,6 +36,12 @@ def identity_link(floor: float = 0.0) -> Link:
     return link
 
 
+def softplus_link(eta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """h = log(1 + exp(eta)): positive, and close to eta itself where eta is large."""
+    sigmoid = np.exp(-np.logaddexp(0.0, -eta))
+    return np.logaddexp(0.0, eta), sigmoid, sigmoid * (1 - sigmoid)
+
+
 def row_losses(
     logits: Logits, y: Labels, h: FloatArray, loss: Loss
 ) -> tuple[FloatArray, FloatArray, FloatArray]:

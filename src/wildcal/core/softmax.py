@@ -14,12 +14,13 @@ RowTemperature: TypeAlias = Callable[[Block], FloatArray]
 
 def softmax_at(logits: Logits, temperature: RowTemperature) -> Proba:
     """Return softmax(z / T) row by row, in the precision of the logits."""
+    return fill_proba(logits, lambda block, out: block.softmax(1.0 / temperature(block), out))
+
+
+def fill_proba(logits: Logits, fill: Callable[[Block, Proba], None]) -> Proba:
+    """Return an N x K matrix that `fill(block, out)` wrote block by block."""
     out = np.empty(logits.shape, working_dtype(logits.dtype))
-
-    def work(block: Block) -> None:
-        block.softmax(1.0 / temperature(block), out[block.rows])
-
-    for_each_block(logits, work)
+    for_each_block(logits, lambda block: fill(block, out[block.rows]))
     return out
 
 
