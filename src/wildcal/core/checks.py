@@ -80,9 +80,7 @@ def check_logits(
     """
     array = _as_matrix(logits, "logits", "(n_samples, n_classes >= 2)")
     if n_classes is not None and array.shape[1] != n_classes:
-        raise ValueError(
-            f"logits must have {n_classes} columns, as in fit, got {array.shape[1]}."
-        )
+        raise ValueError(f"logits must have {n_classes} columns, as in fit, got {array.shape[1]}.")
     if fitting:
         for piece in row_slices(array):
             top = array[piece].max(axis=1)
@@ -118,7 +116,9 @@ def refuse_log_probabilities(array: Logits, who: str) -> None:
     for piece in row_slices(array, elements=1 << 12):
         values = array[piece].astype(np.float64)
         top = values.max(axis=1)
-        if not (np.abs(top) < 1e3).all():  # no row of log probabilities; also NaN, which comes later
+        if not (
+            np.abs(top) < 1e3
+        ).all():  # no row of log probabilities; also NaN, which comes later
             return
         if not looks_like_log_proba(top + np.log(np.exp(values - top[:, None]).sum(axis=1))):
             return

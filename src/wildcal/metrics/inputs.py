@@ -1,0 +1,157 @@
+"""From (y, proba) or (correct, confidence) to the two numbers per row that top-label metrics use.
+
+The matrix is walked once, in pieces that fit the cache, and is never copied as a whole.
+"""
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from wildcal.core.arrays import BoolArray, FloatArray, Labels, Proba
+from wildcal.core.checks import (
+    PROBA_MAX,
+    check_confidence,
+    check_correct,
+    check_labels,
+    check_pred,
+    check_top_label,
+    proba_matrix,
+    reject_proba_row,
+    row_slices,
+)
+from wildcal.core.errors import CalibrationWarning
+
+# Rows handed on together. The pieces of the matrix are smaller, but a consumer that adds into a
+# table (bins, a grid) wants many rows at once.
+CHUNK_ROWS = 1 << 14
+# Below this many classes, numpy's per-row cost (about 35 ns) outweighs a transposed copy.
+_FEW_CLASSES = 28
+
+
+def is_empty(*arrays: ArrayLike) -> bool:
+    """Return whether there are no rows in any of the arrays."""
+    return all(len(np.atleast_1d(np.asarray(array))) == 0 for array in arrays)
+
+
+def undefined(name: str, why: str = "there are no rows") -> float:
+    """Return NaN and warn: the metric has no value here."""
+    # Two frames up is the caller of the metric in all but the streaming classes.
+    warnings.warn(f"{name} is NaN: {why}.", CalibrationWarning, stacklevel=3)
+    return float("nan")
+
+
+def matrix_blocks(array: Proba) -> Iterator[tuple[slice, Proba]]:
+    """Yield cache-sized pieces of the rows, C-contiguous and at least float32."""
+    for piece in row_slices(array):
+        block = array[piece]
+        if block.dtype == np.float16:
+            block = block.astype(np.float32)
+        yield piece, np.ascontiguousarray(block)
+
+
+def row_totals(block: Proba) -> Proba:
+    """Return the sum of each row, or 1 for a row of zeros, whose entries are to stay 0."""
+    total = block.sum(axis=1)
+    total[total == 0] = 1
+    return np.asarray(total)
+
+
+def top_label_chunks(
+    y: ArrayLike, proba: ArrayLike, pred: ArrayLike | None = None, *, normalise: bool = False
+) -> Iterator[tuple[BoolArray, FloatArray]]:
+    """Yield (correct, confidence) for at most `CHUNK_ROWS` rows at a time; nothing if no rows.
+
+    Parameters
+    ----------
+    y, proba
+        Integer labels (n,) in [-1, K-1] and probabilities (n, K), or a boolean `correct` (n,) and
+        confidences (n,).
+    pred
+        Predicted classes (n,); the argmax of each row of `proba`, first on ties, if left out.
+    normalise
+        Divide the confidence by the sum of its row.
+    """
+    if is_empty(y, proba):
+        return
+    if check_top_label(y, proba, pred):
+        yield from _from_confidence(y, np.asarray(proba))
+        return
+    array = proba_matrix(proba)
+    labels = check_labels(y, *array.shape, accepts_ood=True)
+    chosen = None if pred is None else check_pred(pred, *array.shape)
+    for start in range(0, len(array), CHUNK_ROWS):
+        rows = slice(start, start + CHUNK_ROWS)
+        yield _from_matrix(
+            array[rows], labels[rows], None if chosen is None else chosen[rows], start, normalise
+        )
+
+
+def top_label(
+    y: ArrayLike, proba: ArrayLike, pred: ArrayLike | None = None
+) -> tuple[BoolArray, FloatArray]:
+    """Return (correct, confidence) of all rows, for metrics that must sort them."""
+    chunks = list(top_label_chunks(y, proba, pred))
+    if not chunks:
+        return np.empty(0, dtype=np.bool_), np.empty(0)
+    correct, confidence = zip(*chunks, strict=True)
+    return np.concatenate(correct), np.concatenate(confidence)
+
+
+def _from_confidence(
+    correct: ArrayLike, confidence: NDArray[Any]
+) -> Iterator[tuple[BoolArray, FloatArray]]:
+    right = check_correct(correct, len(confidence))
+    for start in range(0, len(confidence), CHUNK_ROWS):
+        part = confidence[start : start + CHUNK_ROWS]
+        if not (part.dtype.kind == "f" and part.min() >= 0 and part.max() <= PROBA_MAX):
+            check_confidence(confidence)  # the whole, so that the message has the right row
+        yield right[start : start + CHUNK_ROWS], np.minimum(part.astype(np.float64), 1.0)
+
+
+def _from_matrix(
+    array: Proba, labels: Labels, pred: Labels | None, start: int, normalise: bool
+) -> tuple[BoolArray, FloatArray]:
+    correct = np.empty(len(array), dtype=np.bool_)
+    confidence = np.empty(len(array))
+    for piece, block in matrix_blocks(array):
+        if pred is not None:
+            top, hit = take_columns(block, pred[piece]), pred[piece] == labels[piece]
+            highest = block.max()
+        elif array.shape[1] < _FEW_CLASSES:
+            top, hit = _top_of_few(block, labels[piece])
+            highest = top.max()
+        else:
+            top, hit = _top_of_many(block, labels[piece])
+            highest = top.max()
+        # NaN makes both comparisons false: argmax, max and min all hand it on.
+        if not (block.min() >= 0 and highest <= PROBA_MAX):
+            reject_proba_row(start + piece.start, block)
+        correct[piece] = hit
+        confidence[piece] = top
+        if normalise:
+            confidence[piece] /= row_totals(block)
+    return correct, np.minimum(confidence, 1.0, out=confidence)
+
+
+def take_columns(block: Proba, columns: Labels) -> Proba:
+    """Return one entry of each row of a C-contiguous block."""
+    n_rows, n_classes = block.shape
+    return block.ravel().take(np.arange(0, n_rows * n_classes, n_classes) + columns)
+
+
+def _top_of_many(block: Proba, labels: Labels) -> tuple[Proba, BoolArray]:
+    best = block.argmax(axis=1)
+    return take_columns(block, best), best == labels
+
+
+def _top_of_few(block: Proba, labels: Labels) -> tuple[Proba, BoolArray]:
+    columns = np.ascontiguousarray(block.T)
+    top = columns.max(axis=0)
+    # With as many maxima as rows, none is tied, and the label's entry tells whether it won.
+    if np.count_nonzero(columns == top) != len(block):
+        return _top_of_many(block, labels)
+    own = take_columns(block, np.maximum(labels, 0))
+    return top, (own == top) & (labels >= 0)
