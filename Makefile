@@ -30,7 +30,7 @@ $(VENV)/bench.done: $(VENV)/wildcal.done
 	@touch $@
 
 demo: $(VENV)/wildcal.done
-	$(BIN)/python -m wildcal.demo --output demo-output
+	$(BIN)/wildcal demo --output demo-output
 
 # In this run a missing optional package is a failure, not a skipped test.
 test: $(VENV)/test.done

@@ -2,6 +2,7 @@
 
 from wildcal.calibrators import CALIBRATORS, EnergyScaling, Identity, TemperatureScaling
 from wildcal.core.convert import logits_from_proba, softmax
+from wildcal.evaluation import evaluate
 from wildcal.io.artifact import load, save
 from wildcal.version import __version__
 
@@ -11,6 +12,7 @@ __all__ = [
     "Identity",
     "TemperatureScaling",
     "__version__",
+    "evaluate",
     "load",
     "logits_from_proba",
     "save",

@@ -79,9 +79,7 @@ def make_suite(
 
 def join(*splits: Split) -> Split:
     """Return several splits as one, rows in order."""
-    return Split(
-        np.concatenate([s.logits for s in splits]), np.concatenate([s.y for s in splits])
-    )
+    return Split(np.concatenate([s.logits for s in splits]), np.concatenate([s.y for s in splits]))
 
 
 Make = Callable[[], Calibrator]

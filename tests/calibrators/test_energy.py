@@ -132,7 +132,10 @@ def test_theta_zero_is_temperature_scaling_to_the_bit():
 
 
 def test_ood_rows_do_not_touch_the_temperature_but_move_theta():
-    with_ood, without = EnergyScaling().fit(*SUITE.tuning), EnergyScaling().fit(*known(SUITE.tuning))
+    with_ood, without = (
+        EnergyScaling().fit(*SUITE.tuning),
+        EnergyScaling().fit(*known(SUITE.tuning)),
+    )
     assert with_ood.temperature_ == pytest.approx(without.temperature_, rel=1e-6)
     assert with_ood.incorrect_mean_ != without.incorrect_mean_
     assert with_ood.fit_.n_ood == 250

@@ -28,9 +28,7 @@ def test_equal_to_scipy(k, dtype, tolerance):
     exact = z.astype(np.float64)
     expected = softmax(exact / 1.7, axis=1)
     np.testing.assert_allclose(softmax_at(z, rows_at(1.7)), expected, rtol=20 * tolerance)
-    np.testing.assert_allclose(
-        confidence_at(z, rows_at(1.7)), expected.max(axis=1), rtol=tolerance
-    )
+    np.testing.assert_allclose(confidence_at(z, rows_at(1.7)), expected.max(axis=1), rtol=tolerance)
     energy, pred = energy_and_pred(z)
     np.testing.assert_allclose(energy, -logsumexp(exact, axis=1), rtol=tolerance, atol=tolerance)
     np.testing.assert_array_equal(pred, exact.argmax(axis=1))
@@ -53,7 +51,9 @@ def test_threads_change_no_bit(k):
     results = []
     for n in (1, 2, 5):
         with use_threads(n):
-            results.append((softmax_at(z, rows_at(1.3)), *row_losses(z, y, np.full(len(y), 1.3), "mse")))
+            results.append(
+                (softmax_at(z, rows_at(1.3)), *row_losses(z, y, np.full(len(y), 1.3), "mse"))
+            )
     for other in results[1:]:
         for a, b in zip(results[0], other, strict=True):
             np.testing.assert_array_equal(a, b)
@@ -112,8 +112,9 @@ def test_float32_work_is_good_enough(loss):
     y = z.argmax(axis=1)
     y[::3] = (y[::3] + 1) % 1000
     h = np.full(len(y), 1.4)
-    for a, b in zip(row_losses(z, y, h, loss)[:2], row_losses(z.astype(float), y, h, loss)[:2],
-                    strict=True):
+    for a, b in zip(
+        row_losses(z, y, h, loss)[:2], row_losses(z.astype(float), y, h, loss)[:2], strict=True
+    ):
         assert abs(a.mean() - b.mean()) <= 1e-7 * np.abs(b).mean()
 
 

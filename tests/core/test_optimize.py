@@ -70,9 +70,7 @@ def test_warm_start_does_not_move_the_minimum():
     suite = make_suite(n_tuning=3 * WARM_START_ROWS, n_ood_tuning=5, n_test=10)
     keep = suite.tuning.y >= 0
     logits, y = suite.tuning.logits[keep].astype(np.float64), suite.tuning.y[keep]
-    objective = TemperatureObjective(
-        logits, y, None, np.ones((len(y), 1)), exp_link, loss="nll"
-    )
+    objective = TemperatureObjective(logits, y, None, np.ones((len(y), 1)), exp_link, loss="nll")
     box = np.full(1, -4.0), np.full(1, 4.0)
     warm = minimize_temperature(objective, np.full(1, 2.0), *box)
     passes = objective.evaluations

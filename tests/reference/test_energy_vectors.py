@@ -43,7 +43,9 @@ def test_predictions(vectors, reference_data, k, ood):
     test = data["test_logits"]
     np.testing.assert_allclose(fitted.temperature(test)[:10], exact["h_test_first10"], rtol=1e-6)
     np.testing.assert_allclose(fitted.confidence(test)[:20], exact["conf_test_first20"], rtol=1e-6)
-    np.testing.assert_allclose(fitted.predict_proba(test)[:3], exact["probs_test_first3"], rtol=1e-5)
+    np.testing.assert_allclose(
+        fitted.predict_proba(test)[:3], exact["probs_test_first3"], rtol=1e-5
+    )
     h = fitted.temperature(test)
     assert [h.min(), h.max()] == pytest.approx([exact["h_test_min"], exact["h_test_max"]], rel=1e-6)
 
@@ -81,7 +83,8 @@ def test_loss_gradient_and_hessian(vectors, reference_data, k, ood, point):
         logits, y, None, design, identity_link(0.05), offset=expected["T_ts_exact"]
     )
     at, suffix = {
-        "zero": ([0.0, 0.0], "_at_zero"), "1_1": ([1.0, 1.0], "_at_1_1"),
+        "zero": ([0.0, 0.0], "_at_zero"),
+        "1_1": ([1.0, 1.0], "_at_1_1"),
         "optimum": (exact["theta"], ""),
     }[point]
     got = objective(np.array(at) / areas)

@@ -144,7 +144,11 @@ class EnergyScaling(TemperatureMap):
 
         floor = min(MIN_TEMPERATURE, ts.temperature)
         objective = TemperatureObjective(
-            logits, y, weight, np.zeros((len(y), 2)), identity_link(floor),
+            logits,
+            y,
+            weight,
+            np.zeros((len(y), 2)),
+            identity_link(floor),
             offset=ts.temperature,
         )
         upper = np.zeros(2)
@@ -203,6 +207,23 @@ class EnergyScaling(TemperatureMap):
             )
         return correct, incorrect
 
+    def _describe(self) -> list[str]:
+        (down, up), (correct, incorrect) = self._terms()
+        words = [f"Logits are divided by {self.temperature_:.4g} on average rows."]
+        if correct is not None:
+            words.append(
+                f"Rows with the energy of correct predictions ({correct.mean:.4g}"
+                f" ± {correct.std:.3g}) are divided by up to {down:.4g} less"
+                f" (theta1 = {self.theta_correct_:.4g})."
+            )
+        if incorrect is not None:
+            words.append(
+                f"Rows with the energy of mistakes and strangers ({incorrect.mean:.4g}"
+                f" ± {incorrect.std:.3g}) are divided by up to {up:.4g} more"
+                f" (theta2 = {self.theta_incorrect_:.4g})."
+            )
+        return words
+
     def _height_limit(self, density: Gaussian, most: float = np.inf) -> float:
         """Return the largest allowed theta / area, the height of the term at its mode."""
         published = _THETA_MAX / density.area
@@ -228,7 +249,7 @@ class EnergyScaling(TemperatureMap):
         if incorrect is not None:
             h += up * incorrect.bump(energy)
         # Only "paper" can go below; elsewhere this mends the last bit of rounding.
-        return np.maximum(h, min(MIN_TEMPERATURE, self.temperature_))
+        return np.asarray(np.maximum(h, min(MIN_TEMPERATURE, self.temperature_)))
 
 
 def _numbers(density: Gaussian | None) -> tuple[float | None, float | None]:

@@ -33,5 +33,8 @@ class Identity(TemperatureMap):
     def _fit(self, logits: Logits, y: Labels, weight: FloatArray | None) -> FitSummary:
         return FitSummary()
 
+    def _describe(self) -> list[str]:
+        return ["The softmax of the logits, unchanged."]
+
     def _temperature(self, block: Block) -> FloatArray:
         return np.ones(block.n)

@@ -136,6 +136,13 @@ class TemperatureScaling(TemperatureMap):
             notes=bound_notes(fit),
         )
 
+    def _describe(self) -> list[str]:
+        effect = "less" if self.temperature_ > 1 else "more"
+        return [
+            f"All logits are divided by {self.temperature_:.4g}, which makes every prediction"
+            f" {effect} confident."
+        ]
+
     def _temperature(self, block: Block) -> FloatArray:
         return np.full(block.n, self.temperature_)
 

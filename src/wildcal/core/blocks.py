@@ -52,7 +52,7 @@ class _Scratch:
 class Block:
     """Consecutive rows of logits in cache, shifted so that each row's largest entry is zero.
 
-    The methods may be called in any order; only the two `*_loss_terms` use the block up.
+    The methods may be called in any order; only those named `*_terms` use the block up.
     """
 
     def __init__(self, logits: Logits, start: int, stop: int, scratch: _Scratch) -> None:
@@ -85,23 +85,23 @@ class Block:
 
     def _sum(self, values: Values) -> FloatArray:
         if not self._scratch.classes_first:
-            return np.vecdot(values, self._scratch.ones).astype(np.float64)
+            return np.asarray(np.vecdot(values, self._scratch.ones), np.float64)
         # An explicit loop keeps the order of additions when the block has a single row;
         # NumPy's reduction would then add pairwise.
         total = values[0].copy()
         for row in values[1:]:
             total += row
-        return total.astype(np.float64)
+        return np.asarray(total, np.float64)
 
     def _dot(self, a: Values, b: Values, spare: Values) -> FloatArray:
         if not self._scratch.classes_first:
-            return np.vecdot(a, b).astype(np.float64)
+            return np.asarray(np.vecdot(a, b), np.float64)
         return self._sum(np.multiply(a, b, out=spare))
 
     def _at_label(self, values: Values, labels: Labels) -> FloatArray:
         rows = np.arange(self.n)
         picked = values[labels, rows] if self._scratch.classes_first else values[rows, labels]
-        return picked.astype(np.float64)
+        return np.asarray(picked, np.float64)
 
     def _exponentials(self, beta: FloatArray, out: Values) -> Values:
         """Return exp(beta * shifted) in `out`."""
@@ -118,12 +118,31 @@ class Block:
 
     def pred(self) -> Labels:
         """Return the predicted class of each row: the first of its largest logits."""
-        return self.original.argmax(axis=1)
+        return np.asarray(self.original.argmax(axis=1), np.int64)
 
     def energy(self) -> FloatArray:
         """Return the free energy F = -logsumexp(z) of each row."""
         sums = self._sum(np.exp(self._shifted, out=self._scratch.buffer(1, self.n)))
-        return -(self.top.astype(np.float64) + np.log(sums))
+        return np.asarray(-(self.top.astype(np.float64) + np.log(sums)))
+
+    def entropy(self) -> FloatArray:
+        """Return the entropy of softmax(z) of each row, in nats.
+
+        The largest class is left out of the sum of exponentials and comes back through log1p, so
+        that the tiny entropy of a confident row keeps its digits in float32 too.
+        """
+        e = np.exp(self._shifted, out=self._scratch.buffer(1, self.n))
+        rows, pred = np.arange(self.n), self.pred()
+        e[(pred, rows) if self._scratch.classes_first else (rows, pred)] = 0
+        rest = self._sum(e)
+        # 0 * -inf would be NaN.
+        w = np.maximum(self._shifted, _MINUS_INFINITY, out=self._scratch.buffer(2, self.n))
+        return np.log1p(rest) - self._sum(np.multiply(w, e, out=w)) / (1 + rest)
+
+    def largest(self, k: int) -> FloatArray:
+        """Return the k largest logits of each row in float64, in descending order, shape (n, k)."""
+        top = np.partition(self.original, self.original.shape[1] - k, axis=1)[:, -k:]
+        return -np.sort(-top.astype(np.float64), axis=1)
 
     def confidence(self, beta: FloatArray) -> FloatArray:
         """Return the largest softmax probability of each row at inverse temperature beta."""
@@ -185,6 +204,21 @@ class Block:
         slope = 2 * (a1 - p_y * d_y)
         curvature = 2 * (2 * a2 - v * s2 - p_y * (d_y * d_y - v))
         return loss, slope, curvature
+
+    def overlap_terms(
+        self, beta: FloatArray, labels: Labels
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Return p·p, p·q, q·q, p_y and q_y per row, with p = softmax(beta z), q = softmax(z)."""
+        q = np.exp(self._shifted, out=self._scratch.buffer(1, self.n))
+        p, spare = self._exponentials(beta, self._scratch.buffer(2, self.n)), self._shifted
+        zp, zq = self._sum(p), self._sum(q)
+        return (
+            self._dot(p, p, spare) / (zp * zp),
+            self._dot(p, q, spare) / (zp * zq),
+            self._dot(q, q, spare) / (zq * zq),
+            self._at_label(p, labels) / zp,
+            self._at_label(q, labels) / zq,
+        )
 
 
 def for_each_block(logits: Logits, work: Callable[[Block], None]) -> None:

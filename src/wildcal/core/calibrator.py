@@ -92,8 +92,11 @@ class Calibrator(ABC):
         summary = self._fit(z, labels, weight)
         self.n_classes_ = z.shape[1]
         self.fit_ = FitSummary(
-            **{**{f.name: getattr(summary, f.name) for f in fields(summary)},
-               "n_rows": len(z), "n_ood": n_ood}
+            **{
+                **{f.name: getattr(summary, f.name) for f in fields(summary)},
+                "n_rows": len(z),
+                "n_ood": n_ood,
+            }
         )
         for note in summary.notes:
             warnings.warn(f"{type(self).__name__}: {note}", CalibrationWarning, stacklevel=2)
@@ -132,13 +135,21 @@ class Calibrator(ABC):
     @final
     def _door(self, logits: ArrayLike) -> Logits:
         if not self.is_fitted:
-            raise NotFittedError(
-                f"{type(self).__name__} is not fitted; call fit(logits, y) first."
-            )
+            raise NotFittedError(f"{type(self).__name__} is not fitted; call fit(logits, y) first.")
         z = check_logits(logits, n_classes=self.n_classes_)
         if self._reads_energy():
             refuse_log_probabilities(z, type(self).__name__)
         return z
+
+    def describe(self) -> list[str]:
+        """Return what was fitted, in words, a sentence per item."""
+        if not self.is_fitted:
+            return [f"{self.title.capitalize()}, not fitted."]
+        return self._describe()
+
+    def _describe(self) -> list[str]:
+        learned = [f.name for f in fields(self) if not f.init]  # type: ignore[arg-type]
+        return [f"{name.rstrip('_')}: {_brief(getattr(self, name))}" for name in learned]
 
     def _check_options(self) -> None:
         """Raise a ValueError if an option has a value it may not have."""
@@ -166,6 +177,18 @@ class Calibrator(ABC):
             out[piece] = np.take_along_axis(proba, predicted_class(block)[:, None], axis=1)[:, 0]
         assert out is not None  # the door lets no empty matrix in
         return out
+
+
+def _brief(value: object) -> str:
+    """Return a fitted value as a few words."""
+    if isinstance(value, np.ndarray) and value.size > 8:
+        shape = " x ".join(map(str, value.shape))
+        return f"{shape} numbers from {value.min():.4g} to {value.max():.4g}"
+    if isinstance(value, list) and len(value) > 8:
+        return f"{len(value)} arrays"
+    if isinstance(value, np.ndarray | list):
+        return "[" + ", ".join(_brief(item) for item in value) + "]"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 class TemperatureMap(Calibrator):

@@ -22,13 +22,13 @@ Link: TypeAlias = Callable[[FloatArray], tuple[FloatArray, FloatArray, FloatArra
 
 
 def exp_link(eta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """h = exp(eta): eta is a log temperature."""
+    """Return h = exp(eta) and its derivatives: eta is a log temperature."""
     h = np.exp(eta)
     return h, h, h
 
 
 def identity_link(floor: float = 0.0) -> Link:
-    """h = max(eta, floor); where the floor holds, h does not move."""
+    """Return the link h = max(eta, floor); where the floor holds, h does not move."""
 
     def link(eta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         return np.maximum(eta, floor), (eta > floor).astype(np.float64), np.zeros_like(eta)
@@ -37,7 +37,7 @@ def identity_link(floor: float = 0.0) -> Link:
 
 
 def softplus_link(eta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """h = log(1 + exp(eta)): positive, and close to eta itself where eta is large."""
+    """Return h = log(1 + exp(eta)) and its derivatives: positive, and close to a large eta."""
     sigmoid = np.exp(-np.logaddexp(0.0, -eta))
     return np.logaddexp(0.0, eta), sigmoid, sigmoid * (1 - sigmoid)
 
@@ -103,6 +103,11 @@ class TemperatureObjective:
         """Return the same objective on every step-th row: a cheap place to start from."""
         weight = None if self.weight is None else self.weight[::step]
         return TemperatureObjective(
-            self.logits[::step], self.y[::step], weight, self.design[::step], self.link,
-            self.offset, self.loss,
+            self.logits[::step],
+            self.y[::step],
+            weight,
+            self.design[::step],
+            self.link,
+            self.offset,
+            self.loss,
         )

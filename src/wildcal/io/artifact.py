@@ -35,11 +35,20 @@ Json: TypeAlias = Any
 
 def save(calibrator: Calibrator, path: str | Path) -> None:
     """Write a fitted calibrator to a JSON file; `load` gives back the same bytes of output."""
-    document = {"format": FORMAT, "format_version": FORMAT_VERSION, "wildcal": __version__,
-                **_describe(calibrator)}
-    document["sha256"] = _digest(document)
     with replacing(path) as temporary:
-        temporary.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", "utf-8")
+        text = json.dumps(describe_file(calibrator), indent=2, allow_nan=False)
+        temporary.write_text(text + "\n", "utf-8")
+
+
+def describe_file(calibrator: Calibrator) -> dict[str, Json]:
+    """Return what `save` writes, as plain JSON values."""
+    document = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "wildcal": __version__,
+        **_describe(calibrator),
+    }
+    return {**document, "sha256": _digest(document)}
 
 
 def load(path: str | Path) -> Calibrator:
@@ -143,8 +152,11 @@ def _encode(value: object) -> Json:
         if value.size <= _READABLE_NUMBERS:
             return {"dtype": value.dtype.name, "values": value.tolist()}
         little = value.astype(value.dtype.newbyteorder("<"))
-        return {"dtype": value.dtype.name, "shape": list(value.shape),
-                "base64": base64.b64encode(little.tobytes()).decode()}
+        return {
+            "dtype": value.dtype.name,
+            "shape": list(value.shape),
+            "base64": base64.b64encode(little.tobytes()).decode(),
+        }
     if isinstance(value, list | tuple):
         return [_encode(item) for item in value]
     return value

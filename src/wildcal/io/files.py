@@ -20,8 +20,9 @@ def replacing(path: str | Path) -> Iterator[Path]:
         )
     if target.is_dir():
         raise IsADirectoryError(f"cannot write {target}: it is a folder.")
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=target.suffix,
-                                    dir=target.parent)
+    handle, name = tempfile.mkstemp(
+        prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent
+    )
     os.close(handle)
     temporary = Path(name)
     try:

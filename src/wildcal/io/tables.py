@@ -120,6 +120,8 @@ def _read_csv(path: Path) -> Arrays:
     if not has_header:
         return {"logits": values}
     header = [cell.strip() for cell in first]
+    if len(header) != values.shape[1]:
+        raise ValueError(f"{len(header)} column names for {values.shape[1]} columns")
     at = [i for i, name in enumerate(header) if name.lower() in LABEL_NAMES]
     if len(at) > 1:
         raise ValueError(f"several label columns: {', '.join(header[i] for i in at)}")
@@ -146,7 +148,8 @@ def _read_safetensors(path: Path) -> Arrays:
         from safetensors.numpy import load_file
     except ImportError:
         raise MissingExtraError(
-            'reading .safetensors needs safetensors. Install it with: pip install "wildcal[safetensors]"'
+            "reading .safetensors needs safetensors. Install it with:"
+            ' pip install "wildcal[safetensors]"'
         ) from None
     arrays: Arrays = load_file(path)
     return arrays

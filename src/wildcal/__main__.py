@@ -1,0 +1,5 @@
+"""Make `python -m wildcal` the same as the `wildcal` command."""
+
+from wildcal.cli.main import main
+
+main()

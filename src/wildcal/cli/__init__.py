@@ -1,0 +1,1 @@
+"""The `wildcal` command: reads files, calls the library, prints what it returned."""

@@ -1,0 +1,151 @@
+"""`wildcal evaluate`: every metric of the raw softmax and of saved calibrators, side by side."""
+
+from pathlib import Path
+
+import click
+
+from wildcal.calibrators import Identity
+from wildcal.cli.fit import with_ood
+from wildcal.cli.output import print_csv, print_json, print_table, progress_bar
+from wildcal.core.calibrator import Calibrator
+from wildcal.core.checks import check_labels, check_logits
+from wildcal.core.errors import FileFormatError
+from wildcal.evaluation import METRICS, Evaluation, Measure, evaluate_calibrator
+from wildcal.io import load, read_table
+from wildcal.io.tables import Table
+
+_PATH = click.Path(path_type=Path)
+
+
+@click.command(no_args_is_help=True)
+@click.argument("logits", type=_PATH)
+@click.option("--labels", type=_PATH, help="Labels, if they are in a file of their own.")
+@click.option("--ood", type=_PATH, help="Logits of out-of-distribution rows to tell apart.")
+@click.option("--with", "paths", type=_PATH, multiple=True, help="A saved calibrator; repeatable.")
+@click.option("--bins", default=15, show_default=True, type=click.IntRange(min=1), help="ECE bins.")
+@click.option(
+    "--bootstrap",
+    default=1000,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Replicates for the 95 % intervals; 0 for none.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, a row per method and metric.")
+def evaluate(
+    logits: Path,
+    labels: Path | None,
+    ood: Path | None,
+    paths: tuple[Path, ...],
+    bins: int,
+    bootstrap: int,
+    as_json: bool,
+    as_csv: bool,
+) -> None:
+    """Evaluate LOGITS with labels: uncalibrated, and with each saved calibrator.
+
+    The ECE is printed with its 95 % bootstrap interval and its noise floor, the ECE that a
+    perfectly calibrated model would show on as many rows. Compare the excess over it.
+
+    \b
+    Example:
+      wildcal evaluate test.npz --with ts.json --with energy.json
+      wildcal evaluate test.npz --ood svhn.npz --with energy.json --csv > result.csv
+    """
+    if as_json and as_csv:
+        raise click.UsageError("--json and --csv exclude each other.")
+    table = read_test(logits, labels, ood)
+    if table.y is None:
+        raise FileFormatError(f"{logits} has no labels; add an array `y`, or give --labels.")
+    calibrators = {"uncalibrated": uncalibrated(table)} | _load_all(paths)
+    results: dict[str, Evaluation] = {}
+    with progress_bar("Evaluating", total=len(calibrators) * len(table.logits)) as progress:
+        for name, calibrator in calibrators.items():
+            results[name] = evaluate_calibrator(
+                calibrator,
+                table.logits,
+                table.y,
+                n_bins=bins,
+                n_boot=bootstrap,
+                progress=lambda rows: progress.advance(progress.task_ids[0], rows),
+            )
+    if as_json:
+        print_json({name: result.to_dict() for name, result in results.items()})
+    elif as_csv:
+        print_csv(
+            ("method", "metric", "value", "low", "high"),
+            (
+                (name, metric, m.value, m.low, m.high)
+                for name, result in results.items()
+                for metric, m in result.measures.items()
+            ),
+        )
+    else:
+        _print(results)
+
+
+def read_test(logits: Path, labels: Path | None, ood: Path | None) -> Table:
+    """Return test rows, followed by out-of-distribution rows with label -1."""
+    table = read_table(logits, labels=labels)
+    return table if ood is None else with_ood(table, read_table(ood).logits, ood)
+
+
+def uncalibrated(table: Table) -> Calibrator:
+    """Return the softmax as a fitted calibrator, its input checked."""
+    z = check_logits(table.logits)
+    y = check_labels(table.y, *z.shape, accepts_ood=True)  # type: ignore[arg-type]
+    known = y >= 0
+    if not known.any():
+        raise ValueError("y must have some in-distribution rows, got -1 everywhere.")
+    first = int(known.argmax())
+    return Identity().fit(z[first : first + 1], y[first : first + 1])
+
+
+def _load_all(paths: tuple[Path, ...]) -> dict[str, Calibrator]:
+    calibrators: dict[str, Calibrator] = {}
+    for path in paths:
+        name = path.stem if path.stem not in calibrators else str(path)
+        calibrators[name] = load(path)
+    return calibrators
+
+
+def _print(results: dict[str, Evaluation]) -> None:
+    first = next(iter(results.values()))
+    shown = [name for name in METRICS if any(name in r.measures for r in results.values())]
+    rows = [
+        [METRICS[metric].title, *cells(metric, [r.measures.get(metric) for r in results.values()])]
+        for metric in shown
+    ]
+    strangers = f", {first.n_ood:,} out-of-distribution rows" if first.n_ood else ""
+    print_table(
+        ("metric", *results),
+        rows,
+        title=f"{first.n_rows:,} rows{strangers}, {first.n_bins} bins",
+        caption=f"In percent, except Brier and NLL. \\[low, high]: {first.level:.0%} bootstrap"
+        " interval. Bold: best of the row.",
+    )
+
+
+def cells(metric: str, measures: list[Measure | None]) -> list[str]:
+    """Return the values of one metric as table cells, the best in bold."""
+    info = METRICS[metric]
+    texts = [_cell(measure, info.percent) for measure in measures]
+    values = [m.value for m in measures if m is not None]
+    if info.better is None or len(measures) < 2 or not values:
+        return texts
+    best = min(values) if info.better == "lower" else max(values)
+    return [
+        f"[bold]{text}[/bold]" if measure is not None and measure.value == best else text
+        for text, measure in zip(texts, measures, strict=True)
+    ]
+
+
+def _cell(measure: Measure | None, percent: bool) -> str:
+    if measure is None:
+        return "-"
+    scale, digits = (100, 2) if percent else (1, 4)
+    text = f"{scale * measure.value:.{digits}f}"
+    if measure.low is None or measure.high is None:
+        return text
+    # The backslash keeps rich from reading the bracket as markup.
+    return f"{text} \\[{scale * measure.low:.{digits}f}, {scale * measure.high:.{digits}f}]"

@@ -1,0 +1,54 @@
+"""`wildcal inspect`: what a saved calibrator has learned, in words."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import click
+
+from wildcal.cli.fit import summary_line
+from wildcal.cli.output import print_json
+from wildcal.core.calibrator import Calibrator
+from wildcal.io import load
+from wildcal.io.artifact import describe_file
+
+_PATH = click.Path(path_type=Path)
+
+
+@click.command(no_args_is_help=True)
+@click.argument("calibrator", type=_PATH)
+@click.option("--json", "as_json", is_flag=True, help="Print the verified content as JSON.")
+def inspect(calibrator: Path, as_json: bool) -> None:
+    """Say what a saved CALIBRATOR does. The file's hash is verified first.
+
+    \b
+    Example:
+      wildcal inspect energy.json
+    """
+    fitted = load(calibrator)
+    if as_json:
+        print_json(describe_file(fitted))
+        return
+    for line in in_words(fitted):
+        click.echo(line)
+
+
+def in_words(fitted: Calibrator) -> list[str]:
+    """Return the description of a fitted calibrator, line by line."""
+    options = ", ".join(
+        f"{f.name} = {getattr(fitted, f.name)}"
+        for f in fields(fitted)  # type: ignore[arg-type]  # every calibrator is a dataclass
+        if f.init
+    )
+    keeps = (
+        "never changes the predicted class"
+        if fitted.preserves_accuracy
+        else ("may change which class is most probable")
+    )
+    lines = [
+        f"{fitted.title[0].upper()}{fitted.title[1:]} ({fitted.name}), {fitted.reference}.",
+        summary_line(fitted),
+        *([f"Options: {options}."] if options else []),
+        *fitted.describe(),
+        f"It {keeps}.",
+    ]
+    return lines + [f"Note: {note}" for note in fitted.fit_.notes]

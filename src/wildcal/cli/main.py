@@ -1,0 +1,78 @@
+"""The command group. An error becomes one line on stderr and an exit code: 1, or 2 for usage."""
+
+import sys
+import traceback
+import warnings
+from typing import Any
+
+import click
+
+from wildcal.cli.apply import apply
+from wildcal.cli.demo import demo
+from wildcal.cli.evaluate import evaluate
+from wildcal.cli.fit import fit
+from wildcal.cli.inspect import inspect
+from wildcal.cli.output import say
+from wildcal.core.errors import CalibrationWarning, WildcalError
+from wildcal.version import __version__
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="wildcal")
+@click.option("--debug", is_flag=True, help="Show the full traceback of an error.")
+@click.option(
+    "--threads", type=click.IntRange(min=1), envvar="WILDCAL_THREADS", help="Kernel threads."
+)
+@click.pass_context
+def cli(context: click.Context, debug: bool, threads: int | None) -> None:
+    """Make a classifier's confidence mean what it says, on clean data and under shift.
+
+    \b
+    Example:
+      wildcal fit --method energy --logits val.npz --ood ood.npz -o energy.json
+      wildcal evaluate test.npz --with energy.json
+    """
+    if threads is not None:
+        from wildcal.core.parallel import use_threads
+
+        context.with_resource(use_threads(threads))
+
+
+for command in (fit, apply, evaluate, inspect, demo):
+    cli.add_command(command)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit."""
+    words = sys.argv[1:] if arguments is None else arguments
+    sys.exit(run(words))
+
+
+def run(words: list[str]) -> int:
+    """Run one command line and return its exit code."""
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        warnings.simplefilter("always", CalibrationWarning)
+        try:
+            cli.main(words, prog_name="wildcal", standalone_mode=False)
+        except click.exceptions.Exit as stop:
+            return stop.exit_code
+        except click.UsageError as error:
+            error.show()
+            return 2
+        except (click.Abort, KeyboardInterrupt):
+            say("interrupted; nothing was written.")
+            return 1
+        except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
+            sys.stderr.close()
+            return 1
+        except (WildcalError, ValueError, OSError, MemoryError) as error:
+            if "--debug" in words:
+                traceback.print_exc()
+            say(f"error: {' '.join(str(error).split()) or type(error).__name__}")
+            return 1
+    return 0
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    say(f"warning: {message}")

@@ -1,0 +1,88 @@
+"""How the commands speak: data to stdout, talk to stderr, progress only for a person watching."""
+
+import csv
+import json
+import math
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+
+def say(text: str) -> None:
+    """Write a line of talk to stderr."""
+    click.echo(text, err=True)
+
+
+def print_json(document: Any) -> None:
+    """Write a document to stdout; NaN, which JSON does not know, becomes null."""
+    click.echo(json.dumps(_without_nan(document), indent=2, allow_nan=False))
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def print_csv(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write rows to stdout as CSV."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+
+
+def print_table(
+    header: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    title: str | None = None,
+    caption: str | None = None,
+    words: int = 1,
+) -> None:
+    """Write a table to stdout; cells may use rich markup, the first `words` columns are text."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(
+        title=title,
+        caption=caption,
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+        caption_justify="left",
+    )
+    for i, name in enumerate(header):
+        table.add_column(name, justify="left" if i < words else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console = Console(file=sys.stdout)
+    if not console.is_terminal:  # a pipe or a file has no edge to wrap at
+        console = Console(file=sys.stdout, width=240)
+    console.print(table)
+
+
+@contextmanager
+def progress_bar(description: str, total: float | None = None) -> Iterator["Progress"]:
+    """Show a bar (or, without a total, a pulse) on stderr while a person is watching."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as progress:
+        progress.add_task(description, total=total)
+        yield progress

@@ -1,0 +1,233 @@
+"""The command: whole outputs, exit codes, and one line for everything that can go wrong."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from wildcal import EnergyScaling, load
+from wildcal.cli.main import cli, run
+from wildcal.testing import make_suite
+
+SUITE = make_suite(0, n_tuning=800, n_ood_tuning=80, n_test=500)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder as a user would have it, and the shell standing in it."""
+    known = SUITE.tuning.y >= 0
+    np.savez(tmp_path / "val.npz", logits=SUITE.tuning.logits[known], y=SUITE.tuning.y[known])
+    np.savez(tmp_path / "ood.npz", logits=SUITE.tuning.logits[~known])
+    np.savez(tmp_path / "test.npz", logits=SUITE.shifted.logits, y=SUITE.shifted.y)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def energy(folder):
+    assert run("fit --logits val.npz --ood ood.npz -o energy.json".split()) == 0
+    return folder / "energy.json"
+
+
+def test_fit_says_what_it_did(folder, capsys):
+    assert run("fit --method energy --logits val.npz --ood ood.npz -o energy.json".split()) == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    fitted = EnergyScaling().fit(*SUITE.tuning)
+    assert err == (
+        "Fitted energy-based instance-wise scaling on 800 rows and 80 out-of-distribution rows of"
+        f" 10 classes: mse {fitted.fit_.loss_before:.5g} -> {fitted.fit_.loss_after:.5g}"
+        f" in {fitted.fit_.iterations} iterations.\nWrote energy.json.\n"
+    )
+    assert load(folder / "energy.json").temperature_ == fitted.temperature_
+
+
+def test_fit_takes_options(folder):
+    line = "fit --method ts --set loss=mse --set bounds=[0.5,2] --logits val.npz -o ts.json"
+    assert run(line.split()) == 0
+    fitted = load(folder / "ts.json")
+    assert (fitted.loss, fitted.bounds) == ("mse", (0.5, 2))
+
+
+def test_apply(energy, folder, capsys):
+    assert run("apply energy.json test.npz -o proba.npz".split()) == 0
+    fitted, z = load(energy), SUITE.shifted.logits
+    with np.load(folder / "proba.npz") as got:
+        assert got["proba"].tobytes() == fitted.predict_proba(z).tobytes()
+        assert got["confidence"].tobytes() == fitted.confidence(z).tobytes()
+        assert got["temperature"].tobytes() == fitted.temperature(z).tobytes()
+        np.testing.assert_array_equal(got["pred"], z.argmax(axis=1))
+        np.testing.assert_array_equal(got["y"], SUITE.shifted.y)
+    assert "Wrote 500 rows to proba.npz; mean confidence" in capsys.readouterr().err
+    assert run("apply energy.json test.npz --confidence-only -o c.csv".split()) == 0
+    assert (folder / "c.csv").read_text().startswith("confidence,pred,temperature,y\n")
+
+
+def test_evaluate_formats_agree(energy, capsys):
+    words = "evaluate test.npz --ood ood.npz --with energy.json --bootstrap 50".split()
+    capsys.readouterr()
+    assert run([*words, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert list(document) == ["uncalibrated", "energy"]
+    assert document["energy"]["n_rows"] == 500
+    assert document["energy"]["n_ood"] == 80
+    assert run([*words, "--csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    for row in rows:
+        expected = document[row["method"]]["metrics"][row["metric"]]
+        assert float(row["value"]) == expected["value"]
+        assert (row["low"] == "") == (expected["low"] is None)
+    assert run(words) == 0
+    table = capsys.readouterr().out
+    for method in ("uncalibrated", "energy"):
+        assert method in table
+        assert f"{100 * document[method]['metrics']['ece']['value']:.2f} [" in table
+        assert f"{100 * document[method]['metrics']['noise_floor']['value']:.2f}" in table
+    assert "[low, high]: 95% bootstrap interval" in table
+
+
+def test_evaluate_without_calibrators_shows_the_network_itself(folder, capsys):
+    assert run("evaluate test.npz --bootstrap 0".split()) == 0
+    out = capsys.readouterr().out
+    assert "uncalibrated" in out
+    assert "500 rows, 15 bins" in out
+
+
+def test_inspect_speaks_in_words(energy, capsys):
+    capsys.readouterr()
+    assert run("inspect energy.json".split()) == 0
+    out = capsys.readouterr().out
+    fitted = load(energy)
+    assert out.startswith("Energy-based instance-wise scaling (energy), ")
+    assert f"Logits are divided by {fitted.temperature_:.4g} on average rows." in out
+    assert "It never changes the predicted class." in out
+    assert run("inspect energy.json --json".split()) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(energy.read_text())
+
+
+def test_demo_runs_everything(tmp_path, capsys):
+    assert run(["demo", "-o", str(tmp_path / "demo")]) == 0
+    out, err = capsys.readouterr()
+    assert err.count("$ wildcal ") == 6
+    assert out.count("noise floor") == 2
+    assert (tmp_path / "demo" / "proba.npz").exists()
+
+
+WRONG = {
+    "missing file": ("fit --logits nope.npz -o x.json", 1, "error: nope.npz does not exist."),
+    "no labels": (
+        "fit --logits ood.npz -o x.json",
+        1,
+        "error: ood.npz has no labels; add an array `y`, or give --labels.",
+    ),
+    "probabilities": (
+        "fit --logits proba.npz -o x.json",
+        1,
+        "error: logits must be raw scores, but every row lies in [0, 1] and sums to 1: these are"
+        " probabilities. Pass the scores before the softmax, or logits_from_proba(proba).",
+    ),
+    "NaN": (
+        "evaluate nan.npz",
+        1,
+        "error: logits must be finite, but row 3 holds NaN. Drop that row or mend the network.",
+    ),
+    "ood for ts": (
+        "fit --method ts --logits val.npz --ood ood.npz -o x.json",
+        2,
+        "Error: ts does not use out-of-distribution rows. Leave out --ood, or use one of: energy",
+    ),
+    "unknown option": (
+        "fit --set bax=paper --logits val.npz -o x.json",
+        2,
+        "Error: --set takes NAME=VALUE with a NAME of box, bounds for energy, got 'bax=paper'.",
+    ),
+    "bad option value": (
+        "fit --set box=huge --logits val.npz -o x.json",
+        1,
+        "error: box must be one of 'safe', 'paper', 'free', got 'huge'.",
+    ),
+    "unknown method": ("fit --method magic --logits val.npz -o x.json", 2, "'magic' is not one of"),
+    "not a calibrator": (
+        "apply val.npz test.npz -o p.npz",
+        1,
+        "error: val.npz is not a whole JSON file (UnicodeDecodeError); was it cut short?",
+    ),
+    "missing folder": (
+        "fit --logits val.npz -o no/x.json",
+        1,
+        "error: cannot write no/x.json: the folder no does not exist.",
+    ),
+    "both formats": (
+        "evaluate test.npz --json --csv",
+        2,
+        "Error: --json and --csv exclude each other.",
+    ),
+    "ood of other width": (
+        "evaluate test.npz --ood narrow.npz",
+        1,
+        "error: narrow.npz must have logits of 10 classes, as the other file, got shape (5, 3).",
+    ),
+    "no command": ("frobnicate", 2, "No such command 'frobnicate'"),
+}
+
+
+@pytest.mark.parametrize(("line", "code", "message"), WRONG.values(), ids=WRONG)
+def test_one_line_for_what_went_wrong(folder, capsys, line, code, message):
+    np.savez(folder / "proba.npz", logits=np.full((9, 10), 0.1), y=np.zeros(9, int))
+    np.savez(folder / "narrow.npz", logits=np.zeros((5, 3)))
+    spoiled = SUITE.shifted.logits.copy()
+    spoiled[3, 2] = np.nan
+    np.savez(folder / "nan.npz", logits=spoiled, y=SUITE.shifted.y)
+    before = sorted(p.name for p in folder.iterdir())
+    assert run(line.split()) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+    if code == 1:
+        assert err == message + "\n"
+    assert sorted(p.name for p in folder.iterdir()) == before  # nothing half-written
+
+
+def test_warnings_are_one_line_too(folder, capsys):
+    z = SUITE.clean.logits
+    np.savez("right.npz", logits=z, y=z.argmax(axis=1))
+    assert run("fit --method ts --logits right.npz -o x.json".split()) == 0
+    err = capsys.readouterr().err
+    assert err.startswith("warning: TemperatureScaling: the temperature 0.01 is at its bound;")
+
+
+def test_debug_shows_the_traceback(folder, capsys):
+    assert run("--debug fit --logits nope.npz -o x.json".split()) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", sorted(cli.commands))
+def test_every_command_has_help_with_an_example(command, capsys):
+    assert run([command, "--help"]) == 0
+    assert "Example:" in capsys.readouterr().out
+
+
+def test_ctrl_c_leaves_no_broken_file(folder, capsys, monkeypatch):
+    monkeypatch.setattr(
+        "wildcal.io.artifact.json.dumps", lambda *a, **k: (_ for _ in ()).throw(KeyboardInterrupt)
+    )
+    assert run("fit --method ts --logits val.npz -o ts.json".split()) == 1
+    assert capsys.readouterr().err.strip() == "interrupted; nothing was written."
+    assert not [p for p in folder.iterdir() if "ts.json" in p.name]
+
+
+def test_installed_command_and_module(folder):
+    for start in ([sys.executable, "-m", "wildcal"],):
+        done = subprocess.run([*start, "--version"], capture_output=True, text=True, check=True)
+        assert done.stdout.startswith("wildcal, version ")
+        done = subprocess.run([*start, "evaluate", "gone.npz"], capture_output=True, text=True)
+        assert done.returncode == 1
+        assert done.stderr == "error: gone.npz does not exist.\n"
+
+
+def test_threads_option(folder):
+    assert run("--threads 1 evaluate test.npz --bootstrap 0 --json".split()) == 0

@@ -1,0 +1,93 @@
+"""Evaluation: the numbers are those of the metrics, whatever the chunking."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from wildcal import EnergyScaling, Identity, evaluate, metrics
+from wildcal.evaluation import METRICS, evaluate_calibrator
+from wildcal.testing import join, make_suite
+
+SUITE = make_suite(0, n_tuning=1000, n_ood_tuning=80, n_test=1500)
+TEST = join(SUITE.shifted, SUITE.ood)
+FITTED = EnergyScaling().fit(*SUITE.tuning)
+
+
+def test_each_number_is_that_of_its_metric():
+    y, z = SUITE.shifted.y, SUITE.shifted.logits
+    proba = FITTED.predict_proba(z)
+    result = evaluate(y, proba, n_boot=50)
+    for name in (
+        "accuracy", "mean_confidence", "ece", "mce", "sce", "equal_mass_ece", "kde_ece",
+        "ks_error", "brier", "top_label_brier", "nll", "aurc", "excess_ece",
+    ):  # fmt: skip
+        assert result[name] == pytest.approx(getattr(metrics, name)(y, proba), rel=1e-6), name
+    right = proba.argmax(axis=1) == y
+    confidence = proba.max(axis=1)
+    assert result["noise_floor"] == pytest.approx(metrics.noise_floor(confidence), rel=1e-6)
+    assert result["misclassification_auroc"] == pytest.approx(metrics.auroc(right, confidence))
+    assert result.n_rows == 1500
+    assert result.n_ood == 0
+    assert not [name for name in result if name.startswith("ood_")]
+
+
+def test_ood_rows_count_for_the_ood_metrics_alone():
+    with_ood = evaluate_calibrator(FITTED, *TEST, n_boot=0)
+    without = evaluate_calibrator(FITTED, *SUITE.shifted, n_boot=0)
+    assert set(with_ood) == set(METRICS)
+    for name in without:
+        assert with_ood[name] == without[name]
+    confidence = FITTED.confidence(TEST.logits)
+    assert with_ood["ood_auroc"] == pytest.approx(metrics.auroc(TEST.y >= 0, confidence))
+    assert with_ood["ood_mean_confidence"] == pytest.approx(confidence[TEST.y < 0].mean(), rel=1e-6)
+
+
+def test_chunks_change_nothing(monkeypatch):
+    whole = evaluate_calibrator(FITTED, *TEST, n_boot=20)
+    module = sys.modules["wildcal.evaluation.evaluate"]  # the name is also that of its function
+    monkeypatch.setattr(module, "_CHUNK_ELEMENTS", 70)
+    seen = []
+    pieces = evaluate_calibrator(FITTED, *TEST, n_boot=20, progress=seen.append)
+    assert sum(seen) == len(TEST.y)
+    for name in whole:
+        assert pieces[name] == pytest.approx(whole[name], rel=1e-10)
+        if whole.measures[name].low is not None:
+            assert pieces.measures[name].low == pytest.approx(whole.measures[name].low, rel=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:kde_ece is rough")  # two rows have no bandwidth
+def test_predicted_class_of_the_raw_logits_decides():
+    """Rounding ties in the output must not change accuracy."""
+    proba = np.array([[0.5, 0.5], [0.5, 0.5]])
+    assert evaluate([1, 1], proba, pred=[1, 1], n_boot=0)["accuracy"] == 1
+    assert evaluate([1, 1], proba, n_boot=0)["accuracy"] == 0
+
+
+def test_intervals_hold_the_truth_about_as_often_as_they_say():
+    """Accuracy of a coin: the 90 % interval covers it in about 90 % of 100 draws."""
+    rng = np.random.default_rng(0)
+    covered = 0
+    for _ in range(100):
+        p = rng.uniform(0.5, 1, 300)
+        y = (rng.random(300) > p).astype(int)
+        m = evaluate(y, np.column_stack([p, 1 - p]), n_boot=200, level=0.9).measures["accuracy"]
+        covered += m.low <= 0.75 <= m.high
+    assert 80 <= covered <= 98
+
+
+def test_plain_dict_and_repr():
+    result = evaluate_calibrator(FITTED, *TEST, n_boot=20)
+    document = result.to_dict()
+    assert document["metrics"]["ece"]["low"] <= document["metrics"]["ece"]["high"]
+    assert len(document["reliability"]["count"]) == 15
+    assert repr(result).startswith("Evaluation(n_rows=1500, accuracy=")
+
+
+def test_all_right_and_only_ood():
+    z = SUITE.clean.logits
+    result = evaluate_calibrator(Identity().fit(*SUITE.clean), z, z.argmax(axis=1), n_boot=0)
+    assert result["accuracy"] == 1
+    assert "misclassification_auroc" not in result.measures
+    with pytest.raises(ValueError, match="some in-distribution rows"):
+        evaluate_calibrator(FITTED, *SUITE.ood)

@@ -1,0 +1,168 @@
+"""Saved calibrators: readable, verified, and harmless whatever the file says."""
+
+import json
+
+import numpy as np
+import pytest
+
+from wildcal import CALIBRATORS, EnergyScaling, TemperatureScaling, load, save
+from wildcal.core.errors import FileFormatError, NotFittedError
+from wildcal.io.artifact import _decode, _digest, _encode
+from wildcal.testing import make_suite
+
+SUITE = make_suite(0, n_tuning=500, n_ood_tuning=50, n_test=100)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "energy.json"
+    save(EnergyScaling().fit(*SUITE.tuning), path)
+    return path
+
+
+def rewrite(path, change):
+    """Change the document and give it a hash that matches, as a hostile hand would."""
+    document = json.loads(path.read_text())
+    document.pop("sha256")
+    change(document)
+    document["sha256"] = _digest(document)
+    path.write_text(json.dumps(document))
+
+
+def test_a_person_can_read_it(saved):
+    document = json.loads(saved.read_text())
+    assert document["method"] == "energy"
+    assert document["title"] == "energy-based instance-wise scaling"
+    assert document["options"] == {"box": "safe", "bounds": [0.01, 100.0]}
+    assert document["fitted"]["temperature_"] == load(saved).temperature_
+    assert document["fit"]["n_rows"] == 550
+    assert document["fit"]["converged"] is True
+    assert document["wildcal"]
+
+
+def test_nothing_but_the_file_is_left_behind(saved):
+    assert [p.name for p in saved.parent.iterdir()] == ["energy.json"]
+
+
+def test_overwriting_keeps_the_old_file_when_saving_fails(saved, monkeypatch):
+    before = saved.read_bytes()
+    monkeypatch.setattr(json, "dumps", lambda *a, **k: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        save(load(saved), saved)
+    assert saved.read_bytes() == before
+    assert [p.name for p in saved.parent.iterdir()] == ["energy.json"]
+
+
+def test_unfitted_cannot_be_saved(tmp_path):
+    with pytest.raises(NotFittedError, match="nothing to save"):
+        save(TemperatureScaling(), tmp_path / "x.json")
+    assert not list(tmp_path.iterdir())
+
+
+def test_missing_folder_is_named(tmp_path, saved):
+    with pytest.raises(FileNotFoundError, match="the folder .* does not exist"):
+        save(load(saved), tmp_path / "nowhere" / "x.json")
+
+
+@pytest.mark.parametrize("keep", [0, 1, 40, 400, -30, -3])
+def test_truncated(saved, keep):
+    saved.write_bytes(saved.read_bytes()[:keep])
+    with pytest.raises(FileFormatError, match="cut short"):
+        load(saved)
+
+
+def test_changed_after_saving(saved):
+    saved.write_text(saved.read_text().replace('"n_classes": 10', '"n_classes": 11'))
+    with pytest.raises(FileFormatError, match="changed after it was saved"):
+        load(saved)
+
+
+def test_unknown_version(saved):
+    rewrite(saved, lambda d: d.update(format_version=99))
+    with pytest.raises(FileFormatError, match="has format version 99; this wildcal"):
+        load(saved)
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["[]", "3", '"text"', "{}", '{"format": "something else"}', "[" * 100_000, "\x00\xff"],
+)
+def test_not_a_calibrator(tmp_path, content):
+    path = tmp_path / "x.json"
+    path.write_text(content)
+    with pytest.raises(FileFormatError, match=r"not a (wildcal calibrator|whole JSON file)"):
+        load(path)
+
+
+def test_not_a_file(tmp_path):
+    with pytest.raises(FileFormatError, match="does not exist"):
+        load(tmp_path / "missing.json")
+    with pytest.raises(FileFormatError, match="is a folder"):
+        load(tmp_path)
+    (tmp_path / "binary").write_bytes(bytes(range(128, 256)))
+    with pytest.raises(FileFormatError, match="not a whole JSON file"):
+        load(tmp_path / "binary")
+
+
+HOSTILE = {
+    "unknown method": (lambda d: d.update(method="os.system"), "unknown method 'os.system'"),
+    "method is a list": (lambda d: d.update(method=["energy"]), "unknown method"),
+    "no method": (lambda d: d.pop("method"), "method"),
+    "extra value": (lambda d: d["fitted"].update(__class__="x"), "fitted must hold"),
+    "missing value": (lambda d: d["fitted"].pop("temperature_"), "fitted must hold"),
+    "text for a number": (lambda d: d["fitted"].update(temperature_="1"), "temperature_ is '1'"),
+    "true for a number": (lambda d: d["fitted"].update(temperature_=True), "temperature_ is True"),
+    "NaN": (lambda d: d["fitted"].update(temperature_=float("nan")), "temperature_ is nan"),
+    "huge integer": (lambda d: d["fitted"].update(temperature_=10**400), "calibrator"),
+    "bad option": (lambda d: d["options"].update(box="huge"), "box is 'huge'"),
+    "bad bounds": (lambda d: d["options"].update(bounds=[3, 1]), "bounds must be"),
+    "one class": (lambda d: d.update(n_classes=1), "n_classes must be at least 2"),
+    "bad summary": (lambda d: d["fit"].update(notes=[1]), "notes is 1"),
+    "summary is a list": (lambda d: d.update(fit=[]), "fit must hold"),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), HOSTILE.values(), ids=HOSTILE)
+def test_hostile_content_with_a_matching_hash(saved, change, message):
+    rewrite(saved, change)
+    with pytest.raises(FileFormatError, match=message):
+        load(saved)
+
+
+@pytest.mark.parametrize("size", [5, 5000])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
+def test_arrays_survive_bit_for_bit(size, dtype):
+    rng = np.random.default_rng(0)
+    array = (rng.standard_normal((size, 2)) * 1e3).astype(dtype)
+    through = json.loads(json.dumps(_encode(array)))
+    assert ("values" in through) == (size == 5)
+    from wildcal.core.arrays import FloatArray
+
+    back = _decode(FloatArray, through, "x")
+    assert back.tobytes() == array.tobytes()
+    assert back.shape == array.shape
+    assert back.dtype == array.dtype
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        3,
+        {"dtype": "object", "values": [1]},
+        {"dtype": "float64", "base64": "????", "shape": [1]},
+        {"dtype": "float64", "base64": "AAAA", "shape": [1]},
+        {"dtype": "float64", "base64": "", "shape": [10**12]},
+        {"dtype": "float64", "values": [[1], [1, 2]]},
+        {"dtype": "float64", "values": [None]},
+        {"dtype": "float64", "values": [float("inf")]},
+    ],
+)
+def test_bad_arrays(value):
+    from wildcal.core.arrays import FloatArray
+
+    with pytest.raises((ValueError, TypeError)):
+        _decode(FloatArray, value, "x")
+
+
+def test_registry_names_are_those_of_the_classes():
+    assert all(name == kind.name for name, kind in CALIBRATORS.items())

@@ -1,0 +1,98 @@
+"""Who may import whom, held as a table."""
+
+import ast
+from pathlib import Path
+
+import wildcal
+
+SRC = Path(wildcal.__file__).parent
+
+LAYERS = {
+    "core": set(),
+    "calibrators": {"core"},
+    "metrics": {"core"},
+    "io": {"core", "calibrators"},
+    "evaluation": {"core", "calibrators", "metrics", "io"},
+    "cli": {"core", "calibrators", "metrics", "io", "evaluation", "testing"},
+    # The contract has a clause about saving and loading.
+    "testing.py": {"core", "metrics", "io"},
+}
+# What each layer may take from outside the standard library.
+OUTSIDE = {layer: {"numpy", "scipy"} for layer in LAYERS} | {
+    "io": {"numpy", "scipy", "safetensors", "torch"},
+    "cli": {"numpy", "click", "rich"},
+}
+EVERYWHERE = {"version"}
+
+
+def files(layer):
+    path = SRC / layer
+    return [path] if path.suffix else sorted(path.rglob("*.py"))
+
+
+def imports(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} uses a relative import"
+            yield node.module
+
+
+def test_layers():
+    wrong = []
+    for layer, allowed in LAYERS.items():
+        own = layer.removesuffix(".py")
+        for path in files(layer):
+            for name in imports(path):
+                first, *rest = name.split(".")
+                if first != "wildcal":
+                    continue
+                target = rest[0] if rest else "wildcal"
+                if target not in allowed | EVERYWHERE | {own}:
+                    wrong.append(f"{path.relative_to(SRC)} imports {name}")
+    assert wrong == []
+
+
+def test_outside_packages():
+    import sys
+
+    wrong = [
+        f"{path.relative_to(SRC)} imports {name}"
+        for layer, allowed in OUTSIDE.items()
+        for path in files(layer)
+        for name in imports(path)
+        if name.split(".")[0] not in allowed | {"wildcal"} | set(sys.stdlib_module_names)
+    ]
+    assert wrong == []
+
+
+def test_every_module_is_in_the_table():
+    parts = {p.name for p in SRC.iterdir() if p.name != "__pycache__" and p.name != "py.typed"}
+    assert parts <= set(LAYERS) | {"__init__.py", "__main__.py", "version.py"}
+
+
+def test_calibrators_import_each_other_without_circles():
+    names = {p.stem for p in (SRC / "calibrators").glob("*.py")} - {"__init__"}
+    needs = {
+        name: {
+            i.split(".")[2]
+            for i in imports(SRC / "calibrators" / f"{name}.py")
+            if i.startswith("wildcal.calibrators.")
+        }
+        for name in names
+    }
+    while needs:
+        free = [name for name, wanted in needs.items() if not wanted & set(needs)]
+        assert free, f"a circle among {sorted(needs)}"
+        for name in free:
+            del needs[name]
+
+
+def test_calibrators_leave_input_errors_to_the_door():
+    """Fitted values and options are theirs to judge; logits and labels are not."""
+    for path in files("calibrators"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef) and node.name in ("_fit", "_predict_proba"):
+                raised = [n for n in ast.walk(node) if isinstance(n, ast.Raise)]
+                assert not raised, f"{path.name}: {node.name} raises"
