@@ -1,0 +1,166 @@
+"""Write the parts of the documentation that are computed: numbers, help texts, the picture.
+
+    python docs/make.py            rewrite them
+    python docs/make.py --check    exit with 1 if any of them is not what the code produces
+
+In a Markdown file, what stands between `<!-- made: NAME -->` and `<!-- end -->` is written here.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+import click
+import numpy as np
+
+from wildcal import CALIBRATORS, Identity
+from wildcal.cli.main import cli
+from wildcal.evaluation import METRICS, Evaluation, evaluate_calibrator
+from wildcal.testing import Split, SyntheticSuite, join, make_suite
+
+ROOT = Path(__file__).parents[1]
+SHOWN = ("accuracy", "mean_confidence", "ece", "noise_floor", "nll", "brier", "ood_mean_confidence")
+METHODS = ("identity", "ts", "energy")
+
+
+def evaluations(suite: SyntheticSuite) -> dict[str, dict[str, Evaluation]]:
+    """Return what `make demo` computes: split -> method -> evaluation."""
+    known = suite.tuning.y >= 0
+    labelled = Split(suite.tuning.logits[known], suite.tuning.y[known])
+    fitted = {
+        name: CALIBRATORS[name]().fit(*(suite.tuning if name == "energy" else labelled))
+        for name in METHODS
+    }
+    splits = {"clean": suite.clean, "shifted": join(suite.shifted, suite.ood)}
+    return {
+        split: {name: evaluate_calibrator(c, *data) for name, c in fitted.items()}
+        for split, data in splits.items()
+    }
+
+
+def demo_table() -> str:
+    """Return the main numbers of `make demo` as a Markdown table."""
+    results = evaluations(make_suite(0))
+    lines = ["| rows | metric | uncalibrated | `ts` | `energy` |", "|---|---|--:|--:|--:|"]
+    for split, by_method in results.items():
+        for metric in SHOWN:
+            cells = [by_method[m].measures.get(metric) for m in METHODS]
+            if cells[0] is None:
+                continue
+            scale, digits = (100, 1) if METRICS[metric].percent else (1, 3)
+            texts = [
+                f"{scale * c.value:.{digits}f}"
+                + (
+                    f" ({scale * c.low:.{digits}f} to {scale * c.high:.{digits}f})"
+                    if c.low is not None
+                    else ""
+                )
+                for c in cells
+            ]
+            lines.append(f"| {split} | {METRICS[metric].title.strip()} | {' | '.join(texts)} |")
+    return "\n".join(lines)
+
+
+def commands() -> str:
+    """Return the help of every command."""
+    parts = []
+    for name, command in [("wildcal", cli), *sorted(cli.commands.items())]:
+        words = name if name == "wildcal" else f"wildcal {name}"
+        with click.Context(
+            command, info_name=words, max_content_width=90, terminal_width=90
+        ) as context:
+            text = command.get_help(context)
+        parts.append(f"## {words}\n\n```text\n{text.rstrip()}\n```")
+    return "\n\n".join(parts)
+
+
+def picture() -> str:
+    """Return the reliability curves of the shifted demo rows as SVG."""
+    panels = []
+    for i, (name, result) in enumerate(evaluations(make_suite(0))["shifted"].items()):
+        curve = result.reliability
+        title = "uncalibrated" if name == Identity.name else name
+        x0 = 30 + 230 * i
+        marks = [
+            f'<line x1="{x0}" y1="230" x2="{x0 + 200}" y2="30" class="ideal"/>',
+            f'<rect x="{x0}" y="30" width="200" height="200" class="frame"/>',
+            f'<text x="{x0 + 100}" y="20" class="title">{title}:'
+            f" ECE {100 * result['ece']:.1f} %</text>",
+        ]
+        points = []
+        for confidence, accuracy, low, high, count in zip(
+            curve.confidence, curve.accuracy, curve.low, curve.high, curve.count, strict=True
+        ):
+            if count < 20:
+                continue
+            x = x0 + 200 * confidence
+            y, top, bottom = (230 - 200 * v for v in (accuracy, high, low))
+            points.append(f"{x:.1f},{y:.1f}")
+            marks.append(
+                f'<line x1="{x:.1f}" y1="{top:.1f}" x2="{x:.1f}" y2="{bottom:.1f}" class="bar"/>'
+            )
+            marks.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" class="dot"/>')
+        marks.append(f'<polyline points="{" ".join(points)}" class="curve"/>')
+        panels.append("\n".join(marks))
+    style = (
+        ".frame{fill:none;stroke:#888}.ideal{stroke:#888;stroke-dasharray:4 4}"
+        ".curve{fill:none;stroke:#c2410c;stroke-width:2}"
+        ".bar{stroke:#c2410c;stroke-opacity:.45;stroke-width:2}.dot{fill:#c2410c}"
+        "text{font:13px sans-serif;fill:#777;text-anchor:middle}.title{font-weight:600}"
+    )
+    return (
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 270" role="img"'
+        ' aria-label="Reliability curves of 5,000 shifted rows before and after calibration">\n'
+        f"<style>{style}</style>\n" + "\n".join(panels) + "\n"
+        '<text x="360" y="256">confidence (across) against accuracy (up) on 5,000 shifted synthetic'
+        " rows, 95 % intervals</text>\n</svg>\n"
+    )
+
+
+NUMBER = re.compile(r"\d+\.\d+")
+
+
+def same(old: str, new: str) -> bool:
+    """Return whether two texts agree, up to white space and one unit in a number's last digit.
+
+    Processors round the exponential differently in the last bit, which can tip a printed digit.
+    """
+    if [" ".join(t.split()) for t in NUMBER.split(old)] != [
+        " ".join(t.split()) for t in NUMBER.split(new)
+    ]:
+        return False
+    pairs = zip(NUMBER.findall(old), NUMBER.findall(new), strict=True)
+    return all(abs(float(a) - float(b)) < 1.5 * 10.0 ** -len(b.split(".")[1]) for a, b in pairs)
+
+
+MADE = {"demo-table": demo_table, "commands": commands}
+
+
+def fill(text: str) -> str:
+    """Return a Markdown text with its computed parts written anew."""
+    pattern = r"(<!-- made: ([\w-]+) -->\n).*?(<!-- end -->)"
+    return re.sub(pattern, lambda m: f"{m[1]}{MADE[m[2]]()}\n{m[3]}", text, flags=re.DOTALL)
+
+
+def main() -> None:
+    """Rewrite, or compare."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    wanted = {page: fill(page.read_text("utf-8")) for page in pages}
+    wanted[ROOT / "docs" / "images" / "reliability.svg"] = picture()
+    old = [
+        page
+        for page, text in wanted.items()
+        if not page.exists() or not same(page.read_text("utf-8"), text)
+    ]
+    if "--check" in sys.argv:
+        for page in old:
+            print(f"{page.relative_to(ROOT)} is not what the code produces; run docs/make.py")
+        sys.exit(bool(old))
+    for page in old:
+        page.write_text(wanted[page], "utf-8")
+        print(f"wrote {page.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    np.seterr(all="raise", under="ignore")
+    main()
