@@ -14,7 +14,7 @@ from wildcal.core.arrays import BoolArray, FloatArray, Labels, Logits, Proba
 from wildcal.core.blocks import Block
 from wildcal.core.calibrator import FitSummary, TemperatureMap
 from wildcal.core.checks import check_bounds, check_choice, looks_like_log_proba
-from wildcal.core.objective import TemperatureObjective, identity_link
+from wildcal.core.objective import TemperatureObjective, identity_link, mean_loss
 from wildcal.core.optimize import minimize_in_box, minimize_temperature
 from wildcal.core.softmax import by_row, energy_and_pred
 
@@ -159,9 +159,10 @@ class EnergyScaling(TemperatureMap):
             objective.design[:, 1] = incorrect.bump(energy)
             upper[1] = self._height_limit(incorrect)
         lower = np.zeros(2)
-        before = objective(lower)  # theta = 0 is plain temperature scaling
+        # theta = 0 is plain temperature scaling
+        before = mean_loss(logits, y, weight, ts.temperature, "mse")
         solution = minimize_temperature(objective, lower, lower, upper)
-        if solution.value > before.value:  # never end above temperature scaling
+        if solution.value > before:  # never end above temperature scaling
             solution = minimize_in_box(objective, lower, lower, upper)
 
         self.temperature_ = ts.temperature
@@ -176,7 +177,7 @@ class EnergyScaling(TemperatureMap):
             notes.append(f"{clamped} rows were clamped at the temperature {floor:g}.")
         return FitSummary(
             loss="mse",
-            loss_before=before.value,
+            loss_before=before,
             loss_after=solution.value,
             iterations=ts.solution.iterations + solution.iterations,
             converged=ts.solution.converged and solution.converged,

@@ -9,7 +9,7 @@ from wildcal.core.arrays import FloatArray, Labels, Logits
 from wildcal.core.blocks import Block
 from wildcal.core.calibrator import FitSummary, TemperatureMap
 from wildcal.core.checks import check_bounds, check_choice
-from wildcal.core.objective import LOSSES, Loss, TemperatureObjective, exp_link, row_losses
+from wildcal.core.objective import LOSSES, Loss, TemperatureObjective, exp_link, mean_loss
 from wildcal.core.optimize import WARM_START_ROWS, Solution, minimize_temperature
 
 DEFAULT_BOUNDS = (1e-2, 1e2)
@@ -26,7 +26,6 @@ class TemperatureFit:
     """A fitted temperature with the company it was found in."""
 
     temperature: float
-    loss_before: float
     solution: Solution
     at_bound: bool
 
@@ -50,14 +49,13 @@ def fit_temperature(
     lower, upper = np.log([bounds[0]]), np.log([bounds[1]])
     objective = TemperatureObjective(logits, y, weight, ones, exp_link, loss=loss)
     start = np.clip(np.zeros(1), lower, upper)
-    before = _mean_loss(logits, y, weight, loss, 1.0)
     if loss == "mse":
         nll = fit_temperature(logits, y, weight=weight, loss="nll", bounds=bounds)
         step = max(1, len(logits) // WARM_START_ROWS)
         subset = objective.on_every(step)
         grid = np.append(np.linspace(lower[0], upper[0], _GRID_POINTS), np.log(nll.temperature))
         losses = [
-            _mean_loss(subset.logits, subset.y, subset.weight, loss, float(np.exp(point)))
+            mean_loss(subset.logits, subset.y, subset.weight, float(np.exp(point)), loss)
             for point in grid
         ]
         best = int(np.argmin(losses))
@@ -70,14 +68,7 @@ def fit_temperature(
             solution = replace(solution, x=lower, value=at_lower.value)
     log_t = float(solution.x[0])
     at_bound = bool(log_t <= lower[0] or log_t >= upper[0])
-    return TemperatureFit(float(np.exp(log_t)), before, solution, at_bound)
-
-
-def _mean_loss(
-    logits: Logits, y: Labels, weight: FloatArray | None, loss: Loss, temperature: float
-) -> float:
-    value, _, _ = row_losses(logits, y, np.full(len(logits), temperature), loss)
-    return float(np.average(value, weights=weight))
+    return TemperatureFit(float(np.exp(log_t)), solution, at_bound)
 
 
 @final
@@ -129,7 +120,7 @@ class TemperatureScaling(TemperatureMap):
         self.temperature_ = fit.temperature
         return FitSummary(
             loss=self.loss,
-            loss_before=fit.loss_before,
+            loss_before=mean_loss(logits, y, weight, 1.0, self.loss),
             loss_after=fit.solution.value,
             iterations=fit.solution.iterations,
             converged=fit.solution.converged,

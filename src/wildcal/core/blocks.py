@@ -108,13 +108,31 @@ class Block:
         np.multiply(self._shifted, self._per_row(beta.astype(out.dtype)), out=out)
         return np.exp(out, out=out)
 
-    def _terms(self, beta: FloatArray) -> tuple[Values, Values]:
-        """Return finite t = beta * shifted and exp(t). Uses the block up: t replaces shifted."""
+    def _terms(self, beta: FloatArray) -> tuple[Values, Values, FloatArray, FloatArray]:
+        """Return t = beta * shifted, e = exp(t), Σ e and Σ e t. Uses the block up: t replaces it."""
+        spare = self._scratch.buffer(2, self.n)
         t = self._shifted
         t *= self._per_row(beta.astype(t.dtype))
-        if t.min() == -np.inf:
+        e = np.exp(t, out=self._scratch.buffer(1, self.n))
+        mean = self._dot(e, t, spare)
+        if np.isnan(mean).any():  # 0 * -inf somewhere: rare, so it is not looked for beforehand
             np.copyto(t, _MINUS_INFINITY, where=np.isneginf(t))
-        return t, np.exp(t, out=self._scratch.buffer(1, self.n))
+            mean = self._dot(e, t, spare)
+        return t, e, self._sum(e), mean
+
+    def log_loss(self, beta: FloatArray, labels: Labels) -> FloatArray:
+        """Return -log p_y of each row, where y is -1 that of class 0."""
+        sums = self._sum(self._exponentials(beta, self._scratch.buffer(1, self.n)))
+        t_y = self._at_label(self._shifted, np.maximum(labels, 0)) * beta
+        return np.asarray(np.log(sums) - np.maximum(t_y, _MINUS_INFINITY))
+
+    def squared_loss(self, beta: FloatArray, labels: Labels) -> FloatArray:
+        """Return ||p - onehot(y)||² of each row, where y is -1 ||p||²."""
+        e = self._exponentials(beta, self._scratch.buffer(1, self.n))
+        sums, squares = self._sum(e), self._dot(e, e, self._scratch.buffer(2, self.n))
+        known = (labels >= 0).astype(np.float64)
+        p_y = known * self._at_label(e, np.maximum(labels, 0)) / sums
+        return np.asarray(squares / (sums * sums) - 2 * p_y + known)
 
     def pred(self) -> Labels:
         """Return the predicted class of each row: the first of its largest logits."""
@@ -166,10 +184,10 @@ class Block:
         With t = beta z these are E[t] - t_y and Var[t]. Rows with label -1 have no such loss; what
         stands there is finite and must get weight zero.
         """
-        t, e = self._terms(beta)
-        z, t_y = self._sum(e), self._at_label(t, np.maximum(labels, 0))
+        t, e, z, m = self._terms(beta)
+        t_y = self._at_label(t, np.maximum(labels, 0))
+        m = m / z
         w = np.multiply(e, t, out=e)
-        m = self._sum(w) / z
         v = self._dot(w, t, self._scratch.buffer(2, self.n)) / z - m * m
         return np.log(z) - t_y, m - t_y, np.maximum(v, 0.0)
 
@@ -181,11 +199,10 @@ class Block:
         A row with label -1 has the all-zero target: its loss is ||p||², which differs from the
         distance to the uniform distribution by a constant (both have the same minimiser).
         """
-        t, e = self._terms(beta)
+        t, e, z, m = self._terms(beta)
         known = (labels >= 0).astype(np.float64)
         safe = np.maximum(labels, 0)  # -1 would silently read the last class
         spare = self._scratch.buffer(2, self.n)
-        z, m = self._sum(e), self._dot(e, t, spare)
         s2 = self._dot(e, e, spare)
         p_y, d_y = known * self._at_label(e, safe) / z, self._at_label(t, safe)
         w = np.multiply(e, t, out=spare)
@@ -230,8 +247,8 @@ def for_each_block(logits: Logits, work: Callable[[Block], None]) -> None:
     def run(starts: Any) -> None:
         scratch = _Scratch(rows, n_classes, dtype)
         # Logits near the largest float overflow to -inf when shifted or scaled, which is what we
-        # want of them. The setting is per thread, so it is made here.
-        with np.errstate(over="ignore"):
+        # want of them; 0 * -inf is looked after. The setting is per thread, so it is made here.
+        with np.errstate(over="ignore", invalid="ignore"):
             for start in starts:
                 work(Block(logits, start, min(start + rows, n_rows), scratch))
 

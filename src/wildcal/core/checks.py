@@ -83,10 +83,12 @@ def check_logits(
         raise ValueError(f"logits must have {n_classes} columns, as in fit, got {array.shape[1]}.")
     if fitting:
         for piece in row_slices(array):
-            top = array[piece].max(axis=1)
-            if not np.isfinite(top).all():
-                bad = int(np.flatnonzero(~np.isfinite(top))[0])
-                reject_logit_row(piece.start + bad, array[piece.start + bad])
+            block = array[piece]
+            # Extremes of a whole block are cheap and hand NaN on; rows are looked at on suspicion.
+            if not (np.isfinite(block.max()) and np.isfinite(block.min())):
+                bad = np.flatnonzero(~np.isfinite(block.max(axis=1)))
+                if len(bad):
+                    reject_logit_row(piece.start + int(bad[0]), block[bad[0]])
     if fitting or len(array) >= ROWS_TO_JUDGE:
         _refuse_probabilities(array)
     return array

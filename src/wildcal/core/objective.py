@@ -62,6 +62,20 @@ def row_losses(
     return value, slope, curvature
 
 
+def mean_loss(
+    logits: Logits, y: Labels, weight: FloatArray | None, h: float, loss: Loss
+) -> float:
+    """Return the mean loss at one temperature: half the work of `row_losses`."""
+    value = np.empty(len(logits))
+
+    def work(block: Block) -> None:
+        of_rows = block.log_loss if loss == "nll" else block.squared_loss
+        value[block.rows] = of_rows(np.full(block.n, 1.0 / h), y[block.rows])
+
+    for_each_block(logits, work)
+    return float(np.average(value, weights=weight))
+
+
 @dataclass(frozen=True, slots=True)
 class Point:
     """An objective evaluated at one parameter vector."""

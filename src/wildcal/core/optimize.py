@@ -12,7 +12,7 @@ GRADIENT_TOLERANCE = 1e-9
 # A step that promises less than this part of the loss cannot be seen in it: the rounding of
 # float64 sums, and of float32 terms. (The gradient is finer: near a minimum it is what we trust.)
 RESOLUTION_FLOAT64 = 1e-13
-RESOLUTION_FLOAT32 = 1e-8
+RESOLUTION_FLOAT32 = 1e-7
 _ZERO_LOSS = 1e-12
 _SUFFICIENT_DECREASE = 1e-4
 # Rows a warm start is made on. Newton then needs one or two full passes instead of five.
