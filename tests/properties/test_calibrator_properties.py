@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from scipy.special import log_softmax
 
 from wildcal import EnergyScaling, TemperatureScaling, load, save
 from wildcal.calibrators.energy import MIN_TEMPERATURE
@@ -13,6 +14,9 @@ from wildcal.testing import make_suite
 
 SUITE = make_suite(0, n_classes=4, n_tuning=600, n_ood_tuning=60, n_test=100)
 FITTED = {box: EnergyScaling(box=box).fit(*SUITE.tuning) for box in ("safe", "paper", "free")}
+
+
+# Some seeds draw a set without a single mistake, which is worth a warning and no failure.
 
 
 def rows(dtype, width):
@@ -54,6 +58,7 @@ def test_a_batch_may_be_cut_anywhere(z, cut):
     assert np.concatenate(parts).tobytes() == whole.tobytes()
 
 
+@pytest.mark.filterwarnings("ignore::wildcal.core.errors.CalibrationWarning")
 @given(st.floats(0.2, 5), st.integers(0, 10_000))
 @settings(max_examples=20, deadline=None)
 def test_temperature_scales_with_the_logits(factor, seed):
@@ -65,6 +70,7 @@ def test_temperature_scales_with_the_logits(factor, seed):
     assert scaled == pytest.approx(factor * plain, rel=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore::wildcal.core.errors.CalibrationWarning")
 @given(st.integers(0, 10_000), st.sampled_from(["nll", "mse"]))
 @settings(max_examples=20, deadline=None)
 def test_no_other_temperature_is_better(seed, loss):
@@ -75,15 +81,15 @@ def test_no_other_temperature_is_better(seed, loss):
     onehot = np.eye(3)[y]
 
     def value(t):
-        p = softmax(z, t)
         if loss == "nll":
-            return -np.log(p[np.arange(len(y)), y]).mean()
-        return ((p - onehot) ** 2).sum(axis=1).mean()
+            return -log_softmax(z / t, axis=1)[np.arange(len(y)), y].mean()
+        return ((softmax(z, t) - onehot) ** 2).sum(axis=1).mean()
 
     for t in np.exp(np.linspace(np.log(0.02), np.log(50), 60)):
         assert value(fitted.temperature_) <= value(t) + 1e-10
 
 
+@pytest.mark.filterwarnings("ignore::wildcal.core.errors.CalibrationWarning")
 @given(st.integers(0, 10_000))
 @settings(max_examples=15, deadline=None)
 def test_energy_never_ends_above_its_start(seed):
