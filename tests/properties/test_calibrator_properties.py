@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.special import log_softmax
@@ -66,6 +66,7 @@ def test_temperature_scales_with_the_logits(factor, seed):
     keep = suite.tuning.y >= 0
     z, y = suite.tuning.logits[keep].astype(float), suite.tuning.y[keep]
     plain = TemperatureScaling().fit(z, y).temperature_
+    assume(0.02 < min(plain, factor * plain))  # a set without a mistake ends at the bound
     scaled = TemperatureScaling().fit(factor * z, y).temperature_
     assert scaled == pytest.approx(factor * plain, rel=1e-6)
 
