@@ -15,6 +15,9 @@ settings.register_profile("steady", derandomize=True, deadline=None)
 settings.register_profile("search", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
+# Scripts that record other programs' results; they need those programs, the tests do not.
+collect_ignore_glob = ["reference/recorded/make_*.py"]
+
 VECTORS = Path(__file__).parent / "reference" / "vectors"
 
 

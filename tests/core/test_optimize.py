@@ -37,6 +37,30 @@ def test_bounds_hold_and_are_exact():
     assert solution.converged
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 6])
+def test_every_convex_quadratic_in_a_box(size):
+    """Where the Newton step leaves the box, cutting it off would not do."""
+    rng = np.random.default_rng(size)
+    low, high = np.zeros(size), np.full(size, 10.0)
+    for _ in range(300):
+        root = rng.normal(size=(size, size)) * np.exp(rng.normal(0, 1.5, size))
+        matrix, centre = root @ root.T + 1e-3 * np.eye(size), rng.normal(3, 8, size)
+        solution = minimize_in_box(quadratic(matrix, centre), np.ones(size), low, high)
+        gradient = matrix @ (solution.x - centre)
+        outward = ((solution.x <= low) & (gradient > 0)) | ((solution.x >= high) & (gradient < 0))
+        tolerance = 1e-6 * (1 + np.abs(matrix).max())
+        assert solution.converged
+        assert np.abs(gradient[~outward]).max(initial=0) <= tolerance
+
+
+def test_a_gradient_that_lies_is_reported():
+    def wrong(x):
+        return Point(float(1 + x @ x), -2 * x, 2 * np.eye(2))
+
+    solution = minimize_in_box(wrong, np.ones(2), *FREE)
+    assert not solution.converged
+
+
 def test_leaves_a_saddle():
     def double_well(x):
         value = (x[0] ** 2 - 1) ** 2 + x[1] ** 2

@@ -62,9 +62,7 @@ def row_losses(
     return value, slope, curvature
 
 
-def mean_loss(
-    logits: Logits, y: Labels, weight: FloatArray | None, h: float, loss: Loss
-) -> float:
+def mean_loss(logits: Logits, y: Labels, weight: FloatArray | None, h: float, loss: Loss) -> float:
     """Return the mean loss at one temperature: half the work of `row_losses`."""
     value = np.empty(len(logits))
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wildcal.core.arrays import FloatArray
+from wildcal.core.arrays import BoolArray, FloatArray
 from wildcal.core.objective import Point, TemperatureObjective
 
 GRADIENT_TOLERANCE = 1e-9
@@ -43,45 +43,47 @@ def minimize_in_box(
 ) -> Solution:
     """Return a local minimum of a smooth function on the box lower <= x <= upper.
 
-    Newton on the coordinates that are not pinned at a bound; a Hessian block that is not positive
-    definite has its eigenvalues e replaced by max(|e|, 1e-8 |trace|); Armijo backtracking along
-    the projected step. It stops when the projected gradient is at most 1e-9 of the loss, or when
-    the step promises less than `resolution` of the loss; that last step is still taken, because
-    the gradient that asks for it is finer than the loss that would have to confirm it.
+    Each step minimises the quadratic model on the box; a Hessian that is not positive definite has
+    its eigenvalues e replaced by max(|e|, 1e-8 |trace|); Armijo backtracking. It stops when the
+    projected gradient is at most 1e-9 of the loss, or when the step promises less than
+    `resolution` of the loss; that last step is still taken, because the gradient that asks for it
+    is finer than the loss that would have to confirm it.
     """
     x = np.clip(start, lower, upper)
     here = objective(x)
     for iteration in range(max_iter):
         gradient = here.gradient
-        pinned = ((x <= lower) & (gradient > 0)) | ((x >= upper) & (gradient < 0))
-        free = ~pinned
         scale = max(abs(here.value), _ZERO_LOSS)
+        noise = resolution * scale
         if abs(here.value) <= _ZERO_LOSS:
             return Solution(x, here.value, gradient, iteration, True, "the loss vanished")
-        if not free.any() or not np.abs(gradient[free]).max() > 0:
+        pinned = ((x <= lower) & (gradient > 0)) | ((x >= upper) & (gradient < 0))
+        steepest = np.abs(gradient[~pinned]).max(initial=0.0)
+        if not steepest > 0:
             return Solution(x, here.value, gradient, iteration, True, "the gradient vanished")
-        step = np.zeros_like(x)
-        step[free], convex = _newton_step(here.hessian[np.ix_(free, free)], gradient[free])
+        step, convex = _newton_step(here.hessian, gradient, ~pinned, lower - x, upper - x)
         longest = np.abs(step).max()
         if longest > longest_step:
             step *= longest_step / longest
-        trial = np.clip(x + step, lower, upper)
-        promised = -float(gradient @ (trial - x))
-        noise = resolution * scale
-        small = np.abs(gradient[free]).max() <= GRADIENT_TOLERANCE * scale
+        promised = -float(gradient @ step)
+        small = steepest <= GRADIENT_TOLERANCE * scale
         if small or promised <= noise:
             reason = "the gradient vanished" if small else "the loss cannot fall measurably"
-            end = trial if convex and promised <= noise else x
+            end = _place(x, step, lower, upper) if convex and promised <= noise else x
             return Solution(end, here.value, gradient, iteration, True, reason)
         fraction = 1.0
+        trial = _place(x, step, lower, upper)
         there = objective(trial)
         # The comparison forgives the rounding of both values.
-        while not there.value <= here.value - _SUFFICIENT_DECREASE * promised + 4 * noise:
+        while (
+            not there.value <= here.value - _SUFFICIENT_DECREASE * fraction * promised + 4 * noise
+        ):
             fraction /= 2
-            trial = np.clip(x + fraction * step, lower, upper)
-            promised = -float(gradient @ (trial - x))
-            if promised <= noise:
-                return Solution(x, here.value, gradient, iteration, True, "no step helps")
+            if fraction * promised <= noise:
+                # A promise near the noise may well be empty; a large one that fails is a defect.
+                close = promised <= 1e3 * noise
+                return Solution(x, here.value, gradient, iteration, close, "no step helps")
+            trial = _place(x, fraction * step, lower, upper)
             there = objective(trial)
         x, here = trial, there
     return Solution(
@@ -114,9 +116,43 @@ def minimize_temperature(
     return solution
 
 
-def _newton_step(hessian: FloatArray, gradient: FloatArray) -> tuple[FloatArray, bool]:
-    """Return the (modified) Newton step, and whether the Hessian was positive definite."""
+def _newton_step(
+    hessian: FloatArray, gradient: FloatArray, free: BoolArray, low: FloatArray, high: FloatArray
+) -> tuple[FloatArray, bool]:
+    """Return the step low <= s <= high to the minimum of the model, and whether it was convex.
+
+    Without the pinned coordinates this is a linear system. Where its solution leaves the box,
+    cutting it off is not enough (the rest of the step need not go downhill), so the model is then
+    minimised on the box, by bounded least squares on the square root of the Hessian.
+    """
+    step = np.zeros_like(gradient)
+    root, convex = _square_root(hessian[np.ix_(free, free)])
+    step[free] = -np.linalg.solve(root.T @ root, gradient[free])
+    if (step >= low).all() and (step <= high).all():
+        return step, convex
+    from scipy.optimize import lsq_linear  # slow to import, and seldom needed
+
+    movable = high > low
+    root, convex = _square_root(hessian[np.ix_(movable, movable)])
+    target = -np.linalg.solve(root.T, gradient[movable])
+    bounds = (low[movable], high[movable])
+    step[:] = 0
+    found = lsq_linear(root, target, bounds, method="bvls", tol=1e-14, max_iter=50 * len(target))
+    step[movable] = found.x
+    return step, convex
+
+
+def _place(x: FloatArray, step: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
+    """Return x + step, exactly at a bound that it reaches up to rounding: only then it is pinned."""
+    there = x + step
+    slack = 8 * np.finfo(float).eps * (np.abs(x) + np.abs(step))
+    there = np.where(there <= lower + slack, lower, there)
+    return np.where(there >= upper - slack, upper, there)
+
+
+def _square_root(hessian: FloatArray) -> tuple[FloatArray, bool]:
+    """Return R with R'R = H, H bent to be positive definite, and whether it was so already."""
     values, vectors = np.linalg.eigh(hessian)
     floor = 1e-8 * max(abs(float(np.trace(hessian))), np.finfo(float).tiny)
     bent = np.maximum(np.abs(values), floor)
-    return -(vectors @ ((vectors.T @ gradient) / bent)), bool((values >= floor).all())
+    return np.sqrt(bent)[:, None] * vectors.T, bool((values >= floor).all())
