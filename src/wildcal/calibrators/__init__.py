@@ -1,12 +1,79 @@
 """The calibrators, one method per file, and the registry of their short names."""
 
+from wildcal.calibrators.bbq import BayesianBinning
+from wildcal.calibrators.beta import BetaCalibration
+from wildcal.calibrators.dirichlet import DirichletCalibration
 from wildcal.calibrators.energy import EnergyScaling
+from wildcal.calibrators.energy_linear import EnergyLinear
+from wildcal.calibrators.ensemble_temperature import EnsembleTemperatureScaling
+from wildcal.calibrators.entropy_temperature import EntropyTemperatureScaling
+from wildcal.calibrators.histogram import HistogramBinning
 from wildcal.calibrators.identity import Identity
+from wildcal.calibrators.irm import IsotonicMultiClass
+from wildcal.calibrators.irova import IsotonicOneVsAll
+from wildcal.calibrators.irovats import ScaledIsotonicOneVsAll
+from wildcal.calibrators.isotonic import TopLabelIsotonic
+from wildcal.calibrators.matrix import MatrixScaling
+from wildcal.calibrators.parameterized_temperature import ParameterizedTemperatureScaling
+from wildcal.calibrators.spline import SplineCalibration
+from wildcal.calibrators.structured import StructuredMatrixScaling, StructuredVectorScaling
 from wildcal.calibrators.temperature import TemperatureScaling
+from wildcal.calibrators.temperature_mix import TemperatureMix
+from wildcal.calibrators.vector import VectorScaling
 from wildcal.core.calibrator import Calibrator
 
 CALIBRATORS: dict[str, type[Calibrator]] = {
-    method.name: method for method in (Identity, TemperatureScaling, EnergyScaling)
+    method.name: method
+    for method in (
+        Identity,
+        TemperatureScaling,
+        EnsembleTemperatureScaling,
+        TemperatureMix,
+        EntropyTemperatureScaling,
+        ParameterizedTemperatureScaling,
+        EnergyScaling,
+        EnergyLinear,
+        IsotonicMultiClass,
+        IsotonicOneVsAll,
+        ScaledIsotonicOneVsAll,
+        SplineCalibration,
+        HistogramBinning,
+        TopLabelIsotonic,
+        BayesianBinning,
+        BetaCalibration,
+        VectorScaling,
+        MatrixScaling,
+        DirichletCalibration,
+        StructuredVectorScaling,
+        StructuredMatrixScaling,
+    )
 }
 
-__all__ = ["CALIBRATORS", "EnergyScaling", "Identity", "TemperatureScaling"]
+PAPER_METHODS = ("identity", "ts", "ets", "irm", "irova", "irovats", "spline", "energy")
+"""The columns of the energy paper's Table 1, in its order."""
+
+__all__ = [
+    "CALIBRATORS",
+    "PAPER_METHODS",
+    "BayesianBinning",
+    "BetaCalibration",
+    "DirichletCalibration",
+    "EnergyLinear",
+    "EnergyScaling",
+    "EnsembleTemperatureScaling",
+    "EntropyTemperatureScaling",
+    "HistogramBinning",
+    "Identity",
+    "IsotonicMultiClass",
+    "IsotonicOneVsAll",
+    "MatrixScaling",
+    "ParameterizedTemperatureScaling",
+    "ScaledIsotonicOneVsAll",
+    "SplineCalibration",
+    "StructuredMatrixScaling",
+    "StructuredVectorScaling",
+    "TemperatureMix",
+    "TemperatureScaling",
+    "TopLabelIsotonic",
+    "VectorScaling",
+]

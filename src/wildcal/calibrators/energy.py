@@ -96,7 +96,7 @@ class EnergyScaling(TemperatureMap):
 
     name = "energy"
     title = "energy-based instance-wise scaling"
-    reference = "Uncertainty Calibration with Energy Based Instance-wise Scaling, ECCV 2024"
+    reference = "Energy Based Instance-wise Scaling, ECCV 2024"
     cost = "7 numbers"
     shift_invariant = False
     accepts_ood = True

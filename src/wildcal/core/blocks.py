@@ -109,7 +109,7 @@ class Block:
         return np.exp(out, out=out)
 
     def _terms(self, beta: FloatArray) -> tuple[Values, Values, FloatArray, FloatArray]:
-        """Return t = beta * shifted, e = exp(t), Σ e and Σ e t. Uses the block up: t replaces it."""
+        """Return t = beta * shifted, e = exp(t), Σ e and Σ e t; t takes the place of shifted."""
         spare = self._scratch.buffer(2, self.n)
         t = self._shifted
         t *= self._per_row(beta.astype(t.dtype))

@@ -143,7 +143,7 @@ def _newton_step(
 
 
 def _place(x: FloatArray, step: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
-    """Return x + step, exactly at a bound that it reaches up to rounding: only then it is pinned."""
+    """Return x + step, exactly at a bound that it reaches up to rounding, so that it is pinned."""
     there = x + step
     slack = 8 * np.finfo(float).eps * (np.abs(x) + np.abs(step))
     there = np.where(there <= lower + slack, lower, there)

@@ -1,0 +1,154 @@
+"""Beta calibration of the top-label confidence (Kull et al., 2017)."""
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, final
+
+import numpy as np
+
+from wildcal.calibrators.top_label import TopLabelMap
+from wildcal.core.arrays import BoolArray, FloatArray
+from wildcal.core.calibrator import FitSummary
+from wildcal.core.checks import check_choice
+from wildcal.core.objective import Point
+from wildcal.core.optimize import Solution, minimize_in_box
+
+Parameters: TypeAlias = Literal["abm", "am", "ab"]
+PARAMETERS: tuple[Parameters, ...] = ("abm", "am", "ab")
+
+# The logarithm of 0 is out of reach: confidences are kept this far from 0 and 1.
+_EPS = float(np.finfo(np.float64).eps)
+# Reached only where rows right and wrong can be told apart by their confidence alone.
+_LARGEST = 1e3
+
+
+def fit_beta(
+    p: FloatArray, target: BoolArray, weight: FloatArray | None, parameters: Parameters = "abm"
+) -> tuple[FloatArray, float, Solution]:
+    """Return (a, b, c) of the beta map with a, b >= 0, the log loss of p itself, and the solution.
+
+    The log loss is convex, so its minimum under a, b >= 0 is the free minimum if that is allowed,
+    and else the lowest of the free minima on the faces a = 0, b = 0 and a = b = 0.
+    """
+    plus, minus = _logs(p)
+    ones, log2 = np.ones(len(p)), np.log(2.0)
+    # Each column of `expand` is what one free parameter does to (a, b, c).
+    expand = {
+        "abm": np.eye(3),
+        "am": np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]),
+        "ab": np.array([[1.0, 0.0], [0.0, 1.0], [log2, -log2]]),  # the map crosses 1/2 at 1/2
+    }[parameters]
+    design = np.column_stack([plus, minus, ones]) @ expand
+    share = ones / len(p) if weight is None else weight / weight.sum()
+    sign = np.where(target, 1.0, -1.0)
+
+    best, n_free = None, expand.shape[1]
+    for columns in _faces(parameters):
+        free = design[:, columns]
+
+        def objective(phi: FloatArray, free: FloatArray = free) -> Point:
+            margin = sign * (free @ phi)
+            wrong = np.exp(-np.logaddexp(0.0, margin))  # the probability of the other outcome
+            return Point(
+                float(share @ np.logaddexp(0.0, -margin)),
+                -free.T @ (share * sign * wrong),
+                (free.T * (share * wrong * (1.0 - wrong))) @ free,
+            )
+
+        bound = np.full(len(columns), _LARGEST)
+        solution = minimize_in_box(objective, np.zeros(len(columns)), -bound, bound, max_iter=200)
+        phi = np.zeros(n_free)
+        phi[columns] = solution.x
+        abc = expand @ phi
+        if min(abc[:2]) >= 0 and (best is None or solution.value < best[1].value):
+            best = abc, solution
+        if len(columns) == n_free and best is not None:
+            break  # the free maximum is allowed, so it is the one
+    assert best is not None  # a = b = 0 is always allowed
+    unchanged = share @ np.logaddexp(0.0, -sign * (plus + minus))
+    return best[0], float(unchanged), best[1]
+
+
+def _faces(parameters: Parameters) -> list[list[int]]:
+    """Return the free parameters of each face of a, b >= 0, the inside first."""
+    return {
+        "abm": [[0, 1, 2], [1, 2], [0, 2], [2]],
+        "am": [[0, 1], [1]],
+        "ab": [[0, 1], [1], [0], []],
+    }[parameters]
+
+
+def apply_beta(p: FloatArray, a: float, b: float, c: float) -> FloatArray:
+    """Return 1 / (1 + exp(-(a ln p - b ln(1 - p) + c)))."""
+    plus, minus = _logs(p)
+    return np.exp(-np.logaddexp(0.0, -(a * plus + b * minus + c)))
+
+
+def _logs(p: FloatArray) -> tuple[FloatArray, FloatArray]:
+    p = np.clip(p, _EPS, 1.0 - _EPS)
+    return np.log(p), -np.log1p(-p)
+
+
+@final
+@dataclass(kw_only=True, eq=False)
+class BetaCalibration(TopLabelMap):
+    """q = 1 / (1 + exp(-(a ln s - b ln(1 - s) + c))) of the confidence s, with a, b >= 0.
+
+    This is the map between calibrated and uncalibrated scores when those of right and wrong rows
+    are Beta distributed. a = b = 1, c = 0 changes nothing.
+
+    Parameters
+    ----------
+    parameters
+        "abm" (default): all three free. "am": a = b. "ab": the map sends 1/2 to 1/2.
+
+    Notes
+    -----
+    (a, b, c) maximise the likelihood under a, b >= 0. Published code drops one coefficient if the
+    free maximum has it negative and fits again, which ends in the same place unless the other
+    one then turns negative too.
+    The paper's m is the s with q = 1/2: c = b ln(1 - m) - a ln m.
+    Kull, Silva Filho and Flach, Beta calibration, AISTATS 2017.
+
+    Examples
+    --------
+    >>> from wildcal.testing import make_suite
+    >>> suite = make_suite(seed=0, n_ood_tuning=0)
+    >>> calibrator = BetaCalibration().fit(*suite.tuning)
+    >>> calibrator.fit_.loss_after < calibrator.fit_.loss_before
+    True
+    """
+
+    name = "beta"
+    title = "beta calibration"
+    reference = "Kull et al., AISTATS 2017"
+    cost = "3 numbers"
+
+    parameters: Parameters = "abm"
+    a_: float = field(init=False, repr=False)
+    b_: float = field(init=False, repr=False)
+    c_: float = field(init=False, repr=False)
+
+    def _check_options(self) -> None:
+        check_choice("parameters", self.parameters, PARAMETERS)
+
+    def _check_fitted(self) -> None:
+        if self.a_ < 0 or self.b_ < 0:
+            raise ValueError(f"a_ and b_ must not be negative, got {self.a_} and {self.b_}.")
+        if max(self.a_, self.b_, abs(self.c_)) > 2 * _LARGEST:
+            raise ValueError(f"a_, b_ and c_ must be at most {2 * _LARGEST:g}.")
+
+    def _fit_map(
+        self, confidence: FloatArray, correct: BoolArray, weight: FloatArray | None
+    ) -> FitSummary:
+        abc, before, solution = fit_beta(confidence, correct, weight, self.parameters)
+        self.a_, self.b_, self.c_ = map(float, abc)
+        return FitSummary(
+            loss="nll",
+            loss_before=before,
+            loss_after=solution.value,
+            iterations=solution.iterations,
+            converged=solution.converged,
+        )
+
+    def _map(self, confidence: FloatArray) -> FloatArray:
+        return apply_beta(confidence, self.a_, self.b_, self.c_)

@@ -1,0 +1,96 @@
+"""A temperature that is a smooth function of the free energy: energy scaling without densities."""
+
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+
+from wildcal.calibrators.energy import Gaussian, fit_gaussian
+from wildcal.calibrators.softplus import fit_softplus, softplus_temperature
+from wildcal.calibrators.temperature import DEFAULT_BOUNDS, bound_notes, fit_temperature
+from wildcal.core.arrays import FloatArray, Labels, Logits
+from wildcal.core.blocks import Block
+from wildcal.core.calibrator import FitSummary, TemperatureMap
+from wildcal.core.checks import check_bounds, looks_like_log_proba
+from wildcal.core.softmax import energy_and_pred
+
+
+@final
+@dataclass(kw_only=True, eq=False)
+class EnergyLinear(TemperatureMap):
+    """p = softmax(z / T(x)), T = softplus(a + b F), F = -logsumexp(z).
+
+    The plainest map from energy to temperature: it shows what the two normal densities of energy
+    scaling add. a and b minimise the squared error of the probabilities; rows with y == -1 are
+    pulled towards the uniform distribution, as in `EnergyScaling`.
+
+    Parameters
+    ----------
+    bounds
+        Range of T, kept for every input.
+
+    Notes
+    -----
+    Our own ablation of energy-based instance-wise scaling (ECCV 2024). The energy moves when a
+    constant is added to a row, so pass raw logits, never log_softmax. Where all energies are the
+    same, b is zero and the result is temperature scaling, with a warning. The fit standardises F;
+    `intercept_` and `slope_` are a and b in the units of F itself.
+
+    Examples
+    --------
+    >>> from wildcal.testing import make_suite
+    >>> suite = make_suite(seed=0)
+    >>> calibrator = EnergyLinear().fit(*suite.tuning)
+    >>> calibrator.slope_ > 0  # the higher the energy, the stranger the row, the less sure
+    True
+    """
+
+    name = "energy-linear"
+    title = "temperature from the energy, without densities"
+    reference = "an ablation of EnergyScaling"
+    cost = "2 numbers"
+    shift_invariant = False
+    accepts_ood = True
+
+    bounds: tuple[float, float] = DEFAULT_BOUNDS
+    intercept_: float = field(init=False, repr=False)
+    slope_: float = field(init=False, repr=False)
+
+    def _check_options(self) -> None:
+        check_bounds("bounds", self.bounds)
+
+    def _reads_energy(self) -> bool:
+        return self.slope_ != 0
+
+    def _fit(self, logits: Logits, y: Labels, weight: FloatArray | None) -> FitSummary:
+        weight = np.ones(len(y)) if weight is None else weight
+        # Temperature scaling sees in-distribution rows only.
+        ts = fit_temperature(logits, y, weight=weight * (y >= 0), bounds=self.bounds)
+        notes = list(bound_notes(ts))
+        energy, _ = energy_and_pred(logits)
+        spread = fit_gaussian(energy, weight)
+        if looks_like_log_proba(energy) or spread is None:
+            notes.append(
+                "every row has the same energy, as after log_softmax; fell back to one"
+                " temperature. Pass the scores before the log_softmax."
+            )
+            spread, design = Gaussian(0.0, 1.0), np.ones((len(y), 1))
+        else:
+            design = np.column_stack([np.ones(len(y)), (energy - spread.mean) / spread.std])
+        fit = fit_softplus(
+            logits, y, weight, design, loss="mse", temperature=ts.temperature, bounds=self.bounds
+        )
+        self.slope_ = float(fit.phi[1] / spread.std) if len(fit.phi) == 2 else 0.0
+        self.intercept_ = float(fit.phi[0]) - self.slope_ * spread.mean
+        return fit.summary("mse", ts, notes)
+
+    def _describe(self) -> list[str]:
+        return [
+            f"Logits are divided by softplus({self.intercept_:.4g} + {self.slope_:.4g} F), where F"
+            " is the energy of the row."
+        ]
+
+    def _temperature(self, block: Block) -> FloatArray:
+        if self.slope_ == 0:
+            return softplus_temperature(np.full(block.n, self.intercept_), self.bounds)
+        return softplus_temperature(self.intercept_ + self.slope_ * block.energy(), self.bounds)

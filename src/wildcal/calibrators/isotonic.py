@@ -1,0 +1,54 @@
+"""Isotonic regression of the top-label confidence (Zadrozny and Elkan, 2002)."""
+
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+
+from wildcal.calibrators.pava import check_thresholds, fit_isotonic
+from wildcal.calibrators.top_label import TopLabelMap
+from wildcal.core.arrays import BoolArray, FloatArray
+from wildcal.core.calibrator import FitSummary
+
+
+@final
+@dataclass(kw_only=True, eq=False)
+class TopLabelIsotonic(TopLabelMap):
+    """q = f(confidence) with the non-decreasing f closest to the observed accuracy.
+
+    f minimises the sum of (f(confidence) - correct)²; it is linear between its thresholds and
+    constant outside them, and equal confidences are one point with their mean accuracy.
+
+    Notes
+    -----
+    The semantics are those of `sklearn.isotonic.IsotonicRegression` on float64. Zadrozny and
+    Elkan, Transforming classifier scores into accurate multiclass probability estimates, KDD 2002.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> logits = np.array([[3.0, 0.0], [3.0, 0.0], [3.0, 0.0], [3.0, 0.0]])
+    >>> y = np.array([0, 0, 0, 1])  # 75 % right
+    >>> TopLabelIsotonic().fit(logits, y).confidence(logits)
+    array([0.75, 0.75, 0.75, 0.75])
+    """
+
+    name = "isotonic"
+    title = "isotonic regression of the confidence"
+    reference = "Zadrozny and Elkan, KDD 2002"
+    cost = "a step for each rise of the curve"
+
+    thresholds_: FloatArray = field(init=False, repr=False)
+    values_: FloatArray = field(init=False, repr=False)
+
+    def _check_fitted(self) -> None:
+        check_thresholds(self.thresholds_, self.values_)
+
+    def _fit_map(
+        self, confidence: FloatArray, correct: BoolArray, weight: FloatArray | None
+    ) -> FitSummary:
+        self.thresholds_, self.values_ = fit_isotonic(confidence, correct, weight)
+        return FitSummary()
+
+    def _map(self, confidence: FloatArray) -> FloatArray:
+        return np.interp(confidence, self.thresholds_, self.values_)

@@ -1,0 +1,110 @@
+"""softmax(W x + b): the maps of vector, matrix, Dirichlet and structured scaling, once fitted."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+
+from wildcal.core.arrays import FloatArray, Labels, Logits, Proba, working_dtype
+from wildcal.core.blocks import Block
+from wildcal.core.calibrator import Calibrator
+from wildcal.core.softmax import fill_proba
+
+Features: TypeAlias = Callable[[Logits], Proba]
+"""x of some rows of logits, shape (n, K), finite, in the precision to compute in."""
+
+# Logits beyond this are so certain that it makes no difference; their products must not overflow.
+_LARGEST_LOGIT = 1e30
+_LOG_TINY = float(np.log(np.finfo(np.float32).tiny))
+
+
+def diagonal_scores(theta: Proba, x: Proba) -> Proba:
+    """Return v * x + b."""
+    slope, intercept = theta.astype(x.dtype, copy=False)
+    scores = x * slope
+    scores += intercept
+    return np.asarray(scores)
+
+
+def matrix_scores(theta: Proba, x: Proba) -> Proba:
+    """Return W x + b, with W transposed and b below it in theta."""
+    weights = theta.astype(x.dtype, copy=False)
+    scores = x @ weights[:-1]
+    scores += weights[-1]
+    return np.asarray(scores)
+
+
+def linear_proba(
+    logits: Logits, features: Features, scores: Callable[[Proba, Proba], Proba], theta: FloatArray
+) -> Proba:
+    """Return softmax(scores(theta, features(z))); a class at -inf keeps probability zero."""
+    rounded = theta.astype(working_dtype(logits.dtype))  # once, not in every block
+
+    def fill(block: Block, out: Proba) -> None:
+        s = scores(rounded, features(block.original))
+        ruled_out = np.isneginf(block.original)
+        if ruled_out.any():
+            s[ruled_out] = -np.inf
+        s -= s.max(axis=1, keepdims=True)
+        np.exp(s, out=out)
+        out /= out.sum(axis=1, keepdims=True)
+
+    return fill_proba(logits, fill)
+
+
+def raw_logits(rows: Logits) -> Proba:
+    """Return the logits themselves; -inf, which no weight can work with, as the row's lowest."""
+    x = np.clip(rows.astype(working_dtype(rows.dtype)), -_LARGEST_LOGIT, _LARGEST_LOGIT)
+    ruled_out = np.isneginf(rows)
+    if ruled_out.any():
+        lowest = np.where(ruled_out, np.inf, x).min(axis=1, keepdims=True)
+        np.copyto(x, lowest, where=ruled_out)
+    return np.asarray(x)
+
+
+def log_proba(rows: Logits) -> Proba:
+    """Return log softmax(z), floored at the log of float32's smallest number in any precision."""
+    x = _shifted(rows)
+    x -= np.log(np.exp(x).sum(axis=1, keepdims=True))
+    return np.maximum(x, _LOG_TINY, out=x)
+
+
+def log_mixed_proba(rows: Logits, temperature: float, uniform: float) -> Proba:
+    """Return log((1 - uniform) softmax(z / T) + uniform / K)."""
+    x = _shifted(rows, temperature)
+    np.exp(x, out=x)
+    x *= (1 - uniform) / x.sum(axis=1, keepdims=True)
+    x += uniform / x.shape[1]
+    return np.log(x, out=x)
+
+
+def _shifted(rows: Logits, temperature: float = 1.0) -> Proba:
+    """Return (z - max z) / T."""
+    with np.errstate(over="ignore"):  # the far end of the largest floats is simply ruled out
+        top = rows.max(axis=1, keepdims=True)
+        x = np.subtract(rows, top, dtype=working_dtype(rows.dtype))
+        return np.asarray(np.divide(x, temperature, out=x))
+
+
+def stack_matrix(matrix: FloatArray, intercept: FloatArray) -> FloatArray:
+    """Return theta of W and b."""
+    return np.vstack([matrix.T, intercept])
+
+
+def total_weight(y: Labels, weight: FloatArray | None) -> float:
+    """Return N: the number of rows, or the sum of their weights."""
+    return float(len(y)) if weight is None else float(weight.sum())
+
+
+def check_strength(name: str, value: float | None) -> None:
+    """Raise if the weight of a penalty is negative or not a number."""
+    if value is not None and not 0 <= value < np.inf:
+        raise ValueError(f"{name} must be at least 0 and finite, got {value!r}.")
+
+
+def check_linear(calibrator: Calibrator, **dimensions: int) -> None:
+    """Raise unless fitted arrays have K entries along each of their dimensions."""
+    for name, n_dimensions in dimensions.items():
+        expected, got = (calibrator.n_classes_,) * n_dimensions, getattr(calibrator, name).shape
+        if got != expected:
+            raise ValueError(f"{name} must have shape {expected}, got {got}.")

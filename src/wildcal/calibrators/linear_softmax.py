@@ -1,0 +1,287 @@
+"""The cross-entropy of softmax(W x + b), and its minimum.
+
+Vector, matrix, Dirichlet and structured scaling are all multinomial logistic regressions on some
+function x of the logits. They differ in x, in whether W is a diagonal or a full matrix, and in
+what a quadratic penalty pulls the parameters towards. That is all they say; the rest is here.
+
+The objective is the weighted mean cross-entropy plus sum(ridge * (theta - centre)²), which is
+convex. Rows are walked in pieces: element-wise work and matrix products in the precision of the
+logits, sums over pieces in float64, nothing of size N x K kept.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from wildcal.calibrators.lbfgs import minimize_lbfgs
+from wildcal.calibrators.linear_map import Features, diagonal_scores, matrix_scores
+from wildcal.calibrators.temperature import TemperatureFit, bound_notes
+from wildcal.core.arrays import BoolArray, FloatArray, Labels, Logits, Proba, working_dtype
+from wildcal.core.calibrator import FitSummary
+from wildcal.core.checks import row_slices
+from wildcal.core.objective import Point
+from wildcal.core.optimize import (
+    RESOLUTION_FLOAT32,
+    RESOLUTION_FLOAT64,
+    Solution,
+    minimize_in_box,
+)
+
+# Up to this many parameters a Hessian is built and Newton needs about ten passes; beyond, L-BFGS.
+NEWTON_PARAMETERS = 500
+_NEWTON_STEPS = 100
+_FLATTEST = 1e-6
+# Passes over the data that L-BFGS may take: many when they are cheap, few when they are not.
+_PASSES, _FEWEST_PASSES, _PASS_BUDGET = 1000, 100, 2e12
+# Entries and rows of a piece: larger than a cache, because matrix products like long operands, and
+# because the sum over pieces is as large as W.
+_PIECE = 1 << 18
+_PIECE_ROWS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class LinearFit:
+    """Fitted parameters, with the company they were found in."""
+
+    theta: FloatArray
+    loss_before: float
+    loss_after: float
+    iterations: int
+    converged: bool
+
+    def summary(self, ts: TemperatureFit) -> FitSummary:
+        """Return the record of a fit that began with temperature scaling."""
+        return FitSummary(
+            loss="nll + penalty",
+            loss_before=self.loss_before,
+            loss_after=self.loss_after,
+            iterations=ts.solution.iterations + self.iterations,
+            converged=ts.solution.converged and self.converged,
+            notes=bound_notes(ts),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Penalty:
+    """Weights of the squares of the parameters of a full matrix, by the part they belong to."""
+
+    off_diagonal: float
+    diagonal: float
+    intercept: float
+
+    @staticmethod
+    def structured(
+        n_classes: int, n: float, off_diagonal: float | None, ridge: float, intercept: float | None
+    ) -> "Penalty":
+        """Return K (K - 1) / N, ridge K / N and K / N, unless given otherwise."""
+        share = n_classes / n
+        return Penalty(
+            share * (n_classes - 1) if off_diagonal is None else off_diagonal,
+            ridge * share,
+            share if intercept is None else intercept,
+        )
+
+    def arrays(self, n_classes: int, diagonal: float) -> tuple[FloatArray, FloatArray]:
+        """Return ridge and centre in the shape of theta, centred at `diagonal` times identity."""
+        eye = np.eye(n_classes + 1, n_classes)
+        ridge = np.where(eye > 0, self.diagonal, self.off_diagonal)
+        ridge[-1] = self.intercept
+        return ridge, diagonal * eye
+
+
+@dataclass(slots=True)
+class LinearSoftmax(ABC):
+    """Penalised cross-entropy of softmax(W x + b); subclasses say what shape W has.
+
+    theta has shape (rows, K): one parameter per class in each of its rows.
+    """
+
+    features: Features
+    logits: Logits
+    y: Labels
+    weight: FloatArray | None
+    ridge: FloatArray
+    centre: FloatArray
+
+    @abstractmethod
+    def scores(self, theta: FloatArray, x: Proba) -> Proba:
+        """Return W x + b for each row of x."""
+
+    @abstractmethod
+    def first(self, x: Proba, error: Proba) -> FloatArray:
+        """Return d loss / d theta of some rows; `error` is their weight times P - Y."""
+
+    @abstractmethod
+    def second(self, x: Proba, proba: Proba, weight: Proba) -> FloatArray:
+        """Return the Hessian of the loss of some rows, theta flattened."""
+
+    @abstractmethod
+    def second_diagonal(self, x: Proba, spread: Proba) -> FloatArray:
+        """Return the diagonal of `second`; `spread` is the weight times P (1 - P)."""
+
+    @final
+    def _pieces(self, theta: FloatArray) -> Iterator[tuple[Proba, Proba, Proba, float, slice]]:
+        """Yield features, probabilities, weights (of mean one row each) and loss of each piece."""
+        total = len(self.y) if self.weight is None else float(self.weight.sum())
+        elements = max(_PIECE, _PIECE_ROWS * self.logits.shape[1])
+        for piece in row_slices(self.logits, elements=elements):
+            x, y = self.features(self.logits[piece]), self.y[piece]
+            weight = np.ones(len(y)) if self.weight is None else self.weight[piece]
+            s = self.scores(theta, x)
+            ruled_out = np.isneginf(self.logits[piece])
+            if ruled_out.any():
+                s[ruled_out] = -np.inf
+                # No parameter could give such a true class a probability; leave the row out.
+                lost = ruled_out[np.arange(len(y)), y]
+                weight = np.where(lost, 0.0, weight)
+            s -= s.max(axis=1, keepdims=True)
+            true = s[np.arange(len(y)), y].astype(np.float64)
+            proba = np.exp(s, out=s)
+            sums = proba.sum(axis=1)
+            proba /= sums[:, None]
+            ell = np.log(sums.astype(np.float64)) - true
+            loss = float(weight @ np.where(weight > 0, ell, 0.0)) / total
+            yield x, proba, (weight / total).astype(x.dtype), loss, piece
+
+    def _evaluate(self, theta: FloatArray, *, hessian: bool) -> Point:
+        off = theta - self.centre
+        value = float((self.ridge * off * off).sum())
+        gradient = 2 * self.ridge * off
+        curvature = np.diag(2 * self.ridge.ravel()) if hessian else np.empty((0, 0))
+        for x, proba, weight, loss, piece in self._pieces(theta):
+            value += loss
+            if hessian:
+                curvature += self.second(x, proba, weight)
+            proba[np.arange(len(x)), self.y[piece]] -= 1
+            proba *= weight[:, None]
+            gradient += self.first(x, proba)
+        return Point(value, gradient.ravel(), curvature)
+
+    @property
+    def _exact(self) -> bool:
+        return working_dtype(self.logits.dtype) == np.float64
+
+    def minimize(self, start: FloatArray, fixed: BoolArray | None = None) -> LinearFit:
+        """Return the minimum, searched from `start`; parameters that are `fixed` stay there."""
+        return (self._newton if start.size <= NEWTON_PARAMETERS else self._lbfgs)(start, fixed)
+
+    def _newton(self, start: FloatArray, fixed: BoolArray | None) -> LinearFit:
+        unit = self._units(start, fixed)
+
+        def objective(steps: FloatArray) -> Point:
+            at = self._evaluate(start + (unit * steps).reshape(start.shape), hessian=True)
+            return Point(at.value, unit * at.gradient, unit[:, None] * at.hessian * unit)
+
+        no_bound = np.full(start.size, np.inf)
+        solution = minimize_in_box(
+            objective,
+            np.zeros(start.size),
+            -no_bound,
+            no_bound,
+            max_iter=_NEWTON_STEPS,
+            resolution=RESOLUTION_FLOAT64 if self._exact else RESOLUTION_FLOAT32,
+        )
+        return self._fitted(start, unit, solution)
+
+    def _lbfgs(self, start: FloatArray, fixed: BoolArray | None) -> LinearFit:
+        unit = self._units(start, fixed)
+
+        def objective(steps: FloatArray) -> tuple[float, FloatArray]:
+            at = self._evaluate(start + (unit * steps).reshape(start.shape), hessian=False)
+            return at.value, unit * at.gradient
+
+        cost = float(self.logits.size) * start.size / start.shape[1]
+        solution = minimize_lbfgs(
+            objective,
+            np.zeros(start.size),
+            exact=self._exact,
+            max_iter=int(np.clip(_PASS_BUDGET / cost, _FEWEST_PASSES, _PASSES)),
+        )
+        return self._fitted(start, unit, solution)
+
+    def _units(self, start: FloatArray, fixed: BoolArray | None) -> FloatArray:
+        """Return a step of each parameter after which the loss has curved about equally."""
+        curvature = 2 * self.ridge
+        for x, proba, weight, _, _ in self._pieces(start):
+            curvature = curvature + self.second_diagonal(x, proba * (1 - proba) * weight[:, None])
+        # Where all rows are certain nothing curves; the unit is then that of the parameter.
+        units = 1 / np.sqrt(np.maximum(curvature, _FLATTEST))
+        return (units if fixed is None else units * ~fixed).ravel()
+
+    def _fitted(self, start: FloatArray, unit: FloatArray, solution: Solution) -> LinearFit:
+        return LinearFit(
+            start + (unit * solution.x).reshape(start.shape),
+            self._evaluate(start, hessian=False).value,
+            float(solution.value),
+            solution.iterations,
+            solution.converged,
+        )
+
+
+@final
+class DiagonalSoftmax(LinearSoftmax):
+    """W is a diagonal: theta[0] holds it, theta[1] is b."""
+
+    __slots__ = ()
+
+    def scores(self, theta: FloatArray, x: Proba) -> Proba:
+        """Return v * x + b for each row of x."""
+        return diagonal_scores(theta, x)
+
+    def first(self, x: Proba, error: Proba) -> FloatArray:
+        """Return the gradient by v and b."""
+        return np.stack([_column_dots(error, x), error.sum(axis=0, dtype=np.float64)])
+
+    def second(self, x: Proba, proba: Proba, weight: Proba) -> FloatArray:
+        """Return w p_j (1[j = k] - p_k), times x_j and x_k where a slope is moved."""
+        moved = np.hstack([proba * x, proba])
+        blocks = -(moved.T * weight) @ moved
+        k = x.shape[1]
+        once = weight @ (proba * x)
+        every = np.arange(k)
+        blocks[every, every] += weight @ (proba * x * x)
+        blocks[every, every + k] += once
+        blocks[every + k, every] += once
+        blocks[every + k, every + k] += weight @ proba
+        return blocks.astype(np.float64)
+
+    def second_diagonal(self, x: Proba, spread: Proba) -> FloatArray:
+        """Return the second derivatives by each v and b."""
+        return np.stack([_column_dots(spread, x * x), spread.sum(axis=0, dtype=np.float64)])
+
+
+@final
+class FullSoftmax(LinearSoftmax):
+    """W is a matrix: theta[j] holds the weights of feature j in every score, theta[K] is b."""
+
+    __slots__ = ()
+
+    def scores(self, theta: FloatArray, x: Proba) -> Proba:
+        """Return W x + b for each row of x."""
+        return matrix_scores(theta, x)
+
+    def first(self, x: Proba, error: Proba) -> FloatArray:
+        """Return the gradient by W and b."""
+        return np.vstack([x.T @ error, error.sum(axis=0, dtype=np.float64)])
+
+    def second(self, x: Proba, proba: Proba, weight: Proba) -> FloatArray:
+        """Return w p_j (1[j = k] - p_k) x_l x_m, with 1 for the x of an intercept."""
+        n, k = x.shape
+        x1 = np.column_stack([x, np.ones(n, x.dtype)])
+        moved = (x1[:, :, None] * proba[:, None, :]).reshape(n, -1)
+        hessian = -((moved.T * weight) @ moved).astype(np.float64)
+        by_class = hessian.reshape(k + 1, k, k + 1, k)
+        for c in range(k):
+            by_class[:, c, :, c] += (x1.T * (weight * proba[:, c])) @ x1
+        return hessian
+
+    def second_diagonal(self, x: Proba, spread: Proba) -> FloatArray:
+        """Return the second derivatives by each entry of W and b."""
+        return np.vstack([(x * x).T @ spread, spread.sum(axis=0, dtype=np.float64)])
+
+
+def _column_dots(a: Proba, b: Proba) -> FloatArray:
+    return np.asarray(np.einsum("nk,nk->k", a, b), np.float64)

@@ -1,0 +1,55 @@
+"""The (probability, is it the label) pairs of a tuning set, walked twice and never stored."""
+
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import TypeAlias
+
+import numpy as np
+
+from wildcal.core.arrays import FloatArray, Labels, Logits, Proba, working_dtype
+from wildcal.core.blocks import Block, for_each_block
+from wildcal.core.checks import row_slices
+from wildcal.core.parallel import run_parts, thread_count, use_threads
+from wildcal.core.softmax import softmax_at
+
+# Large enough that looking up N ones in each sorted chunk is cheap beside sorting it.
+CHUNK_ELEMENTS = 1 << 21
+
+Take: TypeAlias = Callable[[Proba, FloatArray | None, Lock], None]
+
+
+def label_proba(logits: Logits, y: Labels, temperature: float = 1.0) -> Proba:
+    """Return softmax(z / T)_y for each row, the same bits as in the whole matrix."""
+    out = np.empty(len(y), working_dtype(logits.dtype))
+
+    def work(block: Block) -> None:
+        proba = np.empty((block.n, logits.shape[1]), out.dtype)
+        block.softmax(np.full(block.n, 1.0 / temperature), proba)
+        out[block.rows] = proba[np.arange(block.n), y[block.rows]]
+
+    for_each_block(logits, work)
+    return out
+
+
+def for_each_chunk(
+    logits: Logits, weight: FloatArray | None, take: Take, temperature: float = 1.0
+) -> None:
+    """Call take(softmax(z / T), row weights, lock) on chunks of rows; weight 0 is left out.
+
+    Chunks run in threads, so `take` must hold the lock where it writes. With weights there is a
+    single thread: sums of fractions depend on their order, and a fit must not.
+    """
+    lock = Lock()
+    elements = max(CHUNK_ELEMENTS, 4 * len(logits))
+
+    def run(pieces: Sequence[slice]) -> None:
+        with use_threads(1):
+            for piece in pieces:
+                rows, w = logits[piece], None
+                if weight is not None:
+                    some = weight[piece] > 0
+                    rows, w = rows[some], weight[piece][some]
+                if len(rows):
+                    take(softmax_at(rows, lambda b: np.full(b.n, temperature)), w, lock)
+
+    run_parts(run, row_slices(logits, elements), 1 if weight is not None else thread_count())

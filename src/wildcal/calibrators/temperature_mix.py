@@ -1,0 +1,109 @@
+"""Temperature scaling mixed with a little of the uniform distribution."""
+
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+
+from wildcal.calibrators.temperature import DEFAULT_BOUNDS, bound_notes, fit_temperature
+from wildcal.core.arrays import FloatArray, Labels, Logits, Proba
+from wildcal.core.blocks import Block
+from wildcal.core.calibrator import Calibrator, FitSummary
+from wildcal.core.checks import check_bounds
+from wildcal.core.objective import mean_loss, row_losses
+from wildcal.core.softmax import by_row, fill_proba
+
+
+@final
+@dataclass(kw_only=True, eq=False)
+class TemperatureMix(Calibrator):
+    """p = (1 - e) softmax(z / T) + e / K, with e = 1 / (N + 1) and N held-out rows.
+
+    The mixture is what one more row, with a label drawn at random, would teach: no class ever
+    gets a probability below 1 / (K (N + 1)), so that a single confident mistake at test time
+    costs a bounded amount of cross-entropy. With sample weights N is their sum.
+
+    Parameters
+    ----------
+    bounds
+        Range of T.
+
+    Notes
+    -----
+    Called "ts-mix" in the probmetrics package (Berta et al., Rethinking early stopping, 2025),
+    whose numbers it reproduces.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> logits = np.array([[3.0, 0.0], [3.0, 0.0], [3.0, 0.0], [3.0, 0.0]])
+    >>> y = np.array([0, 0, 0, 1])  # 75 % right, and one row more that could be either
+    >>> TemperatureMix().fit(logits, y).predict_proba(logits)[0].round(6)
+    array([0.7, 0.3])
+    """
+
+    name = "tsmix"
+    title = "temperature scaling with a uniform part"
+    reference = "Berta et al., 2025 (probmetrics)"
+    cost = "2 numbers"
+    preserves_accuracy = True
+    shift_invariant = True
+
+    bounds: tuple[float, float] = DEFAULT_BOUNDS
+    temperature_: float = field(init=False, repr=False)
+    uniform_: float = field(init=False, repr=False)
+
+    def _check_options(self) -> None:
+        check_bounds("bounds", self.bounds)
+
+    def _check_fitted(self) -> None:
+        if self.temperature_ <= 0:
+            raise ValueError(f"temperature_ must be positive, got {self.temperature_}.")
+        if not 0 <= self.uniform_ <= 1:
+            raise ValueError(f"uniform_ must lie in [0, 1], got {self.uniform_}.")
+
+    def _fit(self, logits: Logits, y: Labels, weight: FloatArray | None) -> FitSummary:
+        ts = fit_temperature(logits, y, weight=weight, bounds=self.bounds)
+        self.temperature_ = ts.temperature
+        self.uniform_ = uniform_part(len(y), weight)
+        nll, _, _ = row_losses(logits, y, np.full(len(y), ts.temperature), "nll")
+        mixed = (1 - self.uniform_) * np.exp(-nll) + self.uniform_ / logits.shape[1]
+        return FitSummary(
+            loss="nll",
+            loss_before=mean_loss(logits, y, weight, 1.0, "nll"),
+            loss_after=float(np.average(-np.log(mixed), weights=weight)),
+            iterations=ts.solution.iterations,
+            converged=ts.solution.converged,
+            notes=bound_notes(ts),
+        )
+
+    def _describe(self) -> list[str]:
+        return [
+            f"All logits are divided by {self.temperature_:.4g}; {100 * self.uniform_:.3g} % of"
+            " the result is the uniform distribution."
+        ]
+
+    def _predict_proba(self, logits: Logits) -> Proba:
+        def fill(block: Block, out: Proba) -> None:
+            mixed_softmax(block, self.temperature_, self.uniform_, out)
+
+        return fill_proba(logits, fill)
+
+    def _confidence(self, logits: Logits) -> Proba:
+        def mix(block: Block) -> FloatArray:
+            top = block.confidence(np.full(block.n, 1 / self.temperature_))
+            return (1 - self.uniform_) * top + self.uniform_ / self.n_classes_
+
+        return by_row(logits, mix)
+
+
+def uniform_part(n_rows: int, weight: FloatArray | None) -> float:
+    """Return 1 / (N + 1), with N the number of rows or the sum of their weights."""
+    return 1 / (1 + (n_rows if weight is None else float(weight.sum())))
+
+
+def mixed_softmax(block: Block, temperature: float, uniform: float, out: Proba) -> None:
+    """Write (1 - uniform) softmax(z / T) + uniform / K into `out`."""
+    block.softmax(np.full(block.n, 1 / temperature), out)
+    out *= 1 - uniform
+    out += uniform / out.shape[1]

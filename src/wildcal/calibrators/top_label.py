@@ -1,0 +1,102 @@
+"""Maps of the top-label confidence: one number per row in, one number per row out."""
+
+from abc import abstractmethod
+from dataclasses import replace
+from typing import final
+
+import numpy as np
+
+from wildcal.core.arrays import BoolArray, FloatArray, Labels, Logits, Proba
+from wildcal.core.blocks import Block, for_each_block
+from wildcal.core.calibrator import Calibrator, FitSummary
+from wildcal.core.softmax import by_row, fill_proba
+
+
+class TopLabelMap(Calibrator):
+    """A calibrator that replaces the confidence of the predicted class by q = f(confidence).
+
+    A method supplies `_fit_map` and `_map`, functions of the softmax confidence alone. In the
+    probability matrix the predicted class gets q, and the other classes share 1 - q in the
+    proportions of the softmax (equally, where it gave them nothing).
+
+    `predict` and `confidence` always speak of the class with the largest logit. Yet a small q may
+    leave another class with more than q, so the largest entry of a row of the matrix can be
+    another one: `preserves_accuracy` is False.
+
+    The confidence is computed as one minus the sum of the other classes. In float32, where all
+    confidences above 1 - 3e-8 would be the same number, this tells them apart as float64 does.
+    """
+
+    preserves_accuracy = False
+    shift_invariant = True
+
+    @abstractmethod
+    def _fit_map(
+        self, confidence: FloatArray, correct: BoolArray, weight: FloatArray | None
+    ) -> FitSummary:
+        """Learn f from confidences and whether the predicted class was right; weights > 0."""
+
+    @abstractmethod
+    def _map(self, confidence: FloatArray) -> FloatArray:
+        """Return f(confidence), within [0, 1]."""
+
+    def _drops_rest(self) -> bool:
+        """Whether the other classes get zero instead of their share of 1 - q."""
+        return False
+
+    @final
+    def _fit(self, logits: Logits, y: Labels, weight: FloatArray | None) -> FitSummary:
+        confidence, correct = np.empty(len(y)), np.empty(len(y), np.bool_)
+
+        def work(block: Block) -> None:
+            pred = block.pred()
+            confidence[block.rows] = _confidence(block, pred)
+            correct[block.rows] = pred == y[block.rows]
+
+        for_each_block(logits, work)
+        if weight is not None:
+            used = weight > 0
+            confidence, correct, weight = confidence[used], correct[used], weight[used]
+        summary = self._fit_map(confidence, correct, weight)
+        if correct.all() or not correct.any():
+            what = "right" if correct.all() else "wrong"
+            note = f"every held-out row is {what}, so there is little to learn from them."
+            summary = replace(summary, notes=(*summary.notes, note))
+        if summary.loss != "none":
+            return summary
+        before = np.average(np.square(confidence - correct), weights=weight)
+        after = np.average(np.square(self._map(confidence) - correct), weights=weight)
+        return replace(summary, loss="mse", loss_before=float(before), loss_after=float(after))
+
+    @final
+    def _predict_proba(self, logits: Logits) -> Proba:
+        return fill_proba(logits, self._fill)
+
+    @final
+    def _confidence(self, logits: Logits) -> Proba:
+        return by_row(logits, lambda block: self._map(_confidence(block, block.pred())))
+
+    def _fill(self, block: Block, out: Proba) -> None:
+        rows, pred = np.arange(block.n), block.pred()
+        rest = _softmax_of_others(block, pred, out)
+        q = self._map(1.0 - rest)
+        if self._drops_rest():
+            out[:] = 0
+        else:
+            nothing = rest <= np.finfo(out.dtype).tiny  # dividing by it could overflow
+            out[nothing] = 1
+            rest[nothing] = out.shape[1] - 1
+            out *= ((1.0 - q) / rest).astype(out.dtype)[:, None]
+        out[rows, pred] = q
+
+
+def _softmax_of_others(block: Block, pred: Labels, out: Proba) -> FloatArray:
+    """Write softmax(z) into out with zeros at the predicted class, and return the row sums."""
+    block.softmax(np.ones(block.n), out)
+    out[np.arange(block.n), pred] = 0
+    return np.asarray(np.vecdot(out, np.ones(out.shape[1], out.dtype)), np.float64)
+
+
+def _confidence(block: Block, pred: Labels) -> FloatArray:
+    scratch = np.empty(block.original.shape, block.top.dtype)
+    return np.asarray(1.0 - _softmax_of_others(block, pred, scratch))

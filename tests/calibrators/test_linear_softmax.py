@@ -1,0 +1,157 @@
+"""The objective all linear methods share: exact derivatives, and one minimum for both solvers."""
+
+import numpy as np
+import pytest
+from scipy.special import log_softmax, softmax
+
+from wildcal.calibrators import linear_softmax
+from wildcal.calibrators.linear_map import (
+    linear_proba,
+    log_mixed_proba,
+    log_proba,
+    matrix_scores,
+    raw_logits,
+)
+from wildcal.calibrators.linear_softmax import DiagonalSoftmax, FullSoftmax, LinearSoftmax, Penalty
+
+KINDS = {DiagonalSoftmax: (2, 4), FullSoftmax: (5, 4)}
+
+
+def problem(kind, n=60, k=4, dtype=np.float64):
+    rng = np.random.default_rng(0)
+    shape = (2, k) if kind is DiagonalSoftmax else (k + 1, k)
+    z = rng.normal(0, 2, (n, k)).astype(dtype)
+    y, weight = rng.integers(0, k, n), rng.uniform(0, 2, n)
+    ridge, centre = rng.uniform(0, 0.1, shape), rng.normal(0, 1, shape)
+    return kind(raw_logits, z, y, weight, ridge, centre), rng.normal(0, 0.5, shape)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_value_is_the_penalised_cross_entropy(kind):
+    objective, theta = problem(kind)
+    z, y, w = objective.logits, objective.y, objective.weight
+    scores = theta[0] * z + theta[1] if kind is DiagonalSoftmax else z @ theta[:-1] + theta[-1]
+    nll = -log_softmax(scores, axis=1)[np.arange(len(y)), y]
+    penalty = (objective.ridge * (theta - objective.centre) ** 2).sum()
+    value = objective._evaluate(theta, hessian=False).value
+    assert value == pytest.approx(np.average(nll, weights=w) + penalty, rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_derivatives_are_those_of_finite_differences(kind):
+    objective, theta = problem(kind)
+    at, step = objective._evaluate(theta, hessian=True), 1e-6
+    for i in range(theta.size):
+        unit = step * np.eye(theta.size)[i].reshape(theta.shape)
+        up = objective._evaluate(theta + unit, hessian=False)
+        down = objective._evaluate(theta - unit, hessian=False)
+        slope = (up.value - down.value) / (2 * step)
+        assert at.gradient[i] == pytest.approx(slope, rel=1e-6, abs=1e-8)
+        curvature = (up.gradient - down.gradient) / (2 * step)
+        np.testing.assert_allclose(at.hessian[i], curvature, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_diagonal_of_the_hessian(kind):
+    objective, theta = problem(kind)
+    diagonal = 2 * objective.ridge
+    for x, proba, weight, _, _ in objective._pieces(theta):
+        diagonal = diagonal + objective.second_diagonal(x, proba * (1 - proba) * weight[:, None])
+    hessian = objective._evaluate(theta, hessian=True).hessian
+    np.testing.assert_allclose(diagonal.ravel(), np.diag(hessian), rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pieces_add_up(kind, monkeypatch):
+    objective, theta = problem(kind)
+    whole = objective._evaluate(theta, hessian=True)
+    monkeypatch.setattr(linear_softmax, "_PIECE", 1)
+    monkeypatch.setattr(linear_softmax, "_PIECE_ROWS", 7)
+    cut = objective._evaluate(theta, hessian=True)
+    assert cut.value == pytest.approx(whole.value, rel=1e-13)
+    np.testing.assert_allclose(cut.gradient, whole.gradient, rtol=1e-10, atol=1e-14)
+    np.testing.assert_allclose(cut.hessian, whole.hessian, rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-5), (np.float32, 5e-3)])
+def test_newton_and_lbfgs_meet(kind, dtype, tolerance):
+    objective, theta = problem(kind, n=500, dtype=dtype)
+    newton, lbfgs = objective._newton(theta, None), objective._lbfgs(theta, None)
+    assert newton.converged
+    assert lbfgs.converged
+    np.testing.assert_allclose(lbfgs.theta, newton.theta, atol=tolerance)
+    assert lbfgs.loss_before == newton.loss_before
+    assert lbfgs.loss_after == pytest.approx(newton.loss_after, rel=1e-6)
+
+
+@pytest.mark.parametrize("solver", [LinearSoftmax._newton, LinearSoftmax._lbfgs])
+def test_fixed_parameters_stay(solver):
+    objective, theta = problem(FullSoftmax)
+    fixed = np.zeros(theta.shape, bool)
+    fixed[:, -1] = True
+    fit = solver(objective, theta, fixed)
+    np.testing.assert_array_equal(fit.theta[:, -1], theta[:, -1])
+    assert (fit.theta[:, :-1] != theta[:, :-1]).all()
+
+
+def test_a_search_that_is_cut_short_says_so(monkeypatch):
+    objective, theta = problem(FullSoftmax)
+    monkeypatch.setattr(linear_softmax, "_PASSES", 2)
+    monkeypatch.setattr(linear_softmax, "_FEWEST_PASSES", 2)
+    assert not objective._lbfgs(theta, None).converged
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_class_ruled_out_gets_nothing_and_teaches_nothing(kind):
+    """The loss is that of a softmax over the classes that remain."""
+    objective, theta = problem(kind)
+    z = objective.logits.copy()
+    z[3, 1] = z[4, 2] = -np.inf
+    objective.y[3], objective.y[4] = 0, 2  # the second true class is ruled out: no such row
+    objective.logits = z
+    at = objective._evaluate(theta, hessian=True)
+    assert np.isfinite(at.value)
+    assert np.isfinite(at.hessian).all()
+    others = np.delete(np.arange(60), 4)
+    total = objective.weight.sum()
+    without = kind(
+        raw_logits, z[others], objective.y[others], objective.weight[others], objective.ridge,
+        objective.centre,
+    )  # fmt: skip
+    penalty = (objective.ridge * (theta - objective.centre) ** 2).sum()
+    rest = without._evaluate(theta, hessian=False).value - penalty
+    expected = rest * (total - objective.weight[4]) / total
+    assert at.value - penalty == pytest.approx(expected, rel=1e-12)
+
+
+def test_predictions_keep_zero_where_a_class_is_ruled_out():
+    z = np.array([[1.0, 2.0, -np.inf], [0.0, 1.0, 2.0]])
+    theta = np.array([[1.0, 0.5, -1.0], [0.0, 1.0, 0.0], [0.2, 0.3, 1.0], [0.0, 0.0, 3.0]])
+    proba = linear_proba(z, raw_logits, matrix_scores, theta)
+    scores = np.array([1.0, 2.0, 1.0]) @ theta[:-1] + theta[-1]  # -inf as the lowest of its row
+    np.testing.assert_allclose(proba[0], [*softmax(scores[:2]), 0.0])
+    np.testing.assert_allclose(proba[1], softmax(z[1] @ theta[:-1] + theta[-1]))
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-12), (np.float32, 1e-5)])
+def test_features(dtype, tolerance):
+    z = (3 * np.random.default_rng(0).standard_normal((30, 6))).astype(dtype)
+    exact = z.astype(np.float64)
+    np.testing.assert_allclose(log_proba(z), log_softmax(exact, axis=1), rtol=tolerance)
+    mixed = np.log(0.98 * softmax(exact / 1.7, axis=1) + 0.02 / 6)
+    np.testing.assert_allclose(log_mixed_proba(z, 1.7, 0.02), mixed, rtol=tolerance)
+    for features in (raw_logits, log_proba, lambda rows: log_mixed_proba(rows, 1.7, 0.02)):
+        hard = np.array([[1e4, -np.inf, 0], [np.finfo(dtype).max, np.finfo(dtype).min, 0]], dtype)
+        assert features(z).dtype == dtype
+        assert np.isfinite(features(hard)).all()
+    # one floor for all precisions, so that a float32 file and a float64 file agree
+    assert log_proba(np.array([[0, -500.0]], dtype))[0, 1] == pytest.approx(-87.336544, rel=1e-6)
+
+
+def test_penalty_by_part():
+    ridge, centre = Penalty(3.0, 2.0, 1.0).arrays(3, diagonal=0.5)
+    np.testing.assert_array_equal(ridge, [[2, 3, 3], [3, 2, 3], [3, 3, 2], [1, 1, 1]])
+    np.testing.assert_array_equal(centre, [[0.5, 0, 0], [0, 0.5, 0], [0, 0, 0.5], [0, 0, 0]])
+    default = Penalty.structured(10, 500.0, None, 0.1, None)
+    assert default == Penalty(pytest.approx(90 / 500), pytest.approx(1 / 500), 10 / 500)

@@ -1,0 +1,95 @@
+"""Isotonic regression by counting between the ones: equal to scikit-learn's, pair by pair."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wildcal.calibrators.pava import GapCounter, check_thresholds, fit_isotonic
+from wildcal.calibrators.piecewise import interpolator
+
+
+def count(x, target, weight, pieces):
+    """Fit by GapCounter, the pairs handed over in several pieces."""
+    used = np.ones(len(x), bool) if weight is None else weight > 0
+    weight = None if weight is None else weight[used]
+    x, target = x[used], target[used]
+    gaps = GapCounter(x[target], None if weight is None else weight[target])
+    for part in np.array_split(np.arange(len(x)), pieces):
+        order = part[np.argsort(x[part])]
+        gaps.add(x[order], None if weight is None else weight[order])
+    return gaps.thresholds()
+
+
+# A few distinct values make ties, with and between targets, the rule.
+ROWS = st.lists(
+    st.tuples(st.integers(0, 12), st.booleans(), st.sampled_from([0.0, 0.5, 1.0, 2.0])),
+    min_size=1,
+    max_size=60,
+)
+
+
+@given(rows=ROWS, weighted=st.booleans(), pieces=st.integers(1, 4))
+def test_counting_equals_pooling_all_pairs(rows, weighted, pieces):
+    x = np.array([value for value, _, _ in rows]) / 12
+    target = np.array([hit for _, hit, _ in rows])
+    weight = np.array([w for _, _, w in rows])
+    if not weighted:
+        weight = None
+    elif not weight.any():
+        weight[:] = 1.0
+    used = np.ones(len(x), bool) if weight is None else weight > 0
+    whole = fit_isotonic(x[used], target[used], None if weight is None else weight[used])
+    counted = count(x, target, weight, pieces)
+    check_thresholds(*whole)
+    check_thresholds(*counted)
+    grid = np.linspace(0, 1, 101)
+    np.testing.assert_allclose(np.interp(grid, *counted), np.interp(grid, *whole), atol=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_equals_scikit_learn(needs, weighted):
+    needs("sklearn")
+    from sklearn.isotonic import IsotonicRegression
+
+    rng = np.random.default_rng(0)
+    x = np.round(rng.random(3000), 3)
+    target = rng.random(3000) < x**2
+    weight = rng.integers(0, 4, 3000) / 2 if weighted else None
+    theirs = IsotonicRegression(out_of_bounds="clip").fit(x, target, sample_weight=weight)
+    grid = np.linspace(-0.1, 1.1, 1201)
+    used = np.ones(3000, bool) if weight is None else weight > 0
+    ours = fit_isotonic(x[used], target[used], None if weight is None else weight[used])
+    np.testing.assert_allclose(np.interp(grid, *ours), theirs.predict(grid), atol=1e-12)
+    np.testing.assert_allclose(ours[0], theirs.X_thresholds_, atol=0)
+    counted = count(x, target, weight, 3)
+    np.testing.assert_allclose(np.interp(grid, *counted), theirs.predict(grid), atol=1e-12)
+
+
+def test_by_hand():
+    # The one at .3 and the zeros at .3 and .4 pool to 1/3; zeros before the first one are 0.
+    x = np.array([0.1, 0.2, 0.3, 0.3, 0.4, 0.6])
+    target = np.array([False, False, True, False, False, True])
+    thresholds, values = count(x, target, None, 1)
+    np.testing.assert_array_equal(thresholds, [0.2, 0.3, 0.4, 0.6])
+    np.testing.assert_allclose(values, [0, 1 / 3, 1 / 3, 1])
+
+
+def test_no_ones_and_no_zeros():
+    x = np.array([0.2, 0.4])
+    assert [v.tolist() for v in count(x, np.zeros(2, bool), None, 1)] == [[0.4], [0.0]]
+    assert [v.tolist() for v in count(x, np.ones(2, bool), None, 1)] == [[0.2, 0.4], [1.0, 1.0]]
+    assert [v.tolist() for v in GapCounter(np.empty(0)).thresholds()] == [[0.0], [0.0]]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_table_gives_the_bits_of_interp(dtype):
+    rng = np.random.default_rng(1)
+    x = np.unique(rng.random(300).astype(dtype) ** 9).astype(np.float64)
+    y = np.sort(rng.random(len(x)))
+    p = np.concatenate([rng.random(200_000) ** 9, x, [0.0, 1.0, 1e-40]]).astype(dtype)
+    f = interpolator(x, y, np.dtype(dtype), n_values=1 << 20)
+    assert f(p).tobytes() == np.interp(p, x, y).tobytes()
+    for single in (np.array([0.5]), np.array([1.0]), np.array([0.0])):
+        constant = interpolator(single, np.array([0.7]), np.dtype(dtype), n_values=1 << 20)
+        np.testing.assert_array_equal(constant(p), 0.7)
