@@ -1,17 +1,59 @@
 """Calibrated confidence for classifiers, on clean data and when the world has shifted."""
 
-from wildcal.calibrators import CALIBRATORS, EnergyScaling, Identity, TemperatureScaling
+from wildcal.calibrators import (
+    CALIBRATORS,
+    BayesianBinning,
+    BetaCalibration,
+    DirichletCalibration,
+    EnergyLinear,
+    EnergyScaling,
+    EnsembleTemperatureScaling,
+    EntropyTemperatureScaling,
+    HistogramBinning,
+    Identity,
+    IsotonicMultiClass,
+    IsotonicOneVsAll,
+    MatrixScaling,
+    ParameterizedTemperatureScaling,
+    ScaledIsotonicOneVsAll,
+    SplineCalibration,
+    StructuredMatrixScaling,
+    StructuredVectorScaling,
+    TemperatureMix,
+    TemperatureScaling,
+    TopLabelIsotonic,
+    VectorScaling,
+)
 from wildcal.core.convert import logits_from_proba, softmax
-from wildcal.evaluation import evaluate
+from wildcal.evaluation import compare, evaluate
 from wildcal.io.artifact import load, save
 from wildcal.version import __version__
 
 __all__ = [
     "CALIBRATORS",
+    "BayesianBinning",
+    "BetaCalibration",
+    "DirichletCalibration",
+    "EnergyLinear",
     "EnergyScaling",
+    "EnsembleTemperatureScaling",
+    "EntropyTemperatureScaling",
+    "HistogramBinning",
     "Identity",
+    "IsotonicMultiClass",
+    "IsotonicOneVsAll",
+    "MatrixScaling",
+    "ParameterizedTemperatureScaling",
+    "ScaledIsotonicOneVsAll",
+    "SplineCalibration",
+    "StructuredMatrixScaling",
+    "StructuredVectorScaling",
+    "TemperatureMix",
     "TemperatureScaling",
+    "TopLabelIsotonic",
+    "VectorScaling",
     "__version__",
+    "compare",
     "evaluate",
     "load",
     "logits_from_proba",

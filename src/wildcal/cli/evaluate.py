@@ -126,10 +126,10 @@ def _print(results: dict[str, Evaluation]) -> None:
     )
 
 
-def cells(metric: str, measures: list[Measure | None]) -> list[str]:
+def cells(metric: str, measures: list[Measure | None], *, intervals: bool = True) -> list[str]:
     """Return the values of one metric as table cells, the best in bold."""
     info = METRICS[metric]
-    texts = [_cell(measure, info.percent) for measure in measures]
+    texts = [_cell(measure, info.percent, intervals) for measure in measures]
     values = [m.value for m in measures if m is not None]
     if info.better is None or len(measures) < 2 or not values:
         return texts
@@ -140,12 +140,12 @@ def cells(metric: str, measures: list[Measure | None]) -> list[str]:
     ]
 
 
-def _cell(measure: Measure | None, percent: bool) -> str:
+def _cell(measure: Measure | None, percent: bool, interval: bool) -> str:
     if measure is None:
         return "-"
     scale, digits = (100, 2) if percent else (1, 4)
     text = f"{scale * measure.value:.{digits}f}"
-    if measure.low is None or measure.high is None:
+    if not interval or measure.low is None or measure.high is None:
         return text
     # The backslash keeps rich from reading the bracket as markup.
     return f"{text} \\[{scale * measure.low:.{digits}f}, {scale * measure.high:.{digits}f}]"

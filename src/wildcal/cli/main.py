@@ -8,10 +8,12 @@ from typing import Any
 import click
 
 from wildcal.cli.apply import apply
+from wildcal.cli.compare import compare
 from wildcal.cli.demo import demo
 from wildcal.cli.evaluate import evaluate
 from wildcal.cli.fit import fit
 from wildcal.cli.inspect import inspect
+from wildcal.cli.methods import methods
 from wildcal.cli.output import say
 from wildcal.core.errors import CalibrationWarning, WildcalError
 from wildcal.version import __version__
@@ -38,7 +40,7 @@ def cli(context: click.Context, debug: bool, threads: int | None) -> None:
         context.with_resource(use_threads(threads))
 
 
-for command in (fit, apply, evaluate, inspect, demo):
+for command in (fit, apply, evaluate, compare, methods, inspect, demo):
     cli.add_command(command)
 
 

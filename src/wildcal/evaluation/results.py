@@ -32,7 +32,7 @@ METRICS: dict[str, MetricInfo] = {
     "nll": MetricInfo("NLL", "lower", percent=False),
     "aurc": MetricInfo("AURC", "lower"),
     "misclassification_auroc": MetricInfo("AUROC right/wrong", "higher"),
-    "ood_mean_confidence": MetricInfo("confidence on OOD rows", "lower"),
+    "ood_mean_confidence": MetricInfo("OOD confidence", "lower"),
     "ood_auroc": MetricInfo("AUROC ID/OOD", "higher"),
     "ood_aupr_in": MetricInfo("AUPR-in (ID positive)", "higher"),
     "ood_aupr_out": MetricInfo("AUPR-out (OOD positive)", "higher"),

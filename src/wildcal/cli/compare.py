@@ -1,0 +1,161 @@
+"""`wildcal compare`: fit many methods on one set, measure them on another, best first."""
+
+from pathlib import Path
+
+import click
+
+from wildcal.calibrators import CALIBRATORS, PAPER_METHODS
+from wildcal.cli.evaluate import cells, read_test
+from wildcal.cli.fit import with_ood
+from wildcal.cli.output import print_csv, print_json, print_table, progress_bar, say
+from wildcal.core.calibrator import Calibrator
+from wildcal.core.errors import FileFormatError
+from wildcal.evaluation import METRICS, Comparison
+from wildcal.evaluation import compare as compare_methods
+from wildcal.io import read_table
+from wildcal.io.tables import Table
+
+_PATH = click.Path(path_type=Path)
+_SHOWN = ("excess_ece", "ece", "noise_floor", "sce", "kde_ece", "nll", "brier")
+_SHOWN_OOD = ("ood_mean_confidence", "ood_auroc")
+
+
+@click.command(no_args_is_help=True)
+@click.argument("val", type=_PATH)
+@click.argument("test", type=_PATH)
+@click.option("--ood", type=_PATH, help="Out-of-distribution logits to tune with.")
+@click.option("--test-ood", type=_PATH, help="Out-of-distribution logits to test with.")
+@click.option(
+    "--methods",
+    default="paper",
+    show_default=True,
+    help="Names, separated by commas; or 'paper', or 'all'.",
+)
+@click.option("--bins", default=15, show_default=True, type=click.IntRange(min=1), help="ECE bins.")
+@click.option(
+    "--bootstrap",
+    default=1000,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Replicates for the 95 % intervals; 0 for none.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, a row per method and metric.")
+def compare(
+    val: Path,
+    test: Path,
+    ood: Path | None,
+    test_ood: Path | None,
+    methods: str,
+    bins: int,
+    bootstrap: int,
+    as_json: bool,
+    as_csv: bool,
+) -> None:
+    """Fit methods on VAL and measure them on TEST; print a table, least excess ECE first.
+
+    Both files hold logits and labels. Rows of --ood reach the methods that use such rows, and the
+    table says which did. The same set should not serve for tuning and for testing.
+
+    \b
+    Example:
+      wildcal compare val.npz test.npz --ood svhn.npz --methods ts,ets,energy
+      wildcal compare val.npz test.npz --methods all --csv > methods.csv
+    """
+    if as_json and as_csv:
+        raise click.UsageError("--json and --csv exclude each other.")
+    calibrators = choose(methods)
+    tuning = _labelled(read_table(val), val)
+    if ood is not None:
+        tuning = with_ood(tuning, read_table(ood).logits, ood)
+    tested = _labelled(read_test(test, None, test_ood), test)
+    with progress_bar("Comparing", total=len(calibrators)) as progress:
+        task = progress.task_ids[0]
+
+        def next_method(name: str) -> None:
+            done = list(calibrators).index(name)
+            progress.update(task, completed=done, description=f"Comparing: {name}")
+
+        result = compare_methods(
+            calibrators,
+            (tuning.logits, tuning.y),  # type: ignore[arg-type]  # _labelled checked it
+            (tested.logits, tested.y),  # type: ignore[arg-type]
+            n_bins=bins,
+            n_boot=bootstrap,
+            progress=next_method,
+        )
+    for name, reason in result.failed.items():
+        say(f"warning: {name} failed: {reason}")
+    if as_json:
+        print_json(result.to_dict())
+    elif as_csv:
+        _print_csv(result)
+    else:
+        _print(result)
+    if not result.methods:
+        raise FileFormatError("no method could be fitted.")
+
+
+def choose(methods: str) -> dict[str, Calibrator]:
+    """Return unfitted calibrators for a list of names, 'paper' or 'all'."""
+    names = {"paper": list(PAPER_METHODS), "all": list(CALIBRATORS)}.get(
+        methods, [name.strip() for name in methods.split(",") if name.strip()]
+    )
+    unknown = [name for name in names if name not in CALIBRATORS]
+    if unknown or not names:
+        raise click.UsageError(
+            f"unknown method {', '.join(unknown) or '(none given)'}. `wildcal methods` lists them."
+        )
+    return {name: CALIBRATORS[name]() for name in dict.fromkeys(["identity", *names])}
+
+
+def _labelled(table: Table, path: Path) -> Table:
+    if table.y is None:
+        raise FileFormatError(f"{path} has no labels; add an array `y`.")
+    return table
+
+
+def _print_csv(result: Comparison) -> None:
+    print_csv(
+        ("method", "used", "preserves_accuracy", "class_changes", "metric", "value", "low", "high"),
+        (
+            (m.name, m.used, m.preserves_accuracy, m.class_changes, metric, x.value, x.low, x.high)
+            for m in result.methods
+            for metric, x in m.evaluation.measures.items()
+        ),
+    )
+
+
+def _print(result: Comparison) -> None:
+    if not result.methods:
+        return
+    first = result.methods[0].evaluation
+    shown = [*_SHOWN, *(_SHOWN_OOD if first.n_ood else ())]
+    columns = {
+        metric: cells(
+            metric,
+            [m.evaluation.measures.get(metric) for m in result.methods],
+            intervals=metric == "ece",  # of all of them, the table would not fit a screen
+        )
+        for metric in shown
+    }
+    rows = []
+    for i, method in enumerate(result.methods):
+        behind = "best"
+        if method.behind_best is not None:
+            real = method.behind_best.low > 0
+            behind = f"+{100 * method.behind_best.value:.2f}" + ("" if real else " (not sure)")
+        kept = "yes" if method.preserves_accuracy else f"no, {method.class_changes:.1%} change"
+        values = [columns[metric][i] for metric in shown]
+        rows.append([method.name, method.used, kept, *values, behind])
+    header = ["method", "used", "class kept", *(METRICS[m].title.strip() for m in shown)]
+    strangers = f" and {first.n_ood:,} out-of-distribution rows" if first.n_ood else ""
+    print_table(
+        [*header, "ECE - best"],
+        rows,
+        title=f"{first.n_rows:,} test rows{strangers}, {first.n_bins} bins",
+        caption="In percent, except Brier and NLL. \\[low, high]: 95 % bootstrap interval (--json and"
+        " --csv have more). Bold: best of the column.\nClass kept: whether the most probable class is"
+        " always that of the logits. Not sure: the 95 % paired interval of the difference holds 0.",
+        words=3,
+    )

@@ -1,0 +1,203 @@
+"""Several methods, fitted on one tuning set and measured on the same test rows."""
+
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from wildcal.core.arrays import OOD_LABEL, Labels, Logits
+from wildcal.core.calibrator import Calibrator
+from wildcal.core.checks import check_labels, check_logits, row_slices
+from wildcal.core.errors import CalibrationWarning
+from wildcal.core.softmax import predicted_class
+from wildcal.evaluation.evaluate import evaluate_calibrator
+from wildcal.evaluation.results import Evaluation
+from wildcal.metrics import PairedDifference, paired_difference
+
+Progress = Callable[[str], None]
+"""Called with the name of the method that is next, before its fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One method in a comparison: what it knew, what it did, how it fared."""
+
+    name: str
+    title: str
+    used: str
+    """The information its fit used."""
+    preserves_accuracy: bool
+    class_changes: float
+    """Share of the test rows whose most probable class is no longer that of the logits."""
+    fit_seconds: float
+    notes: tuple[str, ...]
+    evaluation: Evaluation
+    behind_best: PairedDifference | None
+    """ECE minus the lowest ECE of the comparison, on the same resampled rows; None for the best."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain JSON values."""
+        return {
+            "title": self.title,
+            "used": self.used,
+            "preserves_accuracy": self.preserves_accuracy,
+            "class_changes": self.class_changes,
+            "fit_seconds": self.fit_seconds,
+            "notes": list(self.notes),
+            "evaluation": self.evaluation.to_dict(),
+            "behind_best": self.behind_best.to_dict() if self.behind_best else None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Methods sorted by excess ECE, and those that failed with the reason."""
+
+    methods: tuple[Compared, ...]
+    failed: Mapping[str, str]
+
+    def __getitem__(self, name: str) -> Compared:
+        return next(method for method in self.methods if method.name == name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain JSON values."""
+        return {
+            "methods": {method.name: method.to_dict() for method in self.methods},
+            "failed": dict(self.failed),
+        }
+
+
+def compare(
+    calibrators: Mapping[str, Calibrator],
+    tuning: tuple[ArrayLike, ArrayLike],
+    test: tuple[ArrayLike, ArrayLike],
+    *,
+    n_bins: int = 15,
+    n_boot: int = 1000,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Return how each calibrator, fitted on `tuning`, fares on `test`, best first.
+
+    Parameters
+    ----------
+    calibrators
+        Unfitted calibrators by the name to show; they are fitted in place.
+    tuning
+        Logits and labels. Rows with label -1 reach the methods that use them and no others.
+    test
+        Logits and labels; rows with label -1 count for the out-of-distribution metrics.
+    n_bins, n_boot
+        As in `evaluate`.
+    progress
+        Called with each name before its fit.
+
+    Examples
+    --------
+    >>> from wildcal import Identity, TemperatureScaling
+    >>> from wildcal.testing import make_suite
+    >>> suite = make_suite(seed=0, n_tuning=1000, n_test=1000)
+    >>> methods = {"none": Identity(), "ts": TemperatureScaling()}
+    >>> [m.name for m in compare(methods, suite.tuning, suite.shifted, n_boot=20).methods]
+    ['ts', 'none']
+    """
+    z = check_logits(tuning[0], fitting=True)
+    y = check_labels(tuning[1], *z.shape, accepts_ood=True)
+    z_test = check_logits(test[0], n_classes=z.shape[1])
+    y_test = check_labels(test[1], *z_test.shape, accepts_ood=True)
+    measured: list[_Measured] = []
+    failed: dict[str, str] = {}
+    for name, calibrator in calibrators.items():
+        if progress is not None:
+            progress(name)
+        try:
+            measured.append(_measure(name, calibrator, z, y, z_test, y_test, n_bins, n_boot))
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError, MemoryError) as error:
+            failed[name] = str(error)
+    if not measured:
+        return Comparison((), failed)
+    measured.sort(key=lambda m: m.evaluation["excess_ece"])
+    best = min(measured, key=lambda m: m.evaluation["ece"])
+    known = y_test != OOD_LABEL
+    right = predicted_class(z_test)[known] == y_test[known]
+    return Comparison(tuple(m.beside(best, right, known, n_bins, n_boot) for m in measured), failed)
+
+
+@dataclass(slots=True)
+class _Measured:
+    name: str
+    calibrator: Calibrator
+    used: str
+    seconds: float
+    evaluation: Evaluation
+    confidence: Any
+    class_changes: float
+
+    def beside(
+        self, best: "_Measured", right: Any, known: Any, n_bins: int, n_boot: int
+    ) -> Compared:
+        behind = None
+        if self is not best and n_boot:
+            behind = paired_difference(
+                right,
+                self.confidence[known],
+                right,
+                best.confidence[known],
+                n_bins=n_bins,
+                n_boot=n_boot,
+            )
+        return Compared(
+            name=self.name,
+            title=self.calibrator.title,
+            used=self.used,
+            preserves_accuracy=self.calibrator.preserves_accuracy,
+            class_changes=self.class_changes,
+            fit_seconds=self.seconds,
+            notes=self.calibrator.fit_.notes,
+            evaluation=self.evaluation,
+            behind_best=behind,
+        )
+
+
+def _measure(
+    name: str,
+    calibrator: Calibrator,
+    z: Logits,
+    y: Labels,
+    z_test: Logits,
+    y_test: Labels,
+    n_bins: int,
+    n_boot: int,
+) -> _Measured:
+    known = y != OOD_LABEL
+    with_strangers = calibrator.accepts_ood and not known.all()
+    rows, labels = (z, y) if calibrator.accepts_ood or known.all() else (z[known], y[known])
+    start = time.perf_counter()
+    with warnings.catch_warnings():  # they are in the summary, which the comparison hands on
+        warnings.simplefilter("ignore", CalibrationWarning)
+        calibrator.fit(rows, labels)
+    seconds = time.perf_counter() - start
+    if type(calibrator).name == "identity":
+        used = "nothing"
+    else:
+        used = "labels and OOD rows" if with_strangers else "labels"
+    return _Measured(
+        name=name,
+        calibrator=calibrator,
+        used=used,
+        seconds=seconds,
+        evaluation=evaluate_calibrator(calibrator, z_test, y_test, n_bins=n_bins, n_boot=n_boot),
+        confidence=np.minimum(calibrator.confidence(z_test), 1),
+        class_changes=0.0 if calibrator.preserves_accuracy else _changes(calibrator, z_test),
+    )
+
+
+def _changes(calibrator: Calibrator, logits: Logits) -> float:
+    changed = 0
+    for piece in row_slices(logits, 1 << 20):
+        rows = logits[piece]
+        changed += int((calibrator.predict_proba(rows).argmax(1) != predicted_class(rows)).sum())
+    return changed / len(logits)

@@ -1,0 +1,87 @@
+"""`wildcal compare` and `wildcal methods`."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+
+from wildcal import CALIBRATORS
+from wildcal.calibrators import PAPER_METHODS
+from wildcal.cli.main import run
+from wildcal.testing import make_suite
+
+SUITE = make_suite(0, n_tuning=800, n_ood_tuning=80, n_test=500)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    known = SUITE.tuning.y >= 0
+    np.savez(tmp_path / "val.npz", logits=SUITE.tuning.logits[known], y=SUITE.tuning.y[known])
+    np.savez(tmp_path / "ood.npz", logits=SUITE.tuning.logits[~known])
+    np.savez(tmp_path / "test.npz", logits=SUITE.shifted.logits, y=SUITE.shifted.y)
+    np.savez(tmp_path / "strange.npz", logits=SUITE.ood.logits)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_paper_in_one_table(folder, capsys):
+    line = "compare val.npz test.npz --ood ood.npz --test-ood strange.npz --bootstrap 50"
+    assert run(line.split()) == 0
+    out = capsys.readouterr().out
+    rows = [row.split() for row in out.splitlines()]
+    names = [row[0] for row in rows if row and row[0] in CALIBRATORS]
+    assert sorted(names) == sorted(PAPER_METHODS)
+    assert "labels and OOD rows" in out
+    assert "change" in out  # the isotonic ones say how often they change the class
+    assert "100 out-of-distribution rows" in out
+    assert "OOD confidence" in out
+
+
+def test_formats_agree_and_order_is_by_excess(folder, capsys):
+    words = "compare val.npz test.npz --methods ts,energy,histogram --bootstrap 20".split()
+    assert run([*words, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert set(document["methods"]) == {"identity", "ts", "energy", "histogram"}
+    evaluations = [m["evaluation"]["metrics"] for m in document["methods"].values()]
+    excess = [metrics["excess_ece"]["value"] for metrics in evaluations]
+    assert excess == sorted(excess)
+    assert run([*words, "--csv"]) == 0
+    for row in csv.DictReader(io.StringIO(capsys.readouterr().out)):
+        entry = document["methods"][row["method"]]
+        assert float(row["value"]) == entry["evaluation"]["metrics"][row["metric"]]["value"]
+        assert row["used"] == entry["used"]
+
+
+WRONG = {
+    "unknown method": (
+        "compare val.npz test.npz --methods ts,magic", 2,
+        "Error: unknown method magic. `wildcal methods` lists them.",
+    ),
+    "no method": ("compare val.npz test.npz --methods ,", 2, "unknown method (none given)"),
+    "no labels": ("compare ood.npz test.npz", 1, "error: ood.npz has no labels; add an array `y`."),
+    "both formats": ("compare val.npz test.npz --json --csv", 2, "exclude each other"),
+    "missing": ("compare val.npz gone.npz", 1, "error: gone.npz does not exist."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "code", "message"), WRONG.values(), ids=WRONG)
+def test_wrong_use(folder, capsys, line, code, message):
+    assert run(line.split()) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+
+
+def test_methods_lists_everything(capsys):
+    assert run(["methods"]) == 0
+    table = capsys.readouterr().out
+    assert run(["methods", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert list(document) == list(CALIBRATORS)
+    for name, kind in CALIBRATORS.items():
+        assert kind.title in table
+        assert kind.reference in table
+        assert document[name]["preserves_accuracy"] == kind.preserves_accuracy
+    assert [name for name, entry in document.items() if entry["in_the_paper"]]

@@ -1,0 +1,91 @@
+"""Comparing methods: the same rows for all, honest about what each one knew."""
+
+import numpy as np
+import pytest
+
+from wildcal import CALIBRATORS, EnergyScaling, Identity, TemperatureScaling
+from wildcal.evaluation import compare, evaluate_calibrator
+from wildcal.testing import join, make_suite
+
+SUITE = make_suite(0, n_tuning=1500, n_ood_tuning=100, n_test=1500)
+TEST = join(SUITE.shifted, SUITE.ood)
+
+
+def methods():
+    return {"identity": Identity(), "ts": TemperatureScaling(), "energy": EnergyScaling()}
+
+
+def test_sorted_by_excess_ece_and_equal_to_evaluate():
+    result = compare(methods(), SUITE.tuning, TEST, n_boot=50)
+    excess = [m.evaluation["excess_ece"] for m in result.methods]
+    assert excess == sorted(excess)
+    known = SUITE.tuning.y >= 0
+    alone = TemperatureScaling().fit(SUITE.tuning.logits[known], SUITE.tuning.y[known])
+    assert result["ts"].evaluation["ece"] == evaluate_calibrator(alone, *TEST, n_boot=0)["ece"]
+
+
+def test_says_what_each_method_knew():
+    with_ood = compare(methods(), SUITE.tuning, TEST, n_boot=0)
+    assert {m.name: m.used for m in with_ood.methods} == {
+        "identity": "nothing",
+        "ts": "labels",
+        "energy": "labels and OOD rows",
+    }
+    known = SUITE.tuning.y >= 0
+    tuning = SUITE.tuning.logits[known], SUITE.tuning.y[known]
+    without = compare(methods(), tuning, TEST, n_boot=0)
+    assert without["energy"].used == "labels"
+
+
+def test_differences_from_the_best_are_paired():
+    result = compare(methods(), SUITE.tuning, SUITE.shifted, n_boot=200)
+    assert [m.name for m in result.methods if m.behind_best is None] == ["energy"]
+    behind = result["identity"].behind_best
+    gap = result["identity"].evaluation["ece"] - result["energy"].evaluation["ece"]
+    assert behind.value == pytest.approx(gap, abs=1e-6)
+    assert 0 < behind.low < behind.high
+    alone = result["identity"].evaluation.measures["ece"]
+    assert behind.high - behind.low < 2 * (alone.high - alone.low)
+
+
+def test_changed_classes_are_counted():
+    chosen = {name: CALIBRATORS[name]() for name in ("ts", "irova")}
+    result = compare(chosen, SUITE.tuning, TEST, n_boot=0)
+    assert result["ts"].class_changes == 0
+    fitted = chosen["irova"]
+    z = TEST.logits
+    changed = (fitted.predict_proba(z).argmax(axis=1) != z.argmax(axis=1)).mean()
+    assert changed > 0
+    assert result["irova"].class_changes == pytest.approx(changed)
+
+
+def test_a_method_that_fails_does_not_stop_the_others():
+    chosen = {"good": TemperatureScaling(), "bad": TemperatureScaling(loss="hinge")}
+    seen = []
+    result = compare(chosen, SUITE.tuning, TEST, n_boot=0, progress=seen.append)
+    assert seen == ["good", "bad"]
+    assert [m.name for m in result.methods] == ["good"]
+    assert "loss must be one of" in result.failed["bad"]
+    assert compare({"bad": chosen["bad"]}, SUITE.tuning, TEST).methods == ()
+
+
+def test_warnings_of_a_fit_become_notes():
+    z = SUITE.clean.logits
+    result = compare(methods(), (z, z.argmax(axis=1)), SUITE.shifted, n_boot=0)
+    assert "at its bound" in " ".join(result["ts"].notes)
+
+
+def test_plain_dict():
+    document = compare(methods(), SUITE.tuning, TEST, n_boot=20).to_dict()
+    assert set(document["methods"]) == {"identity", "ts", "energy"}
+    assert document["methods"]["identity"]["behind_best"]["value"] > 0
+    assert document["failed"] == {}
+
+
+def test_bad_rows_are_refused_before_any_fit():
+    spoiled = TEST.logits.copy()
+    spoiled[5, 1] = np.nan
+    with pytest.raises(ValueError, match="row 5 holds NaN"):
+        compare(methods(), (spoiled, TEST.y), TEST)
+    with pytest.raises(ValueError, match="10 columns"):
+        compare(methods(), SUITE.tuning, (TEST.logits[:, :5], TEST.y))
