@@ -1,6 +1,7 @@
 """Energy scaling: positive for every input, sensible in every degenerate case."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -50,16 +51,12 @@ def test_positive_for_every_possible_input(box, seed):
     np.testing.assert_array_equal(fitted.predict_proba(rows).argmax(axis=1), 0)
 
 
-def test_lower_bound_is_reached_and_kept():
+def test_lower_bound_is_reached_and_kept(reference_data):
     """The K = 2 vectors press h against 0.05 in the free box; it stays there."""
-    fitted = EnergyScaling(box="free").fit(*SUITE.tuning)
-    fitted.theta_correct_ = (fitted.temperature_ - MIN_TEMPERATURE) * (
-        fitted.correct_std_ * np.sqrt(2 * np.pi)
-    )
-    fitted.theta_incorrect_ = 0.0
+    fitted = EnergyScaling(box="free").fit(*reference_data("k2")["with_ood"])
+    area = fitted.correct_std_ * np.sqrt(2 * np.pi)
+    assert fitted.temperature_ - fitted.theta_correct_ / area == pytest.approx(MIN_TEMPERATURE)
     fitted._check_fitted()
-    mode = np.full((1, 10), -fitted.correct_mean_ - np.log(10))
-    assert fitted.temperature(mode)[0] == pytest.approx(MIN_TEMPERATURE)
 
 
 def test_paper_box_is_clamped_and_says_so():
@@ -290,3 +287,75 @@ def test_a_file_cannot_break_the_promise(tmp_path, change, message):
     path.write_text(json.dumps(document))
     with pytest.raises(ValueError, match=message):
         load(path)
+
+
+# Found by review.
+
+
+def true_loss(fitted, logits, y):
+    """The tuning loss from what the calibrator really returns, not from what its solver claims."""
+    p = fitted.predict_proba(logits.astype(np.float64))
+    p[np.arange(len(y))[y >= 0], y[y >= 0]] -= 1
+    return np.square(p).sum(axis=1).mean()
+
+
+@pytest.mark.parametrize("box", ["safe", "paper", "free"])
+def test_the_reported_loss_is_the_real_one_and_not_above_temperature_scaling(box):
+    """Also on small and hopeless sets, where Newton steps leave the box."""
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        n, k = int(rng.integers(20, 200)), int(rng.integers(2, 11))
+        z = rng.normal(0, rng.uniform(0.5, 8), (n, k)) + rng.normal(0, 3, (n, 1))
+        y = np.where(rng.random(n) < rng.random(), z.argmax(axis=1), rng.integers(0, k, n))
+        y[rng.random(n) < 0.15] = -1
+        y[0] = 0
+        fitted = EnergyScaling(box=box)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CalibrationWarning)
+            fitted.fit(z, y)
+        loss = true_loss(fitted, z, y)
+        assert loss == pytest.approx(fitted.fit_.loss_after, rel=1e-6, abs=1e-9), seed
+        assert loss <= fitted.fit_.loss_before * (1 + 1e-9), seed
+        # Clamping makes kinks in the loss, at which the solver may give up, and says so.
+        assert fitted.fit_.converged or "clamped" in str(fitted.fit_.notes), seed
+
+
+def test_ood_rows_count_even_where_the_temperature_is_at_its_floor():
+    logits, y = SUITE.tuning.logits * 0.01, SUITE.tuning.y
+    fitted = EnergyScaling().fit(logits, y)
+    assert fitted.temperature_ < MIN_TEMPERATURE
+    assert fitted.theta_incorrect_ > 0
+    assert fitted.fit_.loss_after < fitted.fit_.loss_before
+
+
+def test_ood_rows_are_flattened_where_every_known_row_is_right():
+    z, strangers = known(SUITE.tuning).logits[:300], SUITE.ood.logits[:50]
+    y = np.r_[z.argmax(axis=1), np.full(50, -1)]
+    fitted, _ = fit_with_notes(EnergyScaling(), np.vstack([z, strangers]), y)
+    assert fitted.fit_.loss_after < 0.9 * fitted.fit_.loss_before
+    assert fitted.confidence(strangers).mean() < 0.9
+
+
+def test_a_regular_pattern_of_strangers_leaves_the_warm_start_alone():
+    suite = make_suite(0, n_tuning=12288, n_ood_tuning=1)
+    z, y = suite.tuning.logits[:12288], suite.tuning.y[:12288].copy()
+    y[::3] = -1
+    assert EnergyScaling().fit(z, y).fit_.converged
+    weight = np.ones(12288)
+    weight[::3] = 0
+    for loss in ("nll", "mse"):
+        weighted = TemperatureScaling(loss=loss).fit(z, np.maximum(y, 0), sample_weight=weight)
+        alone = TemperatureScaling(loss=loss).fit(z[weight > 0], y[weight > 0])
+        assert weighted.temperature_ == pytest.approx(alone.temperature_, rel=1e-5)
+
+
+def test_weight_on_strangers_alone_is_refused():
+    weight = (SUITE.tuning.y < 0).astype(float)
+    with pytest.raises(ValueError, match="must not be zero on every in-distribution row"):
+        EnergyScaling().fit(*SUITE.tuning, sample_weight=weight)
+
+
+def test_enormous_weights_are_only_relative():
+    one = EnergyScaling().fit(*SUITE.tuning)
+    many = EnergyScaling().fit(*SUITE.tuning, sample_weight=np.full(len(SUITE.tuning.y), 1e308))
+    assert many.theta_correct_ == pytest.approx(one.theta_correct_, rel=1e-6)

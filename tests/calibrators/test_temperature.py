@@ -1,5 +1,7 @@
 """Temperature scaling on data whose answer is known."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -94,3 +96,36 @@ def test_identity_is_the_softmax():
     identity = Identity().fit(z, y)
     np.testing.assert_array_equal(identity.predict_proba(z), softmax(z))
     np.testing.assert_array_equal(identity.temperature(z), 1)
+
+
+def test_a_row_beyond_squaring_does_not_stop_the_fit():
+    """1e160 squared overflows; it used to leave the solver in an endless loop."""
+    z, y = calibrated(50, 5)
+    z[7] = [1e160, 0, 0, 0, 0]
+    for label in (0, 3):
+        y[7] = label
+        for loss in ("nll", "mse"):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", CalibrationWarning)
+                fitted = TemperatureScaling(loss=loss).fit(z, y)
+            assert 0.01 <= fitted.temperature_ <= 100
+
+
+def test_a_true_class_that_was_ruled_out():
+    """-inf counts as 1e4 below the largest logit, so T goes where that hurts least."""
+    z, y = calibrated(200, 4)
+    z[3, y[3]] = -np.inf
+    finite = np.where(np.isneginf(z), z.max(axis=1, keepdims=True) - 1e4, z)
+    with pytest.warns(CalibrationWarning, match="at its bound"):
+        fitted = TemperatureScaling().fit(z, y)
+    with pytest.warns(CalibrationWarning, match="at its bound"):
+        expected = TemperatureScaling().fit(finite, y)
+    assert fitted.fit_.converged
+    assert fitted.temperature_ == pytest.approx(expected.temperature_, rel=1e-6)
+    assert fitted.fit_.loss_after == pytest.approx(expected.fit_.loss_after, rel=1e-6)
+
+
+def test_the_bounds_of_the_paper_by_name():
+    z, y = calibrated(300, 4)
+    with pytest.warns(CalibrationWarning, match="at its bound"):
+        assert TemperatureScaling(bounds="paper").fit(10 * z, y).temperature_ == pytest.approx(5)

@@ -145,7 +145,21 @@ def test_a_few_rows_that_look_like_probabilities_pass_in_predict():
         fitted.predict_proba(np.tile([[0.2, 0.3, 0.5]], (8, 1)))
 
 
-@pytest.mark.parametrize("options", [{"loss": "hinge"}, {"bounds": (2.0, 1.0)}, {"bounds": (0, 1)}])
+BAD_BOUNDS = [
+    (2.0, 1.0),
+    (0, 1),
+    5,
+    None,
+    "ab",
+    ("a", "b"),
+    (1, 2, 3),
+    (True, 2),
+    (1e-9, 1),
+    [1, 2],
+]
+
+
+@pytest.mark.parametrize("options", [{"loss": "hinge"}, *({"bounds": b} for b in BAD_BOUNDS)])
 def test_options(options):
     with pytest.raises(ValueError, match="must be"):
         TemperatureScaling(**options).fit(ROWS, LABELS)
@@ -164,3 +178,17 @@ def test_probabilities():
 
 def test_integers_and_lists_are_numbers():
     assert softmax([[1, 0], [0, 1]]).dtype == np.float64
+
+
+def test_foreign_byte_order_keeps_its_precision():
+    z = ROWS * 1e3
+    expected = softmax(z)
+    got = softmax(z.astype(">f8"))
+    assert got.dtype == np.float64
+    assert got.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("temperature", [1e-50, 0, -1, np.nan, np.inf])
+def test_impossible_temperatures(temperature):
+    with pytest.raises(ValueError, match="temperature must be positive"):
+        softmax(Z, temperature)

@@ -9,13 +9,23 @@ from typing import Literal, TypeAlias, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wildcal.calibrators.temperature import DEFAULT_BOUNDS, bound_notes, fit_temperature
+from wildcal.calibrators.temperature import (
+    DEFAULT_BOUNDS,
+    Bounds,
+    as_bounds,
+    bound_notes,
+    fit_temperature,
+)
 from wildcal.core.arrays import BoolArray, FloatArray, Labels, Logits, Proba
 from wildcal.core.blocks import Block
 from wildcal.core.calibrator import FitSummary, TemperatureMap
-from wildcal.core.checks import check_bounds, check_choice, looks_like_log_proba
+from wildcal.core.checks import check_bounds, check_choice, check_temperature, looks_like_log_proba
 from wildcal.core.objective import TemperatureObjective, identity_link, mean_loss
-from wildcal.core.optimize import minimize_in_box, minimize_temperature
+from wildcal.core.optimize import (
+    WARM_START_ROWS,
+    minimize_in_box,
+    minimize_temperature,
+)
 from wildcal.core.softmax import by_row, energy_and_pred
 
 Box: TypeAlias = Literal["safe", "paper", "free"]
@@ -68,8 +78,8 @@ class EnergyScaling(TemperatureMap):
     ----------
     box
         Where theta may lie. "safe" (default): the published range [0, 10]², cut so that
-        h >= 0.05 for every possible input. "paper": [0, 10]² with h clamped at 0.05, which is
-        the published method made safe. "free": theta bounded by h >= 0.05 alone, so that the
+        h >= min(T, 0.05) for every possible input. "paper": [0, 10]² with h clamped there, which
+        is the published method made safe. "free": theta bounded by h >= 0.05 alone, so that the
         result does not depend on the unit of the logits.
     bounds
         Range of the temperature T.
@@ -102,7 +112,7 @@ class EnergyScaling(TemperatureMap):
     accepts_ood = True
 
     box: Box = "safe"
-    bounds: tuple[float, float] = DEFAULT_BOUNDS
+    bounds: Bounds = DEFAULT_BOUNDS
     temperature_: float = field(init=False, repr=False)
     theta_correct_: float = field(init=False, repr=False)
     theta_incorrect_: float = field(init=False, repr=False)
@@ -117,10 +127,11 @@ class EnergyScaling(TemperatureMap):
 
     def _check_options(self) -> None:
         check_choice("box", self.box, BOXES)
-        check_bounds("bounds", self.bounds)
+        check_bounds("bounds", as_bounds(self.bounds))
 
     def _check_fitted(self) -> None:
-        for name in ("temperature_", "correct_std_", "incorrect_std_"):
+        check_temperature("temperature_", self.temperature_)
+        for name in ("correct_std_", "incorrect_std_"):
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise ValueError(f"{name} must be positive, got {value}.")
@@ -161,7 +172,8 @@ class EnergyScaling(TemperatureMap):
         lower = np.zeros(2)
         # theta = 0 is plain temperature scaling
         before = mean_loss(logits, y, weight, ts.temperature, "mse")
-        solution = minimize_temperature(objective, lower, lower, upper)
+        start = self._start(objective, upper) if ts.at_bound else lower
+        solution = minimize_temperature(objective, start, lower, upper)
         if solution.value > before:  # never end above temperature scaling
             solution = minimize_in_box(objective, lower, lower, upper)
 
@@ -183,6 +195,16 @@ class EnergyScaling(TemperatureMap):
             converged=ts.solution.converged and solution.converged,
             notes=tuple(notes),
         )
+
+    def _start(self, objective: TemperatureObjective, upper: FloatArray) -> FloatArray:
+        """Return the best of a few theta2 to start from.
+
+        At a temperature near zero every probability is 0 or 1, and the gradient vanishes there
+        although a larger temperature would be better for the out-of-distribution rows.
+        """
+        rows = [*objective.warm_up(WARM_START_ROWS), objective][0]
+        heights = [np.array([0.0, min(h, upper[1])]) for h in (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)]
+        return min(heights, key=lambda at: rows(at).value)
 
     def _fit_densities(
         self, energy: FloatArray, is_correct: BoolArray, weight: FloatArray, notes: list[str]
@@ -210,7 +232,7 @@ class EnergyScaling(TemperatureMap):
 
     def _describe(self) -> list[str]:
         (down, up), (correct, incorrect) = self._terms()
-        words = [f"Logits are divided by {self.temperature_:.4g} on average rows."]
+        words = [f"Rows unlike both groups below are divided by {self.temperature_:.4g}."]
         if correct is not None:
             words.append(
                 f"Rows with the energy of correct predictions ({correct.mean:.4g}"

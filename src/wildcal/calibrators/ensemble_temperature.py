@@ -11,11 +11,17 @@ from wildcal.calibrators.mixture_weights import (
     fit_weights_nll,
     overlaps,
 )
-from wildcal.calibrators.temperature import DEFAULT_BOUNDS, bound_notes, fit_temperature
+from wildcal.calibrators.temperature import (
+    DEFAULT_BOUNDS,
+    Bounds,
+    as_bounds,
+    bound_notes,
+    fit_temperature,
+)
 from wildcal.core.arrays import FloatArray, Labels, Logits, Proba
 from wildcal.core.blocks import Block
 from wildcal.core.calibrator import Calibrator, FitSummary
-from wildcal.core.checks import check_bounds, check_choice
+from wildcal.core.checks import check_bounds, check_choice, check_temperature
 from wildcal.core.objective import LOSSES, Loss
 from wildcal.core.softmax import by_row, fill_proba
 
@@ -60,18 +66,17 @@ class EnsembleTemperatureScaling(Calibrator):
 
     loss: Loss = "mse"
     temperature_loss: Loss = "nll"
-    bounds: tuple[float, float] = DEFAULT_BOUNDS
+    bounds: Bounds = DEFAULT_BOUNDS
     temperature_: float = field(init=False, repr=False)
     weights_: tuple[float, float, float] = field(init=False, repr=False)
 
     def _check_options(self) -> None:
         check_choice("loss", self.loss, LOSSES)
         check_choice("temperature_loss", self.temperature_loss, LOSSES)
-        check_bounds("bounds", self.bounds)
+        check_bounds("bounds", as_bounds(self.bounds))
 
     def _check_fitted(self) -> None:
-        if self.temperature_ <= 0:
-            raise ValueError(f"temperature_ must be positive, got {self.temperature_}.")
+        check_temperature("temperature_", self.temperature_)
         if min(self.weights_) < 0 or abs(sum(self.weights_) - 1) > 1e-9:
             raise ValueError(f"weights_ must be >= 0 and sum to one, got {self.weights_}.")
 

@@ -5,10 +5,16 @@ from typing import final
 
 from wildcal.calibrators.irm import NORMALIZE, Normalize
 from wildcal.calibrators.irova import apply_columns, check_columns, fit_columns
-from wildcal.calibrators.temperature import DEFAULT_BOUNDS, bound_notes, fit_temperature
+from wildcal.calibrators.temperature import (
+    DEFAULT_BOUNDS,
+    Bounds,
+    as_bounds,
+    bound_notes,
+    fit_temperature,
+)
 from wildcal.core.arrays import FloatArray, Labels, Logits, Proba
 from wildcal.core.calibrator import Calibrator, FitSummary
-from wildcal.core.checks import check_bounds, check_choice
+from wildcal.core.checks import check_bounds, check_choice, check_temperature
 
 
 @final
@@ -47,18 +53,17 @@ class ScaledIsotonicOneVsAll(Calibrator):
     shift_invariant = True
 
     normalize: Normalize = "row"
-    bounds: tuple[float, float] = DEFAULT_BOUNDS
+    bounds: Bounds = DEFAULT_BOUNDS
     temperature_: float = field(init=False, repr=False)
     thresholds_: list[FloatArray] = field(init=False, repr=False)
     values_: list[FloatArray] = field(init=False, repr=False)
 
     def _check_options(self) -> None:
         check_choice("normalize", self.normalize, NORMALIZE)
-        check_bounds("bounds", self.bounds)
+        check_bounds("bounds", as_bounds(self.bounds))
 
     def _check_fitted(self) -> None:
-        if self.temperature_ <= 0:
-            raise ValueError(f"temperature_ must be positive, got {self.temperature_}.")
+        check_temperature("temperature_", self.temperature_)
         check_columns(self.thresholds_, self.values_, self.n_classes_)
 
     def _fit(self, logits: Logits, y: Labels, weight: FloatArray | None) -> FitSummary:

@@ -1,17 +1,19 @@
 """Temperature scaling: divide all logits by one positive number (Guo et al., 2017)."""
 
 from dataclasses import dataclass, field, replace
-from typing import final
+from typing import Literal, TypeAlias, final
 
 import numpy as np
 
 from wildcal.core.arrays import FloatArray, Labels, Logits
 from wildcal.core.blocks import Block
 from wildcal.core.calibrator import FitSummary, TemperatureMap
-from wildcal.core.checks import check_bounds, check_choice
+from wildcal.core.checks import check_bounds, check_choice, check_temperature
 from wildcal.core.objective import LOSSES, Loss, TemperatureObjective, exp_link, mean_loss
 from wildcal.core.optimize import WARM_START_ROWS, Solution, minimize_temperature
 
+Bounds: TypeAlias = tuple[float, float] | Literal["paper"]
+"""The range of a temperature; "paper" is that of the energy paper's code."""
 DEFAULT_BOUNDS = (1e-2, 1e2)
 PAPER_BOUNDS = (0.05, 5.0)
 # A Newton step in log T far from the minimum may be wild; no step leaves this factor of e.
@@ -19,6 +21,11 @@ _LONGEST_STEP = 1.5
 # The squared error is not convex in T, so it is first looked at on this many temperatures.
 _GRID_POINTS = 16
 _NEARLY_ZERO = 1e-4
+
+
+def as_bounds(bounds: Bounds) -> tuple[float, float]:
+    """Return the range that a `bounds` option stands for."""
+    return PAPER_BOUNDS if bounds == "paper" else bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +43,7 @@ def fit_temperature(
     *,
     weight: FloatArray | None = None,
     loss: Loss = "nll",
-    bounds: tuple[float, float] = DEFAULT_BOUNDS,
+    bounds: Bounds = DEFAULT_BOUNDS,
 ) -> TemperatureFit:
     """Return the T within bounds that minimises the mean loss of softmax(logits / T).
 
@@ -46,13 +53,13 @@ def fit_temperature(
     a row equal) the answer is T = 1.
     """
     ones = np.ones((len(logits), 1))
-    lower, upper = np.log([bounds[0]]), np.log([bounds[1]])
+    low, high = as_bounds(bounds)
+    lower, upper = np.log([low]), np.log([high])
     objective = TemperatureObjective(logits, y, weight, ones, exp_link, loss=loss)
     start = np.clip(np.zeros(1), lower, upper)
     if loss == "mse":
         nll = fit_temperature(logits, y, weight=weight, loss="nll", bounds=bounds)
-        step = max(1, len(logits) // WARM_START_ROWS)
-        subset = objective.on_every(step)
+        subset = [*objective.warm_up(WARM_START_ROWS), objective][0]
         grid = np.append(np.linspace(lower[0], upper[0], _GRID_POINTS), np.log(nll.temperature))
         losses = [
             mean_loss(subset.logits, subset.y, subset.weight, float(np.exp(point)), loss)
@@ -68,7 +75,7 @@ def fit_temperature(
             solution = replace(solution, x=lower, value=at_lower.value)
     log_t = float(solution.x[0])
     at_bound = bool(log_t <= lower[0] or log_t >= upper[0])
-    return TemperatureFit(float(np.exp(log_t)), solution, at_bound)
+    return TemperatureFit(float(np.clip(np.exp(log_t), low, high)), solution, at_bound)
 
 
 @final
@@ -81,7 +88,7 @@ class TemperatureScaling(TemperatureMap):
     loss
         "nll" (cross-entropy, the published method) or "mse" (squared error of the probabilities).
     bounds
-        Range of T. The energy paper's code uses (0.05, 5), `PAPER_BOUNDS`.
+        Range of T, or "paper" for that of the energy paper's code, (0.05, 5).
 
     Notes
     -----
@@ -104,16 +111,15 @@ class TemperatureScaling(TemperatureMap):
     shift_invariant = True
 
     loss: Loss = "nll"
-    bounds: tuple[float, float] = DEFAULT_BOUNDS
+    bounds: Bounds = DEFAULT_BOUNDS
     temperature_: float = field(init=False, repr=False)
 
     def _check_options(self) -> None:
         check_choice("loss", self.loss, LOSSES)
-        check_bounds("bounds", self.bounds)
+        check_bounds("bounds", as_bounds(self.bounds))
 
     def _check_fitted(self) -> None:
-        if self.temperature_ <= 0:
-            raise ValueError(f"temperature_ must be positive, got {self.temperature_}.")
+        check_temperature("temperature_", self.temperature_)
 
     def _fit(self, logits: Logits, y: Labels, weight: FloatArray | None) -> FitSummary:
         fit = fit_temperature(logits, y, weight=weight, loss=self.loss, bounds=self.bounds)

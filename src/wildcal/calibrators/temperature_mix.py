@@ -5,11 +5,17 @@ from typing import final
 
 import numpy as np
 
-from wildcal.calibrators.temperature import DEFAULT_BOUNDS, bound_notes, fit_temperature
+from wildcal.calibrators.temperature import (
+    DEFAULT_BOUNDS,
+    Bounds,
+    as_bounds,
+    bound_notes,
+    fit_temperature,
+)
 from wildcal.core.arrays import FloatArray, Labels, Logits, Proba
 from wildcal.core.blocks import Block
 from wildcal.core.calibrator import Calibrator, FitSummary
-from wildcal.core.checks import check_bounds
+from wildcal.core.checks import check_bounds, check_temperature
 from wildcal.core.objective import mean_loss, row_losses
 from wildcal.core.softmax import by_row, fill_proba
 
@@ -49,16 +55,15 @@ class TemperatureMix(Calibrator):
     preserves_accuracy = True
     shift_invariant = True
 
-    bounds: tuple[float, float] = DEFAULT_BOUNDS
+    bounds: Bounds = DEFAULT_BOUNDS
     temperature_: float = field(init=False, repr=False)
     uniform_: float = field(init=False, repr=False)
 
     def _check_options(self) -> None:
-        check_bounds("bounds", self.bounds)
+        check_bounds("bounds", as_bounds(self.bounds))
 
     def _check_fitted(self) -> None:
-        if self.temperature_ <= 0:
-            raise ValueError(f"temperature_ must be positive, got {self.temperature_}.")
+        check_temperature("temperature_", self.temperature_)
         if not 0 <= self.uniform_ <= 1:
             raise ValueError(f"uniform_ must lie in [0, 1], got {self.uniform_}.")
 

@@ -28,7 +28,8 @@ BLOCK_ELEMENTS = 40_000
 CLASSES_FIRST_BELOW = 64
 # Below this many entries starting threads costs more than it saves.
 _THREADING_ELEMENTS = 1 << 18
-# exp(-1e4 / T) is zero for every temperature we allow, and 0 * -1e4 is not NaN as 0 * -inf is.
+# A class ruled out by -inf counts as this far below the largest logit where -inf itself would give
+# NaN: 0 * -1e4 is zero, 0 * -inf is not.
 _MINUS_INFINITY = -1e4
 
 Values = NDArray[np.floating[Any]]
@@ -116,15 +117,17 @@ class Block:
         e = np.exp(t, out=self._scratch.buffer(1, self.n))
         mean = self._dot(e, t, spare)
         if np.isnan(mean).any():  # 0 * -inf somewhere: rare, so it is not looked for beforehand
-            np.copyto(t, _MINUS_INFINITY, where=np.isneginf(t))
+            lowest = self._per_row((_MINUS_INFINITY * beta).astype(t.dtype))
+            np.copyto(t, lowest, where=np.isneginf(t))
             mean = self._dot(e, t, spare)
         return t, e, self._sum(e), mean
 
     def log_loss(self, beta: FloatArray, labels: Labels) -> FloatArray:
         """Return -log p_y of each row, where y is -1 that of class 0."""
         sums = self._sum(self._exponentials(beta, self._scratch.buffer(1, self.n)))
-        t_y = self._at_label(self._shifted, np.maximum(labels, 0)) * beta
-        return np.asarray(np.log(sums) - np.maximum(t_y, _MINUS_INFINITY))
+        u_y = self._at_label(self._shifted, np.maximum(labels, 0))
+        u_y = np.where(np.isneginf(u_y), _MINUS_INFINITY, u_y)
+        return np.asarray(np.log(sums) - u_y * beta)
 
     def squared_loss(self, beta: FloatArray, labels: Labels) -> FloatArray:
         """Return ||p - onehot(y)||² of each row, where y is -1 ||p||²."""
@@ -219,7 +222,8 @@ class Block:
         a2 = b2 - 2 * m * b1 + m * m * s2
         loss = s2 - 2 * p_y + known
         slope = 2 * (a1 - p_y * d_y)
-        curvature = 2 * (2 * a2 - v * s2 - p_y * (d_y * d_y - v))
+        # In this order p_y = 0 silences a d_y whose square would overflow.
+        curvature = 2 * (2 * a2 - v * s2 - p_y * d_y * d_y + p_y * v)
         return loss, slope, curvature
 
     def overlap_terms(

@@ -13,6 +13,7 @@ from wildcal.core.blocks import Block
 from wildcal.core.checks import (
     check_labels,
     check_logits,
+    check_some_known,
     check_weight,
     refuse_log_probabilities,
     row_slices,
@@ -87,8 +88,7 @@ class Calibrator(ABC):
         )
         weight = check_weight(sample_weight, len(z))
         n_ood = int((labels == OOD_LABEL).sum())
-        if n_ood == len(z):
-            raise ValueError("y must have some in-distribution rows, got -1 everywhere.")
+        check_some_known(labels, weight)
         summary = self._fit(z, labels, weight)
         self.n_classes_ = z.shape[1]
         self.fit_ = FitSummary(
@@ -133,9 +133,14 @@ class Calibrator(ABC):
         return hasattr(self, "n_classes_")
 
     @final
-    def _door(self, logits: ArrayLike) -> Logits:
+    def check_is_fitted(self) -> None:
+        """Raise a NotFittedError if there is nothing to predict with yet."""
         if not self.is_fitted:
             raise NotFittedError(f"{type(self).__name__} is not fitted; call fit(logits, y) first.")
+
+    @final
+    def _door(self, logits: ArrayLike) -> Logits:
+        self.check_is_fitted()
         z = check_logits(logits, n_classes=self.n_classes_)
         if self._reads_energy():
             refuse_log_probabilities(z, type(self).__name__)

@@ -19,6 +19,8 @@ SUM_TOLERANCE = 1e-3
 # One in a million above 1 is rounding.
 PROBA_MAX = 1 + 1e-6
 LOG_SUM_TOLERANCE = 5e-3
+# Any sane temperature lies far inside; outside, float32 would turn logits into 0 * inf.
+TEMPERATURES = (1e-6, 1e6)
 # Rows looked at together by the scans below: small enough to stay in cache.
 _SCAN_ELEMENTS = 1 << 16
 
@@ -31,6 +33,8 @@ def _as_matrix(values: ArrayLike, name: str, shape: str) -> NDArray[np.floating[
         array = array.astype(np.float32)
     if array.dtype.kind != "f":
         raise ValueError(f"{name} must be real numbers, got dtype {array.dtype}.")
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
     if array.ndim != 2:
         hint = f" For a single row, pass {name}[None, :]." if array.ndim == 1 and array.size else ""
         raise ValueError(f"{name} must have shape {shape}, got {array.shape}.{hint}")
@@ -184,9 +188,9 @@ def check_weight(sample_weight: ArrayLike | None, n_rows: int) -> FloatArray | N
     weight = array.astype(np.float64)
     if not np.isfinite(weight).all() or (weight < 0).any():
         raise ValueError("sample_weight must be finite and not negative.")
-    if weight.sum() <= 0:
+    if weight.max(initial=0.0) <= 0:
         raise ValueError("sample_weight must not be zero on every row.")
-    return weight
+    return weight / weight.max() if weight.max() > 1e100 else weight  # so that sums are finite
 
 
 def proba_matrix(proba: ArrayLike) -> Proba:
@@ -346,8 +350,34 @@ def check_choice(name: str, value: object, allowed: Sequence[str]) -> None:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}.")
 
 
-def check_bounds(name: str, bounds: Sequence[float]) -> None:
-    """Raise unless bounds is a pair 0 < low < high of finite numbers."""
-    good = len(bounds) == 2 and all(np.isfinite(bounds)) and 0 < bounds[0] < bounds[1]
+def check_some_known(y: Labels, weight: FloatArray | None = None) -> None:
+    """Raise unless some in-distribution row has weight: without one there is nothing to measure."""
+    known = y != OOD_LABEL
+    if not known.any():
+        raise ValueError("y must have some in-distribution rows, got -1 everywhere.")
+    if weight is not None and not weight[known].any():
+        raise ValueError("sample_weight must not be zero on every in-distribution row.")
+
+
+def check_bounds(name: str, bounds: object) -> None:
+    """Raise unless bounds is a pair of temperatures 0.000001 <= low < high <= 1000000."""
+    good = (
+        isinstance(bounds, tuple)
+        and len(bounds) == 2
+        and all(isinstance(b, int | float) and not isinstance(b, bool) for b in bounds)
+        and TEMPERATURES[0] <= bounds[0] < bounds[1] <= TEMPERATURES[1]
+    )
     if not good:
-        raise ValueError(f"{name} must be a pair 0 < low < high, got {tuple(bounds)}.")
+        raise ValueError(
+            f"{name} must be a pair (low, high) of temperatures with"
+            f" {TEMPERATURES[0]:g} <= low < high <= {TEMPERATURES[1]:g}, got {bounds!r}."
+        )
+
+
+def check_temperature(name: str, value: float) -> None:
+    """Raise unless a temperature is one that float32 can divide by."""
+    if not TEMPERATURES[0] <= value <= TEMPERATURES[1]:
+        raise ValueError(
+            f"{name} must be positive, from {TEMPERATURES[0]:g} to {TEMPERATURES[1]:g},"
+            f" got {value}."
+        )

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wildcal.core.arrays import Logits, Proba, working_dtype
-from wildcal.core.checks import check_logits, check_proba
+from wildcal.core.checks import check_logits, check_proba, check_temperature
 from wildcal.core.softmax import softmax_at
 
 
@@ -17,8 +17,7 @@ def softmax(logits: ArrayLike, temperature: float = 1.0) -> Proba:
     array([[0.5  , 0.5  ],
            [0.731, 0.269]])
     """
-    if not temperature > 0:
-        raise ValueError(f"temperature must be positive, got {temperature}.")
+    check_temperature("temperature", temperature)
     return softmax_at(check_logits(logits), lambda block: np.full(block.n, temperature))
 
 

@@ -31,7 +31,7 @@ def identity_link(floor: float = 0.0) -> Link:
     """Return the link h = max(eta, floor); where the floor holds, h does not move."""
 
     def link(eta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        return np.maximum(eta, floor), (eta > floor).astype(np.float64), np.zeros_like(eta)
+        return np.maximum(eta, floor), (eta >= floor).astype(np.float64), np.zeros_like(eta)
 
     return link
 
@@ -111,15 +111,25 @@ class TemperatureObjective:
             (self.design.T * second) @ self.design / total,
         )
 
-    def on_every(self, step: int) -> "TemperatureObjective":
-        """Return the same objective on every step-th row: a cheap place to start from."""
-        weight = None if self.weight is None else self.weight[::step]
-        return TemperatureObjective(
-            self.logits[::step],
-            self.y[::step],
-            weight,
-            self.design[::step],
-            self.link,
-            self.offset,
-            self.loss,
-        )
+    def warm_up(self, n_rows: int) -> list["TemperatureObjective"]:
+        """Return the objective on about n_rows rows, a cheap place to start from, if that is few.
+
+        Rows without weight are passed over: a regular pattern of them could be all there is.
+        """
+        used = np.arange(len(self.y)) if self.weight is None else np.flatnonzero(self.weight)
+        step = len(used) // n_rows
+        if step < 2:
+            return []
+        rows = used[::step]
+        weight = None if self.weight is None else self.weight[rows]
+        return [
+            TemperatureObjective(
+                self.logits[rows],
+                self.y[rows],
+                weight,
+                self.design[rows],
+                self.link,
+                self.offset,
+                self.loss,
+            )
+        ]

@@ -61,6 +61,8 @@ def minimize_in_box(
         steepest = np.abs(gradient[~pinned]).max(initial=0.0)
         if not steepest > 0:
             return Solution(x, here.value, gradient, iteration, True, "the gradient vanished")
+        if not (np.isfinite(here.value) and np.isfinite(here.hessian).all()):
+            return Solution(x, here.value, gradient, iteration, False, "the loss is not finite")
         step, convex = _newton_step(here.hessian, gradient, ~pinned, lower - x, upper - x)
         longest = np.abs(step).max()
         if longest > longest_step:
@@ -100,8 +102,7 @@ def minimize_temperature(
     longest_step: float = np.inf,
 ) -> Solution:
     """Return `minimize_in_box` of a tuning loss, started from the minimum on a subset of rows."""
-    step = len(objective.logits) // WARM_START_ROWS
-    stages = [objective.on_every(step), objective] if step > 1 else [objective]
+    stages = [*objective.warm_up(WARM_START_ROWS), objective]
     exact = objective.logits.dtype == np.float64
     for stage in stages:
         solution = minimize_in_box(
