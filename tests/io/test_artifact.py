@@ -77,6 +77,23 @@ def test_changed_after_saving(saved):
         load(saved)
 
 
+def test_what_could_not_be_loaded_is_not_saved(tmp_path):
+    fitted = TemperatureScaling().fit(*SUITE.clean)
+    fitted.bounds = (np.float32(0.01), 100.0)
+    with pytest.raises((TypeError, ValueError)):
+        save(fitted, tmp_path / "x.json")
+    fitted.bounds = (True, 100.0)
+    with pytest.raises(ValueError, match="bounds"):
+        save(fitted, tmp_path / "x.json")
+    assert not list(tmp_path.iterdir())
+
+
+def test_numbers_too_long_for_python(saved):
+    saved.write_text('{"format": ' + "9" * 5000 + "}")
+    with pytest.raises(FileFormatError, match="not a whole JSON file"):
+        load(saved)
+
+
 def test_unknown_version(saved):
     rewrite(saved, lambda d: d.update(format_version=99))
     with pytest.raises(FileFormatError, match="has format version 99; this wildcal"):
@@ -116,6 +133,7 @@ HOSTILE = {
     "huge integer": (lambda d: d["fitted"].update(temperature_=10**400), "calibrator"),
     "bad option": (lambda d: d["options"].update(box="huge"), "box is 'huge'"),
     "bad bounds": (lambda d: d["options"].update(bounds=[3, 1]), "bounds must be"),
+    "no temperature": (lambda d: d["fitted"].update(temperature_=1e-300), "must be positive"),
     "one class": (lambda d: d.update(n_classes=1), "n_classes must be at least 2"),
     "bad summary": (lambda d: d["fit"].update(notes=[1]), "notes is 1"),
     "summary is a list": (lambda d: d.update(fit=[]), "fit must hold"),

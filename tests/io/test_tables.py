@@ -87,7 +87,7 @@ def test_pickles_are_not_opened(tmp_path, needs, capsys, ending):
         path.write_bytes(pickle.dumps(Evil()))
     else:
         evil = np.array([Evil()], dtype=object)
-        (np.savez if ending == ".npz" else np.save)(path, evil)
+        np.savez(path, logits=evil) if ending == ".npz" else np.save(path, evil)
     with pytest.raises(FileFormatError, match=r"cannot read .*evil"):
         read_table(path)
     assert capsys.readouterr().out == ""
@@ -178,3 +178,62 @@ def test_results(tmp_path, ending):
         assert lines[0] == "proba_0,proba_1,proba_2,pred"
         assert np.float32(lines[1].split(",")[0]) == Z[0, 0]
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+def test_unrelated_arrays_are_not_read(tmp_path):
+    np.savez(tmp_path / "x.npz", logits=Z, y=Y, files=np.array(["a", None], dtype=object))
+    np.testing.assert_array_equal(read_table(tmp_path / "x.npz").logits, Z)
+
+
+def test_bfloat16_safetensors(tmp_path, needs):
+    needs("safetensors")
+    needs("torch")
+    import torch
+    from safetensors.torch import save_file
+
+    save_file(
+        {"logits": torch.tensor(Z).to(torch.bfloat16), "y": torch.tensor(Y)},
+        tmp_path / "x.safetensors",
+    )
+    table = read_table(tmp_path / "x.safetensors")
+    assert table.logits.dtype == np.float32
+    np.testing.assert_allclose(table.logits, Z, rtol=1e-2)
+    np.testing.assert_array_equal(table.y, Y)
+
+
+def test_columns_named_by_number_are_a_header(tmp_path):
+    (tmp_path / "x.csv").write_text("0,1,2\n1.5,2.5,3.5\n")
+    np.testing.assert_array_equal(read_table(tmp_path / "x.csv").logits, [[1.5, 2.5, 3.5]])
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [(",a,b", "a column has no name"), ("confidence,a,b", "is a result of `wildcal apply`")],
+)
+def test_columns_that_are_no_logits(tmp_path, header, message):
+    (tmp_path / "x.csv").write_text(header + "\n1,2,3\n")
+    with pytest.raises(FileFormatError, match=message):
+        read_table(tmp_path / "x.csv")
+
+
+def test_labels_as_plain_text(tmp_path):
+    (tmp_path / "y.csv").write_text("0\n2\n-1\n")
+    y = read_labels(tmp_path / "y.csv")
+    assert y.dtype == np.int64
+    np.testing.assert_array_equal(y, [0, 2, -1])
+
+
+def test_writing_respects_what_is_there(tmp_path):
+    import os
+
+    real = tmp_path / "real.npz"
+    real.write_bytes(b"old")
+    real.chmod(0o600)
+    link = tmp_path / "link.npz"
+    link.symlink_to(real)
+    write_result(link, {"a": Z})
+    assert link.is_symlink()
+    assert real.stat().st_mode & 0o777 == 0o600
+    os.mkfifo(tmp_path / "pipe.npz")
+    with pytest.raises(OSError, match="not a regular file"):
+        write_result(tmp_path / "pipe.npz", {"a": Z})

@@ -35,8 +35,10 @@ Json: TypeAlias = Any
 
 def save(calibrator: Calibrator, path: str | Path) -> None:
     """Write a fitted calibrator to a JSON file; `load` gives back the same bytes of output."""
+    document = describe_file(calibrator)
+    text = json.dumps(document, indent=2, allow_nan=False)
+    _rebuild(json.loads(text))  # what cannot be read back is not written
     with replacing(path) as temporary:
-        text = json.dumps(describe_file(calibrator), indent=2, allow_nan=False)
         temporary.write_text(text + "\n", "utf-8")
 
 
@@ -58,7 +60,7 @@ def load(path: str | Path) -> Calibrator:
     if document.get("format") != FORMAT:
         raise FileFormatError(f"{path} is not a wildcal calibrator. Make one with `wildcal fit`.")
     version = document.get("format_version")
-    if version != FORMAT_VERSION:
+    if type(version) is not int or version != FORMAT_VERSION:
         raise FileFormatError(
             f"{path} has format version {version!r}; this wildcal {__version__} reads version"
             f" {FORMAT_VERSION}. Try a newer wildcal, or fit again."
@@ -77,14 +79,13 @@ def load(path: str | Path) -> Calibrator:
 
 def _read(path: Path) -> dict[str, Json]:
     try:
-        if path.stat().st_size > _LARGEST_FILE:
-            raise FileFormatError(f"{path} is too large to be a calibrator.")
-        document = json.loads(path.read_text("utf-8"))
+        size = path.stat().st_size
+        document = None if size > _LARGEST_FILE else json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         raise FileFormatError(f"{path} does not exist.") from None
     except IsADirectoryError:
         raise FileFormatError(f"{path} is a folder, not a calibrator file.") from None
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or a number too long
         raise FileFormatError(
             f"{path} is not a whole JSON file ({type(error).__name__}); was it cut short?"
         ) from error

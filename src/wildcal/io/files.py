@@ -13,13 +13,8 @@ def replacing(path: str | Path) -> Iterator[Path]:
 
     The temporary name keeps the ending of the real one, because some writers look at it.
     """
-    target = Path(path)
-    if not target.parent.is_dir():
-        raise FileNotFoundError(
-            f"cannot write {target}: the folder {target.parent} does not exist."
-        )
-    if target.is_dir():
-        raise IsADirectoryError(f"cannot write {target}: it is a folder.")
+    check_writable(path)
+    target = Path(path).resolve()  # through a link, so that the link stays one
     handle, name = tempfile.mkstemp(
         prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent
     )
@@ -27,11 +22,30 @@ def replacing(path: str | Path) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
-        # mkstemp makes private files; give the result the permissions any new file would have.
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
+        temporary.chmod(_mode(target))
         temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def check_writable(path: str | Path) -> None:
+    """Raise an OSError that says why nothing could be written there."""
+    target = Path(path)
+    if not target.resolve().parent.is_dir():
+        raise FileNotFoundError(
+            f"cannot write {target}: the folder {target.parent} does not exist."
+        )
+    if target.is_dir():
+        raise IsADirectoryError(f"cannot write {target}: it is a folder.")
+    if target.exists() and not target.is_file():
+        raise FileExistsError(f"cannot write {target}: it is not a regular file.")
+
+
+def _mode(target: Path) -> int:
+    """Return the permissions of the file to be replaced, or those any new file would have."""
+    if target.exists():
+        return target.stat().st_mode & 0o777
+    umask = os.umask(0)  # there is no way to read it without setting it
+    os.umask(umask)
+    return 0o666 & ~umask

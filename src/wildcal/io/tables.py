@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.core.errors import FileFormatError, MissingExtraError
-from wildcal.io.files import replacing
+from wildcal.io.files import check_writable, replacing
 
 LOGIT_NAMES = ("logits", "z", "scores")
 LABEL_NAMES = ("y", "labels", "label", "targets", "target")
+RESULT_NAMES = ("proba", "confidence", "pred", "temperature")
+"""What `wildcal apply` writes: results, which are no logits."""
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -50,19 +52,28 @@ def read_labels(path: str | Path) -> NDArray[Any]:
     path = Path(path)
     arrays = _read(path)
     if set(arrays) == {"logits"}:  # a bare array, named by _read for want of a better word
-        return arrays["logits"].reshape(-1) if arrays["logits"].ndim == 2 else arrays["logits"]
-    return _pick(arrays, LABEL_NAMES, path, "labels")
+        y = arrays["logits"].squeeze() if arrays["logits"].ndim == 2 else arrays["logits"]
+    else:
+        y = _pick(arrays, LABEL_NAMES, path, "labels")
+    # A file of text has no integers, only numbers that are whole.
+    return y.astype(np.int64) if path.suffix == ".csv" and (y == np.round(y)).all() else y
 
 
 def write_result(path: str | Path, arrays: Arrays) -> None:
     """Write named arrays with equal numbers of rows to .npz, .csv, or the first of them to .npy."""
     path = Path(path)
+    check_result(path)
+    with replacing(path) as temporary:
+        _WRITERS[path.suffix](temporary, arrays)
+
+
+def check_result(path: Path) -> None:
+    """Raise if `write_result` could not write there."""
     if path.suffix not in _WRITERS:
         raise FileFormatError(
             f"cannot write {path}: its ending must be one of {', '.join(_WRITERS)}."
         )
-    with replacing(path) as temporary:
-        _WRITERS[path.suffix](temporary, arrays)
+    check_writable(path)
 
 
 def _pick(arrays: Arrays, names: tuple[str, ...], path: Path, what: str) -> NDArray[Any]:
@@ -100,8 +111,10 @@ def _first_line(error: Exception) -> str:
 def _read_npz(path: Path) -> Arrays:
     if not zipfile.is_zipfile(path):
         raise ValueError("not a zip archive; was it cut short?")
+    known = (*LOGIT_NAMES, *LABEL_NAMES)
     with np.load(path, allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}
+        # Other arrays are named, not read: they may be large, or objects that only pickle can read.
+        return {name: archive[name] if name in known else np.empty(0) for name in archive.files}
 
 
 def _read_npy(path: Path) -> Arrays:
@@ -113,7 +126,9 @@ def _read_csv(path: Path) -> Arrays:
         first = next(csv.reader(lines), [])
     if not first:
         raise ValueError("it is empty")
-    has_header = not all(_is_number(cell) for cell in first)
+    counted = [str(k) for k in range(len(first))]  # the columns of a data frame without names
+    numbered = len(first) > 1 and first == counted
+    has_header = numbered or not all(_is_number(cell) for cell in first)
     values = np.loadtxt(
         path, delimiter=",", skiprows=int(has_header), ndmin=2, encoding="utf-8-sig"
     )
@@ -122,6 +137,11 @@ def _read_csv(path: Path) -> Arrays:
     header = [cell.strip() for cell in first]
     if len(header) != values.shape[1]:
         raise ValueError(f"{len(header)} column names for {values.shape[1]} columns")
+    for name in header:
+        if not name:
+            raise ValueError("a column has no name; write it without the index of the data frame")
+        if name in RESULT_NAMES or name.startswith("proba_"):
+            raise ValueError(f"column {name} is a result of `wildcal apply`, not a logit")
     at = [i for i, name in enumerate(header) if name.lower() in LABEL_NAMES]
     if len(at) > 1:
         raise ValueError(f"several label columns: {', '.join(header[i] for i in at)}")
@@ -151,7 +171,26 @@ def _read_safetensors(path: Path) -> Arrays:
             "reading .safetensors needs safetensors. Install it with:"
             ' pip install "wildcal[safetensors]"'
         ) from None
-    arrays: Arrays = load_file(path)
+    try:
+        arrays: Arrays = load_file(path)
+    except TypeError:  # NumPy has no bfloat16
+        return _read_safetensors_bfloat16(path)
+    return arrays
+
+
+def _read_safetensors_bfloat16(path: Path) -> Arrays:
+    from safetensors import deserialize
+
+    arrays = {}
+    tensors = deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
+    for name, tensor in tensors:
+        if tensor["dtype"] == "BF16":  # the upper half of a float32
+            upper = np.frombuffer(tensor["data"], "<u2").astype(np.uint32)
+            arrays[name] = (upper << 16).view(np.float32).reshape(tensor["shape"])
+        elif name in (*LOGIT_NAMES, *LABEL_NAMES):
+            dtype = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "I64": "<i8", "I32": "<i4"}
+            flat = np.frombuffer(tensor["data"], dtype[tensor["dtype"]])
+            arrays[name] = flat.reshape(tensor["shape"])
     return arrays
 
 
