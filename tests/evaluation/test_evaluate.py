@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from wildcal import EnergyScaling, Identity, evaluate, metrics
+from wildcal.core.errors import NotFittedError
 from wildcal.evaluation import METRICS, evaluate_calibrator
 from wildcal.testing import join, make_suite
 
@@ -74,6 +75,33 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say():
         m = evaluate(y, np.column_stack([p, 1 - p]), n_boot=200, level=0.9).measures["accuracy"]
         covered += m.low <= 0.75 <= m.high
     assert 80 <= covered <= 98
+
+
+def test_intervals_stay_inside_the_range_of_the_metric():
+    p = np.linspace(0.8, 0.99, 30)
+    y = (np.arange(30) < 1).astype(int)  # 29 of 30 right
+    result = evaluate(y, np.column_stack([p, 1 - p]), n_boot=200)
+    assert result.measures["accuracy"].high <= 1
+    assert result.measures["brier"].low >= 0
+    assert result.measures["nll"].low >= 0
+
+
+def test_the_row_of_a_nan_is_that_of_the_whole_matrix(monkeypatch):
+    monkeypatch.setattr(sys.modules["wildcal.evaluation.evaluate"], "_CHUNK_ELEMENTS", 70)
+    spoiled = TEST.logits.copy()
+    spoiled[777, 3] = np.nan
+    with pytest.raises(ValueError, match="row 777 holds NaN"):
+        evaluate_calibrator(FITTED, spoiled, TEST.y)
+    with pytest.raises(NotFittedError, match="EnergyScaling is not fitted"):
+        evaluate_calibrator(EnergyScaling(), *TEST)
+
+
+def test_many_rows_draw_fewer_replicates_and_say_so():
+    p = np.linspace(0.8, 1, 250_000)
+    y = (np.arange(len(p)) % 10 == 0).astype(int)
+    result = evaluate(y, np.column_stack([p, 1 - p]), n_boot=1000)
+    assert result.n_boot == 400
+    assert result.to_dict()["n_boot"] == 400
 
 
 def test_plain_dict_and_repr():

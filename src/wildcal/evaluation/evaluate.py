@@ -7,7 +7,14 @@ from numpy.typing import ArrayLike
 
 from wildcal.core.arrays import OOD_LABEL, BoolArray, FloatArray, Labels, Proba
 from wildcal.core.calibrator import Calibrator
-from wildcal.core.checks import check_labels, check_logits, check_pred, check_proba, row_slices
+from wildcal.core.checks import (
+    check_labels,
+    check_logits,
+    check_pred,
+    check_proba,
+    check_some_known,
+    row_slices,
+)
 from wildcal.core.softmax import predicted_class
 from wildcal.evaluation.results import METRICS, Evaluation, Measure
 from wildcal.metrics import (
@@ -62,7 +69,8 @@ def evaluate(
     n_bins
         Equal-width bins of ECE, MCE, SCE and the reliability curve.
     n_boot, level
-        Bootstrap replicates and level of the intervals; 0 replicates for none.
+        Bootstrap replicates and level of the intervals; 0 replicates for none. With more than
+        100,000 rows fewer replicates are drawn (never below 100); the result says how many.
 
     Examples
     --------
@@ -74,6 +82,7 @@ def evaluate(
     array = check_proba(proba)
     labels = check_labels(y, *array.shape, accepts_ood=True)
     chosen = array.argmax(axis=1) if pred is None else check_pred(pred, *array.shape)
+    check_some_known(labels)
     collected = _Collector(array.shape[1], n_bins)
     for rows in row_slices(array, _CHUNK_ELEMENTS):
         collected.add(labels[rows], array[rows], chosen[rows])
@@ -94,8 +103,10 @@ def evaluate_calibrator(
 
     Parameters as in `evaluate`; the predicted class is that of the raw logits.
     """
-    z = check_logits(logits, n_classes=calibrator.n_classes_)
+    calibrator.check_is_fitted()
+    z = check_logits(logits, n_classes=calibrator.n_classes_, fitting=True)
     labels = check_labels(y, *z.shape, accepts_ood=True)
+    check_some_known(labels)
     collected = _Collector(z.shape[1], n_bins)
     for rows in row_slices(z, _CHUNK_ELEMENTS):
         block = z[rows]
@@ -138,8 +149,6 @@ class _Collector:
         self.brier.append(brier_per_sample(y, proba))
 
     def finish(self, n_boot: int, level: float) -> Evaluation:
-        if not self.correct:
-            raise ValueError("y must have some in-distribution rows, got -1 everywhere.")
         correct, confidence = np.concatenate(self.correct), np.concatenate(self.confidence)
         ood = np.concatenate(self.ood) if self.ood else np.empty(0)
         ece, floor = self.top.ece(), noise_floor(confidence, n_bins=self.n_bins)
@@ -174,7 +183,9 @@ class _Collector:
                 "ood_aupr_out": aupr_out(is_id, scores),
                 "ood_fpr95": fpr95(is_id, scores),
             }
-        low_high = _intervals(correct, confidence, means, self.n_bins, n_boot, level)
+        if n_boot:
+            n_boot = min(n_boot, max(_FEWEST_REPLICATES, _MOST_DRAWS // len(correct)))
+        low_high = _intervals(correct, confidence, means, floor, self.n_bins, n_boot, level)
         measures = {
             name: Measure(values[name], *low_high.get(name, (None, None)))
             for name in METRICS
@@ -185,6 +196,7 @@ class _Collector:
             n_ood=len(ood),
             n_bins=self.n_bins,
             level=level,
+            n_boot=n_boot,
             measures=measures,
             reliability=self.top.reliability(level=level),
         )
@@ -194,17 +206,16 @@ def _intervals(
     correct: BoolArray,
     confidence: FloatArray,
     means: Mapping[str, BoolArray | FloatArray],
+    floor: float,
     n_bins: int,
     n_boot: int,
     level: float,
 ) -> dict[str, tuple[float, float]]:
     if n_boot == 0:
         return {}
-    n_boot = min(n_boot, max(_FEWEST_REPLICATES, _MOST_DRAWS // len(correct)))
     found = {"ece": ece_interval(correct, confidence, n_bins=n_bins, n_boot=n_boot, level=level)}
     for name, per_row in means.items():
         found[name] = mean_interval(per_row, n_boot=n_boot, level=level)
     bounds = {name: (interval.low, interval.high) for name, interval in found.items()}
     # The floor depends on the confidences, which hardly move between resamples.
-    floor = noise_floor(confidence, n_bins=n_bins)
     return bounds | {"excess_ece": (bounds["ece"][0] - floor, bounds["ece"][1] - floor)}

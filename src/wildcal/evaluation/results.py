@@ -63,6 +63,8 @@ class Evaluation:
     n_bins: int
     level: float
     """Level of the intervals."""
+    n_boot: int
+    """Bootstrap replicates they were made from."""
     measures: Mapping[str, Measure]
     reliability: Reliability
 
@@ -84,6 +86,7 @@ class Evaluation:
             "n_ood": self.n_ood,
             "n_bins": self.n_bins,
             "level": self.level,
+            "n_boot": self.n_boot,
             "metrics": {name: measure.to_dict() for name, measure in self.measures.items()},
             "reliability": self.reliability.to_dict(),
         }
