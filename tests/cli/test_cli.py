@@ -5,6 +5,7 @@ import io
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -103,7 +104,7 @@ def test_inspect_speaks_in_words(energy, capsys):
     out = capsys.readouterr().out
     fitted = load(energy)
     assert out.startswith("Energy-based instance-wise scaling (energy), ")
-    assert f"Logits are divided by {fitted.temperature_:.4g} on average rows." in out
+    assert f"Rows unlike both groups below are divided by {fitted.temperature_:.4g}." in out
     assert "It never changes the predicted class." in out
     assert run("inspect energy.json --json".split()) == 0
     assert json.loads(capsys.readouterr().out) == json.loads(energy.read_text())
@@ -122,7 +123,7 @@ WRONG = {
     "no labels": (
         "fit --logits ood.npz -o x.json",
         1,
-        "error: ood.npz has no labels; add an array `y`, or give --labels.",
+        "error: ood.npz has no labels; add an array `y` (or see --labels).",
     ),
     "probabilities": (
         "fit --logits proba.npz -o x.json",
@@ -171,6 +172,23 @@ WRONG = {
         1,
         "error: narrow.npz must have logits of 10 classes, as the other file, got shape (5, 3).",
     ),
+    "one replicate": ("evaluate test.npz --bootstrap 1", 2, "give 0 for no intervals"),
+    "bounds that are none": (
+        "fit --method ts --set bounds=5 --logits val.npz -o x.json",
+        1,
+        "error: bounds must be a pair (low, high) of temperatures with"
+        " 1e-06 <= low < high <= 1e+06, got 5.",
+    ),
+    "wrong ending": (
+        "fit --logits val.npz -o val.npz",
+        2,
+        "Error: -o must end in .json, got val.npz.",
+    ),
+    "wrong result": (
+        "apply energy.json test.npz -o x.pkl",
+        1,
+        "error: cannot write x.pkl: its ending must be one of .npz, .npy, .csv.",
+    ),
     "no command": ("frobnicate", 2, "No such command 'frobnicate'"),
 }
 
@@ -216,17 +234,62 @@ def test_ctrl_c_leaves_no_broken_file(folder, capsys, monkeypatch):
         "wildcal.io.artifact.json.dumps", lambda *a, **k: (_ for _ in ()).throw(KeyboardInterrupt)
     )
     assert run("fit --method ts --logits val.npz -o ts.json".split()) == 1
-    assert capsys.readouterr().err.strip() == "interrupted; nothing was written."
+    assert capsys.readouterr().err.strip() == "interrupted; no unfinished file was left."
     assert not [p for p in folder.iterdir() if "ts.json" in p.name]
 
 
 def test_installed_command_and_module(folder):
-    for start in ([sys.executable, "-m", "wildcal"],):
+    installed = Path(sys.executable).with_name("wildcal")
+    for start in ([sys.executable, "-m", "wildcal"], [str(installed)]):
         done = subprocess.run([*start, "--version"], capture_output=True, text=True, check=True)
         assert done.stdout.startswith("wildcal, version ")
         done = subprocess.run([*start, "evaluate", "gone.npz"], capture_output=True, text=True)
         assert done.returncode == 1
         assert done.stderr == "error: gone.npz does not exist.\n"
+
+
+def test_unsigned_labels_with_strangers(folder):
+    """The label type of CIFAR and SVHN files cannot hold -1."""
+    with np.load(folder / "val.npz") as val:
+        np.savez("u8.npz", logits=val["logits"], y=val["y"].astype(np.uint8))
+    assert run("fit --logits u8.npz --ood ood.npz -o a.json".split()) == 0
+    assert run("fit --logits val.npz --ood ood.npz -o b.json".split()) == 0
+    assert load("a.json").theta_correct_ == load("b.json").theta_correct_
+
+
+def test_a_defect_is_one_line_too(folder, capsys, monkeypatch):
+    monkeypatch.setattr("wildcal.cli.fit.save", lambda *_: 1 / 0)
+    assert run("fit --method ts --logits val.npz -o ts.json".split()) == 1
+    err = capsys.readouterr().err
+    assert "error: division by zero (ZeroDivisionError; --debug shows where)" in err
+    assert "Traceback" not in err
+
+
+def test_odd_names_of_calibrators(energy, capsys):
+    for name in ("uncalibrated.json", "[red].json"):
+        energy.with_name(name).write_bytes(energy.read_bytes())
+    words = "evaluate test.npz --bootstrap 0 --with uncalibrated.json --with [red].json".split()
+    assert run(words) == 0
+    out = capsys.readouterr().out
+    header = next(line for line in out.splitlines() if "metric" in line)
+    assert header.split() == ["metric", "uncalibrated", "uncalibrated.json", "[red]"]
+
+
+def test_kill_cleans_up(folder):
+    """A fit ended by SIGTERM while it writes leaves no temporary file."""
+    code = (
+        "import os, signal, wildcal.io.files as f, pathlib\n"
+        "from wildcal.cli.main import main\n"
+        "old = pathlib.Path.write_text\n"
+        "def slow(self, *a):\n"
+        "    old(self, *a); os.kill(os.getpid(), signal.SIGTERM)\n"
+        "pathlib.Path.write_text = slow\n"
+        "main('fit --method ts --logits val.npz -o ts.json'.split())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.strip() == "interrupted; no unfinished file was left."
+    assert sorted(p.name for p in folder.iterdir()) == ["ood.npz", "test.npz", "val.npz"]
 
 
 def test_threads_option(folder):

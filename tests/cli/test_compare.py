@@ -60,7 +60,7 @@ WRONG = {
         "Error: unknown method magic. `wildcal methods` lists them.",
     ),
     "no method": ("compare val.npz test.npz --methods ,", 2, "unknown method (none given)"),
-    "no labels": ("compare ood.npz test.npz", 1, "error: ood.npz has no labels; add an array `y`."),
+    "no labels": ("compare ood.npz test.npz", 1, "error: ood.npz has no labels; add an array `y`"),
     "both formats": ("compare val.npz test.npz --json --csv", 2, "exclude each other"),
     "missing": ("compare val.npz gone.npz", 1, "error: gone.npz does not exist."),
 }  # fmt: skip

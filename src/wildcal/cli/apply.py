@@ -6,17 +6,17 @@ from typing import Any
 import click
 from numpy.typing import NDArray
 
+from wildcal.cli.options import PATH
 from wildcal.cli.output import progress_bar, say
 from wildcal.core.calibrator import TemperatureMap
 from wildcal.io import load, read_table, write_result
-
-_PATH = click.Path(path_type=Path)
+from wildcal.io.tables import check_result
 
 
 @click.command(no_args_is_help=True)
-@click.argument("calibrator", type=_PATH)
-@click.argument("logits", type=_PATH)
-@click.option("-o", "--output", type=_PATH, required=True, help="Result: .npz, .csv or .npy.")
+@click.argument("calibrator", type=PATH)
+@click.argument("logits", type=PATH)
+@click.option("-o", "--output", type=PATH, required=True, help="Result: .npz, .csv or .npy.")
 @click.option("--confidence-only", is_flag=True, help="Leave out the probability matrix.")
 def apply(calibrator: Path, logits: Path, output: Path, confidence_only: bool) -> None:
     """Apply a saved CALIBRATOR to LOGITS.
@@ -28,6 +28,7 @@ def apply(calibrator: Path, logits: Path, output: Path, confidence_only: bool) -
     Example:
       wildcal apply energy.json test.npz -o proba.npz
     """
+    check_result(output)  # before the work, not after it
     fitted = load(calibrator)
     table = read_table(logits)
     arrays: dict[str, NDArray[Any]] = {}

@@ -6,44 +6,44 @@ import click
 
 from wildcal.calibrators import CALIBRATORS, PAPER_METHODS
 from wildcal.cli.evaluate import cells, read_test
-from wildcal.cli.fit import with_ood
+from wildcal.cli.fit import read_labelled, with_ood
+from wildcal.cli.options import PATH, measuring, one_format
 from wildcal.cli.output import print_csv, print_json, print_table, progress_bar, say
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.errors import FileFormatError
 from wildcal.evaluation import METRICS, Comparison
 from wildcal.evaluation import compare as compare_methods
 from wildcal.io import read_table
-from wildcal.io.tables import Table
 
-_PATH = click.Path(path_type=Path)
 _SHOWN = ("excess_ece", "ece", "noise_floor", "sce", "kde_ece", "nll", "brier")
 _SHOWN_OOD = ("ood_mean_confidence", "ood_auroc")
 
+_CAPTION = (
+    "In percent, except Brier and NLL. \\[low, high]: 95 % bootstrap interval (--json and --csv"
+    " have more). Bold: best of the column.\nClass kept: whether the most probable class is always"
+    " that of the logits. Not sure: the 95 % paired interval of the difference holds 0."
+)
+
 
 @click.command(no_args_is_help=True)
-@click.argument("val", type=_PATH)
-@click.argument("test", type=_PATH)
-@click.option("--ood", type=_PATH, help="Out-of-distribution logits to tune with.")
-@click.option("--test-ood", type=_PATH, help="Out-of-distribution logits to test with.")
+@click.argument("val", type=PATH)
+@click.argument("test", type=PATH)
+@click.option("--labels", type=PATH, help="Labels of VAL, if they are in a file of their own.")
+@click.option("--test-labels", type=PATH, help="Labels of TEST, likewise.")
+@click.option("--ood", type=PATH, help="Out-of-distribution logits to tune with.")
+@click.option("--test-ood", type=PATH, help="Out-of-distribution logits to test with.")
 @click.option(
     "--methods",
     default="paper",
     show_default=True,
     help="Names, separated by commas; or 'paper', or 'all'.",
 )
-@click.option("--bins", default=15, show_default=True, type=click.IntRange(min=1), help="ECE bins.")
-@click.option(
-    "--bootstrap",
-    default=1000,
-    show_default=True,
-    type=click.IntRange(min=0),
-    help="Replicates for the 95 % intervals; 0 for none.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, a row per method and metric.")
+@measuring
 def compare(
     val: Path,
     test: Path,
+    labels: Path | None,
+    test_labels: Path | None,
     ood: Path | None,
     test_ood: Path | None,
     methods: str,
@@ -62,13 +62,12 @@ def compare(
       wildcal compare val.npz test.npz --ood svhn.npz --methods ts,ets,energy
       wildcal compare val.npz test.npz --methods all --csv > methods.csv
     """
-    if as_json and as_csv:
-        raise click.UsageError("--json and --csv exclude each other.")
+    one_format(as_json, as_csv)
     calibrators = choose(methods)
-    tuning = _labelled(read_table(val), val)
+    tuning = read_labelled(val, labels)
     if ood is not None:
         tuning = with_ood(tuning, read_table(ood).logits, ood)
-    tested = _labelled(read_test(test, None, test_ood), test)
+    tested = read_test(test, test_labels, test_ood)
     with progress_bar("Comparing", total=len(calibrators)) as progress:
         task = progress.task_ids[0]
 
@@ -78,7 +77,7 @@ def compare(
 
         result = compare_methods(
             calibrators,
-            (tuning.logits, tuning.y),  # type: ignore[arg-type]  # _labelled checked it
+            (tuning.logits, tuning.y),  # type: ignore[arg-type]  # read_labelled checked it
             (tested.logits, tested.y),  # type: ignore[arg-type]
             n_bins=bins,
             n_boot=bootstrap,
@@ -107,12 +106,6 @@ def choose(methods: str) -> dict[str, Calibrator]:
             f"unknown method {', '.join(unknown) or '(none given)'}. `wildcal methods` lists them."
         )
     return {name: CALIBRATORS[name]() for name in dict.fromkeys(["identity", *names])}
-
-
-def _labelled(table: Table, path: Path) -> Table:
-    if table.y is None:
-        raise FileFormatError(f"{path} has no labels; add an array `y`.")
-    return table
 
 
 def _print_csv(result: Comparison) -> None:
@@ -154,8 +147,6 @@ def _print(result: Comparison) -> None:
         [*header, "ECE - best"],
         rows,
         title=f"{first.n_rows:,} test rows{strangers}, {first.n_bins} bins",
-        caption="In percent, except Brier and NLL. \\[low, high]: 95 % bootstrap interval (--json and"
-        " --csv have more). Bold: best of the column.\nClass kept: whether the most probable class is"
-        " always that of the logits. Not sure: the 95 % paired interval of the difference holds 0.",
+        caption=_CAPTION,
         words=3,
     )

@@ -4,17 +4,16 @@ from pathlib import Path
 
 import click
 
+from wildcal.cli.options import PATH
 from wildcal.cli.output import say
 from wildcal.io import write_result
-
-_PATH = click.Path(path_type=Path)
 
 
 @click.command()
 @click.option(
     "-o",
     "--output",
-    type=_PATH,
+    type=PATH,
     default=Path("demo-output"),
     show_default=True,
     help="Folder for the files.",

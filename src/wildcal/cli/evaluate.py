@@ -5,33 +5,22 @@ from pathlib import Path
 import click
 
 from wildcal.calibrators import Identity
-from wildcal.cli.fit import with_ood
+from wildcal.cli.fit import read_labelled, with_ood
+from wildcal.cli.options import PATH, measuring, one_format
 from wildcal.cli.output import print_csv, print_json, print_table, progress_bar
 from wildcal.core.calibrator import Calibrator
-from wildcal.core.checks import check_labels, check_logits
-from wildcal.core.errors import FileFormatError
+from wildcal.core.checks import check_labels, check_logits, check_some_known
 from wildcal.evaluation import METRICS, Evaluation, Measure, evaluate_calibrator
 from wildcal.io import load, read_table
 from wildcal.io.tables import Table
 
-_PATH = click.Path(path_type=Path)
-
 
 @click.command(no_args_is_help=True)
-@click.argument("logits", type=_PATH)
-@click.option("--labels", type=_PATH, help="Labels, if they are in a file of their own.")
-@click.option("--ood", type=_PATH, help="Logits of out-of-distribution rows to tell apart.")
-@click.option("--with", "paths", type=_PATH, multiple=True, help="A saved calibrator; repeatable.")
-@click.option("--bins", default=15, show_default=True, type=click.IntRange(min=1), help="ECE bins.")
-@click.option(
-    "--bootstrap",
-    default=1000,
-    show_default=True,
-    type=click.IntRange(min=0),
-    help="Replicates for the 95 % intervals; 0 for none.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, a row per method and metric.")
+@click.argument("logits", type=PATH)
+@click.option("--labels", type=PATH, help="Labels, if they are in a file of their own.")
+@click.option("--ood", type=PATH, help="Logits of out-of-distribution rows to tell apart.")
+@click.option("--with", "paths", type=PATH, multiple=True, help="A saved calibrator; repeatable.")
+@measuring
 def evaluate(
     logits: Path,
     labels: Path | None,
@@ -52,11 +41,8 @@ def evaluate(
       wildcal evaluate test.npz --with ts.json --with energy.json
       wildcal evaluate test.npz --ood svhn.npz --with energy.json --csv > result.csv
     """
-    if as_json and as_csv:
-        raise click.UsageError("--json and --csv exclude each other.")
+    one_format(as_json, as_csv)
     table = read_test(logits, labels, ood)
-    if table.y is None:
-        raise FileFormatError(f"{logits} has no labels; add an array `y`, or give --labels.")
     calibrators = {"uncalibrated": uncalibrated(table)} | _load_all(paths)
     results: dict[str, Evaluation] = {}
     with progress_bar("Evaluating", total=len(calibrators) * len(table.logits)) as progress:
@@ -64,7 +50,7 @@ def evaluate(
             results[name] = evaluate_calibrator(
                 calibrator,
                 table.logits,
-                table.y,
+                table.y,  # type: ignore[arg-type]  # read_test checked it
                 n_bins=bins,
                 n_boot=bootstrap,
                 progress=lambda rows: progress.advance(progress.task_ids[0], rows),
@@ -86,7 +72,7 @@ def evaluate(
 
 def read_test(logits: Path, labels: Path | None, ood: Path | None) -> Table:
     """Return test rows, followed by out-of-distribution rows with label -1."""
-    table = read_table(logits, labels=labels)
+    table = read_labelled(logits, labels)
     return table if ood is None else with_ood(table, read_table(ood).logits, ood)
 
 
@@ -94,17 +80,16 @@ def uncalibrated(table: Table) -> Calibrator:
     """Return the softmax as a fitted calibrator, its input checked."""
     z = check_logits(table.logits)
     y = check_labels(table.y, *z.shape, accepts_ood=True)  # type: ignore[arg-type]
-    known = y >= 0
-    if not known.any():
-        raise ValueError("y must have some in-distribution rows, got -1 everywhere.")
-    first = int(known.argmax())
+    check_some_known(y)
+    first = int((y >= 0).argmax())
     return Identity().fit(z[first : first + 1], y[first : first + 1])
 
 
 def _load_all(paths: tuple[Path, ...]) -> dict[str, Calibrator]:
     calibrators: dict[str, Calibrator] = {}
     for path in paths:
-        name = path.stem if path.stem not in calibrators else str(path)
+        taken = path.stem in calibrators or path.stem == "uncalibrated"
+        name = str(path) if taken else path.stem
         calibrators[name] = load(path)
     return calibrators
 
@@ -122,7 +107,7 @@ def _print(results: dict[str, Evaluation]) -> None:
         rows,
         title=f"{first.n_rows:,} rows{strangers}, {first.n_bins} bins",
         caption=f"In percent, except Brier and NLL. \\[low, high]: {first.level:.0%} bootstrap"
-        " interval. Bold: best of the row.",
+        f" interval, {first.n_boot} replicates. Bold: best of the row.",
     )
 
 

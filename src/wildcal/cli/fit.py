@@ -9,14 +9,15 @@ import click
 import numpy as np
 
 from wildcal.calibrators import CALIBRATORS
+from wildcal.cli.options import PATH
 from wildcal.cli.output import progress_bar, say
 from wildcal.core.arrays import OOD_LABEL
 from wildcal.core.calibrator import Calibrator
+from wildcal.core.checks import check_labels, check_logits
 from wildcal.core.errors import FileFormatError
 from wildcal.io import read_table, save
+from wildcal.io.files import check_writable
 from wildcal.io.tables import Table
-
-_PATH = click.Path(path_type=Path)
 
 
 @click.command(no_args_is_help=True)
@@ -27,16 +28,16 @@ _PATH = click.Path(path_type=Path)
     show_default=True,
     help="Which calibrator.",
 )
-@click.option("--logits", "logits_path", type=_PATH, required=True, help="Held-out logits (and y).")
-@click.option("--labels", type=_PATH, help="Labels, if they are in a file of their own.")
+@click.option("--logits", "logits_path", type=PATH, required=True, help="Held-out logits (and y).")
+@click.option("--labels", type=PATH, help="Labels, if they are in a file of their own.")
 @click.option(
-    "--ood", type=_PATH, help="Logits of out-of-distribution rows, for methods that use them."
+    "--ood", type=PATH, help="Logits of out-of-distribution rows, for methods that use them."
 )
 @click.option(
     "--set", "settings", multiple=True, metavar="NAME=VALUE", help="An option of the method."
 )
 @click.option(
-    "-o", "--output", type=_PATH, required=True, help="Where to save the calibrator (.json)."
+    "-o", "--output", type=PATH, required=True, help="Where to save the calibrator (.json)."
 )
 def fit(
     method: str,
@@ -56,6 +57,9 @@ def fit(
       wildcal fit --method energy --logits val.npz --ood ood.npz -o energy.json
       wildcal fit --method energy --set box=paper --logits val.npz -o paper.json
     """
+    if output.suffix != ".json":
+        raise click.UsageError(f"-o must end in .json, got {output}.")
+    check_writable(output)  # before the work, not after it
     calibrator = make(method, settings)
     table = read_tuning(logits_path, labels, ood, calibrator)
     with progress_bar(f"Fitting {calibrator.title}"):
@@ -93,9 +97,7 @@ def read_tuning(
     logits: Path, labels: Path | None, ood: Path | None, calibrator: Calibrator
 ) -> Table:
     """Return labelled rows, followed by out-of-distribution rows with label -1."""
-    table = read_table(logits, labels=labels)
-    if table.y is None:
-        raise FileFormatError(f"{logits} has no labels; add an array `y`, or give --labels.")
+    table = read_labelled(logits, labels)
     if ood is None:
         return table
     if not calibrator.accepts_ood:
@@ -107,18 +109,27 @@ def read_tuning(
     return with_ood(table, read_table(ood).logits, ood)
 
 
+def read_labelled(logits: Path, labels: Path | None = None) -> Table:
+    """Return the rows of a file that must have labels."""
+    table = read_table(logits, labels=labels)
+    if table.y is None:
+        raise FileFormatError(f"{logits} has no labels; add an array `y` (or see --labels).")
+    return table
+
+
 def with_ood(table: Table, strangers: Any, path: Path) -> Table:
     """Return a table with out-of-distribution rows appended."""
+    z = check_logits(table.logits, fitting=True)
+    # Also makes integers of labels that could not hold -1, such as uint8.
+    y = check_labels(table.y, *z.shape, accepts_ood=True)  # type: ignore[arg-type]
     if strangers.ndim != 2 or strangers.shape[1:] != table.logits.shape[1:]:
         raise FileFormatError(
             f"{path} must have logits of {table.logits.shape[-1]} classes, as the other file,"
             f" got shape {strangers.shape}."
         )
-    if table.y is None:
-        raise FileFormatError("labels are needed beside out-of-distribution rows.")
     return Table(
-        np.concatenate([table.logits, strangers]),
-        np.concatenate([table.y, np.full(len(strangers), OOD_LABEL, table.y.dtype)]),
+        np.concatenate([z, strangers]),
+        np.concatenate([y, np.full(len(strangers), OOD_LABEL)]),
     )
 
 

@@ -6,16 +6,15 @@ from pathlib import Path
 import click
 
 from wildcal.cli.fit import summary_line
+from wildcal.cli.options import PATH
 from wildcal.cli.output import print_json
 from wildcal.core.calibrator import Calibrator
 from wildcal.io import load
 from wildcal.io.artifact import describe_file
 
-_PATH = click.Path(path_type=Path)
-
 
 @click.command(no_args_is_help=True)
-@click.argument("calibrator", type=_PATH)
+@click.argument("calibrator", type=PATH)
 @click.option("--json", "as_json", is_flag=True, help="Print the verified content as JSON.")
 def inspect(calibrator: Path, as_json: bool) -> None:
     """Say what a saved CALIBRATOR does. The file's hash is verified first.

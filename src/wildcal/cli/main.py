@@ -1,5 +1,6 @@
 """The command group. An error becomes one line on stderr and an exit code: 1, or 2 for usage."""
 
+import signal
 import sys
 import traceback
 import warnings
@@ -47,7 +48,12 @@ for command in (fit, apply, evaluate, compare, methods, inspect, demo):
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit."""
     words = sys.argv[1:] if arguments is None else arguments
+    signal.signal(signal.SIGTERM, _interrupt)  # so that `kill` cleans up as Ctrl-C does
     sys.exit(run(words))
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def run(words: list[str]) -> int:
@@ -63,15 +69,18 @@ def run(words: list[str]) -> int:
             error.show()
             return 2
         except (click.Abort, KeyboardInterrupt):
-            say("interrupted; nothing was written.")
+            say("interrupted; no unfinished file was left.")
             return 1
         except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
             sys.stderr.close()
             return 1
-        except (WildcalError, ValueError, OSError, MemoryError) as error:
+        except Exception as error:  # whatever it was, a user gets one line
             if "--debug" in words:
                 traceback.print_exc()
-            say(f"error: {' '.join(str(error).split()) or type(error).__name__}")
+            text = " ".join(str(error).split()) or type(error).__name__
+            expected = isinstance(error, WildcalError | ValueError | OSError | MemoryError)
+            hint = "" if expected else f" ({type(error).__name__}; --debug shows where)"
+            say(f"error: {text}{hint}")
             return 1
     return 0
 

@@ -50,6 +50,7 @@ def print_table(
     """Write a table to stdout; cells may use rich markup, the first `words` columns are text."""
     from rich import box
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(
@@ -60,7 +61,7 @@ def print_table(
         caption_justify="left",
     )
     for i, name in enumerate(header):
-        table.add_column(name, justify="left" if i < words else "right", overflow="fold")
+        table.add_column(escape(name), justify="left" if i < words else "right", overflow="fold")
     for row in rows:
         table.add_row(*row)
     console = Console(file=sys.stdout)
