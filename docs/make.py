@@ -6,12 +6,13 @@
 In a Markdown file, what stands between `<!-- made: NAME -->` and `<!-- end -->` is written here.
 """
 
+import csv
 import re
 import sys
 from pathlib import Path
 
-import click
 import numpy as np
+from click.testing import CliRunner
 
 from wildcal import CALIBRATORS, Identity
 from wildcal.cli.main import cli
@@ -64,12 +65,10 @@ def demo_table() -> str:
 def commands() -> str:
     """Return the help of every command."""
     parts = []
-    for name, command in [("wildcal", cli), *sorted(cli.commands.items())]:
-        words = name if name == "wildcal" else f"wildcal {name}"
-        with click.Context(
-            command, info_name=words, max_content_width=90, terminal_width=90
-        ) as context:
-            text = command.get_help(context)
+    for name in ["wildcal", *sorted(cli.commands)]:
+        words = "wildcal" if name == "wildcal" else f"wildcal {name}"
+        asked = [*words.split()[1:], "--help"]
+        text = CliRunner().invoke(cli, asked, prog_name="wildcal", terminal_width=90).output
         parts.append(f"## {words}\n\n```text\n{text.rstrip()}\n```")
     return "\n\n".join(parts)
 
@@ -133,7 +132,59 @@ def same(old: str, new: str) -> bool:
     return all(abs(float(a) - float(b)) < 1.5 * 10.0 ** -len(b.split(".")[1]) for a, b in pairs)
 
 
-MADE = {"demo-table": demo_table, "commands": commands}
+def methods() -> str:
+    """Return every method as a row of a Markdown table."""
+    lines = [
+        "| name | class | method | OOD rows | keeps the class | stores | reference |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, kind in CALIBRATORS.items():
+        cells = (
+            f"`{name}`",
+            f"`{kind.__name__}`",
+            kind.title,
+            "used" if kind.accepts_ood else "",
+            "yes" if kind.preserves_accuracy else "no",
+            kind.cost,
+            kind.reference,
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def study(split: str) -> str:
+    """Return one half of the csv of benchmarks/studies/choose.py as a Markdown table."""
+    with (ROOT / "benchmarks" / "studies" / "choose.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["split"] == split]
+    sizes = list(dict.fromkeys((row["classes"], row["tuning_rows"]) for row in rows))
+    header = [f"K = {k}, n = {int(n):,}" for k, n in sizes]
+    lines = [f"| method | {' | '.join(header)} |", "|---|" + "--:|" * len(sizes)]
+    found = {(row["method"], row["classes"], row["tuning_rows"]): row for row in rows}
+    best = {
+        size: min(float(row["excess_ece"]) for key, row in found.items() if key[1:] == size)
+        for size in sizes
+    }
+    for name in CALIBRATORS:
+        cells = []
+        for size in sizes:
+            row = found.get((name, *size))
+            if row is None:
+                cells.append("")
+                continue
+            half = (float(row["high"]) - float(row["low"])) / 2
+            text = f"{float(row['excess_ece']):.1f} ± {half:.1f}"
+            cells.append(f"**{text}**" if float(row["excess_ece"]) == best[size] else text)
+        lines.append(f"| `{name}` | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+MADE = {
+    "demo-table": demo_table,
+    "commands": commands,
+    "methods": methods,
+    "choose-clean": lambda: study("clean"),
+    "choose-shifted": lambda: study("shifted"),
+}
 
 
 def fill(text: str) -> str:
