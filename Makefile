@@ -42,7 +42,7 @@ lint: $(VENV)/lint.done
 	$(BIN)/mypy
 
 bench: $(VENV)/bench.done
-	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/speed.py --output benchmarks/speed.csv
 
 clean:
 	rm -rf $(VENV) demo-output

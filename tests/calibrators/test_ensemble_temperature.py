@@ -136,12 +136,12 @@ def test_the_largest_logit_stays_the_most_probable(dtype):
 
 def test_predicting_needs_little_more_than_its_result():
     fitted = EnsembleTemperatureScaling(loss="nll").fit(*SUITE.tuning)
-    z = np.zeros((50_000, 10), np.float32)
+    z = np.zeros((300_000, 10), np.float32)
     tracemalloc.start()
     fitted.predict_proba(z)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 2 * z.nbytes
+    assert peak < z.nbytes + 8e6
 
 
 @pytest.mark.parametrize(

@@ -17,16 +17,16 @@ from wildcal.calibrators.temperature import (
     fit_temperature,
 )
 from wildcal.core.arrays import BoolArray, FloatArray, Labels, Logits, Proba
-from wildcal.core.blocks import Block
+from wildcal.core.blocks import Block, for_each_block
 from wildcal.core.calibrator import FitSummary, TemperatureMap
 from wildcal.core.checks import check_bounds, check_choice, check_temperature, looks_like_log_proba
-from wildcal.core.objective import TemperatureObjective, identity_link, mean_loss
+from wildcal.core.objective import TemperatureObjective, identity_link
 from wildcal.core.optimize import (
     WARM_START_ROWS,
     minimize_in_box,
     minimize_temperature,
 )
-from wildcal.core.softmax import by_row, energy_and_pred
+from wildcal.core.softmax import by_row
 
 Box: TypeAlias = Literal["safe", "paper", "free"]
 BOXES: tuple[Box, ...] = ("safe", "paper", "free")
@@ -150,8 +150,8 @@ class EnergyScaling(TemperatureMap):
         # Temperature scaling sees in-distribution rows only.
         ts = fit_temperature(logits, y, weight=weight * (y >= 0), bounds=self.bounds)
         notes = list(bound_notes(ts))
-        energy, pred = energy_and_pred(logits)
-        correct, incorrect = self._fit_densities(energy, pred == y, weight, notes)
+        energy, is_correct, before = _look(logits, y, weight, ts.temperature)
+        correct, incorrect = self._fit_densities(energy, is_correct, weight, notes)
 
         floor = min(MIN_TEMPERATURE, ts.temperature)
         objective = TemperatureObjective(
@@ -170,8 +170,6 @@ class EnergyScaling(TemperatureMap):
             objective.design[:, 1] = incorrect.bump(energy)
             upper[1] = self._height_limit(incorrect)
         lower = np.zeros(2)
-        # theta = 0 is plain temperature scaling
-        before = mean_loss(logits, y, weight, ts.temperature, "mse")
         start = self._start(objective, upper) if ts.at_bound else lower
         solution = minimize_temperature(objective, start, lower, upper)
         if solution.value > before:  # never end above temperature scaling
@@ -273,6 +271,21 @@ class EnergyScaling(TemperatureMap):
             h += up * incorrect.bump(energy)
         # Only "paper" can go below; elsewhere this mends the last bit of rounding.
         return np.asarray(np.maximum(h, min(MIN_TEMPERATURE, self.temperature_)))
+
+
+def _look(
+    logits: Logits, y: Labels, weight: FloatArray, temperature: float
+) -> tuple[FloatArray, BoolArray, float]:
+    """Return energies, which rows are right, and the loss of plain temperature scaling, at once."""
+    energy, loss, is_correct = np.empty(len(y)), np.empty(len(y)), np.empty(len(y), np.bool_)
+
+    def work(block: Block) -> None:
+        rows = block.rows
+        energy[rows], is_correct[rows] = block.energy(), block.pred() == y[rows]
+        loss[rows] = block.squared_loss(np.full(block.n, 1.0 / temperature), y[rows])
+
+    for_each_block(logits, work)
+    return energy, is_correct, float(np.average(loss, weights=weight))
 
 
 def _numbers(density: Gaussian | None) -> tuple[float | None, float | None]:

@@ -114,13 +114,12 @@ class TemperatureObjective:
     def warm_up(self, n_rows: int) -> list["TemperatureObjective"]:
         """Return the objective on about n_rows rows, a cheap place to start from, if that is few.
 
-        Rows without weight are passed over: a regular pattern of them could be all there is.
+        Every step-th row, as a view. If a pattern left no weight on them there is no warm-up.
         """
-        used = np.arange(len(self.y)) if self.weight is None else np.flatnonzero(self.weight)
-        step = len(used) // n_rows
-        if step < 2:
+        step = len(self.y) // n_rows
+        rows = slice(None, None, step)
+        if step < 2 or (self.weight is not None and not self.weight[rows].any()):
             return []
-        rows = used[::step]
         weight = None if self.weight is None else self.weight[rows]
         return [
             TemperatureObjective(
