@@ -178,7 +178,38 @@ def study(split: str) -> str:
     return "\n".join(lines)
 
 
+def speed() -> str:
+    """Return the csv of `make bench` as a Markdown table."""
+    with (ROOT / "benchmarks" / "speed.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    lines = [
+        "| job | K | 1 thread, s | all threads, s | extra MB | limit | peer | peer, s | faster |"
+        " less memory |",
+        "|---|--:|--:|--:|--:|--:|---|--:|--:|--:|",
+    ]
+
+    def number(text: str, form: str, unit: str = "") -> str:
+        return f"{float(text):{form}}{unit}" if text else ""
+
+    for row in rows:
+        cells = (
+            row["job"],
+            row["K"],
+            number(row["1 thread s"], ".4f"),
+            number(row["all threads s"], ".4f"),
+            number(row["extra MB"], ".1f"),
+            number(row["limit"], ".2f"),
+            row["peer"],
+            number(row["peer s"], ".2f"),
+            number(row["faster"], ".1f", "x"),
+            number(row["memory"], ".1f", "x"),
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 MADE = {
+    "speed": speed,
     "demo-table": demo_table,
     "commands": commands,
     "methods": methods,
