@@ -91,6 +91,18 @@ def test_evaluate_formats_agree(energy, capsys):
     assert "[low, high]: 95% bootstrap interval" in table
 
 
+def test_evaluate_says_which_methods_may_change_the_class(folder, capsys):
+    for method in ("ts", "vector"):
+        assert run(f"fit --method {method} --logits val.npz -o {method}.json".split()) == 0
+    words = "evaluate test.npz --bootstrap 0 --with ts.json --with vector.json".split()
+    assert run(words) == 0
+    row = next(x for x in capsys.readouterr().out.splitlines() if "class always kept" in x)
+    assert row.split()[-3:] == ["yes", "yes", "no"]
+    assert run([*words, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [entry["preserves_accuracy"] for entry in document.values()] == [True, True, False]
+
+
 def test_evaluate_without_calibrators_shows_the_network_itself(folder, capsys):
     assert run("evaluate test.npz --bootstrap 0".split()) == 0
     out = capsys.readouterr().out

@@ -20,11 +20,11 @@ from wildcal.calibrators.temperature import fit_temperature
 from wildcal.calibrators.temperature_mix import uniform_part
 from wildcal.core.arrays import FloatArray, Labels, Logits, Proba
 from wildcal.core.calibrator import Calibrator, FitSummary
+from wildcal.core.checks import check_temperature
 
 
 def _check_mixture(temperature: float, uniform: float) -> None:
-    if temperature <= 0:
-        raise ValueError(f"temperature_ must be positive, got {temperature}.")
+    check_temperature("temperature_", temperature)
     if not 0 < uniform < 1:
         raise ValueError(f"uniform_ must lie between 0 and 1, got {uniform}.")
 

@@ -55,19 +55,22 @@ def evaluate(
                 n_boot=bootstrap,
                 progress=lambda rows: progress.advance(progress.task_ids[0], rows),
             )
+    kept = {name: calibrator.preserves_accuracy for name, calibrator in calibrators.items()}
     if as_json:
-        print_json({name: result.to_dict() for name, result in results.items()})
+        print_json(
+            {name: {"preserves_accuracy": kept[name], **r.to_dict()} for name, r in results.items()}
+        )
     elif as_csv:
         print_csv(
-            ("method", "metric", "value", "low", "high"),
+            ("method", "preserves_accuracy", "metric", "value", "low", "high"),
             (
-                (name, metric, m.value, m.low, m.high)
+                (name, kept[name], metric, m.value, m.low, m.high)
                 for name, result in results.items()
                 for metric, m in result.measures.items()
             ),
         )
     else:
-        _print(results)
+        _print(results, kept)
 
 
 def read_test(logits: Path, labels: Path | None, ood: Path | None) -> Table:
@@ -94,13 +97,15 @@ def _load_all(paths: tuple[Path, ...]) -> dict[str, Calibrator]:
     return calibrators
 
 
-def _print(results: dict[str, Evaluation]) -> None:
+def _print(results: dict[str, Evaluation], kept: dict[str, bool]) -> None:
     first = next(iter(results.values()))
     shown = [name for name in METRICS if any(name in r.measures for r in results.values())]
     rows = [
         [METRICS[metric].title, *cells(metric, [r.measures.get(metric) for r in results.values()])]
         for metric in shown
     ]
+    if not all(kept.values()):
+        rows.insert(0, ["class always kept", *("yes" if kept[name] else "no" for name in results)])
     strangers = f", {first.n_ood:,} out-of-distribution rows" if first.n_ood else ""
     print_table(
         ("metric", *results),
