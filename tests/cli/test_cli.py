@@ -125,8 +125,8 @@ def test_inspect_speaks_in_words(energy, capsys):
 def test_demo_runs_everything(tmp_path, capsys):
     assert run(["demo", "-o", str(tmp_path / "demo")]) == 0
     out, err = capsys.readouterr()
-    assert err.count("$ wildcal ") == 6
-    assert out.count("noise floor") == 2
+    assert err.count("$ wildcal ") == 7
+    assert out.count("noise floor") == 3
     assert (tmp_path / "demo" / "proba.npz").exists()
 
 

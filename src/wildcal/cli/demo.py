@@ -1,4 +1,4 @@
-"""`wildcal demo`: fit, apply and evaluate on a seeded synthetic suite, as a user would."""
+"""`wildcal demo`: fit, apply, evaluate and compare on a seeded synthetic suite."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from wildcal.io import write_result
 @click.option("--seed", default=0, show_default=True, help="Seed of the synthetic suite.")
 @click.pass_context
 def demo(context: click.Context, output: Path, seed: int) -> None:
-    """Run fit, apply and evaluate on synthetic logits: clean, shifted and out-of-distribution.
+    """Fit, apply, evaluate and compare on synthetic logits: clean, shifted, out-of-distribution.
 
     \b
     Example:
@@ -65,6 +65,7 @@ def demo(context: click.Context, output: Path, seed: int) -> None:
         ["apply", at("energy.json"), at("shifted.npz"), "-o", at("proba.npz")],
         ["evaluate", at("clean.npz"), *saved],
         ["evaluate", at("shifted.npz"), "--ood", at("test_ood.npz"), *saved],
+        ["compare", at("val.npz"), at("shifted.npz"), "--ood", at("tuning_ood.npz")],
     ):
         say(f"\n$ wildcal {' '.join(words)}")
         cli.main(words, standalone_mode=False, parent=context.parent)
