@@ -33,10 +33,20 @@ def test_the_paper_in_one_table(folder, capsys):
     rows = [row.split() for row in out.splitlines()]
     names = [row[0] for row in rows if row and row[0] in CALIBRATORS]
     assert sorted(names) == sorted(PAPER_METHODS)
-    assert "labels and OOD rows" in out
-    assert "change" in out  # the isotonic ones say how often they change the class
+    assert "labels, OOD rows" in out
+    assert "no (" in out  # the isotonic ones say how often they change the class
     assert "100 out-of-distribution rows" in out
     assert "OOD confidence" in out
+
+
+@pytest.mark.parametrize(("width", "cut"), [("100", True), ("250", False)])
+def test_a_narrow_screen_gets_fewer_columns(folder, capsys, monkeypatch, width, cut):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich then takes stdout for a terminal
+    monkeypatch.setenv("COLUMNS", width)
+    assert run("compare val.npz test.npz --bootstrap 0".split()) == 0
+    out = capsys.readouterr().out
+    assert ("Left out to fit the screen: Brier score" in out) == cut
+    assert ("NLL" in out.splitlines()[2]) != cut
 
 
 def test_formats_agree_and_order_is_by_excess(folder, capsys):

@@ -29,7 +29,7 @@ def test_says_what_each_method_knew():
     assert {m.name: m.used for m in with_ood.methods} == {
         "identity": "nothing",
         "ts": "labels",
-        "energy": "labels and OOD rows",
+        "energy": "labels, OOD rows",
     }
     known = SUITE.tuning.y >= 0
     tuning = SUITE.tuning.logits[known], SUITE.tuning.y[known]

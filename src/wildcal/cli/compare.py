@@ -21,7 +21,8 @@ _SHOWN_OOD = ("ood_mean_confidence", "ood_auroc")
 _CAPTION = (
     "In percent, except Brier and NLL. \\[low, high]: 95 % bootstrap interval (--json and --csv"
     " have more). Bold: best of the column.\nClass kept: whether the most probable class is always"
-    " that of the logits. Not sure: the 95 % paired interval of the difference holds 0."
+    " that of the logits (if not, how often it changed). Not sure: the 95 % paired interval of the"
+    " difference holds 0."
 )
 
 
@@ -138,7 +139,7 @@ def _print(result: Comparison) -> None:
         if method.behind_best is not None:
             real = method.behind_best.low > 0
             behind = f"+{100 * method.behind_best.value:.2f}" + ("" if real else " (not sure)")
-        kept = "yes" if method.preserves_accuracy else f"no, {method.class_changes:.1%} change"
+        kept = "yes" if method.preserves_accuracy else f"no ({method.class_changes:.1%})"
         values = [columns[metric][i] for metric in shown]
         rows.append([method.name, method.used, kept, *values, behind])
     header = ["method", "used", "class kept", *(METRICS[m].title.strip() for m in shown)]
@@ -149,4 +150,5 @@ def _print(result: Comparison) -> None:
         title=f"{first.n_rows:,} test rows{strangers}, {first.n_bins} bins",
         caption=_CAPTION,
         words=3,
+        spare=["Brier score", "KDE-ECE", "AUROC ID/OOD", "SCE (classwise)", "NLL", "noise floor"],
     )

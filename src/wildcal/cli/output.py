@@ -6,7 +6,7 @@ import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -41,17 +41,38 @@ def print_csv(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
 
 def print_table(
     header: Sequence[str],
-    rows: Iterable[Sequence[str]],
+    rows: Sequence[Sequence[str]],
     *,
     title: str | None = None,
     caption: str | None = None,
     words: int = 1,
+    spare: Sequence[str] = (),
 ) -> None:
-    """Write a table to stdout; cells may use rich markup, the first `words` columns are text."""
+    """Write a table to stdout; cells may use rich markup, the first `words` columns are text.
+
+    On a terminal that is too narrow, columns named in `spare` are left out, in that order.
+    """
     from rich import box
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
+    from rich.text import Text
+
+    console = Console(file=sys.stdout)
+    if not console.is_terminal:  # a pipe or a file has no edge to wrap at
+        console = Console(file=sys.stdout, width=240)
+    shown = list(range(len(header)))
+    widths = [
+        max(len(header[i]), *(Text.from_markup(row[i]).cell_len for row in rows)) + 3 for i in shown
+    ]
+    left_out = []
+    for name in (name for name in spare if name in header):
+        if sum(widths[i] for i in shown) <= console.width:
+            break
+        shown.remove(header.index(name))
+        left_out.append(name)
+    if left_out:
+        caption = f"{caption or ''}\nLeft out to fit the screen: {', '.join(left_out)}.".strip()
 
     table = Table(
         title=title,
@@ -60,13 +81,11 @@ def print_table(
         title_justify="left",
         caption_justify="left",
     )
-    for i, name in enumerate(header):
-        table.add_column(escape(name), justify="left" if i < words else "right", overflow="fold")
+    for i in shown:
+        justify: Literal["left", "right"] = "left" if i < words else "right"
+        table.add_column(escape(header[i]), justify=justify, overflow="fold")
     for row in rows:
-        table.add_row(*row)
-    console = Console(file=sys.stdout)
-    if not console.is_terminal:  # a pipe or a file has no edge to wrap at
-        console = Console(file=sys.stdout, width=240)
+        table.add_row(*(row[i] for i in shown))
     console.print(table)
 
 

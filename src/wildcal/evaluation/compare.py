@@ -183,7 +183,7 @@ def _measure(
     if type(calibrator).name == "identity":
         used = "nothing"
     else:
-        used = "labels and OOD rows" if with_strangers else "labels"
+        used = "labels, OOD rows" if with_strangers else "labels"
     return _Measured(
         name=name,
         calibrator=calibrator,
