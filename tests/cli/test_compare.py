@@ -46,7 +46,7 @@ def test_a_narrow_screen_gets_fewer_columns(folder, capsys, monkeypatch, width, 
     assert run("compare val.npz test.npz --bootstrap 0".split()) == 0
     out = capsys.readouterr().out
     assert ("Left out to fit the screen: Brier score" in out) == cut
-    assert ("NLL" in out.splitlines()[2]) != cut
+    assert ("Brier" in out.splitlines()[2]) != cut
 
 
 def test_formats_agree_and_order_is_by_excess(folder, capsys):
