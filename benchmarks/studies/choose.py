@@ -43,6 +43,7 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, default=HERE / "choose.csv")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    code = commit()  # now, before the csv itself makes the checkout dirty
 
     found: dict[tuple[str, int, int, str], list[float]] = {}
     seconds: dict[tuple[str, int, int], list[float]] = {}
@@ -73,7 +74,7 @@ def main() -> None:
             half = student.ppf(0.975, len(values) - 1) * error
             writer.writerow((
                 name, k, n, split, f"{mean:.3f}", f"{mean - half:.3f}", f"{mean + half:.3f}",
-                len(values), f"{np.median(seconds[name, k, n]):.3f}", __version__, commit(),
+                len(values), f"{np.median(seconds[name, k, n]):.3f}", __version__, code,
                 versions,
             ))  # fmt: skip
     print(f"wrote {options.output} in {time.time() - start:.0f} s")
