@@ -150,6 +150,22 @@ def test_huge_logits(name):
 
 
 @EVERY
+def test_wide_logits_of_many_classes(name):
+    """Probabilities down to the smallest floats, whose differences have no inverse."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(0, 200, (120, 40))
+    fitted = fit(name, z, rng.integers(0, 40, 120))
+    assert is_distribution(fitted.predict_proba(rng.normal(0, 200, (200, 40))))
+
+
+def test_thresholds_a_denormal_apart():
+    z = np.array([[0, -720], [0, -720.5], [0, -721], [-720, 0]])
+    for name in ("irm", "irova", "irovats"):
+        proba = fit(name, z, np.array([0, 1, 0, 1])).predict_proba([[0, -720.75]])
+        assert is_distribution(proba)
+
+
+@EVERY
 def test_classes_ruled_out(name):
     """-inf for a class, at fit and at predict."""
     blocked = Z.copy()

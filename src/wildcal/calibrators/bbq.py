@@ -72,7 +72,8 @@ def _models(total: FloatArray, n_scores: int) -> list[NDArray[np.intp]]:
     """Return the cuts, as counts of scores below them, of each distinct equal-frequency model."""
     root = np.cbrt(total[-1])
     fewest = max(1, int(np.ceil(root / 10)))
-    most = max(fewest, int(np.floor(10 * root)))
+    # Weights may be in any unit; the number of distinct scores says how many bins they can fill.
+    most = max(fewest, int(np.floor(10 * min(root, 2 * np.cbrt(n_scores)))))
     found = {}
     for n_bins in range(min(fewest, n_scores), min(most, n_scores) + 1):
         aim = total[-1] * np.arange(n_bins + 1) / n_bins

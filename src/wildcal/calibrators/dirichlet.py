@@ -85,8 +85,9 @@ class DirichletCalibration(Calibrator):
     intercept_: FloatArray = field(init=False, repr=False)
 
     def _check_options(self) -> None:
-        check_strength("reg_lambda", self.reg_lambda)
-        check_strength("reg_mu", self.reg_mu)
+        for name in ("reg_lambda", "reg_mu"):
+            if getattr(self, name) is not None:
+                check_strength(name, getattr(self, name))
         check_strength("ridge", self.ridge)
         check_choice("regularizer", self.regularizer, REGULARIZERS)
         check_choice("gauge", self.gauge, GAUGES)

@@ -44,8 +44,10 @@ class IsotonicMultiClass(Calibrator):
 
     The fit is exact and needs little memory: each block of an isotonic regression of 0/1 targets
     begins at a one, so only the number of pairs between neighbouring ones matters. Pairs are
-    merged where their probabilities are equal. scikit-learn, on float32, also merges those within
-    1e-6, and sums in float32; on float64 the two agree to rounding.
+    merged where their probabilities are equal to the last bit. scikit-learn also merges those
+    within 1e-15 (1e-6 in float32, where it sums in float32); otherwise the two agree to rounding.
+    With logits on a coarse grid, as int8 networks give them, rounding of the softmax therefore
+    decides about ties, and the curve may move a little when the classes are reordered.
 
     Zhang et al., Mix-n-Match: ensemble and compositional methods for uncertainty calibration in
     deep learning, ICML 2020.

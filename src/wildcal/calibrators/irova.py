@@ -62,7 +62,8 @@ def apply_columns(
             columns = np.array(out[piece].T, np.float64, order="C")
             for column, (x, f) in zip(columns, maps, strict=True):
                 column[:] = np.interp(column, x, f)
-            write_rows(columns.T, out[piece], normalize)
+            # A copy with whole rows: NumPy adds those in one order, whatever stands beside them.
+            write_rows(np.ascontiguousarray(columns.T), out[piece], normalize)
 
     pieces = row_slices(logits, max(_ELEMENTS, _ROWS * logits.shape[1]))
     run_parts(run, pieces, thread_count())

@@ -17,6 +17,9 @@ Features: TypeAlias = Callable[[Logits], Proba]
 _LARGEST_LOGIT = 1e30
 _LOG_TINY = float(np.log(np.finfo(np.float32).tiny))
 
+# Times any logit this stays finite in float32 (logits beyond 1e30 are cut there).
+_LARGEST_COEFFICIENT = 1e6
+
 
 def diagonal_scores(theta: Proba, x: Proba) -> Proba:
     """Return v * x + b."""
@@ -96,10 +99,11 @@ def total_weight(y: Labels, weight: FloatArray | None) -> float:
     return float(len(y)) if weight is None else float(weight.sum())
 
 
-def check_strength(name: str, value: float | None) -> None:
+def check_strength(name: str, value: object) -> None:
     """Raise if the weight of a penalty is negative or not a number."""
-    if value is not None and not 0 <= value < np.inf:
-        raise ValueError(f"{name} must be at least 0 and finite, got {value!r}.")
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not (number and 0 <= value < np.inf):  # type: ignore[operator]  # NaN fails too
+        raise ValueError(f"{name} must be a number, at least 0 and finite, got {value!r}.")
 
 
 def check_linear(calibrator: Calibrator, **dimensions: int) -> None:
@@ -108,3 +112,5 @@ def check_linear(calibrator: Calibrator, **dimensions: int) -> None:
         expected, got = (calibrator.n_classes_,) * n_dimensions, getattr(calibrator, name).shape
         if got != expected:
             raise ValueError(f"{name} must have shape {expected}, got {got}.")
+        if np.abs(getattr(calibrator, name)).max() > _LARGEST_COEFFICIENT:
+            raise ValueError(f"{name} must lie within ±{_LARGEST_COEFFICIENT:g}.")

@@ -15,6 +15,9 @@ from wildcal.core.softmax import softmax_at
 # Large enough that looking up N ones in each sorted chunk is cheap beside sorting it.
 CHUNK_ELEMENTS = 1 << 21
 
+# Between two thresholds this small a slope would overflow; nothing there is worth telling apart.
+_NOTHING = 1e-290
+
 Take: TypeAlias = Callable[[Proba, FloatArray | None, Lock], None]
 
 
@@ -28,7 +31,13 @@ def label_proba(logits: Logits, y: Labels, temperature: float = 1.0) -> Proba:
         out[block.rows] = proba[np.arange(block.n), y[block.rows]]
 
     for_each_block(logits, work)
-    return out
+    return _flushed(out)
+
+
+def _flushed(proba: Proba) -> Proba:
+    if proba.dtype == np.float64:  # float32 does not reach down there
+        proba[proba < _NOTHING] = 0
+    return proba
 
 
 def for_each_chunk(
@@ -50,6 +59,7 @@ def for_each_chunk(
                     some = weight[piece] > 0
                     rows, w = rows[some], weight[piece][some]
                 if len(rows):
-                    take(softmax_at(rows, lambda b: np.full(b.n, temperature)), w, lock)
+                    # Not kept under a name: the next chunk would then be a second one in memory.
+                    take(_flushed(softmax_at(rows, lambda b: np.full(b.n, temperature))), w, lock)
 
     run_parts(run, row_slices(logits, elements), 1 if weight is not None else thread_count())

@@ -12,6 +12,7 @@ from wildcal.core.optimize import Solution, minimize_in_box, minimize_temperatur
 
 # With columns of about unit size this is no limit in practice; it ends a run to infinity.
 _LARGEST = 100.0
+_INSIDE = 1.001
 _LONGEST_STEP = 3.0
 
 
@@ -79,4 +80,10 @@ def fit_softplus(
     solution = minimize_temperature(objective, start, lower, upper, longest_step=_LONGEST_STEP)
     if solution.value > before.value:  # the start on a subset of the rows led astray
         solution = minimize_in_box(objective, start, lower, upper, longest_step=_LONGEST_STEP)
+    if not bounds[0] * _INSIDE < temperature < bounds[1] / _INSIDE:
+        # At its bound the temperature is cut off, and hides the slope; try again from T = 1.
+        middle = np.zeros_like(start)
+        middle[0] = inverse_softplus(1.0)
+        other = minimize_temperature(objective, middle, lower, upper, longest_step=_LONGEST_STEP)
+        solution = min(solution, other, key=lambda found: found.value)
     return SoftplusFit(solution.x, before.value, solution)

@@ -120,6 +120,8 @@ class SplineCalibration(TopLabelMap):
             raise ValueError("scores_ and values_ must be two arrays of one length.")
         if not len(self.scores_) or (np.diff(self.scores_) <= 0).any():
             raise ValueError("scores_ must increase.")
+        if self.knots_.shape != (self.n_knots,):
+            raise ValueError(f"knots_ must have shape ({self.n_knots},), got {self.knots_.shape}.")
 
     def _fit_map(
         self, confidence: FloatArray, correct: BoolArray, weight: FloatArray | None

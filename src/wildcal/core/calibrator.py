@@ -57,7 +57,7 @@ class Calibrator(ABC):
     cost: ClassVar[str]
     """What it stores, which is also what it has to learn from the data."""
     preserves_accuracy: ClassVar[bool]
-    """The most probable class of the output is the largest logit, for every input."""
+    """No class is ever more probable than that of the largest logit (it may tie by rounding)."""
     shift_invariant: ClassVar[bool]
     """Adding a constant to a row of logits changes nothing."""
     accepts_ood: ClassVar[bool] = False
