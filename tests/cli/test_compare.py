@@ -64,6 +64,16 @@ def test_formats_agree_and_order_is_by_excess(folder, capsys):
         assert row["used"] == entry["used"]
 
 
+def test_fallbacks_are_told(folder, capsys):
+    z = SUITE.tuning.logits.astype(float)
+    z -= np.log(np.exp(z).sum(axis=1, keepdims=True))
+    np.savez("normal.npz", logits=z, y=np.maximum(SUITE.tuning.y, 0))
+    assert run("compare normal.npz test.npz --methods ts,energy --bootstrap 0".split()) == 0
+    out, err = capsys.readouterr()
+    assert "warning: energy: the logits look normalised" in err
+    assert sum("best" in line.split()[-1:] for line in out.splitlines()) >= 1
+
+
 WRONG = {
     "unknown method": (
         "compare val.npz test.npz --methods ts,magic", 2,

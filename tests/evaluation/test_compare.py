@@ -39,8 +39,8 @@ def test_says_what_each_method_knew():
 
 def test_differences_from_the_best_are_paired():
     result = compare(methods(), SUITE.tuning, SUITE.shifted, n_boot=200)
-    assert [m.name for m in result.methods if m.behind_best is None] == ["energy"]
-    behind = result["identity"].behind_best
+    assert [m.name for m in result.methods if m.behind_best == 0] == ["energy"]
+    behind = result["identity"].behind_best_interval
     gap = result["identity"].evaluation["ece"] - result["energy"].evaluation["ece"]
     assert behind.value == pytest.approx(gap, abs=1e-6)
     assert 0 < behind.low < behind.high
@@ -78,7 +78,8 @@ def test_warnings_of_a_fit_become_notes():
 def test_plain_dict():
     document = compare(methods(), SUITE.tuning, TEST, n_boot=20).to_dict()
     assert set(document["methods"]) == {"identity", "ts", "energy"}
-    assert document["methods"]["identity"]["behind_best"]["value"] > 0
+    assert document["methods"]["identity"]["behind_best_interval"]["low"] > 0
+    assert document["methods"]["identity"]["converged"] is True
     assert document["failed"] == {}
 
 
@@ -89,3 +90,24 @@ def test_bad_rows_are_refused_before_any_fit():
         compare(methods(), (spoiled, TEST.y), TEST)
     with pytest.raises(ValueError, match="10 columns"):
         compare(methods(), SUITE.tuning, (TEST.logits[:, :5], TEST.y))
+
+
+def test_behaves_like_a_mapping():
+    result = compare(methods(), SUITE.tuning, TEST, n_boot=0)
+    assert "ts" in result
+    assert set(result) == {"identity", "ts", "energy"}
+    assert len(result) == 3
+    with pytest.raises(KeyError, match="magic"):
+        result["magic"]
+
+
+def test_without_bootstrap_one_method_is_best():
+    result = compare(methods(), SUITE.tuning, SUITE.shifted, n_boot=0)
+    assert [m.behind_best == 0 for m in result.methods] == [True, False, False]
+
+
+def test_nothing_known_is_said_once():
+    nowhere = (TEST.logits, np.full(len(TEST.y), -1))
+    for tuning, test in ((nowhere, TEST), (SUITE.tuning, nowhere)):
+        with pytest.raises(ValueError, match="some in-distribution rows"):
+            compare(methods(), tuning, test)

@@ -86,6 +86,11 @@ def compare(
         )
     for name, reason in result.failed.items():
         say(f"warning: {name} failed: {reason}")
+    for method in result.methods:
+        for note in method.notes:
+            say(f"warning: {method.name}: {note}")
+        if not method.converged:
+            say(f"warning: {method.name} did not converge; use its row with care.")
     if as_json:
         print_json(result.to_dict())
     elif as_csv:
@@ -135,10 +140,9 @@ def _print(result: Comparison) -> None:
     }
     rows = []
     for i, method in enumerate(result.methods):
-        behind = "best"
-        if method.behind_best is not None:
-            real = method.behind_best.low > 0
-            behind = f"+{100 * method.behind_best.value:.2f}" + ("" if real else " (not sure)")
+        behind = f"+{100 * method.behind_best:.2f}" if method.behind_best else "best"
+        interval = method.behind_best_interval
+        behind += " (not sure)" if interval is not None and interval.low <= 0 else ""
         kept = "yes" if method.preserves_accuracy else f"no ({method.class_changes:.1%})"
         values = [columns[metric][i] for metric in shown]
         rows.append([method.name, method.used, kept, *values, behind])

@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from wildcal.core.arrays import OOD_LABEL, Labels, Logits
 from wildcal.core.calibrator import Calibrator
-from wildcal.core.checks import check_labels, check_logits, row_slices
+from wildcal.core.checks import check_labels, check_logits, check_some_known, row_slices
 from wildcal.core.errors import CalibrationWarning
 from wildcal.core.softmax import predicted_class
 from wildcal.evaluation.evaluate import evaluate_calibrator
@@ -34,10 +34,14 @@ class Compared:
     class_changes: float
     """Share of the test rows whose most probable class is no longer that of the logits."""
     fit_seconds: float
+    converged: bool
     notes: tuple[str, ...]
+    """What the fit warned of."""
     evaluation: Evaluation
-    behind_best: PairedDifference | None
-    """ECE minus the lowest ECE of the comparison, on the same resampled rows; None for the best."""
+    behind_best: float
+    """ECE minus the lowest ECE of the comparison; 0 for the best."""
+    behind_best_interval: PairedDifference | None
+    """Its interval, on the same resampled rows; None for the best, and without bootstrap."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain JSON values."""
@@ -47,9 +51,13 @@ class Compared:
             "preserves_accuracy": self.preserves_accuracy,
             "class_changes": self.class_changes,
             "fit_seconds": self.fit_seconds,
+            "converged": self.converged,
             "notes": list(self.notes),
             "evaluation": self.evaluation.to_dict(),
-            "behind_best": self.behind_best.to_dict() if self.behind_best else None,
+            "behind_best": self.behind_best,
+            "behind_best_interval": (
+                self.behind_best_interval.to_dict() if self.behind_best_interval else None
+            ),
         }
 
 
@@ -61,7 +69,16 @@ class Comparison:
     failed: Mapping[str, str]
 
     def __getitem__(self, name: str) -> Compared:
-        return next(method for method in self.methods if method.name == name)
+        for method in self.methods:
+            if method.name == name:
+                return method
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (method.name for method in self.methods)
+
+    def __len__(self) -> int:
+        return len(self.methods)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain JSON values."""
@@ -108,6 +125,8 @@ def compare(
     y = check_labels(tuning[1], *z.shape, accepts_ood=True)
     z_test = check_logits(test[0], n_classes=z.shape[1])
     y_test = check_labels(test[1], *z_test.shape, accepts_ood=True)
+    check_some_known(y)
+    check_some_known(y_test)
     measured: list[_Measured] = []
     failed: dict[str, str] = {}
     for name, calibrator in calibrators.items():
@@ -156,9 +175,11 @@ class _Measured:
             preserves_accuracy=self.calibrator.preserves_accuracy,
             class_changes=self.class_changes,
             fit_seconds=self.seconds,
+            converged=self.calibrator.fit_.converged,
             notes=self.calibrator.fit_.notes,
             evaluation=self.evaluation,
-            behind_best=behind,
+            behind_best=self.evaluation["ece"] - best.evaluation["ece"],
+            behind_best_interval=behind,
         )
 
 
