@@ -24,8 +24,8 @@ from wildcal.version import __version__
 
 FORMAT = "wildcal calibrator"
 FORMAT_VERSION = 1
-# Longer arrays are stored as base64: nobody reads a thousand numbers, and it is smaller.
-_READABLE_NUMBERS = 1000
+# Longer arrays are stored as base64: nobody reads so many numbers, and it is smaller.
+_READABLE_NUMBERS = 10_000
 # The largest calibrator we know, a full matrix for 1000 classes, takes 11 MB.
 _LARGEST_FILE = 1 << 28
 _DTYPES = ("float64", "float32", "int64")
