@@ -43,6 +43,7 @@ lint: $(VENV)/lint.done
 
 bench: $(VENV)/bench.done
 	$(BIN)/python benchmarks/speed.py --output benchmarks/speed.csv
+	$(BIN)/python benchmarks/corruptions.py
 
 clean:
 	rm -rf $(VENV) demo-output

@@ -10,6 +10,7 @@ import click
 
 from wildcal.cli.apply import apply
 from wildcal.cli.compare import compare
+from wildcal.cli.corrupt import corrupt
 from wildcal.cli.demo import demo
 from wildcal.cli.evaluate import evaluate
 from wildcal.cli.fit import fit
@@ -41,7 +42,7 @@ def cli(context: click.Context, debug: bool, threads: int | None) -> None:
         context.with_resource(use_threads(threads))
 
 
-for command in (fit, apply, evaluate, compare, methods, inspect, demo):
+for command in (fit, apply, evaluate, compare, methods, inspect, corrupt, demo):
     cli.add_command(command)
 
 

@@ -1,0 +1,17 @@
+"""Images in, shifted images out: the 19 common corruptions at 5 severities.
+
+No network, no calibration, nothing of the rest of the package; needs the `shift` extra.
+"""
+
+try:
+    import cv2 as _cv2  # noqa: F401
+    import PIL as _pil  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        'wildcal.shift needs Pillow and OpenCV. Install them with: pip install "wildcal[shift]"'
+    ) from error
+
+from wildcal.shift.corrupt import corrupt
+from wildcal.shift.parameters import CORRUPTIONS, SEVERITIES, VALIDATION_CORRUPTIONS
+
+__all__ = ["CORRUPTIONS", "SEVERITIES", "VALIDATION_CORRUPTIONS", "corrupt"]

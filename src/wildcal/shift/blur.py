@@ -1,0 +1,101 @@
+"""Blurs without a direction: Gaussian, defocus and glass."""
+
+from functools import lru_cache
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from wildcal.shift.levels import Floats, Images, truncate
+from wildcal.shift.parameters import Strength
+from wildcal.shift.streams import Streams
+
+
+@lru_cache(maxsize=64)
+def gaussian_kernel(sigma: float, reach: float) -> Floats:
+    """Return the weights exp(-i² / 2σ²), |i| <= reach · σ rounded, with sum 1."""
+    radius = int(reach * sigma + 0.5)
+    i = np.arange(-radius, radius + 1)
+    weights: NDArray[Any] = np.exp(-0.5 * (i / sigma) ** 2) if radius else np.ones(1)
+    weights /= weights.sum()
+    return weights.astype(np.float32)
+
+
+def smooth(
+    image: NDArray[np.uint8] | Floats,
+    sigma: float,
+    *,
+    reach: float = 4.0,
+    border: int = cv2.BORDER_REPLICATE,
+) -> Floats:
+    """Return one image convolved with a Gaussian of `sigma` pixels, cut at `reach` sigmas."""
+    kernel = gaussian_kernel(sigma, reach)
+    done = cv2.sepFilter2D(image, cv2.CV_32F, kernel, kernel, borderType=border)
+    return np.asarray(done, np.float32)
+
+
+def gaussian_blur(images: Images, strength: Strength, streams: Streams) -> Images:
+    """Convolve with a Gaussian; strength = (σ,) in pixels."""
+    out = np.empty(images.shape, np.float32)
+    for image, row in zip(images, out, strict=True):
+        row[:] = smooth(image, strength[0])
+    return truncate(out)
+
+
+def defocus_blur(images: Images, strength: Strength, streams: Streams) -> Images:
+    """Convolve with a disk; strength = (radius, softness of its edge)."""
+    kernel = _disk(*strength)
+    out = np.empty(images.shape, np.float32)
+    for image, row in zip(images, out, strict=True):
+        cv2.filter2D(image, cv2.CV_32F, kernel, dst=row)  # reflects without the edge pixel
+    return truncate(out)
+
+
+@lru_cache(maxsize=10)
+def _disk(radius: float, softness: float) -> Floats:
+    """Return a disk with sum 1 whose edge was smoothed by a Gaussian of 3 or 5 pixels."""
+    half, width = (8, 3) if radius <= 8 else (int(radius), 5)
+    i = np.arange(-half, half + 1)
+    disk = (i[:, None] ** 2 + i**2 <= radius**2).astype(np.float32)
+    disk = cv2.GaussianBlur(disk / disk.sum(), (width, width), sigmaX=softness)
+    # Empty rows cost time, and beyond 11 rows OpenCV would go through a Fourier transform.
+    used = int(np.abs(i[disk.any(axis=1)]).max())
+    return np.ascontiguousarray(disk[half - used : half + used + 1, half - used : half + used + 1])
+
+
+def glass_blur(images: Images, strength: Strength, streams: Streams) -> Images:
+    """Blur, let every pixel take a neighbour's value, blur; strength = (σ, δ, rounds).
+
+    A round goes through the pixels from the lower right, h and w from S - δ down to δ + 1, and
+    sets x[h, w] ← x[h + dy, w + dx] with dy, dx drawn from {-δ, …, δ - 1}. (The published script
+    means to swap the two pixels, but swapping two views of an array copies one over the other.)
+    """
+    sigma, delta, rounds = strength[0], int(strength[1]), int(strength[2])
+    n, height, width = images.shape[:3]
+    inner = (height - 2 * delta, width - 2 * delta)
+    steps = np.empty((n, rounds, 2, *inner), np.int8)
+    for row, rng in zip(steps, streams, strict=True):
+        row[:] = rng.integers(-delta, delta, size=row.shape, dtype=np.int8)
+    pixels = gaussian_blur(images, (sigma,), streams).reshape(-1, 3)
+    place = np.arange(n * height * width).reshape(n, height, width)
+    region = np.s_[:, delta + 1 : height - delta + 1, delta + 1 : width - delta + 1]
+    for dy, dx in steps.swapaxes(0, 1).swapaxes(1, 2):
+        source = place.copy()
+        source[region] += dy.astype(np.intp) * width + dx
+        pixels = pixels[_scan(source.ravel(), place.ravel()) if delta > 1 else source.ravel()]
+    return gaussian_blur(pixels.reshape(images.shape), (sigma,), streams)
+
+
+def _scan(source: NDArray[np.intp], place: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return where each value comes from when pixels are overwritten from the last to the first.
+
+    A pixel whose source lies behind it takes what that source was given before; following such
+    steps to their end by pointer doubling replaces the scan. For δ = 1 there are none.
+    """
+    jump = np.maximum(source, place)
+    while True:
+        further = jump[jump]
+        if np.array_equal(further, jump):
+            return source[jump]
+        jump = further

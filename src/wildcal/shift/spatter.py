@@ -1,0 +1,49 @@
+"""Spatter: drops of water or splashes of mud on the lens."""
+
+import cv2
+import numpy as np
+
+from wildcal.shift.blur import smooth
+from wildcal.shift.levels import Floats, Images, thrice, truncate
+from wildcal.shift.parameters import Strength
+from wildcal.shift.streams import Streams
+
+_WATER = np.array([175, 238, 238], np.float32)
+_MUD = np.array([63, 42, 20], np.float32)
+_EMBOSS = np.array([[-2, -1, 0], [-1, 1, 1], [0, 1, 2]])
+
+
+def spatter(images: Images, strength: Strength, streams: Streams) -> Images:
+    """Cover parts of the image; strength = (mean, deviation, σ, threshold, intensity, mud?).
+
+    A smoothed normal layer above the threshold says where. Water adds its colour, weighted by an
+    embossed height; mud hides what is behind it.
+    """
+    mean, deviation, sigma, threshold, intensity, mud = strength
+    layers = streams.normal(images.shape[1:3])
+    layers *= np.float32(deviation)
+    layers += np.float32(mean)
+    for layer in layers:  # which becomes the weight of water or mud
+        liquid = smooth(layer, sigma)
+        liquid[liquid < threshold] = 0
+        if mud:
+            cover = smooth((liquid > threshold).astype(np.float32), intensity)
+            cover[cover < 0.8] = 0
+            layer[:] = cover
+        else:
+            layer[:] = np.float32(intensity) * _height(liquid)
+    weight: Floats = thrice(layers)
+    weight *= _MUD - images if mud else _WATER
+    weight += images
+    return truncate(weight)
+
+
+def _height(liquid: Floats) -> Floats:
+    """Return the shine of the drops, 0 to 1: their depth, embossed by light from one side."""
+    drops = np.clip(255 * liquid, 0, 255).astype(np.uint8)
+    away = cv2.distanceTransform(255 - cv2.Canny(drops, 50, 150), cv2.DIST_L2, 5)
+    away = cv2.blur(np.minimum(away, 20), (3, 3)).astype(np.uint8)
+    lit = cv2.filter2D(cv2.equalizeHist(away), cv2.CV_8U, _EMBOSS)
+    shine: Floats = cv2.blur(lit, (3, 3)).astype(np.float32)
+    shine *= drops
+    return shine / max(float(shine.max()), 1e-6)  # no drop at all: the image stays

@@ -1,0 +1,75 @@
+"""One stream of random numbers for each image, so that any subset of a batch reproduces.
+
+A stream depends on (name, severity, seed, image number) and on nothing else: not on the batch an
+image came in, nor on its place there.
+"""
+
+import math
+import zlib
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the finaliser of SplitMix64: every input bit moves every output bit."""
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))
+
+
+class Streams:
+    """The generators of a batch; iterating yields them one by one, each at its beginning.
+
+    There is one Generator, whose state is replaced for each image: that takes 1 µs where a new
+    Generator takes 15, and the hash of all image numbers is one vectorised pass. Use up what
+    belongs to an image before asking for the next.
+    """
+
+    def __init__(self, states: NDArray[np.uint64]) -> None:
+        self._states = states
+
+    @classmethod
+    def of(cls, name: str, severity: int, seed: int, numbers: NDArray[np.uint64]) -> "Streams":
+        """Hash what identifies each image's stream to the state of an SFC64 generator."""
+        entropy = (seed, zlib.crc32(name.encode()), severity)
+        keys = np.random.SeedSequence(entropy).generate_state(3, np.uint64)
+        states = np.ones((len(numbers), 4), np.uint64)  # the fourth word counts, from 1
+        states[:, :3] = _mix(_mix((numbers + np.uint64(1)) * _GOLDEN)[:, None] ^ keys)
+        return cls(states)
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def __getitem__(self, part: slice) -> "Streams":
+        return Streams(self._states[part])
+
+    def __iter__(self) -> Iterator[np.random.Generator]:
+        bits = np.random.SFC64(0)
+        generator = np.random.Generator(bits)
+        for words in self._states:
+            bits.state = {
+                "bit_generator": "SFC64",
+                "state": {"state": words},
+                "has_uint32": 0,
+                "uinteger": 0,
+            }
+            yield generator
+
+    def normal(self, shape: tuple[int, ...]) -> NDArray[np.float32]:
+        """Return the first standard normal numbers of every stream."""
+        out = np.empty((len(self), *shape), np.float32)
+        for row, rng in zip(out, self, strict=True):
+            rng.standard_normal(out=row, dtype=np.float32)
+        return out
+
+    def words(self, shape: tuple[int, ...]) -> NDArray[np.uint32]:
+        """Return the first random 32-bit words of every stream."""
+        count = math.prod(shape)
+        pairs = np.empty((len(self), (count + 1) // 2), np.uint64)
+        for row, rng in zip(pairs, self, strict=True):
+            row[:] = rng.bit_generator.random_raw(row.size)
+        return pairs.view(np.uint32)[:, :count].reshape(-1, *shape)
