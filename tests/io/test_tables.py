@@ -237,3 +237,12 @@ def test_writing_respects_what_is_there(tmp_path):
     os.mkfifo(tmp_path / "pipe.npz")
     with pytest.raises(OSError, match="not a regular file"):
         write_result(tmp_path / "pipe.npz", {"a": Z})
+
+
+def test_nobody_is_told_to_trust_a_pickle(tmp_path):
+    (tmp_path / "x.npy").write_bytes(b"garbage garbage")
+    np.save(tmp_path / "y.npy", np.array([{}], dtype=object))
+    for name in ("x.npy", "y.npy"):
+        with pytest.raises(FileFormatError) as error:
+            read_table(tmp_path / name)
+        assert "pickle" not in str(error.value)

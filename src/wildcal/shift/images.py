@@ -63,10 +63,10 @@ def read_batch(path: Path) -> Batch:
 
 
 def _read_npz(path: Path) -> Batch:
+    if not zipfile.is_zipfile(path):  # np.load would take it for a pickle, and advise to trust it
+        raise ValueError("it is not an .npz archive; was it cut short?")
     # Opened here, because np.load leaves a damaged file open.
     with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
-        if not isinstance(file, np.lib.npyio.NpzFile):
-            raise ValueError("it is not an .npz file.")
         if "images" not in file:
             raise ValueError(f"it has no array `images`, only {', '.join(file) or 'nothing'}.")
         arrays = dict(file)
