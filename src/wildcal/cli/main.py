@@ -36,6 +36,7 @@ def cli(context: click.Context, debug: bool, threads: int | None) -> None:
       wildcal fit --method energy --logits val.npz --ood ood.npz -o energy.json
       wildcal evaluate test.npz --with energy.json
     """
+    # --debug is read by `run`, which catches the errors after this context is gone.
     if threads is not None:
         from wildcal.core.parallel import use_threads
 

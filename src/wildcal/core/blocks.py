@@ -23,9 +23,8 @@ from wildcal.core.parallel import run_parts, thread_count
 
 # Entries of a block: small enough for the cache that a core has to itself or its share of the
 # next one, large enough that handing Python's lock from thread to thread between two NumPy calls
-# does not count. Measured: with 40,000 two threads are slower than one, with 400,000 1.4 to 1.7
-# times as fast, and one thread gains a third. Classes-first blocks are walked class by class and
-# want fewer.
+# does not count: with a tenth of it, two threads were slower than one. Classes-first blocks are
+# walked class by class and want fewer. `make bench` shows the effect of a change.
 BLOCK_ELEMENTS = 400_000
 CLASSES_FIRST_ELEMENTS = 100_000
 # With few classes a row is too short for vector instructions, so such blocks lie classes-first
