@@ -11,6 +11,7 @@ import re
 import sys
 from pathlib import Path
 
+import click
 import numpy as np
 from click.testing import CliRunner
 
@@ -65,8 +66,12 @@ def demo_table() -> str:
 def commands() -> str:
     """Return the help of every command."""
     parts = []
-    for name in ["wildcal", *sorted(cli.commands)]:
-        words = "wildcal" if name == "wildcal" else f"wildcal {name}"
+    lines = ["wildcal"]
+    for name, command in sorted(cli.commands.items()):
+        lines.append(f"wildcal {name}")
+        if isinstance(command, click.Group):
+            lines += [f"wildcal {name} {inner}" for inner in sorted(command.commands)]
+    for words in lines:
         asked = [*words.split()[1:], "--help"]
         text = CliRunner().invoke(cli, asked, prog_name="wildcal", terminal_width=90).output
         parts.append(f"## {words}\n\n```text\n{text.rstrip()}\n```")

@@ -14,7 +14,17 @@ LAYERS = {
     "io": {"core", "calibrators"},
     "evaluation": {"core", "calibrators", "metrics", "io"},
     "shift": set(),
-    "cli": {"core", "calibrators", "metrics", "io", "evaluation", "shift", "testing"},
+    "suites": {"core", "io"},
+    "cli": {
+        "core",
+        "calibrators",
+        "metrics",
+        "io",
+        "evaluation",
+        "shift",
+        "suites",
+        "testing",
+    },
     # The contract has a clause about saving and loading.
     "testing.py": {"core", "metrics", "io"},
 }

@@ -1,5 +1,8 @@
 """Calibrated confidence for classifiers, on clean data and when the world has shifted."""
 
+from importlib import import_module
+from types import ModuleType
+
 from wildcal.calibrators import (
     CALIBRATORS,
     BayesianBinning,
@@ -59,4 +62,12 @@ __all__ = [
     "logits_from_proba",
     "save",
     "softmax",
+    "suites",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Import `wildcal.suites` when it is asked for, which keeps `import wildcal` short."""
+    if name == "suites":
+        return import_module("wildcal.suites")
+    raise AttributeError(f"module 'wildcal' has no attribute {name!r}")

@@ -17,6 +17,7 @@ from wildcal.cli.fit import fit
 from wildcal.cli.inspect import inspect
 from wildcal.cli.methods import methods
 from wildcal.cli.output import say
+from wildcal.cli.suite import suite
 from wildcal.core.errors import CalibrationWarning, WildcalError
 from wildcal.version import __version__
 
@@ -43,7 +44,17 @@ def cli(context: click.Context, debug: bool, threads: int | None) -> None:
         context.with_resource(use_threads(threads))
 
 
-for command in (fit, apply, evaluate, compare, methods, inspect, corrupt, demo):
+for command in (
+    fit,
+    apply,
+    evaluate,
+    compare,
+    methods,
+    inspect,
+    corrupt,
+    suite,
+    demo,
+):
     cli.add_command(command)
 
 

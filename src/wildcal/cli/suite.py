@@ -1,0 +1,161 @@
+"""`wildcal suite`: what a suite of logits holds, and packing one into a single file."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from wildcal.cli.options import PATH
+from wildcal.cli.output import print_json, print_table, progress_bar, say
+from wildcal.core.errors import FileFormatError
+from wildcal.io.suite import Suite
+from wildcal.io.suite.manifest import DTYPES
+from wildcal.io.suite.summary import SplitSummary, grouped, summarise
+from wildcal.suites import load, names
+
+
+@click.group(no_args_is_help=True)
+def suite() -> None:
+    """Look at a suite: one network's logits on many splits, clean and shifted.
+
+    \b
+    Example:
+      wildcal suite show cifar10-resnet20
+      wildcal suite pack resnet20 -o resnet20.npz --dtype float16
+    """
+
+
+@suite.command(no_args_is_help=True)
+@click.argument("path", type=PATH)
+@click.option("--splits", is_flag=True, help="List every split instead of groups of them.")
+@click.option("--verify", is_flag=True, help="Compare the content hashes first.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def show(path: Path, splits: bool, verify: bool, as_json: bool) -> None:
+    """Show what a suite holds.
+
+    PATH is a folder, a .npz, or the name of a suite that comes with wildcal. Corruptions
+    are pooled by severity. Accuracy, confidence and energy are those of the raw logits.
+
+    \b
+    Example:
+      wildcal suite show cifar10-resnet20 --verify
+      wildcal suite show resnet20.npz --splits --json
+    """
+    opened = open_suite(path)
+    rows = sum(split.rows for split in opened.splits)
+    with progress_bar("Reading", total=rows * (2 if verify else 1)) as progress:
+
+        def step(done: int) -> None:
+            progress.advance(progress.task_ids[0], done)
+
+        if verify:
+            opened.verify(step)
+        summaries = summarise(opened, progress=step)
+    shown = summaries if splits else grouped(summaries)
+    if as_json:
+        print_json(_document(opened, verify, shown))
+        return
+    for line in _head(opened, rows, verify):
+        click.echo(line)
+    if shown:
+        _print(shown)
+
+
+@suite.command(no_args_is_help=True)
+@click.argument("folder", type=PATH)
+@click.option("-o", "--output", type=PATH, required=True, help="The .npz to write.")
+@click.option("--dtype", type=click.Choice(DTYPES), help="Store logits in another precision.")
+def pack(folder: Path, output: Path, dtype: str | None) -> None:
+    """Pack a suite into one .npz.
+
+    It is compressed, and the same suite always gives the same bytes.
+
+    \b
+    Example:
+      wildcal suite pack resnet20 -o resnet20.npz --dtype float16
+    """
+    opened = open_suite(folder)
+    with progress_bar("Packing"):
+        opened.pack(output, dtype=dtype)
+    size = output.stat().st_size
+    say(f"Wrote {len(opened.splits)} splits to {output} ({size / 1e6:.1f} MB).")
+
+
+def open_suite(path: Path) -> Suite:
+    """Return the suite at a path or, where there is nothing, the shipped one of that name."""
+    if path.exists():
+        return Suite.open(path)
+    shipped = names()
+    if str(path) in shipped:
+        return load(str(path))
+    raise FileFormatError(
+        f"{path} does not exist, and no suite of that name comes with wildcal"
+        f" ({', '.join(shipped) or 'there are none'})."
+    )
+
+
+def _document(opened: Suite, verified: bool, shown: Sequence[SplitSummary]) -> dict[str, Any]:
+    return {
+        "path": str(opened.path),
+        "network": opened.network,
+        "data": opened.data,
+        "seed": opened.seed,
+        "versions": opened.versions,
+        "n_classes": opened.n_classes,
+        "class_names": opened.class_names,
+        "complete": opened.complete,
+        "verified": verified,
+        "summary": [summary.to_dict() for summary in shown],
+    }
+
+
+def _head(opened: Suite, rows: int, verified: bool) -> list[str]:
+    dtypes = sorted({split.dtype for split in opened.splits})
+    facts = [
+        f"{opened.n_classes} classes",
+        f"{len(opened.splits)} splits",
+        f"{rows:,} rows",
+        *dtypes,
+        "complete" if opened.complete else "UNFINISHED: the extraction was interrupted",
+        *(["every content hash matches"] if verified else []),
+    ]
+    return [
+        f"{opened.path}: {', '.join(facts)}",
+        f"network   {_plain(opened.network)}",
+        f"data      {_plain(opened.data)}",
+        f"versions  {_plain(opened.versions)}",
+        f"seed      {opened.seed}",
+    ]
+
+
+def _plain(values: dict[str, Any]) -> str:
+    """Return a free description on one line, harmless to a terminal."""
+    texts = (
+        f"{key} {value if isinstance(value, str) else json.dumps(value)}"
+        for key, value in values.items()
+    )
+    return "".join(c if c.isprintable() else "?" for c in ", ".join(texts)) or "-"
+
+
+def _print(shown: Sequence[SplitSummary]) -> None:
+    print_table(
+        ("split", "role", "shift", "cells", "rows", "accuracy", "confidence", "energy"),
+        [
+            (
+                summary.name,
+                summary.role,
+                summary.shift,
+                str(summary.cells),
+                f"{summary.rows:,}",
+                "-" if summary.accuracy is None else f"{100 * summary.accuracy:.2f}",
+                f"{100 * summary.mean_confidence:.2f}",
+                f"{summary.mean_energy:.3f}",
+            )
+            for summary in shown
+        ],
+        caption="Raw logits: accuracy and mean confidence in percent, mean -logsumexp(z).",
+        words=3,
+        spare=("cells", "shift"),
+    )

@@ -1,0 +1,203 @@
+"""Where the bytes of a suite lie: a folder of .npy files, or one .npz with the same members."""
+
+import stat
+import zipfile
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import IO, Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wildcal.core.errors import FileFormatError
+from wildcal.io.suite.arrays import NpyHeader, read_header
+from wildcal.io.suite.manifest import LARGEST_MANIFEST, MANIFEST
+
+# A packed array is decompressed in memory as a whole; a folder has no such limit.
+LARGEST_MEMBER = 1 << 31
+# Decompressed and converted arrays are kept up to this many bytes in all: a suite of CIFAR size
+# as a whole, of a larger one the first splits. Keeping the first rather than the latest helps who
+# walks over all splits again and again, once for each method.
+KEPT_BYTES = 1 << 28
+_CHUNK = 1 << 20
+
+Shape = tuple[int, ...]
+
+
+@contextmanager
+def reading(path: Path, what: str) -> Iterator[None]:
+    """Turn whatever a damaged file makes the standard library raise into one sentence."""
+    try:
+        yield
+    except (FileFormatError, MemoryError):
+        raise
+    except Exception as error:
+        text = " ".join(str(error).split()).rstrip(".")[:200] or type(error).__name__
+        raise FileFormatError(f"cannot read {what} of {path}: {text}.") from error
+
+
+class SuiteFiles(ABC):
+    """The files of one suite, read by their plain names."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._kept: dict[str, NDArray[Any]] = {}
+        self._n_kept = 0
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """Make reading many headers in a row cheap."""
+        yield
+
+    @abstractmethod
+    def manifest(self) -> bytes:
+        """Return the bytes of the manifest."""
+
+    @abstractmethod
+    def header(self, name: str) -> tuple[NpyHeader, int]:
+        """Return the header of an array and the number of bytes its file really has."""
+
+    @abstractmethod
+    def _read(self, name: str, header: NpyHeader) -> NDArray[Any]:
+        """Return the array that belongs to a header."""
+
+    def check(self, name: str, types: Collection[str], shape: Shape) -> NpyHeader:
+        """Return the header of an array, or raise unless its type, shape and length are right."""
+        with reading(self.path, name):
+            header, size = self.header(name)
+            if header.descr not in types:
+                raise ValueError(f"it must hold {' or '.join(types)}, got {header.descr}")
+            if header.shape != shape:
+                raise ValueError(f"it must have shape {shape}, got {header.shape}")
+            if header.size != size:
+                raise ValueError(f"it must have {header.size} bytes, got {size}; was it cut short?")
+        return header
+
+    def array(self, name: str, types: Collection[str], shape: Shape) -> NDArray[Any]:
+        """Return an array as it is stored; from a folder it is mapped, not read."""
+        header = self.check(name, types, shape)
+        with reading(self.path, name):
+            return self._read(name, header)
+
+    def keep(self, name: str, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """Return make(), remembered as long as there is room; nobody may write to it."""
+        found = self._kept.get(name)
+        if found is None:
+            found = make()
+            found.setflags(write=False)
+            # Mapping a file once more costs nothing.
+            if not isinstance(found, np.memmap) and self._n_kept + found.nbytes <= KEPT_BYTES:
+                self._kept[name] = found
+                self._n_kept += found.nbytes
+        return found
+
+
+@final
+class FolderFiles(SuiteFiles):
+    """A folder: arrays are mapped into memory, so that a suite may be larger than it."""
+
+    def _file(self, name: str) -> Path:
+        path = self.path / name
+        info = path.stat()  # before it is opened: a named pipe would keep us waiting
+        if not stat.S_ISREG(info.st_mode):
+            raise ValueError("it is not a regular file")
+        if path.resolve().parent != self.path.resolve():
+            raise ValueError("it is a link that leads out of the folder")
+        return path
+
+    def manifest(self) -> bytes:
+        """Return the bytes of the manifest."""
+        if not (self.path / MANIFEST).exists():
+            raise FileFormatError(f"{self.path} is not a suite: it has no {MANIFEST}.")
+        with reading(self.path, MANIFEST), self._file(MANIFEST).open("rb") as file:
+            return file.read(LARGEST_MANIFEST + 1)
+
+    def header(self, name: str) -> tuple[NpyHeader, int]:
+        """Return the header of an array and the number of bytes its file really has."""
+        try:
+            path = self._file(name)
+        except FileNotFoundError:
+            raise ValueError("the file is not there") from None
+        with path.open("rb") as file:
+            return read_header(file), path.stat().st_size
+
+    def _read(self, name: str, header: NpyHeader) -> NDArray[Any]:
+        return np.memmap(
+            self.path / name, header.descr, mode="r", offset=header.offset, shape=header.shape
+        )
+
+
+@final
+class PackedFiles(SuiteFiles):
+    """One .npz: arrays are decompressed when asked for.
+
+    The file is opened anew for each array, so a suite can be read by several threads and handed to
+    other processes.
+    """
+
+    _archive: zipfile.ZipFile | None = None
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """Keep the file open, for one thread that reads many members."""
+        with reading(self.path, "the list of members"):
+            archive = zipfile.ZipFile(self.path)
+        with archive:
+            self._archive = archive
+            try:
+                yield
+            finally:
+                self._archive = None
+
+    @contextmanager
+    def _member(self, name: str) -> Iterator[tuple[IO[bytes], int]]:
+        with nullcontext(self._archive) if self._archive else zipfile.ZipFile(self.path) as archive:
+            if len(archive.NameToInfo) != len(archive.filelist):
+                raise ValueError("some member occurs twice")
+            info = archive.NameToInfo.get(name)
+            if info is None:
+                raise ValueError("the member is not there")
+            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise ValueError("its compression is unknown")
+            if info.file_size > LARGEST_MEMBER:
+                raise ValueError(f"it claims {info.file_size} bytes, more than {LARGEST_MEMBER}")
+            with archive.open(info) as file:
+                yield file, info.file_size
+
+    def manifest(self) -> bytes:
+        """Return the bytes of the manifest."""
+        with reading(self.path, MANIFEST), self._member(MANIFEST) as (file, _):
+            return file.read(LARGEST_MANIFEST + 1)
+
+    def header(self, name: str) -> tuple[NpyHeader, int]:
+        """Return the header of an array and the number of bytes its member claims to have."""
+        with self._member(name) as (file, size):
+            return read_header(file), size
+
+    def _read(self, name: str, header: NpyHeader) -> NDArray[Any]:
+        array = np.empty(header.shape, header.descr)
+        rest = array.reshape(-1).view(np.uint8).data
+        with self._member(name) as (file, _):
+            file.read(header.offset)
+            while len(rest):
+                piece = file.read(min(len(rest), _CHUNK))
+                if not piece:
+                    raise ValueError("it is cut short")
+                rest[: len(piece)] = piece
+                rest = rest[len(piece) :]
+            file.read(1)  # at the end of a member its check sum is compared
+        return array
+
+
+def suite_files(path: str | Path) -> SuiteFiles:
+    """Return the files of the suite at a path, which is a folder or a .npz."""
+    path = Path(path)
+    if path.is_dir():
+        return FolderFiles(path)
+    if not path.exists():
+        raise FileFormatError(f"{path} does not exist.")
+    if not path.is_file() or not zipfile.is_zipfile(path):
+        raise FileFormatError(f"{path} is not a suite: neither a folder nor a whole .npz.")
+    return PackedFiles(path)

@@ -1,0 +1,218 @@
+"""The manifest of a suite: what its splits are, in JSON that a person can read.
+
+The same manifest always gives the same bytes: keys are sorted and nothing depends on the clock.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from typing import Any, NoReturn, TypeAlias
+
+from wildcal.core.checks import check_choice, check_count
+
+FORMAT = "wildcal-suite"
+VERSION = 1
+MANIFEST = "manifest.json"
+ROLES = ("tune", "test")
+SHIFTS = ("none", "covariate", "semantic")
+DTYPES = ("float16", "float32", "float64")
+LARGEST_SEVERITY = 5
+# A hundred splits and twenty thousand class names stay below one megabyte.
+LARGEST_MANIFEST = 1 << 24
+# Names become file names, so they hold nothing that some file system reads as a path.
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
+FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}\.npy", re.ASCII)
+_SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+Json: TypeAlias = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One split as the manifest describes it; `logits` and `labels` are file names."""
+
+    name: str
+    role: str
+    shift: str
+    corruption: str | None
+    severity: int | None
+    rows: int
+    dtype: str
+    logits: str
+    labels: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """Where the logits come from, and the list of splits."""
+
+    network: dict[str, Json]
+    data: dict[str, Json]
+    seed: int
+    versions: dict[str, str]
+    n_classes: int
+    class_names: tuple[str, ...]
+    complete: bool
+    splits: tuple[Entry, ...]
+
+    def to_bytes(self) -> bytes:
+        """Return the manifest as JSON in UTF-8; raise a ValueError for what JSON cannot hold."""
+        document = {"format": FORMAT, "version": VERSION, **asdict(self)}
+        try:
+            text = json.dumps(
+                document, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False
+            )
+            return f"{text}\n".encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ValueError(f"a manifest must hold plain JSON values ({error}).") from error
+
+
+def parse_manifest(raw: bytes) -> Manifest:
+    """Return the manifest; raise a ValueError that says which field is wrong, and how."""
+    if len(raw) > LARGEST_MANIFEST:
+        raise ValueError(f"it is larger than {LARGEST_MANIFEST} bytes.")
+    try:
+        document = json.loads(raw.decode(), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(
+            f"it is not whole JSON ({type(error).__name__}); was it cut short?"
+        ) from error
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise ValueError(f"it does not say {FORMAT!r}.")
+    version = document.get("version")
+    if type(version) is not int or version < 1:
+        raise ValueError(f"version must be a whole number, got {_shown(version)}.")
+    if version > VERSION:
+        raise ValueError(
+            f"version {version} was made by a newer wildcal; this one reads version {VERSION}."
+        )
+    del document["format"], document["version"]
+    _check_keys(document, (f.name for f in fields(Manifest)), "the manifest")
+    entries = _typed(document, "splits", list)
+    manifest = Manifest(
+        network=_typed(document, "network", dict),
+        data=_typed(document, "data", dict),
+        seed=_typed(document, "seed", int),
+        versions=_typed(document, "versions", dict),
+        n_classes=_typed(document, "n_classes", int),
+        class_names=tuple(_typed(document, "class_names", list)),
+        complete=_typed(document, "complete", bool),
+        splits=tuple(_entry(entry) for entry in entries),
+    )
+    check_manifest(manifest)
+    return manifest
+
+
+def check_manifest(manifest: Manifest) -> None:
+    """Raise a ValueError for the first value that a suite cannot have."""
+    check_count("n_classes", manifest.n_classes, least=2)
+    check_count("seed", manifest.seed, least=0)
+    if not all(isinstance(value, str) for value in manifest.versions.values()):
+        raise ValueError("versions must map package names to texts.")
+    names = manifest.class_names
+    if len(names) != manifest.n_classes or not all(isinstance(name, str) for name in names):
+        raise ValueError(
+            f"class_names must be {manifest.n_classes} texts, one for each class,"
+            f" got {len(names)} values."
+        )
+    for entry in manifest.splits:
+        _check_entry(entry)
+    # Some file systems do not tell large letters from small ones.
+    _check_unique("split name", (entry.name.lower() for entry in manifest.splits))
+    _check_unique(
+        "file name",
+        (name.lower() for entry in manifest.splits for name in (entry.logits, entry.labels)),
+    )
+
+
+def check_split(
+    name: object, role: object, shift: object, corruption: object, severity: object
+) -> None:
+    """Raise a ValueError unless these words can describe a split."""
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise ValueError(
+            "a split's name must be up to 100 letters, digits and . _ - beginning with a letter or"
+            f" digit, got {_shown(name)}."
+        )
+    try:
+        check_choice("role", role, ROLES)
+        check_choice("shift", shift, SHIFTS)
+        if (corruption is None) != (severity is None):
+            raise ValueError(
+                "corruption and severity must be given together or not at all,"
+                f" got {_shown(corruption)} and {_shown(severity)}."
+            )
+        if corruption is None:
+            return
+        if not isinstance(corruption, str) or not NAME.fullmatch(corruption):
+            raise ValueError(
+                f"corruption must be a name such as 'gaussian_blur', got {_shown(corruption)}."
+            )
+        if type(severity) is not int or not 1 <= severity <= LARGEST_SEVERITY:
+            raise ValueError(
+                f"severity must be one of 1 to {LARGEST_SEVERITY}, got {_shown(severity)}."
+            )
+        if shift == "none":
+            raise ValueError("shift must be 'covariate' where there is a corruption, got 'none'.")
+    except ValueError as error:
+        raise ValueError(f"split {name}: {error}") from None
+
+
+def _check_entry(entry: Entry) -> None:
+    check_split(entry.name, entry.role, entry.shift, entry.corruption, entry.severity)
+    try:
+        check_choice("dtype", entry.dtype, DTYPES)
+        if type(entry.rows) is not int or entry.rows < 1:
+            raise ValueError(f"rows must be a whole number of at least 1, got {entry.rows!r:.40}.")
+        for key in ("logits", "labels"):
+            file = getattr(entry, key)
+            if not isinstance(file, str) or not FILE_NAME.fullmatch(file):
+                raise ValueError(
+                    f"{key} must be the plain name of a .npy file in the suite, got {_shown(file)}."
+                )
+        if not isinstance(entry.sha256, str) or not _SHA256.fullmatch(entry.sha256):
+            raise ValueError(f"sha256 must be 64 hexadecimal digits, got {_shown(entry.sha256)}.")
+    except ValueError as error:
+        raise ValueError(f"split {entry.name}: {error}") from None
+
+
+def _entry(document: Json) -> Entry:
+    if not isinstance(document, dict):
+        raise ValueError(f"a split must be an object, got {_shown(document)}.")
+    _check_keys(document, (f.name for f in fields(Entry)), "a split")
+    return Entry(**document)
+
+
+def _check_keys(document: dict[str, Json], wanted: Iterable[str], what: str) -> None:
+    names = set(wanted)
+    missing, strange = sorted(names - set(document)), sorted(set(document) - names)
+    if missing:
+        raise ValueError(f"{what} must have the field {missing[0]!r}.")
+    if strange:
+        raise ValueError(f"{what} has the unknown field {_shown(strange[0])}.")
+
+
+def _typed(document: dict[str, Json], key: str, kind: type[Any]) -> Any:
+    value = document[key]
+    if type(value) is not kind:
+        words = {dict: "an object", list: "a list", int: "a whole number", bool: "true or false"}
+        raise ValueError(f"{key} must be {words[kind]}, got {_shown(value)}.")
+    return value
+
+
+def _check_unique(what: str, names: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ValueError(f"the {what} {name!r} occurs twice.")
+        seen.add(name)
+
+
+def _refuse_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _shown(value: object) -> str:
+    return f"{value!r:.60}"

@@ -1,0 +1,61 @@
+"""Read the manifest and the splits of a suite, every claim compared with the files."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wildcal.core.arrays import Labels, Logits
+from wildcal.core.checks import check_labels
+from wildcal.core.errors import FileFormatError
+from wildcal.io.suite.arrays import LABEL_TYPES, check_shift_labels, content_hash
+from wildcal.io.suite.files import SuiteFiles, reading
+from wildcal.io.suite.manifest import MANIFEST, Entry, Manifest, parse_manifest
+
+
+def parsed(files: SuiteFiles) -> Manifest:
+    """Return the manifest of a suite, its values checked, its arrays not looked at."""
+    raw = files.manifest()
+    try:
+        return parse_manifest(raw)
+    except ValueError as error:
+        raise FileFormatError(f"{files.path}: {MANIFEST} is not valid: {error}") from error
+
+
+def check_headers(files: SuiteFiles, manifest: Manifest) -> None:
+    """Raise unless every array is there with the type, shape and length that the manifest says."""
+    with files.opened():
+        for entry in manifest.splits:
+            files.check(entry.logits, _types(entry), (entry.rows, manifest.n_classes))
+            files.check(entry.labels, LABEL_TYPES, (entry.rows,))
+
+
+def read_logits(files: SuiteFiles, entry: Entry, n_classes: int) -> Logits:
+    """Return the logits of a split as they are stored."""
+    return files.array(entry.logits, _types(entry), (entry.rows, n_classes))
+
+
+def read_labels(files: SuiteFiles, entry: Entry, n_classes: int) -> Labels:
+    """Return the labels of a split as int64, their values checked."""
+    stored = files.array(entry.labels, LABEL_TYPES, (entry.rows,))
+    with reading(files.path, entry.labels):
+        y = check_labels(stored, entry.rows, n_classes, accepts_ood=True)
+        check_shift_labels(y, entry.shift)
+    return np.array(y)
+
+
+def read_content(
+    files: SuiteFiles, entry: Entry, n_classes: int
+) -> tuple[NDArray[np.floating[Any]], Labels]:
+    """Return logits and labels of a split, or raise if they are not those it was written with."""
+    logits, y = read_logits(files, entry, n_classes), read_labels(files, entry, n_classes)
+    if content_hash(logits, y) != entry.sha256:
+        raise FileFormatError(
+            f"{files.path}: split {entry.name} was changed after it was written (its SHA-256 does"
+            " not match). Extract it again, or restore the file."
+        )
+    return logits, y
+
+
+def _types(entry: Entry) -> tuple[str]:
+    return (np.dtype(entry.dtype).newbyteorder("<").str,)

@@ -1,0 +1,207 @@
+"""Read a suite: the splits to tune and to test on, and their logits when asked for."""
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self, final
+
+import numpy as np
+
+from wildcal.core.arrays import Labels, Logits
+from wildcal.core.checks import check_choice
+from wildcal.io.suite.files import SuiteFiles, suite_files
+from wildcal.io.suite.manifest import SHIFTS, Entry, Manifest
+from wildcal.io.suite.pack import pack_suite
+from wildcal.io.suite.read import check_headers, parsed, read_content, read_labels, read_logits
+from wildcal.io.suite.writer import SuiteWriter
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SuiteSplit:
+    """The logits and labels of one split, read when asked for."""
+
+    name: str
+    role: str
+    shift: str
+    corruption: str | None
+    severity: int | None
+    rows: int
+    dtype: str
+    sha256: str
+    n_classes: int
+    _entry: Entry = field(repr=False, compare=False)
+    _files: SuiteFiles = field(repr=False, compare=False)
+
+    @property
+    def logits(self) -> Logits:
+        """The logits of shape (rows, n_classes), read-only; float16 is handed out as float32.
+
+        From a folder they are mapped into memory, not read. What had to be decompressed or
+        converted is kept for the next time, up to a limit for the whole suite.
+        """
+        return self._files.keep(self._entry.logits, self._working_logits)
+
+    def _working_logits(self) -> Logits:
+        stored = read_logits(self._files, self._entry, self.n_classes)
+        return np.array(stored, np.float32) if self.dtype == "float16" else stored
+
+    @property
+    def y(self) -> Labels:
+        """The labels of shape (rows,) as int64, read-only; -1 where the shift is semantic."""
+        return self._files.keep(
+            self._entry.labels, lambda: read_labels(self._files, self._entry, self.n_classes)
+        )
+
+    def verify(self) -> None:
+        """Raise a FileFormatError unless the content is what was written."""
+        read_content(self._files, self._entry, self.n_classes)
+
+
+@final
+class Suite:
+    """One network's logits on many splits; made by `Suite.open`."""
+
+    def __init__(self, files: SuiteFiles, manifest: Manifest) -> None:
+        self._files, self._manifest = files, manifest
+        self.path = files.path
+        self.network = manifest.network
+        self.data = manifest.data
+        self.seed = manifest.seed
+        self.versions = manifest.versions
+        self.n_classes = manifest.n_classes
+        self.class_names = manifest.class_names
+        self.complete = manifest.complete
+        self.splits = tuple(
+            SuiteSplit(
+                name=entry.name,
+                role=entry.role,
+                shift=entry.shift,
+                corruption=entry.corruption,
+                severity=entry.severity,
+                rows=entry.rows,
+                dtype=entry.dtype,
+                sha256=entry.sha256,
+                n_classes=manifest.n_classes,
+                _entry=entry,
+                _files=files,
+            )
+            for entry in manifest.splits
+        )
+
+    def __repr__(self) -> str:
+        state = "" if self.complete else ", unfinished"
+        return f"Suite({str(self.path)!r}, {len(self.splits)} splits{state})"
+
+    @classmethod
+    def open(cls, path: str | Path, *, verify: bool = False) -> Self:
+        """Return the suite in a folder or .npz; any damage gives a FileFormatError.
+
+        The manifest's values are checked, and that every array is there with the type, shape and
+        length it says. `verify` reads all arrays and compares their content hashes too. A suite
+        whose extraction was interrupted opens with the splits finished so far; its `complete` is
+        False.
+        """
+        files = suite_files(path)
+        manifest = parsed(files)
+        check_headers(files, manifest)
+        suite = cls(files, manifest)
+        if verify:
+            suite.verify()
+        return suite
+
+    def verify(self, progress: Callable[[int], object] | None = None) -> None:
+        """Raise a FileFormatError unless every split has the content it was written with.
+
+        `progress` is told the number of rows of each split that was found whole.
+        """
+        for split in self.splits:
+            split.verify()
+            if progress is not None:
+                progress(split.rows)
+
+    def split(self, name: str) -> SuiteSplit:
+        """Return the split with a name."""
+        for split in self.splits:
+            if split.name == name:
+                return split
+        names = [split.name for split in self.splits]
+        near = difflib.get_close_matches(name, names, n=5, cutoff=0.5) or names[:5]
+        raise ValueError(
+            f"{self.path} has no split {name!r}. Near names: {', '.join(near) or 'none'}."
+        )
+
+    def tune(
+        self,
+        shift: str | None = None,
+        *,
+        corruption: str | None = None,
+        severity: int | None = None,
+    ) -> list[SuiteSplit]:
+        """Return the splits to tune on, where given only of one shift, corruption or severity."""
+        return self._select("tune", shift, corruption, severity)
+
+    def tests(
+        self,
+        shift: str | None = None,
+        *,
+        corruption: str | None = None,
+        severity: int | None = None,
+    ) -> list[SuiteSplit]:
+        """Return the splits to test on, where given only of one shift, corruption or severity."""
+        return self._select("test", shift, corruption, severity)
+
+    def _select(
+        self, role: str, shift: str | None, corruption: str | None, severity: int | None
+    ) -> list[SuiteSplit]:
+        if shift is not None:
+            check_choice("shift", shift, SHIFTS)
+        return [
+            split
+            for split in self.splits
+            if split.role == role
+            and shift in (None, split.shift)
+            and corruption in (None, split.corruption)
+            and severity in (None, split.severity)
+        ]
+
+    def pack(self, path: str | Path, *, dtype: str | None = None) -> None:
+        """Write the suite to one compressed .npz, the same bytes for the same suite.
+
+        Parameters
+        ----------
+        path
+            The file to write; its name ends in .npz.
+        dtype
+            Store logits in this type, such as "float16" to halve the size, with new hashes.
+            Logits that it cannot hold are refused. By default each split keeps its own.
+        """
+        pack_suite(self._files, self._manifest, path, dtype)
+
+    def unpack(self, folder: str | Path) -> None:
+        """Write the suite to a folder, split by split; an interrupted call may be repeated."""
+        writer = SuiteWriter(
+            folder,
+            network=self.network,
+            data=self.data,
+            seed=self.seed,
+            versions=self.versions,
+            n_classes=self.n_classes,
+            class_names=self.class_names,
+            dtype=self.splits[0].dtype if self.splits else "float32",
+        )
+        for split in self.splits:
+            logits, y = read_content(self._files, split._entry, self.n_classes)
+            writer.dtype = split.dtype
+            writer.add(
+                split.name,
+                logits,
+                y,
+                role=split.role,
+                shift=split.shift,
+                corruption=split.corruption,
+                severity=split.severity,
+            )
+        if self.complete:
+            writer.finish([split.name for split in self.splits])

@@ -1,0 +1,206 @@
+"""Write a suite split by split, so that an interrupted extraction goes on where it stopped."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from wildcal.core.checks import check_choice
+from wildcal.core.errors import FileFormatError
+from wildcal.io.files import replacing
+from wildcal.io.suite.arrays import content_hash, npy_header, stored_labels, stored_logits
+from wildcal.io.suite.files import FolderFiles
+from wildcal.io.suite.leftovers import (
+    refuse_another_source,
+    refuse_foreign_arrays,
+    remove_leftovers,
+)
+from wildcal.io.suite.manifest import (
+    DTYPES,
+    MANIFEST,
+    Entry,
+    Manifest,
+    check_manifest,
+    check_split,
+    parse_manifest,
+)
+from wildcal.io.suite.read import parsed, read_content
+
+
+@final
+class SuiteWriter:
+    """Write the splits of one network to a folder; what is finished survives an interruption.
+
+    A process killed at any point leaves a valid suite of the splits finished so far. The next
+    writer for the folder removes a file that was left half done, goes on, and ends with the same
+    bytes as a run that was never interrupted. Use one writer for a folder at a time.
+
+    Parameters
+    ----------
+    folder
+        Made if it is not there. If it holds a suite, that must come from the same network, data,
+        seed, versions and classes.
+    network, data
+        Free descriptions, of plain JSON values.
+    seed
+        The seed of whatever was random, such as the corruptions.
+    versions
+        Package names and their versions.
+    n_classes, class_names
+        The classes, in the order of the columns.
+    dtype
+        How logits are stored: float16, float32 or float64.
+
+    Example
+    -------
+    >>> from tempfile import TemporaryDirectory
+    >>> about = {"network": {"name": "coin"}, "data": {}, "seed": 0, "versions": {}}
+    >>> with TemporaryDirectory() as folder:
+    ...     writer = SuiteWriter(folder, **about, n_classes=2, class_names=["head", "tail"])
+    ...     writer.add("val", [[0.0, 2.0], [3.0, 1.0]], [1, 0], role="tune", shift="none")
+    ...     writer.done("val"), writer.done("test")
+    (True, False)
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        network: Mapping[str, Any],
+        data: Mapping[str, Any],
+        seed: int,
+        versions: Mapping[str, str],
+        n_classes: int,
+        class_names: Sequence[str],
+        dtype: str = "float32",
+    ) -> None:
+        check_choice("dtype", dtype, DTYPES)
+        wanted = Manifest(
+            network=dict(network),
+            data=dict(data),
+            seed=seed,
+            versions=dict(versions),
+            n_classes=n_classes,
+            class_names=tuple(class_names),
+            complete=False,
+            splits=(),
+        )
+        check_manifest(wanted)
+        wanted = parse_manifest(wanted.to_bytes())  # as it will read back: lists for tuples
+        self.folder = Path(folder)
+        self.dtype = dtype
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._files = FolderFiles(self.folder)
+        if (self.folder / MANIFEST).exists():
+            self._manifest = parsed(self._files)
+            refuse_another_source(self.folder, self._manifest, wanted, dtype)
+            kept = {name for e in self._manifest.splits for name in (e.logits, e.labels)}
+            remove_leftovers(self.folder, kept)
+        else:
+            refuse_foreign_arrays(self.folder)
+            remove_leftovers(self.folder, ())
+            self._write(wanted)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the splits written so far."""
+        return tuple(entry.name for entry in self._manifest.splits)
+
+    def done(self, name: str) -> bool:
+        """Return whether a split is written and whole: its content hash is compared."""
+        entry = self._entry(name)
+        if entry is None:
+            return False
+        try:
+            read_content(self._files, entry, self._manifest.n_classes)
+        except FileFormatError:
+            return False
+        return True
+
+    def add(
+        self,
+        name: str,
+        logits: ArrayLike,
+        y: ArrayLike,
+        *,
+        role: str,
+        shift: str,
+        corruption: str | None = None,
+        severity: int | None = None,
+    ) -> None:
+        """Write one split, in place of one with the same name.
+
+        Parameters
+        ----------
+        name
+            Letters, digits and ``. _ -``; it becomes part of file names.
+        logits
+            Finite, of shape (n_samples, n_classes).
+        y
+            Labels of shape (n_samples,) in 0..K-1; -1 in every row where shift is "semantic".
+        role
+            "tune" or "test".
+        shift
+            "none", "covariate" or "semantic".
+        corruption, severity
+            The type and strength 1..5 of a corruption, or neither.
+        """
+        check_split(name, role, shift, corruption, severity)
+        try:
+            z = stored_logits(logits, self._manifest.n_classes, self.dtype)
+            labels = stored_labels(y, len(z), self._manifest.n_classes, shift)
+        except ValueError as error:
+            raise ValueError(f"split {name}: {error}") from error
+        entry = Entry(
+            name=name,
+            role=role,
+            shift=shift,
+            corruption=corruption,
+            severity=severity,
+            rows=len(z),
+            dtype=self.dtype,
+            logits=f"{name}.logits.npy",
+            labels=f"{name}.labels.npy",
+            sha256=content_hash(z, labels),
+        )
+        others = tuple(e for e in self._manifest.splits if e.name != name)
+        check_manifest(replace(self._manifest, splits=(*others, entry)))
+        if len(others) < len(self._manifest.splits):
+            # Until both arrays are new the split is none, so the manifest forgets it first.
+            self._write(replace(self._manifest, splits=others, complete=False))
+        self._write_array(entry.logits, z)
+        self._write_array(entry.labels, labels)
+        self._write(replace(self._manifest, splits=(*others, entry), complete=False))
+
+    def finish(self, order: Sequence[str]) -> None:
+        """Put the splits in order and mark the suite as complete."""
+        names = list(order)
+        missing = sorted(set(names) - set(self.names))
+        strange = sorted(set(self.names) - set(names))
+        if missing:
+            raise ValueError(f"the suite is not complete: {', '.join(missing)} not written yet.")
+        if strange or len(set(names)) < len(names):
+            raise ValueError(
+                "order must name every split once;"
+                f" {', '.join(strange) + ' left out' if strange else 'a name occurs twice'}."
+            )
+        by_name = {entry.name: entry for entry in self._manifest.splits}
+        splits = tuple(by_name[name] for name in names)
+        self._write(replace(self._manifest, splits=splits, complete=True))
+
+    def _entry(self, name: str) -> Entry | None:
+        return next((e for e in self._manifest.splits if e.name == name), None)
+
+    def _write(self, manifest: Manifest) -> None:
+        raw = manifest.to_bytes()
+        with replacing(self.folder / MANIFEST) as temporary:
+            temporary.write_bytes(raw)
+        self._manifest = manifest
+
+    def _write_array(self, name: str, array: NDArray[Any]) -> None:
+        with replacing(self.folder / name) as temporary, temporary.open("wb") as file:
+            file.write(npy_header(array))
+            file.write(np.ascontiguousarray(array).data.cast("B"))

@@ -1,0 +1,346 @@
+"""Suites from strangers: whatever the files say, one clear sentence and no harm."""
+
+import json
+import os
+import struct
+import warnings
+import zipfile
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wildcal.core.errors import FileFormatError
+from wildcal.io.suite import Suite, SuiteWriter
+from wildcal.io.suite import files as suite_files
+from wildcal.io.suite.manifest import LARGEST_MANIFEST
+
+
+def write(folder):
+    writer = SuiteWriter(
+        folder,
+        network={"name": "tiny"},
+        data={},
+        seed=0,
+        versions={},
+        n_classes=3,
+        class_names=["a", "b", "c"],
+    )
+    z = np.random.default_rng(0).normal(size=(50, 3))
+    writer.add("val", z, z.argmax(axis=1), role="tune", shift="none")
+    writer.add("ood", z, np.full(50, -1), role="test", shift="semantic")
+    writer.finish(["val", "ood"])
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write(tmp_path / "suite")
+
+
+@pytest.fixture
+def packed(folder, tmp_path):
+    Suite.open(folder).pack(tmp_path / "s.npz")
+    return tmp_path / "s.npz"
+
+
+def change(folder, edit):
+    path = folder / "manifest.json"
+    document = json.loads(path.read_text())
+    edit(document)
+    path.write_text(json.dumps(document))
+
+
+def repack(path, members):
+    """Write an archive anew, with some members replaced, added, or (None) left out."""
+    with zipfile.ZipFile(path) as archive:
+        content = {name: archive.read(name) for name in archive.namelist()} | members
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, raw in content.items():
+            if raw is not None:
+                archive.writestr(name, raw)
+
+
+def refuse(path, words):
+    with pytest.raises(FileFormatError, match=words) as error:
+        Suite.open(path)
+    assert "\n" not in str(error.value)
+    assert str(error.value).startswith((str(path), "cannot read"))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("format", "zip", "it does not say 'wildcal-suite'"),
+        ("version", 2, "version 2 was made by a newer wildcal; this one reads version 1"),
+        ("version", "1", "version must be a whole number, got '1'"),
+        ("version", True, "version must be a whole number"),
+        ("network", [], "network must be an object"),
+        ("data", None, "data must be an object"),
+        ("seed", 1.0, "seed must be a whole number"),
+        ("seed", -1, "seed must be a whole number of at least 0"),
+        ("versions", {"numpy": 2}, "versions must map package names to texts"),
+        ("n_classes", 1, "n_classes must be a whole number of at least 2"),
+        ("n_classes", "3", "n_classes must be a whole number, got '3'"),
+        ("n_classes", 4, "class_names must be 4 texts"),
+        ("class_names", "abc", "class_names must be a list"),
+        ("class_names", ["a", "b", 3], "class_names must be 3 texts"),
+        ("complete", 1, "complete must be true or false"),
+        ("splits", {}, "splits must be a list"),
+        ("splits", ["val"], "a split must be an object"),
+        ("splits", [{}], "a split must have the field 'corruption'"),
+        ("extra", 1, "the manifest has the unknown field 'extra'"),
+    ],
+)
+def test_manifest_values(folder, field, value, words):
+    change(folder, lambda document: document.update({field: value}))
+    refuse(folder, f"manifest.json is not valid: .*{words}")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("name", "../x", "a split's name must be"),
+        ("name", None, "a split's name must be"),
+        ("name", "OOD", "the split name 'ood' occurs twice"),
+        ("role", "train", "split val: role must be one of"),
+        ("role", ["tune"], "split val: role must be one of"),
+        ("shift", "some", "split val: shift must be one of"),
+        ("severity", 1, "together or not at all"),
+        ("rows", -1, "split val: rows must be a whole number of at least 1, got -1"),
+        ("rows", 0, "rows must be a whole number"),
+        ("rows", 50.0, "rows must be a whole number"),
+        ("rows", 10**30, "must have shape"),
+        ("rows", 49, r"must have shape \(49, 3\), got \(50, 3\)"),
+        ("dtype", "object", "dtype must be one of"),
+        ("dtype", "float64", "val.logits.npy .* must hold <f8, got <f4"),
+        ("logits", "../suite/val.logits.npy", "plain name of a .npy file"),
+        ("logits", "/etc/passwd", "plain name of a .npy file"),
+        ("logits", "..", "plain name of a .npy file"),
+        ("logits", "a\\b.npy", "plain name of a .npy file"),
+        ("logits", "C:x.npy", "plain name of a .npy file"),
+        ("logits", "val.logits.npy\n", "plain name of a .npy file"),
+        ("logits", ["val.logits.npy"], "plain name of a .npy file"),
+        ("logits", "ood.logits.npy", "the file name 'ood.logits.npy' occurs twice"),
+        ("logits", "missing.npy", "missing.npy of .*: the file is not there"),
+        ("labels", ".hidden.npy", "plain name of a .npy file"),
+        ("sha256", "x", "sha256 must be 64 hexadecimal digits"),
+        ("colour", "red", "a split has the unknown field 'colour'"),
+    ],
+)
+def test_split_values(folder, field, value, words):
+    change(folder, lambda document: document["splits"][0].update({field: value}))
+    refuse(folder, words)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"[]",
+        b"{",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"format": "wildcal-suite", "version": NaN}',
+        b'{"format": "wildcal-suite", "version": ' + b"9" * 5000 + b"}",
+        b" " * (LARGEST_MANIFEST + 1),
+    ],
+    ids=range(8),
+)
+def test_manifests_that_are_none(folder, packed, raw):
+    (folder / "manifest.json").write_bytes(raw)
+    refuse(folder, "manifest.json is not valid: it ")
+    repack(packed, {"manifest.json": raw})
+    refuse(packed, "manifest.json is not valid: it ")
+
+
+def test_no_suite_at_all(tmp_path):
+    refuse(tmp_path / "nowhere", "does not exist")
+    refuse(tmp_path, "is not a suite: it has no manifest.json")
+    (tmp_path / "x.npz").write_bytes(b"PK")
+    refuse(tmp_path / "x.npz", "neither a folder nor a whole .npz")
+    np.savez(tmp_path / "x.npz", logits=np.zeros((2, 2)))
+    refuse(tmp_path / "x.npz", "cannot read manifest.json of .*: the member is not there")
+
+
+def head(text, version=1, claim=None):
+    form = "<H" if version == 1 else "<I"
+    length = struct.pack(form, len(text) if claim is None else claim)
+    return b"\x93NUMPY" + bytes([version, 0]) + length + text.encode()
+
+
+GOOD = "{'descr': '<f4', 'fortran_order': False, 'shape': (50, 3), }\n"
+ARRAYS = {
+    "empty": (b"", "does not begin as a .npy"),
+    "magic": (b"PK\x03\x04" * 50, "does not begin as a .npy"),
+    "pickle": (b"\x80\x04\x95" * 50, "does not begin as a .npy"),
+    "version": (head(GOOD, 1).replace(b"\x01\x00", b"\x09\x00", 1), "version 9 of the .npy format"),
+    "no length": (b"\x93NUMPY\x01\x00\x10", "cut short"),
+    "no header": (b"\x93NUMPY\x01\x00\x10\x00{", "cut short"),
+    "long header": (head(GOOD, 2, claim=1 << 31), "its header claims 2147483648 bytes"),
+    "expression": (head("__import__('os').abort()\n"), "not that of a plain array"),
+    "objects": (head(GOOD.replace("<f4", "|O")), "not that of a plain array"),
+    "fortran": (head(GOOD.replace("False", "True")), "not that of a plain array"),
+    "negative": (head(GOOD.replace("50", "-5")), "not that of a plain array"),
+    "cube": (head(GOOD.replace("3)", "3, 2)")), "not that of a plain array"),
+    "big-endian": (head(GOOD.replace("<f4", ">f4")), "not that of a plain array"),
+    "huge": (head(GOOD.replace("50", "9" * 18)), r"must have shape \(50, 3\)"),
+    "short": (head(GOOD) + b"\0" * 599, "was it cut short"),
+    "long": (head(GOOD) + b"\0" * 601, "it must have"),
+    "integers": (head(GOOD.replace("<f4", "<i4")) + b"\0" * 600, "must hold <f4, got <i4"),
+}
+
+
+@pytest.mark.parametrize("case", ARRAYS)
+def test_arrays(folder, packed, case):
+    raw, words = ARRAYS[case]
+    (folder / "val.logits.npy").write_bytes(raw)
+    refuse(folder, f"cannot read val.logits.npy of .*{words}")
+    repack(packed, {"val.logits.npy": raw})
+    refuse(packed, f"cannot read val.logits.npy of .*{words}")
+
+
+def test_arrays_lost_after_opening(folder, packed):
+    for path in (folder, packed):
+        suite = Suite.open(path)
+        if path.is_dir():
+            (path / "val.logits.npy").write_bytes(b"\x93NUMPY")
+        else:
+            repack(path, {"val.logits.npy": None})
+        with pytest.raises(FileFormatError, match="cannot read val.logits.npy"):
+            _ = suite.split("val").logits
+
+
+@pytest.mark.parametrize("y", [3, 255])
+def test_labels_out_of_range(folder, y):
+    np.save(folder / "val.labels.npy", np.full(50, y, np.uint8))
+    split = Suite.open(folder).split("val")
+    with pytest.raises(FileFormatError, match=r"val.labels.npy of .*y must lie in \[-1, 2\], got"):
+        _ = split.y
+
+
+def test_labels_of_the_wrong_kind(folder):
+    np.save(folder / "ood.labels.npy", np.zeros(50, np.int8))
+    with pytest.raises(FileFormatError, match="y must be -1 in every row where shift is 'semantic"):
+        _ = Suite.open(folder).split("ood").y
+    np.save(folder / "ood.labels.npy", np.zeros(50, np.int64))
+    refuse(folder, "must hold .* got <i8")
+
+
+def test_wrong_hash(folder, packed):
+    suite = Suite.open(folder)
+    np.save(folder / "val.logits.npy", np.zeros((50, 3), np.float32))
+    assert Suite.open(folder).split("val").logits.any() == np.False_
+    text = (
+        f"{folder}: split val was changed after it was written (its SHA-256 does not match)."
+        " Extract it again, or restore the file."
+    )
+    for verify in (suite.verify, lambda: Suite.open(folder, verify=True)):
+        with pytest.raises(FileFormatError) as error:
+            verify()
+        assert str(error.value) == text
+    repack(packed, {"ood.logits.npy": (folder / "val.logits.npy").read_bytes()})
+    with pytest.raises(FileFormatError, match="split ood was changed"):
+        Suite.open(packed, verify=True)
+
+
+def test_links_and_other_kinds_of_files(folder, tmp_path):
+    path = folder / "val.logits.npy"
+    path.rename(folder / "elsewhere.npy")
+    path.symlink_to("elsewhere.npy")
+    Suite.open(folder, verify=True)
+    (folder / "elsewhere.npy").rename(tmp_path / "outside.npy")
+    path.unlink()
+    path.symlink_to(tmp_path / "outside.npy")
+    refuse(folder, "val.logits.npy of .*it is a link that leads out of the folder")
+    path.unlink()
+    path.symlink_to(path)
+    refuse(folder, "cannot read val.logits.npy")
+    path.unlink()
+    path.mkdir()
+    refuse(folder, "it is not a regular file")
+    path.rmdir()
+    os.mkfifo(path)
+    refuse(folder, "it is not a regular file")
+
+
+def test_bombs(packed, monkeypatch):
+    """A member is as long as its header says, and neither is longer than can be wanted."""
+    claim = GOOD.replace("(50,", "(80000000,")
+    repack(packed, {"val.logits.npy": head(GOOD) + b"\0" * (1 << 26)})
+    refuse(packed, "it must have 671 bytes, got 67108935")
+    repack(packed, {"val.logits.npy": head(claim) + b"\0" * 600})
+    refuse(packed, r"it must have shape \(50, 3\), got \(80000000, 3\)")
+    repack(packed, {"val.logits.npy": head(GOOD) + b"\0" * 600})
+    Suite.open(packed)
+    monkeypatch.setattr(suite_files, "LARGEST_MEMBER", 670)
+    refuse(packed, "it claims .* bytes, more than 670")
+
+
+def test_a_member_that_is_shorter_than_the_archive_says(packed):
+    """The list at the end of the archive claims what the data does not keep."""
+    raw = head(GOOD) + b"\0" * 300
+    repack(packed, {"val.logits.npy": raw})
+    old = struct.pack("<L", len(raw))
+    packed.write_bytes(packed.read_bytes().replace(old, struct.pack("<L", len(raw) + 300)))
+    suite = Suite.open(packed)
+    with pytest.raises(FileFormatError, match="cannot read val.logits.npy"):
+        _ = suite.split("val").logits
+
+
+def test_damaged_archives(packed):
+    raw = packed.read_bytes()
+    with zipfile.ZipFile(packed) as archive:
+        start = archive.getinfo("val.logits.npy").header_offset
+    for at in range(start + 200, start + 400, 40):
+        packed.write_bytes(raw[:at] + bytes([raw[at] ^ 255]) + raw[at + 1 :])
+        with pytest.raises(FileFormatError):
+            Suite.open(packed, verify=True)
+    for keep in (0, 10, len(raw) // 2, len(raw) - 1):
+        packed.write_bytes(raw[:keep])
+        refuse(packed, "neither a folder nor a whole .npz")
+
+
+def test_strange_members(packed):
+    with zipfile.ZipFile(packed, "a") as archive:
+        archive.writestr("../../evil.npy", b"never looked at")
+    Suite.open(packed, verify=True)
+    with zipfile.ZipFile(packed, "a") as archive, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        archive.writestr("val.logits.npy", b"which of the two?")
+    refuse(packed, "some member occurs twice")
+
+
+def test_unknown_compression(packed):
+    with zipfile.ZipFile(packed) as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_LZMA) as archive:
+        for name, raw in content.items():
+            archive.writestr(name, raw)
+    refuse(packed, "its compression is unknown")
+
+
+def test_encrypted(packed):
+    raw = bytearray(packed.read_bytes())
+    start = raw.rindex(b"PK\x01\x02")
+    raw[start + 8] |= 1
+    raw[raw.rindex(b"PK\x03\x04") + 6] |= 1
+    packed.write_bytes(raw)
+    refuse(packed, "cannot read manifest.json of .*encrypted")
+
+
+@given(data=st.data())
+def test_any_damage_gives_one_kind_of_error(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("damage") / "s.npz"
+    Suite.open(write(path.parent / "s")).pack(path)
+    raw = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    path.write_bytes(raw)
+    try:
+        suite = Suite.open(path, verify=True)
+    except FileFormatError as error:
+        assert "\n" not in str(error)  # noqa: PT017
+    else:
+        assert len(suite.splits) == 2
