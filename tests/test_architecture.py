@@ -15,6 +15,7 @@ LAYERS = {
     "evaluation": {"core", "calibrators", "metrics", "io"},
     "shift": set(),
     "suites": {"core", "io"},
+    "vision": {"core", "io", "shift"},
     "cli": {
         "core",
         "calibrators",
@@ -23,6 +24,7 @@ LAYERS = {
         "evaluation",
         "shift",
         "suites",
+        "vision",
         "testing",
     },
     # The contract has a clause about saving and loading.
@@ -32,6 +34,7 @@ LAYERS = {
 OUTSIDE = {layer: {"numpy", "scipy"} for layer in LAYERS} | {
     "io": {"numpy", "scipy", "safetensors", "torch"},
     "shift": {"numpy", "scipy", "PIL", "cv2"},
+    "vision": {"numpy", "scipy", "PIL", "torch", "safetensors", "onnxruntime"},
     "cli": {"numpy", "click", "rich"},
 }
 EVERYWHERE = {"version"}

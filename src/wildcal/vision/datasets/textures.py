@@ -1,0 +1,33 @@
+"""Describable Textures, DTD (Cimpoi et al., 2014): images that show no object."""
+
+from pathlib import Path
+
+from wildcal.vision.datasets.folders import labelled, pictures_in, subfolders
+from wildcal.vision.datasets.images import ImageSet
+from wildcal.vision.datasets.places import find
+
+URL = "https://www.robots.ox.ac.uk/~vgg/data/dtd/"
+
+
+def textures(folder: str | Path, size: int = 32) -> ImageSet:
+    """Return the 5640 textures in 47 classes, as squares for a network's input.
+
+    The short side is resized to `size` and the centre cut out.
+
+    Parameters
+    ----------
+    folder
+        `dtd/images`, `dtd`, or the folder that holds it.
+    size
+        Width and height of the images, in pixels.
+    """
+    folder = Path(folder)
+    places = (folder / "dtd" / "images", folder / "images", folder)
+    home = find("DTD", URL, places, _has_classes)
+    names = tuple(subfolders(home))
+    labels = {name: k for k, name in enumerate(names)}
+    return labelled("textures", home, labels, names, size, size)
+
+
+def _has_classes(folder: Path) -> bool:
+    return folder.is_dir() and any(pictures_in(folder / name) for name in subfolders(folder))

@@ -1,0 +1,75 @@
+"""The readers on published files, where WILDCAL_DATA names the folder that holds them."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from wildcal.vision.datasets import cifar10, cifar100, make_split, svhn, textures
+
+ROOT = Path(os.environ.get("WILDCAL_DATA", "."))
+pytestmark = pytest.mark.skipif(
+    "WILDCAL_DATA" not in os.environ, reason="WILDCAL_DATA does not name a folder of data sets"
+)
+
+
+def there(path):
+    if not (ROOT / path).exists():
+        pytest.skip(f"{path} is not in WILDCAL_DATA")
+    return ROOT / path
+
+
+@pytest.mark.parametrize("version", ["cifar-10-batches-bin", "cifar-10-batches-py"])
+def test_cifar10(version):
+    folder = there(version)
+    train, test = cifar10(folder, "train"), cifar10(folder, "test")
+    assert np.bincount(train.labels).tolist() == [5000] * 10
+    assert np.bincount(test.labels).tolist() == [1000] * 10
+    # The first images of the test set are known: a cat, two ships, a plane, two frogs.
+    assert [test.class_names[k] for k in test.labels[:6]] == [
+        "cat",
+        "ship",
+        "ship",
+        "airplane",
+        "frog",
+        "frog",
+    ]
+    # The usual normalisation of CIFAR-10, from the training images.
+    mean = train.read(slice(None)).mean((0, 1, 2)) / 255
+    assert mean == pytest.approx([0.4914, 0.4822, 0.4465], abs=1e-4)
+
+
+def test_both_versions_of_cifar10_are_equal():
+    binary, python = there("cifar-10-batches-bin"), there("cifar-10-batches-py")
+    for part in ("train", "test"):
+        one, two = cifar10(binary, part), cifar10(python, part)
+        assert np.array_equal(one.labels, two.labels)
+        assert np.array_equal(one.read(slice(None)), two.read(slice(None)))
+
+
+@pytest.mark.parametrize("version", ["cifar-100-binary", "cifar-100-python"])
+def test_cifar100(version):
+    folder = there(version)
+    assert np.bincount(cifar100(folder, "train").labels).tolist() == [500] * 100
+    assert np.bincount(cifar100(folder, "test").labels).tolist() == [100] * 100
+
+
+def test_svhn():
+    from scipy.io import loadmat
+
+    data = svhn(there("svhn"))
+    reference = loadmat(there("svhn") / "test_32x32.mat")
+    assert np.array_equal(data.read(slice(None)), reference["X"].transpose(3, 0, 1, 2))
+    assert np.array_equal(data.labels, reference["y"].ravel() % 10)
+    assert np.bincount(data.labels).argmax() == 1  # house numbers begin with small digits
+
+
+def test_textures(needs):
+    needs("PIL")
+    data = textures(there("dtd"))
+    assert np.bincount(data.labels).tolist() == [120] * len(data.class_names)
+    rows = make_split(len(data), {"some": 100}, 0).rows("some")
+    images = data.read(rows)
+    assert images.shape == (100, 32, 32, 3)
+    assert images.std(axis=(1, 2, 3)).mean() > 20  # textures, not grey squares
