@@ -21,7 +21,8 @@ $(VENV)/test.done: $(VENV)/wildcal.done
 	$(BIN)/python -m pip install --quiet --group test
 	@touch $@
 
-$(VENV)/lint.done: $(VENV)/wildcal.done
+# With the optional packages, whose types are checked against.
+$(VENV)/lint.done: $(VENV)/test.done
 	$(BIN)/python -m pip install --quiet --group lint
 	@touch $@
 

@@ -213,7 +213,33 @@ def speed() -> str:
     return "\n".join(lines)
 
 
+def networks() -> str:
+    """Return every network with its size as a row of a Markdown table."""
+    import torch
+    from torch import nn
+
+    from wildcal.vision.networks import NETWORKS
+
+    lines = ["| name | family | parameters | multiplications |", "|---|---|--:|--:|"]
+    for name, network in NETWORKS.items():
+        with torch.device("meta"):  # shapes only, no memory
+            model = network.make(n_classes=10).eval()
+        counts: list[int] = []
+
+        def count(module: nn.Module, _: object, out: torch.Tensor, counts: list[int] = counts):
+            if isinstance(module, nn.Conv2d | nn.Linear):
+                counts.append(out.numel() * module.weight[0].numel())
+
+        for module in model.modules():
+            module.register_forward_hook(count)
+        model(torch.zeros(1, 3, 32, 32, device="meta"))
+        size = f"{sum(p.numel() for p in model.parameters()) / 1e6:.2f} M"
+        lines.append(f"| `{name}` | {network.family} | {size} | {sum(counts) / 1e9:.2f} G |")
+    return "\n".join(lines)
+
+
 MADE = {
+    "networks": networks,
     "speed": speed,
     "demo-table": demo_table,
     "commands": commands,

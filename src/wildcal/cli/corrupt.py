@@ -9,9 +9,9 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from wildcal.cli.extras import needs_extra
 from wildcal.cli.options import PATH
 from wildcal.cli.output import progress_bar, say
-from wildcal.core.errors import MissingExtraError
 from wildcal.io.files import check_writable, replacing
 
 if TYPE_CHECKING:
@@ -79,10 +79,8 @@ def corrupt(
       wildcal corrupt test.npz --name all --severity all -o corrupted
       wildcal corrupt --gallery sheet.png
     """
-    try:
+    with needs_extra():
         import wildcal.shift  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError(str(error)) from error
     if gallery is not None:
         if name or severity or output:
             raise click.UsageError("--gallery shows every type; leave out --name, --severity, -o.")

@@ -13,11 +13,13 @@ from wildcal.cli.compare import compare
 from wildcal.cli.corrupt import corrupt
 from wildcal.cli.demo import demo
 from wildcal.cli.evaluate import evaluate
+from wildcal.cli.extract import extract
 from wildcal.cli.fit import fit
 from wildcal.cli.inspect import inspect
 from wildcal.cli.methods import methods
 from wildcal.cli.output import say
 from wildcal.cli.suite import suite
+from wildcal.cli.train import train
 from wildcal.core.errors import CalibrationWarning, WildcalError
 from wildcal.version import __version__
 
@@ -52,6 +54,8 @@ for command in (
     methods,
     inspect,
     corrupt,
+    train,
+    extract,
     suite,
     demo,
 ):

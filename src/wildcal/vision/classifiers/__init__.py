@@ -1,0 +1,49 @@
+"""Classifiers: our checkpoints, any torch module, any ONNX file."""
+
+from pathlib import Path
+
+from wildcal.vision.batches import Normaliser
+from wildcal.vision.classifiers.base import Classifier
+
+__all__ = ["Classifier", "open_classifier"]
+
+
+def open_classifier(
+    network: str,
+    normalise: Normaliser,
+    *,
+    weights: str | Path | None = None,
+    device: str = "cpu",
+) -> Classifier:
+    """Return the classifier that a word on the command line stands for.
+
+    Parameters
+    ----------
+    network
+        A checkpoint of `wildcal train` (.safetensors), an ONNX file (.onnx), or `module:callable`.
+    normalise
+        What is done to the pixels; a checkpoint knows its own.
+    weights
+        A safetensors file for `module:callable`.
+    """
+    path = Path(network)
+    is_module = path.suffix not in (".safetensors", ".onnx")
+    if is_module and (":" not in network or path.exists()):
+        raise ValueError(
+            f"cannot tell what {network} is: give a checkpoint (.safetensors), an ONNX file (.onnx)"
+            " or module:callable."
+        )
+    if weights is not None and not is_module:
+        raise ValueError("weights are for module:callable; the file has its own.")
+    # Imported when they are needed: one needs torch, the other ONNX Runtime.
+    if path.suffix == ".onnx":
+        from wildcal.vision.classifiers.onnx import OnnxClassifier
+
+        return OnnxClassifier(path, normalise)
+    from wildcal.vision.classifiers.torch_module import open_checkpoint, open_module
+
+    if path.suffix == ".safetensors":
+        return open_checkpoint(path, device=device)
+    return open_module(
+        network, normalise, weights=None if weights is None else Path(weights), device=device
+    )

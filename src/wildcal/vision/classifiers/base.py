@@ -1,0 +1,36 @@
+"""What every classifier can do, whatever it is made of."""
+
+import hashlib
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wildcal.vision.batches import Normaliser
+
+
+class Classifier(ABC):
+    """Images in, logits out.
+
+    Attributes
+    ----------
+    about
+        What a suite's manifest says of the network: plain words and numbers.
+    normalise
+        What is done to the pixels first.
+    """
+
+    about: dict[str, Any]
+    normalise: Normaliser
+
+    @abstractmethod
+    def logits(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """Return float32 logits, shape (n, n_classes), of images (n, H, W, 3)."""
+
+
+def file_hash(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

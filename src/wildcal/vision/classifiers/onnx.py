@@ -1,0 +1,76 @@
+"""Classifiers in ONNX files, run by ONNX Runtime: the road for networks of any framework."""
+
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wildcal.core.errors import FileFormatError, MissingExtraError
+from wildcal.core.parallel import thread_count
+from wildcal.vision.batches import BATCH, Normaliser
+from wildcal.vision.classifiers.base import Classifier, file_hash
+
+try:
+    import onnxruntime
+except ImportError as error:
+    raise MissingExtraError(
+        'ONNX networks need ONNX Runtime. Install it with: pip install "wildcal[onnx]"'
+    ) from error
+
+_DTYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}
+
+
+@final
+class OnnxClassifier(Classifier):
+    """The first input takes normalised pixels, (n, 3, H, W) or (n, H, W, 3).
+
+    Of several outputs, the first is taken. Files with a fixed batch size are fed in such batches.
+    """
+
+    def __init__(self, path: Path, normalise: Normaliser) -> None:
+        self._session = _open(path)
+        self.normalise = normalise
+        self.about = {"name": path.stem, "kind": "onnx", "sha256": file_hash(path)}
+        entry = self._session.get_inputs()[0]
+        if entry.type not in _DTYPES or len(entry.shape) != 4:
+            raise ValueError(
+                f"{path} must take float images of shape (n, 3, H, W),"
+                f" got {entry.type} {entry.shape}."
+            )
+        self._name, self._dtype = entry.name, _DTYPES[entry.type]
+        self._channels_last = entry.shape[1] != 3 and entry.shape[3] == 3
+        self._fixed = entry.shape[0] if isinstance(entry.shape[0], int) else None
+        self._output = self._session.get_outputs()[0].name
+
+    def logits(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """Return float32 logits."""
+        size = self._fixed or BATCH
+        parts = [self._run(images[i : i + size]) for i in range(0, len(images), size)]
+        return np.concatenate(parts)
+
+    def _run(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+        pixels = self.normalise(images).astype(self._dtype, copy=False)
+        missing = (self._fixed or len(pixels)) - len(pixels)
+        if missing:  # the last batch of a file that takes one size only
+            pixels = np.concatenate([pixels, np.repeat(pixels[-1:], missing, axis=0)])
+        if not self._channels_last:
+            pixels = np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
+        (logits,) = self._session.run([self._output], {self._name: pixels})
+        return np.asarray(logits[: len(images)], np.float32)
+
+
+def _open(path: Path) -> Any:
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no network {path}.")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = thread_count()
+    options.log_severity_level = 3  # errors; they are raised as well
+    try:
+        return onnxruntime.InferenceSession(
+            path, options, providers=onnxruntime.get_available_providers()
+        )
+    # ONNX Runtime has an exception class per kind of damage, without a common base of its own.
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        raise FileFormatError(f"cannot read {path} as an ONNX network: {reason}") from error

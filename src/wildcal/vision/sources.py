@@ -1,0 +1,148 @@
+"""From the words of a command to a plan: published data sets by name, folders of the user's own."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from wildcal.vision.datasets import (
+    ImageSet,
+    cifar10_c,
+    cifar100_c,
+    image_folder,
+    imagenet,
+    imagenet_a,
+    imagenet_c,
+    imagenet_r,
+    imagenet_sketch,
+    make_split,
+    svhn,
+    textures,
+)
+from wildcal.vision.plan import Plan, PlanMaker, Sizes
+from wildcal.vision.training_data import CIFAR, rows_to_learn
+
+DATASETS: Final = ("cifar10", "cifar100", "imagenet", "folders")
+SEMANTIC: Final = ("svhn", "textures")
+_CORRUPTED: Final[dict[str, Callable[..., ImageSet]]] = {
+    "cifar10": cifar10_c,
+    "cifar100": cifar100_c,
+    "imagenet": imagenet_c,
+}
+_EXTRA: Final[dict[str, Callable[..., ImageSet]]] = {
+    "imagenet-r": imagenet_r,
+    "imagenet-a": imagenet_a,
+    "imagenet-sketch": imagenet_sketch,
+}
+
+
+def input_size(dataset: str) -> int:
+    """Return the side of the images that networks for a data set usually take."""
+    return 32 if dataset in CIFAR else 224
+
+
+def make_plan(
+    dataset: str,
+    folder: Path,
+    *,
+    semantic: Mapping[str, Path],
+    extra: Mapping[str, Path],
+    corrupted: Path | None,
+    sizes: Sizes,
+    size: int,
+    seed: int,
+) -> Plan:
+    """Return the plan for a data set.
+
+    Parameters
+    ----------
+    dataset
+        cifar10 and cifar100: the last tenth of the training images tunes, the test images test.
+        imagenet: a random quarter of the validation images tunes, another tests.
+        folders: `folder` has subfolders validation and test, these a subfolder for each class.
+    semantic
+        Names and folders of sets with other classes: svhn, textures, or any name for a folder of
+        classes.
+    extra
+        Names and folders of more sets with the same classes: imagenet-r, imagenet-a,
+        imagenet-sketch, or any name for a folder of classes.
+    corrupted
+        Folder of the published corrupted images, to be taken instead of making them.
+    size
+        Side of the images that the network takes; those of CIFAR are always 32.
+    """
+    _check_names([*semantic, *extra])
+    options = _clean(dataset, folder, size, seed)
+    names = options["test"].class_names
+    maker = PlanMaker(
+        data={"name": dataset, "size": size, "semantic": sorted(semantic), "extra": sorted(extra)},
+        semantic={name: _semantic(name, path, size) for name, path in semantic.items()},
+        extra={name: _extra(name, path, size, names, dataset) for name, path in extra.items()},
+        corrupted=_published(dataset, corrupted, size),
+        sizes=sizes,
+        seed=seed,
+        **options,
+    )
+    return maker.make()
+
+
+def _check_names(names: list[str]) -> None:
+    taken = ("validation", "test", "images")
+    for i, name in enumerate(names):
+        if name in taken or name in names[:i]:
+            raise ValueError(f"the name {name!r} is taken; give the set another one.")
+
+
+def _clean(dataset: str, folder: Path, size: int, seed: int) -> dict[str, Any]:
+    """Return the images to tune and to test on, and which of their rows."""
+    if dataset in CIFAR:
+        train = CIFAR[dataset](folder, "train")
+        rows = np.arange(rows_to_learn(train), len(train))
+        return {
+            "validation": train,
+            "validation_rows": rows,
+            "test": CIFAR[dataset](folder, "test"),
+        }
+    if dataset == "folders":
+        parts = {part: image_folder(folder / part, size) for part in ("validation", "test")}
+        if parts["validation"].class_names != parts["test"].class_names:
+            raise ValueError(f"{folder}: validation and test must have the same class folders.")
+        return dict(parts)
+    images = imagenet(folder, size)
+    quarter = len(images) // 4
+    split = make_split(
+        len(images), {"validation": quarter, "test": quarter}, seed, data=images.name
+    )
+    return {
+        "splits": {"images": split},
+        "validation": images,
+        "validation_rows": split.rows("validation"),
+        "test": images,
+        "test_rows": split.rows("test"),
+    }
+
+
+def _semantic(name: str, folder: Path, size: int) -> ImageSet:
+    if name == "svhn":
+        return svhn(folder)
+    if name == "textures":
+        return textures(folder, size)
+    return image_folder(folder, size)
+
+
+def _extra(
+    name: str, folder: Path, size: int, class_names: tuple[str, ...], dataset: str
+) -> ImageSet:
+    if dataset == "imagenet" and name in _EXTRA:
+        return _EXTRA[name](folder, size)
+    return image_folder(folder, size, class_names=class_names)
+
+
+def _published(dataset: str, folder: Path | None, size: int) -> Callable[..., ImageSet] | None:
+    if folder is None:
+        return None
+    if dataset not in _CORRUPTED:
+        raise ValueError(f"there are no published corrupted images for {dataset}; leave them out.")
+    reader, options = _CORRUPTED[dataset], {"size": size} if dataset == "imagenet" else {}
+    return lambda name, severity: reader(folder, name, severity, **options)

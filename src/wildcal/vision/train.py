@@ -1,0 +1,182 @@
+"""Train a network, one checkpoint per epoch; a run that was stopped goes on where it was."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from wildcal.core.checks import check_choice
+from wildcal.vision.batches import Augmented, Normaliser
+from wildcal.vision.checkpoint import Checkpoint
+from wildcal.vision.networks import build
+from wildcal.vision.predict import as_input, on_device, predict_logits
+from wildcal.vision.recipe import Recipe
+from wildcal.vision.training_data import TrainingData
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where training stands: loss and accuracy are means over the epoch so far."""
+
+    epoch: int
+    step: int
+    n_steps: int
+    loss: float
+    accuracy: float
+    watched_accuracy: float | None = None
+    """Set once, at the end of each epoch."""
+
+
+def train(
+    network: str,
+    data: TrainingData,
+    path: Path,
+    *,
+    recipe: Recipe,
+    device: str = "cpu",
+    precision: str = "float32",
+    on_step: Callable[[Progress], None] = lambda progress: None,
+) -> Checkpoint:
+    """Train until `recipe.epochs` are done and return the last checkpoint, which is at `path`.
+
+    Where a checkpoint of the same training is at `path`, it goes on from there. An epoch draws all
+    its randomness from the seed and its own number, so a run in pieces gives the weights of a run
+    in one piece.
+
+    Parameters
+    ----------
+    precision
+        "float32", "bfloat16", or "auto" for bfloat16 where the processor computes with it.
+    """
+    bfloat16 = _use_bfloat16(precision, device)
+    torch.manual_seed(recipe.seed)
+    model = on_device(build(network, len(data.class_names)), device)
+    checkpoint = Checkpoint(
+        network=network,
+        data=data.name,
+        class_names=data.class_names,
+        mean=data.normalise.mean,
+        std=data.normalise.std,
+        recipe=asdict(recipe),
+        weights={},
+    )
+    optimiser = torch.optim.SGD(
+        model.parameters(),
+        lr=recipe.learning_rate,
+        momentum=recipe.momentum,
+        weight_decay=recipe.weight_decay,
+        nesterov=recipe.momentum > 0,
+    )
+    if path.exists():
+        checkpoint = _resumed(path, checkpoint)
+        model.load_state_dict(checkpoint.weights)
+        _set_momentum(model, optimiser, checkpoint)
+    augmented = Augmented.of(data.images, data.labels)
+    for epoch in range(len(checkpoint.history), recipe.epochs):
+        trainer = _Epoch(model, optimiser, data.normalise, recipe, epoch, device, bfloat16)
+        loss, accuracy, n_steps = trainer.run(augmented, on_step)
+        logits = predict_logits(model, data.watched_images, data.normalise, device=device)
+        watched = float(np.mean(logits.argmax(1) == data.watched_labels))
+        on_step(Progress(epoch, n_steps, n_steps, loss, accuracy, watched))
+        checkpoint.history.append({"loss": loss, "accuracy": accuracy, "watched": watched})
+        checkpoint.weights = {n: t.cpu() for n, t in model.state_dict().items()}
+        done = epoch + 1 == recipe.epochs
+        checkpoint.momentum = {} if done else _momentum(model, optimiser)
+        checkpoint.save(path)
+    return checkpoint
+
+
+@dataclass(frozen=True, slots=True)
+class _Epoch:
+    """One pass over the training images."""
+
+    model: nn.Module
+    optimiser: torch.optim.Optimizer
+    normalise: Normaliser
+    recipe: Recipe
+    epoch: int
+    device: str
+    bfloat16: bool
+
+    def run(self, data: Augmented, on_step: Callable[[Progress], None]) -> tuple[float, float, int]:
+        recipe = self.recipe
+        torch.manual_seed(recipe.seed * 100_003 + self.epoch + 1)  # for dropout
+        rng = np.random.default_rng([recipe.seed, self.epoch])
+        n_steps = -(-len(data.labels) // recipe.batch_size)
+        loss_sum = right = seen = 0.0
+        self.model.train()
+        batches = data.batches(rng, size=recipe.batch_size, crop=recipe.crop(self.epoch))
+        for step, (images, labels) in enumerate(batches):
+            rate = recipe.rate((self.epoch + (step + 0.5) / n_steps) / recipe.epochs)
+            for group in self.optimiser.param_groups:
+                group["lr"] = rate
+            x = as_input(self.normalise(images)).to(self.device)
+            y = torch.from_numpy(labels).to(self.device)
+            with torch.autocast(self.device.split(":")[0], torch.bfloat16, enabled=self.bfloat16):
+                logits = self.model(x)
+            loss = cross_entropy(logits.float(), y)
+            if not torch.isfinite(loss):
+                raise FloatingPointError(
+                    f"the loss became {loss.item()} in epoch {self.epoch + 1};"
+                    f" try a learning rate below {recipe.learning_rate:g}."
+                )
+            self.optimiser.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            self.optimiser.step()
+            seen += len(labels)
+            loss_sum += loss.item() * len(labels)
+            right += float((logits.argmax(1) == y).sum())
+            on_step(Progress(self.epoch, step + 1, n_steps, loss_sum / seen, right / seen))
+        return loss_sum / seen, right / seen, n_steps
+
+
+def _resumed(path: Path, fresh: Checkpoint) -> Checkpoint:
+    """Return the checkpoint at `path`, or raise if it belongs to another training."""
+    found = Checkpoint.load(path)
+    for name in ("network", "data", "class_names", "mean", "std", "recipe"):
+        theirs, ours = getattr(found, name), getattr(fresh, name)
+        if theirs != ours:
+            if isinstance(ours, dict):
+                name, theirs, ours = next(
+                    (k, theirs.get(k), v) for k, v in ours.items() if theirs.get(k) != v
+                )
+            raise ValueError(
+                f"{path} was trained with {name} = {theirs}, not {ours};"
+                " give the same options to go on, or another output."
+            )
+    if len(found.history) < fresh.recipe["epochs"] and not found.momentum:
+        raise ValueError(f"{path} is not finished and lacks what is needed to go on; remove it.")
+    return found
+
+
+def _momentum(model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
+    return {
+        name: optimiser.state[p]["momentum_buffer"].cpu()
+        for name, p in model.named_parameters()
+        if optimiser.state[p].get("momentum_buffer") is not None
+    }
+
+
+def _set_momentum(
+    model: nn.Module, optimiser: torch.optim.Optimizer, checkpoint: Checkpoint
+) -> None:
+    for name, parameter in model.named_parameters():
+        if name in checkpoint.momentum:
+            # The layout of the weights, so that a step adds in the same order as before.
+            buffer = torch.empty_like(parameter).copy_(checkpoint.momentum[name])
+            optimiser.state[parameter]["momentum_buffer"] = buffer
+
+
+def _use_bfloat16(precision: str, device: str) -> bool:
+    check_choice("precision", precision, ("auto", "float32", "bfloat16"))
+    if precision != "auto":
+        return precision == "bfloat16"
+    if device.startswith("cuda"):
+        return bool(torch.cuda.is_bf16_supported())
+    # Processors without these instructions emulate it, more slowly than they compute float32.
+    able = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+    return device == "cpu" and bool(able.get("avx512_bf16") or able.get("amx_bf16"))

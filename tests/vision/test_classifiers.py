@@ -1,0 +1,146 @@
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from wildcal.core.errors import FileFormatError
+from wildcal.vision.batches import Normaliser
+from wildcal.vision.classifiers import open_classifier
+from wildcal.vision.networks import build
+
+USUAL = Normaliser((0.4915, 0.4821, 0.4464), (0.2472, 0.2437, 0.2617))
+
+
+@pytest.fixture
+def images(rng):
+    return rng.integers(0, 256, (7, 32, 32, 3), dtype=np.uint8)
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.fixture(scope="module")
+def network():
+    torch.manual_seed(0)
+    return build("resnet20", 10).eval()
+
+
+def by_hand(network, images):
+    """Channels first, in float64, an image at a time."""
+    x = (images / 255 - np.array(USUAL.mean)) / np.array(USUAL.std)
+    x = torch.from_numpy(x.transpose(0, 3, 1, 2))
+    with torch.no_grad():
+        return torch.cat([network.double()(row[None]) for row in x]).numpy()
+
+
+@pytest.fixture
+def module(network, tmp_path, monkeypatch):
+    """A module of the user's own, in the working folder, and its weights."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_networks.py").write_text(
+        "from wildcal.vision.networks import build\n"
+        "def small():\n    return build('resnet20', 10)\n"
+        "def nothing():\n    return 3\n"
+        "number = 7\n"
+    )
+    save_file(network.float().state_dict(), tmp_path / "w.safetensors")
+    yield "my_networks:small"
+    import sys
+
+    sys.modules.pop("my_networks", None)
+
+
+def test_module_and_weights(module, network, images):
+    classifier = open_classifier(module, USUAL, weights="w.safetensors")
+    logits = classifier.logits(images)
+    assert logits.dtype == np.float32
+    np.testing.assert_allclose(logits, by_hand(network, images), atol=1e-4)
+    assert classifier.about["n_parameters"] == 272474
+    assert len(classifier.about["sha256"]) == 64
+
+
+@pytest.mark.parametrize("batch", [None, 3])
+def test_onnx_equals_torch(network, images, export, tmp_path, batch):
+    """With a free batch size, and with a fixed one that does not divide the images."""
+    path = export(network.float(), tmp_path / "net.onnx", batch)
+    logits = open_classifier(str(path), USUAL).logits(images)
+    assert logits.dtype == np.float32
+    np.testing.assert_allclose(logits, by_hand(network, images), atol=1e-4)
+
+
+def test_onnx_with_channels_last(images, tmp_path):
+    import onnx
+    from onnx import TensorProto, helper
+
+    # The mean of each colour.
+    node = helper.make_node("ReduceMean", ["x", "axes"], ["y"], keepdims=0)
+    graph = helper.make_graph(
+        [node],
+        "means",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 32, 32, 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 3])],
+        [helper.make_tensor("axes", TensorProto.INT64, [2], [1, 2])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    onnx.save(model, tmp_path / "means.onnx")
+    logits = open_classifier(str(tmp_path / "means.onnx"), USUAL).logits(images)
+    np.testing.assert_allclose(logits, USUAL(images).mean((1, 2)), atol=1e-5)
+
+
+def test_damaged_onnx(tmp_path, export, network):
+    path = export(network.float(), tmp_path / "net.onnx")
+    path.write_bytes(path.read_bytes()[:5000])
+    with pytest.raises(FileFormatError, match="cannot read .*net.onnx as an ONNX network"):
+        open_classifier(str(path), USUAL)
+    with pytest.raises(FileNotFoundError, match="there is no network"):
+        open_classifier(str(tmp_path / "no.onnx"), USUAL)
+
+
+def test_onnx_that_takes_no_images(tmp_path):
+    import onnx
+    from onnx import TensorProto, helper
+
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("Identity", ["x"], ["y"])],
+        "rows",
+        [value("x", TensorProto.FLOAT, ["n", 5])],
+        [value("y", TensorProto.FLOAT, ["n", 5])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    onnx.save(model, tmp_path / "rows.onnx")
+    with pytest.raises(ValueError, match=r"must take float images of shape \(n, 3, H, W\)"):
+        open_classifier(str(tmp_path / "rows.onnx"), USUAL)
+
+
+@pytest.mark.parametrize(
+    ("target", "text"),
+    [
+        ("my_networks:absent", "my_networks has no callable 'absent'"),
+        ("my_networks:number", "my_networks has no callable 'number'"),
+        ("my_networks:nothing", "must return a torch module, got int"),
+        ("not_there:small", "cannot import 'not_there' for not_there:small"),
+        ("resnet20", "cannot tell what resnet20 is: give a checkpoint"),
+    ],
+)
+def test_modules_that_cannot_be_used(module, target, text):
+    with pytest.raises(ValueError, match=text):
+        open_classifier(target, USUAL)
+
+
+def test_weights_that_cannot_be_used(module, tmp_path, export, network):
+    with pytest.raises(FileFormatError, match=r"weights must be a .safetensors file, because"):
+        open_classifier(module, USUAL, weights="w.pt")
+    with pytest.raises(FileNotFoundError, match="there are no weights"):
+        open_classifier(module, USUAL, weights="x.safetensors")
+    save_file({"a": torch.zeros(1)}, "small.safetensors")
+    with pytest.raises(ValueError, match="do not fit my_networks:small"):
+        open_classifier(module, USUAL, weights="small.safetensors")
+    (tmp_path / "cut.safetensors").write_bytes((tmp_path / "w.safetensors").read_bytes()[:999])
+    with pytest.raises(FileFormatError, match=r"cannot read cut.safetensors"):
+        open_classifier(module, USUAL, weights="cut.safetensors")
+    path = export(network.float(), tmp_path / "net.onnx")
+    with pytest.raises(ValueError, match="weights are for module:callable"):
+        open_classifier(str(path), USUAL, weights="w.safetensors")

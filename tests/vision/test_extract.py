@@ -1,0 +1,266 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from wildcal.cli.main import run
+from wildcal.io.suite import Suite
+from wildcal.shift import CORRUPTIONS, VALIDATION_CORRUPTIONS, corrupt
+from wildcal.vision.batches import Normaliser
+from wildcal.vision.classifiers import open_classifier
+from wildcal.vision.datasets import Split, cifar10, svhn
+from wildcal.vision.extract import extract
+from wildcal.vision.networks import build
+from wildcal.vision.plan import Sizes
+from wildcal.vision.sources import make_plan
+from wildcal.vision.training_data import NORMALISERS
+
+SIZES = Sizes(corrupted=8, tuning=6, ood=5)
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory, export):
+    """A small network whose logits differ from image to image."""
+    torch.manual_seed(0)
+    return export(build("vgg11-half", 10), tmp_path_factory.mktemp("net") / "net.onnx")
+
+
+def plan(folder, **options):
+    chosen = {
+        "semantic": {"svhn": folder, "textures": folder},
+        "extra": {},
+        "corrupted": None,
+        "sizes": SIZES,
+        "size": 32,
+        "seed": 0,
+    } | options
+    return make_plan("cifar10", folder, **chosen)
+
+
+@pytest.fixture(scope="module")
+def suite(small_data, network, tmp_path_factory):
+    classifier = open_classifier(str(network), NORMALISERS["cifar10"])
+    return extract(classifier, plan(small_data), tmp_path_factory.mktemp("suite") / "s")
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def test_splits(suite):
+    assert suite.complete
+    assert [s.name for s in suite.tune("none")] == ["validation"]
+    assert [s.name for s in suite.tests("none")] == ["test"]
+    assert [s.rows for s in suite.tune("semantic")] == [5, 5]
+    assert [(s.name, s.rows) for s in suite.tests("semantic")] == [
+        ("svhn-test", 25),
+        ("textures-test", 15),
+    ]
+    cells = {(s.corruption, s.severity) for s in suite.tests("covariate")}
+    assert cells == {(name, level) for name in CORRUPTIONS for level in range(1, 6)}
+    cells = {(s.corruption, s.severity) for s in suite.tune("covariate")}
+    assert cells == {(name, level) for name in VALIDATION_CORRUPTIONS for level in range(1, 6)}
+    assert {s.rows for s in suite.tests("covariate")} == {8}
+    assert {s.rows for s in suite.tune("covariate")} == {6}
+
+
+def test_validation_is_the_part_kept_from_training(suite, small_data):
+    np.testing.assert_array_equal(
+        suite.split("validation").y, cifar10(small_data, "train").labels[180:]
+    )
+
+
+def test_logits_are_those_of_the_images(suite, small_data, network):
+    """Cells made here by hand: rows from the split file, corruption and network called plainly."""
+    classifier = open_classifier(str(network), NORMALISERS["cifar10"])
+    test = cifar10(small_data, "test")
+    rows = Split.load(suite.path / "rows-test.json").rows("corrupted")
+    for name, level in (("fog", 3), ("gaussian_noise", 5)):
+        images = corrupt(test.read(slice(None)), name, level, seed=0)[rows]
+        split = suite.split(f"{name}-{level}")
+        np.testing.assert_allclose(split.logits, classifier.logits(images), atol=1e-5)
+        np.testing.assert_array_equal(split.y, test.labels[rows])
+    parts = Split.load(suite.path / "rows-svhn.json")
+    images = svhn(small_data).read(parts.rows("tune"))
+    np.testing.assert_allclose(
+        suite.split("svhn-tune").logits, classifier.logits(images), atol=1e-5
+    )
+    assert set(suite.split("svhn-tune").y) == {-1}
+    assert not set(parts.rows("tune")) & set(parts.rows("test"))
+
+
+def test_seed_changes_rows_and_noise(suite, small_data, network, tmp_path):
+    classifier = open_classifier(str(network), NORMALISERS["cifar10"])
+    other = extract(classifier, plan(small_data, seed=1), tmp_path / "s")
+    assert not np.array_equal(other.split("fog-3").y, suite.split("fog-3").y)
+    np.testing.assert_array_equal(other.split("test").logits, suite.split("test").logits)
+
+
+def test_another_network_is_refused(suite, small_data, export, tmp_path):
+    torch.manual_seed(1)
+    path = export(build("vgg11-half", 10), tmp_path / "net.onnx")
+    classifier = open_classifier(str(path), NORMALISERS["cifar10"])
+    with pytest.raises(ValueError, match="was extracted from another network"):
+        extract(classifier, plan(small_data), suite.path)
+
+
+def test_another_normalisation_is_refused(suite, small_data, network):
+    classifier = open_classifier(str(network), Normaliser((0.5,) * 3, (0.5,) * 3))
+    with pytest.raises(ValueError, match="was extracted from another network"):
+        extract(classifier, plan(small_data), suite.path)
+
+
+def test_wrong_number_of_classes(small_data, export, tmp_path):
+    path = export(build("vgg11-half", 7), tmp_path / "net.onnx")
+    classifier = open_classifier(str(path), NORMALISERS["cifar10"])
+    with pytest.raises(ValueError, match="must give 10 logits per image, .* got 7"):
+        extract(classifier, plan(small_data), tmp_path / "s")
+
+
+def test_network_that_ends_in_a_softmax(small_data, export, tmp_path):
+    network = torch.nn.Sequential(build("vgg11-half", 10), torch.nn.Softmax(1))
+    classifier = open_classifier(
+        str(export(network, tmp_path / "net.onnx")), NORMALISERS["cifar10"]
+    )
+    with pytest.raises(ValueError, match="these are probabilities"):
+        extract(classifier, plan(small_data), tmp_path / "s")
+
+
+def test_published_corrupted_images(small_data, network, tmp_path, suite):
+    """CIFAR-10-C as published, made of our corruptions, gives the logits of those made here."""
+    test = cifar10(small_data, "test")
+    folder = tmp_path / "CIFAR-10-C"
+    folder.mkdir()
+    for name in CORRUPTIONS:
+        levels = [corrupt(test.read(slice(None)), name, s, seed=0) for s in range(1, 6)]
+        np.save(folder / f"{name}.npy", np.concatenate(levels))
+    np.save(folder / "labels.npy", np.tile(test.labels, 5))
+    classifier = open_classifier(str(network), NORMALISERS["cifar10"])
+    made = extract(classifier, plan(small_data, corrupted=folder), tmp_path / "s")
+    for split in suite.tests("covariate"):
+        np.testing.assert_allclose(made.split(split.name).logits, split.logits, atol=1e-5)
+    np.save(folder / "labels.npy", np.tile(test.labels[::-1], 5))
+    with pytest.raises(ValueError, match="in the same order"):
+        extract(classifier, plan(small_data, corrupted=folder), tmp_path / "t")
+
+
+def command(data, network, output):
+    return [
+        *(sys.executable, "-m", "wildcal", "extract", str(data), "--network", str(network)),
+        *("--rows", "8", "--tuning-rows", "6", "--ood-rows", "5", "-o", str(output)),
+    ]
+
+
+def splits_written(folder):
+    return len(list(folder.glob("*.labels.npy"))) if folder.exists() else 0
+
+
+def test_killed_ten_times(small_data, network, suite, tmp_path):
+    """Killed when the next of ten random numbers of splits is reached, and a moment later."""
+    rng = np.random.default_rng(7)
+    folder = tmp_path / "s"
+    killed = 0
+    for target in np.sort(rng.choice(np.arange(0, 115), 10, replace=False)):
+        process = subprocess.Popen(
+            command(small_data, network, folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        while splits_written(folder) <= target and process.poll() is None:
+            time.sleep(0.001)
+        time.sleep(rng.uniform(0, 0.03))
+        killed += process.poll() is None
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+        if folder.joinpath("manifest.json").exists():
+            assert not Suite.open(folder, verify=True).complete
+    assert killed == 10
+    subprocess.run(command(small_data, network, folder), check=True, capture_output=True)
+    assert contents(folder) == contents(suite.path)
+
+
+def test_command_line(small_data, network, tmp_path, capsys):
+    words = command(small_data, network, tmp_path / "s")[3:]
+    assert run([*words, "--semantic", "none", "--dtype", "float16"]) == 0
+    said = capsys.readouterr().err
+    assert said.startswith("Wrote 940 rows in 117 splits to ")
+    suite = Suite.open(tmp_path / "s", verify=True)
+    assert {s.dtype for s in suite.splits} == {"float16"}
+    assert suite.tune("semantic") == []
+
+
+def test_folders_of_classes(small_data, export, tmp_path, capsys):
+    """Any data set, as folders of pictures; further sets of its classes and of other classes."""
+    from PIL import Image
+
+    images = cifar10(small_data, "test")
+    for part in ("data/validation", "data/test", "sketches"):
+        for label, name in enumerate(("cat", "dog")):
+            place = tmp_path / part / name
+            place.mkdir(parents=True)
+            for i in np.flatnonzero(images.labels == label):
+                Image.fromarray(images.read(np.array([i]))[0]).resize((40, 48)).save(
+                    place / f"{i}.png"
+                )
+    network = export(build("vgg11-half", 2), tmp_path / "net.onnx")
+    words = ["extract", str(tmp_path / "data"), "--dataset", "folders", "--size", "32"]
+    words += ["--network", str(network), "-o", str(tmp_path / "s"), "--rows", "4"]
+    words += ["--extra", f"sketches={tmp_path / 'sketches'}", "--semantic", f"svhn={small_data}"]
+    words += ["--semantic", f"stripes={small_data / 'dtd' / 'images'}"]
+    assert run(words) == 0, capsys.readouterr().err
+    suite = Suite.open(tmp_path / "s", verify=True)
+    assert suite.class_names == ("cat", "dog")
+    assert [s.name for s in suite.tests("semantic")] == ["svhn-test", "stripes-test"]
+    sketches = suite.split("sketches")
+    assert (sketches.shift, sketches.corruption, sketches.rows) == ("covariate", None, 8)
+    np.testing.assert_array_equal(sketches.y, suite.split("test").y)
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--semantic", "svhn=nowhere"], "nowhere"),
+        (["--mean", "1,2"], "give three numbers"),
+        (["--std", "1,0,1"], "give three numbers"),
+        (["--extra", "a", "--extra", "a=b"], "a name was given twice"),
+        (["--extra", "svhn"], "the name 'svhn' is taken"),
+        (["--semantic", "test=here"], "the name 'test' is taken"),
+        (["--network", "absent.onnx"], "there is no network absent.onnx"),
+    ],
+)
+def test_wrong_words(small_data, network, tmp_path, capsys, words, text):
+    code = run([*command(small_data, network, tmp_path / "s")[3:], *words])
+    assert code in (1, 2)
+    assert text in capsys.readouterr().err
+    assert not (tmp_path / "s").exists()
+
+
+def test_imagenet_and_its_relatives(export, tmp_path, capsys):
+    """Labels of every set are those of the 1000 classes; a quarter tunes, another tests."""
+    from PIL import Image
+
+    from wildcal.vision.datasets import imagenet_wnids
+
+    rng = np.random.default_rng(0)
+    wnids = np.array(imagenet_wnids())
+    for place, chosen in (("val", [3, 500, 999, 7]), ("imagenet-r", [500, 999])):
+        for wnid in wnids[chosen]:
+            folder = tmp_path / place / wnid
+            folder.mkdir(parents=True)
+            for i in range(4):
+                picture = rng.integers(0, 256, (44, 40, 3), dtype=np.uint8)
+                Image.fromarray(picture).save(folder / f"{i}.JPEG")
+    network = export(build("vgg11-half", 1000), tmp_path / "net.onnx")
+    words = ["extract", str(tmp_path), "--dataset", "imagenet", "--size", "32", "--rows", "2"]
+    words += ["--network", str(network), "-o", str(tmp_path / "s"), "--semantic", "none"]
+    words += ["--extra", f"imagenet-r={tmp_path / 'imagenet-r'}"]
+    assert run(words) == 0, capsys.readouterr().err
+    suite = Suite.open(tmp_path / "s", verify=True)
+    assert suite.n_classes == 1000
+    assert [suite.split(name).rows for name in ("validation", "test", "fog-3")] == [4, 4, 2]
+    assert set(suite.split("imagenet-r").y) == {500, 999}
+    rows = Split.load(suite.path / "rows-images.json")
+    assert not set(rows.rows("validation")) & set(rows.rows("test"))
