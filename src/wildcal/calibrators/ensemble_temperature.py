@@ -23,7 +23,7 @@ from wildcal.core.blocks import Block
 from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.checks import check_bounds, check_choice, check_temperature
 from wildcal.core.objective import LOSSES, Loss
-from wildcal.core.softmax import by_row, fill_proba
+from wildcal.core.softmax import RowFunction, fill_proba
 
 
 @final
@@ -128,7 +128,7 @@ class EnsembleTemperatureScaling(Calibrator):
 
         return fill_proba(logits, fill)
 
-    def _confidence(self, logits: Logits) -> Proba:
+    def _row_confidence(self, logits: Logits) -> RowFunction:
         scaled, raw, uniform = self.weights_
 
         def mix(block: Block) -> FloatArray:
@@ -137,4 +137,4 @@ class EnsembleTemperatureScaling(Calibrator):
                 top += raw * block.confidence(np.ones(block.n))
             return top + uniform / self.n_classes_
 
-        return by_row(logits, mix)
+        return mix

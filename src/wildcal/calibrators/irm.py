@@ -13,7 +13,7 @@ from wildcal.core.arrays import FloatArray, Labels, Logits, Proba, working_dtype
 from wildcal.core.blocks import Block
 from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.checks import check_choice
-from wildcal.core.softmax import by_row, fill_proba
+from wildcal.core.softmax import RowFunction, fill_proba
 
 Normalize: TypeAlias = Literal["row", "none"]
 NORMALIZE: tuple[Normalize, ...] = ("row", "none")
@@ -107,14 +107,14 @@ class IsotonicMultiClass(Calibrator):
 
         return fill_proba(logits, fill)
 
-    def _confidence(self, logits: Logits) -> Proba:
+    def _row_confidence(self, logits: Logits) -> RowFunction:
         f = self._function(logits)
 
         def top(block: Block) -> FloatArray:
             scratch = np.empty(block.original.shape, block.top.dtype)
             return self._fill(block, scratch, f)
 
-        return by_row(logits, top)
+        return top
 
     def _function(self, logits: Logits) -> Map:
         dtype = working_dtype(logits.dtype)

@@ -17,7 +17,7 @@ from wildcal.core.blocks import Block
 from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.checks import check_bounds, check_temperature
 from wildcal.core.objective import mean_loss, row_losses
-from wildcal.core.softmax import by_row, fill_proba
+from wildcal.core.softmax import RowFunction, fill_proba
 
 
 @final
@@ -94,12 +94,12 @@ class TemperatureMix(Calibrator):
 
         return fill_proba(logits, fill)
 
-    def _confidence(self, logits: Logits) -> Proba:
+    def _row_confidence(self, logits: Logits) -> RowFunction:
         def mix(block: Block) -> FloatArray:
             top = block.confidence(np.full(block.n, 1 / self.temperature_))
             return (1 - self.uniform_) * top + self.uniform_ / self.n_classes_
 
-        return by_row(logits, mix)
+        return mix
 
 
 def uniform_part(n_rows: int, weight: FloatArray | None) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 from wildcal.core.arrays import BoolArray, FloatArray, Labels, Logits, Proba
 from wildcal.core.blocks import Block, for_each_block
 from wildcal.core.calibrator import Calibrator, FitSummary
-from wildcal.core.softmax import by_row, fill_proba
+from wildcal.core.softmax import RowFunction, fill_proba
 
 
 class TopLabelMap(Calibrator):
@@ -73,8 +73,8 @@ class TopLabelMap(Calibrator):
         return fill_proba(logits, self._fill)
 
     @final
-    def _confidence(self, logits: Logits) -> Proba:
-        return by_row(logits, lambda block: self._map(_confidence(block, block.pred())))
+    def _row_confidence(self, logits: Logits) -> RowFunction:
+        return lambda block: self._map(_confidence(block, block.pred()))
 
     def _fill(self, block: Block, out: Proba) -> None:
         rows, pred = np.arange(block.n), block.pred()

@@ -67,6 +67,7 @@ class Block:
         self._scratch = scratch
         self._shifted = scratch.buffer(0, self.n)
         self._pred: NDArray[np.intp] | None = None
+        self._unit_sums: FloatArray | None = None
         self._load(start)
 
     def _load(self, start: int) -> None:
@@ -150,8 +151,14 @@ class Block:
 
     def energy(self) -> FloatArray:
         """Return the free energy F = -logsumexp(z) of each row."""
-        sums = self._sum(np.exp(self._shifted, out=self._scratch.buffer(1, self.n)))
-        return np.asarray(-(self.top.astype(np.float64) + np.log(sums)))
+        return np.asarray(-(self.top.astype(np.float64) + np.log(self._sums_at_one())))
+
+    def _sums_at_one(self) -> FloatArray:
+        """Return Σ exp(shifted) of each row, which several methods ask for."""
+        if self._unit_sums is None:
+            e = np.exp(self._shifted, out=self._scratch.buffer(1, self.n))
+            self._unit_sums = self._sum(e)
+        return self._unit_sums
 
     def entropy(self) -> FloatArray:
         """Return the entropy of softmax(z) of each row, in nats.
@@ -174,6 +181,8 @@ class Block:
 
     def confidence(self, beta: FloatArray) -> FloatArray:
         """Return the largest softmax probability of each row at inverse temperature beta."""
+        if (beta == 1).all():
+            return 1.0 / self._sums_at_one()
         return 1.0 / self._sum(self._exponentials(beta, self._scratch.buffer(1, self.n)))
 
     def softmax(self, beta: FloatArray, out: Values) -> None:

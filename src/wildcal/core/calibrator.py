@@ -16,10 +16,9 @@ from wildcal.core.checks import (
     check_some_known,
     check_weight,
     refuse_log_probabilities,
-    row_slices,
 )
 from wildcal.core.errors import CalibrationWarning, ConvergenceWarning, NotFittedError
-from wildcal.core.softmax import by_row, confidence_at, predicted_class, softmax_at
+from wildcal.core.softmax import RowFunction, by_row, predicted_class, softmax_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +119,8 @@ class Calibrator(ABC):
 
         The predicted class is that of the raw logits. The probability matrix is not built.
         """
-        return self._confidence(self._door(logits))
+        z = self._door(logits)
+        return by_row(z, self._row_confidence(z))
 
     @final
     def predict(self, logits: ArrayLike) -> Labels:
@@ -172,16 +172,18 @@ class Calibrator(ABC):
     @abstractmethod
     def _predict_proba(self, logits: Logits) -> Proba: ...
 
-    def _confidence(self, logits: Logits) -> Proba:
-        out = None
-        for piece in row_slices(logits):
-            block = logits[piece]
-            proba = self._predict_proba(block)
-            if out is None:
-                out = np.empty(len(logits), proba.dtype)
-            out[piece] = np.take_along_axis(proba, predicted_class(block)[:, None], axis=1)[:, 0]
-        assert out is not None  # the door lets no empty matrix in
-        return out
+    def _row_confidence(self, logits: Logits) -> RowFunction:
+        """Return the function from a block of these rows to their confidence.
+
+        Several methods can so be asked about a block while it is in the cache.
+        """
+
+        def of_block(block: Block) -> FloatArray:
+            proba = self._predict_proba(block.original)
+            top = np.take_along_axis(proba, block.pred()[:, None], axis=1)[:, 0]
+            return np.asarray(top, np.float64)
+
+        return of_block
 
 
 def _brief(value: object) -> str:
@@ -217,5 +219,5 @@ class TemperatureMap(Calibrator):
         return softmax_at(logits, self._temperature)
 
     @final
-    def _confidence(self, logits: Logits) -> Proba:
-        return confidence_at(logits, self._temperature)
+    def _row_confidence(self, logits: Logits) -> RowFunction:
+        return lambda block: block.confidence(1.0 / self._temperature(block))

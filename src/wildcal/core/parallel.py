@@ -1,6 +1,7 @@
 """How many threads the kernels use. NumPy releases the lock, so plain threads are enough."""
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,8 +16,14 @@ _MOST = 8
 _threads: ContextVar[int | None] = ContextVar("wildcal_threads", default=None)
 
 
+# Set in the threads of `run_parts`, whose work must not start threads of its own.
+_inside = threading.local()
+
+
 def thread_count() -> int:
     """Return the number of threads in force: `use_threads`, WILDCAL_THREADS, or the cores."""
+    if getattr(_inside, "busy", False):
+        return 1
     chosen = _threads.get()
     if chosen is None:
         text = os.environ.get("WILDCAL_THREADS", "")
@@ -51,6 +58,8 @@ def run_parts(work: Callable[[Sequence[Item]], None], items: Sequence[Item], thr
         return
     size = -(-len(items) // threads)
     parts = [items[i : i + size] for i in range(0, len(items), size)]
-    with ThreadPoolExecutor(threads, thread_name_prefix="wildcal") as pool:
+    with ThreadPoolExecutor(
+        threads, thread_name_prefix="wildcal", initializer=lambda: setattr(_inside, "busy", True)
+    ) as pool:
         for result in [pool.submit(work, part) for part in parts]:
             result.result()

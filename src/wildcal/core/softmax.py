@@ -8,11 +8,11 @@ import numpy as np
 from wildcal.core.arrays import FloatArray, Labels, Logits, Proba, working_dtype
 from wildcal.core.blocks import Block, for_each_block
 
-RowTemperature: TypeAlias = Callable[[Block], FloatArray]
-"""A temperature for each row of a block, from nothing but the rows themselves."""
+RowFunction: TypeAlias = Callable[[Block], FloatArray]
+"""A number for each row of a block, from nothing but the rows themselves."""
 
 
-def softmax_at(logits: Logits, temperature: RowTemperature) -> Proba:
+def softmax_at(logits: Logits, temperature: RowFunction) -> Proba:
     """Return softmax(z / T) row by row, in the precision of the logits."""
     return fill_proba(logits, lambda block, out: block.softmax(1.0 / temperature(block), out))
 
@@ -24,12 +24,12 @@ def fill_proba(logits: Logits, fill: Callable[[Block, Proba], None]) -> Proba:
     return out
 
 
-def confidence_at(logits: Logits, temperature: RowTemperature) -> Proba:
+def confidence_at(logits: Logits, temperature: RowFunction) -> Proba:
     """Return max_k softmax(z / T)_k for each row without building the probability matrix."""
     return by_row(logits, lambda block: block.confidence(1.0 / temperature(block)))
 
 
-def by_row(logits: Logits, function: Callable[[Block], FloatArray]) -> Proba:
+def by_row(logits: Logits, function: RowFunction) -> Proba:
     """Return one number per row, in the precision of the logits."""
     out = np.empty(len(logits), working_dtype(logits.dtype))
 
