@@ -243,3 +243,16 @@ def test_interrupted_save_keeps_the_last_checkpoint(trained, monkeypatch):
         Checkpoint.load(path).save(path)
     assert path.read_bytes() == before
     assert [p.name for p in path.parent.iterdir()] == [path.name]
+
+
+def test_one_more_cycle_from_trained_weights(data, trained, tmp_path):
+    start = Checkpoint.load(trained[0])
+    recipe = dataclasses.replace(RECIPE, epochs=1, learning_rate=0.0)
+    made = train("vgg11-half", data, tmp_path / "n.safetensors", recipe=recipe, start=start)
+    weights = {n: t for n, t in made.weights.items() if "running" not in n and "num_" not in n}
+    assert all(torch.equal(t, start.weights[n]) for n, t in weights.items())
+    assert made.recipe["start"] == start.sha256
+    with pytest.raises(ValueError, match="was trained with start = "):
+        train("vgg11-half", data, tmp_path / "n.safetensors", recipe=recipe)
+    with pytest.raises(ValueError, match="must be a resnet20 for cifar10, got a vgg11-half"):
+        train("resnet20", data, tmp_path / "m.safetensors", recipe=recipe, start=start)

@@ -29,10 +29,20 @@ if TYPE_CHECKING:
 )
 @click.option("-o", "--output", type=PATH, required=True, help="Checkpoint (.safetensors).")
 @click.option("--resume", is_flag=True, help="Go on with OUTPUT if it is there.")
+@click.option(
+    "--start", type=PATH, help="Checkpoint whose weights to begin with, for one more cycle."
+)
 @click.option("--epochs", type=click.IntRange(min=1), default=16, show_default=True)
 @click.option("--batch-size", type=click.IntRange(min=2), default=128, show_default=True)
 @click.option("--learning-rate", type=float, default=0.2, show_default=True, help="At its peak.")
 @click.option("--weight-decay", type=float, default=5e-4, show_default=True)
+@click.option(
+    "--warm-up",
+    type=click.FloatRange(0, 1),
+    default=0.2,
+    show_default=True,
+    help="Share of the steps in which the learning rate rises.",
+)
 @click.option(
     "--small-crops",
     type=click.FloatRange(0, 1),
@@ -55,6 +65,7 @@ def train(
     dataset: str,
     output: Path,
     resume: bool,
+    start: Path | None,
     device: str,
     precision: str,
     **options: Any,
@@ -69,8 +80,10 @@ def train(
     Example:
       wildcal train data --network resnet20 -o resnet20.safetensors
       wildcal train data --network resnet20 -o resnet20.safetensors --resume
+      wildcal train data --network resnet20 --start resnet20.safetensors -o longer.safetensors
     """
     with needs_extra():
+        from wildcal.vision.checkpoint import Checkpoint
         from wildcal.vision.networks.registry import check_network
         from wildcal.vision.recipe import Recipe
         from wildcal.vision.train import train as run
@@ -89,6 +102,7 @@ def train(
             images,
             output,
             recipe=recipe,
+            start=None if start is None else Checkpoint.load(start),
             device=device,
             precision=precision,
             on_step=_Shown(network, recipe.epochs, bar),

@@ -37,6 +37,7 @@ def train(
     path: Path,
     *,
     recipe: Recipe,
+    start: Checkpoint | None = None,
     device: str = "cpu",
     precision: str = "float32",
     on_step: Callable[[Progress], None] = lambda progress: None,
@@ -49,19 +50,24 @@ def train(
 
     Parameters
     ----------
+    start
+        A trained network of the same kind whose weights to begin with.
     precision
         "float32", "bfloat16", or "auto" for bfloat16 where the processor computes with it.
     """
     bfloat16 = _use_bfloat16(precision, device)
     torch.manual_seed(recipe.seed)
     model = on_device(build(network, len(data.class_names)), device)
+    if start is not None:
+        _check_start(start, network, data)
+        model.load_state_dict(start.weights)
     checkpoint = Checkpoint(
         network=network,
         data=data.name,
         class_names=data.class_names,
         mean=data.normalise.mean,
         std=data.normalise.std,
-        recipe=asdict(recipe),
+        recipe=asdict(recipe) | ({} if start is None else {"start": start.sha256}),
         weights={},
     )
     optimiser = torch.optim.SGD(
@@ -134,6 +140,15 @@ class _Epoch:
         return loss_sum / seen, right / seen, n_steps
 
 
+def _check_start(start: Checkpoint, network: str, data: TrainingData) -> None:
+    wanted = (network, data.name, len(data.class_names))
+    if (start.network, start.data, len(start.class_names)) != wanted:
+        raise ValueError(
+            f"the network to start from must be a {network} for {data.name},"
+            f" got a {start.network} for {start.data}."
+        )
+
+
 def _resumed(path: Path, fresh: Checkpoint) -> Checkpoint:
     """Return the checkpoint at `path`, or raise if it belongs to another training."""
     found = Checkpoint.load(path)
@@ -141,9 +156,8 @@ def _resumed(path: Path, fresh: Checkpoint) -> Checkpoint:
         theirs, ours = getattr(found, name), getattr(fresh, name)
         if theirs != ours:
             if isinstance(ours, dict):
-                name, theirs, ours = next(
-                    (k, theirs.get(k), v) for k, v in ours.items() if theirs.get(k) != v
-                )
+                name = next(k for k in (*ours, *theirs) if theirs.get(k) != ours.get(k))
+                theirs, ours = theirs.get(name), ours.get(name)
             raise ValueError(
                 f"{path} was trained with {name} = {theirs}, not {ours};"
                 " give the same options to go on, or another output."

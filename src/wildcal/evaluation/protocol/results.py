@@ -1,0 +1,181 @@
+"""The tidy table of a run, and the averages that the paper's tables show."""
+
+import csv
+import io
+from collections.abc import Mapping
+from dataclasses import asdict, astuple, dataclass, field, fields
+
+import numpy as np
+
+from wildcal.core.arrays import FloatArray
+from wildcal.evaluation.protocol.methods import FittedMethod
+from wildcal.metrics.interval import PairedDifference, basic_interval
+
+CLEAN, LEVELS = 0, (1, 2, 3, 4, 5)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One metric of one method on one split of one suite: a row of the tidy table."""
+
+    suite: str
+    method: str
+    used: str
+    """What the method knew when it was fitted."""
+    split: str
+    shift: str
+    corruption: str | None
+    severity: int | None
+    metric: str
+    value: float
+    low: float | None
+    high: float | None
+    noise_floor: float | None
+    """The value that a perfectly calibrated model would have; for ECE only."""
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Average:
+    """A metric by severity: the clean value, the mean over types at levels 1 to 5, and their mean.
+
+    Severity 0 has weight 1/6 and so has each level.
+    """
+
+    levels: tuple[float, ...]
+    value: float
+    low: float | None = None
+    high: float | None = None
+    noise_floor: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Replicates:
+    """ECE of resampled images: for each cell, shape (methods, n_boot)."""
+
+    cells: Mapping[str, FloatArray]
+    level: float
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteResults:
+    """What belongs to one suite and is no row of the table."""
+
+    methods: tuple[FittedMethod, ...]
+    ood: str | None
+    """The out-of-distribution set that methods were tuned with."""
+    failed: Mapping[str, str]
+    """Methods that could not be fitted, with the reason."""
+    replicates: Replicates | None = field(repr=False)
+
+    def index(self, method: str) -> int:
+        """Return the place of a method."""
+        return [m.name for m in self.methods].index(method)
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """All records of a run; `suites` has what was fitted."""
+
+    records: tuple[Record, ...] = field(repr=False)
+    suites: Mapping[str, SuiteResults]
+    skipped: Mapping[str, str]
+    """Suites and splits that could not be used, with the reason."""
+    _index: dict[tuple[str, str, str, str], Record] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        index = {(r.suite, r.method, r.split, r.metric): r for r in self.records}
+        object.__setattr__(self, "_index", index)
+
+    def record(self, suite: str, method: str, split: str, metric: str) -> Record:
+        """Return one row of the table, or raise a KeyError."""
+        return self._index[suite, method, split, metric]
+
+    def select(self, **wanted: object) -> list[Record]:
+        """Return the records whose fields have these values.
+
+        >>> Results((), {}, {}).select(metric="ece", severity=5)
+        []
+        """
+        return [r for r in self.records if all(getattr(r, k) == v for k, v in wanted.items())]
+
+    def average(self, suite: str, method: str, metric: str = "ece") -> Average:
+        """Return a metric averaged as the paper does: (clean + Σ mean over types at a level) / 6.
+
+        NaN where a suite lacks the clean test split or all cells of a level, or where its levels
+        do not have the same types.
+        """
+        by_level = self._by_level(suite, method, metric)
+        levels = tuple(_mean([r.value for r in group]) for group in by_level)
+        floors = [
+            _mean([np.nan if r.noise_floor is None else r.noise_floor for r in group])
+            for group in by_level
+        ]
+        drawn = self._drawn(suite, method) if metric == "ece" else None
+        interval = None
+        if drawn is not None and not np.isnan(np.mean(levels)):
+            replicates = self.suites[suite].replicates
+            assert replicates is not None  # _drawn looked
+            interval = basic_interval(float(np.mean(levels)), drawn, replicates.level, 0, 1)
+        floor = float(np.mean(floors))
+        return Average(
+            levels=levels,
+            value=float(np.mean(levels)),
+            low=None if interval is None else interval.low,
+            high=None if interval is None else interval.high,
+            noise_floor=None if np.isnan(floor) else floor,
+        )
+
+    def difference(self, suite: str, a: str, b: str) -> PairedDifference:
+        """Return the average ECE of method a minus that of b, with a paired interval.
+
+        Both are resampled with the same images, in all cells.
+        """
+        drawn_a, drawn_b = self._drawn(suite, a), self._drawn(suite, b)
+        if drawn_a is None or drawn_b is None:
+            raise ValueError("there are no replicates; run the protocol with n_boot > 0.")
+        value = self.average(suite, a).value - self.average(suite, b).value
+        drawn = drawn_a - drawn_b
+        replicates = self.suites[suite].replicates
+        assert replicates is not None
+        interval = basic_interval(value, drawn, replicates.level, -1, 1)
+        reflected = 2 * value - drawn
+        better = float(np.mean(reflected < 0) + np.mean(reflected == 0) / 2)
+        return PairedDifference(**asdict(interval), probability_a_better=better)
+
+    def to_csv(self) -> str:
+        """Return the table as CSV, numbers in full precision."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(f.name for f in fields(Record))
+        writer.writerows(astuple(record) for record in self.records)
+        return text.getvalue()
+
+    def _by_level(self, suite: str, method: str, metric: str) -> list[list[Record]]:
+        """Return the records of severity 0 to 5; a level with the wrong types is left empty."""
+        mine = [r for r in self.records if (r.suite, r.method, r.metric) == (suite, method, metric)]
+        clean = [r for r in mine if r.shift == "none"]
+        groups = [[r for r in mine if r.corruption and r.severity == s] for s in LEVELS]
+        types = [{r.corruption for r in group} for group in groups]
+        every = set().union(*types)
+        return [
+            clean if len(clean) == 1 else [],
+            *(g if kinds == every else [] for g, kinds in zip(groups, types, strict=True)),
+        ]
+
+    def _drawn(self, suite: str, method: str) -> FloatArray | None:
+        """Return replicates of the average ECE of one method."""
+        found = self.suites[suite]
+        if found.replicates is None:
+            return None
+        row = found.index(method)
+        levels = [
+            np.mean([found.replicates.cells[r.split][row] for r in group], axis=0)
+            for group in self._by_level(suite, method, "ece")
+            if group
+        ]
+        return np.asarray(np.mean(levels, axis=0)) if len(levels) == 1 + len(LEVELS) else None
+
+
+def _mean(values: list[float]) -> float:
+    return float(np.mean(values)) if values else float("nan")

@@ -1,0 +1,266 @@
+"""Fit every method once per suite, and measure it on every test split."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from wildcal.core.arrays import BoolArray, FloatArray
+from wildcal.core.checks import check_choice, row_slices
+from wildcal.core.errors import FileFormatError
+from wildcal.core.softmax import predicted_class
+from wildcal.evaluation.protocol.methods import (
+    FittedMethod,
+    Method,
+    choose_methods,
+    fit_method,
+    ood_set,
+    read_tuning,
+)
+from wildcal.evaluation.protocol.resample import resampled_ece
+from wildcal.evaluation.protocol.results import Record, Replicates, Results, SuiteResults
+from wildcal.evaluation.protocol.shared import SplitRows, walk
+from wildcal.io.suite import Suite, SuiteSplit
+from wildcal.metrics import (
+    ClasswiseAccumulator,
+    KdeAccumulator,
+    TopLabelAccumulator,
+    aupr_in,
+    aupr_out,
+    auroc,
+    fpr95,
+    noise_floor,
+)
+from wildcal.metrics.interval import basic_interval
+
+TOP_LABEL: Final = ("accuracy", "mean_confidence", "ece", "mce", "top_label_brier")
+"""Metrics of the predicted class, which never need the matrix of probabilities."""
+WHOLE: Final = ("sce", "kde_ece")
+"""Metrics of all classes, which need it in pieces."""
+DETECTION: Final = ("ood_auroc", "ood_aupr_in", "ood_aupr_out", "ood_fpr95")
+"""Metrics of a set of other classes against the clean test rows."""
+SPLIT_METRICS: Final = (*TOP_LABEL, *WHOLE, *DETECTION)
+
+Progress = Callable[[str, int], None]
+"""Told what is being done and how many rows were finished."""
+
+
+def run_protocol(
+    suites: Mapping[str, Suite],
+    methods: Sequence[Method] | None = None,
+    *,
+    metrics: Sequence[str] = ("accuracy", "mean_confidence", "ece"),
+    ood: str | None = None,
+    ood_rows: int | None = None,
+    n_bins: int = 15,
+    n_boot: int = 0,
+    level: float = 0.95,
+    progress: Progress = lambda doing, rows: None,
+) -> Results:
+    """Return one tidy table of methods x test splits x metrics of every suite.
+
+    Each method is fitted once, on the clean tuning rows of a suite; methods that use
+    out-of-distribution rows get some of one set, and that set is left out of the tests. All methods
+    share one pass over the logits of a split.
+
+    Parameters
+    ----------
+    suites
+        Suites by the name that the table shows.
+    methods
+        By default the paper's.
+    metrics
+        Any of `SPLIT_METRICS`. On semantic splits only mean_confidence and the ood metrics apply,
+        and these only there.
+    ood, ood_rows
+        The set to tune with, by default the first, and how many of its rows, by default as many as
+        in the paper (100 for up to 10 classes, 400 for up to 100, 3,500 beyond).
+    n_boot, level
+        Bootstrap replicates for the intervals of the ECE, over images; 0 for none.
+
+    Examples
+    --------
+    >>> import wildcal
+    >>> from wildcal.evaluation.protocol import choose_methods, run_protocol
+    >>> suites = {name: wildcal.suites.load(name) for name in wildcal.suites.names()[:1]}
+    >>> results = run_protocol(suites, choose_methods(["identity", "ts"]))
+    >>> [results.average(s, "ts").value < results.average(s, "identity").value for s in suites]
+    [True]
+    """
+    for metric in metrics:
+        check_choice("metrics", metric, SPLIT_METRICS)
+    chosen = choose_methods() if methods is None else list(methods)
+    records: list[Record] = []
+    found: dict[str, SuiteResults] = {}
+    skipped: dict[str, str] = {}
+    for name, suite in suites.items():
+        try:
+            runner = _SuiteRun(name, suite, tuple(metrics), n_bins, n_boot, level, progress)
+            runner.fit(chosen, ood, ood_rows)
+            records += runner.measure()
+            found[name] = runner.results()
+            skipped |= runner.skipped
+        except (FileFormatError, ValueError) as error:
+            skipped[name] = str(error)
+    return Results(tuple(records), found, skipped)
+
+
+class _SuiteRun:
+    """The protocol on one suite."""
+
+    def __init__(
+        self,
+        name: str,
+        suite: Suite,
+        metrics: tuple[str, ...],
+        n_bins: int,
+        n_boot: int,
+        level: float,
+        progress: Progress,
+    ) -> None:
+        self.name, self.suite, self.metrics = name, suite, metrics
+        self.n_bins, self.n_boot, self.level, self.progress = n_bins, n_boot, level, progress
+        self.methods: list[FittedMethod] = []
+        self.failed: dict[str, str] = {}
+        self.skipped: dict[str, str] = {}
+        self.drawn: dict[str, FloatArray] = {}
+        self.clean: SplitRows | None = None
+        self.ood: str | None = None
+
+    def fit(self, methods: Sequence[Method], ood: str | None, ood_rows: int | None) -> None:
+        tuning = read_tuning(self.suite, ood, ood_rows)
+        self.ood = tuning.ood
+        for method in methods:
+            self.progress(f"{self.name}: fitting {method.name}", 0)
+            try:
+                self.methods.append(fit_method(method, tuning))
+            except (ValueError, ArithmeticError, np.linalg.LinAlgError, MemoryError) as error:
+                self.failed[method.name] = str(error)
+
+    def measure(self) -> list[Record]:
+        records: list[Record] = []
+        kept: list[SplitRows] = []
+        for rows in walk(self._splits(), self.methods):
+            self.progress(f"{self.name}: {rows.split.name}", rows.split.rows)
+            if rows.split.shift == "none":
+                self.clean = rows
+            values = self._semantic(rows) if rows.split.shift == "semantic" else self._known(rows)
+            records += values
+            if self.n_boot and rows.split.shift != "semantic":
+                kept.append(rows)
+        if self.n_boot and "ece" in self.metrics:
+            self.progress(f"{self.name}: resampling", 0)
+            self.drawn = resampled_ece(kept, self.n_bins, self.n_boot)
+            records = [self._with_interval(record) for record in records]
+        return records
+
+    def results(self) -> SuiteResults:
+        replicates = Replicates(self.drawn, self.level) if self.drawn else None
+        return SuiteResults(tuple(self.methods), self.ood, self.failed, replicates)
+
+    def _splits(self) -> list[SuiteSplit]:
+        """Return the splits to test on, clean first; a damaged one is left out and noted."""
+        tests = [s for s in self.suite.tests() if s.shift != "semantic" or self._unseen(s)]
+        usable = []
+        for split in sorted(tests, key=lambda s: s.shift != "none"):
+            try:
+                split.verify()
+                usable.append(split)
+            except FileFormatError as error:
+                self.skipped[f"{self.name}: {split.name}"] = str(error)
+        return usable
+
+    def _unseen(self, split: SuiteSplit) -> bool:
+        return ood_set(split.name) != self.ood
+
+    def _record(
+        self, method: FittedMethod, split: SuiteSplit, metric: str, value: float, **more: float
+    ) -> Record:
+        return Record(
+            suite=self.name,
+            method=method.name,
+            used=method.used,
+            split=split.name,
+            shift=split.shift,
+            corruption=split.corruption,
+            severity=split.severity,
+            metric=metric,
+            value=value,
+            low=None,
+            high=None,
+            noise_floor=more.get("noise_floor"),
+            rows=split.rows,
+        )
+
+    def _known(self, rows: SplitRows) -> Iterable[Record]:
+        for method, confidence in zip(self.methods, rows.confidence, strict=True):
+            top = TopLabelAccumulator(self.n_bins).update(rows.correct, confidence)
+            whole = self._whole(method, rows.split)
+            for metric in self.metrics:
+                if metric == "ece":
+                    floor = noise_floor(confidence, n_bins=self.n_bins)
+                    yield self._record(method, rows.split, metric, top.ece(), noise_floor=floor)
+                elif metric in TOP_LABEL:
+                    yield self._record(method, rows.split, metric, getattr(top, metric)())
+                elif metric in WHOLE:
+                    yield self._record(method, rows.split, metric, whole[metric])
+
+    def _whole(self, method: FittedMethod, split: SuiteSplit) -> dict[str, float]:
+        """Return the metrics of all classes that were asked for; the matrix exists in pieces."""
+        if not set(self.metrics) & set(WHOLE):
+            return {}
+        classwise, kde = ClasswiseAccumulator(split.n_classes, self.n_bins), KdeAccumulator()
+        logits, y = split.logits, split.y
+        for piece in row_slices(logits, 1 << 20):
+            proba = method.calibrator.predict_proba(logits[piece])
+            if "sce" in self.metrics:
+                classwise.update(y[piece], proba)
+            if "kde_ece" in self.metrics:
+                kde.update(y[piece], proba, predicted_class(logits[piece]))
+        values = {}
+        if "sce" in self.metrics:
+            values["sce"] = classwise.sce()
+        if "kde_ece" in self.metrics:
+            values["kde_ece"] = kde.kde_ece()
+        return values
+
+    def _semantic(self, rows: SplitRows) -> Iterable[Record]:
+        for m, (method, confidence) in enumerate(zip(self.methods, rows.confidence, strict=True)):
+            if "mean_confidence" in self.metrics:
+                value = float(confidence.mean())
+                yield self._record(method, rows.split, "mean_confidence", value)
+            wanted = [metric for metric in DETECTION if metric in self.metrics]
+            if wanted and self.clean is not None:
+                is_id, scores = _balanced(self.clean.confidence[m], confidence)
+                for metric in wanted:
+                    value = _DETECTORS[metric](is_id, scores)
+                    yield self._record(method, rows.split, metric, value)
+
+    def _with_interval(self, record: Record) -> Record:
+        if record.metric != "ece":
+            return record
+        index = [m.name for m in self.methods].index(record.method)
+        drawn = self.drawn[record.split][index]
+        interval = basic_interval(record.value, drawn, self.level, 0, 1)
+        return replace(record, low=interval.low, high=interval.high)
+
+
+def _balanced(inside: FloatArray, outside: FloatArray) -> tuple[BoolArray, FloatArray]:
+    """Return which rows are in-distribution and the scores of as many rows of either kind.
+
+    AUPR depends on the shares, so the larger set is cut down at random, with a fixed seed.
+    """
+    n = min(len(inside), len(outside))
+    rng = np.random.default_rng(0)
+    chosen = [np.sort(rng.permutation(len(scores))[:n]) for scores in (inside, outside)]
+    scores = np.concatenate([inside[chosen[0]], outside[chosen[1]]])
+    return np.arange(2 * n) < n, scores
+
+
+_DETECTORS: Final[dict[str, Callable[..., float]]] = {
+    "ood_auroc": auroc,
+    "ood_aupr_in": aupr_in,
+    "ood_aupr_out": aupr_out,
+    "ood_fpr95": fpr95,
+}
