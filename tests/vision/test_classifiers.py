@@ -40,9 +40,17 @@ def module(network, tmp_path, monkeypatch):
     """A module of the user's own, in the working folder, and its weights."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_networks.py").write_text(
+        "from types import SimpleNamespace\n"
+        "from torch import nn\n"
         "from wildcal.vision.networks import build\n"
         "def small():\n    return build('resnet20', 10)\n"
         "def nothing():\n    return 3\n"
+        "def sized(size):\n    return size\n"
+        "class Plain(nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n"
+        "        self.fc = nn.Linear(3072, 2)\n"
+        "    def forward(self, x):\n"
+        "        return SimpleNamespace(logits=self.fc(x.view(-1, 3072)))\n"
         "number = 7\n"
     )
     save_file(network.float().state_dict(), tmp_path / "w.safetensors")
@@ -120,6 +128,7 @@ def test_onnx_that_takes_no_images(tmp_path):
     [
         ("my_networks:absent", "my_networks has no callable 'absent'"),
         ("my_networks:number", "my_networks has no callable 'number'"),
+        ("my_networks:sized", "must be callable without arguments"),
         ("my_networks:nothing", "must return a torch module, got int"),
         ("not_there:small", "cannot import 'not_there' for not_there:small"),
         ("resnet20", "cannot tell what resnet20 is: give a checkpoint"),
@@ -144,3 +153,35 @@ def test_weights_that_cannot_be_used(module, tmp_path, export, network):
     path = export(network.float(), tmp_path / "net.onnx")
     with pytest.raises(ValueError, match="weights are for module:callable"):
         open_classifier(str(path), USUAL, weights="w.safetensors")
+
+
+def test_modules_that_look_at_the_layout_of_memory(module, images):
+    """`view` works, and so do outputs with the logits inside."""
+    classifier = open_classifier("my_networks:Plain", USUAL)
+    assert classifier.logits(images).shape == (7, 2)
+
+
+def test_module_without_a_file_is_known_by_its_weights(module):
+    hashes = set()
+    for seed in (0, 0, 1):
+        torch.manual_seed(seed)
+        hashes.add(open_classifier(module, USUAL).about["sha256"])
+    assert len(hashes) == 2
+
+
+def test_weights_beside_an_onnx_file_are_part_of_its_hash(network, export, tmp_path):
+    import onnx
+
+    path = export(network.float(), tmp_path / "net.onnx")
+    model = onnx.load(path)
+    onnx.save(model, path, save_as_external_data=True, location="net.data", size_threshold=0)
+    before = open_classifier(str(path), USUAL).about["sha256"]
+    raw = bytearray((tmp_path / "net.data").read_bytes())
+    raw[3] ^= 1
+    (tmp_path / "net.data").write_bytes(raw)
+    assert open_classifier(str(path), USUAL).about["sha256"] != before
+
+
+def test_unknown_device(module):
+    with pytest.raises(ValueError, match="cannot use the device 'abacus'"):
+        open_classifier(module, USUAL, device="abacus")

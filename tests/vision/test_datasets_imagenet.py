@@ -67,7 +67,7 @@ def test_missing(tmp_path, name):
     read, folder, url = RELATIVES[name]
     with pytest.raises(FileNotFoundError) as caught:
         read(tmp_path)
-    assert f"looked for {tmp_path}, {tmp_path / folder}. It is published at {url};" in str(
+    assert f"looked for {tmp_path / folder}, {tmp_path}. It is published at {url};" in str(
         caught.value
     )
 

@@ -1,4 +1,5 @@
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -144,6 +145,8 @@ def test_published_corrupted_images(small_data, network, tmp_path, suite):
     made = extract(classifier, plan(small_data, corrupted=folder), tmp_path / "s")
     for split in suite.tests("covariate"):
         np.testing.assert_allclose(made.split(split.name).logits, split.logits, atol=1e-5)
+    (folder / "fog.npy").unlink()
+    assert "fog-3" not in {cell.name for cell in plan(small_data, corrupted=folder).cells}
     np.save(folder / "labels.npy", np.tile(test.labels[::-1], 5))
     with pytest.raises(ValueError, match="in the same order"):
         extract(classifier, plan(small_data, corrupted=folder), tmp_path / "t")
@@ -161,10 +164,17 @@ def splits_written(folder):
 
 
 def test_killed_ten_times(small_data, network, suite, tmp_path):
-    """Killed when the next of ten random numbers of splits is reached, and a moment later."""
+    """Killed three times in its first moments, then at ten random numbers of splits."""
     rng = np.random.default_rng(7)
     folder = tmp_path / "s"
     killed = 0
+    for _ in range(3):
+        process = subprocess.Popen(command(small_data, network, folder), stderr=subprocess.PIPE)
+        while not folder.exists() and process.poll() is None:
+            time.sleep(0.0005)
+        time.sleep(rng.uniform(0, 0.02))
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
     for target in np.sort(rng.choice(np.arange(0, 115), 10, replace=False)):
         process = subprocess.Popen(
             command(small_data, network, folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -186,7 +196,9 @@ def test_command_line(small_data, network, tmp_path, capsys):
     words = command(small_data, network, tmp_path / "s")[3:]
     assert run([*words, "--semantic", "none", "--dtype", "float16"]) == 0
     said = capsys.readouterr().err
-    assert said.startswith("Wrote 940 rows in 117 splits to ")
+    *tenths, last = said.splitlines()
+    assert (len(tenths), tenths[-1]) == (10, "940 of 940 rows.")
+    assert last.startswith("Wrote 940 rows in 117 splits to ")
     suite = Suite.open(tmp_path / "s", verify=True)
     assert {s.dtype for s in suite.splits} == {"float16"}
     assert suite.tune("semantic") == []
@@ -228,6 +240,10 @@ def test_folders_of_classes(small_data, export, tmp_path, capsys):
         (["--extra", "a", "--extra", "a=b"], "a name was given twice"),
         (["--extra", "svhn"], "the name 'svhn' is taken"),
         (["--semantic", "test=here"], "the name 'test' is taken"),
+        (["--semantic", "none", "--semantic", "svhn"], "--semantic none excludes other sets"),
+        (["--extra", "imagenet-r"], "imagenet-r"),
+        (["--extra", "my set=here"], "here"),
+        (["--size", "64"], "the images of cifar10 have 32 x 32 pixels, not 64 x 64"),
         (["--network", "absent.onnx"], "there is no network absent.onnx"),
     ],
 )
@@ -264,3 +280,84 @@ def test_imagenet_and_its_relatives(export, tmp_path, capsys):
     assert set(suite.split("imagenet-r").y) == {500, 999}
     rows = Split.load(suite.path / "rows-images.json")
     assert not set(rows.rows("validation")) & set(rows.rows("test"))
+
+
+def test_names_that_no_split_may_have(small_data):
+    with pytest.raises(ValueError, match="cannot be the name of a split"):
+        plan(small_data, semantic={"my set": small_data / "dtd" / "images"})
+    folder = small_data / "dtd" / "images"
+    with pytest.raises(ValueError, match="the name 'SVHN-tune' is taken"):
+        plan(small_data, semantic={"svhn": small_data, "SVHN": folder})
+
+
+def test_log_softmax_is_refused(small_data, export, tmp_path):
+    network = torch.nn.Sequential(build("vgg11-half", 10), torch.nn.LogSoftmax(1))
+    classifier = open_classifier(
+        str(export(network, tmp_path / "net.onnx")), NORMALISERS["cifar10"]
+    )
+    with pytest.raises(ValueError, match="every row is normalised"):
+        extract(classifier, plan(small_data), tmp_path / "s")
+
+
+def test_other_images_are_refused(suite, small_data, network, tmp_path):
+    """A folder never mixes two data sets, be they as large as each other."""
+    other = tmp_path / "data"
+    shutil.copytree(small_data, other)
+    path = other / "cifar-10-batches-bin" / "test_batch.bin"
+    raw = bytearray(path.read_bytes())
+    raw[5] ^= 255
+    path.write_bytes(raw)
+    classifier = open_classifier(str(network), NORMALISERS["cifar10"])
+    with pytest.raises(ValueError, match="was extracted from other data"):
+        extract(classifier, plan(other), suite.path)
+
+
+def test_split_with_other_rows_is_computed_again(suite, small_data, network, tmp_path):
+    from wildcal.io.suite import SuiteWriter
+
+    shutil.copytree(suite.path, tmp_path / "s")
+    writer = SuiteWriter(
+        tmp_path / "s",
+        network=suite.network,
+        data=suite.data,
+        seed=suite.seed,
+        versions=suite.versions,
+        n_classes=10,
+        class_names=suite.class_names,
+    )
+    assert writer.done("fog-3", rows=8)
+    assert not writer.done("fog-3", rows=7)
+
+
+def test_rows_files_hold_rows_of_the_data_set(suite, small_data):
+    kept = Split.load(suite.path / "rows-validation.json")
+    rows = kept.rows("corrupted")
+    assert (kept.data, kept.n) == ("cifar10-train", 200)
+    assert rows.min() >= 180
+    labels = cifar10(small_data, "train").labels[rows]
+    np.testing.assert_array_equal(suite.split("validation-spatter-1").y, labels)
+
+
+def test_house_numbers_in_the_size_of_the_network(small_data):
+    made = svhn(small_data, size=48).read(slice(2))
+    assert made.shape == (2, 48, 48, 3)
+    plain = svhn(small_data).read(slice(2))
+    assert abs(made.mean() - plain.mean()) < 2
+
+
+def test_other_folders_do_not_pass_for_textures(small_data, tmp_path):
+    (tmp_path / "cat").mkdir()
+    shutil.copy(next((small_data / "dtd" / "images" / "banded").iterdir()), tmp_path / "cat")
+    with pytest.raises(FileNotFoundError, match="DTD was not found"):
+        plan(small_data, semantic={"textures": tmp_path})
+
+
+def test_network_of_another_size_is_refused_before_the_work(small_data, network, tmp_path):
+    classifier = open_classifier(str(network), NORMALISERS["cifar10"])
+    classifier.size = 64
+    with pytest.raises(ValueError, match="takes images of 64 x 64 pixels, not 32; give --size 64"):
+        extract(classifier, plan(small_data), tmp_path / "s")
+    classifier.size, classifier.class_names = None, ("cat", "dog")
+    with pytest.raises(ValueError, match="trained for other classes"):
+        extract(classifier, plan(small_data), tmp_path / "s")
+    assert not (tmp_path / "s").exists()

@@ -98,7 +98,10 @@ def test_bfloat16_learns_too(data, tmp_path):
     made = train(
         "vgg11-half", data, tmp_path / "n.safetensors", recipe=recipe, precision="bfloat16"
     )
-    assert np.isfinite(made.history[0]["loss"])
+    assert 0.5 < made.history[0]["loss"] < 3
+    assert made.recipe["precision"] == "bfloat16"
+    with pytest.raises(ValueError, match="was trained with precision = bfloat16, not None"):
+        train("vgg11-half", data, tmp_path / "n.safetensors", recipe=recipe)
     assert {t.dtype for t in made.weights.values()} <= {torch.float32, torch.int64}
 
 
@@ -204,6 +207,8 @@ def damaged(path, tmp_path, **changes):
         ({"recipe": []}, "its description is damaged"),
         ({"recipe": {"epochs": "many"}}, "recipe is damaged"),
         ({"history": [1]}, "history is damaged"),
+        ({"history": [{}]}, "history is damaged"),
+        ({"std": [1.0, float("nan"), 1.0]}, "must be numbers"),
     ],
 )
 def test_damaged_checkpoints(trained, tmp_path, changes, text):

@@ -1,7 +1,6 @@
 """`wildcal extract`: a network's logits on clean and shifted images, as a suite."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -143,7 +142,13 @@ def extract(
         from wildcal.vision.sources import input_size, make_plan
         from wildcal.vision.training_data import NORMALISERS
     usual = NORMALISERS.get(dataset, NORMALISERS["imagenet"])
-    chosen = semantic or ((("svhn", None), ("textures", None)))
+    chosen = semantic or (("svhn", None), ("textures", None))
+    if ("none", None) in chosen:
+        if len(chosen) > 1:
+            raise click.UsageError("--semantic none excludes other sets.")
+        chosen = ()
+    if (mean or std) and Path(network).suffix == ".safetensors":
+        raise click.UsageError("leave out --mean and --std: a checkpoint knows its own.")
     with needs_extra():
         classifier = open_classifier(
             network,
@@ -154,7 +159,7 @@ def extract(
     plan = make_plan(
         dataset,
         data,
-        semantic=_folders(chosen, data) if chosen != (("none", None),) else {},
+        semantic=_folders(chosen, data),
         extra=_folders(extra, data),
         corrupted=corrupted,
         sizes=Sizes(corrupted=rows, tuning=tuning_rows, ood=ood_rows),
@@ -162,9 +167,11 @@ def extract(
         seed=seed,
     )
     with progress_bar(f"Extracting {classifier.about['name']}", plan.rows) as bar:
+        tenths = _Tenths(plan.rows, watched=not bar.disable)
 
         def show(cell: str, count: int) -> None:
             bar.update(bar.task_ids[0], advance=count, description=f"Extracting {cell}")
+            tenths.add(count)
 
         suite = run(classifier, plan, output, dtype=dtype, on_rows=show)
     say(
@@ -173,5 +180,26 @@ def extract(
     )
 
 
-def _folders(named: Named, data: Path) -> dict[str, Any]:
-    return {name: data if folder is None else Path(folder) for name, folder in named}
+class _Tenths:
+    """A line for each tenth of the work, for a log that shows no bar."""
+
+    def __init__(self, total: int, *, watched: bool) -> None:
+        self.total, self.done, self.watched = total, 0, watched
+
+    def add(self, rows: int) -> None:
+        before = 10 * self.done // self.total
+        self.done += rows
+        if 10 * self.done // self.total > before and not self.watched:
+            say(f"{self.done:,} of {self.total:,} rows.")
+
+
+def _folders(named: Named, data: Path) -> dict[str, Path]:
+    """Return the folder of each set: by default DATA for svhn and textures, DATA/NAME for others.
+
+    Never DATA itself for others: the clean images would then pass for the shifted ones.
+    """
+    usual = {"svhn": data, "textures": data}
+    return {
+        name: usual.get(name, data / name) if folder is None else Path(folder)
+        for name, folder in named
+    }

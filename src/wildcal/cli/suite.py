@@ -77,6 +77,8 @@ def pack(folder: Path, output: Path, dtype: str | None) -> None:
       wildcal suite pack resnet20 -o resnet20.npz --dtype float16
     """
     opened = open_suite(folder)
+    if not opened.complete:
+        raise ValueError(f"{folder} is not finished; run its extraction again first.")
     with progress_bar("Packing"):
         opened.pack(output, dtype=dtype)
     size = output.stat().st_size

@@ -181,7 +181,8 @@ def _read_safetensors(path: Path) -> Arrays:
         arrays: Arrays = load_file(path)
     except TypeError:  # NumPy has no bfloat16
         return _read_safetensors_bfloat16(path)
-    return arrays
+    # Unless another package has taught it one.
+    return {n: a.astype(np.float32) if a.dtype.name == "bfloat16" else a for n, a in arrays.items()}
 
 
 def _read_safetensors_bfloat16(path: Path) -> Arrays:

@@ -6,8 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-BATCH = 500
-"""Images per forward pass; a constant, because the last bits of the logits may depend on it."""
+
+def batch_size(side: int) -> int:
+    """Return the images per forward pass: 500 of 32 x 32 pixels, fewer of larger ones.
+
+    It depends on nothing else, because the last bits of the logits may depend on it.
+    """
+    return max(1, min(500, 2_000_000 // side**2))
+
 
 PAD = 4
 """Black pixels around an image, into which crops may reach."""

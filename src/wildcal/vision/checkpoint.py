@@ -6,6 +6,7 @@ checked before it is used.
 
 import hashlib
 import json
+import math
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -18,7 +19,10 @@ from wildcal.io.files import replacing
 from wildcal.vision.networks import NETWORKS, build
 
 try:
-    from safetensors import SafetensorError, safe_open
+    # The `as` says that others may import them from here, where a missing package is explained.
+    from safetensors import SafetensorError as SafetensorError
+    from safetensors import safe_open
+    from safetensors.torch import load_file as load_file
     from safetensors.torch import save_file
 except ImportError as error:
     raise MissingExtraError(
@@ -83,7 +87,7 @@ class Checkpoint:
             with safe_open(path, framework="pt") as file:
                 about = _check_about((file.metadata() or {}).get("wildcal"))
                 tensors = {name: file.get_tensor(name) for name in file.keys()}
-        except (SafetensorError, ValueError) as error:
+        except (SafetensorError, ValueError, RecursionError) as error:
             raise FileFormatError(f"cannot read {path} as a checkpoint: {error}") from error
         checkpoint = cls(
             **about,
@@ -136,7 +140,10 @@ def _check_about(text: str | None) -> dict[str, Any]:
     numbers = about["mean"] + about["std"]
     if len(about["mean"]) != 3 or len(about["std"]) != 3:
         raise ValueError("its mean and std must have three values.")
-    if not all(isinstance(v, float) for v in numbers) or min(about["std"]) <= 0:
+    if (
+        not all(isinstance(v, float) and math.isfinite(v) for v in numbers)
+        or min(about["std"]) <= 0
+    ):
         raise ValueError("its mean and std must be numbers, std above 0.")
     if len(about["class_names"]) < 2 or not all(isinstance(n, str) for n in about["class_names"]):
         raise ValueError("its class_names must be at least two words.")
@@ -145,7 +152,10 @@ def _check_about(text: str | None) -> dict[str, Any]:
     epochs = about["recipe"].get("epochs")
     if not isinstance(epochs, int) or epochs < 1:
         raise ValueError("its recipe is damaged.")
-    if not all(isinstance(epoch, dict) for epoch in about["history"]):
+    if not all(
+        isinstance(epoch, dict) and isinstance(epoch.get("watched"), float)
+        for epoch in about["history"]
+    ):
         raise ValueError("its history is damaged.")
     for name in ("class_names", "mean", "std"):
         about[name] = tuple(about[name])

@@ -1,7 +1,8 @@
 """A network and a plan to a suite, cell by cell; what was done survives an interruption."""
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -9,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.checks import check_logits
+from wildcal.core.checks import check_logits, refuse_log_probabilities
 from wildcal.io.suite import Suite, SuiteWriter
-from wildcal.vision.batches import BATCH
+from wildcal.vision.batches import batch_size
 from wildcal.vision.classifiers import Classifier
 from wildcal.vision.datasets import ImageSet
 from wildcal.vision.plan import Cell, Plan
@@ -46,6 +47,7 @@ def extract(
         Told the cell and the number of images whenever some are done; cells found done count too.
     """
     folder = Path(folder)
+    _check_match(classifier, plan)
     writer = SuiteWriter(
         folder,
         network=classifier.about | {"normalise": asdict(classifier.normalise)},
@@ -56,10 +58,9 @@ def extract(
         class_names=plan.class_names,
         dtype=dtype,
     )
-    for name, split in plan.splits.items():
-        split.save(folder / f"rows-{name}.json")
+    _save_rows(folder, plan)
     for cell in plan.cells:
-        if writer.done(cell.name):
+        if writer.done(cell.name, rows=len(cell.rows)):
             on_rows(cell.name, len(cell.rows))
             continue
         source = cell.source()
@@ -77,6 +78,25 @@ def extract(
     return Suite.open(folder)
 
 
+def _check_match(classifier: Classifier, plan: Plan) -> None:
+    """Raise if network and images cannot belong together, as far as is known before the work."""
+    if classifier.size not in (None, plan.data["size"]):
+        raise ValueError(
+            f"the network takes images of {classifier.size} x {classifier.size} pixels,"
+            f" not {plan.data['size']}; give --size {classifier.size}."
+        )
+    if classifier.class_names not in (None, plan.class_names):
+        raise ValueError("the network was trained for other classes than those of the images.")
+
+
+def _save_rows(folder: Path, plan: Plan) -> None:
+    """Keep the row numbers beside the suite; what is there already is not touched."""
+    for name, split in plan.splits.items():
+        path = folder / f"rows-{name}.json"
+        if not path.exists():
+            split.save(path)
+
+
 def _logits(
     classifier: Classifier,
     plan: Plan,
@@ -84,7 +104,8 @@ def _logits(
     source: ImageSet,
     on_rows: Callable[[str, int], None],
 ) -> NDArray[np.float32]:
-    chunks = [cell.rows[i : i + BATCH] for i in range(0, len(cell.rows), BATCH)]
+    size = batch_size(plan.data["size"])
+    chunks = [cell.rows[i : i + size] for i in range(0, len(cell.rows), size)]
     parts = []
     for images in _ahead(cell.pixels(source, rows, plan.seed) for rows in chunks):
         logits = classifier.logits(images)
@@ -94,6 +115,7 @@ def _logits(
                 f" class of the data, got {' x '.join(map(str, logits.shape[1:])) or 'one number'}."
             )
         check_logits(logits, fitting=True)
+        refuse_log_probabilities(logits, "A suite")
         parts.append(logits)
         on_rows(cell.name, len(images))
     return np.concatenate(parts)
@@ -103,9 +125,14 @@ def _ahead(images: Iterable[NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
     """Yield the same, but let a thread prepare the next while the network works on this one."""
     iterator = iter(images)
     with ThreadPoolExecutor(1, thread_name_prefix="wildcal-images") as pool:
-        coming = pool.submit(next, iterator, None)
+
+        def ask() -> "Future[NDArray[np.uint8] | None]":
+            # A copy of the context, because the number of threads is set in it.
+            return pool.submit(copy_context().run, lambda: next(iterator, None))
+
+        coming = ask()
         while (ready := coming.result()) is not None:
-            coming = pool.submit(next, iterator, None)
+            coming = ask()
             yield ready
 
 

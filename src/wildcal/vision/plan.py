@@ -4,13 +4,15 @@ Every network of a study is extracted by the same plan, so that every method is 
 the same rows.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wildcal.io.suite.manifest import NAME
 from wildcal.shift import CORRUPTIONS, SEVERITIES, VALIDATION_CORRUPTIONS, corrupt
 from wildcal.vision.datasets import ImageSet, Split, make_split
 
@@ -99,6 +101,8 @@ class PlanMaker:
         More sets with the network's classes, by name.
     corrupted
         Reader of published corrupted test images; by default they are made on the fly.
+    types
+        The corruptions to test with.
     """
 
     data: dict[str, Any]
@@ -110,6 +114,7 @@ class PlanMaker:
     semantic: Mapping[str, ImageSet] = field(default_factory=dict)
     extra: Mapping[str, ImageSet] = field(default_factory=dict)
     corrupted: Corrupted | None = None
+    types: Sequence[str] = CORRUPTIONS
     sizes: Sizes = field(default_factory=Sizes)
     seed: int = 0
 
@@ -127,14 +132,27 @@ class PlanMaker:
             *self._semantic("test"),
             *self._extra(),
         ]
-        data = self.data | {"sizes": vars(self.sizes), "corrupted": self._corrupted_source()}
+        _check_names([cell.name for cell in cells])
+        data = self.data | {
+            "sizes": vars(self.sizes),
+            "corrupted": "generated" if self.corrupted is None else "published",
+            "sources": self._fingerprints(),
+        }
         return Plan(data, self.test.class_names, self.seed, tuple(cells), self._splits)
 
-    def _corrupted_source(self) -> str:
-        return "generated" if self.corrupted is None else "published"
+    def _fingerprints(self) -> dict[str, dict[str, Any]]:
+        """Return what tells other images apart: their number, labels and a few of the pixels."""
+        sets = [self.validation, self.test, *self.semantic.values(), *self.extra.values()]
+        found = {}
+        for images in sets:
+            some = np.linspace(0, len(images) - 1, min(8, len(images))).astype(np.int64)
+            digest = hashlib.sha256(images.labels.astype("<i8").tobytes())
+            digest.update(images.read(some).tobytes())
+            found[images.name] = {"rows": len(images), "sha256": digest.hexdigest()}
+        return found
 
     def _tuning_corruptions(self, validation: NDArray[np.int64]) -> Iterable[Cell]:
-        rows = self._some("validation", validation, self.sizes.tuning)
+        rows = self._some("validation", self.validation, validation, self.sizes.tuning)
         for name in VALIDATION_CORRUPTIONS:
             for level in SEVERITIES:
                 yield Cell(
@@ -148,8 +166,8 @@ class PlanMaker:
                 )
 
     def _test_corruptions(self, test: NDArray[np.int64]) -> Iterable[Cell]:
-        rows = self._some("test", test, self.sizes.corrupted)
-        for name in CORRUPTIONS:
+        rows = self._some("test", self.test, test, self.sizes.corrupted)
+        for name in self.types:
             for level in SEVERITIES:
                 yield Cell(
                     f"{name}-{level}",
@@ -182,6 +200,8 @@ class PlanMaker:
     def _semantic(self, role: str) -> Iterable[Cell]:
         for name, images in self.semantic.items():
             if name not in self._splits:
+                if len(images) < 2:
+                    raise ValueError(f"{name} must have at least 2 images, got {len(images)}.")
                 tune = min(self.sizes.ood, len(images) // 2)
                 self._splits[name] = make_split(
                     len(images), {"tune": tune, "test": -1}, self.seed, data=images.name
@@ -197,12 +217,27 @@ class PlanMaker:
     def _all(self, images: ImageSet, rows: NDArray[np.int64] | None) -> NDArray[np.int64]:
         return np.arange(len(images)) if rows is None else rows
 
-    def _some(self, name: str, rows: NDArray[np.int64], size: int | None) -> NDArray[np.int64]:
+    def _some(
+        self, name: str, images: ImageSet, rows: NDArray[np.int64], size: int | None
+    ) -> NDArray[np.int64]:
         """Return random rows, the same for every type and severity, so that cells are paired."""
         size = len(rows) if size is None else min(size, len(rows))
-        split = make_split(len(rows), {"corrupted": size}, self.seed, data=name)
-        self._splits[name] = split
-        return rows[split.rows("corrupted")]
+        chosen = rows[make_split(len(rows), {"corrupted": size}, self.seed).rows("corrupted")]
+        self._splits[name] = Split(len(images), self.seed, {"corrupted": chosen}, images.name)
+        return chosen
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Raise if a suite could not hold splits of these names; best known before the work."""
+    seen: set[str] = set()
+    for name in names:
+        if not NAME.fullmatch(name):
+            raise ValueError(
+                f"{name!r:.60} cannot be the name of a split: use letters, digits and . _ -"
+            )
+        if name.lower() in seen:
+            raise ValueError(f"the name {name!r} is taken; give the set another one.")
+        seen.add(name.lower())
 
 
 def _opened(images: ImageSet) -> Callable[[], ImageSet]:

@@ -6,14 +6,24 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from wildcal.core.parallel import thread_count
-from wildcal.vision.batches import BATCH, Normaliser
+from wildcal.vision.batches import Normaliser, batch_size
 
 
 def on_device(network: nn.Module, device: str) -> nn.Module:
-    """Return the network on a device, laid out for channels-last images; sets torch's threads."""
+    """Return the network on a device; sets torch's threads."""
     torch.set_num_threads(thread_count())
+    try:
+        return network.to(device)
+    # What torch raises depends on the device and on how torch was built.
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"cannot use the device {device!r}: {reason}") from error
+
+
+def channels_last(network: nn.Module) -> nn.Module:
+    """Return the network laid out for channels-last images, which CPUs prefer."""
     # torch's stubs do not know the argument.
-    placed: nn.Module = network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    placed: nn.Module = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return placed
 
 
@@ -26,13 +36,26 @@ def as_input(pixels: NDArray[np.float32]) -> Tensor:
 
 
 def predict_logits(
-    network: nn.Module, images: NDArray[np.uint8], normalise: Normaliser, *, device: str = "cpu"
+    network: nn.Module,
+    images: NDArray[np.uint8],
+    normalise: Normaliser,
+    *,
+    device: str = "cpu",
+    contiguous: bool = False,
 ) -> NDArray[np.float32]:
-    """Return float32 logits, shape (n, n_classes); the network is left in evaluation mode."""
+    """Return float32 logits, shape (n, n_classes); the network is left in evaluation mode.
+
+    `contiguous` is for networks that would look at the layout of the memory.
+    """
     network.eval()
     parts = []
+    size = batch_size(images.shape[1])
     with torch.inference_mode():
-        for start in range(0, len(images), BATCH):
-            x = as_input(normalise(images[start : start + BATCH])).to(device)
-            parts.append(network(x).float().cpu().numpy())
+        for start in range(0, len(images), size):
+            x = as_input(normalise(images[start : start + size]))
+            out = network((x.contiguous() if contiguous else x).to(device))
+            out = getattr(out, "logits", out)  # what transformer libraries return
+            if not isinstance(out, Tensor):
+                raise ValueError(f"the network must return a tensor, got {type(out).__name__}.")
+            parts.append(out.float().cpu().numpy())
     return np.concatenate(parts)

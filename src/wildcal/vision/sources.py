@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from wildcal.shift import CORRUPTIONS
 from wildcal.vision.datasets import (
     ImageSet,
     cifar10_c,
@@ -23,8 +24,6 @@ from wildcal.vision.datasets import (
 from wildcal.vision.plan import Plan, PlanMaker, Sizes
 from wildcal.vision.training_data import CIFAR, rows_to_learn
 
-DATASETS: Final = ("cifar10", "cifar100", "imagenet", "folders")
-SEMANTIC: Final = ("svhn", "textures")
 _CORRUPTED: Final[dict[str, Callable[..., ImageSet]]] = {
     "cifar10": cifar10_c,
     "cifar100": cifar100_c,
@@ -68,18 +67,23 @@ def make_plan(
         Names and folders of more sets with the same classes: imagenet-r, imagenet-a,
         imagenet-sketch, or any name for a folder of classes.
     corrupted
-        Folder of the published corrupted images, to be taken instead of making them.
+        Folder of the published corrupted images, to be taken instead of making them. Types that it
+        lacks are left out.
     size
         Side of the images that the network takes; those of CIFAR are always 32.
     """
-    _check_names([*semantic, *extra])
+    if dataset in CIFAR and size != 32:
+        raise ValueError(f"the images of {dataset} have 32 x 32 pixels, not {size} x {size}.")
+    _check_sets([*semantic, *extra])
     options = _clean(dataset, folder, size, seed)
     names = options["test"].class_names
+    reader = _published(dataset, corrupted, size)
     maker = PlanMaker(
         data={"name": dataset, "size": size, "semantic": sorted(semantic), "extra": sorted(extra)},
         semantic={name: _semantic(name, path, size) for name, path in semantic.items()},
         extra={name: _extra(name, path, size, names, dataset) for name, path in extra.items()},
-        corrupted=_published(dataset, corrupted, size),
+        corrupted=reader,
+        types=CORRUPTIONS if reader is None else _types_there(reader),
         sizes=sizes,
         seed=seed,
         **options,
@@ -87,7 +91,8 @@ def make_plan(
     return maker.make()
 
 
-def _check_names(names: list[str]) -> None:
+def _check_sets(names: list[str]) -> None:
+    """Raise if the rows of a set would be kept under a name that is taken."""
     taken = ("validation", "test", "images")
     for i, name in enumerate(names):
         if name in taken or name in names[:i]:
@@ -125,7 +130,7 @@ def _clean(dataset: str, folder: Path, size: int, seed: int) -> dict[str, Any]:
 
 def _semantic(name: str, folder: Path, size: int) -> ImageSet:
     if name == "svhn":
-        return svhn(folder)
+        return svhn(folder, size=size)
     if name == "textures":
         return textures(folder, size)
     return image_folder(folder, size)
@@ -146,3 +151,17 @@ def _published(dataset: str, folder: Path | None, size: int) -> Callable[..., Im
         raise ValueError(f"there are no published corrupted images for {dataset}; leave them out.")
     reader, options = _CORRUPTED[dataset], {"size": size} if dataset == "imagenet" else {}
     return lambda name, severity: reader(folder, name, severity, **options)
+
+
+def _types_there(reader: Callable[..., ImageSet]) -> tuple[str, ...]:
+    """Return the corruptions that a published folder has: its archives come apart."""
+    there, missing = [], None
+    for name in CORRUPTIONS:
+        try:
+            reader(name, 1)
+            there.append(name)
+        except FileNotFoundError as error:
+            missing = missing or error
+    if missing is not None and not there:
+        raise missing
+    return tuple(there)

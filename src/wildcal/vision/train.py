@@ -13,7 +13,7 @@ from wildcal.core.checks import check_choice
 from wildcal.vision.batches import Augmented, Normaliser
 from wildcal.vision.checkpoint import Checkpoint
 from wildcal.vision.networks import build
-from wildcal.vision.predict import as_input, on_device, predict_logits
+from wildcal.vision.predict import as_input, channels_last, on_device, predict_logits
 from wildcal.vision.recipe import Recipe
 from wildcal.vision.training_data import TrainingData
 
@@ -57,7 +57,7 @@ def train(
     """
     bfloat16 = _use_bfloat16(precision, device)
     torch.manual_seed(recipe.seed)
-    model = on_device(build(network, len(data.class_names)), device)
+    model = channels_last(on_device(build(network, len(data.class_names)), device))
     if start is not None:
         _check_start(start, network, data)
         model.load_state_dict(start.weights)
@@ -67,7 +67,9 @@ def train(
         class_names=data.class_names,
         mean=data.normalise.mean,
         std=data.normalise.std,
-        recipe=asdict(recipe) | ({} if start is None else {"start": start.sha256}),
+        recipe=asdict(recipe)
+        | ({} if start is None else {"start": start.sha256})
+        | ({"precision": "bfloat16"} if bfloat16 else {}),
         weights={},
     )
     optimiser = torch.optim.SGD(
@@ -110,7 +112,7 @@ class _Epoch:
 
     def run(self, data: Augmented, on_step: Callable[[Progress], None]) -> tuple[float, float, int]:
         recipe = self.recipe
-        torch.manual_seed(recipe.seed * 100_003 + self.epoch + 1)  # for dropout
+        torch.manual_seed((recipe.seed * 100_003 + self.epoch + 1) % 2**63)  # for dropout
         rng = np.random.default_rng([recipe.seed, self.epoch])
         n_steps = -(-len(data.labels) // recipe.batch_size)
         loss_sum = right = seen = 0.0
@@ -162,7 +164,8 @@ def _resumed(path: Path, fresh: Checkpoint) -> Checkpoint:
                 f"{path} was trained with {name} = {theirs}, not {ours};"
                 " give the same options to go on, or another output."
             )
-    if len(found.history) < fresh.recipe["epochs"] and not found.momentum:
+    unfinished = len(found.history) < fresh.recipe["epochs"]
+    if unfinished and fresh.recipe["momentum"] and not found.momentum:
         raise ValueError(f"{path} is not finished and lacks what is needed to go on; remove it.")
     return found
 

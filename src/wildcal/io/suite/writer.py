@@ -109,10 +109,13 @@ class SuiteWriter:
         """The names of the splits written so far."""
         return tuple(entry.name for entry in self._manifest.splits)
 
-    def done(self, name: str) -> bool:
-        """Return whether a split is written and whole: its content hash is compared."""
+    def done(self, name: str, *, rows: int | None = None) -> bool:
+        """Return whether a split is written and whole: its content hash is compared.
+
+        With `rows`, it must also have as many.
+        """
         entry = self._entry(name)
-        if entry is None:
+        if entry is None or rows not in (None, entry.rows):
             return False
         try:
             read_content(self._files, entry, self._manifest.n_classes)

@@ -39,7 +39,8 @@ def open_classifier(
     if path.suffix == ".onnx":
         from wildcal.vision.classifiers.onnx import OnnxClassifier
 
-        return OnnxClassifier(path, normalise)
+        return OnnxClassifier(path, normalise, device=device)
+    import wildcal.vision.networks  # noqa: F401  # says what to install where torch is missing
     from wildcal.vision.classifiers.torch_module import open_checkpoint, open_module
 
     if path.suffix == ".safetensors":

@@ -24,6 +24,10 @@ class Classifier(ABC):
 
     about: dict[str, Any]
     normalise: Normaliser
+    class_names: tuple[str, ...] | None = None
+    """The classes it was trained for, where they are known."""
+    size: int | None = None
+    """The side of the images it takes, where only one will do."""
 
     @abstractmethod
     def logits(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:

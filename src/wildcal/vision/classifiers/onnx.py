@@ -1,5 +1,7 @@
 """Classifiers in ONNX files, run by ONNX Runtime: the road for networks of any framework."""
 
+import hashlib
+import re
 from pathlib import Path
 from typing import Any, final
 
@@ -8,7 +10,7 @@ from numpy.typing import NDArray
 
 from wildcal.core.errors import FileFormatError, MissingExtraError
 from wildcal.core.parallel import thread_count
-from wildcal.vision.batches import BATCH, Normaliser
+from wildcal.vision.batches import Normaliser, batch_size
 from wildcal.vision.classifiers.base import Classifier, file_hash
 
 try:
@@ -25,13 +27,14 @@ _DTYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(d
 class OnnxClassifier(Classifier):
     """The first input takes normalised pixels, (n, 3, H, W) or (n, H, W, 3).
 
-    Of several outputs, the first is taken. Files with a fixed batch size are fed in such batches.
+    Of several outputs, that named `logits` is taken, or the first. Files with a fixed batch size
+    are fed in such batches. Where the shape leaves it open, channels come first.
     """
 
-    def __init__(self, path: Path, normalise: Normaliser) -> None:
-        self._session = _open(path)
+    def __init__(self, path: Path, normalise: Normaliser, *, device: str = "cpu") -> None:
+        self._session = _open(path, device)
         self.normalise = normalise
-        self.about = {"name": path.stem, "kind": "onnx", "sha256": file_hash(path)}
+        self.about = {"name": path.stem, "kind": "onnx", "sha256": _hash(path)}
         entry = self._session.get_inputs()[0]
         if entry.type not in _DTYPES or len(entry.shape) != 4:
             raise ValueError(
@@ -41,11 +44,14 @@ class OnnxClassifier(Classifier):
         self._name, self._dtype = entry.name, _DTYPES[entry.type]
         self._channels_last = entry.shape[1] != 3 and entry.shape[3] == 3
         self._fixed = entry.shape[0] if isinstance(entry.shape[0], int) else None
-        self._output = self._session.get_outputs()[0].name
+        side = entry.shape[1 if self._channels_last else 2]
+        self.size = side if isinstance(side, int) else None
+        names = [output.name for output in self._session.get_outputs()]
+        self._output = "logits" if "logits" in names else names[0]
 
     def logits(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Return float32 logits."""
-        size = self._fixed or BATCH
+        size = self._fixed or batch_size(images.shape[1])
         parts = [self._run(images[i : i + size]) for i in range(0, len(images), size)]
         return np.concatenate(parts)
 
@@ -60,17 +66,31 @@ class OnnxClassifier(Classifier):
         return np.asarray(logits[: len(images)], np.float32)
 
 
-def _open(path: Path) -> Any:
+def _open(path: Path, device: str) -> Any:
     if not path.is_file():
         raise FileNotFoundError(f"there is no network {path}.")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = thread_count()
     options.log_severity_level = 3  # errors; they are raised as well
     try:
-        return onnxruntime.InferenceSession(
-            path, options, providers=onnxruntime.get_available_providers()
-        )
+        available = onnxruntime.get_available_providers()
+        providers = ["CPUExecutionProvider"] if device == "cpu" else available
+        return onnxruntime.InferenceSession(path, options, providers=providers)
     # ONNX Runtime has an exception class per kind of damage, without a common base of its own.
     except Exception as error:
         reason = " ".join(str(error).split())
         raise FileFormatError(f"cannot read {path} as an ONNX network: {reason}") from error
+
+
+def _hash(path: Path) -> str:
+    """Return the SHA-256 of the file and, where it keeps weights in other files, of those too."""
+    digests = [file_hash(path)]
+    # An entry of the table of outside weights: the key "location", then the file's name.
+    content = path.read_bytes()
+    for found in re.finditer(rb"\x0a\x08location\x12([\x01-\x7f])", content):
+        name = content[found.end() : found.end() + found[1][0]]
+        beside = path.parent / name.decode("utf-8", "replace")
+        if beside.is_file():
+            digests.append(file_hash(beside))
+    unique = list(dict.fromkeys(digests))
+    return unique[0] if len(unique) == 1 else hashlib.sha256("".join(unique).encode()).hexdigest()

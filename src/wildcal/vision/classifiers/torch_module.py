@@ -1,22 +1,22 @@
 """Classifiers that are torch modules: our checkpoints, and modules of the user's own code."""
 
+import hashlib
 import importlib
 import sys
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import nn
 
 from wildcal.core.errors import FileFormatError
 from wildcal.vision.batches import Normaliser
-from wildcal.vision.checkpoint import Checkpoint
-from wildcal.vision.classifiers.base import Classifier, file_hash
+from wildcal.vision.checkpoint import Checkpoint, SafetensorError, load_file
+from wildcal.vision.classifiers.base import Classifier
 from wildcal.vision.networks import NETWORKS
-from wildcal.vision.predict import on_device, predict_logits
+from wildcal.vision.predict import channels_last, on_device, predict_logits
 
 
 @final
@@ -24,16 +24,27 @@ class TorchClassifier(Classifier):
     """A module that takes float32 (n, 3, H, W) and returns logits (n, n_classes)."""
 
     def __init__(
-        self, module: nn.Module, normalise: Normaliser, about: dict[str, Any], device: str = "cpu"
+        self,
+        module: nn.Module,
+        normalise: Normaliser,
+        about: dict[str, Any],
+        *,
+        device: str = "cpu",
+        class_names: tuple[str, ...] | None = None,
     ) -> None:
+        # Our own networks are fastest channels-last; others may look at the memory's layout.
+        self._ours = class_names is not None
         self.module = on_device(module.eval(), device)
-        self.normalise = normalise
+        if self._ours:
+            self.module = channels_last(self.module)
+        self.normalise, self.class_names, self.device = normalise, class_names, device
         self.about = about | {"n_parameters": sum(p.numel() for p in module.parameters())}
-        self.device = device
 
     def logits(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Return float32 logits."""
-        return predict_logits(self.module, images, self.normalise, device=self.device)
+        return predict_logits(
+            self.module, images, self.normalise, device=self.device, contiguous=not self._ours
+        )
 
 
 def open_checkpoint(path: Path, *, device: str = "cpu") -> TorchClassifier:
@@ -53,7 +64,9 @@ def open_checkpoint(path: Path, *, device: str = "cpu") -> TorchClassifier:
         "recipe": checkpoint.recipe,
     }
     normalise = Normaliser(checkpoint.mean, checkpoint.std)
-    return TorchClassifier(checkpoint.build(), normalise, about, device)
+    return TorchClassifier(
+        checkpoint.build(), normalise, about, device=device, class_names=checkpoint.class_names
+    )
 
 
 def open_module(
@@ -64,14 +77,25 @@ def open_module(
     The callable is called without arguments. It is the user's own code, and is run.
     """
     make = _find(target)
-    module = make()
+    try:
+        module = make()
+    except TypeError as error:
+        raise ValueError(f"{target} must be callable without arguments: {error}.") from error
     if not isinstance(module, nn.Module):
         raise ValueError(f"{target} must return a torch module, got {type(module).__name__}.")
-    about = {"name": target, "kind": "module", "sha256": None}
     if weights is not None:
         _load_weights(module, target, weights)
-        about["sha256"] = file_hash(weights)
-    return TorchClassifier(module, normalise, about, device)
+    about = {"name": target, "kind": "module", "sha256": _weights_hash(module)}
+    return TorchClassifier(module, normalise, about, device=device)
+
+
+def _weights_hash(module: nn.Module) -> str:
+    """Return the SHA-256 of all names and values, whatever file they came from."""
+    digest = hashlib.sha256()
+    for name, value in module.state_dict().items():
+        digest.update(name.encode())
+        digest.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()
 
 
 def _find(target: str) -> Any:

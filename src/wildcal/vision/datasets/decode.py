@@ -47,6 +47,12 @@ def read_square(path: Path, size: int, resize: int) -> NDArray[np.uint8]:
     return np.asarray(square)
 
 
+def resized(image: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
+    """Return a square image in another size, bilinear and antialiased."""
+    picture = Image.fromarray(image).resize((size, size), Image.Resampling.BILINEAR)
+    return np.asarray(picture)
+
+
 def _check_shape(width: int, height: int) -> None:
     if width * height > _MOST_PIXELS:
         raise ValueError(

@@ -118,12 +118,12 @@ def imagenet_sketch(folder: str | Path, size: int = 224) -> ImageSet:
         Width and height of the images, in pixels.
     """
     folder = Path(folder)
-    home = find("ImageNet-Sketch", IMAGENET_SKETCH_URL, (folder, folder / "sketch"), _has_wnids)
+    home = find("ImageNet-Sketch", IMAGENET_SKETCH_URL, (folder / "sketch", folder), _has_wnids)
     return _labelled("imagenet-sketch", home, size, _usual_resize(size), all_classes=True)
 
 
 def _relative(title: str, url: str, folder: Path, name: str, size: int) -> ImageSet:
-    home = find(title, url, (folder, folder / name), _has_wnids)
+    home = find(title, url, (folder / name, folder), _has_wnids)
     return _labelled(name, home, size, _usual_resize(size), all_classes=False)
 
 

@@ -51,6 +51,8 @@ class ArrayImages:
         Shape (n,), integers 0..K-1.
     class_names
         The K names.
+    size
+        Side to which images are resized when they are read; needs Pillow. By default as they are.
 
     Examples
     --------
@@ -66,6 +68,7 @@ class ArrayImages:
     images: NDArray[np.uint8]
     labels: NDArray[np.int64]
     class_names: tuple[str, ...]
+    size: int | None = None
 
     def __post_init__(self) -> None:
         images = self.images
@@ -88,7 +91,12 @@ class ArrayImages:
     def read(self, rows: Rows) -> NDArray[np.uint8]:
         """Return a C-contiguous copy of some images, shape (n, H, W, 3), in the order asked for."""
         chosen = rows if isinstance(rows, slice) else check_rows(rows, len(self))
-        return np.array(self.images[chosen], order="C")
+        images = np.array(self.images[chosen], order="C")
+        if self.size is None or self.size == images.shape[1]:
+            return images
+        from wildcal.vision.datasets.decode import resized
+
+        return np.stack([resized(image, self.size) for image in images])
 
 
 def check_rows(rows: Rows, n: int) -> NDArray[np.int64]:

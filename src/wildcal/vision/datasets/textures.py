@@ -6,6 +6,13 @@ from wildcal.vision.datasets.folders import labelled, pictures_in, subfolders
 from wildcal.vision.datasets.images import ImageSet
 from wildcal.vision.datasets.places import find
 
+CLASSES = frozenset(
+    "banded blotchy braided bubbly bumpy chequered cobwebbed cracked crosshatched crystalline"
+    " dotted fibrous flecked freckled frilly gauzy grid grooved honeycombed interlaced knitted"
+    " lacelike lined marbled matted meshed paisley perforated pitted pleated polka-dotted porous potholed"
+    " scaly smeared spiralled sprinkled stained stratified striped studded swirly veined waffled"
+    " woven wrinkled zigzagged".split()
+)
 URL = "https://www.robots.ox.ac.uk/~vgg/data/dtd/"
 
 
@@ -30,4 +37,8 @@ def textures(folder: str | Path, size: int = 32) -> ImageSet:
 
 
 def _has_classes(folder: Path) -> bool:
-    return folder.is_dir() and any(pictures_in(folder / name) for name in subfolders(folder))
+    """Return whether this is DTD: any other images must not pass for textures."""
+    if not folder.is_dir():
+        return False
+    names = subfolders(folder)
+    return set(names) <= CLASSES and any(pictures_in(folder / name) for name in names)
