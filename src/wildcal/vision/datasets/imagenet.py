@@ -42,7 +42,7 @@ def imagenet(folder: str | Path, size: int = 224) -> ImageSet:
         before the centre is cut out.
     """
     folder = Path(folder)
-    places = (folder, folder / "val")
+    places = (folder / "val", folder)
     for place in places:
         if place.is_dir() and not _has_wnids(place) and _is_flat(place):
             raise FileFormatError(
