@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 
 from wildcal import suites
+from wildcal.calibrators import PAPER_METHODS
+from wildcal.evaluation.protocol import run_protocol
 from wildcal.io.suite import SuiteWriter
+from wildcal.io.suite.summary import grouped, summarise
+from wildcal.shift import CORRUPTIONS, VALIDATION_CORRUPTIONS
 
 
 @pytest.fixture
@@ -58,3 +62,49 @@ def test_every_shipped_suite_is_whole(name):
     for split in suite.splits:
         assert np.isfinite(split.logits).all()
         assert split.logits.shape == (split.rows, suite.n_classes)
+
+
+def test_shipped_suites_stay_small():
+    sizes = [path.stat().st_size for path in suites._folder().glob("*.npz")]
+    assert sum(sizes) <= 16e6
+
+
+@pytest.fixture(scope="module")
+def results():
+    """The paper's protocol on every shipped suite."""
+    return run_protocol({name: suites.load(name) for name in suites.names()})
+
+
+@pytest.mark.parametrize("name", suites.names())
+def test_accuracy_falls_and_energy_rises_with_severity(name):
+    summaries = grouped(summarise(suites.load(name)))
+    clean = [s for s in summaries if (s.role, s.shift) == ("test", "none")]
+    levels = [s for s in summaries if s.role == "test" and s.severity]
+    assert [s.severity for s in levels] == [1, 2, 3, 4, 5]
+    accuracy = [s.accuracy for s in clean + levels]
+    energy = [s.mean_energy for s in clean + levels]
+    assert accuracy == sorted(accuracy, reverse=True)
+    assert energy == sorted(energy)
+
+
+@pytest.mark.parametrize("name", suites.names())
+def test_energy_scaling_beats_the_baselines_under_shift(results, name):
+    """By the paper's average over severities; the rivals are those of its first table."""
+    average = {m.name: results.average(name, m.name).value for m in results.suites[name].methods}
+    assert set(average) == set(PAPER_METHODS)
+    assert min(average, key=average.get) == "energy", average
+
+
+@pytest.mark.parametrize("name", suites.names())
+def test_shipped_suites_have_what_studies_need(name):
+    suite = suites.load(name)
+    assert suite.split("validation").rows == 5000
+    assert suite.split("test").rows == 10000
+    assert {s.name for s in suite.tune("semantic")} == {"svhn-tune", "textures-tune"}
+    assert {s.name for s in suite.tests("semantic")} == {"svhn-test", "textures-test"}
+    cells = {(s.corruption, s.severity): s.rows for s in suite.tests("covariate")}
+    assert set(cells) == {(kind, level) for kind in CORRUPTIONS for level in range(1, 6)}
+    assert set(cells.values()) == {2000}
+    cells = {(s.corruption, s.severity): s.rows for s in suite.tune("covariate")}
+    assert set(cells) == {(k, s) for k in VALIDATION_CORRUPTIONS for s in range(1, 6)}
+    assert set(cells.values()) == {1000}

@@ -1,5 +1,6 @@
-"""`wildcal compare`: fit many methods on one set, measure them on another, best first."""
+"""`wildcal compare`: fit many methods on one set, measure them on another or on whole suites."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -9,10 +10,14 @@ from wildcal.cli.evaluate import cells, read_test
 from wildcal.cli.fit import read_labelled, with_ood
 from wildcal.cli.options import PATH, measuring, one_format
 from wildcal.cli.output import print_csv, print_json, print_table, progress_bar, say
+from wildcal.cli.suite import is_suite, open_suite
+from wildcal.cli.suite_table import compare_on_suites, print_suites
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.errors import FileFormatError
 from wildcal.evaluation import METRICS, Comparison
 from wildcal.evaluation import compare as compare_methods
+from wildcal.evaluation.protocol import choose_methods
+from wildcal.evaluation.protocol.methods import WITHOUT_OOD
 from wildcal.io import read_table
 
 _SHOWN = ("excess_ece", "ece", "noise_floor", "sce", "kde_ece", "nll", "brier")
@@ -27,8 +32,7 @@ _CAPTION = (
 
 
 @click.command(no_args_is_help=True)
-@click.argument("val", type=PATH)
-@click.argument("test", type=PATH)
+@click.argument("files", type=PATH, nargs=-1, required=True, metavar="VAL TEST | SUITE...")
 @click.option("--labels", type=PATH, help="Labels of VAL, if they are in a file of their own.")
 @click.option("--test-labels", type=PATH, help="Labels of TEST, likewise.")
 @click.option("--ood", type=PATH, help="Out-of-distribution logits to tune with.")
@@ -41,8 +45,7 @@ _CAPTION = (
 )
 @measuring
 def compare(
-    val: Path,
-    test: Path,
+    files: tuple[Path, ...],
     labels: Path | None,
     test_labels: Path | None,
     ood: Path | None,
@@ -58,12 +61,25 @@ def compare(
     Both files hold logits and labels. Rows of --ood reach the methods that use such rows, and the
     table says which did. The same set should not serve for tuning and for testing.
 
+    With suites (folders, .npz, or names of those that come with wildcal), methods are fitted on the
+    tuning splits of each and measured on all its test splits; --csv prints every number. The method
+    `energy-no-ood` is the energy method without out-of-distribution rows.
+
     \b
     Example:
       wildcal compare val.npz test.npz --ood svhn.npz --methods ts,ets,energy
       wildcal compare val.npz test.npz --methods all --csv > methods.csv
+      wildcal compare cifar10-resnet20 my-suite --methods ts,ets,energy
     """
     one_format(as_json, as_csv)
+    if all(is_suite(file) for file in files):
+        if any((labels, test_labels, ood, test_ood)):
+            raise click.UsageError("suites bring their labels and out-of-distribution rows.")
+        _compare_suites(files, methods, bins, bootstrap, as_json, as_csv)
+        return
+    if len(files) != 2:
+        raise click.UsageError("give VAL and TEST, or suites only.")
+    val, test = files
     calibrators = choose(methods)
     tuning = read_labelled(val, labels)
     if ood is not None:
@@ -101,17 +117,40 @@ def compare(
         raise FileFormatError("no method could be fitted.")
 
 
+def _compare_suites(
+    files: tuple[Path, ...], methods: str, bins: int, bootstrap: int, as_json: bool, as_csv: bool
+) -> None:
+    names = method_names(methods, also=(WITHOUT_OOD,))
+    suites = {file.stem if file.exists() else str(file): open_suite(file) for file in files}
+    if len(suites) < len(files):
+        raise click.UsageError("two suites have the same name.")
+    results = compare_on_suites(suites, choose_methods(names), n_boot=bootstrap, n_bins=bins)
+    if as_csv:
+        click.echo(results.to_csv(), nl=False)
+    elif as_json:
+        print_json([asdict(record) for record in results.records])
+    else:
+        print_suites(results)
+    if not results.suites:
+        raise FileFormatError("no suite could be used.")
+
+
 def choose(methods: str) -> dict[str, Calibrator]:
     """Return unfitted calibrators for a list of names, 'paper' or 'all'."""
+    return {name: CALIBRATORS[name]() for name in method_names(methods)}
+
+
+def method_names(methods: str, *, also: tuple[str, ...] = ()) -> list[str]:
+    """Return the names that a list, 'paper' or 'all' stands for, identity always among them."""
     names = {"paper": list(PAPER_METHODS), "all": list(CALIBRATORS)}.get(
         methods, [name.strip() for name in methods.split(",") if name.strip()]
     )
-    unknown = [name for name in names if name not in CALIBRATORS]
+    unknown = [name for name in names if name not in (*CALIBRATORS, *also)]
     if unknown or not names:
         raise click.UsageError(
             f"unknown method {', '.join(unknown) or '(none given)'}. `wildcal methods` lists them."
         )
-    return {name: CALIBRATORS[name]() for name in dict.fromkeys(["identity", *names])}
+    return list(dict.fromkeys(["identity", *names]))
 
 
 def _print_csv(result: Comparison) -> None:

@@ -1,6 +1,7 @@
 """`wildcal suite`: what a suite of logits holds, and packing one into a single file."""
 
 import json
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from wildcal.cli.options import PATH
 from wildcal.cli.output import print_json, print_table, progress_bar, say
 from wildcal.core.errors import FileFormatError
 from wildcal.io.suite import Suite
-from wildcal.io.suite.manifest import DTYPES
+from wildcal.io.suite.manifest import DTYPES, MANIFEST
 from wildcal.io.suite.summary import SplitSummary, grouped, summarise
 from wildcal.suites import load, names
 
@@ -83,6 +84,16 @@ def pack(folder: Path, output: Path, dtype: str | None) -> None:
         opened.pack(output, dtype=dtype)
     size = output.stat().st_size
     say(f"Wrote {len(opened.splits)} splits to {output} ({size / 1e6:.1f} MB).")
+
+
+def is_suite(path: Path) -> bool:
+    """Return whether a path looks like a suite, or is the name of one that is shipped."""
+    if path.is_dir():
+        return (path / MANIFEST).exists()
+    if path.suffix == ".npz" and zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            return MANIFEST in archive.namelist()
+    return not path.exists() and str(path) in names()
 
 
 def open_suite(path: Path) -> Suite:

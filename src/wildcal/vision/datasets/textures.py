@@ -7,11 +7,11 @@ from wildcal.vision.datasets.images import ImageSet
 from wildcal.vision.datasets.places import find
 
 CLASSES = frozenset(
-    "banded blotchy braided bubbly bumpy chequered cobwebbed cracked crosshatched crystalline"
-    " dotted fibrous flecked freckled frilly gauzy grid grooved honeycombed interlaced knitted"
-    " lacelike lined marbled matted meshed paisley perforated pitted pleated polka-dotted porous"
-    " potholed scaly smeared spiralled sprinkled stained stratified striped studded swirly veined waffled"
-    " woven wrinkled zigzagged".split()
+    "banded blotchy braided bubbly bumpy chequered cobwebbed cracked crosshatched crystalline "
+    "dotted fibrous flecked freckled frilly gauzy grid grooved honeycombed interlaced knitted "
+    "lacelike lined marbled matted meshed paisley perforated pitted pleated polka-dotted "
+    "porous potholed scaly smeared spiralled sprinkled stained stratified striped studded "
+    "swirly veined waffled woven wrinkled zigzagged".split()
 )
 URL = "https://www.robots.ox.ac.uk/~vgg/data/dtd/"
 
