@@ -7,7 +7,8 @@ import pytest
 
 from wildcal import CALIBRATORS, EnergyScaling, TemperatureScaling, load, save
 from wildcal.core.errors import FileFormatError, NotFittedError
-from wildcal.io.artifact import _decode, _digest, _encode
+from wildcal.io.artifact import _decode, _encode
+from wildcal.io.sealed import _digest
 from wildcal.testing import make_suite
 
 SUITE = make_suite(0, n_tuning=500, n_ood_tuning=50, n_test=100)

@@ -7,12 +7,11 @@ Nothing in the file is executed: every value is checked against the type the met
 
 import base64
 import binascii
-import hashlib
 import json
 import types
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -20,17 +19,14 @@ from wildcal.calibrators import CALIBRATORS
 from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.errors import FileFormatError, NotFittedError
 from wildcal.io.files import replacing
+from wildcal.io.sealed import Json, Kind
 from wildcal.version import __version__
 
-FORMAT = "wildcal calibrator"
-FORMAT_VERSION = 1
+# The largest calibrator we know, a full matrix for 1000 classes, takes 11 MB.
+_KIND = Kind("wildcal calibrator", "calibrator file", "`wildcal fit`", version=1, largest=1 << 28)
 # Longer arrays are stored as base64: nobody reads so many numbers, and it is smaller.
 _READABLE_NUMBERS = 10_000
-# The largest calibrator we know, a full matrix for 1000 classes, takes 11 MB.
-_LARGEST_FILE = 1 << 28
 _DTYPES = ("float64", "float32", "int64")
-
-Json: TypeAlias = Any
 
 
 def save(calibrator: Calibrator, path: str | Path) -> None:
@@ -44,59 +40,17 @@ def save(calibrator: Calibrator, path: str | Path) -> None:
 
 def describe_file(calibrator: Calibrator) -> dict[str, Json]:
     """Return what `save` writes, as plain JSON values."""
-    document = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "wildcal": __version__,
-        **_describe(calibrator),
-    }
-    return {**document, "sha256": _digest(document)}
+    return _KIND.seal({"wildcal": __version__, **_describe(calibrator)})
 
 
 def load(path: str | Path) -> Calibrator:
     """Return the calibrator saved in a file; any damage gives a FileFormatError."""
     path = Path(path)
-    document = _read(path)
-    if document.get("format") != FORMAT:
-        raise FileFormatError(f"{path} is not a wildcal calibrator. Make one with `wildcal fit`.")
-    version = document.get("format_version")
-    if type(version) is not int or version != FORMAT_VERSION:
-        raise FileFormatError(
-            f"{path} has format version {version!r}; this wildcal {__version__} reads version"
-            f" {FORMAT_VERSION}. Try a newer wildcal, or fit again."
-        )
-    claimed = document.pop("sha256", None)
-    if claimed != _digest(document):
-        raise FileFormatError(
-            f"{path} was changed after it was saved (its SHA-256 does not match). Fit again, or"
-            " restore the file."
-        )
+    document = _KIND.read(path)
     try:
         return _rebuild(document)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise FileFormatError(f"{path} is not a valid calibrator: {error}") from error
-
-
-def _read(path: Path) -> dict[str, Json]:
-    try:
-        size = path.stat().st_size
-        document = None if size > _LARGEST_FILE else json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        raise FileFormatError(f"{path} does not exist.") from None
-    except IsADirectoryError:
-        raise FileFormatError(f"{path} is a folder, not a calibrator file.") from None
-    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or a number too long
-        raise FileFormatError(
-            f"{path} is not a whole JSON file ({type(error).__name__}); was it cut short?"
-        ) from error
-    if not isinstance(document, dict):
-        raise FileFormatError(f"{path} is not a wildcal calibrator. Make one with `wildcal fit`.")
-    return document
-
-
-def _digest(document: dict[str, Json]) -> str:
-    text = json.dumps(document, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _describe(calibrator: Calibrator) -> dict[str, Json]:

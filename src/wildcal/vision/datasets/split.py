@@ -1,12 +1,11 @@
 """Random disjoint parts of a data set, drawn once and kept in a file."""
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self, TypeAlias
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +13,10 @@ from numpy.typing import NDArray
 from wildcal.core.checks import check_choice, check_count
 from wildcal.core.errors import FileFormatError
 from wildcal.io.files import replacing
+from wildcal.io.sealed import Json, Kind
 
-FORMAT = "wildcal split"
-FORMAT_VERSION = 1
 # Ten million row numbers, ten characters each.
-_LARGEST_FILE = 100_000_000
-
-Json: TypeAlias = Any
+_KIND = Kind("wildcal split", "split", "make_split", version=1, largest=100_000_000)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,8 +67,8 @@ class Split:
     def save(self, path: str | Path) -> None:
         """Write the split to one JSON file that a person can read."""
         text = _to_text(self._describe())
-        if len(text) > _LARGEST_FILE:
-            raise ValueError(f"the split must fit {_LARGEST_FILE:,} bytes, got {len(text):,}.")
+        if len(text) > _KIND.largest:
+            raise ValueError(f"the split must fit {_KIND.largest:,} bytes, got {len(text):,}.")
         with replacing(path) as temporary:
             temporary.write_text(text, "utf-8")
 
@@ -80,20 +76,7 @@ class Split:
     def load(cls, path: str | Path) -> Self:
         """Return the split saved in a file; any damage gives a FileFormatError."""
         path = Path(path)
-        document = _read(path)
-        if document.get("format") != FORMAT:
-            raise FileFormatError(f"{path} is not a wildcal split. Make one with make_split.")
-        version = document.get("format_version")
-        if type(version) is not int or version != FORMAT_VERSION:
-            raise FileFormatError(
-                f"{path} has format version {version!r:.40}; this wildcal reads version"
-                f" {FORMAT_VERSION}. Try a newer wildcal."
-            )
-        if document.pop("sha256", None) != _digest(document):
-            raise FileFormatError(
-                f"{path} was changed after it was saved (its SHA-256 does not match)."
-                " Restore the file, or make the split again."
-            )
+        document = _KIND.read(path)
         try:
             parts = {name: _from_list(name, rows) for name, rows in document["parts"].items()}
             n, seed = document["n"], document["seed"]
@@ -102,15 +85,14 @@ class Split:
             raise FileFormatError(f"{path} is not a valid split: {error}") from error
 
     def _describe(self) -> dict[str, Json]:
-        document = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "data": self.data,
-            "n": int(self.n),
-            "seed": int(self.seed),
-            "parts": {name: rows.tolist() for name, rows in self.parts.items()},
-        }
-        return {**document, "sha256": _digest(document)}
+        return _KIND.seal(
+            {
+                "data": self.data,
+                "n": int(self.n),
+                "seed": int(self.seed),
+                "parts": {name: rows.tolist() for name, rows in self.parts.items()},
+            }
+        )
 
 
 def make_split(n: int, sizes: Mapping[str, int], seed: int, *, data: str = "") -> Split:
@@ -170,11 +152,6 @@ def _from_list(name: str, rows: Json) -> NDArray[np.int64]:
     return np.array(rows, np.int64)
 
 
-def _digest(document: dict[str, Json]) -> str:
-    text = json.dumps(document, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def _to_text(document: dict[str, Json], indent: str = "") -> str:
     """Return JSON with one line for each entry: a list of rows would take a line per number."""
     lines = [
@@ -184,20 +161,3 @@ def _to_text(document: dict[str, Json], indent: str = "") -> str:
     ]
     end = "" if indent else "\n"
     return "{\n" + ",\n".join(lines) + f"\n{indent}}}{end}"
-
-
-def _read(path: Path) -> dict[str, Json]:
-    try:
-        size = path.stat().st_size
-        document = None if size > _LARGEST_FILE else json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{path} does not exist. Make one with Split.save.") from None
-    except IsADirectoryError:
-        raise FileFormatError(f"{path} is a folder, not a split.") from None
-    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or a number too long
-        raise FileFormatError(
-            f"{path} is not a whole JSON file ({type(error).__name__}); was it cut short?"
-        ) from error
-    if not isinstance(document, dict):
-        raise FileFormatError(f"{path} is not a wildcal split. Make one with make_split.")
-    return document

@@ -1,0 +1,79 @@
+"""JSON documents that say what they are, in which version, and carry a SHA-256 of all that."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from wildcal.core.errors import FileFormatError
+from wildcal.version import __version__
+
+Json: TypeAlias = Any
+Document: TypeAlias = dict[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of document."""
+
+    name: str
+    """What stands in its field `format`."""
+    noun: str
+    """What a message calls it."""
+    remedy: str
+    """How to make a new one, as the end of a sentence that starts with "Make one with"."""
+    version: int
+    largest: int
+    """Bytes; a file beyond is not read."""
+
+    def seal(self, content: Document) -> Document:
+        """Return the document with its format, version and hash."""
+        document = {"format": self.name, "format_version": self.version, **content}
+        return {**document, "sha256": _digest(document)}
+
+    def read(self, path: Path) -> Document:
+        """Return the document in a file, without its hash; any damage gives a FileFormatError."""
+        document = self._parse(path)
+        if document.get("format") != self.name:
+            raise self._not_one(path)
+        version = document.get("format_version")
+        if type(version) is not int or version != self.version:
+            raise FileFormatError(
+                f"{path} has format version {version!r:.40}; this wildcal {__version__} reads"
+                f" version {self.version}. Try a newer wildcal, or make a new one with"
+                f" {self.remedy}."
+            )
+        if document.pop("sha256", None) != _digest(document):
+            raise FileFormatError(
+                f"{path} was changed after it was saved (its SHA-256 does not match)."
+                f" Restore the file, or make a new one with {self.remedy}."
+            )
+        return document
+
+    def _parse(self, path: Path) -> Document:
+        try:
+            if path.stat().st_size > self.largest:
+                raise self._not_one(path)
+            document = json.loads(path.read_text("utf-8"))
+        except FileNotFoundError:
+            raise FileFormatError(f"{path} does not exist.") from None
+        except IsADirectoryError:
+            raise FileFormatError(f"{path} is a folder, not a {self.noun}.") from None
+        except FileFormatError:
+            raise
+        except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or a number too long
+            raise FileFormatError(
+                f"{path} is not a whole JSON file ({type(error).__name__}); was it cut short?"
+            ) from error
+        if not isinstance(document, dict):
+            raise self._not_one(path)
+        return document
+
+    def _not_one(self, path: Path) -> FileFormatError:
+        return FileFormatError(f"{path} is not a {self.name}. Make one with {self.remedy}.")
+
+
+def _digest(document: Document) -> str:
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
