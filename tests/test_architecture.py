@@ -16,6 +16,7 @@ LAYERS = {
     "shift": set(),
     "suites": {"core", "io"},
     "vision": {"core", "io", "shift"},
+    "report": {"core", "calibrators", "metrics", "io", "evaluation"},
     "cli": {
         "core",
         "calibrators",
@@ -25,6 +26,7 @@ LAYERS = {
         "shift",
         "suites",
         "vision",
+        "report",
         "testing",
     },
     # The contract has a clause about saving and loading.
@@ -35,6 +37,7 @@ OUTSIDE = {layer: {"numpy", "scipy"} for layer in LAYERS} | {
     "io": {"numpy", "scipy", "safetensors", "torch"},
     "shift": {"numpy", "scipy", "PIL", "cv2"},
     "vision": {"numpy", "scipy", "PIL", "torch", "safetensors", "onnxruntime"},
+    "report": {"numpy", "matplotlib"},
     "cli": {"numpy", "click", "rich"},
 }
 EVERYWHERE = {"version"}

@@ -18,6 +18,7 @@ from wildcal.cli.fit import fit
 from wildcal.cli.inspect import inspect
 from wildcal.cli.methods import methods
 from wildcal.cli.output import say
+from wildcal.cli.reproduce import reproduce
 from wildcal.cli.suite import suite
 from wildcal.cli.train import train
 from wildcal.core.errors import CalibrationWarning, WildcalError
@@ -57,6 +58,7 @@ for command in (
     train,
     extract,
     suite,
+    reproduce,
     demo,
 ):
     cli.add_command(command)

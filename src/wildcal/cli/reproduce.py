@@ -1,0 +1,171 @@
+"""`wildcal reproduce`: the paper's tables and figures, made from suites."""
+
+from pathlib import Path
+
+import click
+
+from wildcal.cli.options import PATH
+from wildcal.cli.output import progress_bar, say
+from wildcal.cli.suite import open_suite
+from wildcal.core.errors import FileFormatError
+from wildcal.io.suite import Suite
+from wildcal.report.artefacts import ARTEFACTS, choose_artefacts, plan
+from wildcal.report.model import MissingInputs, TableArtefact
+from wildcal.report.paper import beside_paper
+from wildcal.report.write import PICTURES, TEXTS, write_artefact
+from wildcal.suites import load, names
+
+
+class _ManySuites(click.Command):
+    """A command whose --suites takes all words up to the next option or artefact."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        words: list[str] = []
+        taking = False
+        for word in args:
+            if taking and words[-1] != "--suites" and not word.startswith("-"):
+                if word in ARTEFACTS or word == "all":
+                    taking = False
+                else:
+                    words.append("--suites")
+            elif word.startswith("-"):
+                taking = word == "--suites"
+            words.append(word)
+        return super().parse_args(ctx, words)
+
+
+def _forms(context: click.Context, option: click.Parameter, value: str) -> tuple[str, ...]:
+    """Read names separated by commas."""
+    known = TEXTS if option.name == "texts" else PICTURES
+    chosen = [word.strip() for word in value.split(",") if word.strip()]
+    if chosen == ["none"]:
+        return ()
+    unknown = [word for word in chosen if word not in known]
+    if unknown or not chosen:
+        raise click.BadParameter(
+            f"there is no form {', '.join(unknown) or '(none given)'};"
+            f" choose from {', '.join(known)}, or none."
+        )
+    return tuple(dict.fromkeys(chosen))
+
+
+@click.command(cls=_ManySuites, no_args_is_help=True)
+@click.argument("artefacts", nargs=-1, metavar="[ARTEFACT]...")
+@click.option(
+    "--suites",
+    multiple=True,
+    type=PATH,
+    metavar="PATH|NAME...",
+    help="Folders, .npz files or names of suites that come with wildcal.  [all that do]",
+)
+@click.option("-o", "--output", type=PATH, required=True, help="Folder for the files.")
+@click.option(
+    "--format",
+    "texts",
+    default="md,csv,latex",
+    show_default=True,
+    callback=_forms,
+    help="Forms of a table; of figures, md writes the notes and csv the data.",
+)
+@click.option(
+    "--figures",
+    "pictures",
+    default="png",
+    show_default=True,
+    callback=_forms,
+    help="Forms of a figure: png, svg, pdf; or none.",
+)
+@click.option("--paper", is_flag=True, help="Put the paper's numbers beside ours.")
+@click.option(
+    "--bootstrap",
+    default=1000,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Replicates for the 95 % intervals of the ECE; 0 for none.",
+)
+def reproduce(
+    artefacts: tuple[str, ...],
+    suites: tuple[Path, ...],
+    output: Path,
+    texts: tuple[str, ...],
+    pictures: tuple[str, ...],
+    paper: bool,
+    bootstrap: int,
+) -> None:
+    """Make the paper's tables and figures from suites.
+
+    ARTEFACT is table1 ... table9, fig1, fig3 ... fig9, or all, which is the default. Rows are the
+    suites given. What cannot be made from them is named with what it needs; the rest is made.
+    Methods are never tested on the out-of-distribution set they were tuned with.
+
+    \b
+    Example:
+      wildcal reproduce table1 fig4 --suites resnet20 vgg11-half.npz -o paper --paper
+      wildcal reproduce all -o paper --figures svg,pdf
+    """
+    if bootstrap == 1:
+        raise click.UsageError("--bootstrap must be 0 for no intervals, or at least 2.")
+    try:
+        chosen = choose_artefacts(artefacts)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    if pictures and any(artefact.name.startswith("fig") for artefact in chosen):
+        import wildcal.report.plots  # noqa: F401  # before the work, in case it is missing
+    opened = _open(suites)
+    if output.exists() and not output.is_dir():
+        raise FileFormatError(f"cannot write to {output}: it is not a folder; give another -o.")
+    output.mkdir(parents=True, exist_ok=True)
+    with progress_bar("Reproducing") as bar:
+        study = plan(
+            chosen,
+            opened,
+            n_boot=bootstrap,
+            progress=lambda doing, rows: bar.update(
+                bar.task_ids[0], advance=rows, description=f"Reproducing {doing}"
+            ),
+        )
+        bar.update(bar.task_ids[0], total=study.rows)
+        answers: list[MissingInputs] = []
+        written: dict[str, list[Path]] = {}
+        for artefact in chosen:
+            made = artefact.make(study)
+            if isinstance(made, MissingInputs):
+                answers.append(made)
+                continue
+            if paper and isinstance(made, TableArtefact):
+                made = beside_paper(made)
+            written[artefact.name] = write_artefact(made, output, texts=texts, pictures=pictures)
+    for name, files in written.items():
+        click.echo(f"{name}: {', '.join(map(str, files)) or 'no form was asked for'}")
+    for answer in answers:
+        say(f"not made: {answer}")
+    for note in dict.fromkeys(note for answer in answers for note in answer.notes):
+        say(f"warning: {note}")
+
+
+def _open(given: tuple[Path, ...]) -> dict[str, Suite]:
+    """Return suites by name, by default all that come with wildcal; bad ones are named."""
+    paths = given or tuple(Path(name) for name in names())
+    if not paths:
+        raise FileFormatError(
+            "no suite comes with this wildcal; give your own with --suites,"
+            " made by `wildcal extract`."
+        )
+    opened: dict[str, Suite] = {}
+    seen: set[Path] = set()
+    for path in paths:
+        try:
+            suite = open_suite(path) if given else load(str(path))
+        except FileFormatError as error:
+            say(f"warning: left out: {error}")
+            continue
+        if suite.path.resolve() in seen:
+            continue
+        seen.add(suite.path.resolve())
+        name = suite.path.resolve().name.removesuffix(".npz")
+        opened[name if name not in opened else str(path)] = suite
+    if not opened:
+        raise FileFormatError(
+            "none of the suites could be opened; `wildcal suite show` tells more."
+        )
+    return opened

@@ -1,0 +1,157 @@
+"""Tables of averages over severities: 1 (ECE), 4 (KDE-ECE), 5 (SCE), 6, 8 and 9."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from wildcal.calibrators import PAPER_METHODS
+from wildcal.evaluation.protocol import Results
+from wildcal.evaluation.protocol.methods import ood_set
+from wildcal.io.suite import Suite
+from wildcal.report.model import Cell, Made, MissingInputs, Row, TableArtefact
+from wildcal.report.names import (
+    BASELINES,
+    DATA_TITLES,
+    METHOD_TITLES,
+    WITH_BOTH,
+    is_transformer,
+    set_title,
+)
+from wildcal.report.study import PAPER, Study, knowledge, troubles
+
+TUNING_SETS: Final = ("svhn", "textures")
+SUITE_WORDS: Final = ("data set", "network")
+CELLS_NEEDED: Final = (
+    "a suite with a clean test split and the same corruptions at each of the severities 1 to 5"
+)
+CELLS_COMMAND: Final = "wildcal extract DATA --network NETWORK.safetensors -o SUITE"
+TRANSFORMERS_NEEDED: Final = (
+    "a suite of a vision transformer (ViT-B/32, ViT-B/16 or Swin-T) on ImageNet, with 19"
+    " corruptions x 5 severities"
+)
+TRANSFORMERS_COMMAND: Final = (
+    "wildcal extract DATA --dataset imagenet --network vit_b_32.onnx -o SUITE"
+)
+_AVERAGE: Final = (
+    "Average over severity 0 and the means over corruption types at severities 1 to 5, in percent."
+)
+
+
+def average_cell(results: Results, suite: str, method: str, metric: str) -> Cell | None:
+    """Return the paper's average; None where the method failed or cells are missing."""
+    fitted = {m.name: m for m in results.suites[suite].methods}
+    if method not in fitted:
+        return None
+    average = results.average(suite, method, metric)
+    if math.isnan(average.value):
+        return None
+    return Cell(average.value, average.low, average.high, average.noise_floor, fitted[method].used)
+
+
+def average_table(
+    study: Study, name: str, title: str, metric: str, methods: Sequence[str] = PAPER_METHODS
+) -> Made:
+    """Return a metric averaged as the paper does, a row for each suite."""
+    results = study.results(PAPER)
+    rows, left_out = [], troubles(results, methods)
+    for suite in results.suites:
+        cells = tuple(average_cell(results, suite, method, metric) for method in methods)
+        if any(cells):
+            rows.append(Row(suite, study.labels[suite], cells))
+        else:
+            left_out.append(f"{suite} is left out: the average needs {CELLS_NEEDED}.")
+    if not rows:
+        return MissingInputs(name, title, CELLS_NEEDED, CELLS_COMMAND, tuple(left_out))
+    known = knowledge(study, results, methods, [row.suite for row in rows])
+    notes = [_AVERAGE, *known, *left_out]
+    absent = [t for t in DATA_TITLES.values() if t not in {row.labels[0] for row in rows}]
+    if absent:
+        notes.append(f"The paper also has rows of {' and '.join(absent)}; no suite of these.")
+    titles = tuple(METHOD_TITLES[method] for method in methods)
+    return TableArtefact(name, title, SUITE_WORDS, titles, tuple(rows), tuple(notes))
+
+
+def table1(study: Study) -> Made:
+    """Return the average ECE."""
+    return average_table(study, "table1", "Table 1: average ECE under covariate shift", "ece")
+
+
+def table4(study: Study) -> Made:
+    """Return the average KDE-ECE."""
+    title = "Table 4: average KDE-ECE under covariate shift"
+    return average_table(study, "table4", title, "kde_ece")
+
+
+def table5(study: Study) -> Made:
+    """Return the average classwise error."""
+    return average_table(study, "table5", "Table 5: average SCE under covariate shift", "sce")
+
+
+def table9(study: Study) -> Made:
+    """Return the average ECE, also of the energy method without out-of-distribution rows."""
+    title = "Table 9: average ECE, with and without out-of-distribution rows in the tuning"
+    return average_table(study, "table9", title, "ece", WITH_BOTH)
+
+
+def table6(study: Study) -> Made:
+    """Return the average ECE and KDE-ECE of vision transformers."""
+    title = "Table 6: vision transformers, average ECE and KDE-ECE"
+    methods = ("identity", "energy")
+    results = study.results(PAPER, is_transformer)
+    rows = []
+    for suite in results.suites:
+        for metric, word in (("ece", "ECE"), ("kde_ece", "KDE-ECE")):
+            cells = tuple(average_cell(results, suite, method, metric) for method in methods)
+            if any(cells):
+                rows.append(Row(suite, (*study.labels[suite], word), cells))
+    if not rows:
+        left_out = tuple(troubles(results, methods))
+        return MissingInputs("table6", title, TRANSFORMERS_NEEDED, TRANSFORMERS_COMMAND, left_out)
+    titles = tuple(METHOD_TITLES[method] for method in methods)
+    known = knowledge(study, results, methods, [row.suite for row in rows])
+    notes = (_AVERAGE, *known, *troubles(results, methods))
+    return TableArtefact("table6", title, (*SUITE_WORDS, "metric"), titles, tuple(rows), notes)
+
+
+def has_both_sets(suite: Suite) -> bool:
+    """Return whether a suite can be tuned with either set."""
+    return {ood_set(split.name) for split in suite.tune("semantic")} >= set(TUNING_SETS)
+
+
+def table8(study: Study) -> Made:
+    """Return the average ECE for two sets of out-of-distribution rows to tune with."""
+    title = "Table 8: average ECE by the out-of-distribution set in the tuning"
+    both = {ood: study.results(ood, has_both_sets) for ood in TUNING_SETS}
+    names = [n for n in study.suites if all(n in results.suites for results in both.values())]
+    rows, notes = [], [_AVERAGE, "SoTA: the best of the baselines on the test sets, by suite."]
+    for name in names:
+        for ood, results in both.items():
+            row, best = _by_ood(results, name, (*study.labels[name], set_title(ood)))
+            if row is not None:
+                rows.append(row)
+                notes += [f"SoTA of {' '.join(study.labels[name])}: {best}."]
+    if not rows:
+        needs = f"{CELLS_NEEDED}, and tuning rows of both SVHN and Textures"
+        command = f"{CELLS_COMMAND} --semantic svhn --semantic textures"
+        left_out = [note for results in both.values() for note in troubles(results, PAPER_METHODS)]
+        return MissingInputs("table8", title, needs, command, tuple(left_out))
+    shown = [row.suite for row in rows]
+    for results in both.values():
+        notes += knowledge(study, results, PAPER_METHODS, shown)
+        notes += troubles(results, PAPER_METHODS)
+    words = (*SUITE_WORDS, "tuned with")
+    columns = ("Uncal", "SoTA", "Ours")
+    return TableArtefact("table8", title, words, columns, tuple(rows), tuple(dict.fromkeys(notes)))
+
+
+def _by_ood(results: Results, suite: str, labels: tuple[str, ...]) -> tuple[Row | None, str]:
+    """Return uncalibrated, best baseline and energy method, and the name of the baseline."""
+    cells: Mapping[str, Cell | None] = {
+        method: average_cell(results, suite, method, "ece") for method in PAPER_METHODS
+    }
+    known = {m: cell.value for m in BASELINES if (cell := cells[m]) is not None}
+    if not known:
+        return None, ""
+    best = min(known, key=lambda method: known[method])
+    shown = (cells["identity"], cells[best], cells["energy"])
+    return Row(suite, labels, shown), METHOD_TITLES[best]

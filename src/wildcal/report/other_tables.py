@@ -1,0 +1,105 @@
+"""Tables of single sets: 2 (with density-aware scaling), 3 (detection), 7 (ImageNet's kin)."""
+
+import math
+from typing import Final
+
+from wildcal.evaluation.protocol import Results
+from wildcal.io.suite import Suite
+from wildcal.report.average_tables import SUITE_WORDS
+from wildcal.report.model import Cell, Made, MissingInputs, Row, TableArtefact
+from wildcal.report.names import KEEP_CLASSES, METHOD_TITLES, set_title
+from wildcal.report.study import PAPER, Study, knowledge, troubles
+
+TEXTURES_NEEDED: Final = (
+    "a suite with a clean test split, tuning rows of SVHN and test rows of Textures"
+)
+TEXTURES_COMMAND: Final = (
+    "wildcal extract DATA --network NETWORK.safetensors --semantic svhn --semantic textures"
+    " -o SUITE"
+)
+DETECTION: Final = {"ood_auroc": "AUROC", "ood_aupr_in": "AUPR-IN", "ood_aupr_out": "AUPR-OUT"}
+KIN: Final = ("imagenet-r", "imagenet-a", "imagenet-sketch")
+_TITLES: Final = tuple(METHOD_TITLES[method] for method in KEEP_CLASSES)
+
+
+def table2(study: Study) -> Made:
+    """Answer what the comparison with density-aware calibration needs."""
+    return MissingInputs(
+        "table2",
+        "Table 2: average ECE with and without density-aware calibration (DAC)",
+        "DAC features: outputs of inner layers for the training, tuning and test images, which"
+        " suites do not hold and no command extracts yet; the columns without DAC are in table1",
+        None,
+    )
+
+
+def record_cell(results: Results, suite: str, method: str, split: str, metric: str) -> Cell | None:
+    """Return one number of the tidy table; None where the method failed or the split is absent."""
+    try:
+        record = results.record(suite, method, split, metric)
+    except KeyError:
+        return None
+    if math.isnan(record.value):
+        return None
+    return Cell(record.value, record.low, record.high, record.noise_floor, record.used)
+
+
+def table3(study: Study) -> Made:
+    """Return how well confidence tells clean test rows from Textures."""
+    title = "Table 3: detection of Textures by the calibrated confidence"
+    results = study.results("svhn")
+    rows = []
+    for suite in results.suites:
+        for metric, word in DETECTION.items():
+            cells = tuple(
+                record_cell(results, suite, method, "textures-test", metric)
+                for method in KEEP_CLASSES
+            )
+            if any(cells):
+                labels = (*study.labels[suite], word)
+                rows.append(Row(suite, labels, cells, higher_is_better=True))
+    if not rows:
+        left_out = tuple(troubles(results, KEEP_CLASSES))
+        return MissingInputs("table3", title, TEXTURES_NEEDED, TEXTURES_COMMAND, left_out)
+    notes = (
+        "Clean test rows against as many rows of Textures, in percent; higher is better.",
+        *knowledge(study, results, KEEP_CLASSES, [row.suite for row in rows]),
+        *troubles(results, KEEP_CLASSES),
+    )
+    return TableArtefact("table3", title, (*SUITE_WORDS, "metric"), _TITLES, tuple(rows), notes)
+
+
+def has_kin(suite: Suite) -> bool:
+    """Return whether a suite has other kinds of ImageNet pictures to test on."""
+    return any(split.name in KIN for split in suite.tests())
+
+
+def table7(study: Study) -> Made:
+    """Return the ECE on ImageNet-R, ImageNet-A and ImageNet-Sketch."""
+    title = "Table 7: ECE on other kinds of ImageNet pictures"
+    results = study.results(PAPER, has_kin)
+    rows = []
+    for split in KIN:
+        for suite in results.suites:
+            cells = tuple(
+                record_cell(results, suite, method, split, "ece") for method in KEEP_CLASSES
+            )
+            if any(cells):
+                network = study.labels[suite][1]
+                rows.append(Row(suite, (set_title(split), network), cells))
+    if not rows:
+        needs = "an ImageNet suite with the test splits imagenet-r, imagenet-a or imagenet-sketch"
+        command = (
+            "wildcal extract DATA --dataset imagenet --network NETWORK.onnx"
+            f" {' '.join(f'--extra {split}' for split in KIN)} -o SUITE"
+        )
+        left_out = tuple(troubles(results, KEEP_CLASSES))
+        return MissingInputs("table7", title, needs, command, left_out)
+    known = knowledge(study, results, KEEP_CLASSES, [row.suite for row in rows])
+    notes = ["ECE of each set, in percent.", *known, *troubles(results, KEEP_CLASSES)]
+    absent = [
+        set_title(split) for split in KIN if set_title(split) not in {r.labels[0] for r in rows}
+    ]
+    if absent:
+        notes.append(f"No suite has {' or '.join(absent)}; wildcal extract --extra adds them.")
+    return TableArtefact("table7", title, SUITE_WORDS, _TITLES, tuple(rows), tuple(notes))

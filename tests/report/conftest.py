@@ -1,0 +1,76 @@
+"""A small suite with every kind of split that the paper's artefacts read."""
+
+import numpy as np
+import pytest
+
+from wildcal.io.suite import Suite, SuiteWriter
+from wildcal.testing import make_suite
+
+TYPES = ("fog", "snow")
+
+
+def write_suite(folder, *, data, network, seed=0, extra=(), ood=("svhn", "textures"), cells=True):
+    drawn = make_suite(seed, n_tuning=400, n_ood_tuning=150, n_test=300)
+    rng = np.random.default_rng(seed)
+    writer = SuiteWriter(
+        folder,
+        network={"name": network},
+        data={"name": data},
+        seed=seed,
+        versions={},
+        n_classes=10,
+        class_names=[str(k) for k in range(10)],
+    )
+    known = drawn.tuning.y >= 0
+    validation = drawn.tuning.logits[known], drawn.tuning.y[known]
+    writer.add("validation", *validation, role="tune", shift="none")
+    for i, name in enumerate(ood):
+        strangers = drawn.tuning.logits[~known] * (1 + i / 4)
+        writer.add(f"{name}-tune", strangers, np.full(150, -1), role="tune", shift="semantic")
+        writer.add(
+            f"{name}-test",
+            drawn.ood.logits * (1 + i / 4),
+            drawn.ood.y,
+            role="test",
+            shift="semantic",
+        )
+    writer.add("test", *drawn.clean, role="test", shift="none")
+    for kind in TYPES if cells else ():
+        for level in range(1, 6):
+            noise = rng.normal(scale=0.8 * level, size=(200, 10)).astype(np.float32)
+            place = {"shift": "covariate", "corruption": kind, "severity": level}
+            logits = drawn.clean.logits[:200] + noise
+            writer.add(f"{kind}-{level}", logits, drawn.clean.y[:200], role="test", **place)
+    for name in extra:
+        writer.add(name, *drawn.shifted, role="test", shift="covariate")
+    writer.finish(list(writer.names))
+    return Suite.open(folder)
+
+
+@pytest.fixture(scope="package")
+def suites(tmp_path_factory):
+    """A convolutional network on CIFAR-10 and a transformer on ImageNet."""
+    folder = tmp_path_factory.mktemp("suites")
+    kin = ("imagenet-r", "imagenet-sketch")
+    return {
+        "vit": write_suite(folder / "vit", data="imagenet", network="vit_b_16", seed=1, extra=kin),
+        "vgg": write_suite(folder / "vgg", data="cifar10", network="vgg11-half"),
+    }
+
+
+@pytest.fixture(scope="package")
+def study(suites):
+    from wildcal.report import choose_artefacts, plan
+
+    return plan(choose_artefacts(["all"]), suites, n_boot=20)
+
+
+@pytest.fixture
+def bare(tmp_path):
+    """A suite without corruptions and without other classes."""
+    return write_suite(tmp_path / "bare", data="cifar10", network="x", ood=(), cells=False)
+
+
+@pytest.fixture(name="write_suite")
+def _write_suite():
+    return write_suite
