@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wildcal import EnergyScaling, load
+from wildcal import EnergyScaling, load, suites
 from wildcal.cli.main import cli, run
 from wildcal.testing import make_suite
 
@@ -125,9 +125,13 @@ def test_inspect_speaks_in_words(energy, capsys):
 def test_demo_runs_everything(tmp_path, capsys):
     assert run(["demo", "-o", str(tmp_path / "demo")]) == 0
     out, err = capsys.readouterr()
-    assert err.count("$ wildcal ") == 7
-    assert out.count("noise floor") == 3
+    assert err.count("$ wildcal ") == 6
+    assert out.count("noise floor") == 2
+    assert out.count("average ECE") == len(suites.names()) > 0
     assert (tmp_path / "demo" / "proba.npz").exists()
+    rows = (tmp_path / "demo" / "results.csv").read_text().splitlines()
+    # 8 methods: 3 metrics on 96 splits, confidence and AUROC on the unseen set.
+    assert len(rows) == 1 + len(suites.names()) * 8 * (3 * 96 + 2)
 
 
 WRONG = {
