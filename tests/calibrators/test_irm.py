@@ -8,7 +8,8 @@ import pytest
 from wildcal.calibrators import IsotonicMultiClass
 from wildcal.core.convert import softmax
 from wildcal.core.parallel import use_threads
-from wildcal.io.artifact import _digest, load, save
+from wildcal.io.artifact import load, save
+from wildcal.io.sealed import _digest
 from wildcal.testing import make_suite
 
 SUITE = make_suite(0, n_ood_tuning=0)
