@@ -275,7 +275,7 @@ def test_the_free_box_does_not_depend_on_the_unit_of_the_logits_where_energy_all
 )
 def test_a_file_cannot_break_the_promise(tmp_path, change, message):
     """Even with a matching hash: what the file says is checked against the promise."""
-    from wildcal.io.artifact import _digest
+    from wildcal.io.sealed import _digest
 
     fitted = EnergyScaling().fit(*SUITE.tuning)
     path = tmp_path / "energy.json"

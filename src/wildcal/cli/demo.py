@@ -43,13 +43,13 @@ def demo(context: click.Context, output: Path, bootstrap: int) -> None:
     Example:
       wildcal demo -o demo-output
     """
-    from wildcal import suites
     from wildcal.cli.main import cli
     from wildcal.cli.suite_table import compare_on_suites, print_suites
     from wildcal.evaluation.protocol import choose_methods
+    from wildcal.suites import load, names
 
     output.mkdir(parents=True, exist_ok=True)
-    shipped = {name: suites.load(name) for name in suites.names()}
+    shipped = {name: load(name) for name in names()}
     results = compare_on_suites(shipped, choose_methods(), n_boot=bootstrap)
     print_suites(results)
     with replacing(output / "results.csv") as temporary:
