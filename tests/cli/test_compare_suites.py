@@ -130,3 +130,9 @@ def test_wrong_words(suite, tmp_path, capsys):
     assert "unknown method tss" in capsys.readouterr().err
     assert run(["compare", str(suite.path), str(suite.path)]) == 2
     assert "two suites have the same name" in capsys.readouterr().err
+
+
+def test_one_file_that_is_no_suite(tmp_path, capsys):
+    (tmp_path / "cut.npz").write_bytes(b"PK cut short")
+    assert run(["compare", str(tmp_path / "cut.npz")]) == 1
+    assert "is not a suite" in capsys.readouterr().err

@@ -84,3 +84,15 @@ def test_unfinished_network_is_not_extracted(small_data, tmp_path, capsys, whole
     arguments = ["extract", str(small_data), "--network", str(path), "-o", str(tmp_path / "s")]
     assert run(arguments) == 1
     assert "is not trained to its end (2 of 3 epochs)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("missing", ["torch", "safetensors"])
+def test_missing_package_is_named_with_its_pip_line(missing):
+    code = (
+        f"import sys; sys.modules[{missing!r}] = None; from wildcal.cli.main import run;"
+        " sys.exit(run(['train', 'data', '--network', 'resnet20', '-o', 'n.safetensors']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert 'pip install "wildcal[vision]"' in done.stderr

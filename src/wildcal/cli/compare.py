@@ -72,7 +72,7 @@ def compare(
       wildcal compare cifar10-resnet20 my-suite --methods ts,ets,energy
     """
     one_format(as_json, as_csv)
-    if all(is_suite(file) for file in files):
+    if len(files) == 1 or all(is_suite(file) for file in files):
         if any((labels, test_labels, ood, test_ood)):
             raise click.UsageError("suites bring their labels and out-of-distribution rows.")
         _compare_suites(files, methods, bins, bootstrap, as_json, as_csv)

@@ -83,6 +83,7 @@ def train(
       wildcal train data --network resnet20 --start resnet20.safetensors -o longer.safetensors
     """
     with needs_extra():
+        import wildcal.vision.networks  # noqa: F401  # says what to install where torch is missing
         from wildcal.vision.checkpoint import Checkpoint
         from wildcal.vision.networks.registry import check_network
         from wildcal.vision.recipe import Recipe

@@ -1,5 +1,6 @@
 """Write a file whole or not at all."""
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
@@ -27,6 +28,12 @@ def replacing(path: str | Path) -> Iterator[Path]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def file_hash(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def check_writable(path: str | Path) -> None:

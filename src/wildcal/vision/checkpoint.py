@@ -4,7 +4,6 @@ One safetensors file. Nothing in it is executed when it is read, and what it say
 checked before it is used.
 """
 
-import hashlib
 import json
 import math
 from dataclasses import asdict, dataclass, field
@@ -15,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from wildcal.core.errors import FileFormatError, MissingExtraError
-from wildcal.io.files import replacing
+from wildcal.io.files import file_hash, replacing
 from wildcal.vision.networks import NETWORKS, build
 
 try:
@@ -93,7 +92,7 @@ class Checkpoint:
             **about,
             weights=_below(_WEIGHTS, tensors),
             momentum=_below(_MOMENTUM, tensors),
-            sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
+            sha256=file_hash(path),
         )
         checkpoint._check_weights(path)
         return checkpoint

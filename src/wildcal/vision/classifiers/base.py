@@ -1,8 +1,6 @@
 """What every classifier can do, whatever it is made of."""
 
-import hashlib
 from abc import ABC, abstractmethod
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,9 +30,3 @@ class Classifier(ABC):
     @abstractmethod
     def logits(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Return float32 logits, shape (n, n_classes), of images (n, H, W, 3)."""
-
-
-def file_hash(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

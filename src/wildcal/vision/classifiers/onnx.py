@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from wildcal.core.errors import FileFormatError, MissingExtraError
 from wildcal.core.parallel import thread_count
+from wildcal.io.files import file_hash
 from wildcal.vision.batches import Normaliser, batch_size
-from wildcal.vision.classifiers.base import Classifier, file_hash
+from wildcal.vision.classifiers.base import Classifier
 
 try:
     import onnxruntime
