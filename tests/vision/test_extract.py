@@ -11,17 +11,26 @@ import torch
 
 from wildcal.cli.main import run
 from wildcal.io.suite import Suite
-from wildcal.shift import CORRUPTIONS, VALIDATION_CORRUPTIONS, corrupt
+from wildcal.shift import (
+    CORRUPTIONS,
+    TUNING_TRANSFORMS,
+    VALIDATION_CORRUPTIONS,
+    corrupt,
+    transform,
+)
 from wildcal.vision.batches import Normaliser
 from wildcal.vision.classifiers import open_classifier
 from wildcal.vision.datasets import Split, cifar10, svhn
 from wildcal.vision.extract import extract
 from wildcal.vision.networks import build
-from wildcal.vision.plan import Sizes
+from wildcal.vision.plan import PlanMaker, Sizes
 from wildcal.vision.sources import make_plan
 from wildcal.vision.training_data import NORMALISERS
 
 SIZES = Sizes(corrupted=8, tuning=6, ood=5)
+TRANSFORMED = [
+    (name, level) for name, s in TUNING_TRANSFORMS.items() for level in range(1, len(s) + 1)
+]
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +73,10 @@ def test_splits(suite):
     ]
     cells = {(s.corruption, s.severity) for s in suite.tests("covariate")}
     assert cells == {(name, level) for name in CORRUPTIONS for level in range(1, 6)}
-    cells = {(s.corruption, s.severity) for s in suite.tune("covariate")}
-    assert cells == {(name, level) for name in VALIDATION_CORRUPTIONS for level in range(1, 6)}
+    cells = [(s.corruption, s.severity) for s in suite.tune("covariate")]
+    corrupted = [(name, level) for name in VALIDATION_CORRUPTIONS for level in range(1, 6)]
+    assert cells == corrupted + TRANSFORMED
+    assert len(cells) == 44
     assert {s.rows for s in suite.tests("covariate")} == {8}
     assert {s.rows for s in suite.tune("covariate")} == {6}
 
@@ -86,6 +97,13 @@ def test_logits_are_those_of_the_images(suite, small_data, network):
         split = suite.split(f"{name}-{level}")
         np.testing.assert_allclose(split.logits, classifier.logits(images), atol=1e-5)
         np.testing.assert_array_equal(split.y, test.labels[rows])
+    train = cifar10(small_data, "train")
+    rows = Split.load(suite.path / "rows-validation.json").rows("corrupted")
+    for change, name, level in ((corrupt, "spatter", 4), (transform, "cutout", 3)):
+        images = change(train.read(slice(None)), name, level, seed=0)[rows]
+        split = suite.split(f"validation-{name}-{level}")
+        np.testing.assert_allclose(split.logits, classifier.logits(images), atol=1e-5)
+        np.testing.assert_array_equal(split.y, train.labels[rows])
     parts = Split.load(suite.path / "rows-svhn.json")
     images = svhn(small_data).read(parts.rows("tune"))
     np.testing.assert_allclose(
@@ -100,6 +118,44 @@ def test_seed_changes_rows_and_noise(suite, small_data, network, tmp_path):
     other = extract(classifier, plan(small_data, seed=1), tmp_path / "s")
     assert not np.array_equal(other.split("fog-3").y, suite.split("fog-3").y)
     np.testing.assert_array_equal(other.split("test").logits, suite.split("test").logits)
+
+
+def test_a_suite_that_lacks_cells_gets_them(suite, small_data, network, tmp_path):
+    """A finished suite without the transforms: only they are computed, and nothing else differs."""
+    classifier = open_classifier(str(network), NORMALISERS["cifar10"])
+    before = extract(classifier, plan(small_data, transforms=False), tmp_path / "s")
+    assert before.complete
+    assert len(before.splits) == len(suite.splits) - 24
+    old = {p.name: p.stat().st_mtime_ns for p in before.path.iterdir() if p.suffix == ".npy"}
+    asked = []
+
+    class Counting:
+        def __getattr__(self, name):
+            return getattr(classifier, name)
+
+        def logits(self, images):
+            asked.append(len(images))
+            return classifier.logits(images)
+
+    after = extract(Counting(), plan(small_data), before.path)
+    assert asked == [6] * 24
+    assert contents(after.path) == contents(suite.path)
+    assert old == {name: (after.path / name).stat().st_mtime_ns for name in old}
+
+
+def test_a_suite_with_more_cells_is_refused(suite, small_data, network):
+    classifier = open_classifier(str(network), NORMALISERS["cifar10"])
+    before = contents(suite.path)
+    with pytest.raises(ValueError, match="holds validation-rotation-1, which was not asked for"):
+        extract(classifier, plan(small_data, transforms=False), suite.path)
+    assert contents(suite.path) == before
+
+
+def test_transforms_are_not_for_tests(small_data):
+    train, test = cifar10(small_data, "train"), cifar10(small_data, "test")
+    maker = PlanMaker(data={}, validation=train, test=test, types=("fog", "rotation"))
+    with pytest.raises(ValueError, match="name must be a corruption; 'rotation' is for tuning"):
+        maker.make()
 
 
 def test_another_network_is_refused(suite, small_data, export, tmp_path):
@@ -197,11 +253,21 @@ def test_command_line(small_data, network, tmp_path, capsys):
     assert run([*words, "--semantic", "none", "--dtype", "float16"]) == 0
     said = capsys.readouterr().err
     *tenths, last = said.splitlines()
-    assert (len(tenths), tenths[-1]) == (10, "940 of 940 rows.")
-    assert last.startswith("Wrote 940 rows in 117 splits to ")
+    assert (len(tenths), tenths[-1]) == (10, "1,084 of 1,084 rows.")
+    assert last.startswith("Wrote 1,084 rows in 141 splits to ")
     suite = Suite.open(tmp_path / "s", verify=True)
     assert {s.dtype for s in suite.splits} == {"float16"}
     assert suite.tune("semantic") == []
+
+
+def test_command_line_without_transforms(small_data, network, tmp_path, capsys):
+    words = command(small_data, network, tmp_path / "s")[3:]
+    assert run([*words, "--semantic", "none", "--no-transforms"]) == 0
+    assert "Wrote 940 rows in 117 splits to " in capsys.readouterr().err
+    assert run([*words, "--semantic", "none"]) == 0
+    assert "Wrote 1,084 rows in 141 splits to " in capsys.readouterr().err
+    assert run([*words, "--semantic", "none", "--no-transforms"]) == 1
+    assert "holds validation-rotation-1, which was not asked for" in capsys.readouterr().err
 
 
 def test_folders_of_classes(small_data, export, tmp_path, capsys):

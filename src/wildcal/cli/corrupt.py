@@ -26,23 +26,26 @@ _CHUNK = 512
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """What to do to the images: types, severities and the options of `corrupt`."""
+    """What to do to the images: types, severities and the options that `corrupt` alone has."""
 
     cells: list[tuple[str, int]]
     many: bool
+    seed: int
     options: dict[str, Any]
 
     def run(self, images: NDArray[np.uint8], name: str, severity: int, first: int) -> Any:
-        from wildcal.shift import corrupt
+        from wildcal.shift import TUNING_TRANSFORMS, corrupt, transform
 
         numbers = np.arange(first, first + len(images))
-        return corrupt(images, name, severity, indices=numbers, **self.options)
+        if name in TUNING_TRANSFORMS:
+            return transform(images, name, severity, seed=self.seed, indices=numbers)
+        return corrupt(images, name, severity, seed=self.seed, indices=numbers, **self.options)
 
 
 @click.command(no_args_is_help=True)
 @click.argument("images", type=PATH, required=False)
-@click.option("--name", help="Type of corruption, or all.")
-@click.option("--severity", help="1 to 5, or all.")
+@click.option("--name", help="Type of corruption, or all; or a transform, such as rotation.")
+@click.option("--severity", help="1 to 5, or all; transforms have 1 to 4 levels.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
 @click.option(
     "--scale",
@@ -69,7 +72,9 @@ def corrupt(
     IMAGES is a folder of pictures (the result mirrors it, as PNG), an .npz with `images` (N x H x W
     x 3, uint8; other arrays are copied over), a CIFAR batch (.bin) or the folder
     cifar-10-batches-bin, whose test batch is taken. With `all`, the output is a folder: NAME/S/...
-    for pictures, NAME-S.npz or NAME-S.bin else.
+    for pictures, NAME-S.npz or NAME-S.bin else. NAME may also be one of the transforms to tune on:
+    rotation, shear, translation, scaling, vertical_flip, cutout, posterise, solarise, gamma, grey,
+    inverted, channel_swap; `all` leaves them out.
 
     --gallery shows the first of IMAGES, or a picture drawn by the program.
 
@@ -80,7 +85,7 @@ def corrupt(
       wildcal corrupt --gallery sheet.png
     """
     with needs_extra():
-        import wildcal.shift  # noqa: F401
+        from wildcal.shift import TUNING_TRANSFORMS
     if gallery is not None:
         if name or severity or output:
             raise click.UsageError("--gallery shows every type; leave out --name, --severity, -o.")
@@ -88,10 +93,13 @@ def corrupt(
         return
     if images is None or name is None or severity is None or output is None:
         raise click.UsageError("give IMAGES, --name, --severity and -o, or --gallery FILE.")
+    if name in TUNING_TRANSFORMS and scale != "auto":
+        raise click.UsageError("--scale is for corruptions; transforms grow with the image.")
     job = _Job(
         _cells(name, severity),
         ALL in (name, severity),
-        {"seed": seed, "scale": scale, "frost_textures": frost_textures},
+        seed,
+        {"scale": scale, "frost_textures": frost_textures},
     )
     from wildcal.shift.images import batch_file
 
@@ -103,14 +111,18 @@ def corrupt(
 
 
 def _cells(name: str, severity: str) -> list[tuple[str, int]]:
-    from wildcal.shift import CORRUPTIONS, SEVERITIES
-    from wildcal.shift.checks import check_name
+    from wildcal.shift import CORRUPTIONS, SEVERITIES, TUNING_TRANSFORMS
+    from wildcal.shift.checks import check_choice
 
-    names = CORRUPTIONS if name == ALL else (check_name(name),)
-    if severity != ALL and severity not in map(str, SEVERITIES):
-        raise click.BadParameter(f"give 1, 2, 3, 4, 5 or {ALL}.", param_hint="--severity")
-    levels = SEVERITIES if severity == ALL else (int(severity),)
-    return [(n, s) for n in names for s in levels]
+    known = {n: len(SEVERITIES) for n in CORRUPTIONS}
+    known |= {n: len(strengths) for n, strengths in TUNING_TRANSFORMS.items()}
+    names = CORRUPTIONS if name == ALL else (check_choice("name", name, tuple(known)),)
+    levels = range(1, 1 + known[names[0]])
+    if severity != ALL and severity not in map(str, levels):
+        wanted = ", ".join(map(str, levels))
+        raise click.BadParameter(f"give {wanted} or {ALL}.", param_hint="--severity")
+    chosen = levels if severity == ALL else (int(severity),)
+    return [(n, s) for n in names for s in chosen]
 
 
 def _corrupt_batch(source: Path, output: Path, job: _Job) -> None:
@@ -183,8 +195,7 @@ def _per_cell(job: _Job) -> str:
 
 
 def _gallery(target: Path, images: Path | None, seed: int, frost_textures: Path | None) -> None:
-    from wildcal.shift import CORRUPTIONS
-    from wildcal.shift.gallery import gallery
+    from wildcal.shift.gallery import ROWS, gallery
     from wildcal.shift.images import write_picture
     from wildcal.shift.scene import scene
 
@@ -192,7 +203,7 @@ def _gallery(target: Path, images: Path | None, seed: int, frost_textures: Path 
         raise ValueError(f"cannot write {target}: a gallery is a .png.")
     check_writable(target)
     image = scene() if images is None else _first(images)
-    with progress_bar("Drawing the gallery", len(CORRUPTIONS)) as progress:
+    with progress_bar("Drawing the gallery", len(ROWS)) as progress:
         sheet = gallery(
             image,
             seed=seed,

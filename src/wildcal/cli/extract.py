@@ -56,7 +56,13 @@ def _colours(
     type=click.IntRange(min=1),
     default=1000,
     show_default=True,
-    help="Rows per corrupted tuning cell.",
+    help="Rows per corrupted or transformed tuning cell.",
+)
+@click.option(
+    "--transforms/--no-transforms",
+    default=True,
+    show_default=True,
+    help="Tune on rotated, cut, recoloured ... validation images too.",
 )
 @click.option(
     "--ood-rows",
@@ -104,6 +110,7 @@ def extract(
     dataset: str,
     rows: int | None,
     tuning_rows: int,
+    transforms: bool,
     ood_rows: int,
     semantic: Named,
     extra: Named,
@@ -117,10 +124,11 @@ def extract(
 ) -> None:
     """Run a network over the images in the folder DATA and keep its logits as a suite.
 
-    The suite has validation images clean and under 4 corruptions to tune on, test images clean and
-    under 19 corruptions x 5 severities, and sets of other classes for both. Corrupted images are
-    made on the fly and not stored. A run that was interrupted goes on when it is started again, and
-    ends with the same files.
+    The suite has validation images clean, under 4 corruptions and under 24 transforms to tune on,
+    test images clean and under 19 corruptions x 5 severities, and sets of other classes for both.
+    Corrupted images are made on the fly and not stored. A run that was interrupted goes on when it
+    is started again, and ends with the same files; a finished suite that lacks some splits gets
+    them.
 
     \b
     Layouts of DATA:
@@ -165,6 +173,7 @@ def extract(
         sizes=Sizes(corrupted=rows, tuning=tuning_rows, ood=ood_rows),
         size=size or input_size(dataset),
         seed=seed,
+        transforms=transforms,
     )
     with progress_bar(f"Extracting {classifier.about['name']}", plan.rows) as bar:
         tenths = _Tenths(plan.rows, watched=not bar.disable)

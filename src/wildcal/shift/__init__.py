@@ -1,4 +1,4 @@
-"""Images in, shifted images out: the 19 common corruptions at 5 severities.
+"""Images in, shifted images out: 19 common corruptions at 5 severities, 24 transforms to tune on.
 
 No network, no calibration, nothing of the rest of the package; needs the `shift` extra.
 """
@@ -13,5 +13,14 @@ except ImportError as error:
 
 from wildcal.shift.corrupt import corrupt
 from wildcal.shift.parameters import CORRUPTIONS, SEVERITIES, VALIDATION_CORRUPTIONS
+from wildcal.shift.transform import transform
+from wildcal.shift.tuning import TUNING_TRANSFORMS
 
-__all__ = ["CORRUPTIONS", "SEVERITIES", "VALIDATION_CORRUPTIONS", "corrupt"]
+__all__ = [
+    "CORRUPTIONS",
+    "SEVERITIES",
+    "TUNING_TRANSFORMS",
+    "VALIDATION_CORRUPTIONS",
+    "corrupt",
+    "transform",
+]

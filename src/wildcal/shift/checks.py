@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wildcal.shift.parameters import CORRUPTIONS, SEVERITIES
+from wildcal.shift.tuning import TUNING_TRANSFORMS
 
 SMALLEST = 32
 
@@ -41,6 +42,8 @@ def check_choice(what: str, value: str, known: Sequence[str]) -> str:
 
 def check_name(name: str) -> str:
     """Return the corruption's name if there is such a one."""
+    if name in tuple(TUNING_TRANSFORMS):
+        raise ValueError(f"name must be a corruption; {name!r} is for tuning, try transform().")
     return check_choice("name", name, CORRUPTIONS)
 
 
@@ -49,6 +52,15 @@ def check_severity(severity: int) -> int:
     if not _is_integer(severity) or severity not in SEVERITIES:
         raise ValueError(f"severity must be an integer from 1 to 5, got {severity!r}.")
     return int(severity)
+
+
+def check_level(name: str, level: int) -> int:
+    """Return the level of a transform as an int in 1..the number of its strengths."""
+    count = len(TUNING_TRANSFORMS[name])
+    if not _is_integer(level) or not 1 <= level <= count:
+        wanted = f"an integer from 1 to {count}" if count > 1 else "1"
+        raise ValueError(f"level of {name} must be {wanted}, got {level!r}.")
+    return int(level)
 
 
 def check_seed(seed: int) -> int:

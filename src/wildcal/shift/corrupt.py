@@ -1,14 +1,13 @@
 """The door: one function for all corruptions."""
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from wildcal.shift import blur, digital, noise, weather
+from wildcal.shift.blocks import Function, in_blocks
 from wildcal.shift.checks import (
     check_choice,
     check_images,
@@ -20,14 +19,12 @@ from wildcal.shift.checks import (
 from wildcal.shift.elastic import elastic_transform
 from wildcal.shift.levels import Images
 from wildcal.shift.motion import motion_blur
-from wildcal.shift.parameters import STRENGTHS, Scale, Strength
+from wildcal.shift.parameters import STRENGTHS, Scale
 from wildcal.shift.spatter import spatter
 from wildcal.shift.streams import Streams
 from wildcal.shift.zoom import zoom_blur
 
-_Function = Callable[[Images, Strength, Streams], Images]
-
-_FUNCTIONS: dict[str, _Function] = {
+_FUNCTIONS: dict[str, Function] = {
     "gaussian_noise": noise.gaussian_noise,
     "shot_noise": noise.shot_noise,
     "impulse_noise": noise.impulse_noise,
@@ -47,9 +44,6 @@ _FUNCTIONS: dict[str, _Function] = {
     "spatter": spatter,
     "saturate": digital.saturate,
 }
-
-_BLOCK = 1 << 16
-"""Pixels worked on at a time: 64 images of CIFAR, whose floats fit into the cache of a core."""
 
 
 def corrupt(
@@ -113,20 +107,14 @@ def corrupt(
         scale = "cifar" if height == width == 32 else "imagenet"
     function = _function(name, frost_textures)
     strength = STRENGTHS[_as_scale(scale)][name][severity - 1]
-    streams = Streams.of(name, severity, seed, numbers)
-    out = np.empty(batch.shape, np.uint8)
-    count = max(1, _BLOCK // (height * width))
-    for start in range(0, len(batch), count):
-        part = slice(start, start + count)
-        out[part] = function(np.ascontiguousarray(batch[part]), strength, streams[part])
-    return out
+    return in_blocks(batch, function, strength, Streams.of(name, severity, seed, numbers))
 
 
 def _as_scale(scale: str) -> Scale:
     return "cifar" if scale == "cifar" else "imagenet"
 
 
-def _function(name: str, frost_textures: str | Path | None) -> _Function:
+def _function(name: str, frost_textures: str | Path | None) -> Function:
     if name != "frost":
         return _FUNCTIONS[name]
     folder = None if frost_textures is None else Path(frost_textures).resolve()

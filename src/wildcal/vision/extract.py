@@ -39,7 +39,8 @@ def extract(
     """Write the logits of every cell of a plan into a folder and return the suite.
 
     Cells that the folder holds already are not computed again. A run that was killed goes on with
-    the cell it was in, and ends with the bytes of a run that was not.
+    the cell it was in, and ends with the bytes of a run that was not. A finished suite that lacks
+    cells of the plan gets them, in their place.
 
     Parameters
     ----------
@@ -58,6 +59,7 @@ def extract(
         class_names=plan.class_names,
         dtype=dtype,
     )
+    _check_cells(folder, writer.names, plan)
     _save_rows(folder, plan)
     for cell in plan.cells:
         if writer.done(cell.name, rows=len(cell.rows)):
@@ -87,6 +89,16 @@ def _check_match(classifier: Classifier, plan: Plan) -> None:
         )
     if classifier.class_names not in (None, plan.class_names):
         raise ValueError("the network was trained for other classes than those of the images.")
+
+
+def _check_cells(folder: Path, there: Iterable[str], plan: Plan) -> None:
+    """Raise if the folder holds splits that the plan has not, before all others are compared."""
+    planned = {cell.name for cell in plan.cells}
+    strange = [name for name in there if name not in planned]
+    if strange:
+        raise ValueError(
+            f"{folder} holds {strange[0]}, which was not asked for; choose another folder."
+        )
 
 
 def _save_rows(folder: Path, plan: Plan) -> None:

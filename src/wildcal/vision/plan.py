@@ -13,13 +13,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.io.suite.manifest import NAME
-from wildcal.shift import CORRUPTIONS, SEVERITIES, VALIDATION_CORRUPTIONS, corrupt
+from wildcal.shift import (
+    CORRUPTIONS,
+    SEVERITIES,
+    TUNING_TRANSFORMS,
+    VALIDATION_CORRUPTIONS,
+    corrupt,
+    transform,
+)
+from wildcal.shift.checks import check_name
 from wildcal.vision.datasets import ImageSet, Split, make_split
+
+Change = Callable[..., NDArray[np.uint8]]
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One split of a suite: some rows of a data set, as they are or corrupted on the fly."""
+    """One split of a suite: some rows of a data set, as they are or changed on the fly."""
 
     name: str
     role: str
@@ -28,15 +38,15 @@ class Cell:
     rows: NDArray[np.int64]
     corruption: str | None = None
     severity: int | None = None
-    generated: bool = True
-    """Whether the corruption is applied here; False where the source holds corrupted images."""
+    change: Change | None = None
+    """What is applied here: `corrupt`, `transform`, or nothing where images stay as they are."""
 
     def pixels(self, source: ImageSet, rows: NDArray[np.int64], seed: int) -> NDArray[np.uint8]:
         """Return the images of some of the rows."""
         images = source.read(rows)
-        if self.corruption is None or self.severity is None or not self.generated:
+        if self.change is None:
             return images
-        return corrupt(images, self.corruption, self.severity, seed=seed, indices=rows)
+        return self.change(images, self.corruption, self.severity, seed=seed, indices=rows)
 
     def labels(self, source: ImageSet) -> NDArray[np.int64]:
         """Return the labels of all rows: -1 where the classes are not the network's."""
@@ -70,7 +80,7 @@ class Sizes:
     corrupted
         Rows of each corrupted test cell.
     tuning
-        Rows of each corrupted tuning cell.
+        Rows of each corrupted or transformed tuning cell.
     ood
         Rows of each semantic set that are for tuning; the rest are for tests.
     """
@@ -103,6 +113,8 @@ class PlanMaker:
         Reader of published corrupted test images; by default they are made on the fly.
     types
         The corruptions to test with.
+    transforms
+        Whether validation images under `TUNING_TRANSFORMS` are for tuning too.
     """
 
     data: dict[str, Any]
@@ -115,6 +127,7 @@ class PlanMaker:
     extra: Mapping[str, ImageSet] = field(default_factory=dict)
     corrupted: Corrupted | None = None
     types: Sequence[str] = CORRUPTIONS
+    transforms: bool = True
     sizes: Sizes = field(default_factory=Sizes)
     seed: int = 0
 
@@ -126,7 +139,7 @@ class PlanMaker:
         cells = [
             Cell("validation", "tune", "none", _opened(self.validation), validation),
             *self._semantic("tune"),
-            *self._tuning_corruptions(validation),
+            *self._shifted_tuning(validation),
             Cell("test", "test", "none", _opened(self.test), test),
             *self._test_corruptions(test),
             *self._semantic("test"),
@@ -151,10 +164,14 @@ class PlanMaker:
             found[images.name] = {"rows": len(images), "sha256": digest.hexdigest()}
         return found
 
-    def _tuning_corruptions(self, validation: NDArray[np.int64]) -> Iterable[Cell]:
+    def _shifted_tuning(self, validation: NDArray[np.int64]) -> Iterable[Cell]:
         rows = self._some("validation", self.validation, validation, self.sizes.tuning)
-        for name in VALIDATION_CORRUPTIONS:
-            for level in SEVERITIES:
+        kinds: list[tuple[Change, str, int]]
+        kinds = [(corrupt, name, len(SEVERITIES)) for name in VALIDATION_CORRUPTIONS]
+        if self.transforms:
+            kinds += [(transform, name, len(levels)) for name, levels in TUNING_TRANSFORMS.items()]
+        for change, name, count in kinds:
+            for level in range(1, count + 1):
                 yield Cell(
                     f"validation-{name}-{level}",
                     "tune",
@@ -163,11 +180,12 @@ class PlanMaker:
                     rows,
                     name,
                     level,
+                    change,
                 )
 
     def _test_corruptions(self, test: NDArray[np.int64]) -> Iterable[Cell]:
         rows = self._some("test", self.test, test, self.sizes.corrupted)
-        for name in self.types:
+        for name in map(check_name, self.types):
             for level in SEVERITIES:
                 yield Cell(
                     f"{name}-{level}",
@@ -177,7 +195,7 @@ class PlanMaker:
                     rows,
                     name,
                     level,
-                    generated=self.corrupted is None,
+                    corrupt if self.corrupted is None else None,
                 )
 
     def _corrupted(self, name: str, level: int) -> Callable[[], ImageSet]:

@@ -51,6 +51,7 @@ def make_plan(
     sizes: Sizes,
     size: int,
     seed: int,
+    transforms: bool = True,
 ) -> Plan:
     """Return the plan for a data set.
 
@@ -71,6 +72,8 @@ def make_plan(
         lacks are left out.
     size
         Side of the images that the network takes; those of CIFAR are always 32.
+    transforms
+        Whether validation images under `TUNING_TRANSFORMS` are for tuning too.
     """
     if dataset in CIFAR and size != 32:
         raise ValueError(f"the images of {dataset} have 32 x 32 pixels, not {size} x {size}.")
@@ -84,6 +87,7 @@ def make_plan(
         extra={name: _extra(name, path, size, names, dataset) for name, path in extra.items()},
         corrupted=reader,
         types=CORRUPTIONS if reader is None else _types_there(reader),
+        transforms=transforms,
         sizes=sizes,
         seed=seed,
         **options,
