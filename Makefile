@@ -44,6 +44,7 @@ lint: $(VENV)/lint.done
 
 bench: $(VENV)/bench.done
 	$(BIN)/python benchmarks/speed.py --output benchmarks/speed.csv
+	$(BIN)/python benchmarks/protocol.py --output benchmarks/protocol.csv
 	$(BIN)/python benchmarks/corruptions.py
 
 clean:

@@ -280,6 +280,30 @@ def speed() -> str:
     return "\n".join(lines)
 
 
+def protocol_speed() -> str:
+    """Return the stages of benchmarks/protocol.py as a Markdown table."""
+    lines = [
+        "| stage | our threads | plain, s | ours, s | faster | lowest | highest |",
+        "|---|" + "--:|" * 6,
+    ]
+    with (ROOT / "benchmarks" / "protocol.csv").open(newline="") as file:
+        for row in csv.DictReader(file):
+            seconds = [f"{float(row[key]):.3f}" for key in ("plain s", "ours s")]
+            ratios = [f"{float(row[key]):.1f}x" for key in ("faster", "lowest", "highest")]
+            cells = (row["stage"], row["threads"], *seconds, *ratios)
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def protocol_agrees() -> str:
+    """Return how far apart the two paths of benchmarks/protocol.py are as a Markdown table."""
+    with (ROOT / "benchmarks" / "protocol-agree.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    names = " | ".join(f"`{row['method']}`" for row in rows)
+    gaps = " | ".join(f"{100 * float(row['largest difference']):.4f}" for row in rows)
+    return f"| | {names} |\n|---|{'--:|' * len(rows)}\n| largest difference of a cell, % | {gaps} |"
+
+
 def networks() -> str:
     """Return every network with its size as a row of a Markdown table."""
     import torch
@@ -308,6 +332,8 @@ def networks() -> str:
 MADE = {
     "networks": networks,
     "speed": speed,
+    "protocol-speed": protocol_speed,
+    "protocol-agrees": protocol_agrees,
     "demo-table": demo_table,
     "paper-table": paper_table,
     "by-severity": by_severity,

@@ -60,6 +60,7 @@ __all__ = [
     "evaluate",
     "load",
     "logits_from_proba",
+    "plots",
     "save",
     "softmax",
     "suites",
@@ -67,7 +68,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> ModuleType:
-    """Import `wildcal.suites` when it is asked for, which keeps `import wildcal` short."""
-    if name == "suites":
-        return import_module("wildcal.suites")
+    """Import what is large when it is asked for, which keeps `import wildcal` short."""
+    if name in ("plots", "suites"):
+        return import_module(f"wildcal.{name}")
     raise AttributeError(f"module 'wildcal' has no attribute {name!r}")

@@ -1,5 +1,6 @@
 """`wildcal compare`: fit many methods on one set, measure them on another or on whole suites."""
 
+import zipfile
 from dataclasses import asdict
 from pathlib import Path
 
@@ -72,7 +73,7 @@ def compare(
       wildcal compare cifar10-resnet20 my-suite --methods ts,ets,energy
     """
     one_format(as_json, as_csv)
-    if len(files) == 1 or all(is_suite(file) for file in files):
+    if len(files) == 1 or _are_suites(files):
         if any((labels, test_labels, ood, test_ood)):
             raise click.UsageError("suites bring their labels and out-of-distribution rows.")
         _compare_suites(files, methods, bins, bootstrap, as_json, as_csv)
@@ -121,9 +122,17 @@ def _compare_suites(
     files: tuple[Path, ...], methods: str, bins: int, bootstrap: int, as_json: bool, as_csv: bool
 ) -> None:
     names = method_names(methods, also=(WITHOUT_OOD,))
-    suites = {file.stem if file.exists() else str(file): open_suite(file) for file in files}
-    if len(suites) < len(files):
+    called = {file.stem if file.exists() else str(file): file for file in files}
+    if len(called) < len(files):
         raise click.UsageError("two suites have the same name.")
+    suites = {}
+    for name, file in called.items():
+        try:
+            suites[name] = open_suite(file, partial=True)
+        except FileFormatError as error:
+            if len(files) == 1:
+                raise
+            say(f"warning: {name} was left out: {error}")
     results = compare_on_suites(suites, choose_methods(names), n_boot=bootstrap, n_bins=bins)
     if as_csv:
         click.echo(results.to_csv(), nl=False)
@@ -133,6 +142,19 @@ def _compare_suites(
         print_suites(results)
     if not results.suites:
         raise FileFormatError("no suite could be used.")
+
+
+def _are_suites(files: tuple[Path, ...]) -> bool:
+    """Return whether suites were meant: one is there, and the rest are too, or are damaged."""
+    suites = [file for file in files if is_suite(file)]
+    return bool(suites) and all(
+        file in suites or file.is_dir() or (file.suffix == ".npz" and _is_cut(file))
+        for file in files
+    )
+
+
+def _is_cut(file: Path) -> bool:
+    return file.is_file() and not zipfile.is_zipfile(file)
 
 
 def choose(methods: str) -> dict[str, Calibrator]:

@@ -43,18 +43,25 @@ def demo(context: click.Context, output: Path, bootstrap: int) -> None:
     Example:
       wildcal demo -o demo-output
     """
+    from wildcal.cli.chart import print_chart
     from wildcal.cli.main import cli
     from wildcal.cli.suite_table import compare_on_suites, print_suites
     from wildcal.evaluation.protocol import choose_methods
+    from wildcal.report.page import make_page
     from wildcal.suites import load, names
 
     output.mkdir(parents=True, exist_ok=True)
     shipped = {name: load(name) for name in names()}
     results = compare_on_suites(shipped, choose_methods(), n_boot=bootstrap)
     print_suites(results)
+    print_chart(results, FIRST)
+    with replacing(output / "report.html") as temporary:
+        page = make_page(results, FIRST, shipped[FIRST])
+        temporary.write_text(page, "utf-8", newline="\n")
     with replacing(output / "results.csv") as temporary:
         temporary.write_text(results.to_csv(), "utf-8")
-    say(f"Every number is in {output / 'results.csv'}.")
+    say(f"Every number is in {output / 'results.csv'}; the report on {FIRST}, to be opened in a")
+    say(f"browser, is {output / 'report.html'}.")
 
     files = demo_splits(shipped[FIRST])
     for name, (logits, y) in files.items():

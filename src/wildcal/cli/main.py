@@ -18,6 +18,7 @@ from wildcal.cli.fit import fit
 from wildcal.cli.inspect import inspect
 from wildcal.cli.methods import methods
 from wildcal.cli.output import say
+from wildcal.cli.report import report
 from wildcal.cli.reproduce import reproduce
 from wildcal.cli.suite import suite
 from wildcal.cli.train import train
@@ -58,6 +59,7 @@ for command in (
     train,
     extract,
     suite,
+    report,
     reproduce,
     demo,
 ):

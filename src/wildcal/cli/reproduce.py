@@ -139,6 +139,8 @@ def reproduce(
         click.echo(f"{name}: {', '.join(map(str, files)) or 'no form was asked for'}")
     for answer in answers:
         say(f"not made: {answer}")
+    for what, reason in study.left_out.items():
+        say(f"warning: {what} was left out: {reason}")
     for note in dict.fromkeys(note for answer in answers for note in answer.notes):
         say(f"warning: {note}")
 
@@ -155,7 +157,7 @@ def _open(given: tuple[Path, ...]) -> dict[str, Suite]:
     seen: set[Path] = set()
     for path in paths:
         try:
-            suite = open_suite(path) if given else load(str(path))
+            suite = open_suite(path, partial=True) if given else load(str(path))
         except FileFormatError as error:
             say(f"warning: left out: {error}")
             continue

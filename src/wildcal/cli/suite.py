@@ -91,15 +91,21 @@ def is_suite(path: Path) -> bool:
     if path.is_dir():
         return (path / MANIFEST).exists()
     if path.suffix == ".npz" and zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            return MANIFEST in archive.namelist()
+        try:
+            with zipfile.ZipFile(path) as archive:
+                return MANIFEST in archive.namelist()
+        except (zipfile.BadZipFile, OSError, ValueError):  # its list of members is damaged
+            return False
     return not path.exists() and str(path) in names()
 
 
-def open_suite(path: Path) -> Suite:
-    """Return the suite at a path or, where there is nothing, the shipped one of that name."""
+def open_suite(path: Path, *, partial: bool = False) -> Suite:
+    """Return the suite at a path or, where there is nothing, the shipped one of that name.
+
+    With `partial`, a suite with damaged splits is opened without them.
+    """
     if path.exists():
-        return Suite.open(path)
+        return Suite.open(path, partial=partial)
     shipped = names()
     if str(path) in shipped:
         return load(str(path))

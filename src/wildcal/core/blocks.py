@@ -146,8 +146,9 @@ class Block:
 
     def pred(self) -> Labels:
         """Return the predicted class of each row: the first of its largest logits."""
-        best = self.original.argmax(axis=1) if self._pred is None else self._pred
-        return np.asarray(best, np.int64)
+        if self._pred is None:  # kept, because several methods ask
+            self._pred = self.original.argmax(axis=1)
+        return np.asarray(self._pred, np.int64)
 
     def energy(self) -> FloatArray:
         """Return the free energy F = -logsumexp(z) of each row."""

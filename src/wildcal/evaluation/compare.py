@@ -4,7 +4,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,11 +15,20 @@ from wildcal.core.checks import check_labels, check_logits, check_some_known, ro
 from wildcal.core.errors import CalibrationWarning
 from wildcal.core.softmax import predicted_class
 from wildcal.evaluation.evaluate import evaluate_calibrator
-from wildcal.evaluation.results import Evaluation
+from wildcal.evaluation.html import html_notes, html_table, number
+from wildcal.evaluation.results import METRICS, Evaluation, row_counts
 from wildcal.metrics import PairedDifference, paired_difference
 
 Progress = Callable[[str], None]
 """Called with the name of the method that is next, before its fit."""
+
+_SHOWN: Final = ("ece", "noise_floor", "excess_ece", "accuracy", "nll", "brier")
+"""The metrics that a notebook shows."""
+_SHOWN_OOD: Final = ("ood_mean_confidence", "ood_auroc")
+_CAPTION: Final = (
+    "In percent, except Brier score and NLL; the lowest excess ECE first. Not sure: the interval of"
+    " the difference holds 0. Knew: what the fit used."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +96,33 @@ class Comparison:
             "failed": dict(self.failed),
         }
 
+    def _repr_html_(self) -> str:
+        """Return a table of the methods, best first, for notebooks."""
+        failed = [f"{name} failed: {reason}" for name, reason in self.failed.items()]
+        if not self.methods:
+            return html_notes(["No method was measured.", *failed])
+        first = self.methods[0].evaluation
+        shown = [*_SHOWN, *(_SHOWN_OOD if first.n_ood else ())]
+        titles = [METRICS[metric].title.strip() for metric in shown]
+        rows = []
+        for method in self.methods:
+            line = [method.name, method.used, _behind(method)]
+            for metric in shown:
+                found = method.evaluation.measures.get(metric)
+                # Intervals of all metrics would make the table too wide; that of the ECE counts.
+                limits = (found.low, found.high) if found and metric == "ece" else ()
+                value = found.value if found else None
+                line.append(number(value, *limits, percent=METRICS[metric].percent))
+            rows.append(line)
+        return html_table(
+            ["method", "knew", "ECE - best", *titles],
+            rows,
+            title=f"{row_counts(first)}, {first.n_bins} bins",
+            notes=[_CAPTION, *failed],
+            words=2,
+            bold=0,
+        )
+
 
 def compare(
     calibrators: Mapping[str, Calibrator],
@@ -143,6 +179,14 @@ def compare(
     known = y_test != OOD_LABEL
     right = predicted_class(z_test)[known] == y_test[known]
     return Comparison(tuple(m.beside(best, right, known, n_bins, n_boot) for m in measured), failed)
+
+
+def _behind(method: Compared) -> str:
+    if not method.behind_best:
+        return "best"
+    interval = method.behind_best_interval
+    unsure = " (not sure)" if interval is not None and interval.low <= 0 else ""
+    return f"+{number(method.behind_best)}{unsure}"
 
 
 @dataclass(slots=True)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from wildcal.evaluation.html import html_table, number
 from wildcal.metrics import Reliability
 
 
@@ -79,6 +80,27 @@ class Evaluation:
         numbers = ", ".join(f"{name}={self[name]:.4f}" for name in shown)
         return f"Evaluation(n_rows={self.n_rows}, {numbers})"
 
+    def _repr_html_(self) -> str:
+        """Return a table of all metrics, for notebooks."""
+        rows = []
+        for name, m in self.measures.items():
+            # A metric that someone added has no title, and its unit is not known.
+            info = METRICS.get(name, MetricInfo(name, None, percent=False))
+            value = number(m.value, percent=info.percent)
+            interval = number(m.low, percent=info.percent), number(m.high, percent=info.percent)
+            rows.append([info.title.strip(), value, *interval])
+        notes = ["In percent, except Brier scores and NLL."]
+        if self.n_boot:
+            notes += [
+                f"Low to high: {self.level:.0%} bootstrap interval, {self.n_boot} replicates."
+            ]
+        return html_table(
+            ["metric", "value", "low", "high"],
+            rows,
+            title=f"{row_counts(self)}, {self.n_bins} bins",
+            notes=notes,
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain JSON values."""
         return {
@@ -90,3 +112,9 @@ class Evaluation:
             "metrics": {name: measure.to_dict() for name, measure in self.measures.items()},
             "reliability": self.reliability.to_dict(),
         }
+
+
+def row_counts(evaluation: Evaluation) -> str:
+    """Return how many rows were measured, in words."""
+    strangers = f", {evaluation.n_ood:,} out-of-distribution rows" if evaluation.n_ood else ""
+    return f"{evaluation.n_rows:,} rows{strangers}"

@@ -1,7 +1,7 @@
 """The ECE that a perfectly calibrated model would show on the same confidences."""
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from wildcal.core.arrays import FloatArray
 from wildcal.core.checks import check_confidence, check_count
@@ -14,6 +14,7 @@ _EXPAND_ABOVE = 10.0
 # Below it the number is within 32 of its mean but for a chance of 1e-12, so its distribution is
 # known from 64 residues.
 _RESIDUES = 64
+_TRIALS = 512
 
 
 def noise_floor(confidence: ArrayLike, *, n_bins: int = 15) -> float:
@@ -51,17 +52,27 @@ def noise_floor(confidence: ArrayLike, *, n_bins: int = 15) -> float:
     if is_empty(confidence):
         return undefined("noise_floor")
     p = check_confidence(confidence)
-    index = bin_index(p, n_bins)
+    return float(expected_gaps(p, bin_index(p, n_bins), n_bins).sum() / len(p))
+
+
+def expected_gaps(p: FloatArray, index: NDArray[np.intp], n_bins: int) -> FloatArray:
+    """Return E|X_b - μ_b| of each bin b, for rows with confidences p in the bins `index`.
+
+    The bins of many data sets can be asked for at once, under different numbers.
+    """
     spread = p * (1 - p)
     # The first four cumulants of X_b are sums over its rows.
     of_rows = (p, spread, spread * (1 - 2 * p), spread * (1 - 6 * spread))
     cumulants = np.array([np.bincount(index, row, n_bins) for row in of_rows], dtype=np.float64)
     variance = cumulants[1]
     wide = variance > _EXPAND_ABOVE
-    total = _expanded(*cumulants[:, wide]).sum()
-    for narrow in np.flatnonzero((variance > 0) & ~wide):
-        total += _exact(p[index == narrow])
-    return float(total / len(p))
+    narrow = (variance > 0) & ~wide
+    gaps = np.zeros(n_bins)
+    gaps[wide] = _expanded(*cumulants[:, wide])
+    rows = np.flatnonzero(narrow[index])
+    rows = rows[np.argsort(index[rows], kind="stable")]
+    gaps[narrow] = _exact(p[rows], np.bincount(index[rows], minlength=n_bins)[narrow])
+    return gaps
 
 
 def _expanded(
@@ -79,18 +90,31 @@ def _expanded(
     return np.asarray(np.sqrt(2 * variance / np.pi) * (1 + shape - steps))
 
 
-def _exact(p: FloatArray) -> float:
-    """Return E|X - Σ p| of the number X of successes in trials with chances p."""
+def _exact(p: FloatArray, counts: NDArray[np.intp]) -> FloatArray:
+    """Return E|X - Σ p| of the number X of successes in each of several runs of trials.
+
+    The trials with chances p stand one run after the other; `counts` has their lengths, none 0.
+    """
     # The transform of the distribution of X modulo 64 is a product over the trials.
     turn = np.exp(-2j * np.pi * np.arange(_RESIDUES // 2 + 1) / _RESIDUES) - 1
-    transform = np.ones(len(turn), dtype=np.complex128)
-    for start in range(0, len(p), 512):  # a table of 512 trials stays in cache
-        transform *= np.prod(1 + p[start : start + 512, None] * turn, axis=0)
+    transform = np.ones((len(counts), len(turn)), dtype=np.complex128)
+    run = np.repeat(np.arange(len(counts)), counts)
+    # Parts of at most 512 trials, counted from the first of a run, so that the order of the
+    # multiplications does not depend on the other runs; a table of 512 stays in cache.
+    place = np.arange(len(p)) - np.repeat(np.cumsum(counts) - counts, counts)
+    starts = np.flatnonzero(place % _TRIALS == 0)
+    for first in range(0, len(p), _TRIALS):
+        low, high = np.searchsorted(starts, [first, first + _TRIALS])
+        if low < high:
+            parts = starts[low:high]
+            stop = starts[high] if high < len(starts) else len(p)
+            table = 1 + p[parts[0] : stop, None] * turn
+            transform[run[parts]] *= np.multiply.reduceat(table, parts - parts[0], axis=0)
     chance = np.fft.irfft(transform, _RESIDUES)
     # Of the numbers with the same residue, the one nearest to the mean.
-    mean, residue = p.sum(), np.arange(_RESIDUES)
+    mean, residue = np.bincount(run, p, len(counts))[:, None], np.arange(_RESIDUES)
     number = residue + _RESIDUES * np.rint((mean - residue) / _RESIDUES)
-    return float(chance @ np.abs(number - mean))
+    return np.asarray(np.vecdot(chance, np.abs(number - mean)))
 
 
 def excess_ece(

@@ -2,6 +2,7 @@
 
 from wildcal.report.artefacts import ARTEFACTS, Artefact, choose_artefacts, plan
 from wildcal.report.model import FigureArtefact, MissingInputs, TableArtefact
+from wildcal.report.page import make_page
 from wildcal.report.paper import beside_paper
 from wildcal.report.tables import (
     figure_csv,
@@ -22,6 +23,7 @@ __all__ = [
     "choose_artefacts",
     "figure_csv",
     "figure_markdown",
+    "make_page",
     "plan",
     "table_csv",
     "table_latex",

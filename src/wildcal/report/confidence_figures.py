@@ -3,10 +3,24 @@
 from collections.abc import Sequence
 
 from wildcal.calibrators import PAPER_METHODS
+from wildcal.evaluation.protocol import Results
 from wildcal.report.model import FigureArtefact, Made, MissingInputs, Panel, Series
-from wildcal.report.names import METHOD_TITLES, WITH_BOTH
+from wildcal.report.names import WITH_BOTH, method_title
 from wildcal.report.other_tables import TEXTURES_COMMAND, TEXTURES_NEEDED, record_cell
 from wildcal.report.study import Study, knowledge, troubles
+
+
+def confidence_panel(
+    results: Results, suite: str, title: str, split: str, methods: Sequence[str]
+) -> Panel:
+    """Return the mean confidence of each method on one split."""
+    found = {
+        method_title(method): 100 * cell.value
+        for method in methods
+        if (cell := record_cell(results, suite, method, split, "mean_confidence"))
+    }
+    series = (Series("mean confidence", tuple(found), tuple(found.values())),) if found else ()
+    return Panel(title, "method", "mean confidence (%)", series)
 
 
 def fig6(study: Study) -> Made:
@@ -25,15 +39,10 @@ def _bars(study: Study, name: str, title: str, methods: Sequence[str]) -> Made:
     panels: dict[str, Panel] = {}
     left_out = troubles(results, methods)
     for suite in results.suites:
-        found = {
-            METHOD_TITLES[method]: 100 * cell.value
-            for method in methods
-            if (cell := record_cell(results, suite, method, "textures-test", "mean_confidence"))
-        }
-        if found:
-            series = Series("mean confidence", tuple(found), tuple(found.values()))
-            label = ", ".join(study.labels[suite])
-            panels[suite] = Panel(label, "method", "mean confidence (%)", (series,))
+        label = ", ".join(study.labels[suite])
+        panel = confidence_panel(results, suite, label, "textures-test", methods)
+        if panel.series:
+            panels[suite] = panel
     if not panels:
         return MissingInputs(name, title, TEXTURES_NEEDED, TEXTURES_COMMAND, tuple(left_out))
     known = knowledge(study, results, methods, panels)

@@ -14,7 +14,7 @@ from wildcal.report.average_tables import (
     TRANSFORMERS_NEEDED,
 )
 from wildcal.report.model import FigureArtefact, Made, MissingInputs, Panel, Series
-from wildcal.report.names import METHOD_TITLES, WITH_BOTH, is_transformer
+from wildcal.report.names import WITH_BOTH, is_transformer, method_title
 from wildcal.report.study import PAPER, Condition, Study, every, knowledge, troubles
 
 _WORST: Final = ("a suite with corrupted test splits of severity 5", CELLS_COMMAND)
@@ -29,26 +29,28 @@ def severity_panel(results: Results, suite: str, title: str, methods: Sequence[s
             levels = results.average(suite, method).levels
             if not np.isnan(levels).any():
                 y = tuple(100 * level for level in levels)
-                series.append(Series(METHOD_TITLES[method], tuple(map(float, range(6))), y))
+                series.append(Series(method_title(method), tuple(map(float, range(6))), y))
     return Panel(title, "severity", "ECE (%)", tuple(series))
 
 
-def type_panel(results: Results, suite: str, title: str, methods: Sequence[str]) -> Panel:
-    """Return the ECE of each method on each corruption at severity 5."""
+def type_panel(
+    results: Results, suite: str, title: str, methods: Sequence[str], severity: int = 5
+) -> Panel:
+    """Return the ECE of each method on each corruption at one severity."""
     series = []
     for method in methods:
-        cells = results.select(suite=suite, method=method, metric="ece", severity=5)
+        cells = results.select(suite=suite, method=method, metric="ece", severity=severity)
         if cells:
             series.append(
                 Series(
-                    METHOD_TITLES[method],
+                    method_title(method),
                     tuple(str(cell.corruption) for cell in cells),
                     tuple(100 * cell.value for cell in cells),
                     tuple(None if cell.low is None else 100 * cell.low for cell in cells),
                     tuple(None if cell.high is None else 100 * cell.high for cell in cells),
                 )
             )
-    return Panel(title, "corruption, severity 5", "ECE (%)", tuple(series))
+    return Panel(title, f"corruption, severity {severity}", "ECE (%)", tuple(series))
 
 
 _PANELS: Final = {"severity_curves": (severity_panel, 2), "corruption_bars": (type_panel, 1)}

@@ -67,6 +67,16 @@ def network_name(suite: Suite) -> str:
     return plain(suite.network.get("name", ""))
 
 
+def method_title(name: str) -> str:
+    """Return what tables and figures call a method; the paper's have the paper's names.
+
+    >>> method_title("energy"), method_title("hts"), method_title("_mine")
+    ('Ours', 'hts', 'mine')
+    """
+    # matplotlib leaves a name that begins with an underscore out of its legends.
+    return METHOD_TITLES.get(name) or plain(plain(name).lstrip("_"))
+
+
 def set_title(name: str) -> str:
     """Return how tables write the name of a set."""
     return SET_TITLES.get(name, name)

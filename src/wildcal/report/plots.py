@@ -1,21 +1,25 @@
 """The figures, each drawn on given axes; needs the `report` extra."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from textwrap import fill
 from typing import Any, Final
 
 import numpy as np
 
+from wildcal.calibrators import CALIBRATORS
 from wildcal.core.errors import MissingExtraError
+from wildcal.report.calibrator_figures import ACCURACY_BY_BIN, ROWS
 from wildcal.report.model import FigureArtefact, Panel
+from wildcal.report.names import METHOD_TITLES
 from wildcal.report.score_figures import ACCURACY, QUANTILES
 
 try:
     from matplotlib import rc_context
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
 except ImportError as error:
     raise MissingExtraError(
         'wildcal.report.plots needs matplotlib. Install it with: pip install "wildcal[report]"'
@@ -34,10 +38,20 @@ COLOURS: Final = {
     "Ours": "#882255",
 }
 _MARKERS: Final = dict(zip(COLOURS, "os^vDP*Xd", strict=True))
+# For methods beyond the paper's: Tol's "bright", "light" and "high-contrast" colours. Their number
+# and that of the markers have no common divisor, so that no pair of the two comes back soon.
+_MORE_COLOURS: Final = (
+    *("#4477AA", "#EE6677", "#228833", "#CCBB44", "#AA3377", "#EE8866", "#44BB99", "#77AADD"),
+    *("#FFAABB", "#AAAA00", "#66CCEE", "#BBCC33", "#99DDFF"),
+    *("#004488", "#997700", "#BBBBBB", "#EEDD88"),
+)
+_MORE_MARKERS: Final = "<>ph8HsoD^v"
+# The registered ones have places of their own, so that each looks the same in every figure.
+_REGISTERED: Final = tuple(name for name in CALIBRATORS if name not in METHOD_TITLES)
 _PAIR: Final = ("#332288", "#DDAA33")
 _SETTINGS: Final[dict[Any, Any]] = {
     "svg.hashsalt": "wildcal",
-    "text.parse_math": False,  # a dollar in a network's name is a dollar
+    "text.parse_math": False,  # as in _as_written, for the title above all panels
     "font.size": 9.0,
     "axes.titlesize": 9.0,
     "axes.spines.top": False,
@@ -55,12 +69,13 @@ _SIZES: Final = {
 
 def energy_histograms(axes: Axes, panel: Panel) -> None:
     """Draw the densities of one score for two groups."""
-    for series, colour in zip(panel.series, _PAIR, strict=True):
+    for series, colour in zip(panel.series, _PAIR, strict=False):  # a group may be empty
         edges = [float(x) for x in series.x]
         axes.stairs(series.y[:-1], edges, fill=True, color=colour, alpha=0.55, label=series.name)
     _frame(axes, panel)
     axes.set_title(panel.title, pad=20)
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 0.98), ncols=2, frameon=False)
+    legend = axes.legend(loc="lower center", bbox_to_anchor=(0.5, 0.98), ncols=2, frameon=False)
+    _as_written(legend.get_texts())
 
 
 def energy_boxes(axes: Axes, panel: Panel) -> None:
@@ -81,7 +96,7 @@ def energy_boxes(axes: Axes, panel: Panel) -> None:
         boxprops={"facecolor": "#88CCEE"},
         medianprops={"color": "black"},
     )
-    axes.set_xticks(places, [str(x) for x in first.x])
+    _name_ticks(axes, [str(x) for x in first.x])
     _frame(axes, panel)
     right = axes.twinx()
     right.spines["right"].set_visible(True)
@@ -93,14 +108,18 @@ def energy_boxes(axes: Axes, panel: Panel) -> None:
 
 def severity_curves(axes: Axes, panel: Panel) -> None:
     """Draw the error of each method against severity."""
+    styles = method_styles([series.name for series in panel.series])
     for series in panel.series:
+        colour, marker = styles[series.name]
         axes.plot(
             [float(x) for x in series.x],
             series.y,
-            marker=_MARKERS[series.name],
+            # Dashed lines tell methods apart whose colours are alike.
+            linestyle="-" if series.name in COLOURS else "--",
+            marker=marker,
             markersize=4,
             linewidth=2.2 if series.name == "Ours" else 1.2,
-            color=COLOURS[series.name],
+            color=colour,
             label=series.name,
         )
     _frame(axes, panel)
@@ -112,11 +131,12 @@ def corruption_bars(axes: Axes, panel: Panel) -> None:
     """Draw the error of each method on each corruption, side by side."""
     kinds = list(dict.fromkeys(str(x) for series in panel.series for x in series.x))
     width = 0.84 / len(panel.series)
+    styles = method_styles([series.name for series in panel.series])
     for i, series in enumerate(panel.series):
         places = [kinds.index(str(x)) - 0.42 + (i + 0.5) * width for x in series.x]
-        axes.bar(places, series.y, width, color=COLOURS[series.name], label=series.name)
+        axes.bar(places, series.y, width, color=styles[series.name][0], label=series.name)
     names = [kind.replace("_", " ") for kind in kinds]
-    axes.set_xticks(range(len(kinds)), names, rotation=30, ha="right", rotation_mode="anchor")
+    _name_ticks(axes, names, rotation=30, ha="right", rotation_mode="anchor")
     axes.set_xlim(-0.6, len(kinds) - 0.4)
     _frame(axes, panel)
     _legend_beside(axes)
@@ -126,10 +146,47 @@ def ood_confidence_bars(axes: Axes, panel: Panel) -> None:
     """Draw the mean confidence of each method on rows of no class."""
     (series,) = panel.series
     names = [str(x) for x in series.x]
-    bars = axes.bar(names, series.y, color=[COLOURS[name] for name in names])
+    styles = method_styles(names)
+    bars = axes.bar(range(len(names)), series.y, color=[styles[name][0] for name in names])
     axes.bar_label(bars, fmt="%.1f", padding=1)
     axes.margins(y=0.12)
-    axes.tick_params(axis="x", rotation=30)
+    _name_ticks(axes, names, rotation=30, ha="right", rotation_mode="anchor")
+    _frame(axes, panel)
+
+
+def reliability(axes: Axes, panel: Panel) -> None:
+    """Draw accuracy against confidence with intervals, and the rows of each bin in grey."""
+    by_name = {series.name: series for series in panel.series}
+    behind = axes.twinx()
+    rows = by_name[ROWS]
+    edges = [float(x) for x in rows.x]
+    behind.stairs(rows.y[:-1], edges, fill=True, color="#999999", alpha=0.35)
+    # The counts keep to the lower part, below most of the curve.
+    behind.set_ylim(0, 3 * max(rows.y) or 1)
+    behind.set_ylabel("rows (grey)")
+    # A twin lies above its axes; here it is the background.
+    behind.patch.set(visible=True, facecolor=axes.get_facecolor())
+    axes.set_zorder(behind.get_zorder() + 1)
+    axes.patch.set_visible(False)
+
+    axes.plot([0, 100], [0, 100], linestyle="--", color="#888888", linewidth=1)
+    points = by_name[ACCURACY_BY_BIN]
+    x, y = [float(x) for x in points.x], np.array(points.y)
+    low, high = np.array(points.low, np.float64), np.array(points.high, np.float64)
+    # At accuracy 0 or 1 the limit is the value, up to the last bit; a length is never negative.
+    lengths = np.maximum([y - low, high - y], 0.0)
+    axes.errorbar(x, y, lengths, marker="o", markersize=4, capsize=2, color=COLOURS["Ours"])
+    axes.set(xlim=(0, 100), ylim=(0, 100))
+    _frame(axes, panel)
+
+
+def temperature_curve(axes: Axes, panel: Panel) -> None:
+    """Draw the temperature of each row against its negative energy."""
+    (series,) = panel.series
+    # Points and no line: for some methods the temperature is no function of the energy.
+    x = [float(x) for x in series.x]
+    # As an image even in an SVG, which ten thousand points would make slow.
+    axes.plot(x, series.y, ".", markersize=3, color=COLOURS["Ours"], rasterized=True)
     _frame(axes, panel)
 
 
@@ -141,8 +198,25 @@ KINDS: Final[dict[str, Callable[[Axes, Panel], None]]] = {
         severity_curves,
         corruption_bars,
         ood_confidence_bars,
+        reliability,
+        temperature_curve,
     )
 }
+
+
+def method_styles(names: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Return the colour and the marker of each method; the names are those that legends show.
+
+    The paper's methods and the registered ones always look the same; others get what is next, in
+    the order of `names`.
+    """
+    own = [name for name in names if name not in COLOURS and name not in _REGISTERED]
+    others = (*_REGISTERED, *dict.fromkeys(own))
+    styles = {name: (COLOURS[name], _MARKERS[name]) for name in COLOURS}
+    for i, name in enumerate(others):
+        colour = _MORE_COLOURS[i % len(_MORE_COLOURS)]
+        styles[name] = (colour, _MORE_MARKERS[i % len(_MORE_MARKERS)])
+    return {name: styles[name] for name in names}
 
 
 def draw(artefact: FigureArtefact) -> Figure:
@@ -176,9 +250,22 @@ def save(figure: Figure, path: Path) -> None:
 
 def _frame(axes: Axes, panel: Panel) -> None:
     axes.set_title(panel.title)
+    _as_written([axes.title])
     axes.set_xlabel(panel.x_label)
     axes.set_ylabel(panel.y_label)
 
 
 def _legend_beside(axes: Axes) -> None:
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False)
+    legend = axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False)
+    _as_written(legend.get_texts())
+
+
+def _name_ticks(axes: Axes, names: Sequence[str], **style: Any) -> None:
+    axes.set_xticks(range(len(names)), names, **style)
+    _as_written(axes.get_xticklabels())
+
+
+def _as_written(texts: Iterable[Text]) -> None:
+    """Keep matplotlib from reading names as formulas: a dollar in a name is a dollar."""
+    for text in texts:
+        text.set_parse_math(False)

@@ -1,13 +1,14 @@
 """Figures of the raw scores: histograms of confidence and energy (1), energy by severity (3)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
 from wildcal.core.arrays import BoolArray, FloatArray
 from wildcal.evaluation.protocol.results import LEVELS
-from wildcal.io.suite import Suite
+from wildcal.evaluation.protocol.shared import walk
+from wildcal.io.suite import Suite, SuiteSplit
 from wildcal.metrics import auroc
 from wildcal.report.model import FigureArtefact, Made, MissingInputs, Panel, Series
 from wildcal.report.study import Study, readable
@@ -52,25 +53,29 @@ def _four(study: Study, name: str, suite: Suite, notes: list[str]) -> list[Panel
     }
     label = ", ".join(study.labels[name])
     return [
-        _histograms(label, score, values[:n], first, groups)
+        histogram_panel(label, score, values[:n], first, groups)
         for first, groups, n in pairs
         for score, values in scores.items()
         if first.any() and not first.all()
     ]
 
 
-def _histograms(
+def histogram_panel(
     label: str, score: str, values: FloatArray, first: BoolArray, groups: tuple[str, str]
 ) -> Panel:
+    """Return the densities of one score in two groups; a group without rows is left out."""
     edges = np.histogram_bin_edges(values, _N_BINS)
     series = []
     for group, rows in zip(groups, (first, ~first), strict=True):
+        if not rows.any():
+            continue
         density, _ = np.histogram(values[rows], edges, density=True)
         # The last edge closes the last bin, with no height of its own.
         y = (*density.tolist(), 0.0)
         series.append(Series(group, tuple(edges.tolist()), y))
-    title = f"{label}\nAUROC {100 * auroc(first, values):.1f} %"
-    return Panel(title, score, "density", tuple(series))
+    if len(series) == 2:
+        label = f"{label}\nAUROC {100 * auroc(first, values):.1f} %"
+    return Panel(label.strip(), score, "density", tuple(series))
 
 
 def fig3(study: Study) -> Made:
@@ -89,27 +94,35 @@ def fig3(study: Study) -> Made:
 
 
 def _boxes(study: Study, name: str, suite: Suite, notes: list[str]) -> Panel:
-    groups = {"0": readable(suite.tests("none"), notes)}
-    for level in LEVELS:
-        groups[str(level)] = readable(suite.tests("covariate", severity=level), notes)
+    groups = {group: readable(splits, notes) for group, splits in by_severity(suite).items()}
     strange = [split for split in suite.tests("semantic") if split.name == _SVHN]
     groups["SVHN"] = readable(strange, notes)
     missing = [group for group, splits in groups.items() if not splits]
     if missing:
         raise ValueError(f"it has no test rows of severity or set {', '.join(missing)}.")
+    study.progress(f"{name}: energies", 0)
+    return box_panel(", ".join(study.labels[name]), groups)
+
+
+def by_severity(suite: Suite) -> dict[str, Sequence[SuiteSplit]]:
+    """Return the test splits of severity 0 to 5, a list each."""
+    levels = {str(level): suite.tests("covariate", severity=level) for level in LEVELS}
+    return {"0": suite.tests("none"), **levels}
+
+
+def box_panel(title: str, groups: Mapping[str, Sequence[SuiteSplit]]) -> Panel:
+    """Return quantiles of the negative energy and the accuracy of groups of splits.
+
+    Rows of other classes have no accuracy.
+    """
     energies: dict[str, FloatArray] = {}
     accuracy: dict[str, float] = {}
     for group, splits in groups.items():
-        rows = list(study.walk(name, splits))
+        rows = list(walk(splits, []))  # energy and class need no method
         energies[group] = -np.concatenate([r.energy for r in rows])
         right = np.concatenate([r.correct for r in rows])
-        accuracy[group] = float("nan") if group == "SVHN" else 100 * float(right.mean())
-    return _box_panel(", ".join(study.labels[name]), energies, accuracy)
-
-
-def _box_panel(
-    title: str, energies: Mapping[str, FloatArray], accuracy: Mapping[str, float]
-) -> Panel:
+        strange = any(split.shift == "semantic" for split in splits)
+        accuracy[group] = float("nan") if strange else 100 * float(right.mean())
     x = tuple(energies)
     series = [
         Series(name, x, tuple(float(np.quantile(values, q)) for values in energies.values()))

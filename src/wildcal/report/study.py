@@ -96,6 +96,11 @@ class Study:
             {name: text for results in found for name, text in results.skipped.items()},
         )
 
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Suites, splits and averages that the runs so far could not use, with the reason."""
+        return {k: text for done in self._done.values() for k, text in done.skipped.items()}
+
     def walk(self, name: str, splits: Sequence[SuiteSplit]) -> Iterator[SplitRows]:
         """Yield the rows of some splits of a suite: energy, and the raw softmax confidence."""
         self.progress(f"{name}: energies", 0)

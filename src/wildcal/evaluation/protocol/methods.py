@@ -11,7 +11,7 @@ import numpy as np
 from wildcal.calibrators import CALIBRATORS, PAPER_METHODS, EnergyScaling
 from wildcal.core.arrays import OOD_LABEL, Labels, Logits
 from wildcal.core.calibrator import Calibrator
-from wildcal.core.errors import CalibrationWarning
+from wildcal.core.errors import CalibrationWarning, FileFormatError
 from wildcal.io.suite import Suite
 
 WITHOUT_OOD = "energy-no-ood"
@@ -26,6 +26,11 @@ class Method:
     calibrator: Calibrator
     sees_ood: bool = True
     """Whether it gets the out-of-distribution tuning rows, if it can use them."""
+
+    @property
+    def uses_ood(self) -> bool:
+        """Whether its fit changes where there are out-of-distribution rows."""
+        return self.sees_ood and self.calibrator.accepts_ood
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,8 @@ class Tuning:
     ood_logits: Logits
     ood: str | None
     """Name of the set; None where there is none."""
+    ood_trouble: str = ""
+    """Why its rows cannot be used; empty where they can."""
 
 
 def choose_methods(names: Sequence[str] | None = None) -> list[Method]:
@@ -77,7 +84,10 @@ def ood_set(split_name: str) -> str:
 
 
 def read_tuning(suite: Suite, ood: str | None, ood_rows: int | None) -> Tuning:
-    """Return the rows that methods are fitted on.
+    """Return the rows that methods are fitted on, their content compared with the hashes.
+
+    Damaged validation rows are an error. Damaged out-of-distribution rows are named in the result,
+    because most methods do without them.
 
     Parameters
     ----------
@@ -89,6 +99,8 @@ def read_tuning(suite: Suite, ood: str | None, ood_rows: int | None) -> Tuning:
     clean = suite.tune("none")
     if not clean:
         raise ValueError(f"{suite.path} has no clean rows to tune on (role tune, shift none).")
+    for split in clean:
+        split.verify()
     logits = np.concatenate([split.logits for split in clean])
     y = np.concatenate([split.y for split in clean])
     sets = {ood_set(split.name): split for split in suite.tune("semantic")}
@@ -96,17 +108,24 @@ def read_tuning(suite: Suite, ood: str | None, ood_rows: int | None) -> Tuning:
         raise ValueError(
             f"{suite.path} has no tuning rows of {ood!r}; it has {', '.join(sets) or 'none'}."
         )
+    nothing = np.empty((0, suite.n_classes), logits.dtype)
     if not sets:
-        return Tuning(logits, y, np.empty((0, suite.n_classes), logits.dtype), None)
+        return Tuning(logits, y, nothing, None)
     name = next(iter(sets)) if ood is None else ood
     n = paper_ood_rows(suite.n_classes) if ood_rows is None else ood_rows
+    try:
+        sets[name].verify()
+    except FileFormatError as error:
+        return Tuning(logits, y, nothing, name, str(error))
     return Tuning(logits, y, sets[name].logits[:n], name)
 
 
 def fit_method(method: Method, tuning: Tuning) -> FittedMethod:
     """Return a fitted copy of a method."""
+    if method.uses_ood and tuning.ood_trouble:  # without these rows it would be another method
+        raise ValueError(tuning.ood_trouble)
     calibrator = copy.deepcopy(method.calibrator)
-    strangers = method.sees_ood and calibrator.accepts_ood and len(tuning.ood_logits) > 0
+    strangers = method.uses_ood and len(tuning.ood_logits) > 0
     logits, y = tuning.logits, tuning.y
     if strangers:
         logits = np.concatenate([logits, tuning.ood_logits])

@@ -2,16 +2,25 @@
 
 import csv
 import io
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, astuple, dataclass, field, fields
 
 import numpy as np
 
 from wildcal.core.arrays import FloatArray
+from wildcal.evaluation.html import html_notes, html_table, number
 from wildcal.evaluation.protocol.methods import FittedMethod
 from wildcal.metrics.interval import PairedDifference, basic_interval
 
 CLEAN, LEVELS = 0, (1, 2, 3, 4, 5)
+_CAPTION = (
+    "In percent. Average: of clean rows (0) and the means over corruption types at severity 1 to 5;"
+    " the lowest first. Noise floor: the average of a perfectly calibrated model. Knew: what the"
+    " fit used."
+)
+_STRANGERS = {"mean_confidence": "confidence on", "ood_auroc": "AUROC against"}
+"""What is shown of a set of other classes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +160,47 @@ class Results:
         writer.writerows(astuple(record) for record in self.records)
         return text.getvalue()
 
+    def _repr_html_(self) -> str:
+        """Return a table for each suite, the method with the lowest average first, for notebooks.
+
+        >>> Results((), {}, {})._repr_html_()
+        '<p><small>No suite was measured.</small></p>'
+        """
+        tables = [self._suite_html(name) for name in self.suites]
+        left_out = [f"{name} was left out: {reason}" for name, reason in self.skipped.items()]
+        if not tables:
+            left_out.insert(0, "No suite was measured.")
+        return "".join(tables) + html_notes(left_out)
+
+    def _suite_html(self, suite: str) -> str:
+        strange = [r for r in self.select(suite=suite, shift="semantic") if r.metric in _STRANGERS]
+        sets = list(dict.fromkeys((r.split, r.metric) for r in strange))
+        averages = {m.name: self.average(suite, m.name) for m in self.suites[suite].methods}
+        rows = []
+        for method in sorted(
+            self.suites[suite].methods, key=lambda m: _last(averages[m.name].value)
+        ):
+            a = averages[method.name]
+            line = [method.name, method.used, number(a.value, a.low, a.high), number(a.noise_floor)]
+            line += [number(level) for level in a.levels]
+            for split, metric in sets:
+                record = self._index.get((suite, method.name, split, metric))
+                line.append(number(record.value if record else None))
+            rows.append(line)
+        failed = self.suites[suite].failed
+        is_known = not all(math.isnan(a.value) for a in averages.values())
+        return html_table(
+            [
+                *("method", "knew", "average ECE", "noise floor", *map(str, (CLEAN, *LEVELS))),
+                *(f"{_STRANGERS[metric]} {split}" for split, metric in sets),
+            ],
+            rows,
+            title=suite,
+            notes=[_CAPTION, *(f"{name} failed: {reason}" for name, reason in failed.items())],
+            words=2,
+            bold=0 if is_known else None,
+        )
+
     def _by_level(self, suite: str, method: str, metric: str) -> list[list[Record]]:
         """Return the records of severity 0 to 5; a level with the wrong types is left empty."""
         mine = [r for r in self.records if (r.suite, r.method, r.metric) == (suite, method, metric)]
@@ -179,3 +229,8 @@ class Results:
 
 def _mean(values: list[float]) -> float:
     return float(np.mean(values)) if values else float("nan")
+
+
+def _last(value: float) -> float:
+    """Return a key that sorts what could not be measured last."""
+    return math.inf if math.isnan(value) else value

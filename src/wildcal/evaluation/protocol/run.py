@@ -10,6 +10,7 @@ from wildcal.core.arrays import BoolArray, FloatArray
 from wildcal.core.checks import check_choice, row_slices
 from wildcal.core.errors import FileFormatError
 from wildcal.core.softmax import predicted_class
+from wildcal.evaluation.protocol.binned import binned
 from wildcal.evaluation.protocol.methods import (
     FittedMethod,
     Method,
@@ -19,18 +20,22 @@ from wildcal.evaluation.protocol.methods import (
     read_tuning,
 )
 from wildcal.evaluation.protocol.resample import resampled_ece
-from wildcal.evaluation.protocol.results import Record, Replicates, Results, SuiteResults
+from wildcal.evaluation.protocol.results import (
+    LEVELS,
+    Record,
+    Replicates,
+    Results,
+    SuiteResults,
+)
 from wildcal.evaluation.protocol.shared import SplitRows, walk
 from wildcal.io.suite import Suite, SuiteSplit
 from wildcal.metrics import (
     ClasswiseAccumulator,
     KdeAccumulator,
-    TopLabelAccumulator,
     aupr_in,
     aupr_out,
     auroc,
     fpr95,
-    noise_floor,
 )
 from wildcal.metrics.interval import basic_interval
 
@@ -95,14 +100,15 @@ def run_protocol(
     found: dict[str, SuiteResults] = {}
     skipped: dict[str, str] = {}
     for name, suite in suites.items():
+        runner = _SuiteRun(name, suite, tuple(metrics), n_bins, n_boot, level, progress)
         try:
-            runner = _SuiteRun(name, suite, tuple(metrics), n_bins, n_boot, level, progress)
-            runner.fit(chosen, ood, ood_rows)
-            records += runner.measure()
+            with suite.opened():
+                runner.fit(chosen, ood, ood_rows)
+                records += runner.measure()
             found[name] = runner.results()
-            skipped |= runner.skipped
         except (FileFormatError, ValueError) as error:
             skipped[name] = str(error)
+        skipped |= runner.skipped
     return Results(tuple(records), found, skipped)
 
 
@@ -123,7 +129,7 @@ class _SuiteRun:
         self.n_bins, self.n_boot, self.level, self.progress = n_bins, n_boot, level, progress
         self.methods: list[FittedMethod] = []
         self.failed: dict[str, str] = {}
-        self.skipped: dict[str, str] = {}
+        self.skipped = {f"{name}: {split}": text for split, text in suite.damaged.items()}
         self.drawn: dict[str, FloatArray] = {}
         self.clean: SplitRows | None = None
         self.ood: str | None = None
@@ -131,6 +137,11 @@ class _SuiteRun:
     def fit(self, methods: Sequence[Method], ood: str | None, ood_rows: int | None) -> None:
         tuning = read_tuning(self.suite, ood, ood_rows)
         self.ood = tuning.ood
+        strangers = [method.name for method in methods if method.uses_ood]
+        if strangers and tuning.ood is None:
+            self.skipped[f"{self.name}: out-of-distribution tuning"] = (
+                f"the suite has no such rows; {', '.join(strangers)} had labels alone."
+            )
         for method in methods:
             self.progress(f"{self.name}: fitting {method.name}", 0)
             try:
@@ -163,12 +174,17 @@ class _SuiteRun:
         """Return the splits to test on, clean first; a damaged one is left out and noted."""
         tests = [s for s in self.suite.tests() if s.shift != "semantic" or self._unseen(s)]
         usable = []
+        self.progress(f"{self.name}: reading", 0)
         for split in sorted(tests, key=lambda s: s.shift != "none"):
             try:
                 split.verify()
                 usable.append(split)
             except FileFormatError as error:
                 self.skipped[f"{self.name}: {split.name}"] = str(error)
+        gap = _gap(usable)
+        if gap:
+            self.skipped[f"{self.name}: the average over severities"] = gap
+        self.progress(f"{self.name}: measuring", 0)
         return usable
 
     def _unseen(self, split: SuiteSplit) -> bool:
@@ -194,12 +210,11 @@ class _SuiteRun:
         )
 
     def _known(self, rows: SplitRows) -> Iterable[Record]:
-        for method, confidence in zip(self.methods, rows.confidence, strict=True):
-            top = TopLabelAccumulator(self.n_bins).update(rows.correct, confidence)
+        tops, floors = binned(rows, self.n_bins, floors="ece" in self.metrics)
+        for method, top, floor in zip(self.methods, tops, floors, strict=True):
             whole = self._whole(method, rows.split)
             for metric in self.metrics:
                 if metric == "ece":
-                    floor = noise_floor(confidence, n_bins=self.n_bins)
                     yield self._record(method, rows.split, metric, top.ece(), noise_floor=floor)
                 elif metric in TOP_LABEL:
                     yield self._record(method, rows.split, metric, getattr(top, metric)())
@@ -244,6 +259,20 @@ class _SuiteRun:
         drawn = self.drawn[record.split][index]
         interval = basic_interval(record.value, drawn, self.level, 0, 1)
         return replace(record, low=interval.low, high=interval.high)
+
+
+def _gap(splits: Sequence[SuiteSplit]) -> str:
+    """Return what the paper's average lacks; nothing for a suite without corruptions."""
+    cells = {(s.corruption, s.severity) for s in splits if s.shift == "covariate" and s.corruption}
+    if not cells:
+        return ""
+    clean = sum(split.shift == "none" for split in splits)
+    if clean != 1:
+        return f"there must be one clean test split, got {clean}."
+    wanted = {(kind, level) for kind, _ in cells for level in LEVELS}
+    lacking = sorted(f"{kind} at severity {level}" for kind, level in wanted - cells)
+    more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
+    return f"there is no {', '.join(lacking[:3])}{more}." if lacking else ""
 
 
 def _balanced(inside: FloatArray, outside: FloatArray) -> tuple[BoolArray, FloatArray]:

@@ -80,10 +80,7 @@ def stored_logits(logits: ArrayLike, n_classes: int, dtype: str) -> Logits:
     array = check_logits(logits)
     if array.shape[1] != n_classes:
         raise ValueError(f"logits must have {n_classes} columns, got {array.shape[1]}.")
-    for piece in row_slices(array):
-        if not np.isfinite(array[piece]).all():
-            row = piece.start + int((~np.isfinite(array[piece]).all(axis=1)).argmax())
-            raise ValueError(f"logits must be finite, but row {row} is not.")
+    check_finite(array)
     with np.errstate(over="ignore"):  # looked for below
         stored = np.ascontiguousarray(array, np.dtype(dtype).newbyteorder("<"))
     if not np.isfinite(stored).all():
@@ -93,6 +90,15 @@ def stored_logits(logits: ArrayLike, n_classes: int, dtype: str) -> Logits:
             f" got {largest:g}. Try a wider dtype."
         )
     return stored
+
+
+def check_finite(logits: Logits) -> None:
+    """Raise unless every logit is a number."""
+    for piece in row_slices(logits):
+        finite = np.isfinite(logits[piece])
+        if not finite.all():
+            row = piece.start + int((~finite.all(axis=1)).argmax())
+            raise ValueError(f"logits must be finite, but row {row} is not.")
 
 
 def stored_labels(y: ArrayLike, n_rows: int, n_classes: int, shift: str) -> NDArray[Any]:

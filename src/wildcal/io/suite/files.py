@@ -1,6 +1,7 @@
 """Where the bytes of a suite lie: a folder of .npy files, or one .npz with the same members."""
 
 import stat
+import threading
 import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator
@@ -48,7 +49,7 @@ class SuiteFiles(ABC):
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        """Make reading many headers in a row cheap."""
+        """Make reading many arrays in a row cheap."""
         yield
 
     @abstractmethod
@@ -60,26 +61,20 @@ class SuiteFiles(ABC):
         """Return the header of an array and the number of bytes its file really has."""
 
     @abstractmethod
-    def _read(self, name: str, header: NpyHeader) -> NDArray[Any]:
-        """Return the array that belongs to a header."""
+    def _read(self, name: str, types: Collection[str], shape: Shape) -> NDArray[Any]:
+        """Return an array, or raise a ValueError unless its type, shape and length are right."""
 
     def check(self, name: str, types: Collection[str], shape: Shape) -> NpyHeader:
         """Return the header of an array, or raise unless its type, shape and length are right."""
         with reading(self.path, name):
             header, size = self.header(name)
-            if header.descr not in types:
-                raise ValueError(f"it must hold {' or '.join(types)}, got {header.descr}")
-            if header.shape != shape:
-                raise ValueError(f"it must have shape {shape}, got {header.shape}")
-            if header.size != size:
-                raise ValueError(f"it must have {header.size} bytes, got {size}; was it cut short?")
+            _compare(header, size, types, shape)
         return header
 
     def array(self, name: str, types: Collection[str], shape: Shape) -> NDArray[Any]:
         """Return an array as it is stored; from a folder it is mapped, not read."""
-        header = self.check(name, types, shape)
         with reading(self.path, name):
-            return self._read(name, header)
+            return self._read(name, types, shape)
 
     def keep(self, name: str, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
         """Return make(), remembered as long as there is room; nobody may write to it."""
@@ -123,7 +118,8 @@ class FolderFiles(SuiteFiles):
         with path.open("rb") as file:
             return read_header(file), path.stat().st_size
 
-    def _read(self, name: str, header: NpyHeader) -> NDArray[Any]:
+    def _read(self, name: str, types: Collection[str], shape: Shape) -> NDArray[Any]:
+        header = self.check(name, types, shape)
         return np.memmap(
             self.path / name, header.descr, mode="r", offset=header.offset, shape=header.shape
         )
@@ -134,26 +130,34 @@ class PackedFiles(SuiteFiles):
     """One .npz: arrays are decompressed when asked for.
 
     The file is opened anew for each array, so a suite can be read by several threads and handed to
-    other processes.
+    other processes. Reading the list of members costs more than reading one of them, hence
+    `opened`.
     """
 
-    _archive: zipfile.ZipFile | None = None
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._archives: dict[int, zipfile.ZipFile] = {}  # by thread
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        """Keep the file open, for one thread that reads many members."""
+        """Keep the file open for this thread, which reads many members."""
+        thread = threading.get_ident()
+        if thread in self._archives:
+            yield
+            return
         with reading(self.path, "the list of members"):
             archive = zipfile.ZipFile(self.path)
         with archive:
-            self._archive = archive
+            self._archives[thread] = archive
             try:
                 yield
             finally:
-                self._archive = None
+                del self._archives[thread]
 
     @contextmanager
     def _member(self, name: str) -> Iterator[tuple[IO[bytes], int]]:
-        with nullcontext(self._archive) if self._archive else zipfile.ZipFile(self.path) as archive:
+        kept = self._archives.get(threading.get_ident())
+        with nullcontext(kept) if kept else zipfile.ZipFile(self.path) as archive:
             if len(archive.NameToInfo) != len(archive.filelist):
                 raise ValueError("some member occurs twice")
             info = archive.NameToInfo.get(name)
@@ -176,11 +180,12 @@ class PackedFiles(SuiteFiles):
         with self._member(name) as (file, size):
             return read_header(file), size
 
-    def _read(self, name: str, header: NpyHeader) -> NDArray[Any]:
-        array = np.empty(header.shape, header.descr)
-        rest = array.reshape(-1).view(np.uint8).data
-        with self._member(name) as (file, _):
-            file.read(header.offset)
+    def _read(self, name: str, types: Collection[str], shape: Shape) -> NDArray[Any]:
+        with self._member(name) as (file, size):
+            header = read_header(file)
+            _compare(header, size, types, shape)
+            array = np.empty(header.shape, header.descr)
+            rest = array.reshape(-1).view(np.uint8).data
             while len(rest):
                 piece = file.read(min(len(rest), _CHUNK))
                 if not piece:
@@ -189,6 +194,16 @@ class PackedFiles(SuiteFiles):
                 rest = rest[len(piece) :]
             file.read(1)  # at the end of a member its check sum is compared
         return array
+
+
+def _compare(header: NpyHeader, size: int, types: Collection[str], shape: Shape) -> None:
+    """Raise a ValueError unless an array is as the manifest says and its file as long as it."""
+    if header.descr not in types:
+        raise ValueError(f"it must hold {' or '.join(types)}, got {header.descr}")
+    if header.shape != shape:
+        raise ValueError(f"it must have shape {shape}, got {header.shape}")
+    if header.size != size:
+        raise ValueError(f"it must have {header.size} bytes, got {size}; was it cut short?")
 
 
 def suite_files(path: str | Path) -> SuiteFiles:

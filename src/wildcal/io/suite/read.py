@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from wildcal.core.arrays import Labels, Logits
 from wildcal.core.checks import check_labels
 from wildcal.core.errors import FileFormatError
-from wildcal.io.suite.arrays import LABEL_TYPES, check_shift_labels, content_hash
+from wildcal.io.suite.arrays import LABEL_TYPES, check_finite, check_shift_labels, content_hash
 from wildcal.io.suite.files import SuiteFiles, reading
 from wildcal.io.suite.manifest import MANIFEST, Entry, Manifest, parse_manifest
 
@@ -24,10 +24,21 @@ def parsed(files: SuiteFiles) -> Manifest:
 
 def check_headers(files: SuiteFiles, manifest: Manifest) -> None:
     """Raise unless every array is there with the type, shape and length that the manifest says."""
+    for reason in damaged_headers(files, manifest).values():
+        raise FileFormatError(reason)
+
+
+def damaged_headers(files: SuiteFiles, manifest: Manifest) -> dict[str, str]:
+    """Return the splits whose arrays are not as the manifest says, each with the reason."""
+    found: dict[str, str] = {}
     with files.opened():
         for entry in manifest.splits:
-            files.check(entry.logits, _types(entry), (entry.rows, manifest.n_classes))
-            files.check(entry.labels, LABEL_TYPES, (entry.rows,))
+            try:
+                files.check(entry.logits, _types(entry), (entry.rows, manifest.n_classes))
+                files.check(entry.labels, LABEL_TYPES, (entry.rows,))
+            except FileFormatError as error:
+                found[entry.name] = str(error)
+    return found
 
 
 def read_logits(files: SuiteFiles, entry: Entry, n_classes: int) -> Logits:
@@ -54,6 +65,8 @@ def read_content(
             f"{files.path}: split {entry.name} was changed after it was written (its SHA-256 does"
             " not match). Extract it again, or restore the file."
         )
+    with reading(files.path, entry.logits):
+        check_finite(logits)  # a writer refuses such rows, but a file may come from elsewhere
     return logits, y
 
 

@@ -1,19 +1,28 @@
 """Read a suite: the splits to tune and to test on, and their logits when asked for."""
 
 import difflib
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Self, final
+from typing import Any, Self, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wildcal.core.arrays import Labels, Logits
 from wildcal.core.checks import check_choice
 from wildcal.io.suite.files import SuiteFiles, suite_files
 from wildcal.io.suite.manifest import SHIFTS, Entry, Manifest
 from wildcal.io.suite.pack import pack_suite
-from wildcal.io.suite.read import check_headers, parsed, read_content, read_labels, read_logits
+from wildcal.io.suite.read import (
+    check_headers,
+    damaged_headers,
+    parsed,
+    read_content,
+    read_labels,
+    read_logits,
+)
 from wildcal.io.suite.writer import SuiteWriter
 
 
@@ -41,10 +50,12 @@ class SuiteSplit:
         From a folder they are mapped into memory, not read. What had to be decompressed or
         converted is kept for the next time, up to a limit for the whole suite.
         """
-        return self._files.keep(self._entry.logits, self._working_logits)
+        return self._files.keep(
+            self._entry.logits,
+            lambda: self._working(read_logits(self._files, self._entry, self.n_classes)),
+        )
 
-    def _working_logits(self) -> Logits:
-        stored = read_logits(self._files, self._entry, self.n_classes)
+    def _working(self, stored: NDArray[Any]) -> Logits:
         return np.array(stored, np.float32) if self.dtype == "float16" else stored
 
     @property
@@ -55,16 +66,26 @@ class SuiteSplit:
         )
 
     def verify(self) -> None:
-        """Raise a FileFormatError unless the content is what was written."""
-        read_content(self._files, self._entry, self.n_classes)
+        """Raise a FileFormatError unless the content is what was written.
+
+        What was read is kept as `logits` keeps it, so that looking first costs no second reading.
+        """
+        logits, y = read_content(self._files, self._entry, self.n_classes)
+        self._files.keep(self._entry.logits, lambda: self._working(logits))
+        self._files.keep(self._entry.labels, lambda: y)
 
 
 @final
 class Suite:
     """One network's logits on many splits; made by `Suite.open`."""
 
-    def __init__(self, files: SuiteFiles, manifest: Manifest) -> None:
-        self._files, self._manifest = files, manifest
+    damaged: Mapping[str, str]
+    """Splits that `open(partial=True)` left out, each with the reason."""
+
+    def __init__(
+        self, files: SuiteFiles, manifest: Manifest, damaged: Mapping[str, str] | None = None
+    ) -> None:
+        self._files, self._manifest, self.damaged = files, manifest, dict(damaged or {})
         self.path = files.path
         self.network = manifest.network
         self.data = manifest.data
@@ -95,31 +116,45 @@ class Suite:
         return f"Suite({str(self.path)!r}, {len(self.splits)} splits{state})"
 
     @classmethod
-    def open(cls, path: str | Path, *, verify: bool = False) -> Self:
+    def open(cls, path: str | Path, *, verify: bool = False, partial: bool = False) -> Self:
         """Return the suite in a folder or .npz; any damage gives a FileFormatError.
 
         The manifest's values are checked, and that every array is there with the type, shape and
         length it says. `verify` reads all arrays and compares their content hashes too. A suite
         whose extraction was interrupted opens with the splits finished so far; its `complete` is
         False.
+
+        With `partial`, splits whose arrays are missing or of the wrong type, shape or length are
+        left out and named in `damaged`, and the suite counts as not complete.
         """
         files = suite_files(path)
         manifest = parsed(files)
-        check_headers(files, manifest)
-        suite = cls(files, manifest)
+        damaged = {}
+        if partial:
+            damaged = damaged_headers(files, manifest)
+            whole = tuple(entry for entry in manifest.splits if entry.name not in damaged)
+            manifest = replace(manifest, splits=whole, complete=manifest.complete and not damaged)
+        else:
+            check_headers(files, manifest)
+        suite = cls(files, manifest, damaged)
         if verify:
             suite.verify()
         return suite
+
+    def opened(self) -> AbstractContextManager[None]:
+        """Return a context in which this thread reads many splits at less cost."""
+        return self._files.opened()
 
     def verify(self, progress: Callable[[int], object] | None = None) -> None:
         """Raise a FileFormatError unless every split has the content it was written with.
 
         `progress` is told the number of rows of each split that was found whole.
         """
-        for split in self.splits:
-            split.verify()
-            if progress is not None:
-                progress(split.rows)
+        with self.opened():
+            for split in self.splits:
+                split.verify()
+                if progress is not None:
+                    progress(split.rows)
 
     def split(self, name: str) -> SuiteSplit:
         """Return the split with a name."""
@@ -177,7 +212,8 @@ class Suite:
             Store logits in this type, such as "float16" to halve the size, with new hashes.
             Logits that it cannot hold are refused. By default each split keeps its own.
         """
-        pack_suite(self._files, self._manifest, path, dtype)
+        with self.opened():
+            pack_suite(self._files, self._manifest, path, dtype)
 
     def unpack(self, folder: str | Path) -> None:
         """Write the suite to a folder, split by split; an interrupted call may be repeated."""

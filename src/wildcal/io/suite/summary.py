@@ -58,10 +58,11 @@ def summarise(
 ) -> list[SplitSummary]:
     """Return the numbers of every split; `progress` is told the rows of each that is done."""
     summaries = []
-    for split in suite.splits:
-        summaries.append(summarise_split(split))
-        if progress is not None:
-            progress(split.rows)
+    with suite.opened():
+        for split in suite.splits:
+            summaries.append(summarise_split(split))
+            if progress is not None:
+                progress(split.rows)
     return summaries
 
 

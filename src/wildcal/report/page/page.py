@@ -1,0 +1,117 @@
+"""Put the report together: one HTML file that needs no other and asks no server."""
+
+from importlib.resources import files
+from typing import Final
+
+from wildcal.evaluation.protocol import Results
+from wildcal.io.suite import Suite
+from wildcal.report.names import plain, suite_labels
+from wildcal.report.page.about_sections import (
+    computed_section,
+    knowledge_section,
+    left_out_section,
+)
+from wildcal.report.page.content import Content, note
+from wildcal.report.page.error_sections import (
+    methods_section,
+    reliability_section,
+    shift_section,
+    strangers_section,
+)
+from wildcal.report.page.marks import Marks
+from wildcal.report.page.markup import tag, words
+from wildcal.report.page.observe import observe
+from wildcal.report.page.score_sections import energy_section, temperature_section
+from wildcal.report.page.verdict import ranked, verdict
+from wildcal.report.study import readable
+
+METRICS: Final = ("accuracy", "mean_confidence", "ece", "ood_auroc")
+"""What a run of the protocol must have measured for the page."""
+# Nothing is fetched, whatever the names in a suite may hold.
+_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+_SECTIONS: Final = (
+    left_out_section,
+    methods_section,
+    shift_section,
+    reliability_section,
+    strangers_section,
+    energy_section,
+    temperature_section,
+    knowledge_section,
+    computed_section,
+)
+
+
+def make_page(results: Results, name: str, suite: Suite, *, n_bins: int = 15) -> str:
+    """Return the report on one suite, as HTML.
+
+    Parameters
+    ----------
+    results
+        A run of the protocol with `METRICS`; every number of the page that stands in this table
+        is read off it.
+    name
+        The suite's name there.
+    n_bins
+        The number of bins that the run used.
+
+    Examples
+    --------
+    >>> import wildcal
+    >>> from wildcal.evaluation.protocol import choose_methods, run_protocol
+    >>> from wildcal.report import make_page
+    >>> suite = wildcal.suites.load("cifar10-resnet20")
+    >>> results = run_protocol({"mine": suite}, choose_methods(["identity", "ts"]))
+    >>> make_page(results, "mine", suite)[:15]
+    '<!doctype html>'
+    """
+    if name not in results.suites or not results.suites[name].methods:
+        reason = results.skipped.get(name, "no method could be fitted").rstrip(".")
+        raise ValueError(f"there is nothing to report on {name}: {reason}.")
+    order = ranked(results, name)
+    splits = readable(sorted(suite.tests(), key=lambda split: split.shift != "none"), [])
+    content = Content(
+        results,
+        name,
+        suite,
+        n_bins,
+        splits,
+        order,
+        Marks([method.name for method in order]),
+        observe(splits, order, n_bins),
+    )
+    data, network = suite_labels({name: suite})[name]
+    body = tag(
+        "main",
+        tag("h1", words(f"Calibration of {network} on {data}")),
+        note(f"Suite {plain(name)}: {_size(content)}."),
+        tag("p", verdict(results, name, order), class_="verdict"),
+        *(make(content) for make in _SECTIONS),
+    )
+    head = (
+        '<meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        + tag("title", words(f"{plain(name)}: calibration report"))
+        + tag("style", _asset("page.css"))
+    )
+    script = tag("script", _asset("page.js"))
+    return (
+        f'<!doctype html>\n<html lang="en"><head>{head}</head><body>{body}{script}</body></html>\n'
+    )
+
+
+def _size(content: Content) -> str:
+    """Return what the suite tests on, in words."""
+    cells = [split for split in content.splits if split.corruption]
+    parts = [f"{split.rows:,} clean rows" for split in content.splits if split.shift == "none"]
+    if cells:
+        kinds = {split.corruption for split in cells}
+        parts.append(f"{len(cells)} corrupted cells of {len(kinds)} types")
+    others = [split for split in content.splits if split.shift != "none" and not split.corruption]
+    parts += [f"{split.rows:,} rows of {plain(split.name)}" for split in others]
+    return ", ".join(parts) or "no test rows"
+
+
+def _asset(name: str) -> str:
+    return files("wildcal.report.page").joinpath(name).read_text("utf-8")

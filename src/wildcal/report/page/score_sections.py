@@ -1,0 +1,87 @@
+"""Sections about single rows: energy and confidence of the raw logits, temperatures."""
+
+import numpy as np
+
+from wildcal.evaluation.protocol.methods import ood_set
+from wildcal.io.suite import SuiteSplit
+from wildcal.report.model import Panel
+from wildcal.report.names import plain
+from wildcal.report.page.charts import box_chart, histogram_chart, temperature_chart
+from wildcal.report.page.content import Content, charts, figure, note, section
+from wildcal.report.score_figures import box_panel, histogram_panel
+
+
+def energy_section(content: Content) -> str:
+    """Return histograms of confidence and energy, and energy by severity."""
+    figures = [
+        figure(panel.title.replace("\n", ": "), histogram_chart(panel))
+        for panel in _histograms(content)
+    ]
+    groups = _groups(content)
+    if len(groups) > 1:
+        boxes = box_panel("", groups)
+        caption = "Boxes: quartiles; lines: 5 % to 95 %; corruption types pooled."
+        figures.append(figure("Negative energy and accuracy", box_chart(boxes), caption))
+    if not figures:
+        return ""
+    text = (
+        "Before any calibration. AUROC: how often a row of the first group has the higher score;"
+        " 50 % is chance."
+    )
+    return section("What the raw logits tell", note(text), charts(*figures))
+
+
+def _groups(content: Content) -> dict[str, list[SuiteSplit]]:
+    """Return the splits of each severity, then each other set by its name."""
+    groups: dict[str, list[SuiteSplit]] = {}
+    for split in content.splits:
+        other = plain(ood_set(split.name))
+        name = "0" if split.shift == "none" else other if not split.corruption else split.severity
+        groups.setdefault(str(name), []).append(split)
+    return groups
+
+
+def _histograms(content: Content) -> list[Panel]:
+    """Return confidence and energy: right against wrong answers, known against other classes."""
+    clean = content.seen.clean
+    if clean is None:
+        return []
+    panels = []
+    if clean.correct.any() and not clean.correct.all():
+        groups = ("correct", "incorrect")
+        for score, values in {
+            "softmax confidence": clean.confidence,
+            "negative energy": -clean.energy,
+        }.items():
+            panels.append(histogram_panel("Clean rows", score, values, clean.correct, groups))
+    for name, other in content.seen.strangers.items():
+        known = np.arange(len(clean.energy) + len(other.energy)) < len(clean.energy)
+        groups = ("clean rows", plain(ood_set(name)))
+        for score, values in {
+            "softmax confidence": np.concatenate([clean.confidence, other.confidence]),
+            "negative energy": -np.concatenate([clean.energy, other.energy]),
+        }.items():
+            title = f"Clean rows and {plain(ood_set(name))}"
+            panels.append(histogram_panel(title, score, values, known, groups))
+    return panels
+
+
+def temperature_section(content: Content) -> str:
+    """Return temperature against energy of the methods that have one for every row."""
+    curves = content.seen.temperatures
+    if not curves:
+        return ""
+    clean = content.seen.clean
+    chart = temperature_chart(curves, content.marks, None if clean is None else -clean.energy)
+    caption = (
+        "Lines: medians of rows of about that energy, from all test splits; bands: 5 % to 95 %."
+        " Shaded: nine tenths of the clean rows. Above 1, a method makes the network less sure."
+    )
+    text = "Methods that divide the logits of every row by a temperature."
+    title = "Temperature against negative energy"
+    return section(
+        "Temperatures",
+        note(text),
+        content.marks.legend(curves),
+        charts(figure(title, chart, caption)),
+    )

@@ -1,0 +1,99 @@
+"""The page in a sentence: which method to ship, and how sure that is."""
+
+import math
+from collections.abc import Sequence
+
+from wildcal.evaluation.protocol import FittedMethod, Results
+from wildcal.report.page.marks import shown
+from wildcal.report.page.markup import tag, words
+from wildcal.report.tables import percent
+
+
+def ranked(results: Results, suite: str) -> list[FittedMethod]:
+    """Return the methods, lowest average ECE first; on clean rows where there is no average."""
+
+    def key(method: FittedMethod) -> tuple[float, float]:
+        average = results.average(suite, method.name)
+        return tuple(  # type: ignore[return-value]  # two numbers
+            math.inf if math.isnan(value) else value for value in (average.value, average.levels[0])
+        )
+
+    return sorted(results.suites[suite].methods, key=key)
+
+
+def verdict(results: Results, suite: str, order: Sequence[FittedMethod]) -> str:
+    """Return what the table says, in words; as markup."""
+    averages = {method.name: results.average(suite, method.name) for method in order}
+    best = order[0]
+    found = averages[best.name]
+    if math.isnan(found.value):
+        return _clean_verdict(results, suite, order)
+    text = f"Ship {_name(best)}: over clean and shifted images its confidence is off by"
+    text += f" {percent(found.value)} points on average (ECE{_interval(found.low, found.high)})"
+    plain = averages.get("identity")
+    if plain is not None and best.name != "identity" and not math.isnan(plain.value):
+        text += f", against {percent(plain.value)} uncalibrated"
+    sentences = [text + "."]
+    if len(order) > 1 and not math.isnan(averages[order[1].name].value):
+        sentences.append(_lead(results, suite, best, order[1]))
+    sentences.append(_knowledge(best, order, {n: a.value for n, a in averages.items()}))
+    cleanest = min(order, key=lambda m: _last(averages[m.name].levels[0]))
+    if cleanest is not best:
+        a, b = averages[cleanest.name].levels[0], found.levels[0]
+        sentences.append(
+            f"On clean images alone {_name(cleanest)} is lowest:"
+            f" {percent(a)} against {percent(b)} points."
+        )
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def _clean_verdict(results: Results, suite: str, order: Sequence[FittedMethod]) -> str:
+    value = results.average(suite, order[0].name).levels[0]
+    if math.isnan(value):
+        return "The suite has no clean test rows, so methods cannot be ranked."
+    return (
+        f"On clean images {_name(order[0])} is lowest: its confidence is off by {percent(value)}"
+        " points (ECE). The suite lacks corrupted images at all severities 1 to 5, so nothing is"
+        " said about shift."
+    )
+
+
+def _lead(results: Results, suite: str, best: FittedMethod, second: FittedMethod) -> str:
+    """Return how far the best is ahead of the second, and whether that is more than chance."""
+    if results.suites[suite].replicates is None:
+        return ""
+    gap = results.difference(suite, second.name, best.name)
+    ahead = f"{percent(gap.value)} points{_bracket(gap.low, gap.high)}"
+    if gap.low > 0:
+        return f"It is ahead of the next, {_name(second)}, by {ahead} on the same images."
+    return f"The next, {_name(second)}, is {ahead} behind, which may be chance."
+
+
+def _knowledge(
+    best: FittedMethod, order: Sequence[FittedMethod], averages: dict[str, float]
+) -> str:
+    """Return who is best of those that knew less, if the best knew more than others."""
+    less = [m for m in order if m.used != best.used and best.used.startswith(m.used)]
+    if not less:
+        return ""
+    text = f"It knew more than others ({words(best.used)});"
+    text += f" the best that knew less is {_name(less[0])} ({words(less[0].used)})"
+    return text + f" with {percent(averages[less[0].name])}."
+
+
+def _name(method: FittedMethod) -> str:
+    return tag("strong", words(shown(method.name)))
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return (
+        "" if low is None or high is None else f"; 95 % interval {percent(low)} to {percent(high)}"
+    )
+
+
+def _last(value: float) -> float:
+    return math.inf if math.isnan(value) else value
+
+
+def _bracket(low: float, high: float) -> str:
+    return f" ({percent(low)} to {percent(high)})"

@@ -1,0 +1,179 @@
+"""The report in a real browser, on a real network's suite."""
+
+import csv
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+# As root a browser has no sandbox; and it must not look for updates while it is watched.
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+METHODS = ("identity", "ts", "spline", "energy")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    if found is None:
+        if os.environ.get("WILDCAL_REQUIRE_BROWSER"):
+            pytest.fail("Chromium must be installed in this run")
+        pytest.skip("there is no Chromium on this machine")
+    if not os.environ.get("WILDCAL_REQUIRE_EXTRAS"):
+        pytest.importorskip("playwright")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    page, table = folder / "report.html", folder / "report.csv"
+    words = ["report", "cifar10-resnet20", "--methods", ",".join(METHODS), "--bootstrap", "20"]
+    command = [sys.executable, "-m", "wildcal", *words, "-o", str(page), "--csv", str(table)]
+    subprocess.run(command, check=True, capture_output=True)
+    assert page.stat().st_size < 3e6
+    with table.open() as file:
+        return page, list(csv.DictReader(file))
+
+
+@pytest.fixture(params=[(1440, "light"), (1440, "dark"), (390, "light"), (390, "dark")])
+def opened(browser, report, request):
+    """The page at several sizes; any message, error or request but the first is a failure."""
+    width, scheme = request.param
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page = context.new_page()
+    troubles = []
+    page.on("console", lambda message: troubles.append(message.text))
+    page.on("pageerror", lambda error: troubles.append(str(error)))
+    page.on("request", lambda request: troubles.append(request.url))
+    page.goto(report[0].as_uri())
+    yield page
+    assert troubles == [report[0].as_uri()]
+    context.close()
+
+
+def column(page, head):
+    """Return the words of one column of the table, top to bottom."""
+    heads = page.locator("table.sortable th").all_inner_texts()
+    place = [text.split("\n")[0].strip() for text in heads].index(head)
+    cells = page.locator(f"table.sortable tbody tr td:nth-child({place + 1})")
+    return [cell.split()[0] for cell in cells.all_inner_texts()]
+
+
+def test_nothing_is_wider_than_the_screen(opened):
+    assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_text_and_background_differ(opened):
+    ink, paper = opened.evaluate(
+        "(s => [s.color, s.backgroundColor])(getComputedStyle(document.body))"
+    )
+    light, dark = (sum(map(int, c[4:-1].split(","))) for c in (ink, paper))
+    assert abs(light - dark) > 450  # of 765
+
+
+def test_numbers_are_those_of_the_csv(opened, report):
+    methods = opened.locator("table.sortable tbody tr").evaluate_all(
+        "rows => rows.map(row => row.dataset.method)"
+    )
+    assert set(methods) == set(METHODS)
+    ece = {
+        (record["method"], record["split"]): float(record["value"])
+        for record in report[1]
+        if record["metric"] == "ece"
+    }
+    for head, splits in {
+        "clean": ["test"],
+        "severity 5": [s for m, s in ece if m == "ts" and s.endswith("-5")],
+    }.items():
+        assert len(splits) == (1 if head == "clean" else 19)
+        wanted = [sum(ece[m, s] for s in splits) / len(splits) for m in methods]
+        assert column(opened, head) == [f"{100 * value:.2f}" for value in wanted]
+
+
+def test_sorting(opened):
+    button = opened.get_by_role("button", name="clean")
+    head = opened.locator("th", has=button)
+    before = column(opened, "method")
+    button.click()
+    assert head.get_attribute("aria-sort") == "ascending"
+    numbers = [float(text) for text in column(opened, "clean")]
+    assert numbers == sorted(numbers)
+    assert column(opened, "method") != before
+    button.click()
+    assert head.get_attribute("aria-sort") == "descending"
+    numbers = [float(text) for text in column(opened, "clean")]
+    assert numbers == sorted(numbers, reverse=True)
+    opened.get_by_role("button", name="method").click()
+    names = column(opened, "method")
+    assert names == sorted(names)
+    assert opened.locator("th[aria-sort]").count() == 1
+
+
+def test_switching_method_and_condition_changes_the_diagram(opened, report):
+    figure = opened.locator("#before")
+
+    def drawn():
+        dots = figure.locator("g.bin[visibility=visible] circle")
+        return dots.evaluate_all("dots => dots.map(dot => dot.getAttribute('cy'))")
+
+    first = drawn()
+    assert len(first) > 5
+    figure.locator("select").select_option(label="energy")
+    second = drawn()
+    assert second != first
+    opened.locator("#condition").select_option(label="fog, severity 5")
+    assert drawn() != second
+    said = figure.locator(".said").inner_text()
+    (record,) = [
+        r for r in report[1] if (r["method"], r["split"], r["metric"]) == ("energy", "fog-5", "ece")
+    ]
+    assert said.endswith(f"ECE {100 * float(record['value']):.2f} %")
+    assert said.startswith("2,000 rows")
+
+
+def test_switching_severity_shows_one_chart_at_a_time(opened):
+    charts = opened.locator("#by-type > div")
+    assert charts.count() == 5
+    for label, place in (("severity 5", 0), ("severity 1", 4)):
+        opened.locator("select[data-shows=by-type]").select_option(label=label)
+        seen = [charts.nth(i).is_visible() for i in range(5)]
+        assert seen == [i == place for i in range(5)]
+
+
+def test_labels_of_charts_do_not_overlap(opened):
+    """Compare the boxes of all words of each visible chart."""
+    overlaps = opened.evaluate("""() => {
+      const found = [];
+      for (const svg of document.querySelectorAll("main svg[role=img]")) {
+        if (svg.closest("[hidden]")) continue;
+        const texts = [...svg.querySelectorAll("text")].filter((t) => t.textContent);
+        const edge = svg.getBoundingClientRect();
+        const boxes = texts.map((t) => t.getBoundingClientRect());
+        boxes.forEach((a, i) => {
+          if (a.left < edge.left - 1 || a.right > edge.right + 1 || a.bottom > edge.bottom + 1)
+            found.push(["outside", texts[i].textContent]);
+          for (let j = 0; j < i; j++) {
+            const b = boxes[j];
+            const x = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+            const y = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+            if (x > 1 && y > 3) found.push([texts[i].textContent, texts[j].textContent]);
+          }
+        });
+      }
+      return found;
+    }""")
+    assert overlaps == []

@@ -1,0 +1,169 @@
+"""The report as text: what it says is what the tidy table holds, whatever the suite is like."""
+
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from wildcal.evaluation.protocol import choose_methods, run_protocol
+from wildcal.report import make_page
+from wildcal.report.page import METRICS
+from wildcal.report.page.axes import Scale
+from wildcal.report.page.page import _POLICY
+
+NAMES = ("identity", "ts", "irova", "energy", "energy-no-ood")
+
+
+def run(suite, names=NAMES, n_boot=20, **options):
+    return run_protocol(
+        {"mine": suite}, choose_methods(names), metrics=METRICS, n_boot=n_boot, **options
+    )
+
+
+@pytest.fixture(scope="module")
+def results(suites):
+    return run(suites["vgg"])
+
+
+@pytest.fixture(scope="module")
+def page(results, suites):
+    return make_page(results, "mine", suites["vgg"])
+
+
+class Cells(HTMLParser):
+    """Collect the sortable table: numbers by method, in the order of the columns."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows, self.method = {}, None
+
+    def handle_starttag(self, tag, attributes):
+        found = dict(attributes)
+        if tag == "tr":
+            self.method = found.get("data-method")
+        if tag == "td" and self.method:
+            self.rows.setdefault(self.method, []).append(found["data-value"])
+
+
+def table(page):
+    parser = Cells()
+    parser.feed(page)
+    return parser.rows
+
+
+def test_numbers_of_the_table_are_those_of_the_results(results, page):
+    rows = table(page)
+    assert set(rows) == set(NAMES)
+    assert list(rows) == sorted(rows, key=lambda m: results.average("mine", m).value)
+    for method, cells in rows.items():
+        average = results.average("mine", method)
+        wanted = [average.value, average.value - results.average("mine", next(iter(rows))).value]
+        wanted += [average.noise_floor, *average.levels]
+        for metric in ("mean_confidence", "ood_auroc"):
+            wanted.append(results.record("mine", method, "textures-test", metric).value)
+        assert [float(cell) for cell in cells[2:]] == pytest.approx(wanted, abs=0)
+        assert cells[1] == results.suites["mine"].methods[NAMES.index(method)].used
+
+
+def test_reliability_tables_have_the_ece_of_the_results(results, page):
+    data = json.loads(re.search(r'id="reliability-data">(.*?)</script>', page)[1])
+    conditions = re.search(r'id="condition">(.*?)</select>', page)[1]
+    names = re.findall(r"<option[^>]*>(.*?)</option>", conditions)
+    assert names[:2] == ["clean", "severity 1, all corruptions"]
+    assert len(names) == len(data["tables"]) == 1 + 5 + 10
+    order = list(table(page))
+    for name, split in (("clean", "test"), ("fog, severity 4", "fog-4")):
+        for method, found in zip(order, data["tables"][names.index(name)], strict=True):
+            record = results.record("mine", method, split, "ece")
+            assert found["ece"] == pytest.approx(record.value, abs=1e-6)
+            assert found["n"] == sum(found["count"]) == record.rows
+    pooled = data["tables"][names.index("severity 4, all corruptions")][0]
+    assert pooled["n"] == 400
+
+
+def test_verdict_names_the_best_and_what_it_knew(results, page):
+    said = re.sub(r"<[^>]*>", "", re.search(r'<p class="verdict">(.*?)</p>', page)[1])
+    best = next(iter(table(page)))
+    average = results.average("mine", best)
+    assert said.startswith(f"Ship {best}: ")
+    assert f"{100 * average.value:.2f} points" in said
+    assert f"{100 * average.low:.2f} to {100 * average.high:.2f}" in said
+
+
+def test_page_asks_for_nothing(page):
+    assert f'content="{_POLICY}"' in page
+    assert "default-src 'none'" in _POLICY
+    assert not re.search(r"(src|href|url)\s*[=(]", page.replace("default-src", ""))
+    assert "http:" not in page
+    assert "https:" not in page
+
+
+def test_same_numbers_give_the_same_page(suites, page):
+    assert make_page(run(suites["vgg"]), "mine", suites["vgg"]) == page
+
+
+def test_hostile_names_stay_text(write_suite, tmp_path):
+    bad = "</script><script>alert(1)</script>"
+    suite = write_suite(tmp_path / "s", data=bad, network=f'"><img src=x onerror={bad}>')
+    page = make_page(run(suite, n_boot=0), "mine", suite)
+    assert "<script>alert" not in page
+    assert "<img" not in page
+    assert page.count("<script") == 2
+
+
+def test_suite_without_shift_says_so(bare):
+    page = make_page(run(bare, ("identity", "ts", "energy")), "mine", bare)
+    assert "nothing is said about shift" in page
+    assert "ECE by severity" not in page
+    assert "Images of other classes" not in page
+    assert 'class="reliability"' in page
+
+
+def test_no_methods_is_one_line(bare):
+    results = run(bare, ("ts",), ood="svhn")
+    with pytest.raises(ValueError, match="there is nothing to report on mine: .*svhn"):
+        make_page(results, "mine", bare)
+
+
+def test_missing_cells_are_named(write_suite, tmp_path):
+    from wildcal.io.suite import Suite
+
+    folder = tmp_path / "s"
+    write_suite(folder, data="cifar10", network="x")
+    damaged = next(folder.glob("*fog-3*logits*"))
+    raw = bytearray(damaged.read_bytes())
+    raw[-1] ^= 1
+    damaged.write_bytes(raw)
+    suite = Suite.open(folder)
+    page = make_page(run(suite, ("identity", "ts")), "mine", suite)
+    assert "Left out" in page
+    assert "mine: fog-3" in page
+    rows = table(page)
+    assert rows["ts"][2] == ""  # no average without all cells of a level
+    assert float(rows["ts"][5]) > 0  # clean rows are measured all the same
+
+
+def test_too_many_conditions_are_pooled(suites, monkeypatch):
+    monkeypatch.setattr("wildcal.report.page.observe._MOST_TABLES_BINS", 100)
+    page = make_page(run(suites["vgg"], ("identity", "ts")), "mine", suites["vgg"])
+    assert "fog, severity 4" not in page
+    assert "only pooled corruptions are here" in page
+
+
+def test_every_method_at_once_stays_small(suites):
+    from wildcal.calibrators import CALIBRATORS
+
+    quick = [name for name in CALIBRATORS if name != "pts"]
+    page = make_page(run(suites["vgg"], quick, n_boot=0), "mine", suites["vgg"])
+    assert set(table(page)) == set(quick)
+    assert len(page) < 3e6
+
+
+def test_ticks_are_round_and_inside():
+    for low, high in ((0, 1), (0, 0.03), (-7.3, 24.9), (1e-9, 2e-9), (3, 3)):
+        ticks = Scale(low, high, 0, 100).ticks()
+        assert 1 <= len(ticks) <= 12
+        assert all(low - 1e-12 <= tick <= high + 1e-12 for tick in ticks)
+        assert np.allclose(np.diff(ticks, 2), 0)
