@@ -2,6 +2,7 @@
 
 from wildcal.calibrators.bbq import BayesianBinning
 from wildcal.calibrators.beta import BetaCalibration
+from wildcal.calibrators.context import Context, ContextScaling
 from wildcal.calibrators.dirichlet import DirichletCalibration
 from wildcal.calibrators.energy import EnergyScaling
 from wildcal.calibrators.energy_linear import EnergyLinear
@@ -33,6 +34,7 @@ CALIBRATORS: dict[str, type[Calibrator]] = {
         ParameterizedTemperatureScaling,
         EnergyScaling,
         EnergyLinear,
+        ContextScaling,
         IsotonicMultiClass,
         IsotonicOneVsAll,
         ScaledIsotonicOneVsAll,
@@ -57,6 +59,8 @@ __all__ = [
     "PAPER_METHODS",
     "BayesianBinning",
     "BetaCalibration",
+    "Context",
+    "ContextScaling",
     "DirichletCalibration",
     "EnergyLinear",
     "EnergyScaling",

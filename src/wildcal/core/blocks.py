@@ -130,11 +130,20 @@ class Block:
         return t, e, self._sum(e), mean
 
     def log_loss(self, beta: FloatArray, labels: Labels) -> FloatArray:
-        """Return -log p_y of each row, where y is -1 that of class 0."""
+        """Return -log p_y of each row, where y is -1 the mean of -log p over all classes."""
         sums = self._sum(self._exponentials(beta, self._scratch.buffer(1, self.n)))
-        u_y = self._at_label(self._shifted, np.maximum(labels, 0))
+        u_y = self._aim(self._shifted, labels)
         u_y = np.where(np.isneginf(u_y), _MINUS_INFINITY, u_y)
         return np.asarray(np.log(sums) - u_y * beta)
+
+    def _aim(self, values: Values, labels: Labels) -> FloatArray:
+        """Return each row's value at its label; the mean of the row where the label is -1."""
+        at_label = self._at_label(values, np.maximum(labels, 0))
+        strange = labels < 0
+        if not strange.any():
+            return at_label
+        finite = np.maximum(values, _MINUS_INFINITY, out=self._scratch.buffer(2, self.n))
+        return np.where(strange, self._sum(finite) / self.original.shape[1], at_label)
 
     def squared_loss(self, beta: FloatArray, labels: Labels) -> FloatArray:
         """Return ||p - onehot(y)||² of each row, where y is -1 ||p||²."""
@@ -201,11 +210,11 @@ class Block:
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return -log p_y, and beta, beta² times its derivatives by beta, per row.
 
-        With t = beta z these are E[t] - t_y and Var[t]. Rows with label -1 have no such loss; what
-        stands there is finite and must get weight zero.
+        With t = beta z these are E[t] - t_y and Var[t]. A row with label -1 aims at the uniform
+        distribution: the mean of t stands for t_y.
         """
         t, e, z, m = self._terms(beta)
-        t_y = self._at_label(t, np.maximum(labels, 0))
+        t_y = self._aim(t, labels)
         m = m / z
         w = np.multiply(e, t, out=e)
         v = self._dot(w, t, self._scratch.buffer(2, self.n)) / z - m * m

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from wildcal.core.arrays import OOD_LABEL, FloatArray, Labels, Logits, Proba
 from wildcal.core.blocks import Block
 from wildcal.core.checks import (
+    check_environment,
     check_labels,
     check_logits,
     check_some_known,
@@ -43,8 +44,9 @@ class Calibrator(ABC):
     """Map logits to calibrated class probabilities.
 
     `fit` and the prediction methods are written once, here, with their checks; a method supplies
-    `_fit` and `_predict_proba`, whose input is already checked. Options are dataclass fields;
-    fitted values are dataclass fields with ``init=False`` whose names end in an underscore.
+    `_fit` and `_predict_proba`, whose input is already checked. (A method that reads more than the
+    row, such as a context, adds an argument to the prediction methods.) Options are dataclass
+    fields; fitted values are dataclass fields with ``init=False`` whose names end in an underscore.
     """
 
     name: ClassVar[str]
@@ -61,13 +63,20 @@ class Calibrator(ABC):
     """Adding a constant to a row of logits changes nothing."""
     accepts_ood: ClassVar[bool] = False
     """Rows with y == -1 (semantic out-of-distribution) are used in `fit`."""
+    accepts_environments: ClassVar[bool] = False
+    """`fit` learns from which rows belong together (a camera, a hospital, a corruption)."""
 
     n_classes_: int
     fit_: FitSummary
 
     @final
     def fit(
-        self, logits: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None
+        self,
+        logits: ArrayLike,
+        y: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        environment: ArrayLike | None = None,
     ) -> Self:
         """Fit on held-out data and return self.
 
@@ -79,6 +88,9 @@ class Calibrator(ABC):
             Integer labels 0..K-1; -1 marks out-of-distribution rows where `accepts_ood`.
         sample_weight
             Weight of each row; weight 2 is the same as the row standing there twice.
+        environment
+            Which rows belong together, where `accepts_environments`: an integer for each row, 0
+            for the clean ones.
         """
         self._check_options()
         z = check_logits(logits, fitting=True)
@@ -88,7 +100,11 @@ class Calibrator(ABC):
         weight = check_weight(sample_weight, len(z))
         n_ood = int((labels == OOD_LABEL).sum())
         check_some_known(labels, weight)
-        summary = self._fit(z, labels, weight)
+        if environment is None:
+            summary = self._fit(z, labels, weight)
+        else:
+            groups = check_environment(environment, labels)
+            summary = self._fit_environments(z, labels, weight, groups)
         self.n_classes_ = z.shape[1]
         self.fit_ = FitSummary(
             **{
@@ -108,12 +124,10 @@ class Calibrator(ABC):
             )
         return self
 
-    @final
     def predict_proba(self, logits: ArrayLike) -> Proba:
         """Return calibrated probabilities, shape (n_samples, n_classes), dtype as the logits."""
         return self._predict_proba(self._door(logits))
 
-    @final
     def confidence(self, logits: ArrayLike) -> Proba:
         """Return the calibrated probability of the predicted class, shape (n_samples,).
 
@@ -169,6 +183,14 @@ class Calibrator(ABC):
     @abstractmethod
     def _fit(self, logits: Logits, y: Labels, weight: FloatArray | None) -> FitSummary: ...
 
+    def _fit_environments(
+        self, logits: Logits, y: Labels, weight: FloatArray | None, environment: Labels
+    ) -> FitSummary:
+        raise ValueError(
+            f"{type(self).__name__} does not read environments; leave them out to pool all rows, or"
+            " use ContextScaling."
+        )
+
     @abstractmethod
     def _predict_proba(self, logits: Logits) -> Proba: ...
 
@@ -206,7 +228,6 @@ class TemperatureMap(Calibrator):
 
     preserves_accuracy = True
 
-    @final
     def temperature(self, logits: ArrayLike) -> Proba:
         """Return the temperature each row is divided by, shape (n_samples,)."""
         return by_row(self._door(logits), self._temperature)

@@ -193,6 +193,25 @@ def check_weight(sample_weight: ArrayLike | None, n_rows: int) -> FloatArray | N
     return weight / weight.max() if weight.max() > 1e100 else weight  # so that sums are finite
 
 
+def check_environment(environment: ArrayLike, y: Labels) -> Labels:
+    """Return the environment of each row as int64; 0 must be there, with labels."""
+    array = np.asarray(environment)
+    if array.shape != y.shape:
+        raise ValueError(f"environment must have shape {y.shape}, got {array.shape}.")
+    if array.dtype.kind not in "iu":
+        raise ValueError(
+            f"environment must be integers, got dtype {array.dtype}. Number your environments, the"
+            " clean one 0."
+        )
+    if int(array.min()) < 0:
+        raise ValueError(f"environment must not be negative, got {int(array.min())}.")
+    if not (y[array == 0] >= 0).any():
+        raise ValueError(
+            "environment 0, the clean one, must have labelled rows; give their rows the number 0."
+        )
+    return array.astype(np.int64, copy=False)
+
+
 def proba_matrix(proba: ArrayLike) -> Proba:
     """Return class probabilities as a matrix (n_samples, n_classes), values not yet looked at.
 

@@ -1,0 +1,6 @@
+"""Context-aware energy scaling, and the context of a window of rows."""
+
+from wildcal.calibrators.context.scaling import ContextScaling
+from wildcal.calibrators.context.window import Context, RowStatistics
+
+__all__ = ["Context", "ContextScaling", "RowStatistics"]

@@ -1,0 +1,101 @@
+"""The rows of a fit, grouped by environment: how much each counts, and its context."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from wildcal.calibrators.context.features import CONFIDENCE, ENERGY
+from wildcal.core.arrays import FloatArray, Labels
+
+CLEAN_WEIGHT: Final = 1.0
+SHIFTED_WEIGHT: Final = 5.0
+"""Of all shifted environments together, so that more of them do not drown the clean one."""
+SEMANTIC_WEIGHT: Final = 0.1
+"""Of all environments of other classes together."""
+MIXTURE_WEIGHT: Final = 1.0
+"""Of all labelled rows once more, in the context of their mixture."""
+# A window of n rows is believed n / (n + this).
+_PRIOR_ROWS: Final = 4.0
+_LEAST_CHANGE: Final = -0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Environments:
+    """Row weights, and the context columns of each row: in its environment, in the mixture."""
+
+    weight: FloatArray
+    columns: FloatArray
+    """Shape (n, 3): that of `context_columns`."""
+    mixture_weight: FloatArray
+    """Zero on rows of other classes, which the mixture leaves out."""
+    mixture_columns: FloatArray
+    """Shape (3,): all rows of the mixture have the same context."""
+    shifted: tuple[int, ...]
+    """The numbers of the shifted environments."""
+
+
+def same_class_rate(counts: FloatArray) -> float:
+    """Return how often two different rows are predicted to be of one class."""
+    n = float(counts.sum())
+    return float(counts @ (counts - 1)) / (n * (n - 1)) if n > 1 else 0.0
+
+
+def context_columns(
+    n: float, means: FloatArray, same_class: float, clean_same_class: float
+) -> FloatArray:
+    """Return what the temperature depends on: g_e, g_c and -g_c r.
+
+    `means` are those of energy and confidence over the window. r is how much more often two rows are
+    given the same class than on clean rows. Shift makes networks favour a few classes, but so does
+    a window of few classes; there, confidence stays as it was, and the product with it small.
+    """
+    belief = 1 / (1 + _PRIOR_ROWS / n) if n else 0.0
+    g_e, g_c = belief * means
+    r = max(belief * (same_class / clean_same_class - 1), _LEAST_CHANGE)
+    return np.array([g_e, g_c, -g_c * r])
+
+
+def clean_same_class_rate(pred: Labels, weight: FloatArray, n_classes: int) -> float:
+    """Return how often two rows of the clean environment have one predicted class."""
+    share = np.bincount(pred, weight, n_classes) / weight.sum()
+    return float(share @ share)
+
+
+def group(
+    features: FloatArray,
+    pred: Labels,
+    y: Labels,
+    weight: FloatArray,
+    environment: Labels,
+    n_classes: int,
+    clean_same_class: float,
+) -> Environments:
+    """Return the environments of a fit; `features` are in units of the clean rows, (3, n)."""
+    numbers = np.unique(environment[weight > 0]).tolist()
+    semantic = [e for e in numbers if e and not (y[(environment == e) & (weight > 0)] >= 0).any()]
+    shifted = [e for e in numbers if e and e not in semantic]
+    shares = {0: CLEAN_WEIGHT}
+    shares |= {e: SHIFTED_WEIGHT / len(shifted) for e in shifted}
+    shares |= {e: SEMANTIC_WEIGHT / len(semantic) for e in semantic}
+    row_weight, columns = np.zeros(len(y)), np.zeros((len(y), 3))
+    pooled = np.zeros(2)
+    frequency = np.zeros(n_classes)
+    for number, share in shares.items():
+        rows = environment == number
+        mine = weight[rows]
+        n = mine.sum()
+        row_weight[rows] = share * mine / n
+        means = features[[ENERGY, CONFIDENCE]][:, rows] @ mine / n
+        counts = np.asarray(np.bincount(pred[rows], mine, n_classes), np.float64)
+        columns[rows] = context_columns(n, means, same_class_rate(counts), clean_same_class)
+        if number not in semantic:
+            pooled += share * means
+            frequency += share * counts / n
+    total = CLEAN_WEIGHT + SHIFTED_WEIGHT
+    mixed = frequency / total
+    mixture = context_columns(np.inf, pooled / total, float(mixed @ mixed), clean_same_class)
+    in_mixture = np.where(np.isin(environment, semantic), 0.0, row_weight)
+    return Environments(
+        row_weight, columns, MIXTURE_WEIGHT / total * in_mixture, mixture, tuple(shifted)
+    )
