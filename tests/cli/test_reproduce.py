@@ -143,7 +143,7 @@ def test_no_shipped_suites(tmp_path, monkeypatch, capsys):
         (["table1", "-o", "out", "--format", "html"], "there is no form html; choose from md"),
         (["fig1", "-o", "out", "--figures", "gif"], "there is no form gif; choose from png"),
         (["table1", "-o", "out", "--format", ","], "there is no form (none given)"),
-        (["table1", "-o", "out", "--bootstrap", "1"], "must be 0 for no intervals, or at least 2"),
+        (["table1", "-o", "out", "--bootstrap", "1"], "give 0 for no intervals, or at least 2"),
     ],
 )
 def test_wrong_usage(shell, capsys, words, message):

@@ -17,20 +17,23 @@ def _replicates(context: click.Context, option: click.Parameter, value: int) -> 
     return value
 
 
+replicates = click.option(
+    "--bootstrap",
+    default=1000,
+    show_default=True,
+    type=int,
+    callback=_replicates,
+    help="Replicates for the 95 % intervals; 0 for none.",
+)
+
+
 def measuring(command: Command) -> Command:
     """Add the options of a command that measures: bins, bootstrap and the form of the output."""
     options = (
         click.option(
             "--bins", default=15, show_default=True, type=click.IntRange(min=1), help="ECE bins."
         ),
-        click.option(
-            "--bootstrap",
-            default=1000,
-            show_default=True,
-            type=int,
-            callback=_replicates,
-            help="Replicates for the 95 % intervals; 0 for none.",
-        ),
+        replicates,
         click.option("--json", "as_json", is_flag=True, help="Print JSON."),
         click.option("--csv", "as_csv", is_flag=True, help="Print CSV, a row for each metric."),
     )

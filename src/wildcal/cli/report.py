@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from wildcal.cli.compare import method_names
-from wildcal.cli.options import PATH
+from wildcal.cli.options import PATH, replicates
 from wildcal.cli.output import progress_bar, say
 from wildcal.cli.suite import open_suite
 from wildcal.cli.suite_table import compare_on_suites
@@ -34,13 +34,7 @@ from wildcal.io.files import check_writable, replacing
 @click.option(
     "--bins", default=15, show_default=True, type=click.IntRange(1, 100), help="ECE bins."
 )
-@click.option(
-    "--bootstrap",
-    default=1000,
-    show_default=True,
-    type=click.IntRange(min=0),
-    help="Replicates for the 95 % intervals; 0 for none.",
-)
+@replicates
 def report(
     suite: Path, output: Path, methods: str, table: Path | None, bins: int, bootstrap: int
 ) -> None:
@@ -57,10 +51,8 @@ def report(
     """
     from wildcal.report.page import make_page
 
-    if bootstrap == 1:
-        raise click.UsageError("--bootstrap must be 0 for no intervals, or at least 2.")
     chosen = choose_methods(method_names(methods, also=(WITHOUT_OOD,)))
-    opened = open_suite(suite)
+    opened = open_suite(suite, partial=True)
     for path in (output, table):
         if path is not None:
             check_writable(path)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from wildcal.cli.options import PATH
+from wildcal.cli.options import PATH, replicates
 from wildcal.cli.output import progress_bar, say
 from wildcal.cli.suite import open_suite
 from wildcal.core.errors import FileFormatError
@@ -76,13 +76,7 @@ def _forms(context: click.Context, option: click.Parameter, value: str) -> tuple
     help="Forms of a figure: png, svg, pdf; or none.",
 )
 @click.option("--paper", is_flag=True, help="Put the paper's numbers beside ours.")
-@click.option(
-    "--bootstrap",
-    default=1000,
-    show_default=True,
-    type=click.IntRange(min=0),
-    help="Replicates for the 95 % intervals of the ECE; 0 for none.",
-)
+@replicates
 def reproduce(
     artefacts: tuple[str, ...],
     suites: tuple[Path, ...],
@@ -103,8 +97,6 @@ def reproduce(
       wildcal reproduce table1 fig4 --suites resnet20 vgg11-half.npz -o paper --paper
       wildcal reproduce all -o paper --figures svg,pdf
     """
-    if bootstrap == 1:
-        raise click.UsageError("--bootstrap must be 0 for no intervals, or at least 2.")
     try:
         chosen = choose_artefacts(artefacts)
     except ValueError as error:
