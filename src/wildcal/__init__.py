@@ -1,7 +1,7 @@
 """Calibrated confidence for classifiers, on clean data and when the world has shifted."""
 
 from importlib import import_module
-from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from wildcal.calibrators import (
     CALIBRATORS,
@@ -34,6 +34,9 @@ from wildcal.evaluation import compare, evaluate
 from wildcal.io.artifact import load, save
 from wildcal.version import __version__
 
+if TYPE_CHECKING:
+    from wildcal.stream import Stream
+
 __all__ = [
     "CALIBRATORS",
     "BayesianBinning",
@@ -53,6 +56,7 @@ __all__ = [
     "ParameterizedTemperatureScaling",
     "ScaledIsotonicOneVsAll",
     "SplineCalibration",
+    "Stream",
     "StructuredMatrixScaling",
     "StructuredVectorScaling",
     "TemperatureMix",
@@ -71,8 +75,10 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> ModuleType:
+def __getattr__(name: str) -> Any:
     """Import what is large when it is asked for, which keeps `import wildcal` short."""
     if name in ("plots", "suites"):
         return import_module(f"wildcal.{name}")
+    if name == "Stream":
+        return import_module("wildcal.stream").Stream
     raise AttributeError(f"module 'wildcal' has no attribute {name!r}")

@@ -85,19 +85,41 @@ def join(*splits: Split) -> Split:
 Make = Callable[[], Calibrator]
 
 
-def _data(make: Make, n: int = 400, n_classes: int = 5, seed: int = 1) -> Split:
+class _Tuning(NamedTuple):
+    """Rows to fit on, and where the method reads them, their environments."""
+
+    logits: NDArray[Any]
+    y: NDArray[np.int64]
+    environment: NDArray[np.int64] | None = None
+
+    def at(self, dtype: Any) -> "_Tuning":
+        """Return the same rows in another precision."""
+        return self._replace(logits=self.logits.astype(dtype))
+
+    def take(self, rows: NDArray[Any]) -> "_Tuning":
+        """Return some of the rows."""
+        return _Tuning(*(None if column is None else column[rows] for column in self))  # type: ignore[arg-type]
+
+    def fit(self, make: Make, **options: Any) -> Calibrator:
+        """Fit, with warnings about the data silenced: these checks provoke them on purpose."""
+        if self.environment is not None:
+            options["environment"] = self.environment
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CalibrationWarning)
+            return make().fit(self.logits, self.y, **options)
+
+
+def _tunings(make: Make, n: int = 400, n_classes: int = 5, seed: int = 1) -> list[_Tuning]:
+    """Return rows to fit on; where the method accepts environments, also some with them."""
     suite = make_suite(seed, n_classes=n_classes, n_tuning=n, n_ood_tuning=n // 8, n_test=n)
-    if make().accepts_ood:
-        return suite.tuning
-    keep = suite.tuning.y >= 0
-    return Split(suite.tuning.logits[keep], suite.tuning.y[keep])
-
-
-def _fit(make: Make, logits: Any, y: Any, **options: Any) -> Calibrator:
-    """Fit, with warnings about the data silenced: these checks provoke them on purpose."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CalibrationWarning)
-        return make().fit(logits, y, **options)
+    clean = np.where(suite.tuning.y >= 0, 0, 6)
+    everything = _Tuning(
+        *join(suite.tuning, suite.shifted), np.r_[clean, 1 + np.repeat(np.arange(5), n // 5)]
+    )
+    plain = _Tuning(*suite.tuning)
+    if not make().accepts_ood:
+        plain, everything = (data.take(data.y >= 0) for data in (plain, everything))
+    return [plain, everything] if make().accepts_environments else [plain]
 
 
 def _unseen(n_classes: int = 5, n: int = 300) -> NDArray[np.float32]:
@@ -107,125 +129,143 @@ def _unseen(n_classes: int = 5, n: int = 300) -> NDArray[np.float32]:
 
 def check_output_is_a_distribution(make: Make) -> None:
     """Rows lie in [0, 1] and sum to one; shape and dtype are those of the logits."""
-    logits, y = _data(make)
-    for dtype in (np.float32, np.float64):
-        x = _unseen().astype(dtype)
-        proba = _fit(make, logits.astype(dtype), y).predict_proba(x)
-        assert proba.shape == x.shape
-        assert proba.dtype == dtype
-        assert (proba >= 0).all()
-        assert (proba <= 1).all()
-        np.testing.assert_allclose(proba.sum(axis=1, dtype=np.float64), 1.0, atol=1e-5)
+    for data in _tunings(make):
+        for dtype in (np.float32, np.float64):
+            x = _unseen().astype(dtype)
+            proba = data.at(dtype).fit(make).predict_proba(x)
+            assert proba.shape == x.shape
+            assert proba.dtype == dtype
+            assert (proba >= 0).all()
+            assert (proba <= 1).all()
+            np.testing.assert_allclose(proba.sum(axis=1, dtype=np.float64), 1.0, atol=1e-5)
 
 
 def check_confidence_is_that_of_the_predicted_class(make: Make) -> None:
     """`confidence` equals the column of `predict_proba` that the raw logits choose."""
-    logits, y = _data(make)
     x = _unseen()
-    calibrator = _fit(make, logits, y)
     pred = x.argmax(axis=1)
-    np.testing.assert_array_equal(calibrator.predict(x), pred)
-    expected = calibrator.predict_proba(x)[np.arange(len(x)), pred]
-    np.testing.assert_allclose(calibrator.confidence(x), expected, rtol=1e-5, atol=1e-7)
+    for data in _tunings(make):
+        calibrator = data.fit(make)
+        np.testing.assert_array_equal(calibrator.predict(x), pred)
+        expected = calibrator.predict_proba(x)[np.arange(len(x)), pred]
+        np.testing.assert_allclose(calibrator.confidence(x), expected, rtol=1e-5, atol=1e-7)
 
 
 def check_inputs_are_not_written_to(make: Make) -> None:
     """Read-only arrays go in; nothing complains and nothing changes."""
-    logits, y = _data(make)
     x = _unseen()
-    for array in (logits, y, x):
-        array.setflags(write=False)
     before = x.copy()
-    calibrator = _fit(make, logits, y)
-    calibrator.predict_proba(x)
-    calibrator.confidence(x)
-    np.testing.assert_array_equal(x, before)
+    for data in _tunings(make):
+        for array in (x, *data):
+            if array is not None:
+                array.setflags(write=False)
+        calibrator = data.fit(make)
+        calibrator.predict_proba(x)
+        calibrator.confidence(x)
+        np.testing.assert_array_equal(x, before)
 
 
 def check_fit_is_deterministic(make: Make) -> None:
     """The same data gives the same fit, and a second fit forgets the first."""
-    logits, y = _data(make)
-    other, other_y = _data(make, seed=9, n_classes=7)
     x = _unseen()
-    first = _fit(make, logits, y)
-    expected = first.predict_proba(x)
-    np.testing.assert_array_equal(_fit(make, logits, y).predict_proba(x), expected)
-    again = _fit(make, other, other_y)
-    np.testing.assert_array_equal(_fit(lambda: again, logits, y).predict_proba(x), expected)
+    for data in _tunings(make):
+        expected = data.fit(make).predict_proba(x)
+        np.testing.assert_array_equal(data.fit(make).predict_proba(x), expected)
+        for other in _tunings(make, seed=9, n_classes=7):
+            used = other.fit(make)
+            again = data.fit(lambda used=used: used)  # type: ignore[misc]
+            np.testing.assert_array_equal(again.predict_proba(x), expected)
 
 
 def check_row_order_is_irrelevant(make: Make) -> None:
     """Shuffling the tuning rows changes nothing beyond rounding."""
-    logits, y = _data(make)
-    order = np.random.default_rng(0).permutation(len(y))
     x = _unseen().astype(np.float64)
-    logits = logits.astype(np.float64)
-    np.testing.assert_allclose(
-        _fit(make, logits[order], y[order]).predict_proba(x),
-        _fit(make, logits, y).predict_proba(x),
-        atol=1e-6,
-    )
+    for data in _tunings(make):
+        order = np.random.default_rng(0).permutation(len(data.y))
+        np.testing.assert_allclose(
+            data.at(np.float64).take(order).fit(make).predict_proba(x),
+            data.at(np.float64).fit(make).predict_proba(x),
+            atol=1e-6,
+        )
 
 
 def check_class_order_is_irrelevant(make: Make) -> None:
     """Permuting the classes permutes the output."""
-    logits, y = _data(make)
-    logits = logits.astype(np.float64)
     x = _unseen().astype(np.float64)
     order = np.array([3, 0, 4, 1, 2])
     where = np.append(np.argsort(order), -1)  # the last entry sends label -1 to itself
-    permuted = _fit(make, logits[:, order], where[y])
-    np.testing.assert_allclose(
-        permuted.predict_proba(x[:, order]),
-        _fit(make, logits, y).predict_proba(x)[:, order],
-        atol=1e-5,
-    )
+    for data in _tunings(make):
+        data = data.at(np.float64)
+        permuted = data._replace(logits=data.logits[:, order], y=where[data.y]).fit(make)
+        np.testing.assert_allclose(
+            permuted.predict_proba(x[:, order]),
+            data.fit(make).predict_proba(x)[:, order],
+            atol=1e-5,
+        )
+
+
+def check_environment_numbers_are_names(make: Make) -> None:
+    """Which shifted environment has which number is irrelevant; 0 is the clean one."""
+    x = _unseen().astype(np.float64)
+    for data in _tunings(make):
+        if data.environment is None:
+            continue
+        data = data.at(np.float64)
+        renamed = np.array([0, 40, 3, 10**12, 1, 2, 7])[data.environment]
+        np.testing.assert_allclose(
+            data._replace(environment=renamed).fit(make).predict_proba(x),
+            data.fit(make).predict_proba(x),
+            atol=1e-6,
+        )
 
 
 def check_weight_two_is_a_row_twice(make: Make) -> None:
     """Doubling some rows equals giving them weight 2."""
-    logits, y = _data(make)
-    logits = logits.astype(np.float64)
     x = _unseen().astype(np.float64)
-    weight = np.ones(len(y))
-    weight[::3] = 2
-    doubled = np.repeat(np.arange(len(y)), weight.astype(int))
-    np.testing.assert_allclose(
-        _fit(make, logits, y, sample_weight=weight).predict_proba(x),
-        _fit(make, logits[doubled], y[doubled]).predict_proba(x),
-        atol=1e-5,
-    )
+    for data in _tunings(make):
+        data = data.at(np.float64)
+        weight = np.ones(len(data.y))
+        weight[::3] = 2
+        doubled = np.repeat(np.arange(len(weight)), weight.astype(int))
+        np.testing.assert_allclose(
+            data.fit(make, sample_weight=weight).predict_proba(x),
+            data.take(doubled).fit(make).predict_proba(x),
+            atol=1e-5,
+        )
 
 
 def check_rows_do_not_depend_on_each_other(make: Make) -> None:
     """Predicting in pieces of any size, or a row alone, gives the same result."""
-    logits, y = _data(make)
     x = _unseen()
-    calibrator = _fit(make, logits, y)
-    whole = calibrator.predict_proba(x)
-    exact = isinstance(calibrator, TemperatureMap)  # matrix products may round by batch size
-    for cuts in ([1, 2, 3, 10], [len(x) - 1], [250]):
-        pieces = np.concatenate([calibrator.predict_proba(p) for p in np.split(x, cuts)])
-        np.testing.assert_allclose(pieces, whole, rtol=0, atol=0 if exact else 1e-6)
+    for data in _tunings(make):
+        calibrator = data.fit(make)
+        whole = calibrator.predict_proba(x)
+        exact = isinstance(calibrator, TemperatureMap)  # matrix products may round by batch size
+        for cuts in ([1, 2, 3, 10], [len(x) - 1], [250]):
+            pieces = np.concatenate([calibrator.predict_proba(p) for p in np.split(x, cuts)])
+            np.testing.assert_allclose(pieces, whole, rtol=0, atol=0 if exact else 1e-6)
 
 
 def check_layout_and_precision_hardly_matter(make: Make) -> None:
     """float16, float32, float64, Fortran order and strided views agree within float error."""
-    logits, y = _data(make)
-    logits = logits.astype(np.float16).astype(np.float32)  # so that all precisions hold it
     x = _unseen().astype(np.float16).astype(np.float32)
-    expected = _fit(make, logits, y).predict_proba(x)
     strided = np.repeat(np.repeat(x, 2, axis=0), 3, axis=1)[::2, ::3]
-    for variant in (x.astype(np.float16), x.astype(np.float64), np.asfortranarray(x), strided):
-        for tuning in (logits.astype(np.float16), logits.astype(np.float64)):
-            got = _fit(make, tuning, y).predict_proba(variant)
-            np.testing.assert_allclose(got, expected, atol=2e-4)
+    for data in _tunings(make):
+        data = data.at(np.float16).at(np.float32)  # so that all precisions hold it
+        expected = data.fit(make).predict_proba(x)
+        for dtype in (np.float16, np.float64):
+            calibrator = data.at(dtype).fit(make)
+            for variant in (
+                x.astype(np.float16),
+                x.astype(np.float64),
+                np.asfortranarray(x),
+                strided,
+            ):
+                np.testing.assert_allclose(calibrator.predict_proba(variant), expected, atol=2e-4)
 
 
 def check_huge_logits_stay_finite(make: Make) -> None:
     """Logits of 1e4, ties, and classes ruled out with -inf give finite probabilities."""
-    logits, y = _data(make)
-    calibrator = _fit(make, logits, y)
     hard = np.array(
         [
             [1e4, -1e4, 0, 0, 0],
@@ -236,57 +276,62 @@ def check_huge_logits_stay_finite(make: Make) -> None:
         ],
         np.float32,
     )
-    for dtype in (np.float32, np.float64):
-        proba = calibrator.predict_proba(hard.astype(dtype))
-        assert np.isfinite(proba).all()
-        np.testing.assert_allclose(proba.sum(axis=1), 1.0, atol=1e-5)
-    assert np.isfinite(_fit(make, logits * 1e3, y).predict_proba(_unseen() * 1e3)).all()
+    for data in _tunings(make):
+        calibrator = data.fit(make)
+        for dtype in (np.float32, np.float64):
+            proba = calibrator.predict_proba(hard.astype(dtype))
+            assert np.isfinite(proba).all()
+            np.testing.assert_allclose(proba.sum(axis=1), 1.0, atol=1e-5)
+        huge = data._replace(logits=data.logits * 1e3).fit(make)
+        assert np.isfinite(huge.predict_proba(_unseen() * 1e3)).all()
 
 
 def check_degenerate_tuning_sets(make: Make) -> None:
     """All correct, all wrong, one class only, one row, all logits equal: finite output."""
-    logits, y = _data(make)
     x = _unseen()
-    known = y >= 0
-    pred = logits.argmax(axis=1)
-    cases = {
-        "all correct": (logits, np.where(known, pred, y)),
-        "all wrong": (logits, np.where(known, (pred + 1) % 5, y)),
-        "one class": (logits[y == 2], y[y == 2]),
-        "one row": (logits[:1], y[:1]),
-        "all logits equal": (np.full_like(logits, 2.0), y),
-    }
-    for what, (z, labels) in cases.items():
-        proba = _fit(make, z, labels).predict_proba(x)
-        assert np.isfinite(proba).all(), what
-        np.testing.assert_allclose(proba.sum(axis=1), 1.0, atol=1e-5, err_msg=what)
+    for data in _tunings(make):
+        known = data.y >= 0
+        pred = data.logits.argmax(axis=1)
+        cases = {
+            "all correct": data._replace(y=np.where(known, pred, data.y)),
+            "all wrong": data._replace(y=np.where(known, (pred + 1) % 5, data.y)),
+            "one class": data.take(data.y == 2),
+            "one row": data.take(np.array([0])),
+            "all logits equal": data._replace(logits=np.full_like(data.logits, 2.0)),
+        }
+        for what, case in cases.items():
+            proba = case.fit(make).predict_proba(x)
+            assert np.isfinite(proba).all(), what
+            np.testing.assert_allclose(proba.sum(axis=1), 1.0, atol=1e-5, err_msg=what)
 
 
 def check_saved_and_loaded_is_the_same(make: Make) -> None:
     """A round trip through a file gives the same bytes of output, options and summary."""
-    logits, y = _data(make)
     x = _unseen()
-    calibrator = _fit(make, logits, y)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "calibrator.json"
-        save(calibrator, path)
-        loaded = load(path)
-    assert type(loaded) is type(calibrator)
-    assert loaded.fit_ == calibrator.fit_
-    for option in fields(calibrator):  # type: ignore[arg-type]  # every calibrator is a dataclass
-        if option.init and not isinstance(getattr(loaded, option.name), Calibrator):
-            assert getattr(loaded, option.name) == getattr(calibrator, option.name)
-    assert loaded.predict_proba(x).tobytes() == calibrator.predict_proba(x).tobytes()
-    assert loaded.confidence(x).tobytes() == calibrator.confidence(x).tobytes()
+    for data in _tunings(make):
+        calibrator = data.fit(make)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "calibrator.json"
+            save(calibrator, path)
+            loaded = load(path)
+        assert type(loaded) is type(calibrator)
+        assert loaded.fit_ == calibrator.fit_
+        for option in fields(calibrator):  # type: ignore[arg-type]  # calibrators are dataclasses
+            if option.init and not isinstance(getattr(loaded, option.name), Calibrator):
+                assert getattr(loaded, option.name) == getattr(calibrator, option.name)
+        assert loaded.predict_proba(x).tobytes() == calibrator.predict_proba(x).tobytes()
+        assert loaded.confidence(x).tobytes() == calibrator.confidence(x).tobytes()
 
 
 def check_bad_input_is_refused(make: Make) -> None:
     """Wrong shapes, values and labels raise errors that name what was wrong."""
-    logits, y = _data(make)
-    known = np.where(y < 0, 0, y)
+    data = _tunings(make)[0]
+    logits, known = data.logits, np.where(data.y < 0, 0, data.y)
+    fitted = data._replace(y=known).fit(make)
     spoiled = logits.copy()
     spoiled[7, 1] = np.nan
     proba = np.full((20, 5), 0.2)
+    zeros = np.zeros_like(known)
     refusals: list[tuple[Callable[[], object], str]] = [
         (lambda: make().fit(logits[0], known), "shape"),
         (lambda: make().fit(logits[:, :1], known), "shape"),
@@ -298,12 +343,18 @@ def check_bad_input_is_refused(make: Make) -> None:
         (lambda: make().fit(logits, np.where(known == 4, -2, known)), "must lie in"),
         (lambda: make().fit(logits, known.astype(str)), "integers"),
         (lambda: make().fit(proba, known[:20]), "probabilities"),
-        (lambda: make().fit(logits, known, sample_weight=-np.ones(len(y))), "negative"),
-        (lambda: _fit(make, logits, known).predict_proba(logits[:, :4]), "5 columns"),
-        (lambda: _fit(make, logits, known).predict_proba(spoiled), "row 7 holds NaN"),
+        (lambda: make().fit(logits, known, sample_weight=-np.ones(len(known))), "negative"),
+        (lambda: fitted.predict_proba(logits[:, :4]), "5 columns"),
+        (lambda: fitted.predict_proba(spoiled), "row 7 holds NaN"),
+        (lambda: make().fit(logits, known, environment=zeros[1:]), "environment must have shape"),
+        (lambda: make().fit(logits, known, environment=zeros * 0.5), "must be integers"),
+        (lambda: make().fit(logits, known, environment=zeros - 1), "must not be negative"),
+        (lambda: make().fit(logits, known, environment=zeros + 1), "environment 0"),
     ]
     if not make().accepts_ood:
         refusals.append((lambda: make().fit(logits, np.where(known == 0, -1, known)), "drop y"))
+    if not make().accepts_environments:
+        refusals.append((lambda: make().fit(logits, known, environment=zeros), "does not read"))
     for call, text in refusals:
         _expect(ValueError, text, call)
     _expect(NotFittedError, "call fit", lambda: make().predict_proba(logits))
@@ -311,16 +362,16 @@ def check_bad_input_is_refused(make: Make) -> None:
 
 def check_promises_are_kept(make: Make) -> None:
     """`preserves_accuracy` and `shift_invariant` hold where they are declared."""
-    logits, y = _data(make)
     x = _unseen().astype(np.float64)
-    calibrator = _fit(make, logits.astype(np.float64), y)
-    proba = calibrator.predict_proba(x)
-    if calibrator.preserves_accuracy:
-        chosen = proba[np.arange(len(x)), x.argmax(axis=1)]
-        np.testing.assert_array_equal(chosen, proba.max(axis=1))
-    if calibrator.shift_invariant:
-        shift = np.random.default_rng(0).normal(0, 5, (len(x), 1))
-        np.testing.assert_allclose(calibrator.predict_proba(x + shift), proba, atol=1e-9)
+    for data in _tunings(make):
+        calibrator = data.at(np.float64).fit(make)
+        proba = calibrator.predict_proba(x)
+        if calibrator.preserves_accuracy:
+            chosen = proba[np.arange(len(x)), x.argmax(axis=1)]
+            np.testing.assert_array_equal(chosen, proba.max(axis=1))
+        if calibrator.shift_invariant:
+            shift = np.random.default_rng(0).normal(0, 5, (len(x), 1))
+            np.testing.assert_allclose(calibrator.predict_proba(x + shift), proba, atol=1e-9)
 
 
 def _expect(kind: type[Exception], text: str, call: Callable[[], object]) -> None:
@@ -340,6 +391,7 @@ CALIBRATOR_CHECKS: tuple[Callable[[Make], None], ...] = (
     check_fit_is_deterministic,
     check_row_order_is_irrelevant,
     check_class_order_is_irrelevant,
+    check_environment_numbers_are_names,
     check_weight_two_is_a_row_twice,
     check_rows_do_not_depend_on_each_other,
     check_layout_and_precision_hardly_matter,

@@ -4,10 +4,21 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax, logsumexp, softmax
 
-from wildcal.core.blocks import BLOCK_ELEMENTS, CLASSES_FIRST_BELOW, CLASSES_FIRST_ELEMENTS
-from wildcal.core.objective import row_losses
+from wildcal.core.blocks import (
+    BLOCK_ELEMENTS,
+    CLASSES_FIRST_BELOW,
+    CLASSES_FIRST_ELEMENTS,
+    Block,
+)
+from wildcal.core.objective import mean_loss, row_losses
 from wildcal.core.parallel import run_parts, thread_count, use_threads
-from wildcal.core.softmax import confidence_at, energy_and_pred, predicted_class, softmax_at
+from wildcal.core.softmax import (
+    by_row,
+    confidence_at,
+    energy_and_pred,
+    predicted_class,
+    softmax_at,
+)
 
 SIZES = [2, 3, 10, 63, 64, 100, 1000]
 
@@ -83,8 +94,7 @@ def test_an_error_in_a_thread_reaches_the_caller():
 def test_row_derivatives_match_finite_differences(k, loss):
     z = logits_of(50, k)
     y = np.random.default_rng(1).integers(0, k, 50)
-    if loss == "mse":
-        y[::7] = -1
+    y[::7] = -1
     h = np.random.default_rng(2).uniform(0.5, 3, 50)
     step = 1e-5
     _, slope, curvature = row_losses(z, y, h, loss)
@@ -126,7 +136,7 @@ def test_extreme_rows_are_finite(k, loss):
     z[0, 0], z[0, 1] = 3.3e38, -3.3e38
     z[1, 1:] = -np.inf
     z[2, 0] = 1e4
-    for labels in ([0, 0, 0, 0], [1, 1, 1, 1]):
+    for labels in ([0, 0, 0, 0], [1, 1, 1, 1], [-1, -1, -1, -1]):
         for h in (0.01, 1.0, 100.0):
             terms = row_losses(z, np.array(labels), np.full(4, h), loss)
             assert all(np.isfinite(term).all() for term in terms)
@@ -157,6 +167,50 @@ def test_log_loss_matches_log_softmax():
     z, y = logits_of(40, 6), np.arange(40) % 6
     value, _, _ = row_losses(z, y, np.full(40, 2.0), "nll")
     np.testing.assert_allclose(value, -log_softmax(z / 2, axis=1)[np.arange(40), y], rtol=1e-12)
+
+
+@pytest.mark.parametrize("k", [2, 6, 63, 64, 300])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-12), (np.float32, 3e-6)])
+def test_log_loss_without_a_label_is_that_of_the_uniform_distribution(k, dtype, tolerance):
+    z, h = logits_of(90, k, dtype), np.linspace(0.3, 4, 90)
+    y = np.where(np.arange(90) % 3, -1, np.arange(90) % k)
+    log_p = log_softmax(z.astype(np.float64) / h[:, None], axis=1)
+    expected = np.where(y < 0, -log_p.mean(axis=1), -log_p[np.arange(90), y])
+    np.testing.assert_allclose(row_losses(z, y, h, "nll")[0], expected, rtol=tolerance)
+    # No other row changes it, and the half of the work without derivatives agrees.
+    alone = row_losses(z[1:2], y[1:2], h[1:2], "nll")
+    for a, b in zip(alone, row_losses(z, y, h, "nll"), strict=True):
+        assert a[0] == b[1]
+    assert mean_loss(z, y, None, 1.7, "nll") == pytest.approx(
+        row_losses(z, y, np.full(90, 1.7), "nll")[0].mean(), rel=tolerance
+    )
+
+
+@pytest.mark.parametrize("k", [3, 70])
+@pytest.mark.parametrize("temperature", [0.01, 1.0, 100.0])
+def test_classes_ruled_out_count_as_ten_thousand_below_the_largest(k, temperature):
+    z = logits_of(20, k)
+    z[:, 1] = -np.inf
+    finite = np.where(np.isneginf(z), z.max(axis=1, keepdims=True) - 1e4, z)
+    y, h = np.where(np.arange(20) % 2, -1, 1), np.full(20, temperature)
+    for a, b in zip(row_losses(z, y, h, "nll"), row_losses(finite, y, h, "nll"), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+    expected = row_losses(z, y, h, "nll")[0].mean()
+    assert mean_loss(z, y, None, temperature, "nll") == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("k", [2, 10, 64, 200])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_margin_is_the_largest_minus_the_second(k, dtype):
+    z = logits_of(50, k, dtype)
+    z[0, 1:] = -np.inf
+    z[1] = 2.0
+    z[2, :2] = z[2].max() + 1
+    ordered = np.sort(z.astype(np.float64), axis=1)
+    margin = by_row(z.astype(np.float64), Block.margin)
+    np.testing.assert_array_equal(margin, ordered[:, -1] - ordered[:, -2])
+    np.testing.assert_allclose(by_row(z, Block.margin), margin, rtol=1e-6)
+    np.testing.assert_array_equal(by_row(z[7:8], Block.margin), by_row(z, Block.margin)[7:8])
 
 
 def test_ties_choose_the_first_class():

@@ -8,7 +8,7 @@ from wildcal.calibrators.temperature import TemperatureFit
 from wildcal.core.arrays import FloatArray, Labels, Logits
 from wildcal.core.calibrator import FitSummary
 from wildcal.core.objective import Link, Loss, TemperatureObjective, softplus_link
-from wildcal.core.optimize import Solution, minimize_in_box, minimize_temperature
+from wildcal.core.optimize import Solution, TuningLoss, minimize_in_box, minimize_temperature
 
 # With columns of about unit size this is no limit in practice; it ends a run to infinity.
 _LARGEST = 100.0
@@ -73,7 +73,18 @@ def fit_softplus(
     that is at plain temperature scaling, and never ends above its loss.
     """
     objective = TemperatureObjective(logits, y, weight, design, bounded_softplus(bounds), loss=loss)
-    start = np.zeros(design.shape[1])
+    return minimize_softplus(objective, design.shape[1], temperature=temperature, bounds=bounds)
+
+
+def minimize_softplus(
+    objective: TuningLoss,
+    n_coefficients: int,
+    *,
+    temperature: float,
+    bounds: tuple[float, float],
+) -> SoftplusFit:
+    """Return the phi that minimises a loss of T = softplus(design @ phi), as `fit_softplus`."""
+    start = np.zeros(n_coefficients)
     start[0] = inverse_softplus(temperature)
     lower, upper = np.full_like(start, -_LARGEST), np.full_like(start, _LARGEST)
     before = objective(start)

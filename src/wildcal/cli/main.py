@@ -20,6 +20,7 @@ from wildcal.cli.methods import methods
 from wildcal.cli.output import say
 from wildcal.cli.report import report
 from wildcal.cli.reproduce import reproduce
+from wildcal.cli.stream import stream
 from wildcal.cli.suite import suite
 from wildcal.cli.train import train
 from wildcal.core.errors import CalibrationWarning, WildcalError
@@ -51,6 +52,7 @@ def cli(context: click.Context, debug: bool, threads: int | None) -> None:
 for command in (
     fit,
     apply,
+    stream,
     evaluate,
     compare,
     methods,
@@ -83,9 +85,7 @@ def run(words: list[str]) -> int:
         warnings.showwarning = _show_warning
         warnings.simplefilter("always", CalibrationWarning)
         try:
-            cli.main(words, prog_name="wildcal", standalone_mode=False)
-        except click.exceptions.Exit as stop:
-            return stop.exit_code
+            code = cli.main(words, prog_name="wildcal", standalone_mode=False)
         except click.UsageError as error:
             error.show()
             return 2
@@ -103,7 +103,7 @@ def run(words: list[str]) -> int:
             hint = "" if expected else f" ({type(error).__name__}; --debug shows where)"
             say(f"error: {text}{hint}")
             return 1
-    return 0
+    return code if isinstance(code, int) else 0  # a number is what `click.exceptions.Exit` held
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

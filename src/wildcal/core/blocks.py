@@ -132,18 +132,19 @@ class Block:
     def log_loss(self, beta: FloatArray, labels: Labels) -> FloatArray:
         """Return -log p_y of each row, where y is -1 the mean of -log p over all classes."""
         sums = self._sum(self._exponentials(beta, self._scratch.buffer(1, self.n)))
-        u_y = self._aim(self._shifted, labels)
+        u_y = self._aim(self._shifted, labels, np.full(self.n, _MINUS_INFINITY))
         u_y = np.where(np.isneginf(u_y), _MINUS_INFINITY, u_y)
         return np.asarray(np.log(sums) - u_y * beta)
 
-    def _aim(self, values: Values, labels: Labels) -> FloatArray:
-        """Return each row's value at its label; the mean of the row where the label is -1."""
-        at_label = self._at_label(values, np.maximum(labels, 0))
-        strange = labels < 0
-        if not strange.any():
-            return at_label
-        finite = np.maximum(values, _MINUS_INFINITY, out=self._scratch.buffer(2, self.n))
-        return np.where(strange, self._sum(finite) / self.original.shape[1], at_label)
+    def _aim(self, values: Values, labels: Labels, lowest: FloatArray) -> FloatArray:
+        """Return each row's value at its label; where that is -1 the mean of max(value, lowest)."""
+        aim = self._at_label(values, np.maximum(labels, 0))
+        strange = np.flatnonzero(labels < 0)
+        if len(strange):
+            rows = values[:, strange] if self._scratch.classes_first else values[strange]
+            finite = np.maximum(rows, self._per_row(lowest[strange].astype(rows.dtype)))
+            aim[strange] = self._sum(finite) / self.original.shape[1]
+        return aim
 
     def squared_loss(self, beta: FloatArray, labels: Labels) -> FloatArray:
         """Return ||p - onehot(y)||² of each row, where y is -1 ||p||²."""
@@ -189,6 +190,15 @@ class Block:
         top = np.partition(self.original, self.original.shape[1] - k, axis=1)[:, -k:]
         return -np.sort(-top.astype(np.float64), axis=1)
 
+    def margin(self) -> FloatArray:
+        """Return the largest logit of each row minus the second; inf where that is -inf."""
+        w = self._scratch.buffer(2, self.n)
+        np.copyto(w, self._shifted)
+        rows, pred = np.arange(self.n), self.pred()
+        w[(pred, rows) if self._scratch.classes_first else (rows, pred)] = -np.inf
+        second = w.max(axis=0) if self._scratch.classes_first else w[rows, w.argmax(axis=1)]
+        return np.asarray(-second, np.float64)
+
     def confidence(self, beta: FloatArray) -> FloatArray:
         """Return the largest softmax probability of each row at inverse temperature beta."""
         if (beta == 1).all():
@@ -214,7 +224,7 @@ class Block:
         distribution: the mean of t stands for t_y.
         """
         t, e, z, m = self._terms(beta)
-        t_y = self._aim(t, labels)
+        t_y = self._aim(t, labels, _MINUS_INFINITY * beta)
         m = m / z
         w = np.multiply(e, t, out=e)
         v = self._dot(w, t, self._scratch.buffer(2, self.n)) / z - m * m

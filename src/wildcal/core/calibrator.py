@@ -103,7 +103,7 @@ class Calibrator(ABC):
         if environment is None:
             summary = self._fit(z, labels, weight)
         else:
-            groups = check_environment(environment, labels)
+            groups = check_environment(environment, labels, weight)
             summary = self._fit_environments(z, labels, weight, groups)
         self.n_classes_ = z.shape[1]
         self.fit_ = FitSummary(

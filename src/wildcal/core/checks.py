@@ -193,8 +193,8 @@ def check_weight(sample_weight: ArrayLike | None, n_rows: int) -> FloatArray | N
     return weight / weight.max() if weight.max() > 1e100 else weight  # so that sums are finite
 
 
-def check_environment(environment: ArrayLike, y: Labels) -> Labels:
-    """Return the environment of each row as int64; 0 must be there, with labels."""
+def check_environment(environment: ArrayLike, y: Labels, weight: FloatArray | None) -> Labels:
+    """Return the environment of each row as int64; 0 must be there, with labels and weight."""
     array = np.asarray(environment)
     if array.shape != y.shape:
         raise ValueError(f"environment must have shape {y.shape}, got {array.shape}.")
@@ -205,10 +205,14 @@ def check_environment(environment: ArrayLike, y: Labels) -> Labels:
         )
     if int(array.min()) < 0:
         raise ValueError(f"environment must not be negative, got {int(array.min())}.")
-    if not (y[array == 0] >= 0).any():
+    clean = (array == 0) & (y != OOD_LABEL)
+    if not clean.any():
         raise ValueError(
-            "environment 0, the clean one, must have labelled rows; give their rows the number 0."
+            "environment 0, the clean one, must have labelled rows, got none. Give the labelled"
+            " rows without shift the number 0."
         )
+    if weight is not None and not weight[clean].any():
+        raise ValueError("sample_weight must not be zero on every labelled row of environment 0.")
     return array.astype(np.int64, copy=False)
 
 

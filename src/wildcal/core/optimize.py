@@ -1,12 +1,13 @@
 """Projected Newton on a box: few passes over the data, exact second derivatives."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from wildcal.core.arrays import BoolArray, FloatArray
-from wildcal.core.objective import Point, TemperatureObjective
+from wildcal.core.arrays import BoolArray, FloatArray, Logits
+from wildcal.core.objective import Point
 
 GRADIENT_TOLERANCE = 1e-9
 # A step that promises less than this part of the loss cannot be seen in it: the rounding of
@@ -93,8 +94,22 @@ def minimize_in_box(
     )
 
 
+class TuningLoss(Protocol):
+    """A loss of rows of logits, such as `TemperatureObjective`, that knows a subset of itself."""
+
+    @property
+    def logits(self) -> Logits:
+        """The rows, whose precision is that of the loss."""
+
+    def __call__(self, phi: FloatArray) -> Point:
+        """Return loss, gradient and Hessian at phi."""
+
+    def warm_up(self, n_rows: int) -> Sequence["TuningLoss"]:
+        """Return the loss of about n_rows rows, or nothing if there are not many more."""
+
+
 def minimize_temperature(
-    objective: TemperatureObjective,
+    objective: TuningLoss,
     start: FloatArray,
     lower: FloatArray,
     upper: FloatArray,

@@ -150,7 +150,8 @@ def _decode(hint: Any, value: Json, where: str) -> Any:
     elif origin is np.ndarray:
         return _decode_array(value, where)
     elif isinstance(hint, type) and issubclass(hint, Calibrator):
-        return _rebuild(value)
+        if isinstance(value, dict):
+            return _rebuild(value)
     elif origin in (list, tuple) and isinstance(value, list):
         if origin is tuple and arguments[-1] is not Ellipsis:
             if len(value) == len(arguments):

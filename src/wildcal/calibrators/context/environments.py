@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from wildcal.calibrators.context.features import CONFIDENCE, ENERGY
 from wildcal.core.arrays import FloatArray, Labels
@@ -17,7 +18,10 @@ MIXTURE_WEIGHT: Final = 1.0
 """Of all labelled rows once more, in the context of their mixture."""
 # A window of n rows is believed n / (n + this).
 _PRIOR_ROWS: Final = 4.0
+# With many classes a window of one class would otherwise be r = K away from all that was learnt;
+# shifted windows of ten classes reach 5.
 _LEAST_CHANGE: Final = -0.5
+_MOST_CHANGE: Final = 6.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +46,27 @@ def same_class_rate(counts: FloatArray) -> float:
 
 
 def context_columns(
-    n: float, means: FloatArray, same_class: float, clean_same_class: float
+    n: ArrayLike, means: FloatArray, same_class: ArrayLike, clean_same_class: float
 ) -> FloatArray:
-    """Return what the temperature depends on: g_e, g_c and -g_c r.
+    """Return what the temperature depends on: g_e, g_c and -g_c r, shape (3, ...).
 
-    `means` are those of energy and confidence over the window. r is how much more often two rows are
-    given the same class than on clean rows. Shift makes networks favour a few classes, but so does
-    a window of few classes; there, confidence stays as it was, and the product with it small.
+    `means` are those of energy and confidence over windows of n > 0 rows, shape (2, ...); n and the
+    rate of the same class have one number per window. r is how much more often two rows are given
+    the same class than on clean rows. Shift makes networks favour a few classes, but so does a
+    window of few classes; there, confidence stays as it was, and the product with it small.
     """
-    belief = 1 / (1 + _PRIOR_ROWS / n) if n else 0.0
+    belief = 1 / (1 + _PRIOR_ROWS / np.asarray(n, np.float64))
     g_e, g_c = belief * means
-    r = max(belief * (same_class / clean_same_class - 1), _LEAST_CHANGE)
-    return np.array([g_e, g_c, -g_c * r])
+    # One row makes no pair, and says nothing about classes.
+    surplus = np.where(np.asarray(n) > 1, np.asarray(same_class) / clean_same_class - 1, 0.0)
+    r = np.clip(belief * surplus, _LEAST_CHANGE, _MOST_CHANGE)
+    return np.stack([g_e, g_c, -g_c * r])
+
+
+def too_light(weight: FloatArray, environment: Labels, shifted: tuple[int, ...]) -> list[int]:
+    """Return the shifted environments whose many rows weigh as little as a few."""
+    rows = {number: weight[environment == number] for number in shifted}
+    return [number for number, mine in rows.items() if mine.sum() < _PRIOR_ROWS <= len(mine)]
 
 
 def clean_same_class_rate(pred: Labels, weight: FloatArray, n_classes: int) -> float:
@@ -81,12 +94,13 @@ def group(
     row_weight, columns = np.zeros(len(y)), np.zeros((len(y), 3))
     pooled = np.zeros(2)
     frequency = np.zeros(n_classes)
+    both = features[[ENERGY, CONFIDENCE]]
     for number, share in shares.items():
         rows = environment == number
         mine = weight[rows]
         n = mine.sum()
         row_weight[rows] = share * mine / n
-        means = features[[ENERGY, CONFIDENCE]][:, rows] @ mine / n
+        means = both[:, rows] @ mine / n
         counts = np.asarray(np.bincount(pred[rows], mine, n_classes), np.float64)
         columns[rows] = context_columns(n, means, same_class_rate(counts), clean_same_class)
         if number not in semantic:

@@ -11,6 +11,8 @@ from wildcal.core.blocks import Block, for_each_block
 # Rows further from the clean ones than this many standard deviations count as this far.
 LARGEST: Final = 6.0
 ENERGY, MARGIN, CONFIDENCE = range(3)
+# Less than this part of the mean is the rounding of float32.
+_LEAST_SPREAD: Final = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +26,9 @@ class Units:
 
     def of(self, raw: FloatArray, feature: int) -> FloatArray:
         """Return a feature in units of the clean rows, within limits."""
-        scaled = (raw - self.mean[feature]) / self.std[feature]
-        return np.clip(scaled, -LARGEST, LARGEST)
+        with np.errstate(over="ignore"):  # a row of 1e300 is simply far away
+            scaled = (raw - self.mean[feature]) / self.std[feature]
+        return np.asarray(np.clip(scaled, -LARGEST, LARGEST))
 
     def energy(self, block: Block) -> FloatArray:
         """Return the logsumexp of each row."""
@@ -33,19 +36,11 @@ class Units:
 
     def margin(self, block: Block) -> FloatArray:
         """Return the largest logit minus the second."""
-        return self.of(margin(block), MARGIN)
+        return self.of(block.margin(), MARGIN)
 
     def confidence(self, block: Block) -> FloatArray:
         """Return the confidence after temperature scaling."""
         return self.of(confidence(block, self.temperature), CONFIDENCE)
-
-
-def margin(block: Block) -> FloatArray:
-    """Return the largest logit of each row minus the second."""
-    top = block.largest(2)
-    with np.errstate(invalid="ignore"):
-        gap = top[:, 0] - top[:, 1]  # infinite where all other classes are ruled out
-    return np.asarray(np.nan_to_num(gap, nan=0.0, posinf=np.finfo(np.float64).max / 4))
 
 
 def confidence(block: Block, temperature: float) -> FloatArray:
@@ -59,7 +54,7 @@ def raw_features(logits: Logits, temperature: float) -> tuple[FloatArray, Labels
 
     def work(block: Block) -> None:
         features[ENERGY, block.rows] = -block.energy()
-        features[MARGIN, block.rows] = margin(block)
+        features[MARGIN, block.rows] = block.margin()
         features[CONFIDENCE, block.rows] = confidence(block, temperature)
         pred[block.rows] = block.pred()
 
@@ -68,7 +63,21 @@ def raw_features(logits: Logits, temperature: float) -> tuple[FloatArray, Labels
 
 
 def clean_units(features: FloatArray, weight: FloatArray, temperature: float) -> Units:
-    """Return the units that clean rows give; a feature that is the same everywhere has unit 1."""
-    mean = np.average(features, axis=1, weights=weight)
-    std = np.sqrt(np.average((features - mean[:, None]) ** 2, axis=1, weights=weight))
-    return Units(mean, np.where(std > 1e-12 * np.maximum(1, np.abs(mean)), std, 1.0), temperature)
+    """Return the units that clean rows give; a feature that is the same everywhere has unit 1.
+
+    Infinite margins, of rows where all classes but one are ruled out, are left out.
+    """
+    mean, std = np.zeros(3), np.ones(3)
+    for i, raw in enumerate(features):
+        inside = np.isfinite(raw) & (weight > 0)
+        if not inside.any():
+            continue
+        # Far from 1 the squares would overflow.
+        size = max(1.0, float(np.abs(raw[inside]).max()))
+        values, share = raw[inside] / size, weight[inside] / weight[inside].sum()
+        centre = float(values @ share)
+        spread = float(np.sqrt(np.square(values - centre) @ share))
+        mean[i] = centre * size
+        if spread * size > _LEAST_SPREAD * max(1.0, abs(mean[i])):
+            std[i] = spread * size
+    return Units(mean, std, temperature)

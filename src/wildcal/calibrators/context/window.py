@@ -1,12 +1,15 @@
 """A context: what the unlabelled rows that arrive together say, as a few sums."""
 
-import math
 from dataclasses import asdict, dataclass
-from typing import Any, Self, final
+from typing import Any, Final, Self, final
 
 import numpy as np
 
+from wildcal.calibrators.context.features import LARGEST
 from wildcal.core.arrays import FloatArray, Labels
+
+# More rows than this are not counted exactly by floats, and not met.
+_MOST: Final = 1 << 53
 
 
 @final
@@ -70,15 +73,22 @@ class Context:
         """Return the context that `to_dict` described; raise a ValueError if it cannot be one."""
         try:
             n, counts = document["n"], document["counts"]
-            energy, confidence = float(document["energy"]), float(document["confidence"])
-        except (KeyError, TypeError, ValueError) as error:
+            sums = document["energy"], document["confidence"]
+        except (KeyError, TypeError) as error:
             raise ValueError(f"this is not a context: {error!r:.80}.") from error
         whole = [n, *counts] if isinstance(counts, list | tuple) else [None]
-        if any(type(count) is not int or count < 0 for count in whole) or sum(counts) != n:
+        if any(type(count) is not int or not 0 <= count <= _MOST for count in whole) or (
+            sum(counts) != n
+        ):
             raise ValueError("n and counts of a context must be whole numbers, and n their sum.")
-        if not (math.isfinite(energy) and math.isfinite(confidence)):
-            raise ValueError("energy and confidence of a context must be finite.")
-        return cls(n, energy, confidence, tuple(counts))
+        # Each row adds at most LARGEST, and some rounding. NaN fails the comparison.
+        most = LARGEST * n * (1 + 1e-9)
+        if not all(type(total) in (int, float) and abs(total) <= most for total in sums):
+            raise ValueError(
+                "energy and confidence of a context must be numbers of at most"
+                f" {LARGEST:g} for each row."
+            )
+        return cls(n, float(sums[0]), float(sums[1]), tuple(counts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,218 @@
+"""`wildcal stream`: calibrate rows from a pipe, and watch for drift."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+import numpy as np
+from click.core import ParameterSource
+
+from wildcal.cli.options import PATH
+from wildcal.cli.output import say
+from wildcal.cli.stream_input import Batch, read_json_lines, read_npy_arrays
+from wildcal.core.errors import FileFormatError
+from wildcal.core.softmax import softmax_at
+from wildcal.io import load
+from wildcal.io.files import check_writable
+
+if TYPE_CHECKING:
+    from wildcal.stream import Stream, StreamRows
+
+ALERT_EXIT = 3
+"""The exit code of `--alert exit`."""
+
+
+@click.command(no_args_is_help=True)
+@click.argument("calibrator", type=PATH)
+@click.option(
+    "--window", default=256, show_default=True, type=int, help="Rows in the rolling context."
+)
+@click.option(
+    "--state", type=PATH, help="Go on from this file if it is there; write it at the end."
+)
+@click.option(
+    "--alert",
+    type=click.Choice(["print", "exit"]),
+    help="When drift passes the threshold: say so on stderr, or end with exit code 3.",
+)
+@click.option(
+    "--false-alarms",
+    default=0.01,
+    show_default=True,
+    type=float,
+    help="How often a window of clean rows may raise an alarm.",
+)
+@click.option(
+    "--format",
+    "form",
+    default="jsonl",
+    show_default=True,
+    type=click.Choice(["jsonl", "npy"]),
+    help="JSON lines, or .npy arrays one after the other.",
+)
+@click.option("--proba", is_flag=True, help="Also write the probability of every class.")
+@click.option("--skip-bad", is_flag=True, help="Leave out bad rows instead of ending there.")
+@click.pass_context
+def stream(
+    context: click.Context,
+    calibrator: Path,
+    window: int,
+    state: Path | None,
+    alert: Literal["print", "exit"] | None,
+    false_alarms: float,
+    form: str,
+    proba: bool,
+    skip_bad: bool,
+) -> None:
+    """Calibrate rows from stdin with a saved CALIBRATOR of the method `context`.
+
+    A line of input is a list of logits, or an object with `logits` whose other fields are copied. A
+    line of output has, after these, the `class`, its calibrated `confidence`, the `temperature`,
+    the `estimated_accuracy` of the last rows with its 95 % interval, the `drift` of these rows from
+    clean ones, in standard errors, and whether that is an `alarm`. Each line is written at once.
+
+    An alarm is decided each time the window is all new. --state is also written when the command
+    ends early: at a bad row, an alarm, Ctrl-C or SIGTERM. Exit codes: 0 at the end of the input, 1
+    for an error, 3 for an alarm with --alert exit.
+
+    \b
+    Example:
+      wildcal stream context.json --alert print < logits.jsonl > proba.jsonl
+      tail -f live.jsonl | wildcal stream context.json --state state.json --alert exit
+    """
+    if state is not None:
+        check_writable(state)  # before the work, not after it
+    given = {
+        name
+        for name in ("window", "false_alarms")
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT
+    }
+    live = _open(calibrator, window, false_alarms, state, given)
+    reader = read_json_lines if form == "jsonl" else read_npy_arrays
+    skipped = _Skipped(skip_bad)
+    watch = _Watch(live, alert)
+    try:
+        for batch in reader(sys.stdin.buffer, live.calibrator.n_classes_, skipped):
+            for part in _parts(batch, live) if alert else [batch]:
+                rows = _read(live, part)
+                _write(rows, part, proba)
+                watch(rows)
+    finally:
+        if state is not None:
+            live.save(state)
+    say(f"{live.seen:,} rows in the stream{skipped}.")
+
+
+def _open(
+    calibrator: Path, window: int, false_alarms: float, state: Path | None, given: set[str]
+) -> "Stream":
+    # Here, so that the other commands do not wait for the import.
+    from wildcal.calibrators import ContextScaling
+    from wildcal.stream import Stream
+
+    fitted = load(calibrator)
+    if not isinstance(fitted, ContextScaling):
+        raise FileFormatError(
+            f"{calibrator} holds {fitted.title}; a stream needs a calibrator made by"
+            " `wildcal fit --method context`."
+        )
+    if state is None or not state.exists():
+        return Stream(fitted, window, false_alarms=false_alarms)
+    rate = false_alarms if "false_alarms" in given else None
+    live = Stream.load(state, fitted, false_alarms=rate)
+    if "window" in given and live.window != window:
+        raise click.UsageError(
+            f"{state} has a window of {live.window} rows, got --window {window}. Leave it out, or"
+            " begin with another --state."
+        )
+    say(f"Going on after row {live.seen:,} of {state}.")
+    return live
+
+
+def _parts(batch: Batch, live: "Stream") -> Iterator[Batch]:
+    """Yield the rows up to each decision about an alarm, so that an exit comes at that row."""
+    start, n = 0, len(batch.logits)
+    while start < n:
+        stop = min(n, start + live.window - live.seen % live.window)
+        yield Batch(batch.logits[start:stop], batch.others[start:stop], batch.where)
+        start = stop
+
+
+def _read(live: "Stream", batch: Batch) -> "StreamRows":
+    try:
+        return live.read(batch.logits)
+    except ValueError as error:  # rows that cannot be logits, such as probabilities
+        raise ValueError(f"{batch.where}: {error}") from error
+
+
+def _write(rows: "StreamRows", batch: Batch, proba: bool) -> None:
+    """Write a line for each row, and let the reader of the pipe have them."""
+    columns: dict[str, list[Any]] = {
+        "class": rows.pred.tolist(),
+        "confidence": rows.confidence.tolist(),
+        "temperature": rows.temperature.tolist(),
+        "estimated_accuracy": rows.accuracy.tolist(),
+        "estimated_accuracy_low": rows.accuracy_low.tolist(),
+        "estimated_accuracy_high": rows.accuracy_high.tolist(),
+        "drift": rows.drift.tolist(),
+        "alarm": rows.alarm.tolist(),
+    }
+    if proba:
+        logits = np.asarray(batch.logits)
+        columns["proba"] = softmax_at(logits, lambda b: rows.temperature[b.rows]).tolist()
+    lines = [
+        json.dumps({**other, **dict(zip(columns, values, strict=True))})
+        for other, values in zip(batch.others, zip(*columns.values(), strict=True), strict=True)
+    ]
+    click.echo("\n".join(lines))  # which also flushes
+
+
+class _Watch:
+    """Says or ends when the alarm rises."""
+
+    def __init__(self, live: "Stream", alert: str | None) -> None:
+        self._live = live
+        self._alert = alert
+        self._before = live.drift.alarm
+
+    def __call__(self, rows: "StreamRows") -> None:
+        """Look at the end of a part, which is the only row where a decision can fall."""
+        if self._alert is None:
+            return
+        now = bool(rows.alarm[-1])
+        decided = self._live.seen % self._live.window == 0
+        if decided and now and (self._alert == "exit" or not self._before):
+            say(f"alarm at row {self._live.seen:,}: {self._words()}")
+        elif decided and self._before and not now:
+            say(f"clean again at row {self._live.seen:,}: {self._words()}")
+        self._before = now
+        if decided and now and self._alert == "exit":
+            raise click.exceptions.Exit(ALERT_EXIT)
+
+    def _words(self) -> str:
+        drift, estimate = self._live.drift, self._live.estimated_accuracy
+        value, low, high = (100 * v for v in (estimate.value, estimate.low, estimate.high))
+        return (
+            f"drift {drift.score:.1f}, threshold {drift.threshold:.1f}; estimated accuracy"
+            f" {value:.1f} % ({low:.1f} to {high:.1f})."
+        )
+
+
+class _Skipped:
+    """Ends at a bad row, or leaves it out and counts."""
+
+    def __init__(self, allowed: bool) -> None:
+        self._allowed = allowed
+        self._n = 0
+
+    def __call__(self, problem: str) -> None:
+        if not self._allowed:
+            raise FileFormatError(f"{problem} --skip-bad leaves such rows out.")
+        self._n += 1
+        say(f"skipped {problem}")
+
+    def __str__(self) -> str:
+        return f"; bad rows skipped: {self._n:,}" if self._n else ""

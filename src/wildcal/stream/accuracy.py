@@ -1,0 +1,40 @@
+"""The accuracy of a window without labels: its mean calibrated confidence, with an interval."""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from wildcal.core.arrays import FloatArray
+
+# The 97.5 % quantile of the normal distribution: intervals of 95 %.
+_Z: Final = 1.959963984540054
+
+
+@dataclass(frozen=True, slots=True)
+class AccuracyEstimate:
+    """How many rows of the window are right, as far as their confidence tells, within 95 %."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+    """Rows in the window."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a plain dictionary."""
+        return asdict(self)
+
+
+def accuracy_interval(
+    n: FloatArray, total: FloatArray, variance: FloatArray, model_error: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the mean confidence of windows of n rows, and the ends of its interval.
+
+    `total` is Σ p and `variance` Σ p (1 - p), the variance of the number of rows that are right.
+    `model_error` is how far mean confidence and accuracy may be apart beyond that:
+    low, high = p̄ ± 1.96 √(Σ p (1 - p) / n² + error²).
+    """
+    value = total / n
+    reach = _Z * np.sqrt(variance / n**2 + model_error**2)
+    return value, np.maximum(value - reach, 0.0), np.minimum(value + reach, 1.0)

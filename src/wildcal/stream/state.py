@@ -1,0 +1,127 @@
+"""The state of a stream as one JSON file: whole numbers, sealed with a hash, and no pickle."""
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from wildcal.calibrators.context import ContextScaling
+from wildcal.calibrators.context.features import LARGEST
+from wildcal.core.errors import FileFormatError
+from wildcal.io.artifact import describe_file
+from wildcal.io.files import replacing
+from wildcal.io.sealed import Document, Json, Kind
+from wildcal.stream.window import LARGEST_WINDOW, UNIT, Whole
+
+# The largest window takes 6 MB.
+_KIND: Final = Kind(
+    "wildcal stream state", "stream state", "`Stream.save`", version=1, largest=1 << 24
+)
+_LARGEST_FEATURE: Final = round(LARGEST / UNIT)
+# More rows than any stream will see, and far below 2^63.
+_LONGEST: Final = 1 << 60
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a stream needs to go on: its options, and the rows of its window."""
+
+    window: int
+    false_alarms: float
+    seen: int
+    rows: Whole
+    """Energy, confidence, probability and class of each row, the oldest first, shape (4, n)."""
+    filled: Whole | None
+
+
+def write_state(path: str | Path, state: State, calibrator: ContextScaling) -> None:
+    """Write the state of a stream to a file, whole or not at all."""
+    energy, confidence, probability, pred = state.rows.tolist()
+    document = _KIND.seal(
+        {
+            "calibrator": fingerprint(calibrator),
+            "window": state.window,
+            "false_alarms": state.false_alarms,
+            "seen": state.seen,
+            "filled": None if state.filled is None else state.filled.tolist(),
+            "energy": energy,
+            "confidence": confidence,
+            "probability": probability,
+            "class": pred,
+        }
+    )
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(document, allow_nan=False) + "\n", "utf-8")
+
+
+def read_state(path: str | Path, calibrator: ContextScaling) -> State:
+    """Return the state in a file; damage, or another calibrator, gives a FileFormatError."""
+    path = Path(path)
+    document = _KIND.read(path)
+    if document.get("calibrator") != fingerprint(calibrator):
+        raise FileFormatError(
+            f"{path} is the state of a stream with another calibrator. Give the calibrator it was"
+            " saved with, or begin a new stream."
+        )
+    try:
+        return _state(document, calibrator.n_classes_)
+    except (KeyError, TypeError, ValueError) as error:
+        raise FileFormatError(f"{path} is not a valid stream state: {error}") from error
+
+
+def fingerprint(calibrator: ContextScaling) -> str:
+    """Return a SHA-256 of what a calibrator does; other versions of wildcal give the same."""
+    document = describe_file(calibrator)
+    kept = {name: document[name] for name in ("method", "n_classes", "options", "fitted")}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+
+
+def check_window(window: Any) -> None:
+    """Raise unless a window has a possible size."""
+    whole = isinstance(window, int | np.integer) and not isinstance(window, bool)
+    if not whole or not 1 <= window <= LARGEST_WINDOW:
+        raise ValueError(
+            f"window must be a whole number from 1 to {LARGEST_WINDOW}, got {window!r:.40}."
+        )
+
+
+def check_false_alarms(rate: object) -> None:
+    """Raise unless a rate of false alarms is a probability, and neither never nor always."""
+    if not isinstance(rate, float) or not (math.isfinite(rate) and 1e-9 <= rate < 1):
+        raise ValueError(
+            f"false_alarms must be a number from 1e-9 to below 1, such as 0.01, got {rate!r:.40}."
+        )
+
+
+def _state(document: Document, n_classes: int) -> State:
+    window, rate, seen = document["window"], document["false_alarms"], document["seen"]
+    check_window(window)
+    check_false_alarms(rate)
+    (seen,) = _numbers([seen], "seen", 1, 0, _LONGEST)
+    n = min(seen, window)
+    rows = [
+        _numbers(document["energy"], "energy", n, -_LARGEST_FEATURE, _LARGEST_FEATURE),
+        _numbers(document["confidence"], "confidence", n, -_LARGEST_FEATURE, _LARGEST_FEATURE),
+        _numbers(document["probability"], "probability", n, 0, round(1 / UNIT)),
+        _numbers(document["class"], "class", n, 0, n_classes - 1),
+    ]
+    filled = None
+    if seen >= window:
+        most = window * _LARGEST_FEATURE
+        filled = np.array(_numbers(document["filled"], "filled", 2, -most, most), np.int64)
+    elif document["filled"] is not None:
+        raise ValueError("filled must be null before the window is full.")
+    return State(window, rate, seen, np.array(rows, np.int64).reshape(4, n), filled)
+
+
+def _numbers(values: Json, name: str, n: int, low: int, high: int) -> list[int]:
+    """Return n whole numbers in a range; raise a ValueError for anything else."""
+    if not isinstance(values, list) or len(values) != n:
+        raise ValueError(f"{name} must be a list of {n}.")
+    if not all(type(value) is int and low <= value <= high for value in values):
+        raise ValueError(f"{name} must be whole numbers from {low} to {high}.")
+    return values
