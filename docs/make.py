@@ -16,15 +16,19 @@ import click
 import numpy as np
 from click.testing import CliRunner
 
-from wildcal import CALIBRATORS, Identity, suites
+from wildcal import CALIBRATORS, ContextScaling, Identity, Stream, suites
 from wildcal.cli.demo import FIRST, demo_splits
 from wildcal.cli.main import cli
 from wildcal.cli.suite_table import rows as suite_rows
-from wildcal.evaluation import METRICS, Evaluation, evaluate_calibrator
+from wildcal.core.calibrator import Calibrator
+from wildcal.evaluation import METRICS, Evaluation, environments, evaluate_calibrator
 from wildcal.evaluation.protocol import Results, choose_methods, run_protocol
 from wildcal.io.suite.summary import grouped, summarise
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks" / "studies"))
+import context_tables  # noqa: E402
+
 SHOWN = ("accuracy", "mean_confidence", "ece", "noise_floor", "nll", "brier", "ood_mean_confidence")
 METHODS = ("identity", "ts", "energy")
 
@@ -188,6 +192,36 @@ def picture() -> str:
     )
 
 
+def stream_table() -> str:
+    """Return what streams say of windows of 256 rows, by severity, on corruptions not tuned on."""
+    windows: dict[int, list[list[float]]] = {}
+    for name in suites.names():
+        suite = suites.load(name)
+        rows = environments(suite)
+        fitted = ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
+        seen = {split.corruption for split in suite.tune("covariate")}
+        for split in suite.splits:
+            if (
+                split.role != "test"
+                or split.shift == "semantic"
+                or split.corruption in seen - {None}
+            ):
+                continue
+            read = Stream(fitted).read(split.logits)
+            right = read.pred == split.y
+            for end in range(256, len(right) + 1, 256):
+                accuracy, last = right[end - 256 : end].mean(), end - 1
+                held = read.accuracy_low[last] <= accuracy <= read.accuracy_high[last]
+                error = abs(read.accuracy[last] - accuracy)
+                windows.setdefault(split.severity or 0, []).append([error, held, read.alarm[last]])
+    means = {level: 100 * np.mean(values, axis=0) for level, values in sorted(windows.items())}
+    heads = ["clean", *(str(level) for level in means if level)]
+    lines = [f"| severity | {' | '.join(heads)} |", "|---|" + "--:|" * len(heads)]
+    for i, label in enumerate(("error, in points", "interval held, in %", "alarm, in %")):
+        lines.append(f"| {label} | {' | '.join(f'{m[i]:.1f}' for m in means.values())} |")
+    return "\n".join(lines)
+
+
 NUMBER = re.compile(r"\d+\.\d+")
 
 
@@ -207,7 +241,7 @@ def same(old: str, new: str) -> bool:
 def methods() -> str:
     """Return every method as a row of a Markdown table."""
     lines = [
-        "| name | class | method | OOD rows | keeps the class | stores | reference |",
+        "| name | class | method | also uses | keeps the class | stores | reference |",
         "|---|---|---|---|---|---|---|",
     ]
     for name, kind in CALIBRATORS.items():
@@ -215,13 +249,20 @@ def methods() -> str:
             f"`{name}`",
             f"`{kind.__name__}`",
             kind.title,
-            "used" if kind.accepts_ood else "",
+            _also_uses(kind),
             "yes" if kind.preserves_accuracy else "no",
             kind.cost,
             kind.reference,
         )
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _also_uses(kind: type[Calibrator]) -> str:
+    """Return what a method can use beside labelled rows."""
+    if kind.accepts_environments:
+        return "OOD rows, environments, a test window"
+    return "OOD rows" if kind.accepts_ood else ""
 
 
 def study(split: str) -> str:
@@ -236,7 +277,7 @@ def study(split: str) -> str:
         size: min(float(row["excess_ece"]) for key, row in found.items() if key[1:] == size)
         for size in sizes
     }
-    for name in CALIBRATORS:
+    for name in [name for name in CALIBRATORS if any(key[0] == name for key in found)]:
         cells = []
         for size in sizes:
             row = found.get((name, *size))
@@ -248,6 +289,12 @@ def study(split: str) -> str:
             cells.append(f"**{text}**" if float(row["excess_ece"]) == best[size] else text)
         lines.append(f"| `{name}` | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+@cache
+def context_rows() -> list[context_tables.Row]:
+    """Return the csv of benchmarks/studies/context.py."""
+    return context_tables.read()
 
 
 def speed() -> str:
@@ -340,8 +387,16 @@ MADE = {
     "shipped-suites": shipped_suites,
     "commands": commands,
     "methods": methods,
+    "stream": stream_table,
     "choose-clean": lambda: study("clean"),
     "choose-shifted": lambda: study("shifted"),
+    "context-networks": lambda: context_tables.per_network(context_rows()),
+    "context-numbers": lambda: context_tables.numbers(context_rows()),
+    "context-transforms": lambda: context_tables.numbers(context_rows(), context_tables.BOTH),
+    "context-every": lambda: context_tables.every_network(context_rows()),
+    "context-windows": lambda: context_tables.windows(context_rows()),
+    "context-wanted": lambda: context_tables.wanted(context_rows()),
+    "context-forms": lambda: context_tables.leave_out(context_rows()),
 }
 
 
@@ -356,6 +411,7 @@ def main() -> None:
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     wanted = {page: fill(page.read_text("utf-8")) for page in pages}
     wanted[ROOT / "docs" / "images" / "reliability.svg"] = picture()
+    wanted[ROOT / "docs" / "images" / "context.svg"] = context_tables.figure(context_rows())
     old = [
         page
         for page, text in wanted.items()

@@ -18,7 +18,7 @@ from wildcal.core.errors import FileFormatError
 from wildcal.evaluation import METRICS, Comparison
 from wildcal.evaluation import compare as compare_methods
 from wildcal.evaluation.protocol import choose_methods
-from wildcal.evaluation.protocol.methods import WITHOUT_OOD
+from wildcal.evaluation.protocol.methods import SUITE_METHODS
 from wildcal.io import read_table
 
 _SHOWN = ("excess_ece", "ece", "noise_floor", "sce", "kde_ece", "nll", "brier")
@@ -42,7 +42,7 @@ _CAPTION = (
     "--methods",
     default="paper",
     show_default=True,
-    help="Names, separated by commas; or 'paper', or 'all'.",
+    help="Names, separated by commas; 'paper' and 'all' stand for several.",
 )
 @measuring
 def compare(
@@ -64,13 +64,16 @@ def compare(
 
     With suites (folders, .npz, or names of those that come with wildcal), methods are fitted on the
     tuning splits of each and measured on all its test splits; --csv prints every number. The method
-    `energy-no-ood` is the energy method without out-of-distribution rows.
+    `energy-no-ood` is the energy method without out-of-distribution rows. Shifted tuning splits
+    reach `context`, which also reads each test split as one unlabelled window, and methods whose
+    names end in -all, such as `ts-all`: its rivals with the same labels.
 
     \b
     Example:
       wildcal compare val.npz test.npz --ood svhn.npz --methods ts,ets,energy
       wildcal compare val.npz test.npz --methods all --csv > methods.csv
       wildcal compare cifar10-resnet20 my-suite --methods ts,ets,energy
+      wildcal compare cifar10-resnet20 --methods paper,context,ts-all,energy-all
     """
     one_format(as_json, as_csv)
     if len(files) == 1 or _are_suites(files):
@@ -121,7 +124,7 @@ def compare(
 def _compare_suites(
     files: tuple[Path, ...], methods: str, bins: int, bootstrap: int, as_json: bool, as_csv: bool
 ) -> None:
-    names = method_names(methods, also=(WITHOUT_OOD,))
+    names = method_names(methods, also=SUITE_METHODS)
     called = {file.stem if file.exists() else str(file): file for file in files}
     if len(called) < len(files):
         raise click.UsageError("two suites have the same name.")
@@ -163,10 +166,10 @@ def choose(methods: str) -> dict[str, Calibrator]:
 
 
 def method_names(methods: str, *, also: tuple[str, ...] = ()) -> list[str]:
-    """Return the names that a list, 'paper' or 'all' stands for, identity always among them."""
-    names = {"paper": list(PAPER_METHODS), "all": list(CALIBRATORS)}.get(
-        methods, [name.strip() for name in methods.split(",") if name.strip()]
-    )
+    """Return the names in a list, 'paper' and 'all' spelt out, identity always among them."""
+    short = {"paper": PAPER_METHODS, "all": tuple(CALIBRATORS)}
+    words = [word.strip() for word in methods.split(",") if word.strip()]
+    names = [name for word in words for name in short.get(word, (word,))]
     unknown = [name for name in names if name not in (*CALIBRATORS, *also)]
     if unknown or not names:
         raise click.UsageError(

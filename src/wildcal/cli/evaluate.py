@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
-from wildcal.calibrators import Identity
+from wildcal.calibrators import ContextScaling, Identity
 from wildcal.cli.fit import read_labelled, with_ood
-from wildcal.cli.options import PATH, measuring, one_format
+from wildcal.cli.options import PATH, measuring, one_format, window_option
 from wildcal.cli.output import print_csv, print_json, print_table, progress_bar
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.checks import check_labels, check_logits, check_some_known
@@ -20,12 +20,14 @@ from wildcal.io.tables import Table
 @click.option("--labels", type=PATH, help="Labels, if they are in a file of their own.")
 @click.option("--ood", type=PATH, help="Logits of out-of-distribution rows to tell apart.")
 @click.option("--with", "paths", type=PATH, multiple=True, help="A saved calibrator; repeatable.")
+@window_option
 @measuring
 def evaluate(
     logits: Path,
     labels: Path | None,
     ood: Path | None,
     paths: tuple[Path, ...],
+    window: bool,
     bins: int,
     bootstrap: int,
     as_json: bool,
@@ -36,14 +38,20 @@ def evaluate(
     The ECE is printed with its 95 % bootstrap interval and its noise floor, the ECE that a
     perfectly calibrated model would show on as many rows. Compare the excess over it.
 
+    With --window, the rows of LOGITS are one window and those of --ood another.
+
     \b
     Example:
       wildcal evaluate test.npz --with ts.json --with energy.json
       wildcal evaluate test.npz --ood svhn.npz --with energy.json --csv > result.csv
+      wildcal evaluate test.npz --with ts.json --with context.json --window
     """
     one_format(as_json, as_csv)
     table = read_test(logits, labels, ood)
     calibrators = {"uncalibrated": uncalibrated(table)} | _load_all(paths)
+    in_window = {name: isinstance(c, ContextScaling) and window for name, c in calibrators.items()}
+    if window and not any(in_window.values()):
+        raise click.UsageError("--window is for context, and none of the calibrators is that.")
     results: dict[str, Evaluation] = {}
     with progress_bar("Evaluating", total=len(calibrators) * len(table.logits)) as progress:
         for name, calibrator in calibrators.items():
@@ -53,6 +61,7 @@ def evaluate(
                 table.y,  # type: ignore[arg-type]  # read_test checked it
                 n_bins=bins,
                 n_boot=bootstrap,
+                window=in_window[name],
                 progress=lambda rows: progress.advance(progress.task_ids[0], rows),
             )
     kept = {name: calibrator.preserves_accuracy for name, calibrator in calibrators.items()}

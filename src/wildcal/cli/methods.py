@@ -51,4 +51,6 @@ def methods(as_json: bool) -> None:
 def _needs(name: str) -> str:
     if name == "identity":
         return "nothing"
+    if CALIBRATORS[name].accepts_environments:
+        return "environments, OOD rows"
     return "labels, OOD rows if any" if CALIBRATORS[name].accepts_ood else "labels"

@@ -10,6 +10,13 @@ PATH = click.Path(path_type=Path)
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+window_option = click.option(
+    "--window",
+    is_flag=True,
+    help="Read the rows of LOGITS as one window, the context of each; for the method context."
+    " Without it, each row is read alone.",
+)
+
 
 def _replicates(context: click.Context, option: click.Parameter, value: int) -> int:
     if value == 1 or value < 0:

@@ -10,7 +10,7 @@ from wildcal.cli.output import progress_bar, say
 from wildcal.cli.suite import open_suite
 from wildcal.cli.suite_table import compare_on_suites
 from wildcal.evaluation.protocol import choose_methods
-from wildcal.evaluation.protocol.methods import WITHOUT_OOD
+from wildcal.evaluation.protocol.methods import SUITE_METHODS
 from wildcal.io.files import check_writable, replacing
 
 
@@ -28,7 +28,7 @@ from wildcal.io.files import check_writable, replacing
     "--methods",
     default="paper",
     show_default=True,
-    help="Names, separated by commas; or 'paper', or 'all'.",
+    help="Names, separated by commas; 'paper' and 'all' stand for several.",
 )
 @click.option("--csv", "table", type=PATH, help="Also write every number of the run to this file.")
 @click.option(
@@ -51,7 +51,7 @@ def report(
     """
     from wildcal.report.page import make_page
 
-    chosen = choose_methods(method_names(methods, also=(WITHOUT_OOD,)))
+    chosen = choose_methods(method_names(methods, also=SUITE_METHODS))
     opened = open_suite(suite, partial=True)
     for path in (output, table):
         if path is not None:

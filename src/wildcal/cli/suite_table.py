@@ -13,7 +13,7 @@ _BARS = "▁▂▃▄▅▆▇█"
 _CAPTION = (
     "ECE in percent: of clean rows (0), the mean over corruption types at severity 1 to 5, and the"
     " mean of the six with its 95 % interval.\nBehind: difference to the best on the same resampled"
-    " images; not sure: its 95 % interval holds 0. Knew: what the fit used."
+    " images; not sure: its 95 % interval holds 0. Knew: what the method used."
 )
 
 
@@ -48,10 +48,22 @@ def print_suites(results: Results) -> None:
             header(results, name),
             rows(results, name, markup=True),
             title=name,
-            caption=_CAPTION,
+            caption=_CAPTION + _seen(results, name),
             words=2,
             spare=["by severity", "1", "2", "4", "knew", "3"],
         )
+
+
+def _seen(results: Results, suite: str) -> str:
+    """Return which of the tested types some methods were tuned on, for the caption."""
+    tested = {record.corruption for record in results.select(suite=suite, shift="covariate")}
+    both = [kind for kind in results.suites[suite].tuned_types if kind in tested]
+    if not both:
+        return ""
+    return (
+        f"\nMethods that knew shifted sets were tuned on other images under {', '.join(both)},"
+        " which are in the average."
+    )
 
 
 def header(results: Results, suite: str) -> list[str]:

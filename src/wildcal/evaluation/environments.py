@@ -5,8 +5,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wildcal.core.arrays import OOD_LABEL, Labels, Logits
+from wildcal.calibrators.context.environments import CLEAN_WEIGHT, SEMANTIC_WEIGHT, SHIFTED_WEIGHT
+from wildcal.core.arrays import FloatArray, Labels, Logits
 from wildcal.io.suite import Suite, SuiteSplit
+
+Choice = Callable[[SuiteSplit], bool]
+"""Which splits to take."""
 
 
 class EnvironmentRows(NamedTuple):
@@ -16,13 +20,35 @@ class EnvironmentRows(NamedTuple):
     y: Labels
     environment: Labels
 
+    def weights(self) -> FloatArray:
+        """Return row weights, 1 on average, with which any method counts as `ContextScaling` does.
+
+        Clean rows have weight 1 in all, shifted environments 5, other classes 0.1.
+        """
+        sizes = np.bincount(self.environment)
+        numbers = np.arange(len(sizes))
+        labelled = np.bincount(self.environment, self.y >= 0) > 0
+        share = np.full(len(sizes), CLEAN_WEIGHT)
+        for kind, together in (
+            ((numbers > 0) & labelled, SHIFTED_WEIGHT),
+            ((numbers > 0) & ~labelled, SEMANTIC_WEIGHT),
+        ):
+            share[kind] = together / max(1, kind.sum())
+        weight = (share / np.maximum(1, sizes))[self.environment]
+        return np.asarray(weight / weight.mean())
+
+
+def everything(split: SuiteSplit) -> bool:
+    """Take every split."""
+    return True
+
 
 def environments(
     suite: Suite,
     *,
     ood: str | None = None,
     ood_rows: int | None = None,
-    only: Callable[[SuiteSplit], bool] = lambda split: True,
+    only: Choice = everything,
 ) -> EnvironmentRows:
     """Return the tuning rows of a suite: clean (0), shifted (1, 2, ...), and some other classes.
 
@@ -43,18 +69,5 @@ def environments(
     """
     from wildcal.evaluation.protocol.methods import read_tuning
 
-    tuning = read_tuning(suite, ood, ood_rows)
-    parts = [(tuning.logits, tuning.y)]
-    for split in suite.tune("covariate"):
-        if only(split):
-            split.verify()
-            parts.append((split.logits, split.y))
-    strangers = tuning.ood_logits
-    if len(strangers):
-        parts.append((strangers, np.full(len(strangers), OOD_LABEL)))
-    numbers = [np.full(len(y), i) for i, (_, y) in enumerate(parts)]
-    return EnvironmentRows(
-        np.concatenate([logits for logits, _ in parts]),
-        np.concatenate([y for _, y in parts]),
-        np.concatenate(numbers),
-    )
+    with suite.opened():
+        return read_tuning(suite, ood, ood_rows, only).rows(ood=True, shifted=True)

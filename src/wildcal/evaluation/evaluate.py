@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wildcal.core.arrays import OOD_LABEL, BoolArray, FloatArray, Labels, Proba
+from wildcal.calibrators import ContextScaling
+from wildcal.core.arrays import OOD_LABEL, BoolArray, FloatArray, Labels, Logits, Proba
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.checks import (
     check_labels,
@@ -15,7 +16,7 @@ from wildcal.core.checks import (
     check_some_known,
     row_slices,
 )
-from wildcal.core.softmax import predicted_class
+from wildcal.core.softmax import predicted_class, softmax_at
 from wildcal.evaluation.results import METRICS, Evaluation, Measure
 from wildcal.metrics import (
     ClasswiseAccumulator,
@@ -97,23 +98,38 @@ def evaluate_calibrator(
     n_bins: int = 15,
     n_boot: int = 1000,
     level: float = 0.95,
+    window: bool = False,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Return all metrics of a fitted calibrator on logits, without holding its probabilities.
 
-    Parameters as in `evaluate`; the predicted class is that of the raw logits.
+    Parameters as in `evaluate`; the predicted class is that of the raw logits. With `window`, a
+    `ContextScaling` reads the labelled rows as one context and those of other classes as another.
     """
     calibrator.check_is_fitted()
     z = check_logits(logits, n_classes=calibrator.n_classes_, fitting=True)
     labels = check_labels(y, *z.shape, accepts_ood=True)
     check_some_known(labels)
     collected = _Collector(z.shape[1], n_bins)
+    predict = _in_windows(calibrator, z, labels) if window else None
     for rows in row_slices(z, _CHUNK_ELEMENTS):
         block = z[rows]
-        collected.add(labels[rows], calibrator.predict_proba(block), predicted_class(block))
+        proba = calibrator.predict_proba(block) if predict is None else predict(rows)
+        collected.add(labels[rows], proba, predicted_class(block))
         if progress is not None:
             progress(len(block))
     return collected.finish(n_boot, level)
+
+
+def _in_windows(calibrator: Calibrator, z: Logits, y: Labels) -> Callable[[slice], Proba]:
+    """Return the probabilities of some rows, known and other classes being a context each."""
+    if not isinstance(calibrator, ContextScaling):
+        raise ValueError(f"window is for ContextScaling; {calibrator.name} reads each row alone.")
+    offset = np.zeros(len(y))
+    for mine in (y != OOD_LABEL, y == OOD_LABEL):
+        if mine.any():
+            offset[mine] = calibrator.offset(calibrator.context(z[mine]))
+    return lambda rows: softmax_at(z[rows], calibrator._temperature_at(offset[rows]))
 
 
 class _Collector:

@@ -15,6 +15,7 @@ from wildcal.io.files import check_writable, replacing
 
 LOGIT_NAMES = ("logits", "z", "scores")
 LABEL_NAMES = ("y", "labels", "label", "targets", "target")
+ENVIRONMENT_NAMES = ("environment", "environments")
 RESULT_NAMES = ("proba", "confidence", "pred", "temperature")
 """What `wildcal apply` writes: results, which are no logits."""
 
@@ -23,17 +24,20 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Logits of shape (n, K), with their labels where the file has them."""
+    """Logits of shape (n, K), with their labels and environments where the file has them."""
 
     logits: NDArray[Any]
     y: NDArray[Any] | None
+    environment: NDArray[Any] | None = None
+    """Which rows belong together; 0 for the clean ones."""
 
 
 def read_table(path: str | Path, *, labels: str | Path | None = None) -> Table:
     """Return the logits, and the labels if there are any, from one file or two.
 
     A file with named arrays (.npz, .safetensors, .pt with a dict) holds `logits` and usually `y`.
-    A .csv has a header with one column named `y` and one column per class, in class order.
+    A .csv has a header with one column named `y` and one column per class, in class order. Both
+    may have an `environment` of each row, which `wildcal fit --method context` learns from.
     A bare array (.npy, .pt with a tensor) holds logits only; give the labels with `labels`.
     """
     path = Path(path)
@@ -44,19 +48,29 @@ def read_table(path: str | Path, *, labels: str | Path | None = None) -> Table:
     else:
         named = [name for name in LABEL_NAMES if name in arrays]
         y = arrays[named[0]] if named else None
-    return Table(logits, y)
+    grouped = [name for name in ENVIRONMENT_NAMES if name in arrays]
+    return Table(logits, y, arrays[grouped[0]] if grouped else None)
 
 
 def read_labels(path: str | Path) -> NDArray[Any]:
     """Return the labels in a file of their own: an array, or a .csv with a column `y`."""
-    path = Path(path)
+    return _read_column(Path(path), LABEL_NAMES, "labels")
+
+
+def read_environments(path: str | Path) -> NDArray[Any]:
+    """Return the environment of each row in a file of its own, as `read_labels` does."""
+    return _read_column(Path(path), ENVIRONMENT_NAMES, "environments")
+
+
+def _read_column(path: Path, names: tuple[str, ...], what: str) -> NDArray[Any]:
     arrays = _read(path)
     if set(arrays) == {"logits"}:  # a bare array, named by _read for want of a better word
-        y = arrays["logits"].squeeze() if arrays["logits"].ndim == 2 else arrays["logits"]
+        found = arrays["logits"].squeeze() if arrays["logits"].ndim == 2 else arrays["logits"]
     else:
-        y = _pick(arrays, LABEL_NAMES, path, "labels")
+        found = _pick(arrays, names, path, what)
     # A file of text has no integers, only numbers that are whole.
-    return y.astype(np.int64) if path.suffix == ".csv" and (y == np.round(y)).all() else y
+    whole = path.suffix == ".csv" and (found == np.round(found)).all()
+    return found.astype(np.int64) if whole else found
 
 
 def write_result(path: str | Path, arrays: Arrays) -> None:
@@ -114,7 +128,7 @@ def _first_line(error: Exception) -> str:
 def _read_npz(path: Path) -> Arrays:
     if not zipfile.is_zipfile(path):
         raise ValueError("not a zip archive; was it cut short?")
-    known = (*LOGIT_NAMES, *LABEL_NAMES)
+    known = (*LOGIT_NAMES, *LABEL_NAMES, *ENVIRONMENT_NAMES)
     with np.load(path, allow_pickle=False) as archive:
         # Other arrays are named, not read: they may be large, or objects that only pickle can read.
         return {name: archive[name] if name in known else np.empty(0) for name in archive.files}
@@ -148,17 +162,22 @@ def _read_csv(path: Path) -> Arrays:
             raise ValueError("a column has no name; write it without the index of the data frame")
         if name in RESULT_NAMES or name.startswith("proba_"):
             raise ValueError(f"column {name} is a result of `wildcal apply`, not a logit")
-    at = [i for i, name in enumerate(header) if name.lower() in LABEL_NAMES]
-    if len(at) > 1:
-        raise ValueError(f"several label columns: {', '.join(header[i] for i in at)}")
-    if not at:
-        return {"logits": values}
-    labels = values[:, at[0]]
-    if not (labels == np.round(labels)).all():
-        raise ValueError(f"column {header[at[0]]} must be integers")
-    y = labels.astype(np.int64)
-    rest = np.delete(values, at[0], axis=1)
-    return {"y": y, "logits": rest} if rest.size else {"y": y}
+    found: dict[str, NDArray[Any]] = {}
+    taken: list[int] = []
+    for what, names, called in (
+        ("label", LABEL_NAMES, "y"),
+        ("environment", ENVIRONMENT_NAMES, "environment"),
+    ):
+        at = [i for i, name in enumerate(header) if name.lower() in names]
+        if len(at) > 1:
+            raise ValueError(f"several {what} columns: {', '.join(header[i] for i in at)}")
+        for i in at:
+            if not (values[:, i] == np.round(values[:, i])).all():
+                raise ValueError(f"column {header[i]} must be integers")
+            found[called] = values[:, i].astype(np.int64)
+        taken += at
+    rest = np.delete(values, taken, axis=1)
+    return {**found, "logits": rest} if rest.size else found
 
 
 def _is_number(cell: str) -> bool:
@@ -194,7 +213,7 @@ def _read_safetensors_bfloat16(path: Path) -> Arrays:
         if tensor["dtype"] == "BF16":  # the upper half of a float32
             upper = np.frombuffer(tensor["data"], "<u2").astype(np.uint32)
             arrays[name] = (upper << 16).view(np.float32).reshape(tensor["shape"])
-        elif name in (*LOGIT_NAMES, *LABEL_NAMES):
+        elif name in (*LOGIT_NAMES, *LABEL_NAMES, *ENVIRONMENT_NAMES):
             dtype = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "I64": "<i8", "I32": "<i4"}
             flat = np.frombuffer(tensor["data"], dtype[tensor["dtype"]])
             arrays[name] = flat.reshape(tensor["shape"])

@@ -42,7 +42,6 @@ from wildcal.core.checks import check_bounds, check_temperature, looks_like_log_
 from wildcal.core.objective import Point, TemperatureObjective
 from wildcal.core.softmax import RowFunction, by_row, softmax_at
 
-
 _UNSEEN: Final = 1.4
 
 

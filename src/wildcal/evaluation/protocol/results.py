@@ -3,8 +3,9 @@
 import csv
 import io
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, astuple, dataclass, field, fields
+from typing import TypeAlias
 
 import numpy as np
 
@@ -13,11 +14,13 @@ from wildcal.evaluation.html import html_notes, html_table, number
 from wildcal.evaluation.protocol.methods import FittedMethod
 from wildcal.metrics.interval import PairedDifference, basic_interval
 
+Types: TypeAlias = Collection[str] | None
+"""Corruption types; None for all."""
 CLEAN, LEVELS = 0, (1, 2, 3, 4, 5)
 _CAPTION = (
     "In percent. Average: of clean rows (0) and the means over corruption types at severity 1 to 5;"
     " the lowest first. Noise floor: the average of a perfectly calibrated model. Knew: what the"
-    " fit used."
+    " method used."
 )
 _STRANGERS = {"mean_confidence": "confidence on", "ood_auroc": "AUROC against"}
 """What is shown of a set of other classes."""
@@ -57,6 +60,11 @@ class Average:
     high: float | None = None
     noise_floor: float | None = None
 
+    @property
+    def excess(self) -> float:
+        """The value beyond its noise floor."""
+        return float("nan") if self.noise_floor is None else self.value - self.noise_floor
+
 
 @dataclass(frozen=True, slots=True)
 class Replicates:
@@ -76,6 +84,8 @@ class SuiteResults:
     failed: Mapping[str, str]
     """Methods that could not be fitted, with the reason."""
     replicates: Replicates | None = field(repr=False)
+    tuned_types: tuple[str, ...] = ()
+    """Corruption types that some of the methods were tuned on."""
 
     def index(self, method: str) -> int:
         """Return the place of a method."""
@@ -108,23 +118,26 @@ class Results:
         """
         return [r for r in self.records if all(getattr(r, k) == v for k, v in wanted.items())]
 
-    def average(self, suite: str, method: str, metric: str = "ece") -> Average:
+    def average(
+        self, suite: str, method: str, metric: str = "ece", *, types: Types = None
+    ) -> Average:
         """Return a metric averaged as the paper does: (clean + Σ mean over types at a level) / 6.
 
-        NaN where a suite lacks the clean test split or all cells of a level, or where its levels
-        do not have the same types.
+        `types` are the corruptions to average over, by default all: for a method that was tuned on
+        some of them, those it has not seen. NaN where a suite lacks the clean test split or all
+        cells of a level, or where a level lacks one of the types.
         """
-        by_level = self._by_level(suite, method, metric)
+        by_level = self._by_level(suite, method, metric, types)
         levels = tuple(_mean([r.value for r in group]) for group in by_level)
         floors = [
             _mean([np.nan if r.noise_floor is None else r.noise_floor for r in group])
             for group in by_level
         ]
-        drawn = self._drawn(suite, method) if metric == "ece" else None
+        drawn = self.drawn(suite, method, types=types) if metric == "ece" else None
         interval = None
         if drawn is not None and not np.isnan(np.mean(levels)):
             replicates = self.suites[suite].replicates
-            assert replicates is not None  # _drawn looked
+            assert replicates is not None  # drawn looked
             interval = basic_interval(float(np.mean(levels)), drawn, replicates.level, 0, 1)
         floor = float(np.mean(floors))
         return Average(
@@ -135,15 +148,16 @@ class Results:
             noise_floor=None if np.isnan(floor) else floor,
         )
 
-    def difference(self, suite: str, a: str, b: str) -> PairedDifference:
+    def difference(self, suite: str, a: str, b: str, *, types: Types = None) -> PairedDifference:
         """Return the average ECE of method a minus that of b, with a paired interval.
 
         Both are resampled with the same images, in all cells.
         """
-        drawn_a, drawn_b = self._drawn(suite, a), self._drawn(suite, b)
+        drawn_a, drawn_b = (self.drawn(suite, method, types=types) for method in (a, b))
         if drawn_a is None or drawn_b is None:
             raise ValueError("there are no replicates; run the protocol with n_boot > 0.")
-        value = self.average(suite, a).value - self.average(suite, b).value
+        averages = [self.average(suite, method, types=types).value for method in (a, b)]
+        value = averages[0] - averages[1]
         drawn = drawn_a - drawn_b
         replicates = self.suites[suite].replicates
         assert replicates is not None
@@ -151,6 +165,23 @@ class Results:
         reflected = 2 * value - drawn
         better = float(np.mean(reflected < 0) + np.mean(reflected == 0) / 2)
         return PairedDifference(**asdict(interval), probability_a_better=better)
+
+    def drawn(self, suite: str, method: str, *, types: Types = None) -> FloatArray | None:
+        """Return the average ECE of one method on resampled images, None where there is none.
+
+        Replicate by replicate the images are the same for all methods, and for all suites of the
+        same images.
+        """
+        found = self.suites[suite]
+        if found.replicates is None:
+            return None
+        row = found.index(method)
+        levels = [
+            np.mean([found.replicates.cells[r.split][row] for r in group], axis=0)
+            for group in self._by_level(suite, method, "ece", types)
+            if group
+        ]
+        return np.asarray(np.mean(levels, axis=0)) if len(levels) == 1 + len(LEVELS) else None
 
     def to_csv(self) -> str:
         """Return the table as CSV, numbers in full precision."""
@@ -201,30 +232,19 @@ class Results:
             bold=0 if is_known else None,
         )
 
-    def _by_level(self, suite: str, method: str, metric: str) -> list[list[Record]]:
+    def _by_level(self, suite: str, method: str, metric: str, wanted: Types) -> list[list[Record]]:
         """Return the records of severity 0 to 5; a level with the wrong types is left empty."""
         mine = [r for r in self.records if (r.suite, r.method, r.metric) == (suite, method, metric)]
         clean = [r for r in mine if r.shift == "none"]
+        if wanted is not None:
+            mine = [r for r in mine if r.corruption in wanted]
         groups = [[r for r in mine if r.corruption and r.severity == s] for s in LEVELS]
         types = [{r.corruption for r in group} for group in groups]
-        every = set().union(*types)
+        every = set().union(*types) if wanted is None else set(wanted)
         return [
             clean if len(clean) == 1 else [],
             *(g if kinds == every else [] for g, kinds in zip(groups, types, strict=True)),
         ]
-
-    def _drawn(self, suite: str, method: str) -> FloatArray | None:
-        """Return replicates of the average ECE of one method."""
-        found = self.suites[suite]
-        if found.replicates is None:
-            return None
-        row = found.index(method)
-        levels = [
-            np.mean([found.replicates.cells[r.split][row] for r in group], axis=0)
-            for group in self._by_level(suite, method, "ece")
-            if group
-        ]
-        return np.asarray(np.mean(levels, axis=0)) if len(levels) == 1 + len(LEVELS) else None
 
 
 def _mean(values: list[float]) -> float:

@@ -9,7 +9,8 @@ import numpy as np
 from wildcal.core.arrays import BoolArray, FloatArray
 from wildcal.core.checks import check_choice, row_slices
 from wildcal.core.errors import FileFormatError
-from wildcal.core.softmax import predicted_class
+from wildcal.core.softmax import predicted_class, softmax_at
+from wildcal.evaluation.environments import Choice, everything
 from wildcal.evaluation.protocol.binned import binned
 from wildcal.evaluation.protocol.methods import (
     FittedMethod,
@@ -28,6 +29,7 @@ from wildcal.evaluation.protocol.results import (
     SuiteResults,
 )
 from wildcal.evaluation.protocol.shared import SplitRows, walk
+from wildcal.evaluation.protocol.windows import offsets
 from wildcal.io.suite import Suite, SuiteSplit
 from wildcal.metrics import (
     ClasswiseAccumulator,
@@ -58,6 +60,7 @@ def run_protocol(
     metrics: Sequence[str] = ("accuracy", "mean_confidence", "ece"),
     ood: str | None = None,
     ood_rows: int | None = None,
+    only: Choice = everything,
     n_bins: int = 15,
     n_boot: int = 0,
     level: float = 0.95,
@@ -66,8 +69,9 @@ def run_protocol(
     """Return one tidy table of methods x test splits x metrics of every suite.
 
     Each method is fitted once, on the clean tuning rows of a suite; methods that use
-    out-of-distribution rows get some of one set, and that set is left out of the tests. All methods
-    share one pass over the logits of a split.
+    out-of-distribution rows get some of one set, and that set is left out of the tests. The methods
+    `context` and those with "-all" are fitted on the shifted tuning rows too. All methods share one
+    pass over the logits of a split, which is also the window whose context `context` reads.
 
     Parameters
     ----------
@@ -81,8 +85,11 @@ def run_protocol(
     ood, ood_rows
         The set to tune with, by default the first, and how many of its rows, by default as many as
         in the paper (100 for up to 10 classes, 400 for up to 100, 3,500 beyond).
+    only
+        Which of the shifted tuning splits to take, by default all.
     n_boot, level
-        Bootstrap replicates for the intervals of the ECE, over images; 0 for none.
+        Bootstrap replicates for the intervals of the ECE, over images; 0 for none. A context stays
+        that of all rows of its window.
 
     Examples
     --------
@@ -103,7 +110,7 @@ def run_protocol(
         runner = _SuiteRun(name, suite, tuple(metrics), n_bins, n_boot, level, progress)
         try:
             with suite.opened():
-                runner.fit(chosen, ood, ood_rows)
+                runner.fit(chosen, ood, ood_rows, only)
                 records += runner.measure()
             found[name] = runner.results()
         except (FileFormatError, ValueError) as error:
@@ -133,14 +140,25 @@ class _SuiteRun:
         self.drawn: dict[str, FloatArray] = {}
         self.clean: SplitRows | None = None
         self.ood: str | None = None
+        self.tuned_types: tuple[str, ...] = ()
 
-    def fit(self, methods: Sequence[Method], ood: str | None, ood_rows: int | None) -> None:
-        tuning = read_tuning(self.suite, ood, ood_rows)
+    def fit(
+        self, methods: Sequence[Method], ood: str | None, ood_rows: int | None, only: Choice
+    ) -> None:
+        tuning = read_tuning(self.suite, ood, ood_rows, only)
         self.ood = tuning.ood
         strangers = [method.name for method in methods if method.uses_ood]
         if strangers and tuning.ood is None:
             self.skipped[f"{self.name}: out-of-distribution tuning"] = (
                 f"the suite has no such rows; {', '.join(strangers)} had labels alone."
+            )
+        wide = [method.name for method in methods if method.uses_shifted]
+        if wide:
+            types = (split.corruption for split in tuning.shifted)
+            self.tuned_types = tuple(dict.fromkeys(kind for kind in types if kind))
+        if wide and not tuning.shifted:
+            self.skipped[f"{self.name}: shifted tuning"] = (
+                f"the suite has no such rows; {', '.join(wide)} had clean ones alone."
             )
         for method in methods:
             self.progress(f"{self.name}: fitting {method.name}", 0)
@@ -168,7 +186,8 @@ class _SuiteRun:
 
     def results(self) -> SuiteResults:
         replicates = Replicates(self.drawn, self.level) if self.drawn else None
-        return SuiteResults(tuple(self.methods), self.ood, self.failed, replicates)
+        methods = tuple(self.methods)
+        return SuiteResults(methods, self.ood, self.failed, replicates, self.tuned_types)
 
     def _splits(self) -> list[SuiteSplit]:
         """Return the splits to test on, clean first; a damaged one is left out and noted."""
@@ -227,8 +246,14 @@ class _SuiteRun:
             return {}
         classwise, kde = ClasswiseAccumulator(split.n_classes, self.n_bins), KdeAccumulator()
         logits, y = split.logits, split.y
+        calibrator = method.in_context
+        if calibrator is not None:
+            added = offsets(calibrator, logits, [split.rows], method.window)
         for piece in row_slices(logits, 1 << 20):
-            proba = method.calibrator.predict_proba(logits[piece])
+            if calibrator is None:
+                proba = method.calibrator.predict_proba(logits[piece])
+            else:
+                proba = softmax_at(logits[piece], calibrator._temperature_at(added[piece]))
             if "sce" in self.metrics:
                 classwise.update(y[piece], proba)
             if "kde_ece" in self.metrics:

@@ -7,7 +7,9 @@ import numpy as np
 
 from wildcal.core.arrays import BoolArray, FloatArray, Labels, Logits, working_dtype
 from wildcal.core.blocks import Block, for_each_block
+from wildcal.core.softmax import RowFunction
 from wildcal.evaluation.protocol.methods import FittedMethod
+from wildcal.evaluation.protocol.windows import offsets
 from wildcal.io.suite import SuiteSplit
 
 # Splits are joined up to this many bytes of logits, so that small ones share the calls of NumPy.
@@ -27,11 +29,18 @@ class SplitRows:
 
 
 def walk(splits: Sequence[SuiteSplit], methods: Sequence[FittedMethod]) -> Iterator[SplitRows]:
-    """Yield the splits in order; energy, predicted class and exponentials are computed once."""
+    """Yield the splits in order; energy, predicted class and exponentials are computed once.
+
+    A method that reads a context first looks at the rows of each window; the context then only adds
+    a number to what it computes of the row.
+    """
     for group in _groups(splits):
         logits = _joined([split.logits for split in group])
+        lengths = [split.rows for split in group]
         energy, correct, confidence = _one_pass(
-            logits, np.concatenate([split.y for split in group]), methods
+            logits,
+            np.concatenate([split.y for split in group]),
+            [_row_function(method, logits, lengths) for method in methods],
         )
         start = 0
         for split in group:
@@ -41,12 +50,11 @@ def walk(splits: Sequence[SuiteSplit], methods: Sequence[FittedMethod]) -> Itera
 
 
 def _one_pass(
-    logits: Logits, y: Labels, methods: Sequence[FittedMethod]
+    logits: Logits, y: Labels, functions: Sequence[RowFunction]
 ) -> tuple[FloatArray, BoolArray, FloatArray]:
     energy, correct = np.empty(len(y)), np.empty(len(y), np.bool_)
     # In the precision of `confidence`, so that a report and a deployed calibrator agree.
-    confidence = np.empty((len(methods), len(y)), working_dtype(logits.dtype))
-    functions = [method.calibrator._row_confidence(logits) for method in methods]
+    confidence = np.empty((len(functions), len(y)), working_dtype(logits.dtype))
 
     def work(block: Block) -> None:
         energy[block.rows] = block.energy()
@@ -56,6 +64,13 @@ def _one_pass(
 
     for_each_block(logits, work)
     return energy, correct, np.minimum(confidence.astype(np.float64), 1.0)
+
+
+def _row_function(method: FittedMethod, logits: Logits, lengths: Sequence[int]) -> RowFunction:
+    calibrator = method.in_context
+    if calibrator is None:
+        return method.calibrator._row_confidence(logits)
+    return calibrator._confidence_at(offsets(calibrator, logits, lengths, method.window))
 
 
 def _groups(splits: Sequence[SuiteSplit]) -> Iterator[list[SuiteSplit]]:

@@ -1,0 +1,254 @@
+"""The csv of context.py as Markdown tables and a figure; docs/make.py puts them into the docs."""
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+CSV = Path(__file__).with_name("context.csv")
+CORRUPTIONS, BOTH = "4 corruptions", "4 corruptions and 24 transforms"
+MEAN = "mean"
+Row = dict[str, str]
+SHOWN = ("identity", "ts", "ets", "irm", "energy", "ts-all", "ets-all", "irm-all", "energy-all",
+         "context")  # fmt: skip
+RIVALS = tuple(method for method in SHOWN if method != "context")
+
+
+def read() -> list[Row]:
+    """Return the rows of the csv."""
+    with CSV.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def find(rows: Sequence[Row], **wanted: str) -> list[Row]:
+    """Return the rows whose fields have these values."""
+    return [row for row in rows if all(row[key] == value for key, value in wanted.items())]
+
+
+def number(rows: Sequence[Row], **wanted: str) -> float:
+    """Return the one value that was asked for."""
+    (row,) = find(rows, **wanted)
+    return float(row["value"])
+
+
+def networks(rows: Sequence[Row], **wanted: str) -> list[str]:
+    """Return the networks, their mean last."""
+    return list(dict.fromkeys(row["network"] for row in find(rows, part="test", **wanted)))
+
+
+def title(method: str) -> str:
+    """Return how tables show a method."""
+    return "uncalibrated" if method == "identity" else f"`{method}`"
+
+
+def percent(row: Row, digits: int = 2) -> str:
+    """Return a value in percent, with its interval if it has one."""
+    value, low, high = (
+        f"{100 * float(row[key]):.{digits}f}" if row[key] else ""
+        for key in ("value", "low", "high")
+    )
+    return f"{value} ({low} to {high})" if low else value
+
+
+def markdown(header: Sequence[str], lines: Sequence[Sequence[str]], words: int) -> str:
+    """Return a table whose first columns are words."""
+    rule = "---|" * words + "--:|" * (len(header) - words)
+    rows = [f"| {' | '.join(line)} |" for line in (header, *lines)]
+    return "\n".join([rows[0], f"|{rule}", *rows[1:]])
+
+
+def per_network(rows: Sequence[Row], tuned_on: str = CORRUPTIONS) -> str:
+    """Return the average ECE over unseen types: methods x networks, with intervals."""
+    mine = find(rows, part="test", tuned_on=tuned_on, metric="ece")
+    names = networks(mine)
+    methods = sorted(SHOWN, key=lambda m: number(mine, method=m, network=MEAN))
+    lines = []
+    for method in methods:
+        cells = {row["network"]: row for row in find(mine, method=method)}
+        best = method == methods[0]
+        texts = [f"**{percent(cells[n])}**" if best else percent(cells[n]) for n in names]
+        lines.append([title(method), cells[names[0]]["knew"], *texts])
+    return markdown(["method", "knew", *names], lines, 2)
+
+
+_NUMBERS = {
+    "excess_ece": "excess ECE",
+    "ratio_to_energy": "of `energy`'s",
+    "clean_ece": "clean ECE",
+    "mixed_ece": "ECE, mixed",
+    "mixed_sixth_clean_ece": "mixed, 1/6 clean",
+    "accuracy_mae": "accuracy off by",
+    "confidence_textures": "confidence on Textures",
+    "confidence_svhn": "on SVHN",
+}
+
+
+def numbers(rows: Sequence[Row], tuned_on: str = CORRUPTIONS) -> str:
+    """Return everything that was measured on the test, the mean of the networks, by method."""
+    mine = find(rows, part="test", tuned_on=tuned_on, network=MEAN)
+    if not mine:
+        return "No network of the study has the transforms."
+    lines = []
+    for method in sorted(SHOWN, key=lambda m: number(mine, method=m, metric="excess_ece")):
+        line = [title(method)]
+        for metric in _NUMBERS:
+            (row,) = find(mine, method=method, metric=metric)
+            if metric == "ratio_to_energy":
+                text = f"{float(row['value']):.2f}"
+                if method == "context":
+                    text += f" ({float(row['low']):.2f} to {float(row['high']):.2f})"
+            else:
+                text = percent(row) if metric == "clean_ece" else f"{100 * float(row['value']):.2f}"
+            line.append(text)
+        lines.append(line)
+    return markdown(["method", *_NUMBERS.values()], lines, 1)
+
+
+def every_network(rows: Sequence[Row]) -> str:
+    """Return the numbers of `context` network by network, for each set it was tuned on."""
+    header = ["network", "tuned on", *_NUMBERS.values()]
+    lines = []
+    for tuned_on in (CORRUPTIONS, BOTH):
+        for network in networks(rows, tuned_on=tuned_on):
+            mine = find(rows, part="test", tuned_on=tuned_on, network=network, method="context")
+            values = {row["metric"]: row for row in mine}
+            texts = [
+                f"{float(values[m]['value']):.2f} ({float(values[m]['low']):.2f} to"
+                f" {float(values[m]['high']):.2f})"
+                if m == "ratio_to_energy"
+                else percent(values[m])
+                for m in _NUMBERS
+            ]
+            lines.append([network, tuned_on, *texts])
+    return markdown(header, lines, 2)
+
+
+def windows(rows: Sequence[Row]) -> str:
+    """Return the average ECE by the size of the window."""
+    sizes = {"context": "whole split", "context/512": "512", "context/128": "128"}
+    sizes["context/32"] = "32"
+    lines = []
+    for network in networks(rows, tuned_on=CORRUPTIONS):
+        mine = find(rows, part="test", tuned_on=CORRUPTIONS, network=network, metric="ece")
+        lines.append([network, *(f"{100 * number(mine, method=m):.2f}" for m in sizes)])
+    return markdown(["network", *sizes.values()], lines, 1)
+
+
+def wanted(rows: Sequence[Row]) -> str:
+    """Return what was asked of the method and what was measured, on the mean of the networks."""
+    lines = []
+    for tuned_on in (CORRUPTIONS, BOTH):
+        mine = find(rows, part="test", tuned_on=tuned_on, network=MEAN)
+        if mine:
+            for what, value, limit, words in _checks(mine):
+                held = "yes" if value <= limit else "**no**"
+                lines.append([what, tuned_on, words, f"{value:.2f}", held])
+    return markdown(["what", "tuned on", "wanted", "measured", "held"], lines, 2)
+
+
+def _checks(mine: Sequence[Row]) -> list[tuple[str, float, float, str]]:
+    """Return what was measured and the limit, as a number and in words."""
+
+    def of(metric: str, method: str = "context") -> float:
+        return number(mine, metric=metric, method=method)
+
+    clean = 100 * (of("clean_ece") - of("clean_ece", "ts"))
+    textures = of("confidence_textures") / of("confidence_textures", "energy")
+    lost = 100 * (of("ece", "context/32") / of("ece") - 1)
+    checks = [
+        ("excess ECE, part of `energy`'s", of("ratio_to_energy"), 0.4, "at most 0.40"),
+        ("clean ECE minus that of `ts`", clean, 0.4, "at most 0.4"),
+        ("confidence on Textures, part of `energy`'s", textures, 0.6, "at most 0.6"),
+        ("ECE lost with windows of 32 rows, %", lost, 15, "at most 15"),
+        ("mean error of the accuracy", 100 * of("accuracy_mae"), 4, "at most 4"),
+    ]
+    for metric, what in (("mixed_ece", "mixed"), ("mixed_sixth_clean_ece", "mixed, 1/6 clean")):
+        best, name = min((100 * of(metric, method), method) for method in RIVALS)
+        checks.append((f"ECE, {what}", 100 * of(metric), best, f"below {best:.2f} of `{name}`"))
+    return checks
+
+
+def leave_out(rows: Sequence[Row]) -> str:
+    """Return the forms that were compared on validation corruptions, mean of the networks."""
+    mine = find(rows, part="leave-out")
+    metrics = {
+        "excess_ece": "excess ECE",
+        "mixed_excess_ece": "excess ECE, mixed",
+        "accuracy_mae": "accuracy off by",
+    }
+    every = len({row["network"] for row in mine})
+    lines = []
+    for method in dict.fromkeys(row["method"] for row in mine):
+        found = {
+            m: [float(r["value"]) for r in find(mine, method=method, metric=m)] for m in metrics
+        }
+        count = len(found["excess_ece"])
+        name = method if count == every else f"{method} ({count} of {every} networks)"
+        if method in ("context", "ts", "energy", "ts-all", "energy-all"):
+            name = f"`{method}`"
+        lines.append([name, *(f"{100 * sum(v) / len(v):.2f}" for v in found.values())])
+    return markdown(["form", *metrics.values()], lines, 1)
+
+
+_LINES = {
+    "identity": ("uncalibrated", "#999999"),
+    "ts": ("ts", "#7c9cbf"),
+    "energy": ("energy", "#1d4ed8"),
+    "energy-all": ("energy-all", "#0f766e"),
+    "context": ("context", "#c2410c"),
+}
+
+
+def figure(rows: Sequence[Row]) -> str:
+    """Return ECE against severity as SVG: what was tuned on 4 corruptions, on the 15 others."""
+    mine = find(rows, part="test", tuned_on=CORRUPTIONS, network=MEAN)
+    values = {
+        method: [100 * number(mine, method=method, metric=f"ece_severity_{s}") for s in range(6)]
+        for method in _LINES
+    }
+    top = 5 * (1 + int(max(map(max, values.values())) // 5))
+    left, bottom, width, height = 60, 250, 430, 215
+
+    def at(severity: int, value: float) -> tuple[float, float]:
+        return left + width * severity / 5, bottom - height * value / top
+
+    marks = []
+    for value in range(0, top + 1, 5):
+        y = at(0, value)[1]
+        marks.append(f'<line x1="{left}" y1="{y:.1f}" x2="{left + width}" y2="{y:.1f}"/>')
+        marks.append(f'<text x="{left - 10}" y="{y + 4:.1f}" class="end">{value} %</text>')
+    for severity in range(6):
+        name = "clean" if severity == 0 else severity
+        x = at(severity, 0)[0]
+        marks.append(f'<text x="{x:.1f}" y="{bottom + 20}" class="middle">{name}</text>')
+    # Names stand at the ends of the lines, pushed apart where these are close.
+    free = float(bottom)
+    for method in sorted(values, key=lambda m: values[m][-1]):
+        name, colour = _LINES[method]
+        points = [at(severity, value) for severity, value in enumerate(values[method])]
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        thick = 3 if method == "context" else 2
+        marks.append(
+            f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="{thick}"/>'
+        )
+        y = min(points[-1][1], free)
+        free = y - 16
+        marks.append(f'<text x="{left + width + 8}" y="{y + 4:.1f}" fill="{colour}">{name}</text>')
+    style = (
+        "line{stroke:#8884}text{font:13px sans-serif}.end,.middle{fill:#777}"
+        ".end{text-anchor:end}.middle{text-anchor:middle}"
+    )
+    return (
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 600 300" role="img"'
+        ' aria-label="Calibration error by severity of unseen corruptions">\n'
+        f"<style>{style}</style>\n" + "\n".join(marks) + "\n"
+        f'<text x="{left + width / 2}" y="292" class="middle">severity of 15 unseen corruptions'
+        " (ECE, mean of the networks)</text>\n</svg>\n"
+    )
+
+
+def everything(rows: Sequence[Row]) -> list[str]:
+    """Return all tables."""
+    found = [leave_out(rows)]
+    for tuned_on in dict.fromkeys(r["tuned_on"] for r in find(rows, part="test")):
+        found += [per_network(rows, tuned_on), numbers(rows, tuned_on)]
+    return [*found, every_network(rows), windows(rows), wanted(rows)]

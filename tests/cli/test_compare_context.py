@@ -1,0 +1,52 @@
+"""`wildcal compare` with methods that know shifted tuning rows."""
+
+import numpy as np
+import pytest
+
+from wildcal.calibrators import CALIBRATORS, PAPER_METHODS
+from wildcal.cli.compare import method_names
+from wildcal.cli.main import run
+from wildcal.evaluation.protocol.methods import SUITE_METHODS
+from wildcal.io.suite import SuiteWriter
+
+
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("suites") / "mine"
+    rng = np.random.default_rng(0)
+    writer = SuiteWriter(
+        folder, network={}, data={}, seed=0, versions={}, n_classes=3, class_names="abc"
+    )
+    for role in ("tune", "test"):
+        for level in range(6):
+            y = rng.integers(0, 3, 300)
+            z = 2.0 * np.eye(3)[y] + (1 + 0.3 * level) * rng.normal(size=(300, 3))
+            shift = {"shift": "covariate", "corruption": "blur", "severity": level}
+            about = shift if level else {"shift": "none"}
+            writer.add(f"{role}-{level}", (3 * z).astype(np.float32), y, role=role, **about)
+    writer.finish(list(writer.names))
+    return folder
+
+
+def test_lists_of_names():
+    names = method_names("paper, context,ts-all,ts", also=SUITE_METHODS)
+    assert names == [*PAPER_METHODS, "context", "ts-all"]
+    assert method_names("all") == list(CALIBRATORS)
+
+
+def test_the_table_says_what_was_known(suite, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "250")
+    words = ["compare", str(suite), "--methods", "ts,context,ts-all", "--bootstrap", "0"]
+    assert run(words) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "300 labels, 5 shifted sets of 300 labels, unlabelled test window" in text
+    assert "were tuned on other images under blur, which are in the average" in text
+    assert run(["compare", str(suite), "--methods", "ts", "--bootstrap", "0"]) == 0
+    assert "were tuned on" not in capsys.readouterr().out
+
+
+def test_names_of_suites_alone(suite, tmp_path, capsys):
+    np.savez(tmp_path / "val.npz", logits=np.eye(3), y=[0, 1, 2])
+    both = [str(tmp_path / "val.npz")] * 2
+    assert run(["compare", *both, "--methods", "ts-all"]) == 2
+    assert "unknown method ts-all" in capsys.readouterr().err

@@ -1,0 +1,218 @@
+"""The protocol with methods that know shifted tuning rows, and with contexts of test rows."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from wildcal import CALIBRATORS, ContextScaling
+from wildcal.evaluation import environments
+from wildcal.evaluation.protocol import Method, choose_methods, run_protocol
+from wildcal.evaluation.protocol.windows import window_slices
+from wildcal.io.suite import Suite, SuiteWriter
+from wildcal.metrics import sce
+from wildcal.testing import make_suite
+
+TYPES = ("fog", "snow")
+NAMES = ("identity", "ts", "energy", "context", "ts-all", "ets-all", "irm-all", "energy-all")
+
+
+def write_suite(folder, tuned_on=("blur", "spatter"), rows=300):
+    drawn = make_suite(1, n_tuning=800, n_ood_tuning=150, n_test=600)
+    rng = np.random.default_rng(1)
+    writer = SuiteWriter(
+        folder, network={}, data={}, seed=0, versions={}, n_classes=10,
+        class_names=[str(k) for k in range(10)],
+    )  # fmt: skip
+    known = drawn.tuning.y >= 0
+    logits, y = drawn.tuning.logits[known], drawn.tuning.y[known]
+
+    def noisy(z, level):
+        return (0.9**level * (z + rng.normal(scale=level, size=z.shape))).astype(np.float32)
+
+    writer.add("validation", logits, y, role="tune", shift="none")
+    for role, kinds in (("tune", tuned_on), ("test", TYPES)):
+        for kind in kinds:
+            for level in range(1, 6):
+                z, labels = (logits, y) if role == "tune" else drawn.clean
+                writer.add(
+                    f"{role}-{kind}-{level}", noisy(z[:rows], level), labels[:rows], role=role,
+                    shift="covariate", corruption=kind, severity=level,
+                )  # fmt: skip
+    for name in ("svhn", "textures"):
+        for role, z in (("tune", drawn.tuning.logits[~known]), ("test", drawn.ood.logits)):
+            strangers = z * (1.5 if name == "textures" else 1)
+            writer.add(
+                f"{name}-{role}", strangers, np.full(len(z), -1), role=role, shift="semantic"
+            )
+    writer.add("test", *drawn.clean, role="test", shift="none")
+    writer.finish(list(writer.names))
+    return Suite.open(folder)
+
+
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory):
+    return write_suite(tmp_path_factory.mktemp("suite") / "s")
+
+
+@pytest.fixture(scope="module")
+def results(suite):
+    metrics = ("accuracy", "mean_confidence", "ece", "sce")
+    methods = [*choose_methods(NAMES), Method("context-32", ContextScaling(), window=32)]
+    return run_protocol({"s": suite}, methods, metrics=metrics, n_boot=20)
+
+
+@pytest.fixture(scope="module")
+def calibrator(suite):
+    rows = environments(suite)
+    return ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
+
+
+def plain(calibrator, logits, window):
+    """Return confidences one window after the other, each in its own context."""
+    parts = [logits[i : i + window] for i in range(0, len(logits), window)]
+    return np.concatenate([calibrator.confidence(p, calibrator.context(p)) for p in parts])
+
+
+@pytest.mark.parametrize(("name", "window"), [("context", 10**6), ("context-32", 32)])
+def test_context_is_that_of_a_plain_loop(suite, results, calibrator, name, window):
+    for split in suite.tests():
+        if split.name == "svhn-test":
+            continue
+        confidence = plain(calibrator, split.logits, window).astype(float)
+        record = results.record("s", name, split.name, "mean_confidence")
+        assert record.value == pytest.approx(confidence.mean(), abs=1e-12)
+        if split.shift == "semantic":
+            continue
+        right = np.asarray(split.logits).argmax(1) == split.y
+        bins = np.clip(np.ceil(15 * confidence).astype(int) - 1, 0, 14)
+        ece = sum(abs((confidence - right)[bins == b].sum()) for b in range(15)) / len(right)
+        record = results.record("s", name, split.name, "ece")
+        assert record.value == pytest.approx(ece, abs=1e-12)
+
+
+def test_metrics_of_all_classes_are_in_context_too(suite, results, calibrator):
+    split = suite.split("test-fog-5")
+    proba = calibrator.predict_proba(split.logits, calibrator.context(split.logits))
+    record = results.record("s", "context", split.name, "sce")
+    assert record.value == pytest.approx(sce(split.y, proba), abs=1e-9)
+    parts = [split.logits[i : i + 32] for i in range(0, split.rows, 32)]
+    proba = np.concatenate([calibrator.predict_proba(p, calibrator.context(p)) for p in parts])
+    record = results.record("s", "context-32", split.name, "sce")
+    assert record.value == pytest.approx(sce(split.y, proba), abs=1e-9)
+
+
+def test_context_matters(results):
+    alike = [
+        results.record("s", name, "test-fog-5", "mean_confidence").value
+        for name in ("context", "context-32")
+    ]
+    assert alike[0] != alike[1]
+    unseen = {name: results.average("s", name).value for name in ("context", "energy", "ts")}
+    assert unseen["context"] < min(unseen["energy"], unseen["ts"])
+
+
+@pytest.mark.parametrize("name", ["ts", "ets", "irm", "energy"])
+def test_rivals_are_direct_fits(suite, results, name):
+    calibrator = CALIBRATORS[name]()
+    parts = [(suite.split("validation"), 1.0)]
+    parts += [(split, 5 / 10) for split in suite.tune("covariate")]
+    z = [split.logits for split, _ in parts]
+    y = [split.y for split, _ in parts]
+    weight = [np.full(split.rows, share / split.rows) for split, share in parts]
+    if calibrator.accepts_ood:
+        z.append(suite.split("svhn-tune").logits[:100])
+        y.append(np.full(100, -1))
+        weight.append(np.full(100, 0.1 / 100))
+    calibrator.fit(np.concatenate(z), np.concatenate(y), sample_weight=np.concatenate(weight))
+    for split in ("test", "test-snow-3"):
+        expected = calibrator.confidence(suite.split(split).logits).astype(float).mean()
+        found = results.record("s", f"{name}-all", split, "mean_confidence").value
+        assert found == pytest.approx(expected, abs=1e-5)
+
+
+def test_what_methods_knew(results):
+    used = {m.name: m.used for m in results.suites["s"].methods}
+    sets = "10 shifted sets of 300 labels"
+    assert used["ts"] == "800 labels"
+    assert used["ts-all"] == f"800 labels, {sets}"
+    assert used["energy-all"] == f"800 labels, 100 rows of svhn, {sets}"
+    assert used["context"] == f"800 labels, 100 rows of svhn, {sets}, unlabelled test window"
+    assert used["context-32"].endswith(f"{sets}, unlabelled windows of 32 test rows")
+
+
+def test_others_do_not_notice(suite, results):
+    """Beside methods in a context, the rest have the numbers they have alone, to the last bit."""
+    alone = run_protocol({"s": suite}, choose_methods(["identity", "ts", "energy"]), n_boot=20)
+    for record in alone.records:
+        beside = results.record("s", record.method, record.split, record.metric)
+        assert beside == record
+
+
+def test_only_some_of_the_shifted_sets(suite):
+    made = run_protocol(
+        {"s": suite},
+        choose_methods(["ts", "context", "ts-all"]),
+        only=lambda split: split.corruption == "blur",
+    )
+    rows = environments(suite, only=lambda split: split.corruption == "blur")
+    calibrator = ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
+    logits = suite.split("test-snow-4").logits
+    expected = calibrator.confidence(logits, calibrator.context(logits)).astype(float).mean()
+    record = made.record("s", "context", "test-snow-4", "mean_confidence")
+    assert record.value == pytest.approx(expected, abs=1e-12)
+    assert "5 shifted sets of 300 labels" in record.used
+
+
+def test_no_shifted_rows_to_tune_with(tmp_path):
+    suite = write_suite(tmp_path / "s", tuned_on=())
+    made = run_protocol({"s": suite}, choose_methods(["ts", "energy", "context", "ts-all"]))
+    assert "context, ts-all had clean ones alone" in made.skipped["s: shifted tuning"]
+    used = {m.name: m.used for m in made.suites["s"].methods}
+    assert used["ts-all"] == "800 labels, no shifted sets"
+    assert used["context"].endswith("no shifted sets, so energy scaling without a context")
+    for other, mine in (("ts", "ts-all"), ("energy", "context")):
+        values = [made.record("s", m, "test-fog-3", "ece").value for m in (other, mine)]
+        assert values[0] == values[1]
+
+
+def test_damaged_shifted_rows_fail_the_methods_that_need_them(suite, tmp_path):
+    shutil.copytree(suite.path, tmp_path / "s")
+    path = tmp_path / "s" / "tune-blur-2.logits.npy"
+    raw = bytearray(path.read_bytes())
+    raw[-1] ^= 1
+    path.write_bytes(raw)
+    made = run_protocol({"s": Suite.open(tmp_path / "s")}, choose_methods(["ts", "context"]))
+    assert [m.name for m in made.suites["s"].methods] == ["ts"]
+    assert "tune-blur-2" in made.suites["s"].failed["context"]
+
+
+def test_averages_over_chosen_types(results):
+    """By hand, and with an interval and a difference of their own."""
+    value = {r.split: r.value for r in results.select(method="ts", metric="ece")}
+    expected = (value["test"] + sum(value[f"test-fog-{level}"] for level in range(1, 6))) / 6
+    fog = results.average("s", "ts", types=["fog"])
+    assert fog.value == pytest.approx(expected, abs=1e-12)
+    both = results.average("s", "ts")
+    assert results.average("s", "ts", types=TYPES) == both
+    assert (fog.low, fog.high) != (both.low, both.high)
+    gain = results.difference("s", "context", "ts", types=["fog"])
+    ours = results.average("s", "context", types=["fog"])
+    assert gain.value == pytest.approx(ours.value - fog.value, abs=1e-12)
+    assert np.isnan(results.average("s", "ts", types=["fog", "rain"]).value)
+    assert ours.excess == ours.value - ours.noise_floor
+
+
+def test_windows_do_not_reach_over_splits():
+    found = [(w.start, w.stop) for w in window_slices([4, 0, 5], 2)]
+    assert found == [(0, 2), (2, 4), (4, 6), (6, 8), (8, 9)]
+    assert list(window_slices([4, 0, 5], None)) == [slice(0, 4), slice(4, 9)]
+
+
+def test_names():
+    with pytest.raises(ValueError, match="there is no method 'context-all'"):
+        choose_methods(["context-all"])
+    with pytest.raises(ValueError, match="there is no method 'identity-all'"):
+        choose_methods(["identity-all"])
+    with pytest.raises(ValueError, match="window must be at least 1 row, got 0"):
+        Method("context", ContextScaling(), window=0)
