@@ -23,7 +23,9 @@ from wildcal.cli.suite_table import rows as suite_rows
 from wildcal.core.calibrator import Calibrator
 from wildcal.evaluation import METRICS, Evaluation, environments, evaluate_calibrator
 from wildcal.evaluation.protocol import Results, choose_methods, run_protocol
+from wildcal.evaluation.protocol.shared import walk
 from wildcal.io.suite.summary import grouped, summarise
+from wildcal.metrics import TopLabelAccumulator
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks" / "studies"))
@@ -31,6 +33,7 @@ import context_tables  # noqa: E402
 
 SHOWN = ("accuracy", "mean_confidence", "ece", "noise_floor", "nll", "brier", "ood_mean_confidence")
 METHODS = ("identity", "ts", "energy")
+PICTURED = (*METHODS, "context")
 
 
 @cache
@@ -150,17 +153,25 @@ def commands() -> str:
 
 
 def picture() -> str:
-    """Return the reliability curves of the shifted demo rows as SVG."""
+    """Return reliability curves under corruptions that no method was tuned on, as SVG."""
+    suite, side = suites.load(FIRST), 155
+    methods = run_protocol({FIRST: suite}, choose_methods(PICTURED)).suites[FIRST].methods
+    tuned_on = {split.corruption for split in suite.tune("covariate")}
+    cells = [s for s in suite.tests("covariate", severity=3) if s.corruption not in tuned_on]
+    seen = [TopLabelAccumulator() for _ in methods]
+    for rows in walk(cells, methods):
+        for table, confidence in zip(seen, rows.confidence, strict=True):
+            table.update(rows.correct, confidence)
     panels = []
-    for i, (name, result) in enumerate(evaluations()["shifted"].items()):
-        curve = result.reliability
-        title = "uncalibrated" if name == Identity.name else name
-        x0 = 30 + 230 * i
+    for i, (method, table) in enumerate(zip(methods, seen, strict=True)):
+        curve = table.reliability()
+        title = "uncalibrated" if method.name == Identity.name else method.name
+        x0, floor = 20 + 178 * i, 30 + side
         marks = [
-            f'<line x1="{x0}" y1="230" x2="{x0 + 200}" y2="30" class="ideal"/>',
-            f'<rect x="{x0}" y="30" width="200" height="200" class="frame"/>',
-            f'<text x="{x0 + 100}" y="20" class="title">{title}:'
-            f" ECE {100 * result['ece']:.1f} %</text>",
+            f'<line x1="{x0}" y1="{floor}" x2="{x0 + side}" y2="30" class="ideal"/>',
+            f'<rect x="{x0}" y="30" width="{side}" height="{side}" class="frame"/>',
+            f'<text x="{x0 + side / 2}" y="20" class="title">{title}:'
+            f" ECE {100 * table.ece():.1f} %</text>",
         ]
         points = []
         for confidence, accuracy, low, high, count in zip(
@@ -168,13 +179,13 @@ def picture() -> str:
         ):
             if count < 20:
                 continue
-            x = x0 + 200 * confidence
-            y, top, bottom = (230 - 200 * v for v in (accuracy, high, low))
+            x = x0 + side * confidence
+            y, top, bottom = (floor - side * v for v in (accuracy, high, low))
             points.append(f"{x:.1f},{y:.1f}")
             marks.append(
                 f'<line x1="{x:.1f}" y1="{top:.1f}" x2="{x:.1f}" y2="{bottom:.1f}" class="bar"/>'
             )
-            marks.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" class="dot"/>')
+            marks.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" class="dot"/>')
         marks.append(f'<polyline points="{" ".join(points)}" class="curve"/>')
         panels.append("\n".join(marks))
     style = (
@@ -184,11 +195,11 @@ def picture() -> str:
         "text{font:13px sans-serif;fill:#777;text-anchor:middle}.title{font-weight:600}"
     )
     return (
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 270" role="img"'
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 730 230" role="img"'
         ' aria-label="Reliability curves of corrupted images before and after calibration">\n'
         f"<style>{style}</style>\n" + "\n".join(panels) + "\n"
-        '<text x="360" y="256">confidence (across) against accuracy (up): ResNet-20 on CIFAR-10'
-        " under 19 corruptions, 95 % intervals</text>\n</svg>\n"
+        '<text x="365" y="212">confidence (across) against accuracy (up): ResNet-20 on CIFAR-10'
+        f" under {len(cells)} corruptions, none of them tuned on</text>\n</svg>\n"
     )
 
 

@@ -41,7 +41,8 @@ class Form:
     """What is different from the form of the product."""
 
     name: str
-    mixture: float = MIXTURE_WEIGHT
+    mixture: float | None = None
+    """Weight of the mixture; by default that of the product, for this many environments."""
     penalty: float = ContextScaling.penalty
     columns: tuple[int, ...] = ALL
     strangers: bool = True
@@ -53,9 +54,10 @@ class Form:
 FORMS = (
     Form("context"),
     Form("mixture weight 0", mixture=0.0),
-    Form("mixture weight 0.5", mixture=0.5),
+    Form("mixture weight 1", mixture=1.0),
     Form("mixture weight 2", mixture=2.0),
     Form("mixture weight 4", mixture=4.0),
+    Form("mixture weight 8", mixture=8.0),
     Form("penalty 0.0001", penalty=1e-4),
     Form("penalty 0.01", penalty=1e-2),
     Form("without class collapse", columns=(1, 2, 3)),
@@ -64,6 +66,9 @@ FORMS = (
     Form("without a context", columns=(1,)),
     Form("without other classes", strangers=False),
     Form("with transforms", transforms=True),
+    Form("with transforms, mixture weight 1", mixture=1.0, transforms=True),
+    Form("with transforms, mixture weight 4", mixture=4.0, transforms=True),
+    Form("with transforms, mixture weight 16", mixture=16.0, transforms=True),
 )
 
 
@@ -106,7 +111,8 @@ class Tuning:
         known = np.flatnonzero(y >= 0)
         mixed = np.column_stack([first[known], np.tile(groups.mixture_columns, (len(known), 1))])
         design = np.concatenate([np.column_stack([first, groups.columns]), mixed])
-        often = form.mixture / MIXTURE_WEIGHT
+        usual = MIXTURE_WEIGHT * len(groups.shifted)
+        often = 1.0 if form.mixture is None else form.mixture / usual
         weight = np.concatenate([groups.weight, often * groups.mixture_weight[known]])
         columns = [0, *form.columns]
         loss = _Penalised(

@@ -119,8 +119,8 @@ def slow_loss(phi, z, y, environment, weight, temperature, penalty, bounds=(0.01
     g_e, g_c = pooled
     mixture = [g_e, g_c, -g_c * ((classes**2).sum() / clean_rate - 1)]
     for e in (0, *shifted):
-        loss += share[e] / 6 * mean_nll(environment == e, mixture)
-    return loss / (sum(share.values()) + 1) + penalty / 2 * (phi[1:] @ phi[1:])
+        loss += len(shifted) / 6 * share[e] / 6 * mean_nll(environment == e, mixture)
+    return loss / (sum(share.values()) + len(shifted) / 6) + penalty / 2 * (phi[1:] @ phi[1:])
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,9 @@ SHIFTED_WEIGHT: Final = 5.0
 """Of all shifted environments together, so that more of them do not drown the clean one."""
 SEMANTIC_WEIGHT: Final = 0.1
 """Of all environments of other classes together."""
-MIXTURE_WEIGHT: Final = 1.0
-"""Of all labelled rows once more, in the context of their mixture."""
+MIXTURE_WEIGHT: Final = 1 / 6
+"""Of all labelled rows once more, in the context of their mixture, for each shifted environment:
+the more there are, the better their mixture stands for one that is met in use."""
 # A window of n rows is believed n / (n + this).
 _PRIOR_ROWS: Final = 4.0
 # With many classes a window of one class would otherwise be r = K away from all that was learnt;
@@ -111,5 +112,9 @@ def group(
     mixture = context_columns(np.inf, pooled / total, float(mixed @ mixed), clean_same_class)
     in_mixture = np.where(np.isin(environment, semantic), 0.0, row_weight)
     return Environments(
-        row_weight, columns, MIXTURE_WEIGHT / total * in_mixture, mixture, tuple(shifted)
+        row_weight,
+        columns,
+        len(shifted) * MIXTURE_WEIGHT / total * in_mixture,
+        mixture,
+        tuple(shifted),
     )

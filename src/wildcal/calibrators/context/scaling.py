@@ -71,9 +71,9 @@ class ContextScaling(TemperatureMap):
     -----
     Our own method. The clean environment has weight 1, all shifted ones together 5, other classes
     0.1; their rows aim at the uniform distribution. Every labelled row is seen twice, in its
-    environment and, with weight 1 in all, in the mixture of environments, so that a stream in which
-    conditions alternate is calibrated too. Without shifted environments there is nothing to learn a
-    context from: the result is energy scaling, with a warning.
+    environment and, with weight n / 6 in all for n shifted ones, in the mixture of environments, so
+    that a stream in which conditions alternate is calibrated too. Without shifted environments
+    there is nothing to learn a context from: the result is energy scaling, with a warning.
 
     Features are cut off at 6 standard deviations and r to [-0.5, 6]; a window of n rows is believed
     n / (n + 4), n the sum of weights in `fit`.
