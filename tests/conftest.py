@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,10 @@ from hypothesis import settings
 settings.register_profile("steady", derandomize=True, deadline=None)
 settings.register_profile("search", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+
+# A run in the background ignores Ctrl-C, and so would the commands whose answer to it is tested.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Scripts that record other programs' results; they need those programs, the tests do not.
 collect_ignore_glob = ["reference/recorded/make_*.py"]
