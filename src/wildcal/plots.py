@@ -180,8 +180,8 @@ def temperature_curve(axes: "Axes", calibrator: Calibrator, logits: ArrayLike) -
     """Draw the temperature that a fitted calibrator divides each row by, against its energy.
 
     For calibrators that have a temperature for each row: `EnergyScaling`, `EnergyLinear`,
-    `EntropyTemperatureScaling`, `ParameterizedTemperatureScaling` and, with the same for all
-    rows, `TemperatureScaling`.
+    `EntropyTemperatureScaling`, `ParameterizedTemperatureScaling`, `ContextScaling` (without a
+    context) and, with the same for all rows, `TemperatureScaling`.
     """
     return _draw("temperature_curve", axes, temperature_panel(calibrator, logits))
 

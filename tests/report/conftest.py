@@ -9,7 +9,17 @@ from wildcal.testing import make_suite
 TYPES = ("fog", "snow")
 
 
-def write_suite(folder, *, data, network, seed=0, extra=(), ood=("svhn", "textures"), cells=True):
+def write_suite(
+    folder,
+    *,
+    data,
+    network,
+    seed=0,
+    extra=(),
+    ood=("svhn", "textures"),
+    cells=True,
+    shifted=(),
+):
     drawn = make_suite(seed, n_tuning=400, n_ood_tuning=150, n_test=300)
     rng = np.random.default_rng(seed)
     writer = SuiteWriter(
@@ -24,6 +34,12 @@ def write_suite(folder, *, data, network, seed=0, extra=(), ood=("svhn", "textur
     known = drawn.tuning.y >= 0
     validation = drawn.tuning.logits[known], drawn.tuning.y[known]
     writer.add("validation", *validation, role="tune", shift="none")
+    for kind in shifted:
+        for level in range(1, 6):
+            noise = rng.normal(scale=0.8 * level, size=validation[0].shape).astype(np.float32)
+            place = {"shift": "covariate", "corruption": kind, "severity": level}
+            logits = validation[0] + noise
+            writer.add(f"val-{kind}-{level}", logits, validation[1], role="tune", **place)
     for i, name in enumerate(ood):
         strangers = drawn.tuning.logits[~known] * (1 + i / 4)
         writer.add(f"{name}-tune", strangers, np.full(150, -1), role="tune", shift="semantic")
@@ -71,6 +87,6 @@ def bare(tmp_path):
     return write_suite(tmp_path / "bare", data="cifar10", network="x", ood=(), cells=False)
 
 
-@pytest.fixture(name="write_suite")
+@pytest.fixture(name="write_suite", scope="package")
 def _write_suite():
     return write_suite

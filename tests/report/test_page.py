@@ -11,7 +11,9 @@ from wildcal.evaluation.protocol import choose_methods, run_protocol
 from wildcal.report import make_page
 from wildcal.report.page import METRICS
 from wildcal.report.page.axes import Scale
+from wildcal.report.page.observe import observe
 from wildcal.report.page.page import _POLICY
+from wildcal.report.page.verdict import verdict
 
 NAMES = ("identity", "ts", "irova", "energy", "energy-no-ood")
 
@@ -90,6 +92,52 @@ def test_verdict_names_the_best_and_what_it_knew(results, page):
     assert said.startswith(f"Ship {best}: ")
     assert f"{100 * average.value:.2f} points" in said
     assert f"{100 * average.low:.2f} to {100 * average.high:.2f}" in said
+
+
+@pytest.fixture(scope="module")
+def shifted(write_suite, tmp_path_factory):
+    """A suite with shifted tuning rows, one type of them among the tests."""
+    return write_suite(
+        tmp_path_factory.mktemp("s") / "s", data="cifar10", network="x", shifted=("fog", "rain")
+    )
+
+
+def test_context_is_drawn_as_it_was_measured(shifted):
+    results = run(shifted, ("identity", "ts", "energy", "ets-all", "context"), n_boot=10, level=0.8)
+    splits = [split for split in shifted.tests() if split.name.startswith("fog")]
+    seen = observe(splits, results.suites["mine"].methods, 15)
+    (fitted,) = [m.calibrator for m in results.suites["mine"].methods if m.name == "context"]
+    wanted = [fitted.temperature(s.logits, fitted.context(s.logits)) for s in splits]
+    drawn = seen.temperatures["context"].median
+    assert np.median(drawn) == pytest.approx(np.median(np.concatenate(wanted)), rel=0.02)
+    alone = np.concatenate([fitted.temperature(s.logits) for s in splits])
+    assert np.median(drawn) > 1.1 * np.median(alone)
+
+
+def test_verdict_says_who_knew_less_and_what_was_seen_before(shifted):
+    names = ("identity", "ts", "energy", "ets-all", "context")
+    results = run(shifted, names, n_boot=10, level=0.8)
+    said = re.sub("<[^>]*>", "", verdict(results, "mine", results.ranked("mine")))
+    assert said.startswith("Ship context")
+    assert "80 % interval" in said
+    second = next(m for m in results.ranked("mine")[1:])
+    assert f"the best that knew less is {second.name} (" in said
+    assert "tuned on other images under fog, which" in said
+    assert "80 % bootstrap interval" in make_page(results, "mine", shifted)
+
+
+def test_a_fallback_knew_nothing_more(suites):
+    results = run(suites["vgg"], ("energy", "context"), n_boot=0)
+    said = verdict(results, "mine", results.ranked("mine"))
+    assert "knew more" not in said
+
+
+def test_only_troubles_of_the_suite_are_named(suites, bare):
+    results = run_protocol(
+        {"mine": suites["vgg"], "other": bare}, choose_methods(["ts", "energy"]), metrics=METRICS
+    )
+    assert any(what.startswith("other: ") for what in results.skipped)
+    assert "Left out" not in make_page(results, "mine", suites["vgg"])
 
 
 def test_page_asks_for_nothing(page):

@@ -56,8 +56,7 @@ def print_suites(results: Results) -> None:
 
 def _seen(results: Results, suite: str) -> str:
     """Return which of the tested types some methods were tuned on, for the caption."""
-    tested = {record.corruption for record in results.select(suite=suite, shift="covariate")}
-    both = [kind for kind in results.suites[suite].tuned_types if kind in tested]
+    both = results.tuned_and_tested(suite)
     if not both:
         return ""
     return (
@@ -76,7 +75,7 @@ def rows(results: Results, suite: str, *, markup: bool = False) -> list[list[str
     """Return a row for each method, the lowest average first; `markup` puts the best in bold."""
     found = results.suites[suite]
     averages = {m.name: results.average(suite, m.name) for m in found.methods}
-    order = sorted(found.methods, key=lambda m: _last(averages[m.name].value))
+    order = results.ranked(suite)
     if not order:
         return []
     best = order[0].name
@@ -127,11 +126,6 @@ def _percent(value: float, digits: int = 2) -> str:
 
 def _signed(value: float) -> str:
     return "-" if np.isnan(value) else f"+{100 * value:.2f}"
-
-
-def _last(value: float) -> float:
-    """Return a key that sorts what could not be measured last."""
-    return np.inf if np.isnan(value) else value
 
 
 def _spark(values: Sequence[float], highest: float) -> str:

@@ -183,6 +183,21 @@ class Results:
         ]
         return np.asarray(np.mean(levels, axis=0)) if len(levels) == 1 + len(LEVELS) else None
 
+    def ranked(self, suite: str) -> list[FittedMethod]:
+        """Return the methods of a suite, lowest average ECE first; then by clean ECE."""
+
+        def key(method: FittedMethod) -> list[float]:
+            average = self.average(suite, method.name)
+            # What could not be measured comes last.
+            return [math.inf if math.isnan(v) else v for v in (average.value, average.levels[0])]
+
+        return sorted(self.suites[suite].methods, key=key)
+
+    def tuned_and_tested(self, suite: str) -> list[str]:
+        """Return the corruptions in the tests that some methods were tuned on, other images."""
+        tested = {record.corruption for record in self.select(suite=suite, shift="covariate")}
+        return [kind for kind in self.suites[suite].tuned_types if kind in tested]
+
     def to_csv(self) -> str:
         """Return the table as CSV, numbers in full precision."""
         text = io.StringIO()
@@ -208,9 +223,7 @@ class Results:
         sets = list(dict.fromkeys((r.split, r.metric) for r in strange))
         averages = {m.name: self.average(suite, m.name) for m in self.suites[suite].methods}
         rows = []
-        for method in sorted(
-            self.suites[suite].methods, key=lambda m: _last(averages[m.name].value)
-        ):
+        for method in self.ranked(suite):
             a = averages[method.name]
             line = [method.name, method.used, number(a.value, a.low, a.high), number(a.noise_floor)]
             line += [number(level) for level in a.levels]
@@ -249,8 +262,3 @@ class Results:
 
 def _mean(values: list[float]) -> float:
     return float(np.mean(values)) if values else float("nan")
-
-
-def _last(value: float) -> float:
-    """Return a key that sorts what could not be measured last."""
-    return math.inf if math.isnan(value) else value

@@ -1,6 +1,7 @@
 """Sections about the report itself: what each method knew, and how the numbers were made."""
 
 import platform
+import shlex
 
 import numpy as np
 import scipy
@@ -15,7 +16,11 @@ from wildcal.version import __version__
 def left_out_section(content: Content) -> str:
     """Return what could not be read or fitted; nothing where all went well."""
     found = content.results.suites[content.name].failed
-    troubles = [f"{what}: {reason}" for what, reason in content.results.skipped.items()]
+    troubles = [
+        f"{what}: {reason}"
+        for what, reason in content.results.skipped.items()
+        if what.startswith(f"{content.name}: ")
+    ]
     troubles += [f"{shown(m)} could not be fitted: {reason}" for m, reason in found.items()]
     if not troubles:
         return ""
@@ -51,7 +56,7 @@ def computed_section(content: Content) -> str:
     names = ",".join(method.name for method in content.order)
     made = ", ".join(f"{plain(k)} {plain(v)}" for k, v in content.suite.versions.items())
     facts = {
-        "Command": f"wildcal report {plain(content.name)} --methods {names}"
+        "Command": f"wildcal report {_place(content)} --methods {names}"
         f" --bins {content.n_bins} --bootstrap {n_boot}",
         "Tuned on": _tuned(content),
         "Bins": f"{content.n_bins} of equal width, (lo, hi], by the confidence in the class of the"
@@ -71,6 +76,11 @@ def computed_section(content: Content) -> str:
 
 def _tuned(content: Content) -> str:
     rows = sum(split.rows for split in content.suite.tune("none"))
-    ood = content.results.suites[content.name].ood
-    more = f"; methods that can use them also got rows of {plain(ood)}" if ood else ""
-    return f"{rows:,} clean validation rows{more}"
+    return f"{rows:,} clean validation rows, and what the table above says"
+
+
+def _place(content: Content) -> str:
+    """Return the suite as the command takes it; of a path the last part, which may be shared."""
+    path = content.suite.path
+    shipped = path.parent.parts[-2:] == ("wildcal", "suites")
+    return shlex.quote(plain(content.name if shipped else path.name))

@@ -12,21 +12,26 @@ from wildcal.report.page.markup import script_json, tag, words
 from wildcal.report.page.observe import CLEAN
 from wildcal.report.page.reliability import diagram, reliability_data
 from wildcal.report.page.results_table import results_table, semantic_sets
+from wildcal.report.page.verdict import interval_level
 
 
 def methods_section(content: Content) -> str:
     """Return the table of all methods."""
+    interval = interval_level(content.results, content.name)
+    resampled = (
+        f", with its {interval} bootstrap interval over images, which allows for the upward bias of"
+        " the ECE, so a value may lie above its own. Behind: the difference on the same resampled"
+        " images"
+    )
     return section(
         "Methods",
         results_table(content.results, content.name, content.order),
         note(
             "ECE in percent, least average first; press a head to sort. Clean: the clean test rows."
-            " Severity 1 to 5: the mean over corruption types. Average: the mean of these six, with"
-            " its 95 % bootstrap interval over images, which allows for the upward bias of the ECE,"
-            " so a value may lie above its own. Behind: the difference on the same resampled"
-            " images. Noise floor: the ECE that a perfectly calibrated model would show on as many"
-            " rows. Confidence: the mean on images of other classes, where lower is better; AUROC:"
-            " how well it tells them from clean rows."
+            " Severity 1 to 5: the mean over corruption types. Average: the mean of these"
+            f" six{resampled if interval else ''}. Noise floor: the ECE that a perfectly calibrated"
+            " model would show on as many rows. Confidence: the mean on images of other classes,"
+            " where lower is better; AUROC: how well it tells them from clean rows."
         ),
     )
 

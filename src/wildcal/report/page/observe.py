@@ -9,9 +9,10 @@ import numpy as np
 from wildcal.calibrators import Identity
 from wildcal.core.arrays import BoolArray, FloatArray
 from wildcal.core.calibrator import TemperatureMap
-from wildcal.core.softmax import energy_and_pred
+from wildcal.core.softmax import RowFunction, by_row, energy_and_pred
 from wildcal.evaluation.protocol import FittedMethod
 from wildcal.evaluation.protocol.shared import SplitRows, walk
+from wildcal.evaluation.protocol.windows import offsets
 from wildcal.io.suite import SuiteSplit
 from wildcal.metrics import TopLabelAccumulator
 
@@ -92,7 +93,7 @@ def _conditions(split: SuiteSplit, *, pooled_only: bool) -> Iterator[str]:
         yield CLEAN
         return
     if split.corruption is None or split.severity is None:
-        yield split.name
+        yield f"set {split.name}"  # a set may be called as one of the others
         return
     yield f"severity {split.severity}, all corruptions"
     if not pooled_only:
@@ -103,11 +104,7 @@ def _temperatures(
     splits: Sequence[SuiteSplit], methods: Sequence[FittedMethod]
 ) -> dict[str, Temperatures]:
     """Return temperature by energy of the methods that give every row its own."""
-    wise = {
-        method.name: method.calibrator
-        for method in methods
-        if isinstance(method.calibrator, TemperatureMap)
-    }
+    wise = [method for method in methods if isinstance(method.calibrator, TemperatureMap)]
     if not wise or not splits:
         return {}
     # The same share of every split, so that all conditions are there.
@@ -117,9 +114,20 @@ def _temperatures(
     order = np.argsort(energy, kind="stable")
     groups = np.array_split(order, min(_TEMPERATURE_GROUPS, len(order)))
     found = {}
-    for name, calibrator in wise.items():
-        temperature = calibrator.temperature(logits).astype(np.float64)
+    for method in wise:
+        temperature = by_row(logits, _temperature(method, splits, step)).astype(np.float64)
         quantiles = np.array([np.quantile(temperature[g], (0.05, 0.5, 0.95)) for g in groups])
         middle = np.array([np.median(energy[g]) for g in groups])
-        found[name] = Temperatures(middle, *quantiles.T)
+        found[method.name] = Temperatures(middle, *quantiles.T)
     return found
+
+
+def _temperature(method: FittedMethod, splits: Sequence[SuiteSplit], step: int) -> RowFunction:
+    """Return the temperature of every `step`-th row of the splits, joined."""
+    calibrator = method.in_context
+    if calibrator is None:
+        assert isinstance(method.calibrator, TemperatureMap)  # the caller chose these
+        return method.calibrator._temperature
+    # The context is that of all rows, as in the tests.
+    added = [offsets(calibrator, s.logits, [s.rows], method.window)[::step] for s in splits]
+    return calibrator._temperature_at(np.concatenate(added))

@@ -22,7 +22,7 @@ from wildcal.report.page.marks import Marks
 from wildcal.report.page.markup import tag, words
 from wildcal.report.page.observe import observe
 from wildcal.report.page.score_sections import energy_section, temperature_section
-from wildcal.report.page.verdict import ranked, verdict
+from wildcal.report.page.verdict import verdict
 from wildcal.report.study import readable
 
 METRICS: Final = ("accuracy", "mean_confidence", "ece", "ood_auroc")
@@ -68,7 +68,7 @@ def make_page(results: Results, name: str, suite: Suite, *, n_bins: int = 15) ->
     if name not in results.suites or not results.suites[name].methods:
         reason = results.skipped.get(name, "no method could be fitted").rstrip(".")
         raise ValueError(f"there is nothing to report on {name}: {reason}.")
-    order = ranked(results, name)
+    order = results.ranked(name)
     splits = readable(sorted(suite.tests(), key=lambda split: split.shift != "none"), [])
     content = Content(
         results,
@@ -103,12 +103,14 @@ def make_page(results: Results, name: str, suite: Suite, *, n_bins: int = 15) ->
 
 def _size(content: Content) -> str:
     """Return what the suite tests on, in words."""
-    cells = [split for split in content.splits if split.corruption]
-    parts = [f"{split.rows:,} clean rows" for split in content.splits if split.shift == "none"]
+    measured = {record.split for record in content.results.select(suite=content.name)}
+    splits = [split for split in content.splits if split.name in measured]
+    cells = [split for split in splits if split.corruption]
+    parts = [f"{split.rows:,} clean rows" for split in splits if split.shift == "none"]
     if cells:
         kinds = {split.corruption for split in cells}
         parts.append(f"{len(cells)} corrupted cells of {len(kinds)} types")
-    others = [split for split in content.splits if split.shift != "none" and not split.corruption]
+    others = [split for split in splits if split.shift != "none" and not split.corruption]
     parts += [f"{split.rows:,} rows of {plain(split.name)}" for split in others]
     return ", ".join(parts) or "no test rows"
 

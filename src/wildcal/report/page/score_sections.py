@@ -36,6 +36,7 @@ def _groups(content: Content) -> dict[str, list[SuiteSplit]]:
     groups: dict[str, list[SuiteSplit]] = {}
     for split in content.splits:
         other = plain(ood_set(split.name))
+        other = f"set {other}" if other.isdigit() else other
         name = "0" if split.shift == "none" else other if not split.corruption else split.severity
         groups.setdefault(str(name), []).append(split)
     return groups
@@ -76,6 +77,7 @@ def temperature_section(content: Content) -> str:
     caption = (
         "Lines: medians of rows of about that energy, from all test splits; bands: 5 % to 95 %."
         " Shaded: nine tenths of the clean rows. Above 1, a method makes the network less sure."
+        " A method that reads a context has bands: it depends on more than the energy."
     )
     text = "Methods that divide the logits of every row by a temperature."
     title = "Temperature against negative energy"

@@ -3,22 +3,12 @@
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from wildcal.evaluation.protocol import FittedMethod, Results
 from wildcal.report.page.marks import shown
 from wildcal.report.page.markup import tag, words
 from wildcal.report.tables import percent
-
-
-def ranked(results: Results, suite: str) -> list[FittedMethod]:
-    """Return the methods, lowest average ECE first; on clean rows where there is no average."""
-
-    def key(method: FittedMethod) -> tuple[float, float]:
-        average = results.average(suite, method.name)
-        return tuple(  # type: ignore[return-value]  # two numbers
-            math.inf if math.isnan(value) else value for value in (average.value, average.levels[0])
-        )
-
-    return sorted(results.suites[suite].methods, key=key)
 
 
 def verdict(results: Results, suite: str, order: Sequence[FittedMethod]) -> str:
@@ -29,7 +19,8 @@ def verdict(results: Results, suite: str, order: Sequence[FittedMethod]) -> str:
     if math.isnan(found.value):
         return _clean_verdict(results, suite, order)
     text = f"Ship {_name(best)}: over clean and shifted images its confidence is off by"
-    text += f" {percent(found.value)} points on average (ECE{_interval(found.low, found.high)})"
+    interval = _interval(found.low, found.high, interval_level(results, suite))
+    text += f" {percent(found.value)} points on average (ECE{interval})"
     plain = averages.get("identity")
     if plain is not None and best.name != "identity" and not math.isnan(plain.value):
         text += f", against {percent(plain.value)} uncalibrated"
@@ -37,14 +28,27 @@ def verdict(results: Results, suite: str, order: Sequence[FittedMethod]) -> str:
     if len(order) > 1 and not math.isnan(averages[order[1].name].value):
         sentences.append(_lead(results, suite, best, order[1]))
     sentences.append(_knowledge(best, order, {n: a.value for n, a in averages.items()}))
-    cleanest = min(order, key=lambda m: _last(averages[m.name].levels[0]))
+    cleanest = min(order, key=lambda m: np.nan_to_num(averages[m.name].levels[0], nan=np.inf))
     if cleanest is not best:
         a, b = averages[cleanest.name].levels[0], found.levels[0]
         sentences.append(
             f"On clean images alone {_name(cleanest)} is lowest:"
             f" {percent(a)} against {percent(b)} points."
         )
+    sentences.append(tuned_and_tested(results, suite))
     return " ".join(sentence for sentence in sentences if sentence)
+
+
+def tuned_and_tested(results: Results, suite: str) -> str:
+    """Return which tested corruptions some methods were tuned on, if any; as markup."""
+    both = results.tuned_and_tested(suite)
+    if not both:
+        return ""
+    kinds = ", ".join(kind.replace("_", " ") for kind in both)
+    return words(
+        f"Methods that knew shifted sets were tuned on other images under {kinds}, which are in"
+        " the average."
+    )
 
 
 def _clean_verdict(results: Results, suite: str, order: Sequence[FittedMethod]) -> str:
@@ -73,7 +77,7 @@ def _knowledge(
     best: FittedMethod, order: Sequence[FittedMethod], averages: dict[str, float]
 ) -> str:
     """Return who is best of those that knew less, if the best knew more than others."""
-    less = [m for m in order if m.used != best.used and best.used.startswith(m.used)]
+    less = [m for m in order if _known(m) < _known(best)]
     if not less:
         return ""
     text = f"It knew more than others ({words(best.used)});"
@@ -81,18 +85,26 @@ def _knowledge(
     return text + f" with {percent(averages[less[0].name])}."
 
 
+def _known(method: FittedMethod) -> frozenset[str]:
+    """Return what a method knew, part by part; what it says it lacked is no knowledge."""
+    parts = method.used.split(", ")
+    return frozenset(p for p in parts if p != "nothing" and not p.startswith(("no ", "so ")))
+
+
 def _name(method: FittedMethod) -> str:
     return tag("strong", words(shown(method.name)))
 
 
-def _interval(low: float | None, high: float | None) -> str:
-    return (
-        "" if low is None or high is None else f"; 95 % interval {percent(low)} to {percent(high)}"
-    )
+def interval_level(results: Results, suite: str) -> str:
+    """Return the level of the intervals of a run, in words; empty where there are none."""
+    drawn = results.suites[suite].replicates
+    return "" if drawn is None else f"{100 * drawn.level:g} %"
 
 
-def _last(value: float) -> float:
-    return math.inf if math.isnan(value) else value
+def _interval(low: float | None, high: float | None, level: str) -> str:
+    if low is None or high is None:
+        return ""
+    return f"; {level} interval {percent(low)} to {percent(high)}"
 
 
 def _bracket(low: float, high: float) -> str:
