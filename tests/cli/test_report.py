@@ -31,6 +31,7 @@ WRONG = {
     "method": ("report cifar10-resnet20 --methods tss", 2, "unknown method tss"),
     "folder": ("report cifar10-resnet20 -o no/report.html", 1, "the folder no does not exist"),
     "one replicate": ("report cifar10-resnet20 --bootstrap 1", 2, "at least 2"),
+    "one file": ("report cifar10-resnet20 -o x --csv x", 2, "give -o and --csv different files"),
     "no bins": ("report cifar10-resnet20 --bins 0", 2, "0 is not in the range"),
 }
 

@@ -52,6 +52,8 @@ def report(
     from wildcal.report.page import make_page
 
     chosen = choose_methods(method_names(methods, also=SUITE_METHODS))
+    if table is not None and table.resolve() == output.resolve():
+        raise click.UsageError("give -o and --csv different files.")
     opened = open_suite(suite, partial=True)
     for path in (output, table):
         if path is not None:

@@ -94,7 +94,7 @@ def reproduce(
 
     \b
     Example:
-      wildcal reproduce table1 fig4 --suites resnet20 vgg11-half.npz -o paper --paper
+      wildcal reproduce table1 fig4 --suites cifar10-resnet20 my-suite -o paper --paper
       wildcal reproduce all -o paper --figures svg,pdf
     """
     try:

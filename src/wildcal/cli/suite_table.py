@@ -50,7 +50,8 @@ def print_suites(results: Results) -> None:
             title=name,
             caption=_CAPTION + _seen(results, name),
             words=2,
-            spare=["by severity", "1", "2", "4", "knew", "3"],
+            # What a method knew goes last: without it, numbers would mislead.
+            spare=["by severity", "1", "2", "4", "3", *_set_heads(results, name), "knew"],
         )
 
 
@@ -67,8 +68,12 @@ def _seen(results: Results, suite: str) -> str:
 
 def header(results: Results, suite: str) -> list[str]:
     """Return the heads of the columns of one suite's table."""
-    sets = [f"{what} {name}" for name in _strangers(results, suite) for what in ("conf.", "AUROC")]
+    sets = _set_heads(results, suite)
     return ["method", "knew", "average ECE", "behind", *"012345", "by severity", *sets]
+
+
+def _set_heads(results: Results, suite: str) -> list[str]:
+    return [f"{what} {name}" for name in _strangers(results, suite) for what in ("conf.", "AUROC")]
 
 
 def rows(results: Results, suite: str, *, markup: bool = False) -> list[list[str]]:
@@ -94,7 +99,8 @@ def rows(results: Results, suite: str, *, markup: bool = False) -> list[list[str
         for split in _strangers(results, suite):
             for metric in ("mean_confidence", "ood_auroc"):
                 line.append(_percent(results.record(suite, method.name, split, metric).value, 1))
-        lines.append([f"[bold]{cell}[/]" for cell in line] if markup and not lines else line)
+        bold = markup and not lines and not np.isnan(average.value)
+        lines.append([f"[bold]{cell}[/]" for cell in line] if bold else line)
     return lines
 
 
@@ -105,6 +111,8 @@ def _strangers(results: Results, suite: str) -> list[str]:
 
 
 def _behind(results: Results, suite: str, method: str, best: str) -> str:
+    if np.isnan(results.average(suite, best).value):
+        return "-"
     if method == best:
         return "best"
     average = results.average(suite, method)

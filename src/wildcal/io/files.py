@@ -43,8 +43,11 @@ def check_writable(path: str | Path) -> None:
         raise FileNotFoundError(
             f"cannot write {target}: the folder {target.parent} does not exist."
         )
-    if not os.access(target.resolve().parent, os.W_OK):
-        raise PermissionError(f"cannot write {target}: the folder is not writable.")
+    try:  # what os.access says is not true of all file systems, nor for root
+        with tempfile.TemporaryFile(dir=target.resolve().parent):
+            pass
+    except OSError as error:
+        raise PermissionError(f"cannot write {target}: the folder is not writable.") from error
     if target.is_dir():
         raise IsADirectoryError(f"cannot write {target}: it is a folder.")
     if target.exists() and not target.is_file():

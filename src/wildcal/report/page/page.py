@@ -68,6 +68,8 @@ def make_page(results: Results, name: str, suite: Suite, *, n_bins: int = 15) ->
     if name not in results.suites or not results.suites[name].methods:
         reason = results.skipped.get(name, "no method could be fitted").rstrip(".")
         raise ValueError(f"there is nothing to report on {name}: {reason}.")
+    if not results.select(suite=name):
+        raise ValueError(f"there is nothing to report on {name}: it has no rows to test on.")
     order = results.ranked(name)
     splits = readable(sorted(suite.tests(), key=lambda split: split.shift != "none"), [])
     content = Content(

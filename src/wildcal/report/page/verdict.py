@@ -27,7 +27,7 @@ def verdict(results: Results, suite: str, order: Sequence[FittedMethod]) -> str:
     sentences = [text + "."]
     if len(order) > 1 and not math.isnan(averages[order[1].name].value):
         sentences.append(_lead(results, suite, best, order[1]))
-    sentences.append(_knowledge(best, order, {n: a.value for n, a in averages.items()}))
+    sentences.append(_knowledge(order, {n: a.value for n, a in averages.items()}))
     cleanest = min(order, key=lambda m: np.nan_to_num(averages[m.name].levels[0], nan=np.inf))
     if cleanest is not best:
         a, b = averages[cleanest.name].levels[0], found.levels[0]
@@ -52,14 +52,20 @@ def tuned_and_tested(results: Results, suite: str) -> str:
 
 
 def _clean_verdict(results: Results, suite: str, order: Sequence[FittedMethod]) -> str:
+    """Return what can be said without an average: who is lowest on clean rows, and why no more."""
+    cells = [r for r in results.select(suite=suite, metric="ece") if r.corruption]
+    if cells:
+        why = "Not every corruption is there at every severity 1 to 5, so there is no average."
+    else:
+        why = "There are no corrupted images, so nothing is said about shift."
     value = results.average(suite, order[0].name).levels[0]
     if math.isnan(value):
-        return "The suite has no clean test rows, so methods cannot be ranked."
-    return (
-        f"On clean images {_name(order[0])} is lowest: its confidence is off by {percent(value)}"
-        " points (ECE). The suite lacks corrupted images at all severities 1 to 5, so nothing is"
-        " said about shift."
-    )
+        return f"There are no clean test rows, so methods cannot be ranked. {why}"
+    shown_value = percent(value)
+    level = [m for m in order if percent(results.average(suite, m.name).levels[0]) == shown_value]
+    names = ", ".join(map(_name, level))
+    lowest = f"{names} is lowest" if len(level) == 1 else f"{names} are level, and lowest"
+    return f"On clean images {lowest}: off by {shown_value} points (ECE). {why}"
 
 
 def _lead(results: Results, suite: str, best: FittedMethod, second: FittedMethod) -> str:
@@ -73,15 +79,16 @@ def _lead(results: Results, suite: str, best: FittedMethod, second: FittedMethod
     return f"The next, {_name(second)}, is {ahead} behind, which may be chance."
 
 
-def _knowledge(
-    best: FittedMethod, order: Sequence[FittedMethod], averages: dict[str, float]
-) -> str:
+def _knowledge(order: Sequence[FittedMethod], averages: dict[str, float]) -> str:
     """Return who is best of those that knew less, if the best knew more than others."""
-    less = [m for m in order if _known(m) < _known(best)]
+    best = order[0]
+    less = [m for m in order if _known(m) < _known(best) and not math.isnan(averages[m.name])]
     if not less:
         return ""
-    text = f"It knew more than others ({words(best.used)});"
-    text += f" the best that knew less is {_name(less[0])} ({words(less[0].used)})"
+    text = f"It knew more than others ({words(best.used)})"
+    if less[0] is order[1]:  # named in the sentence before
+        return f"{text}, the next among them ({words(less[0].used)})."
+    text += f"; the best that knew less is {_name(less[0])} ({words(less[0].used)})"
     return text + f" with {percent(averages[less[0].name])}."
 
 
