@@ -210,8 +210,9 @@ def test(table: Table, tuned_on: str, opened: dict[str, Suite], n_boot: int, ste
                 table.add("test", tuned_on, name, method.name, metric, value, knew=method.used)
         step(f"{tuned_on}: {name}: streams")
         streams(table, tuned_on, name, suite, fitted, types)
+    common = set.intersection(*(unseen(suite) for suite in opened.values()))
     for method in methods:
-        add_averages(table, tuned_on, results, list(opened), method.name, types, MEAN)
+        add_averages(table, tuned_on, results, list(opened), method.name, common, MEAN)
         table.add_means(tuned_on, method.name)
 
 

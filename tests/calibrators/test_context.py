@@ -13,8 +13,13 @@ from scipy.special import log_softmax, logsumexp, softmax
 
 import wildcal
 from wildcal import ContextScaling, EnergyScaling, TemperatureScaling
-from wildcal.calibrators.context.environments import context_columns, group, same_class_rate
+from wildcal.calibrators.context.environments import (
+    context_columns,
+    group,
+    same_class_rate,
+)
 from wildcal.calibrators.context.features import MARGIN, clean_units, raw_features
+from wildcal.core.checks import check_environment
 from wildcal.core.errors import CalibrationWarning, FileFormatError
 from wildcal.testing import join, make_suite
 
@@ -208,15 +213,24 @@ def test_the_subset_to_start_from_does_not_show_in_the_result():
 
 def test_numbers_and_order_of_environments_are_irrelevant():
     renamed = np.array([0, 100, 7, 9, 2**40, 1, 3])[E]
+    huge = np.array([0, 2**63, 2**64 - 1, 5, 2**63 + 1, 2**64 - 2, 9], np.uint64)[E]
     order = np.random.default_rng(0).permutation(len(Y))
     for got in (
         fit(Z, Y, environment=renamed),
+        fit(Z, Y, environment=huge),
         fit(Z, Y, environment=E.astype(np.uint8)),
         fit(Z[order], Y[order], environment=E[order]),
     ):
         np.testing.assert_allclose(got.coefficients_, FITTED.coefficients_, rtol=1e-6)
         assert got.accuracy_error_ == pytest.approx(FITTED.accuracy_error_, rel=1e-6)
         assert got.clean_same_class_ == pytest.approx(FITTED.clean_same_class_)
+
+
+def test_environments_are_numbered_anew():
+    """So that numbers of any size can be counted on from; the clean one stays 0."""
+    numbers = check_environment(np.array([2**63, 0, 2**64 - 1, 0], np.uint64), np.zeros(4), None)
+    assert numbers.tolist() == [1, 0, 2, 0]
+    assert numbers.dtype == np.int64
 
 
 @settings(max_examples=15)
@@ -239,8 +253,21 @@ def test_weight_two_is_a_row_twice():
 
 def test_weights_that_sum_to_one_are_warned_about():
     """A weight counts rows, so these are windows of no rows, which are not believed."""
-    with pytest.warns(CalibrationWarning, match=r"environment 1 sum to 0.0952.*mean of 1"):
+    with pytest.warns(CalibrationWarning, match=r"environment of row 330 sum to 0.0952.*mean of 1"):
         ContextScaling().fit(Z, Y, environment=E, sample_weight=np.full(len(Y), 1 / len(Y)))
+
+
+def test_the_mixture_takes_in_strangers_of_labelled_environments():
+    """And leaves out environments that are nothing else."""
+    y = np.where(np.arange(len(Y)) == np.flatnonzero(E == 2)[0], -1, Y)
+    raw, pred = raw_features(Z, 1.0)
+    groups = group(raw, pred, y, np.ones(len(y)), E, 4, 0.25)
+    assert (groups.mixture_weight[E == 2] > 0).all()
+    assert (groups.mixture_weight[E == 6] == 0).all()
+
+    mine = np.flatnonzero(environment == 12_345)
+    np.testing.assert_array_equal(groups.rows[12_345], mine)
+    np.testing.assert_allclose(groups.weight[mine], 5 / 19_999 / 5)
 
 
 def test_weight_zero_is_no_row():

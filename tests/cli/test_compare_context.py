@@ -50,3 +50,35 @@ def test_names_of_suites_alone(suite, tmp_path, capsys):
     both = [str(tmp_path / "val.npz")] * 2
     assert run(["compare", *both, "--methods", "ts-all"]) == 2
     assert "unknown method ts-all" in capsys.readouterr().err
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    environment = np.repeat([0, 4, 7], 200)
+    y = rng.integers(0, 3, 600)
+    z = 6 * np.eye(3)[y] + (3 + environment[:, None]) * rng.normal(size=(600, 3))
+    np.savez("val.npz", logits=z, y=y, environment=environment)
+    np.savez("plain.npz", logits=z, y=y)
+    np.savez("ood.npz", logits=3 * rng.normal(size=(50, 3)))
+    return ["--bootstrap", "0", "--csv"]
+
+
+def test_environments_of_a_file(files, capsys):
+    words = ["val.npz", "plain.npz", *files]
+    assert run(["compare", *words, "--methods", "ts,context"]) == 0
+    assert '"labels, 2 shifted sets, no test window"' in capsys.readouterr().out
+    assert run(["compare", *words, "--methods", "context", "--ood", "ood.npz"]) == 0
+    assert '"labels, OOD rows, 2 shifted sets, no test window"' in capsys.readouterr().out
+
+
+def test_files_without_environments(files, capsys):
+    assert run(["compare", "plain.npz", "val.npz", *files, "--methods", "context"]) == 0
+    assert "no shifted sets, so energy scaling without a context" in capsys.readouterr().out
+
+
+def test_environments_that_no_method_reads(files, capsys):
+    assert run(["compare", "val.npz", "plain.npz", *files, "--methods", "ts"]) == 0
+    said = "none of the methods reads the environments of val.npz; its rows are pooled."
+    assert said in capsys.readouterr().err

@@ -82,6 +82,22 @@ def test_other_classes_are_one_more_environment(files):
     same(fitted("--logits", "all.npz", "--ood", "ood.npz"), expected)
 
 
+def test_huge_numbers_of_environments(files):
+    expected = fitted("--logits", "all.npz", "--ood", "ood.npz")
+    for largest in (np.uint64(2**64 - 1), np.int64(2**63 - 1)):
+        numbers = np.array([0, 1, 2, largest], largest.dtype)[ENVIRONMENT]
+        np.savez("huge.npz", logits=Z, y=Y, environment=numbers)
+        same(fitted("--logits", "huge.npz", "--ood", "ood.npz"), expected)
+
+
+def test_environments_of_test_rows_are_not_looked_at(files):
+    fitted("--logits", "all.npz")
+    shifted = DRAWN.shifted
+    np.savez("test.npz", logits=shifted.logits, y=shifted.y, environment=np.full(400, 3))
+    words = ["evaluate", "test.npz", "--ood", "test-ood.npz", "--bootstrap", "0"]
+    assert run([*words, "--with", "context.json"]) == 0
+
+
 def test_without_environments_it_says_what_it_did(files, capsys):
     assert fitted("--logits", "val.npz").fallback_ is not None
     assert "no shifted environment to learn a context from" in capsys.readouterr().err
@@ -180,6 +196,11 @@ def test_evaluate_in_a_window(files, capsys):
     expected = evaluate(y, proba, pred=pred, n_boot=0)
     for metric in ("ece", "nll", "ood_mean_confidence"):
         assert found["context", metric] == pytest.approx(expected[metric], abs=1e-12)
+    both = np.concatenate(parts)  # as one window, or the windows would be told apart
+    common = evaluate(y, calibrator.predict_proba(both, calibrator.context(both)), n_boot=0)
+    for metric in ("ood_auroc", "ood_aupr_in", "ood_aupr_out", "ood_fpr95"):
+        assert found["context", metric] == pytest.approx(common[metric], abs=1e-6)
+    assert abs(common["ood_auroc"] - expected["ood_auroc"]) > 1e-3
     alone = evaluated(capsys, *words)
     assert alone["context", "ece"] != found["context", "ece"]
     assert alone["uncalibrated", "ece"] == found["uncalibrated", "ece"]

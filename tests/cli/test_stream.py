@@ -122,6 +122,8 @@ def test_npy_arrays_one_after_the_other(stream, calibrator):
         ("[1e999, 2, 3, 4, 5, 6, 7, 8, 9, 10]", "logits must be finite."),
         (f"[1{'0' * 400}, 2, 3, 4, 5, 6, 7, 8, 9, 10]", "logits must be finite."),
         ("[" * 100_000, "it is not JSON."),
+        (f'{{"t": 1e999, "logits": {list(range(10))}}}', "its other fields must be finite."),
+        (f'{{"logits": {list(range(10))}, "t": [NaN]}}', "its other fields must be finite."),
     ],
     ids=lambda text: text[:20],
 )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from wildcal import CALIBRATORS, EnergyScaling, Identity, TemperatureScaling
+from wildcal import CALIBRATORS, ContextScaling, EnergyScaling, Identity, TemperatureScaling
 from wildcal.evaluation import compare, evaluate_calibrator
 from wildcal.testing import join, make_suite
 
@@ -111,3 +111,22 @@ def test_nothing_known_is_said_once():
     for tuning, test in ((nowhere, TEST), (SUITE.tuning, nowhere)):
         with pytest.raises(ValueError, match="some in-distribution rows"):
             compare(methods(), tuning, test)
+
+
+def test_environments_reach_the_method_that_reads_them():
+    z, y = join(SUITE.tuning, SUITE.shifted)
+    environment = np.r_[np.where(SUITE.tuning.y < 0, 9, 0), 3 + np.arange(1500) % 2]
+    chosen = {"ts": TemperatureScaling(), "context": ContextScaling()}
+    result = compare(chosen, (z, y), TEST, environment=environment, n_boot=0)
+    expected = ContextScaling().fit(z, y, environment=environment)
+    np.testing.assert_array_equal(chosen["context"].coefficients_, expected.coefficients_)
+    assert result["context"].used == "labels, OOD rows, 2 shifted sets, no test window"
+    assert result["ts"].used == "labels"
+    with pytest.raises(ValueError, match="environment 0, the clean one"):
+        compare(chosen, (z, y), TEST, environment=environment + 1)
+
+
+def test_without_environments_context_says_what_it_is():
+    result = compare({"context": ContextScaling()}, SUITE.tuning, TEST, n_boot=0)
+    used = "labels, OOD rows, no shifted sets, so energy scaling without a context"
+    assert result["context"].used == used

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from wildcal import EnergyScaling, Identity, evaluate, metrics
+from wildcal import ContextScaling, EnergyScaling, Identity, evaluate, metrics
 from wildcal.core.errors import NotFittedError
 from wildcal.evaluation import METRICS, evaluate_calibrator
 from wildcal.testing import join, make_suite
@@ -119,3 +119,20 @@ def test_all_right_and_only_ood():
     assert "misclassification_auroc" not in result.measures
     with pytest.raises(ValueError, match="some in-distribution rows"):
         evaluate_calibrator(FITTED, *SUITE.ood)
+
+
+def test_a_window_looks_at_the_rows_once(monkeypatch):
+    """And not at copies of them."""
+    suite = make_suite(0, n_tuning=600, n_ood_tuning=0, n_test=300)
+    z, y = join(suite.tuning, suite.shifted)
+    calibrator = ContextScaling().fit(z, y, environment=np.repeat([0, 1], [600, 300]))
+    seen, look = [], ContextScaling._row_statistics
+
+    def counted(self, logits):
+        seen.append(logits)
+        return look(self, logits)
+
+    monkeypatch.setattr(ContextScaling, "_row_statistics", counted)
+    test = join(suite.shifted, suite.ood)
+    evaluate_calibrator(calibrator, *test, n_boot=0, window=True)
+    assert [logits is test.logits for logits in seen] == [True]

@@ -4,13 +4,15 @@ import shutil
 
 import numpy as np
 import pytest
+from scipy.special import log_softmax
 
 from wildcal import CALIBRATORS, ContextScaling
 from wildcal.evaluation import environments
 from wildcal.evaluation.protocol import Method, choose_methods, run_protocol
+from wildcal.evaluation.protocol.methods import read_tuning
 from wildcal.evaluation.protocol.windows import window_slices
 from wildcal.io.suite import Suite, SuiteWriter
-from wildcal.metrics import sce
+from wildcal.metrics import aupr_in, auroc, sce
 from wildcal.testing import make_suite
 
 TYPES = ("fog", "snow")
@@ -216,3 +218,61 @@ def test_names():
         choose_methods(["identity-all"])
     with pytest.raises(ValueError, match="window must be at least 1 row, got 0"):
         Method("context", ContextScaling(), window=0)
+
+
+DETECTION = ("mean_confidence", "ood_auroc", "ood_aupr_in")
+
+
+@pytest.mark.parametrize("window", [None, 32])
+def test_strangers_are_told_apart_in_one_context(suite, calibrator, window):
+    methods = [Method("context", ContextScaling(), window=window)]
+    made = run_protocol({"s": suite}, methods, metrics=DETECTION)
+    clean, other = suite.split("test").logits, suite.split("textures-test").logits
+    # As many clean rows as strangers, drawn with a fixed seed.
+    clean = clean[np.sort(np.random.default_rng(0).permutation(len(clean))[: len(other)])]
+    both = np.concatenate([clean, other])
+    is_id = np.arange(len(both)) < len(clean)
+    scores = calibrator.confidence(both, calibrator.context(both)).astype(float)
+    for metric, function in (("ood_auroc", auroc), ("ood_aupr_in", aupr_in)):
+        found = made.record("s", "context", "textures-test", metric).value
+        assert found == pytest.approx(function(is_id, scores), abs=1e-9)
+    found = made.record("s", "context", "textures-test", "mean_confidence").value
+    own = plain(calibrator, other, window or 10**6).astype(float)
+    assert found == pytest.approx(own.mean(), abs=1e-12)
+
+
+def test_a_refusal_of_one_split_leaves_the_others(suite, tmp_path):
+    """Normalised test rows say nothing to the methods that read energies, and do no harm."""
+    writer = SuiteWriter(
+        tmp_path / "s", network={}, data={}, seed=0, versions={}, n_classes=10,
+        class_names=[str(k) for k in range(10)],
+    )  # fmt: skip
+    for split in [*suite.tune(), suite.split("test"), suite.split("test-fog-5")]:
+        about = {"role": split.role, "shift": split.shift}
+        if split.shift == "covariate":
+            about |= {"corruption": split.corruption, "severity": split.severity}
+        z = log_softmax(split.logits, axis=1) if split.role == "test" else split.logits
+        writer.add(split.name, np.asarray(z), split.y, **about)
+    writer.finish(list(writer.names))
+    methods = choose_methods(["ts", "energy", "context"])
+    made = run_protocol({"s": Suite.open(tmp_path / "s")}, methods, metrics=("ece", "sce"))
+    assert [m.name for m in made.suites["s"].methods] == ["ts", "energy", "context"]
+    assert made.record("s", "ts", "test-fog-5", "ece").value > 0
+
+
+def test_rows_are_not_copied_for_each_method(suite):
+    with suite.opened():
+        tuning = read_tuning(suite, None, None)
+        rows = tuning.rows(ood=False, shifted=False)
+    assert rows.logits is tuning.logits
+    assert rows.y is tuning.y
+    assert not rows.environment.any()
+
+
+def test_a_negative_number_of_strangers(suite):
+    message = "ood_rows must be a whole number of at least 0, got -1"
+    with pytest.raises(ValueError, match=message):
+        environments(suite, ood_rows=-1)
+    with pytest.raises(ValueError, match=message):
+        run_protocol({"s": suite}, choose_methods(["ts"]), ood_rows=-1)
+    assert (environments(suite, ood_rows=0).y >= 0).all()

@@ -234,3 +234,32 @@ def test_options_are_checked(calibrator, clean):
     scaled = wildcal.TemperatureScaling().fit(clean.logits, clean.y)
     with pytest.raises(ValueError, match="must be a ContextScaling, got TemperatureScaling"):
         Stream(scaled)
+
+
+def test_without_environments_the_accuracy_is_unknown(clean):
+    """Nothing tells how far mean confidence and accuracy are apart under shift."""
+    with pytest.warns(wildcal.core.errors.CalibrationWarning, match="fell back"):
+        calibrator = wildcal.ContextScaling().fit(clean.logits, clean.y)
+    stream = Stream(calibrator)
+    rows = stream.read(clean.logits[:500])
+    assert (rows.accuracy_low == 0).all()
+    assert (rows.accuracy_high == 1).all()
+    estimate = stream.estimated_accuracy
+    assert (estimate.low, estimate.high) == (0, 1)
+    assert 0 < estimate.value < 1
+
+
+def test_an_estimate_is_of_one_moment(calibrator, clean, foggy):
+    """Rows that another thread lets in meanwhile are in all of it, or in none."""
+    stream, later = Stream(calibrator, 100), Stream(calibrator, 100)
+    stream.read(clean.logits[:100])
+    later.read(foggy.logits[:100])
+    expected = stream.estimated_accuracy
+    moments = iter([stream._window.totals] + [later._window.totals] * 9)
+
+    class Moving:
+        totals = property(lambda self: next(moments))
+        context = property(lambda self: self.totals.context)
+
+    stream._window = Moving()
+    assert stream.estimated_accuracy == expected

@@ -1,7 +1,7 @@
 """`wildcal compare`: fit many methods on one set, measure them on another or on whole suites."""
 
 import zipfile
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
@@ -60,7 +60,9 @@ def compare(
     """Fit methods on VAL and measure them on TEST; print a table, least excess ECE first.
 
     Both files hold logits and labels. Rows of --ood reach the methods that use such rows, and the
-    table says which did. The same set should not serve for tuning and for testing.
+    table says which did. The same set should not serve for tuning and for testing. An array
+    `environment` in VAL reaches `context`; to the other methods its rows are one set. Rows of TEST
+    are read alone.
 
     With suites (folders, .npz, or names of those that come with wildcal), methods are fitted on the
     tuning splits of each and measured on all its test splits; --csv prints every number. The method
@@ -86,6 +88,10 @@ def compare(
     val, test = files
     calibrators = choose(methods)
     tuning = read_labelled(val, labels)
+    readers = [name for name, c in calibrators.items() if c.accepts_environments]
+    if tuning.environment is not None and not readers:
+        say(f"none of the methods reads the environments of {val}; its rows are pooled.")
+        tuning = replace(tuning, environment=None)
     if ood is not None:
         tuning = with_ood(tuning, read_table(ood).logits, ood)
     tested = read_test(test, test_labels, test_ood)
@@ -100,6 +106,7 @@ def compare(
             calibrators,
             (tuning.logits, tuning.y),  # type: ignore[arg-type]  # read_labelled checked it
             (tested.logits, tested.y),  # type: ignore[arg-type]
+            environment=tuning.environment,
             n_bins=bins,
             n_boot=bootstrap,
             progress=next_method,

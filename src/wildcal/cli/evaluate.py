@@ -1,5 +1,6 @@
 """`wildcal evaluate`: every metric of the raw softmax and of saved calibrators, side by side."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -38,7 +39,8 @@ def evaluate(
     The ECE is printed with its 95 % bootstrap interval and its noise floor, the ECE that a
     perfectly calibrated model would show on as many rows. Compare the excess over it.
 
-    With --window, the rows of LOGITS are one window and those of --ood another.
+    With --window, the rows of LOGITS are one window and those of --ood another. AUROC and the other
+    metrics that tell the two apart read all rows as one window.
 
     \b
     Example:
@@ -84,7 +86,8 @@ def evaluate(
 
 def read_test(logits: Path, labels: Path | None, ood: Path | None) -> Table:
     """Return test rows, followed by out-of-distribution rows with label -1."""
-    table = read_labelled(logits, labels)
+    # Test rows have no use for environments, so nothing is asked of them.
+    table = replace(read_labelled(logits, labels), environment=None)
     return table if ood is None else with_ood(table, read_table(ood).logits, ood)
 
 

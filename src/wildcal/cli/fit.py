@@ -135,14 +135,7 @@ def read_tuning(
     if ood is None:
         return table
     _refuse_unless(calibrator.accepts_ood, calibrator, "--ood")
-    both = with_ood(table, read_table(ood).logits, ood)
-    if table.environment is None:
-        return both
-    # The rows of other classes are one more environment.
-    n = len(table.logits)
-    numbers = check_environment(table.environment, both.y[:n], None)  # type: ignore[index]
-    last = np.full(len(both.logits) - n, numbers.max() + 1)
-    return replace(both, environment=np.concatenate([numbers, last]))
+    return with_ood(table, read_table(ood).logits, ood)
 
 
 def _refuse_unless(accepts: bool, calibrator: Calibrator, option: str) -> None:
@@ -176,7 +169,7 @@ def read_labelled(logits: Path, labels: Path | None = None) -> Table:
 
 
 def with_ood(table: Table, strangers: Any, path: Path) -> Table:
-    """Return a table with out-of-distribution rows appended."""
+    """Return a table with out-of-distribution rows appended, as one more environment."""
     z = check_logits(table.logits, fitting=True)
     # Also makes integers of labels that could not hold -1, such as uint8.
     y = check_labels(table.y, *z.shape, accepts_ood=True)  # type: ignore[arg-type]
@@ -185,9 +178,14 @@ def with_ood(table: Table, strangers: Any, path: Path) -> Table:
             f"{path} must have logits of {table.logits.shape[-1]} classes, as the other file,"
             f" got shape {strangers.shape}."
         )
+    environment = None
+    if table.environment is not None:
+        numbers = check_environment(table.environment, y, None)
+        environment = np.concatenate([numbers, np.full(len(strangers), numbers.max() + 1)])
     return Table(
         np.concatenate([z, strangers]),
         np.concatenate([y, np.full(len(strangers), OOD_LABEL)]),
+        environment,
     )
 
 

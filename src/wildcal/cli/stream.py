@@ -164,7 +164,7 @@ def _write(rows: "StreamRows", batch: Batch, proba: bool) -> None:
         logits = np.asarray(batch.logits)
         columns["proba"] = softmax_at(logits, lambda b: rows.temperature[b.rows]).tolist()
     lines = [
-        json.dumps({**other, **dict(zip(columns, values, strict=True))})
+        json.dumps({**other, **dict(zip(columns, values, strict=True))}, allow_nan=False)
         for other, values in zip(batch.others, zip(*columns.values(), strict=True), strict=True)
     ]
     click.echo("\n".join(lines))  # which also flushes

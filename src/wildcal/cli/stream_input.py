@@ -100,7 +100,16 @@ def _parse(line: bytes, n_classes: int) -> tuple[FloatArray, dict[str, Any]]:
         row = np.array([np.inf])
     if not np.isfinite(row.max()):
         raise ValueError("logits must be finite.")
+    _check_copied(other)
     return row, other
+
+
+def _check_copied(other: dict[str, Any]) -> None:
+    """Raise if a field could not be written again: Python reads 1e999 and NaN, JSON has neither."""
+    try:
+        json.dumps(other, allow_nan=False)
+    except (ValueError, RecursionError):
+        raise ValueError("its other fields must be finite.") from None
 
 
 def read_npy_arrays(file: IO[bytes], n_classes: int, bad: BadRow) -> Iterator[Batch]:

@@ -194,7 +194,11 @@ def check_weight(sample_weight: ArrayLike | None, n_rows: int) -> FloatArray | N
 
 
 def check_environment(environment: ArrayLike, y: Labels, weight: FloatArray | None) -> Labels:
-    """Return the environment of each row as int64; 0 must be there, with labels and weight."""
+    """Return the environment of each row as int64, numbered anew: 0, 1, 2, ... in their order.
+
+    0 must be there, with labels and weight, and stays 0. The others are names, and may be as large
+    as uint64 goes.
+    """
     array = np.asarray(environment)
     if array.shape != y.shape:
         raise ValueError(f"environment must have shape {y.shape}, got {array.shape}.")
@@ -213,7 +217,7 @@ def check_environment(environment: ArrayLike, y: Labels, weight: FloatArray | No
         )
     if weight is not None and not weight[clean].any():
         raise ValueError("sample_weight must not be zero on every labelled row of environment 0.")
-    return array.astype(np.int64, copy=False)
+    return np.unique(array, return_inverse=True)[1].astype(np.int64, copy=False)
 
 
 def proba_matrix(proba: ArrayLike) -> Proba:

@@ -9,9 +9,16 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from wildcal.calibrators import ContextScaling
 from wildcal.core.arrays import OOD_LABEL, Labels, Logits
 from wildcal.core.calibrator import Calibrator
-from wildcal.core.checks import check_labels, check_logits, check_some_known, row_slices
+from wildcal.core.checks import (
+    check_environment,
+    check_labels,
+    check_logits,
+    check_some_known,
+    row_slices,
+)
 from wildcal.core.errors import CalibrationWarning
 from wildcal.core.softmax import predicted_class
 from wildcal.evaluation.evaluate import evaluate_calibrator
@@ -129,6 +136,7 @@ def compare(
     tuning: tuple[ArrayLike, ArrayLike],
     test: tuple[ArrayLike, ArrayLike],
     *,
+    environment: ArrayLike | None = None,
     n_bins: int = 15,
     n_boot: int = 1000,
     progress: Progress | None = None,
@@ -142,7 +150,11 @@ def compare(
     tuning
         Logits and labels. Rows with label -1 reach the methods that use them and no others.
     test
-        Logits and labels; rows with label -1 count for the out-of-distribution metrics.
+        Logits and labels; rows with label -1 count for the out-of-distribution metrics. Every row
+        is read alone: they need not be one window.
+    environment
+        Environment of each tuning row, 0 for clean ones. It reaches the methods that read
+        environments; to the others, the rows are one set.
     n_bins, n_boot
         As in `evaluate`.
     progress
@@ -163,13 +175,15 @@ def compare(
     y_test = check_labels(test[1], *z_test.shape, accepts_ood=True)
     check_some_known(y)
     check_some_known(y_test)
+    groups = None if environment is None else check_environment(environment, y, None)
+    tuned = _Tuning(z, y, groups)
     measured: list[_Measured] = []
     failed: dict[str, str] = {}
     for name, calibrator in calibrators.items():
         if progress is not None:
             progress(name)
         try:
-            measured.append(_measure(name, calibrator, z, y, z_test, y_test, n_bins, n_boot))
+            measured.append(_measure(name, calibrator, tuned, z_test, y_test, n_bins, n_boot))
         except (ValueError, ArithmeticError, np.linalg.LinAlgError, MemoryError) as error:
             failed[name] = str(error)
     if not measured:
@@ -227,32 +241,66 @@ class _Measured:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Tuning:
+    """The rows that all methods are fitted on, each with as much of them as it can use."""
+
+    z: Logits
+    y: Labels
+    environment: Labels | None
+
+    def fit(self, calibrator: Calibrator) -> None:
+        mine = self._rows(calibrator)
+        more: dict[str, Any] = {}
+        if calibrator.accepts_environments and self.environment is not None:
+            more["environment"] = self.environment[mine]
+        calibrator.fit(self.z[mine], self.y[mine], **more)
+
+    def used(self, calibrator: Calibrator) -> str:
+        """Return in words what a method knew when it was fitted."""
+        if type(calibrator).name == "identity":
+            return "nothing"
+        words = ["labels"]
+        if calibrator.accepts_ood and (self.y == OOD_LABEL).any():
+            words.append("OOD rows")
+        if calibrator.accepts_environments:
+            sets = self._shifted_sets()
+            words.append(f"{sets} shifted set{'s' * (sets > 1)}" if sets else "no shifted sets")
+        if isinstance(calibrator, ContextScaling):
+            fell_back = calibrator.fallback_ is not None
+            words.append("so energy scaling without a context" if fell_back else "no test window")
+        return ", ".join(words)
+
+    def _rows(self, calibrator: Calibrator) -> Any:
+        known = self.y != OOD_LABEL
+        # A slice where all rows serve, so that they are not copied.
+        return slice(None) if calibrator.accepts_ood or known.all() else known
+
+    def _shifted_sets(self) -> int:
+        if self.environment is None:
+            return 0
+        numbers = np.unique(self.environment[self.y != OOD_LABEL])
+        return int((numbers > 0).sum())
+
+
 def _measure(
     name: str,
     calibrator: Calibrator,
-    z: Logits,
-    y: Labels,
+    tuning: _Tuning,
     z_test: Logits,
     y_test: Labels,
     n_bins: int,
     n_boot: int,
 ) -> _Measured:
-    known = y != OOD_LABEL
-    with_strangers = calibrator.accepts_ood and not known.all()
-    rows, labels = (z, y) if calibrator.accepts_ood or known.all() else (z[known], y[known])
     start = time.perf_counter()
     with warnings.catch_warnings():  # they are in the summary, which the comparison hands on
         warnings.simplefilter("ignore", CalibrationWarning)
-        calibrator.fit(rows, labels)
+        tuning.fit(calibrator)
     seconds = time.perf_counter() - start
-    if type(calibrator).name == "identity":
-        used = "nothing"
-    else:
-        used = "labels, OOD rows" if with_strangers else "labels"
     return _Measured(
         name=name,
         calibrator=calibrator,
-        used=used,
+        used=tuning.used(calibrator),
         seconds=seconds,
         evaluation=evaluate_calibrator(calibrator, z_test, y_test, n_bins=n_bins, n_boot=n_boot),
         confidence=np.minimum(calibrator.confidence(z_test), 1),

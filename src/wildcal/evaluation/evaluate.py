@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wildcal.calibrators import ContextScaling
+from wildcal.calibrators.context import Context
 from wildcal.core.arrays import OOD_LABEL, BoolArray, FloatArray, Labels, Logits, Proba
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.checks import (
@@ -16,7 +17,7 @@ from wildcal.core.checks import (
     check_some_known,
     row_slices,
 )
-from wildcal.core.softmax import predicted_class, softmax_at
+from wildcal.core.softmax import by_row, predicted_class, softmax_at
 from wildcal.evaluation.results import METRICS, Evaluation, Measure
 from wildcal.metrics import (
     ClasswiseAccumulator,
@@ -104,32 +105,53 @@ def evaluate_calibrator(
     """Return all metrics of a fitted calibrator on logits, without holding its probabilities.
 
     Parameters as in `evaluate`; the predicted class is that of the raw logits. With `window`, a
-    `ContextScaling` reads the labelled rows as one context and those of other classes as another.
+    `ContextScaling` reads the labelled rows as one context and those of other classes as another;
+    for the metrics that tell the two apart (ood_auroc and the like), all rows as one, or the
+    context and not the row would tell them apart.
     """
     calibrator.check_is_fitted()
     z = check_logits(logits, n_classes=calibrator.n_classes_, fitting=True)
     labels = check_labels(y, *z.shape, accepts_ood=True)
     check_some_known(labels)
     collected = _Collector(z.shape[1], n_bins)
-    predict = _in_windows(calibrator, z, labels) if window else None
+    windows = _Windows(calibrator, z, labels) if window else None
     for rows in row_slices(z, _CHUNK_ELEMENTS):
         block = z[rows]
-        proba = calibrator.predict_proba(block) if predict is None else predict(rows)
+        proba = calibrator.predict_proba(block) if windows is None else windows.proba(rows)
         collected.add(labels[rows], proba, predicted_class(block))
         if progress is not None:
             progress(len(block))
-    return collected.finish(n_boot, level)
+    return collected.finish(n_boot, level, None if windows is None else windows.detection())
 
 
-def _in_windows(calibrator: Calibrator, z: Logits, y: Labels) -> Callable[[slice], Proba]:
-    """Return the probabilities of some rows, known and other classes being a context each."""
-    if not isinstance(calibrator, ContextScaling):
-        raise ValueError(f"window is for ContextScaling; {calibrator.name} reads each row alone.")
-    offset = np.zeros(len(y))
-    for mine in (y != OOD_LABEL, y == OOD_LABEL):
-        if mine.any():
-            offset[mine] = calibrator.offset(calibrator.context(z[mine]))
-    return lambda rows: softmax_at(z[rows], calibrator._temperature_at(offset[rows]))
+class _Windows:
+    """Rows in context: known and other classes apart, or all of them together."""
+
+    def __init__(self, calibrator: Calibrator, z: Logits, y: Labels) -> None:
+        if not isinstance(calibrator, ContextScaling):
+            raise ValueError(
+                f"window is for ContextScaling; {calibrator.name} reads each row alone."
+            )
+        self.calibrator, self.z, self.known = calibrator, z, y != OOD_LABEL
+        rows = calibrator.row_statistics(z)
+        self.offset = np.zeros(len(y))
+        self.together = Context(0, 0.0, 0.0, (0,) * z.shape[1])
+        for mine in (self.known, ~self.known):
+            context = Context.of_rows(rows[mine], z.shape[1])
+            self.offset[mine] = calibrator.offset(context)
+            self.together += context
+
+    def proba(self, rows: slice) -> Proba:
+        """Return the probabilities of some rows, known and other classes being a context each."""
+        return softmax_at(self.z[rows], self.calibrator._temperature_at(self.offset[rows]))
+
+    def detection(self) -> FloatArray | None:
+        """Return the confidences in one context, known rows first; None where all are known."""
+        if self.known.all():
+            return None
+        common = self.calibrator._confidence_at(self.calibrator.offset(self.together))
+        confidence = np.minimum(by_row(self.z, common).astype(np.float64), 1.0)
+        return np.concatenate([confidence[self.known], confidence[~self.known]])
 
 
 class _Collector:
@@ -164,7 +186,8 @@ class _Collector:
         self.nll.append(nll_per_sample(y, proba))
         self.brier.append(brier_per_sample(y, proba))
 
-    def finish(self, n_boot: int, level: float) -> Evaluation:
+    def finish(self, n_boot: int, level: float, detection: FloatArray | None = None) -> Evaluation:
+        """Return the result; `detection` are other scores to tell known from other rows by."""
         correct, confidence = np.concatenate(self.correct), np.concatenate(self.confidence)
         ood = np.concatenate(self.ood) if self.ood else np.empty(0)
         ece, floor = self.top.ece(), noise_floor(confidence, n_bins=self.n_bins)
@@ -192,7 +215,7 @@ class _Collector:
             values["misclassification_auroc"] = auroc(correct, confidence)
         if len(ood):
             is_id = np.arange(len(correct) + len(ood)) < len(correct)
-            scores = np.concatenate([confidence, ood])
+            scores = np.concatenate([confidence, ood]) if detection is None else detection
             values |= {
                 "ood_auroc": auroc(is_id, scores),
                 "ood_aupr_in": aupr_in(is_id, scores),

@@ -117,7 +117,7 @@ class Stream:
             first = self._window.totals.seen
             for start in range(0, n, piece):
                 part = slice(start, min(start + piece, n))
-                columns[:, part] = self._take(z[part], _cut(statistics, part))
+                columns[:, part] = self._take(z[part], statistics[part])
         confidence, temperature, accuracy, low, high, drift, alarm = columns
         return StreamRows(
             first,
@@ -168,7 +168,7 @@ class Stream:
     @property
     def context(self) -> Context:
         """The context of the rows now in the window."""
-        return self._window.context()
+        return self._window.totals.context()
 
     @property
     def estimated_accuracy(self) -> AccuracyEstimate:
@@ -178,7 +178,8 @@ class Stream:
         if n == 0:
             return AccuracyEstimate(np.nan, np.nan, np.nan, 0)
         total, variance = now.sums[2:] * UNIT
-        offset = self.calibrator.offset(self._window.context())
+        # Of the same moment: another thread may be letting rows in.
+        offset = self.calibrator.offset(now.context())
         value, low, high = accuracy_interval(
             np.array(float(n)), total, variance, self.calibrator.accuracy_error(offset)
         )
@@ -226,7 +227,3 @@ def _check_calibrator(calibrator: Calibrator) -> None:
             " what clean rows look like."
         )
     calibrator.check_is_fitted()
-
-
-def _cut(rows: RowStatistics, part: slice) -> RowStatistics:
-    return RowStatistics(rows.energy[part], rows.confidence[part], rows.pred[part])

@@ -37,6 +37,11 @@ class Totals:
     filled: Whole | None
     """Sums of energy and confidence over the last window that was all new, at rows W, 2 W, ..."""
 
+    def context(self) -> Context:
+        """Return the context of the rows in the window."""
+        energy, confidence = (self.sums[:2] * UNIT).tolist()
+        return Context(int(self.counts.sum()), energy, confidence, tuple(self.counts.tolist()))
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -128,12 +133,6 @@ class Window:
         counts = np.bincount(rows[CLASS], minlength=len(self.totals.counts))
         sums = np.concatenate([rows[:2].sum(axis=1), with_variance(rows[PROBABILITY]).sum(axis=1)])
         self.totals = Totals(seen, sums, counts, int(counts @ (counts - 1)), filled)
-
-    def context(self) -> Context:
-        """Return the context of the rows in the window."""
-        now = self.totals
-        energy, confidence = (now.sums[:2] * UNIT).tolist()
-        return Context(min(now.seen, self.size), energy, confidence, tuple(now.counts.tolist()))
 
     def _at(self, start: int, n: int) -> Whole:
         """Return the slots of rows start, start + 1, ... of the stream."""

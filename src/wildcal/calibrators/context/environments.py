@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from wildcal.calibrators.context.features import CONFIDENCE, ENERGY
 from wildcal.core.arrays import FloatArray, Labels
@@ -15,7 +15,7 @@ SHIFTED_WEIGHT: Final = 5.0
 SEMANTIC_WEIGHT: Final = 0.1
 """Of all environments of other classes together."""
 MIXTURE_WEIGHT: Final = 1 / 6
-"""Of all labelled rows once more, in the context of their mixture, for each shifted environment:
+"""Of all labelled environments once more, in the context of their mixture, for each shifted one:
 the more there are, the better their mixture stands for one that is met in use."""
 # A window of n rows is believed n / (n + this).
 _PRIOR_ROWS: Final = 4.0
@@ -33,11 +33,14 @@ class Environments:
     columns: FloatArray
     """Shape (n, 3): that of `context_columns`."""
     mixture_weight: FloatArray
-    """Zero on rows of other classes, which the mixture leaves out."""
+    """Zero in environments of other classes, which the mixture leaves out. Rows of other classes
+    inside a labelled environment are part of it, and of the mixture."""
     mixture_columns: FloatArray
     """Shape (3,): all rows of the mixture have the same context."""
     shifted: tuple[int, ...]
     """The numbers of the shifted environments."""
+    rows: dict[int, NDArray[np.intp]]
+    """Which rows each environment has."""
 
 
 def same_class_rate(counts: FloatArray) -> float:
@@ -64,10 +67,21 @@ def context_columns(
     return np.stack([g_e, g_c, -g_c * r])
 
 
-def too_light(weight: FloatArray, environment: Labels, shifted: tuple[int, ...]) -> list[int]:
+def too_light(weight: FloatArray, groups: Environments) -> list[int]:
     """Return the shifted environments whose many rows weigh as little as a few."""
-    rows = {number: weight[environment == number] for number in shifted}
+    rows = {number: weight[groups.rows[number]] for number in groups.shifted}
     return [number for number, mine in rows.items() if mine.sum() < _PRIOR_ROWS <= len(mine)]
+
+
+def rows_of_each(environment: Labels) -> dict[int, NDArray[np.intp]]:
+    """Return the rows of each environment in their order, sorted once for however many there are.
+
+    >>> rows_of_each(np.array([2, 0, 2]))
+    {0: array([1]), 2: array([0, 2])}
+    """
+    order = np.argsort(environment, kind="stable")
+    numbers, first = np.unique(environment[order], return_index=True)
+    return dict(zip(numbers.tolist(), np.split(order, first[1:]), strict=True))
 
 
 def clean_same_class_rate(pred: Labels, weight: FloatArray, n_classes: int) -> float:
@@ -87,8 +101,10 @@ def group(
 ) -> Environments:
     """Return the environments of a fit; `features` are in units of the clean rows, (3, n)."""
     numbers = np.unique(environment[weight > 0]).tolist()
-    semantic = [e for e in numbers if e and not (y[(environment == e) & (weight > 0)] >= 0).any()]
-    shifted = [e for e in numbers if e and e not in semantic]
+    labelled = set(np.unique(environment[(weight > 0) & (y >= 0)]).tolist())
+    semantic = [e for e in numbers if e and e not in labelled]
+    shifted = [e for e in numbers if e and e in labelled]
+    rows_of = rows_of_each(environment)
     shares = {0: CLEAN_WEIGHT}
     shares |= {e: SHIFTED_WEIGHT / len(shifted) for e in shifted}
     shares |= {e: SEMANTIC_WEIGHT / len(semantic) for e in semantic}
@@ -97,14 +113,14 @@ def group(
     frequency = np.zeros(n_classes)
     both = features[[ENERGY, CONFIDENCE]]
     for number, share in shares.items():
-        rows = environment == number
+        rows = rows_of[number]
         mine = weight[rows]
         n = mine.sum()
         row_weight[rows] = share * mine / n
         means = both[:, rows] @ mine / n
         counts = np.asarray(np.bincount(pred[rows], mine, n_classes), np.float64)
         columns[rows] = context_columns(n, means, same_class_rate(counts), clean_same_class)
-        if number not in semantic:
+        if number == 0 or number in labelled:
             pooled += share * means
             frequency += share * counts / n
     total = CLEAN_WEIGHT + SHIFTED_WEIGHT
@@ -117,4 +133,5 @@ def group(
         len(shifted) * MIXTURE_WEIGHT / total * in_mixture,
         mixture,
         tuple(shifted),
+        rows_of,
     )

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Self, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wildcal.calibrators.context.features import LARGEST
 from wildcal.core.arrays import FloatArray, Labels
@@ -98,3 +99,7 @@ class RowStatistics:
     energy: FloatArray
     confidence: FloatArray
     pred: Labels
+
+    def __getitem__(self, rows: slice | NDArray[Any]) -> "RowStatistics":
+        """Return those of some of the rows."""
+        return RowStatistics(self.energy[rows], self.confidence[rows], self.pred[rows])

@@ -13,6 +13,7 @@ import numpy as np
 from wildcal.calibrators import CALIBRATORS, PAPER_METHODS, ContextScaling, EnergyScaling
 from wildcal.core.arrays import OOD_LABEL, Labels, Logits
 from wildcal.core.calibrator import Calibrator
+from wildcal.core.checks import check_count
 from wildcal.core.errors import CalibrationWarning, FileFormatError
 from wildcal.evaluation.environments import Choice, EnvironmentRows, everything
 from wildcal.io.suite import Suite, SuiteSplit
@@ -101,6 +102,8 @@ class Tuning:
         parts = [(self.logits, self.y), *(self._shifted_rows if shifted else ())]
         if ood and len(self.ood_logits):
             parts.append((self.ood_logits, np.full(len(self.ood_logits), OOD_LABEL)))
+        if len(parts) == 1:  # for most methods, which should not each have a copy
+            return EnvironmentRows(self.logits, self.y, np.zeros(len(self.y), np.int64))
         return EnvironmentRows(
             np.concatenate([logits for logits, _ in parts]),
             np.concatenate([y for _, y in parts]),
@@ -163,6 +166,8 @@ def read_tuning(
     only
         Which of the shifted tuning splits to take, by default all.
     """
+    if ood_rows is not None:
+        check_count("ood_rows", ood_rows, least=0)
     clean = suite.tune("none")
     if not clean:
         raise ValueError(f"{suite.path} has no clean rows to tune on (role tune, shift none).")

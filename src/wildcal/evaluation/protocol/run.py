@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from wildcal.core.arrays import BoolArray, FloatArray
-from wildcal.core.checks import check_choice, row_slices
+from wildcal.core.arrays import FloatArray, Labels
+from wildcal.core.checks import check_choice, check_count, row_slices
 from wildcal.core.errors import FileFormatError
 from wildcal.core.softmax import predicted_class, softmax_at
 from wildcal.evaluation.environments import Choice, everything
@@ -29,7 +29,7 @@ from wildcal.evaluation.protocol.results import (
     SuiteResults,
 )
 from wildcal.evaluation.protocol.shared import SplitRows, walk
-from wildcal.evaluation.protocol.windows import offsets
+from wildcal.evaluation.protocol.windows import in_common, offsets
 from wildcal.io.suite import Suite, SuiteSplit
 from wildcal.metrics import (
     ClasswiseAccumulator,
@@ -46,7 +46,7 @@ TOP_LABEL: Final = ("accuracy", "mean_confidence", "ece", "mce", "top_label_brie
 WHOLE: Final = ("sce", "kde_ece")
 """Metrics of all classes, which need it in pieces."""
 DETECTION: Final = ("ood_auroc", "ood_aupr_in", "ood_aupr_out", "ood_fpr95")
-"""Metrics of a set of other classes against the clean test rows."""
+"""Metrics of a set of other classes against the clean test rows, the two in one context."""
 SPLIT_METRICS: Final = (*TOP_LABEL, *WHOLE, *DETECTION)
 
 Progress = Callable[[str, int], None]
@@ -81,7 +81,9 @@ def run_protocol(
         By default the paper's.
     metrics
         Any of `SPLIT_METRICS`. On semantic splits only mean_confidence and the ood metrics apply,
-        and these only there.
+        and these only there. For the ood metrics `context` reads as many clean as other rows in
+        one context, their mixture: with a window for each set, the window and not the row would
+        tell them apart. mean_confidence stays in the split's own windows.
     ood, ood_rows
         The set to tune with, by default the first, and how many of its rows, by default as many as
         in the paper (100 for up to 10 classes, 400 for up to 100, 3,500 beyond).
@@ -102,6 +104,8 @@ def run_protocol(
     """
     for metric in metrics:
         check_choice("metrics", metric, SPLIT_METRICS)
+    if ood_rows is not None:  # here, because below it would be taken for trouble with a suite
+        check_count("ood_rows", ood_rows, least=0)
     chosen = choose_methods() if methods is None else list(methods)
     records: list[Record] = []
     found: dict[str, SuiteResults] = {}
@@ -251,7 +255,7 @@ class _SuiteRun:
             added = offsets(calibrator, logits, [split.rows], method.window)
         for piece in row_slices(logits, 1 << 20):
             if calibrator is None:
-                proba = method.calibrator.predict_proba(logits[piece])
+                proba = method.calibrator._predict_proba(logits[piece])
             else:
                 proba = softmax_at(logits[piece], calibrator._temperature_at(added[piece]))
             if "sce" in self.metrics:
@@ -272,10 +276,22 @@ class _SuiteRun:
                 yield self._record(method, rows.split, "mean_confidence", value)
             wanted = [metric for metric in DETECTION if metric in self.metrics]
             if wanted and self.clean is not None:
-                is_id, scores = _balanced(self.clean.confidence[m], confidence)
+                scores = self._scores(method, self.clean, rows, m)
+                is_id = np.arange(2 * len(scores[0])) < len(scores[0])
                 for metric in wanted:
-                    value = _DETECTORS[metric](is_id, scores)
+                    value = _DETECTORS[metric](is_id, np.concatenate(scores))
                     yield self._record(method, rows.split, metric, value)
+
+    def _scores(
+        self, method: FittedMethod, clean: SplitRows, other: SplitRows, m: int
+    ) -> Sequence[FloatArray]:
+        """Return the confidences of as many clean as other rows; in a context, that of both."""
+        chosen = _balanced(clean.split.rows, other.split.rows)
+        sets = (clean, other)
+        if method.in_context is None:
+            return [s.confidence[m][mine] for s, mine in zip(sets, chosen, strict=True)]
+        parts = [(s.split.logits, mine) for s, mine in zip(sets, chosen, strict=True)]
+        return in_common(method.in_context, parts)
 
     def _with_interval(self, record: Record) -> Record:
         if record.metric != "ece":
@@ -300,16 +316,14 @@ def _gap(splits: Sequence[SuiteSplit]) -> str:
     return f"there is no {', '.join(lacking[:3])}{more}." if lacking else ""
 
 
-def _balanced(inside: FloatArray, outside: FloatArray) -> tuple[BoolArray, FloatArray]:
-    """Return which rows are in-distribution and the scores of as many rows of either kind.
+def _balanced(inside: int, outside: int) -> list[Labels]:
+    """Return the numbers of as many rows of either kind, of sets with so many rows.
 
     AUPR depends on the shares, so the larger set is cut down at random, with a fixed seed.
     """
-    n = min(len(inside), len(outside))
+    n = min(inside, outside)
     rng = np.random.default_rng(0)
-    chosen = [np.sort(rng.permutation(len(scores))[:n]) for scores in (inside, outside)]
-    scores = np.concatenate([inside[chosen[0]], outside[chosen[1]]])
-    return np.arange(2 * n) < n, scores
+    return [np.sort(rng.permutation(rows)[:n]) for rows in (inside, outside)]
 
 
 _DETECTORS: Final[dict[str, Callable[..., float]]] = {
