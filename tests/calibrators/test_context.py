@@ -265,6 +265,13 @@ def test_the_mixture_takes_in_strangers_of_labelled_environments():
     assert (groups.mixture_weight[E == 2] > 0).all()
     assert (groups.mixture_weight[E == 6] == 0).all()
 
+
+def test_many_environments_keep_their_rows():
+    n, rng = 100_000, np.random.default_rng(0)
+    y, environment = rng.integers(0, 4, n), rng.permutation(np.arange(n) // 5)
+    pred = np.where(rng.uniform(size=n) < 0.6, y, rng.integers(0, 4, n))
+    groups = group(rng.normal(size=(3, n)), pred, y, np.ones(n), environment, 4, 0.25)
+    assert too_light(np.full(n, 0.5), groups) == list(range(1, 20_000))
     mine = np.flatnonzero(environment == 12_345)
     np.testing.assert_array_equal(groups.rows[12_345], mine)
     np.testing.assert_allclose(groups.weight[mine], 5 / 19_999 / 5)
