@@ -17,6 +17,7 @@ from wildcal.calibrators.context.environments import (
     context_columns,
     group,
     same_class_rate,
+    too_light,
 )
 from wildcal.calibrators.context.features import MARGIN, clean_units, raw_features
 from wildcal.core.checks import check_environment
