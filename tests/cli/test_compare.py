@@ -81,6 +81,11 @@ WRONG = {
         "compare val.npz test.npz --methods ts,magic", 2,
         "Error: unknown method magic. `wildcal methods` lists them.",
     ),
+    "of suites": (
+        "compare val.npz test.npz --methods ts-all",
+        2,
+        "Error: ts-all: this is fitted on the splits of a suite.",
+    ),
     "no method": ("compare val.npz test.npz --methods ,", 2, "unknown method (none given)"),
     "no labels": ("compare ood.npz test.npz", 1, "error: ood.npz has no labels; add an array `y`"),
     "both formats": ("compare val.npz test.npz --json --csv", 2, "exclude each other"),

@@ -165,11 +165,14 @@ def test_one_source_of_rows(files, capsys):
     assert "--suite brings all rows" in capsys.readouterr().err
 
 
-def test_apply_in_a_window(files):
+def test_apply_in_a_window(files, capsys):
     calibrator = fitted("--logits", "all.npz")
     z = DRAWN.shifted.logits
+    capsys.readouterr()
     assert run(["apply", "context.json", "test.npz", "-o", "alone.npz"]) == 0
+    assert "note: rows are read as clean ones" in capsys.readouterr().err
     assert run(["apply", "context.json", "test.npz", "--window", "-o", "window.npz"]) == 0
+    assert "note:" not in capsys.readouterr().err
     around = calibrator.context(z)
     with np.load("alone.npz") as alone, np.load("window.npz") as window:
         np.testing.assert_array_equal(alone["proba"], calibrator.predict_proba(z))
@@ -177,6 +180,12 @@ def test_apply_in_a_window(files):
         np.testing.assert_array_equal(window["confidence"], calibrator.confidence(z, around))
         np.testing.assert_array_equal(window["temperature"], calibrator.temperature(z, around))
         assert not np.array_equal(alone["confidence"], window["confidence"])
+
+
+def test_apply_says_that_there_is_no_context(files, capsys):
+    assert run(["fit", "--method", "context", "--logits", "val.npz", "-o", "context.json"]) == 0
+    assert run(["apply", "context.json", "test.npz", "--window", "-o", "p.npz"]) == 0
+    assert "note: this calibrator learnt no context" in capsys.readouterr().err
 
 
 def evaluated(capsys, *words):

@@ -38,6 +38,8 @@ def apply(
     table = read_table(logits)
     if window and not isinstance(fitted, ContextScaling):
         raise click.UsageError(f"--window is for context; {fitted.name} reads each row alone.")
+    if isinstance(fitted, ContextScaling):
+        _say_of_the_window(fitted, window)
     arrays: dict[str, NDArray[Any]] = {}
     with progress_bar(f"Applying {fitted.title}"):
         z = table.logits
@@ -53,3 +55,10 @@ def apply(
     write_result(output, arrays)
     confidence = arrays["confidence"]
     say(f"Wrote {len(confidence):,} rows to {output}; mean confidence {confidence.mean():.2%}.")
+
+
+def _say_of_the_window(fitted: ContextScaling, window: bool) -> None:
+    if fitted.fallback_ is not None:
+        say("note: this calibrator learnt no context, so each row is read alone.")
+    elif not window:
+        say("note: rows are read as clean ones; with --window they are each other's context.")

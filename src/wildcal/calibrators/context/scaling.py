@@ -374,9 +374,9 @@ class ContextScaling(TemperatureMap):
             return ["No context was learnt; this is energy scaling.", *self.fallback_._describe()]
         b, m, e, c, r = self.coefficients_
         return [
-            f"Logits are divided by softplus({b:.4g} + {m:.4g} margin + context), features in units"
+            f"Logits are divided by softplus({b:.4g} {m:+.4g} margin + context), features in units"
             " of the clean rows.",
-            f"The context is {e:.4g} mean energy + {c:.4g} mean confidence - {r:.4g} mean"
+            f"The context is {e:.4g} mean energy {c:+.4g} mean confidence {-r:+.4g} mean"
             " confidence x surplus of rows that share a class.",
             f"Mean confidence was {100 * self.accuracy_error_:.1f} points from accuracy in the"
             " shifted environments.",
