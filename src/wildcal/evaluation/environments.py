@@ -1,15 +1,17 @@
 """The tuning rows of a suite as environments: what `ContextScaling` learns from."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
 from wildcal.calibrators.context.environments import CLEAN_WEIGHT, SEMANTIC_WEIGHT, SHIFTED_WEIGHT
 from wildcal.core.arrays import FloatArray, Labels, Logits
-from wildcal.io.suite import Suite, SuiteSplit
 
-Choice = Callable[[SuiteSplit], bool]
+if TYPE_CHECKING:  # reading suites is slow to import, and `import wildcal` must be quick
+    from wildcal.io.suite import Suite, SuiteSplit
+
+Choice: TypeAlias = Callable[["SuiteSplit"], bool]
 """Which splits to take."""
 
 
@@ -38,13 +40,13 @@ class EnvironmentRows(NamedTuple):
         return np.asarray(weight / weight.mean())
 
 
-def everything(split: SuiteSplit) -> bool:
+def everything(split: "SuiteSplit") -> bool:
     """Take every split."""
     return True
 
 
 def environments(
-    suite: Suite,
+    suite: "Suite",
     *,
     ood: str | None = None,
     ood_rows: int | None = None,
