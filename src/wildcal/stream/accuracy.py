@@ -15,9 +15,9 @@ _Z: Final = 1.959963984540054
 class AccuracyEstimate:
     """How many rows of the window are right, as far as their confidence tells.
 
-    The interval holds at least 95 % of the time under shifts like those of the fit; it is wide on
-    purpose, and held 98 to 100 % of the time where we measured it. It is 0 to 1, unknown, where the
-    calibrator was fitted without shifted environments.
+    The interval is wide on purpose, to hold at least 95 % of the time under shifts that were not
+    tuned on; docs/stream.md shows how often it did. It is 0 to 1, unknown, where the calibrator was
+    fitted without shifted environments.
     """
 
     value: float

@@ -63,7 +63,7 @@ class Stream:
         How often a window of clean rows may raise an alarm. An alarm is decided each time the
         window is all new, at rows W, 2 W, ..., and stays until the next decision, so that
         decisions do not share rows. The rate is that of independent clean rows and W of at least
-        32; features are skewed, and with W = 8 we measured up to twice the rate.
+        32; features are skewed, so that smaller windows alarm more often.
 
     Examples
     --------

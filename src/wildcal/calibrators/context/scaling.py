@@ -291,12 +291,10 @@ class ContextScaling(TemperatureMap):
     def accuracy_error(self, offset: ArrayLike) -> FloatArray:
         """Return how far mean confidence and accuracy may be apart where a context gave an offset.
 
-        Taken as one standard deviation, and wide on purpose. Shifts that were not tuned on are
-        harder than those that were: with one kind of corruption left out of the fit, the error on
-        it was 1.2 to 1.4 times that of the fit, on the shipped suites. So 1.4 is taken for every
-        shift, and the whole error of the fit is added: intervals of 95 % hold at least that often,
-        98 to 100 % of the time on these suites. Infinite where the fit fell back: without shifted
-        environments nothing is known.
+        Taken as one standard deviation, and wide on purpose: shifts that were not tuned on are
+        harder than those that were, so the part that grows is taken 1.4 times, and the whole error
+        of the fit is added. The table in docs/stream.md shows how often intervals held. Infinite
+        where the fit fell back: without shifted environments nothing is known.
         """
         offset = np.asarray(offset, np.float64)
         if self.fallback_ is not None:

@@ -35,14 +35,14 @@ def results_table(results: Results, suite: str, order: Sequence[FittedMethod]) -
                 cells.append(_number(_value(results, suite, method.name, split, metric)))
         style = "best" if method is order[0] else None
         rows.append(tag("tr", *cells, class_=style, data_method=method.name))
-    return sortable(heads, rows)
+    return _sortable(heads, rows)
 
 
-def sortable(heads: Sequence[str], rows: Iterable[str], n_words: int = 2) -> str:
-    """Return a table whose heads are buttons; the first columns are words."""
+def _sortable(heads: Sequence[str], rows: Iterable[str]) -> str:
+    """Return a table whose heads are buttons; the first two columns are words."""
     cells = [
         tag("th", tag("button", words(head), type="button"), scope="col",
-            class_="left" if i < n_words else None)
+            class_="left" if i < 2 else None)
         for i, head in enumerate(heads)
     ]  # fmt: skip
     table = tag(

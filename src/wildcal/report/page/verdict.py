@@ -35,11 +35,11 @@ def verdict(results: Results, suite: str, order: Sequence[FittedMethod]) -> str:
             f"On clean images alone {_name(cleanest)} is lowest:"
             f" {percent(a)} against {percent(b)} points."
         )
-    sentences.append(tuned_and_tested(results, suite))
+    sentences.append(_tuned_and_tested(results, suite))
     return " ".join(sentence for sentence in sentences if sentence)
 
 
-def tuned_and_tested(results: Results, suite: str) -> str:
+def _tuned_and_tested(results: Results, suite: str) -> str:
     """Return which tested corruptions some methods were tuned on, if any; as markup."""
     both = results.tuned_and_tested(suite)
     if not both:
