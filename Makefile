@@ -46,6 +46,7 @@ bench: $(VENV)/bench.done
 	$(BIN)/python benchmarks/speed.py --output benchmarks/speed.csv
 	$(BIN)/python benchmarks/protocol.py --output benchmarks/protocol.csv
 	$(BIN)/python benchmarks/corruptions.py
+	$(BIN)/python benchmarks/import_time.py
 
 clean:
 	rm -rf $(VENV) demo-output

@@ -13,12 +13,10 @@ import wildcal.evaluation
 import wildcal.io
 import wildcal.metrics
 
-# Processor time, which a busy machine does not stretch; a lazy import that became eager does.
 _PROBE = """
-import json, sys, time
-start = time.process_time()
+import json, sys
 import wildcal
-print(json.dumps([time.process_time() - start, sorted({m.split(".")[0] for m in sys.modules})]))
+print(json.dumps(sorted(sys.modules)))
 """
 
 
@@ -30,18 +28,20 @@ def test_all_names_exist_once(module):
     assert len(set(module.__all__)) == len(module.__all__)
 
 
-def test_import_is_quick_and_brings_numpy_and_scipy_only():
-    runs = [
-        json.loads(
-            subprocess.run([sys.executable, "-c", _PROBE], capture_output=True, check=True).stdout
-        )
-        for _ in range(3)
-    ]
-    allowed = set(sys.stdlib_module_names) | {"wildcal", "numpy", "scipy"}
-    allowed |= {"cython_runtime"}  # comes with SciPy's compiled modules
-    outside = {name for name in runs[0][1] if not name.startswith("_")} - allowed
-    assert outside == set()
-    assert min(seconds for seconds, _ in runs) < 0.4
+def test_import_brings_little_besides_numpy():
+    """No clock here (`benchmarks/import_time.py` has one): what is loaded decides the time.
+
+    SciPy is loaded by the fit that needs it, the reader of suites and the protocol by their users.
+    """
+    out = subprocess.run([sys.executable, "-c", _PROBE], capture_output=True, check=True).stdout
+    modules = json.loads(out)
+    allowed = set(sys.stdlib_module_names) | {"wildcal", "numpy"}
+    allowed |= {"cython_runtime"}  # comes with NumPy's compiled modules
+    outside = {m for m in modules if not m.startswith("_")}
+    assert {m.split(".")[0] for m in outside} - allowed == set()
+    lazy = {"wildcal.io.suite", "wildcal.evaluation.protocol", "wildcal.stream", "wildcal.report"}
+    assert lazy & outside == set()
+    assert len(modules) < 400
 
 
 def test_dependencies_are_four():
