@@ -1,8 +1,11 @@
 """The calibrators, one method per file, and the registry of their short names."""
 
+from typing import Final
+
 from wildcal.calibrators.bbq import BayesianBinning
 from wildcal.calibrators.beta import BetaCalibration
 from wildcal.calibrators.context import Context, ContextScaling
+from wildcal.calibrators.density import DensityAware
 from wildcal.calibrators.dirichlet import DirichletCalibration
 from wildcal.calibrators.energy import EnergyScaling
 from wildcal.calibrators.energy_linear import EnergyLinear
@@ -51,16 +54,44 @@ CALIBRATORS: dict[str, type[Calibrator]] = {
     )
 }
 
+"""The methods that read nothing but logits, by their short names."""
+
+_DAC: Final = DensityAware.name
+DENSITY_METHODS: Final = (
+    _DAC,
+    *(f"{_DAC}+{base}" for base in ("ets", "spline", "energy", "context")),
+)
+"""Density-aware calibration alone and before others; any short name may stand after dac+."""
+
+
+def make_calibrator(name: str) -> Calibrator:
+    """Return an unfitted calibrator by its short name, such as ``energy``, ``dac`` or ``dac+ets``.
+
+    >>> make_calibrator("dac+ets").base.name
+    'ets'
+    """
+    first, plus, base = name.partition("+")
+    if name in CALIBRATORS:
+        return CALIBRATORS[name]()
+    if name == _DAC:
+        return DensityAware()
+    if first == _DAC and plus and base in CALIBRATORS:
+        return DensityAware(base=CALIBRATORS[base]())
+    raise ValueError(f"there is no method {name!r}; `wildcal methods` lists them.")
+
+
 PAPER_METHODS = ("identity", "ts", "ets", "irm", "irova", "irovats", "spline", "energy")
 """The columns of the energy paper's Table 1, in its order."""
 
 __all__ = [
     "CALIBRATORS",
+    "DENSITY_METHODS",
     "PAPER_METHODS",
     "BayesianBinning",
     "BetaCalibration",
     "Context",
     "ContextScaling",
+    "DensityAware",
     "DirichletCalibration",
     "EnergyLinear",
     "EnergyScaling",
@@ -80,4 +111,5 @@ __all__ = [
     "TemperatureScaling",
     "TopLabelIsotonic",
     "VectorScaling",
+    "make_calibrator",
 ]

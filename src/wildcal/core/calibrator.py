@@ -2,7 +2,7 @@
 
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar, Self, final
 
 import numpy as np
@@ -45,7 +45,7 @@ class Calibrator(ABC):
 
     `fit` and the prediction methods are written once, here, with their checks; a method supplies
     `_fit` and `_predict_proba`, whose input is already checked. (A method that reads more than the
-    row, such as a context, adds an argument to the prediction methods.) Options are dataclass
+    row, such as a context or distances to training rows, adds an argument.) Options are dataclass
     fields; fitted values are dataclass fields with ``init=False`` whose names end in an underscore.
     """
 
@@ -65,11 +65,12 @@ class Calibrator(ABC):
     """Rows with y == -1 (semantic out-of-distribution) are used in `fit`."""
     accepts_environments: ClassVar[bool] = False
     """`fit` learns from which rows belong together (a camera, a hospital, a corruption)."""
+    needs_densities: ClassVar[bool] = False
+    """It reads, besides the logits, how far each row is from the training rows, layer by layer."""
 
     n_classes_: int
     fit_: FitSummary
 
-    @final
     def fit(
         self,
         logits: ArrayLike,
@@ -92,35 +93,41 @@ class Calibrator(ABC):
             Which rows belong together, where `accepts_environments`: an integer for each row, 0
             for the clean ones.
         """
+        z, labels, weight = self._check_rows(logits, y, sample_weight)
+        if environment is None:
+            summary = self._fit(z, labels, weight)
+        else:
+            groups = check_environment(environment, labels, weight)
+            summary = self._fit_environments(z, labels, weight, groups)
+        return self._finish(summary, z, labels)
+
+    @final
+    def _check_rows(
+        self, logits: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
+    ) -> tuple[Logits, Labels, FloatArray | None]:
+        """Return what `fit` was given, checked."""
         self._check_options()
         z = check_logits(logits, fitting=True)
         labels = check_labels(
             y, len(z), z.shape[1], accepts_ood=self.accepts_ood, who=type(self).__name__
         )
         weight = check_weight(sample_weight, len(z))
-        n_ood = int((labels == OOD_LABEL).sum())
         check_some_known(labels, weight)
-        if environment is None:
-            summary = self._fit(z, labels, weight)
-        else:
-            groups = check_environment(environment, labels, weight)
-            summary = self._fit_environments(z, labels, weight, groups)
-        self.n_classes_ = z.shape[1]
-        self.fit_ = FitSummary(
-            **{
-                **{f.name: getattr(summary, f.name) for f in fields(summary)},
-                "n_rows": len(z),
-                "n_ood": n_ood,
-            }
-        )
+        return z, labels, weight
+
+    @final
+    def _finish(self, summary: FitSummary, logits: Logits, y: Labels) -> Self:
+        """Keep the summary of a fit, and warn of what it noted."""
+        self.n_classes_ = logits.shape[1]
+        self.fit_ = replace(summary, n_rows=len(y), n_ood=int((y == OOD_LABEL).sum()))
         for note in summary.notes:
-            warnings.warn(f"{type(self).__name__}: {note}", CalibrationWarning, stacklevel=2)
+            warnings.warn(f"{type(self).__name__}: {note}", CalibrationWarning, stacklevel=3)
         if not summary.converged:
             warnings.warn(
                 f"{type(self).__name__} did not converge after {summary.iterations} iterations"
                 f" (loss {summary.loss_after:.6g}). Use its result with care.",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         return self
 

@@ -220,6 +220,38 @@ def check_environment(environment: ArrayLike, y: Labels, weight: FloatArray | No
     return np.unique(array, return_inverse=True)[1].astype(np.int64, copy=False)
 
 
+def check_densities(densities: ArrayLike, n_rows: int, n_layers: int | None = None) -> FloatArray:
+    """Return distances to training rows as float64 of shape (n_rows, n_layers), not negative.
+
+    Parameters
+    ----------
+    n_layers
+        The number of layers a fitted calibrator expects, if there is one.
+    """
+    array = np.asarray(densities)
+    if array.dtype.kind not in "fiu":
+        raise ValueError(f"densities must be real numbers, got dtype {array.dtype}.")
+    if array.ndim != 2 or len(array) != n_rows or array.shape[1] < 1:
+        raise ValueError(
+            f"densities must have a row for each of the {n_rows} rows of logits and a column for"
+            f" each layer, got shape {array.shape}."
+        )
+    if n_layers is not None and array.shape[1] != n_layers:
+        raise ValueError(
+            f"densities must have {n_layers} columns, one for each layer as in fit, got"
+            f" {array.shape[1]}."
+        )
+    array = array.astype(np.float64)
+    wrong = ~(np.isfinite(array) & (array >= 0)).all(axis=1)
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise ValueError(
+            f"densities must be finite distances, not negative, but row {row} holds"
+            f" {array[row][~(np.isfinite(array[row]) & (array[row] >= 0))][0]:g}."
+        )
+    return np.asarray(array)
+
+
 def proba_matrix(proba: ArrayLike) -> Proba:
     """Return class probabilities as a matrix (n_samples, n_classes), values not yet looked at.
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from wildcal.calibrators import CALIBRATORS
+from wildcal.calibrators import CALIBRATORS, DensityAware
 from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.errors import FileFormatError, NotFittedError
 from wildcal.io.files import replacing
@@ -26,6 +26,7 @@ from wildcal.version import __version__
 _KIND = Kind("wildcal calibrator", "calibrator file", "`wildcal fit`", version=1, largest=1 << 28)
 # Longer arrays are stored as base64: nobody reads so many numbers, and it is smaller.
 _READABLE_NUMBERS = 10_000
+_METHODS: dict[str, type[Calibrator]] = {**CALIBRATORS, DensityAware.name: DensityAware}
 _DTYPES = ("float64", "float32", "int64")
 
 
@@ -49,35 +50,41 @@ def load(path: str | Path) -> Calibrator:
     document = _KIND.read(path)
     try:
         return _rebuild(document)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        OverflowError,
+        RecursionError,  # a calibrator in a calibrator in a calibrator ...
+    ) as error:
         raise FileFormatError(f"{path} is not a valid calibrator: {error}") from error
 
 
 def _describe(calibrator: Calibrator) -> dict[str, Json]:
     if not calibrator.is_fitted:
         raise NotFittedError(f"{type(calibrator).__name__} is not fitted; nothing to save.")
-    options, fitted = _field_names(type(calibrator))
+    fitted = _field_names(type(calibrator))[1]
     return {
-        "method": calibrator.name,
+        **_describe_options(calibrator),
         "title": calibrator.title,
         "n_classes": calibrator.n_classes_,
-        "options": {name: _encode(getattr(calibrator, name)) for name in options},
         "fitted": {name: _encode(getattr(calibrator, name)) for name in fitted},
         "fit": calibrator.fit_.to_dict(),
     }
 
 
+def _describe_options(calibrator: Calibrator) -> dict[str, Json]:
+    names = _field_names(type(calibrator))[0]
+    options = {name: _encode(getattr(calibrator, name)) for name in names}
+    return {"method": calibrator.name, "options": options}
+
+
 def _rebuild(document: dict[str, Json]) -> Calibrator:
-    method = document["method"]
-    if not isinstance(method, str) or method not in CALIBRATORS:
-        raise ValueError(f"unknown method {method!r}")
-    kind = CALIBRATORS[method]
-    hints = get_type_hints(kind)
-    option_names, fitted_names = _field_names(kind)
-    options = _decode_all(hints, document["options"], option_names, "options")
+    calibrator = _rebuild_options(document)
+    hints = get_type_hints(type(calibrator))
+    fitted_names = _field_names(type(calibrator))[1]
     fitted = _decode_all(hints, document["fitted"], fitted_names, "fitted")
-    calibrator = kind(**options)
-    calibrator._check_options()
     for name, value in fitted.items():
         setattr(calibrator, name, value)
     n_classes = _decode(int, document["n_classes"], "n_classes")
@@ -86,6 +93,20 @@ def _rebuild(document: dict[str, Json]) -> Calibrator:
     calibrator.n_classes_ = n_classes
     calibrator._check_fitted()
     calibrator.fit_ = _summary(document["fit"])
+    return calibrator
+
+
+def _rebuild_options(document: dict[str, Json]) -> Calibrator:
+    """Return an unfitted calibrator."""
+    method = document["method"]
+    if not isinstance(method, str) or method not in _METHODS:
+        raise ValueError(f"unknown method {method!r}")
+    kind = _METHODS[method]
+    options = _decode_all(
+        get_type_hints(kind), document["options"], _field_names(kind)[0], "options"
+    )
+    calibrator = kind(**options)
+    calibrator._check_options()
     return calibrator
 
 
@@ -101,8 +122,8 @@ def _field_names(kind: type[Calibrator]) -> tuple[list[str], list[str]]:
 
 
 def _encode(value: object) -> Json:
-    if isinstance(value, Calibrator):
-        return _describe(value)
+    if isinstance(value, Calibrator):  # an option may be one that is not fitted
+        return _describe(value) if value.is_fitted else _describe_options(value)
     if isinstance(value, np.ndarray):
         if value.size <= _READABLE_NUMBERS:
             return {"dtype": value.dtype.name, "values": value.tolist()}
@@ -151,7 +172,7 @@ def _decode(hint: Any, value: Json, where: str) -> Any:
         return _decode_array(value, where)
     elif isinstance(hint, type) and issubclass(hint, Calibrator):
         if isinstance(value, dict):
-            return _rebuild(value)
+            return _rebuild(value) if "fitted" in value else _rebuild_options(value)
     elif origin in (list, tuple) and isinstance(value, list):
         if origin is tuple and arguments[-1] is not Ellipsis:
             if len(value) == len(arguments):

@@ -1,0 +1,5 @@
+"""Density-aware calibration: a temperature from the distances to training rows."""
+
+from wildcal.calibrators.density.calibrator import DensityAware
+
+__all__ = ["DensityAware"]
