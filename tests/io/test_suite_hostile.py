@@ -73,7 +73,7 @@ def refuse(path, words):
     ("field", "value", "words"),
     [
         ("format", "zip", "it does not say 'wildcal-suite'"),
-        ("version", 2, "version 2 was made by a newer wildcal; this one reads version 1"),
+        ("version", 3, "version 3 was made by a newer wildcal; this one reads up to 2"),
         ("version", "1", "version must be a whole number, got '1'"),
         ("version", True, "version must be a whole number"),
         ("network", [], "network must be an object"),

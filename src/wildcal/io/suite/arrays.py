@@ -125,6 +125,55 @@ def check_shift_labels(y: Labels, shift: str) -> None:
         )
 
 
+def stored_densities(
+    densities: ArrayLike, n_rows: int, n_columns: int, dtype: str
+) -> NDArray[np.floating[Any]]:
+    """Return squared distances as they are stored: checked, little-endian, of type `dtype`."""
+    array = np.asarray(densities)
+    if array.dtype.kind != "f" or array.shape != (n_rows, n_columns):
+        raise ValueError(
+            f"densities must be decimal numbers of shape ({n_rows}, {n_columns}), a column for each"
+            f" layer and rank, got {array.dtype} {array.shape}."
+        )
+    check_densities(array)
+    with np.errstate(over="ignore"):  # looked for below
+        stored = np.ascontiguousarray(array, np.dtype(dtype).newbyteorder("<"))
+    if not np.isfinite(stored).all():
+        raise ValueError(
+            f"densities must lie below {float(np.finfo(dtype).max):g} to be stored as {dtype},"
+            f" got {float(array.max()):g}. Try a wider dtype."
+        )
+    return stored
+
+
+def check_densities(densities: NDArray[np.floating[Any]]) -> None:
+    """Raise unless every distance is a number of at least 0."""
+    for piece in row_slices(densities):
+        good = np.isfinite(densities[piece]) & (densities[piece] >= 0)
+        if not good.all():
+            row = piece.start + int((~good.all(axis=1)).argmax())
+            raise ValueError(f"densities must be finite and at least 0, but row {row} is not.")
+
+
+def densities_hash(densities: NDArray[np.floating[Any]]) -> str:
+    r"""Return the SHA-256 of one split's distances, in hexadecimal.
+
+    It is taken over the line ``densities DTYPE ROWS COLUMNS\n`` in ASCII, then the distances as
+    stored, little-endian, row by row.
+    """
+    rows, n_columns = densities.shape
+    digest = hashlib.sha256(f"densities {densities.dtype.name} {rows} {n_columns}\n".encode())
+    _update(digest, densities)
+    return digest.hexdigest()
+
+
+def _update(digest: "hashlib._Hash", array: NDArray[Any]) -> None:
+    """Feed an array to a hash, little-endian, row by row."""
+    for piece in row_slices(array, elements=1 << 18):
+        block = array[piece]
+        digest.update(np.ascontiguousarray(block, block.dtype.newbyteorder("<")).data.cast("B"))
+
+
 def content_hash(logits: Logits, y: NDArray[Any]) -> str:
     r"""Return the SHA-256 of one split's content, in hexadecimal.
 
@@ -137,9 +186,7 @@ def content_hash(logits: Logits, y: NDArray[Any]) -> str:
     """
     rows, n_classes = logits.shape
     digest = hashlib.sha256(f"logits {logits.dtype.name} {rows} {n_classes}\n".encode())
-    for piece in row_slices(logits, elements=1 << 18):
-        block = logits[piece]
-        digest.update(np.ascontiguousarray(block, block.dtype.newbyteorder("<")).data.cast("B"))
+    _update(digest, logits)
     digest.update(f"labels {rows}\n".encode())
     digest.update(y.astype("<i8").tobytes())
     return digest.hexdigest()

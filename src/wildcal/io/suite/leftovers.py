@@ -9,7 +9,7 @@ from typing import Any
 
 from wildcal.io.suite.manifest import MANIFEST, NAME, Manifest
 
-_ARRAY = re.compile(rf"{NAME.pattern}\.(logits|labels)\.npy", re.ASCII)
+_ARRAY = re.compile(rf"{NAME.pattern}\.(logits|labels|densities)\.npy", re.ASCII)
 # The names that `replacing` gives while it writes; also to the lists of rows beside the suite.
 _TEMPORARY = re.compile(
     rf"\.({_ARRAY.pattern}|manifest\.json|rows-[\w.-]+\.json)\.[a-z0-9_]{{8}}\.(npy|json)"
@@ -47,6 +47,13 @@ def refuse_another_source(folder: Path, found: Manifest, wanted: Manifest, dtype
             _refuse(folder, words + _difference(there[field], here[field]))
     if any(entry.dtype != dtype for entry in found.splits):
         _refuse(folder, "with another dtype")
+
+
+def refuse_other(folder: Path, what: str, there: Any, here: Any) -> None:
+    """Raise because a folder holds distances or perturbations that were made in another way."""
+    raise ValueError(
+        f"{folder} holds other {what}{_difference(there, here)}; choose another folder."
+    )
 
 
 def _refuse(folder: Path, words: str) -> None:

@@ -5,16 +5,17 @@ The same manifest always gives the same bytes: keys are sorted and nothing depen
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, fields
 from typing import Any, NoReturn, TypeAlias
 
 from wildcal.core.checks import check_choice, check_count
+from wildcal.io.suite.neighbours import check_neighbours
 
 FORMAT = "wildcal-suite"
-VERSION = 1
+VERSION = 2
 MANIFEST = "manifest.json"
-ROLES = ("tune", "test")
+ROLES = ("tune", "test", "perturb")
 SHIFTS = ("none", "covariate", "semantic")
 DTYPES = ("float16", "float32", "float64")
 LARGEST_SEVERITY = 5
@@ -25,12 +26,20 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}\.npy", re.ASCII)
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
+# What version 2 added. A suite without any of it is written as version 1, as it always was.
+_SINCE_2 = ("neighbours", "perturbation")
+_ENTRY_SINCE_2 = ("densities", "densities_dtype", "densities_sha256")
+
 Json: TypeAlias = Any
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One split as the manifest describes it; `logits` and `labels` are file names."""
+    """One split as the manifest describes it.
+
+    `logits`, `labels` and `densities` are file names; the last is None where there are no
+    distances to the nearest training images.
+    """
 
     name: str
     role: str
@@ -42,11 +51,24 @@ class Entry:
     logits: str
     labels: str
     sha256: str
+    densities: str | None = None
+    densities_dtype: str | None = None
+    densities_sha256: str | None = None
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The names of its files."""
+        more = () if self.densities is None else (self.densities,)
+        return (self.logits, self.labels, *more)
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Where the logits come from, and the list of splits."""
+    """Where the logits come from, and the list of splits.
+
+    `neighbours` describes the distances to training images, `perturbation` the noise of the
+    splits with the role "perturb"; both are None where a suite has no such thing.
+    """
 
     network: dict[str, Json]
     data: dict[str, Json]
@@ -56,10 +78,23 @@ class Manifest:
     class_names: tuple[str, ...]
     complete: bool
     splits: tuple[Entry, ...]
+    neighbours: dict[str, Json] | None = None
+    perturbation: dict[str, Json] | None = None
+
+    @property
+    def version(self) -> int:
+        """The oldest version of the format that can say this."""
+        told = [self.neighbours, self.perturbation, *(e.densities for e in self.splits)]
+        new_role = any(entry.role == "perturb" for entry in self.splits)
+        return 2 if new_role or any(value is not None for value in told) else 1
 
     def to_bytes(self) -> bytes:
         """Return the manifest as JSON in UTF-8; raise a ValueError for what JSON cannot hold."""
-        document = {"format": FORMAT, "version": VERSION, **asdict(self)}
+        document = {"format": FORMAT, "version": self.version, **asdict(self)}
+        if self.version < 2:
+            for entry in (document, *document["splits"]):
+                for key in _SINCE_2 + _ENTRY_SINCE_2:
+                    entry.pop(key, None)
         try:
             text = json.dumps(
                 document, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False
@@ -86,10 +121,11 @@ def parse_manifest(raw: bytes) -> Manifest:
         raise ValueError(f"version must be a whole number, got {_shown(version)}.")
     if version > VERSION:
         raise ValueError(
-            f"version {version} was made by a newer wildcal; this one reads version {VERSION}."
+            f"version {version} was made by a newer wildcal; this one reads up to {VERSION}."
         )
     del document["format"], document["version"]
-    _check_keys(document, (f.name for f in fields(Manifest)), "the manifest")
+    old = version < 2
+    _check_keys(document, _names(Manifest, _SINCE_2 if old else ()), "the manifest")
     entries = _typed(document, "splits", list)
     manifest = Manifest(
         network=_typed(document, "network", dict),
@@ -99,7 +135,9 @@ def parse_manifest(raw: bytes) -> Manifest:
         n_classes=_typed(document, "n_classes", int),
         class_names=tuple(_typed(document, "class_names", list)),
         complete=_typed(document, "complete", bool),
-        splits=tuple(_entry(entry) for entry in entries),
+        splits=tuple(_entry(entry, old) for entry in entries),
+        neighbours=None if old else _optional(document, "neighbours"),
+        perturbation=None if old else _optional(document, "perturbation"),
     )
     check_manifest(manifest)
     return manifest
@@ -117,13 +155,16 @@ def check_manifest(manifest: Manifest) -> None:
             f"class_names must be {manifest.n_classes} texts, one for each class,"
             f" got {len(names)} values."
         )
+    check_neighbours(manifest.neighbours)
     for entry in manifest.splits:
         _check_entry(entry)
+        if entry.densities is not None and manifest.neighbours is None:
+            raise ValueError(f"split {entry.name}: densities need the field neighbours.")
     # Some file systems do not tell large letters from small ones.
     _check_unique("split name", (entry.name.lower() for entry in manifest.splits))
     _check_unique(
         "file name",
-        (name.lower() for entry in manifest.splits for name in (entry.logits, entry.labels)),
+        (name.lower() for entry in manifest.splits for name in entry.files),
     )
 
 
@@ -166,22 +207,35 @@ def _check_entry(entry: Entry) -> None:
         check_choice("dtype", entry.dtype, DTYPES)
         if type(entry.rows) is not int or entry.rows < 1:
             raise ValueError(f"rows must be a whole number of at least 1, got {entry.rows!r:.40}.")
-        for key in ("logits", "labels"):
+        keys = ["logits", "labels"]
+        told = [getattr(entry, key) is not None for key in _ENTRY_SINCE_2]
+        if any(told):
+            if not all(told):
+                raise ValueError("densities need densities_dtype and densities_sha256.")
+            keys.append("densities")
+            check_choice("densities_dtype", entry.densities_dtype, DTYPES)
+        for key in keys:
             file = getattr(entry, key)
             if not isinstance(file, str) or not FILE_NAME.fullmatch(file):
                 raise ValueError(
                     f"{key} must be the plain name of a .npy file in the suite, got {_shown(file)}."
                 )
-        if not isinstance(entry.sha256, str) or not _SHA256.fullmatch(entry.sha256):
-            raise ValueError(f"sha256 must be 64 hexadecimal digits, got {_shown(entry.sha256)}.")
+        for key in ["sha256", *(["densities_sha256"] if any(told) else [])]:
+            digits = getattr(entry, key)
+            if not isinstance(digits, str) or not _SHA256.fullmatch(digits):
+                raise ValueError(f"{key} must be 64 hexadecimal digits, got {_shown(digits)}.")
     except ValueError as error:
         raise ValueError(f"split {entry.name}: {error}") from None
 
 
-def _entry(document: Json) -> Entry:
+def _names(kind: type[Any], without: Collection[str]) -> list[str]:
+    return [f.name for f in fields(kind) if f.name not in without]
+
+
+def _entry(document: Json, old: bool) -> Entry:
     if not isinstance(document, dict):
         raise ValueError(f"a split must be an object, got {_shown(document)}.")
-    _check_keys(document, (f.name for f in fields(Entry)), "a split")
+    _check_keys(document, _names(Entry, _ENTRY_SINCE_2 if old else ()), "a split")
     return Entry(**document)
 
 
@@ -200,6 +254,11 @@ def _typed(document: dict[str, Json], key: str, kind: type[Any]) -> Any:
         words = {dict: "an object", list: "a list", int: "a whole number", bool: "true or false"}
         raise ValueError(f"{key} must be {words[kind]}, got {_shown(value)}.")
     return value
+
+
+def _optional(document: dict[str, Json], key: str) -> dict[str, Json] | None:
+    found: dict[str, Json] | None = None if document[key] is None else _typed(document, key, dict)
+    return found
 
 
 def _check_unique(what: str, names: Iterable[str]) -> None:

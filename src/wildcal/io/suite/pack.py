@@ -1,25 +1,46 @@
 """Pack a suite into one .npz whose bytes depend on its content alone."""
 
 import zipfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from wildcal.core.arrays import Logits
 from wildcal.core.checks import check_choice
 from wildcal.io.files import replacing
-from wildcal.io.suite.arrays import content_hash, npy_header, stored_labels, stored_logits
+from wildcal.io.suite.arrays import (
+    content_hash,
+    densities_hash,
+    npy_header,
+    stored_densities,
+    stored_labels,
+    stored_logits,
+)
 from wildcal.io.suite.files import LARGEST_MEMBER, SuiteFiles
-from wildcal.io.suite.manifest import DTYPES, MANIFEST, Manifest
-from wildcal.io.suite.read import read_content
+from wildcal.io.suite.manifest import DTYPES, MANIFEST, Entry, Manifest
+from wildcal.io.suite.neighbours import SIGNIFICANT_BITS, keep_ranks, no_densities, rounded
+from wildcal.io.suite.read import read_content, verified_densities
 
 # The oldest time a zip archive can hold: a packed suite must not depend on the clock.
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def pack_suite(
-    files: SuiteFiles, manifest: Manifest, path: str | Path, dtype: str | None = None
+    files: SuiteFiles,
+    manifest: Manifest,
+    path: str | Path,
+    dtype: str | None = None,
+    ranks: Sequence[int] | None = None,
 ) -> None:
-    """Write the arrays and the manifest to one .npz, where wanted with logits of another dtype."""
+    """Write the arrays and the manifest to one .npz, where wanted with arrays of another dtype.
+
+    With `ranks`, only the distances to these neighbours are kept.
+    """
+    kept = _Distances(files, manifest, dtype, ranks)
     if dtype is not None:
         check_choice("dtype", dtype, DTYPES)
     if Path(path).suffix != ".npz":
@@ -31,14 +52,69 @@ def pack_suite(
             if dtype is not None and dtype != entry.dtype:
                 z = _converted(z, entry.name, dtype)
             labels = stored_labels(y, len(z), manifest.n_classes, entry.shift)
-            for name, array in ((entry.logits, z), (entry.labels, labels)):
-                content = npy_header(array) + array.tobytes()
-                if len(content) > LARGEST_MEMBER:
-                    raise ValueError(f"{name} is too large to be packed; keep the folder.")
-                _write_member(archive, name, content)
-            entries.append(replace(entry, dtype=z.dtype.name, sha256=content_hash(z, labels)))
+            new = replace(entry, dtype=z.dtype.name, sha256=content_hash(z, labels))
+            _write_array(archive, entry.logits, z)
+            _write_array(archive, entry.labels, labels)
+            new, distances = kept.of(new)
+            if distances is not None:
+                _write_array(archive, str(new.densities), distances)
+            entries.append(new)
+        packed = replace(manifest, splits=tuple(entries), neighbours=kept.description())
         # Last, because the hashes in it are known only now.
-        _write_member(archive, MANIFEST, replace(manifest, splits=tuple(entries)).to_bytes())
+        _write_member(archive, MANIFEST, packed.to_bytes())
+
+
+class _Distances:
+    """The neighbour distances that are packed: all, those of some ranks, or none."""
+
+    def __init__(
+        self,
+        files: SuiteFiles,
+        manifest: Manifest,
+        dtype: str | None,
+        ranks: Sequence[int] | None,
+    ) -> None:
+        self.files, self.neighbours, self.dtype = files, manifest.neighbours, dtype
+        self.columns: NDArray[np.int64] | None = None
+        self.ranks = None if ranks is None else sorted(set(ranks))
+        if self.ranks:
+            if self.neighbours is None:
+                raise no_densities(str(files.path))
+            self.columns = keep_ranks(self.neighbours, self.ranks)
+
+    def of(self, entry: Entry) -> tuple[Entry, NDArray[np.floating[Any]] | None]:
+        """Return a split as it will be described, and its distances as they will be stored."""
+        if entry.densities is None or self.ranks == []:
+            return replace(entry, densities=None, densities_dtype=None, densities_sha256=None), None
+        array = verified_densities(self.files, entry, self.neighbours)
+        if self.columns is not None:
+            array = np.ascontiguousarray(array[:, self.columns])
+        if self.dtype is not None:
+            values = rounded(array) if self.dtype == "float16" else array
+            try:
+                array = stored_densities(values, len(array), array.shape[1], self.dtype)
+            except ValueError as error:
+                raise ValueError(f"split {entry.name}: {error}") from error
+        new = replace(
+            entry, densities_dtype=array.dtype.name, densities_sha256=densities_hash(array)
+        )
+        return new, array
+
+    def description(self) -> dict[str, Any] | None:
+        """Return what the packed manifest says of them."""
+        if self.neighbours is None or self.ranks == []:
+            return None
+        changes: dict[str, Any] = {} if self.ranks is None else {"ranks": self.ranks}
+        if self.dtype == "float16":
+            changes["significant_bits"] = SIGNIFICANT_BITS
+        return self.neighbours | changes
+
+
+def _write_array(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> None:
+    content = npy_header(array) + array.tobytes()
+    if len(content) > LARGEST_MEMBER:
+        raise ValueError(f"{name} is too large to be packed; keep the folder.")
+    _write_member(archive, name, content)
 
 
 def _converted(logits: Logits, name: str, dtype: str) -> Logits:

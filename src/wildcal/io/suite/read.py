@@ -8,9 +8,17 @@ from numpy.typing import NDArray
 from wildcal.core.arrays import Labels, Logits
 from wildcal.core.checks import check_labels
 from wildcal.core.errors import FileFormatError
-from wildcal.io.suite.arrays import LABEL_TYPES, check_finite, check_shift_labels, content_hash
+from wildcal.io.suite.arrays import (
+    LABEL_TYPES,
+    check_densities,
+    check_finite,
+    check_shift_labels,
+    content_hash,
+    densities_hash,
+)
 from wildcal.io.suite.files import SuiteFiles, reading
 from wildcal.io.suite.manifest import MANIFEST, Entry, Manifest, parse_manifest
+from wildcal.io.suite.neighbours import columns, no_densities
 
 
 def parsed(files: SuiteFiles) -> Manifest:
@@ -34,8 +42,11 @@ def damaged_headers(files: SuiteFiles, manifest: Manifest) -> dict[str, str]:
     with files.opened():
         for entry in manifest.splits:
             try:
-                files.check(entry.logits, _types(entry), (entry.rows, manifest.n_classes))
+                files.check(entry.logits, _types(entry.dtype), (entry.rows, manifest.n_classes))
                 files.check(entry.labels, LABEL_TYPES, (entry.rows,))
+                if entry.densities is not None and manifest.neighbours is not None:
+                    shape = (entry.rows, columns(manifest.neighbours))
+                    files.check(entry.densities, _types(entry.densities_dtype), shape)
             except FileFormatError as error:
                 found[entry.name] = str(error)
     return found
@@ -43,7 +54,7 @@ def damaged_headers(files: SuiteFiles, manifest: Manifest) -> dict[str, str]:
 
 def read_logits(files: SuiteFiles, entry: Entry, n_classes: int) -> Logits:
     """Return the logits of a split as they are stored."""
-    return files.array(entry.logits, _types(entry), (entry.rows, n_classes))
+    return files.array(entry.logits, _types(entry.dtype), (entry.rows, n_classes))
 
 
 def read_labels(files: SuiteFiles, entry: Entry, n_classes: int) -> Labels:
@@ -61,14 +72,41 @@ def read_content(
     """Return logits and labels of a split, or raise if they are not those it was written with."""
     logits, y = read_logits(files, entry, n_classes), read_labels(files, entry, n_classes)
     if content_hash(logits, y) != entry.sha256:
-        raise FileFormatError(
-            f"{files.path}: split {entry.name} was changed after it was written (its SHA-256 does"
-            " not match). Extract it again, or restore the file."
-        )
+        raise _changed(files, entry)
     with reading(files.path, entry.logits):
         check_finite(logits)  # a writer refuses such rows, but a file may come from elsewhere
     return logits, y
 
 
-def _types(entry: Entry) -> tuple[str]:
-    return (np.dtype(entry.dtype).newbyteorder("<").str,)
+def read_densities(
+    files: SuiteFiles, entry: Entry, neighbours: dict[str, Any] | None
+) -> NDArray[np.floating[Any]]:
+    """Return the distances of a split as they are stored, one column for each layer and rank."""
+    if entry.densities is None or neighbours is None:
+        raise no_densities(f"{files.path}: split {entry.name}")
+    shape = (entry.rows, columns(neighbours))
+    stored = files.array(entry.densities, _types(entry.densities_dtype), shape)
+    with reading(files.path, entry.densities):
+        check_densities(stored)
+    return stored
+
+
+def verified_densities(
+    files: SuiteFiles, entry: Entry, neighbours: dict[str, Any] | None
+) -> NDArray[np.floating[Any]]:
+    """Return the same, or raise if they are not those the split was written with."""
+    stored = read_densities(files, entry, neighbours)
+    if densities_hash(stored) != entry.densities_sha256:
+        raise _changed(files, entry)
+    return stored
+
+
+def _changed(files: SuiteFiles, entry: Entry) -> FileFormatError:
+    return FileFormatError(
+        f"{files.path}: split {entry.name} was changed after it was written (its SHA-256 does"
+        " not match). Extract it again, or restore the file."
+    )
+
+
+def _types(dtype: str | None) -> tuple[str]:
+    return (np.dtype(dtype).newbyteorder("<").str,)

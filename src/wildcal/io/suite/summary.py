@@ -71,7 +71,7 @@ def grouped(splits: Sequence[SplitSummary]) -> list[SplitSummary]:
     groups: list[SplitSummary] = []
     for role in ("tune", "test"):
         groups += _pooled("clean", [s for s in splits if (s.role, s.shift) == (role, "none")])
-    for role in ("test", "tune"):
+    for role in ("test", "tune", "perturb"):
         corrupted = [s for s in splits if (s.role, s.shift) == (role, "covariate") and s.corruption]
         for severity in sorted({s.severity for s in corrupted if s.severity}):
             same = [s for s in corrupted if s.severity == severity]

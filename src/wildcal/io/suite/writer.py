@@ -11,11 +11,19 @@ from numpy.typing import ArrayLike, NDArray
 from wildcal.core.checks import check_choice
 from wildcal.core.errors import FileFormatError
 from wildcal.io.files import replacing
-from wildcal.io.suite.arrays import content_hash, npy_header, stored_labels, stored_logits
+from wildcal.io.suite.arrays import (
+    content_hash,
+    densities_hash,
+    npy_header,
+    stored_densities,
+    stored_labels,
+    stored_logits,
+)
 from wildcal.io.suite.files import FolderFiles
 from wildcal.io.suite.leftovers import (
     refuse_another_source,
     refuse_foreign_arrays,
+    refuse_other,
     remove_leftovers,
 )
 from wildcal.io.suite.manifest import (
@@ -27,7 +35,8 @@ from wildcal.io.suite.manifest import (
     check_split,
     parse_manifest,
 )
-from wildcal.io.suite.read import parsed, read_content
+from wildcal.io.suite.neighbours import columns
+from wildcal.io.suite.read import parsed, read_content, read_logits, verified_densities
 
 
 @final
@@ -97,7 +106,7 @@ class SuiteWriter:
         if (self.folder / MANIFEST).exists():
             self._manifest = parsed(self._files)
             refuse_another_source(self.folder, self._manifest, wanted, dtype)
-            kept = {name for e in self._manifest.splits for name in (e.logits, e.labels)}
+            kept = {name for e in self._manifest.splits for name in e.files}
             remove_leftovers(self.folder, kept)
         else:
             refuse_foreign_arrays(self.folder)
@@ -108,6 +117,52 @@ class SuiteWriter:
     def names(self) -> tuple[str, ...]:
         """The names of the splits written so far."""
         return tuple(entry.name for entry in self._manifest.splits)
+
+    @property
+    def neighbours(self) -> dict[str, Any] | None:
+        """The description of the neighbour distances, as it was written."""
+        return self._manifest.neighbours
+
+    @property
+    def perturbation(self) -> dict[str, Any] | None:
+        """The description of the perturbed splits, as it was written."""
+        return self._manifest.perturbation
+
+    def describe(
+        self,
+        *,
+        neighbours: Mapping[str, Any] | None = None,
+        perturbation: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Say what the distances or the perturbed splits are; None leaves what is there.
+
+        Plain JSON values. A description is replaced only as long as nothing it describes has been
+        written.
+        """
+        wanted = self.check_description(neighbours=neighbours, perturbation=perturbation)
+        if wanted != self._manifest:
+            self._write(replace(wanted, complete=False))
+
+    def check_description(
+        self,
+        *,
+        neighbours: Mapping[str, Any] | None = None,
+        perturbation: Mapping[str, Any] | None = None,
+    ) -> Manifest:
+        """Return the manifest with a description; raise where `describe` would, writing nothing."""
+        wanted = replace(
+            self._manifest,
+            neighbours=self.neighbours if neighbours is None else dict(neighbours),
+            perturbation=self.perturbation if perturbation is None else dict(perturbation),
+        )
+        check_manifest(wanted)
+        wanted = parse_manifest(wanted.to_bytes())  # as it will read back
+        entries = self._manifest.splits
+        if wanted.neighbours != self.neighbours and any(e.densities for e in entries):
+            refuse_other(self.folder, "neighbour distances", self.neighbours, wanted.neighbours)
+        if wanted.perturbation != self.perturbation and any(e.role == "perturb" for e in entries):
+            refuse_other(self.folder, "perturbations", self.perturbation, wanted.perturbation)
+        return wanted
 
     def done(self, name: str, *, rows: int | None = None) -> bool:
         """Return whether a split is written and whole: its content hash is compared.
@@ -122,6 +177,53 @@ class SuiteWriter:
         except FileFormatError:
             return False
         return True
+
+    def stored(self, name: str) -> NDArray[np.floating[Any]]:
+        """Return the logits of a split as they were written."""
+        return read_logits(self._files, self._need(name), self._manifest.n_classes)
+
+    def has_densities(self, name: str) -> bool:
+        """Return whether the distances of a split are written and whole."""
+        entry = self._entry(name)
+        if entry is None or entry.densities is None:
+            return False
+        try:
+            verified_densities(self._files, entry, self.neighbours)
+        except FileFormatError:
+            return False
+        return True
+
+    def add_densities(self, name: str, densities: ArrayLike, *, dtype: str = "float32") -> None:
+        """Write the neighbour distances of a split that is there; its logits are not touched.
+
+        Parameters
+        ----------
+        densities
+            Squared distances, shape (rows, ranks * layers): all layers of the first rank, then all
+            of the next. `describe` says first which they are.
+        dtype
+            How they are stored.
+        """
+        check_choice("dtype", dtype, DTYPES)
+        entry = self._need(name)
+        if self.neighbours is None:
+            raise ValueError("describe(neighbours=...) must say which layers and ranks there are.")
+        try:
+            array = stored_densities(densities, entry.rows, columns(self.neighbours), dtype)
+        except ValueError as error:
+            raise ValueError(f"split {name}: {error}") from error
+        new = replace(
+            entry,
+            densities=f"{name}.densities.npy",
+            densities_dtype=dtype,
+            densities_sha256=densities_hash(array),
+        )
+        check_manifest(replace(self._manifest, splits=self._with(new)))
+        if entry.densities is not None:
+            # Until the array is new there are none, so the manifest forgets it first.
+            self._write(replace(self._manifest, splits=self._with(_plain(entry)), complete=False))
+        self._write_array(f"{name}.densities.npy", array)
+        self._write(replace(self._manifest, splits=self._with(new), complete=False))
 
     def add(
         self,
@@ -145,7 +247,7 @@ class SuiteWriter:
         y
             Labels of shape (n_samples,) in 0..K-1; -1 in every row where shift is "semantic".
         role
-            "tune" or "test".
+            "tune", "test", or "perturb" for validation rows under noise.
         shift
             "none", "covariate" or "semantic".
         corruption, severity
@@ -174,6 +276,7 @@ class SuiteWriter:
         if len(others) < len(self._manifest.splits):
             # Until both arrays are new the split is none, so the manifest forgets it first.
             self._write(replace(self._manifest, splits=others, complete=False))
+            (self.folder / f"{name}.densities.npy").unlink(missing_ok=True)
         self._write_array(entry.logits, z)
         self._write_array(entry.labels, labels)
         self._write(replace(self._manifest, splits=(*others, entry), complete=False))
@@ -197,6 +300,16 @@ class SuiteWriter:
     def _entry(self, name: str) -> Entry | None:
         return next((e for e in self._manifest.splits if e.name == name), None)
 
+    def _need(self, name: str) -> Entry:
+        entry = self._entry(name)
+        if entry is None:
+            raise ValueError(f"there is no split {name!r} yet; add its logits first.")
+        return entry
+
+    def _with(self, new: Entry) -> tuple[Entry, ...]:
+        """Return all splits in their order, one of them replaced."""
+        return tuple(new if e.name == new.name else e for e in self._manifest.splits)
+
     def _write(self, manifest: Manifest) -> None:
         raw = manifest.to_bytes()
         with replacing(self.folder / MANIFEST) as temporary:
@@ -207,3 +320,8 @@ class SuiteWriter:
         with replacing(self.folder / name) as temporary, temporary.open("wb") as file:
             file.write(npy_header(array))
             file.write(np.ascontiguousarray(array).data.cast("B"))
+
+
+def _plain(entry: Entry) -> Entry:
+    """Return a split without its distances."""
+    return replace(entry, densities=None, densities_dtype=None, densities_sha256=None)

@@ -1,0 +1,100 @@
+"""What a suite says of its neighbour distances: which layers, which neighbours, of what images.
+
+The description is free JSON apart from what gives the columns of the arrays their meaning:
+`layers`, a list of `{"name": ..., "width": ...}`, and `ranks`, which neighbours are stored (1 is
+the nearest). Columns hold all layers of the first rank, then all layers of the next.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wildcal.core.errors import FileFormatError
+
+# More than any network has layers worth storing; a manifest that claims more is none of ours.
+_MOST_LAYERS = 10_000
+_MOST_RANKS = 1_000
+SIGNIFICANT_BITS = 8
+"""What float16 distances are rounded to, so that they compress: an error below 0.2 %."""
+
+
+def check_neighbours(neighbours: object) -> None:
+    """Raise a ValueError unless a description gives the columns of the distances a meaning."""
+    if neighbours is None:
+        return
+    if not isinstance(neighbours, Mapping):
+        raise ValueError(f"neighbours must be an object or null, got {neighbours!r:.60}.")
+    layers = neighbours.get("layers")
+    if not isinstance(layers, list) or not 1 <= len(layers) <= _MOST_LAYERS:
+        raise ValueError(f"neighbours must have a list of layers, got {layers!r:.60}.")
+    for layer in layers:
+        if (
+            not isinstance(layer, Mapping)
+            or not isinstance(layer.get("name"), str)
+            or type(layer.get("width")) is not int
+            or layer["width"] < 1
+        ):
+            raise ValueError(
+                f"a layer of neighbours must have a name and a width, got {layer!r:.60}."
+            )
+    names = [layer["name"] for layer in layers]
+    if len(set(names)) < len(names):
+        raise ValueError("the layers of neighbours must have different names.")
+    ranks = neighbours.get("ranks")
+    if (
+        not isinstance(ranks, list)
+        or not 1 <= len(ranks) <= _MOST_RANKS
+        or not all(type(rank) is int and rank >= 1 for rank in ranks)
+        or sorted(set(ranks)) != ranks
+    ):
+        raise ValueError(
+            f"the ranks of neighbours must be rising whole numbers from 1, got {ranks!r:.60}."
+        )
+
+
+def layer_names(neighbours: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Return the names of the layers, in the order of the columns."""
+    return () if neighbours is None else tuple(layer["name"] for layer in neighbours["layers"])
+
+
+def columns(neighbours: Mapping[str, Any]) -> int:
+    """Return how many distances there are for each row: one per layer and rank."""
+    return len(neighbours["layers"]) * len(neighbours["ranks"])
+
+
+def rank_columns(neighbours: Mapping[str, Any], rank: int | None) -> slice:
+    """Return the columns of one rank, by default of the last; raise if it is not stored."""
+    ranks = neighbours["ranks"]
+    if rank is None:
+        rank = ranks[-1]
+    if rank not in ranks:
+        there = ", ".join(map(str, ranks))
+        raise ValueError(f"rank must be one of those the suite stores ({there}), got {rank!r}.")
+    n, at = len(neighbours["layers"]), ranks.index(rank)
+    return slice(at * n, (at + 1) * n)
+
+
+def keep_ranks(neighbours: Mapping[str, Any], ranks: Sequence[int]) -> NDArray[np.int64]:
+    """Return the columns of some ranks, in the order in which they are stored."""
+    parts = [rank_columns(neighbours, rank) for rank in sorted(set(ranks))]
+    return np.concatenate([np.arange(p.start, p.stop, dtype=np.int64) for p in parts])
+
+
+def rounded(distances: NDArray[Any]) -> NDArray[np.float64]:
+    """Return distances with `SIGNIFICANT_BITS` bits, which float16 holds without a second rounding.
+
+    Distances below 2^-16 lose more, as float16 has no smaller step than 2^-24.
+    """
+    mantissa, exponent = np.frexp(np.asarray(distances, np.float64))
+    steps = float(1 << SIGNIFICANT_BITS)
+    return np.ldexp(np.rint(mantissa * steps) / steps, exponent)
+
+
+def no_densities(what: str) -> FileFormatError:
+    """Return the error for a suite or a split without distances."""
+    return FileFormatError(
+        f"{what} has no neighbour distances. Add them with `wildcal extract --features`, which"
+        " computes only what is missing."
+    )
