@@ -40,7 +40,7 @@ from wildcal import suites
 from wildcal.calibrators import PAPER_METHODS
 from wildcal.core.parallel import thread_count, use_threads
 from wildcal.evaluation.protocol import choose_methods, run_protocol
-from wildcal.evaluation.protocol.methods import paper_ood_rows
+from wildcal.evaluation.protocol.tuning import paper_ood_rows
 from wildcal.io.suite import Suite
 
 STAGES = ("read", "fit", "score", "all")

@@ -13,8 +13,8 @@ from wildcal.core.calibrator import Calibrator
 from wildcal.core.checks import check_choice, check_labels, check_logits
 from wildcal.core.softmax import energy_and_pred
 from wildcal.evaluation.protocol import Results
-from wildcal.evaluation.protocol.methods import ood_set
 from wildcal.evaluation.protocol.results import LEVELS
+from wildcal.evaluation.protocol.tuning import ood_set
 from wildcal.io.suite import Suite
 from wildcal.metrics import reliability as reliability_table
 from wildcal.report.calibrator_figures import reliability_panel, temperature_panel

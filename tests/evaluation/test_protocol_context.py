@@ -9,7 +9,7 @@ from scipy.special import log_softmax
 from wildcal import CALIBRATORS, ContextScaling
 from wildcal.evaluation import environments
 from wildcal.evaluation.protocol import Method, choose_methods, run_protocol
-from wildcal.evaluation.protocol.methods import read_tuning
+from wildcal.evaluation.protocol.tuning import read_tuning
 from wildcal.evaluation.protocol.windows import window_slices
 from wildcal.io.suite import Suite, SuiteWriter
 from wildcal.metrics import aupr_in, auroc, sce
@@ -264,7 +264,7 @@ def test_rows_are_not_copied_for_each_method(suite):
     with suite.opened():
         tuning = read_tuning(suite, None, None)
         rows = tuning.rows(ood=False, shifted=False)
-    assert rows.logits is tuning.logits
+    assert rows.logits is tuning.rows(ood=False).logits
     assert rows.y is tuning.y
     assert not rows.environment.any()
 

@@ -19,6 +19,7 @@ def write_suite(
     ood=("svhn", "textures"),
     cells=True,
     shifted=(),
+    densities=False,
 ):
     drawn = make_suite(seed, n_tuning=400, n_ood_tuning=150, n_test=300)
     rng = np.random.default_rng(seed)
@@ -59,8 +60,27 @@ def write_suite(
             writer.add(f"{kind}-{level}", logits, drawn.clean.y[:200], role="test", **place)
     for name in extra:
         writer.add(name, *drawn.shifted, role="test", shift="covariate")
+    if densities:
+        add_densities(writer, rng)
     writer.finish(list(writer.names))
     return Suite.open(folder)
+
+
+def add_densities(writer, rng):
+    """Give every split distances of two layers to one neighbour."""
+    layers = [{"name": "stem", "width": 8}, {"name": "logits", "width": 10}]
+    writer.describe(
+        neighbours={
+            "layers": layers,
+            "ranks": [50],
+            "train_rows": 100,
+            "search": "exact",
+            "faiss": "0",
+        }
+    )
+    for name in writer.names:
+        rows = len(writer.stored(name))
+        writer.add_densities(name, 0.1 + rng.gamma(4.0, 0.01, (rows, 2)).astype(np.float32))
 
 
 @pytest.fixture(scope="package")
@@ -70,7 +90,7 @@ def suites(tmp_path_factory):
     kin = ("imagenet-r", "imagenet-sketch")
     return {
         "vit": write_suite(folder / "vit", data="imagenet", network="vit_b_16", seed=1, extra=kin),
-        "vgg": write_suite(folder / "vgg", data="cifar10", network="vgg11-half"),
+        "vgg": write_suite(folder / "vgg", data="cifar10", network="vgg11-half", densities=True),
     }
 
 

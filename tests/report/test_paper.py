@@ -51,6 +51,7 @@ def test_no_relative(labels):
     [
         ("table5", ("CIFAR-10", "densenet201"), "duplicates CIFAR100 WideResNet40"),
         ("table8", ("ImageNet-1k", "resnet18", "SVHN"), "ImageNet columns are ResNet18"),
+        ("table2", ("CIFAR-10", "vgg11-half"), "baselines disagree with table1"),
     ],
 )
 def test_known_errors_are_marked(name, labels, words):

@@ -5,7 +5,7 @@ from typing import Final
 from wildcal.calibrators.bbq import BayesianBinning
 from wildcal.calibrators.beta import BetaCalibration
 from wildcal.calibrators.context import Context, ContextScaling
-from wildcal.calibrators.density import DensityAware
+from wildcal.calibrators.density import DensityAware, Neighbour
 from wildcal.calibrators.dirichlet import DirichletCalibration
 from wildcal.calibrators.energy import EnergyScaling
 from wildcal.calibrators.energy_linear import EnergyLinear
@@ -25,6 +25,8 @@ from wildcal.calibrators.temperature import TemperatureScaling
 from wildcal.calibrators.temperature_mix import TemperatureMix
 from wildcal.calibrators.vector import VectorScaling
 from wildcal.core.calibrator import Calibrator
+
+_PREFIXES: Final[dict[str, Neighbour]] = {"dac": "kth", "dac-first": "first"}
 
 CALIBRATORS: dict[str, type[Calibrator]] = {
     method.name: method
@@ -56,12 +58,13 @@ CALIBRATORS: dict[str, type[Calibrator]] = {
 
 """The methods that read nothing but logits, by their short names."""
 
-_DAC: Final = DensityAware.name
-DENSITY_METHODS: Final = (
-    _DAC,
-    *(f"{_DAC}+{base}" for base in ("ets", "spline", "energy", "context")),
-)
-"""Density-aware calibration alone and before others; any short name may stand after dac+."""
+DENSITY_METHODS: Final[dict[str, tuple[Neighbour, str]]] = {
+    f"{prefix}+{base}" if base else prefix: (neighbour, base or Identity.name)
+    for prefix, neighbour in _PREFIXES.items()
+    for base in ("", *(name for name in CALIBRATORS if name != Identity.name))
+}
+"""Density-aware calibration alone (`dac`) or before another method (`dac+ets`), with the distance
+to the k-th neighbour or to the first (`dac-first`): which neighbour, and which base."""
 
 
 def make_calibrator(name: str) -> Calibrator:
@@ -70,13 +73,11 @@ def make_calibrator(name: str) -> Calibrator:
     >>> make_calibrator("dac+ets").base.name
     'ets'
     """
-    first, plus, base = name.partition("+")
     if name in CALIBRATORS:
         return CALIBRATORS[name]()
-    if name == _DAC:
-        return DensityAware()
-    if first == _DAC and plus and base in CALIBRATORS:
-        return DensityAware(base=CALIBRATORS[base]())
+    if name in DENSITY_METHODS:
+        neighbour, base = DENSITY_METHODS[name]
+        return DensityAware(base=CALIBRATORS[base](), neighbour=neighbour)
     raise ValueError(f"there is no method {name!r}; `wildcal methods` lists them.")
 
 

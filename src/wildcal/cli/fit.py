@@ -16,7 +16,7 @@ from wildcal.core.arrays import OOD_LABEL
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.checks import check_environment, check_labels, check_logits
 from wildcal.core.errors import FileFormatError
-from wildcal.evaluation.protocol.methods import read_tuning as suite_tuning
+from wildcal.evaluation.protocol.tuning import read_tuning as suite_tuning
 from wildcal.io import read_table, save
 from wildcal.io.files import check_writable
 from wildcal.io.tables import Table, read_environments

@@ -69,7 +69,7 @@ def environments(
     >>> bool((rows.y[rows.environment == rows.environment.max()] == -1).all())
     True
     """
-    from wildcal.evaluation.protocol.methods import read_tuning
+    from wildcal.evaluation.protocol.tuning import read_tuning
 
     with suite.opened():
         return read_tuning(suite, ood, ood_rows, only).rows(ood=True, shifted=True)

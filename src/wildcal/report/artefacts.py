@@ -13,7 +13,7 @@ from wildcal.report import (
     score_figures,
 )
 from wildcal.report.model import Made
-from wildcal.report.names import is_transformer
+from wildcal.report.names import WITH_DAC, is_transformer
 from wildcal.report.study import PAPER, Run, Study
 
 
@@ -39,7 +39,13 @@ ARTEFACTS: Final[Mapping[str, Artefact]] = {
     artefact.name: artefact
     for artefact in (
         Artefact("table1", "average ECE", _CELLS, average_tables.table1, _ECE),
-        Artefact("table2", "average ECE with DAC", "features of inner layers", other_tables.table2),
+        Artefact(
+            "table2",
+            "average ECE with and without DAC",
+            f"{_CELLS}, distances to training images",
+            average_tables.table2,
+            (Run(PAPER, ("ece",), average_tables.has_distances, WITH_DAC),),
+        ),
         Artefact(
             "table3",
             "detection of Textures",
@@ -139,10 +145,10 @@ def plan(
     --------
     >>> import wildcal
     >>> from wildcal.report import choose_artefacts, plan
-    >>> chosen = choose_artefacts(["table2"])
+    >>> chosen = choose_artefacts(["table6"])
     >>> study = plan(chosen, {name: wildcal.suites.load(name) for name in wildcal.suites.names()})
     >>> print(chosen[0].make(study).title)
-    Table 2: average ECE with and without density-aware calibration (DAC)
+    Table 6: vision transformers, average ECE and KDE-ECE
     """
     runs = [run for artefact in artefacts for run in artefact.runs]
     return Study(suites, runs, n_boot=n_boot, progress=progress)

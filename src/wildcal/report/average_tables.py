@@ -1,12 +1,13 @@
-"""Tables of averages over severities: 1 (ECE), 4 (KDE-ECE), 5 (SCE), 6, 8 and 9."""
+"""Tables of averages over severities: 1 (ECE), 2 (DAC), 4 (KDE-ECE), 5 (SCE), 6, 8 and 9."""
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from wildcal.calibrators import PAPER_METHODS
 from wildcal.evaluation.protocol import Results
-from wildcal.evaluation.protocol.methods import ood_set
+from wildcal.evaluation.protocol.tuning import ood_set
 from wildcal.io.suite import Suite
 from wildcal.report.model import Cell, Made, MissingInputs, Row, TableArtefact
 from wildcal.report.names import (
@@ -14,10 +15,11 @@ from wildcal.report.names import (
     DATA_TITLES,
     METHOD_TITLES,
     WITH_BOTH,
+    WITH_DAC,
     is_transformer,
     set_title,
 )
-from wildcal.report.study import PAPER, Study, knowledge, troubles
+from wildcal.report.study import PAPER, Condition, Study, every, knowledge, troubles
 
 TUNING_SETS: Final = ("svhn", "textures")
 SUITE_WORDS: Final = ("data set", "network")
@@ -25,6 +27,8 @@ CELLS_NEEDED: Final = (
     "a suite with a clean test split and the same corruptions at each of the severities 1 to 5"
 )
 CELLS_COMMAND: Final = "wildcal extract DATA --network NETWORK.safetensors -o SUITE"
+DISTANCES_NEEDED: Final = f"{CELLS_NEEDED}, and distances to training images in inner layers"
+DISTANCES_COMMAND: Final = f"{CELLS_COMMAND} --features"
 TRANSFORMERS_NEEDED: Final = (
     "a suite of a vision transformer (ViT-B/32, ViT-B/16 or Swin-T) on ImageNet, with 19"
     " corruptions x 5 severities"
@@ -49,10 +53,15 @@ def average_cell(results: Results, suite: str, method: str, metric: str) -> Cell
 
 
 def average_table(
-    study: Study, name: str, title: str, metric: str, methods: Sequence[str] = PAPER_METHODS
+    study: Study,
+    name: str,
+    title: str,
+    metric: str,
+    methods: Sequence[str] = PAPER_METHODS,
+    only: Condition = every,
 ) -> Made:
     """Return a metric averaged as the paper does, a row for each suite."""
-    results = study.results(PAPER)
+    results = study.results(PAPER, only)
     rows, left_out = [], troubles(results, methods)
     for suite in results.suites:
         cells = tuple(average_cell(results, suite, method, metric) for method in methods)
@@ -74,6 +83,23 @@ def average_table(
 def table1(study: Study) -> Made:
     """Return the average ECE."""
     return average_table(study, "table1", "Table 1: average ECE under covariate shift", "ece")
+
+
+def has_distances(suite: Suite) -> bool:
+    """Return whether every split that is tuned or tested with has distances to training images."""
+    splits = (*suite.tune("none"), *suite.tune("semantic"), *suite.tests())
+    return bool(splits) and all(split.has_densities for split in splits)
+
+
+def table2(study: Study) -> Made:
+    """Return the average ECE with and without density-aware calibration."""
+    title = "Table 2: average ECE with and without density-aware calibration (DAC)"
+    made = average_table(study, "table2", title, "ece", WITH_DAC, has_distances)
+    if isinstance(made, MissingInputs):
+        return replace(made, needs=DISTANCES_NEEDED, command=DISTANCES_COMMAND)
+    absent = [name for name, suite in study.suites.items() if not has_distances(suite)]
+    notes = [f"No distances, so left out: {', '.join(absent)}."] if absent else []
+    return replace(made, notes=(*made.notes, *notes))
 
 
 def table4(study: Study) -> Made:

@@ -19,9 +19,14 @@ METHOD_TITLES: Final = {
     "spline": "SPLINE",
     WITHOUT_OOD: "Ours w/o",
     "energy": "Ours",
+    "dac+ets": "ETS+DAC",
+    "dac+spline": "SPLINE+DAC",
+    "dac+energy": "Ours+DAC",
 }
-WITH_BOTH: Final = tuple(METHOD_TITLES)
+WITH_BOTH: Final = (*PAPER_METHODS[:-1], WITHOUT_OOD, PAPER_METHODS[-1])
 """The paper's methods, and the energy method without out-of-distribution rows before the last."""
+WITH_DAC: Final = ("identity", "ets", "dac+ets", "spline", "dac+spline", "energy", "dac+energy")
+"""The columns of the paper's Table 2, in its order."""
 KEEP_CLASSES: Final = ("identity", "ts", "ets", "irm", "spline", "energy")
 """Those that keep the predicted class."""
 BASELINES: Final = tuple(m for m in PAPER_METHODS if m not in ("identity", "energy"))

@@ -1,4 +1,4 @@
-"""Tables of single sets: 2 (with density-aware scaling), 3 (detection), 7 (ImageNet's kin)."""
+"""Tables of single sets: 3 (detection) and 7 (ImageNet's kin)."""
 
 import math
 from typing import Final
@@ -20,17 +20,6 @@ TEXTURES_COMMAND: Final = (
 DETECTION: Final = {"ood_auroc": "AUROC", "ood_aupr_in": "AUPR-IN", "ood_aupr_out": "AUPR-OUT"}
 KIN: Final = ("imagenet-r", "imagenet-a", "imagenet-sketch")
 _TITLES: Final = tuple(METHOD_TITLES[method] for method in KEEP_CLASSES)
-
-
-def table2(study: Study) -> Made:
-    """Answer what the comparison with density-aware calibration needs."""
-    return MissingInputs(
-        "table2",
-        "Table 2: average ECE with and without density-aware calibration (DAC)",
-        "DAC features: outputs of inner layers for the training, tuning and test images, which"
-        " suites do not hold and no command extracts yet; the columns without DAC are in table1",
-        None,
-    )
 
 
 def record_cell(results: Results, suite: str, method: str, split: str, metric: str) -> Cell | None:

@@ -18,10 +18,16 @@ _AVERAGES: Final = {
     "table5": "table5_sce",
     "table9": "table9_ece_with_wo",
 }
+_WITH_DAC: Final = (
+    ("CIFAR10-C (VGG19)", DATA_TITLES["cifar10"], "VGG19"),
+    ("CIFAR100-C (VGG19)", DATA_TITLES["cifar100"], "VGG19"),
+    ("ImageNet-C (DenseNet201)", DATA_TITLES["imagenet"], "DenseNet201"),
+)
 # Rows that cannot be right, as (table, data set, network), with their place in `known_errors`.
 _ERRORS: Final = {
     ("table5", "CIFAR-10", "DenseNet201"): 0,
     ("table8", DATA_TITLES["imagenet"], "ResNet18"): 1,
+    **{("table2", data, network): 2 for _, data, network in _WITH_DAC},
 }
 
 Labels = tuple[str, ...]
@@ -69,6 +75,10 @@ def _values(name: str) -> Iterator[tuple[Labels, dict[str, float]]]:
                 if key not in ("dataset", "network")
             }
             yield (_DATA.get(row["dataset"], row["dataset"]), row["network"]), values
+    elif name == "table2":
+        table = tables["table2_dac_ece"]
+        for title, data, network in _WITH_DAC:
+            yield (data, network), dict(zip(table["columns"], table[title], strict=True))
     elif name == "table3":
         table = tables["table3_ood_detection"]
         for data in ("CIFAR100/Texture", "ImageNet/Texture"):

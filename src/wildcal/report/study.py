@@ -6,8 +6,9 @@ from typing import Final, final
 
 from wildcal.core.errors import FileFormatError
 from wildcal.evaluation.protocol import SPLIT_METRICS, Results, choose_methods, run_protocol
-from wildcal.evaluation.protocol.methods import fit_method, ood_set, read_tuning
+from wildcal.evaluation.protocol.methods import fit_method
 from wildcal.evaluation.protocol.shared import SplitRows, walk
+from wildcal.evaluation.protocol.tuning import ood_set, read_tuning
 from wildcal.io.suite import Suite, SuiteSplit
 from wildcal.report.names import (
     METHOD_TITLES,
@@ -38,6 +39,8 @@ class Run:
     metrics: tuple[str, ...]
     only: Condition = every
     """Which suites it is about."""
+    methods: tuple[str, ...] = WITH_BOTH
+    """Which methods it compares."""
 
 
 @final
@@ -68,10 +71,13 @@ class Study:
         self.labels = suite_labels(self.suites)
         self.n_boot, self.progress = n_boot, progress
         self._metrics: dict[tuple[str, str | None], set[str]] = {}
+        self._methods: dict[tuple[str, str | None], list[str]] = {}
         self._done: dict[tuple[str, str | None], Results] = {}
         for run in runs:
             for key in self._keys(run.ood, run.only):
                 self._metrics.setdefault(key, set()).update(run.metrics)
+                known = self._methods.setdefault(key, [])
+                known += [name for name in run.methods if name not in known]
 
     @property
     def rows(self) -> int:
@@ -124,7 +130,7 @@ class Study:
             wanted = self._metrics.get(key, set())
             self._done[key] = run_protocol(
                 {name: self.suites[name]},
-                choose_methods(WITH_BOTH),
+                choose_methods(self._methods.get(key, WITH_BOTH)),
                 metrics=[metric for metric in SPLIT_METRICS if metric in wanted],
                 ood=ood,
                 n_boot=self.n_boot,

@@ -5,18 +5,25 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 
-from wildcal.calibrators import CALIBRATORS, PAPER_METHODS, ContextScaling, EnergyScaling
-from wildcal.core.arrays import OOD_LABEL, Labels, Logits
+from wildcal.calibrators import (
+    CALIBRATORS,
+    DENSITY_METHODS,
+    PAPER_METHODS,
+    ContextScaling,
+    DensityAware,
+    EnergyScaling,
+    make_calibrator,
+)
+from wildcal.core.arrays import OOD_LABEL, FloatArray, Logits
 from wildcal.core.calibrator import Calibrator
-from wildcal.core.checks import check_count
-from wildcal.core.errors import CalibrationWarning, FileFormatError
-from wildcal.evaluation.environments import Choice, EnvironmentRows, everything
-from wildcal.io.suite import Suite, SuiteSplit
+from wildcal.core.errors import CalibrationWarning
+from wildcal.evaluation.environments import EnvironmentRows
+from wildcal.evaluation.protocol.tuning import Tuning
+from wildcal.io.suite import SuiteSplit
 
 WITHOUT_OOD = "energy-no-ood"
 """The energy method fitted on validation rows alone, "Ours w/o" in the paper."""
@@ -27,7 +34,11 @@ ON_ALL: Final = {
     if name != "identity" and not kind.accepts_environments
 }
 """Methods fitted on the clean and the shifted tuning rows pooled: ts-all, energy-all and so on."""
-SUITE_METHODS: Final = (WITHOUT_OOD, *ON_ALL)
+ON_PERTURBED: Final = {
+    all_name.removesuffix(_ON_ALL) + "-p": name for all_name, name in ON_ALL.items()
+}
+"""Methods fitted on validation rows clean and under ever more noise, pooled: ts-p, ets-p ..."""
+SUITE_METHODS: Final = (WITHOUT_OOD, *ON_ALL, *ON_PERTURBED, *DENSITY_METHODS)
 """The methods that need the tuning splits of a suite, beside those of `wildcal.CALIBRATORS`."""
 
 
@@ -41,6 +52,8 @@ class Method:
     """Whether it gets the out-of-distribution tuning rows, if it can use them."""
     sees_shifted: bool = False
     """Whether it gets the shifted tuning rows; a method that reads environments always does."""
+    sees_perturbed: bool = False
+    """Whether it gets the tuning rows under noise."""
     window: int | None = None
     """How many test rows share a context, where the method reads one; None for a whole split."""
 
@@ -72,56 +85,37 @@ class FittedMethod:
     """How many test rows share a context; None for a whole split."""
 
     @property
-    def in_context(self) -> ContextScaling | None:
-        """The calibrator, if it reads the context of the test rows."""
+    def reader(self) -> Calibrator:
+        """The calibrator that reads what `logits_of` returns: the base, if there is one."""
         c = self.calibrator
+        return c.base_ if isinstance(c, DensityAware) else c
+
+    @property
+    def in_context(self) -> ContextScaling | None:
+        """The reader, if it reads the context of the test rows."""
+        c = self.reader
         return c if isinstance(c, ContextScaling) and c.fallback_ is None else None
 
+    def logits_of(self, split: SuiteSplit) -> Logits:
+        """Return the logits of a split, scaled where the method reads their distances."""
+        c = self.calibrator
+        if not isinstance(c, DensityAware):
+            return split.logits
+        return c.scaled(split.logits, split.densities(_rank(c)))
 
-@dataclass(frozen=True)
-class Tuning:
-    """What methods are fitted on: validation rows, shifted ones, one out-of-distribution set."""
-
-    logits: Logits
-    y: Labels
-    ood_logits: Logits
-    ood: str | None
-    """Name of the set; None where there is none."""
-    ood_trouble: str = ""
-    """Why its rows cannot be used; empty where they can."""
-    shifted: tuple[SuiteSplit, ...] = ()
-    """Validation rows under shift; most methods leave them alone."""
-
-    def rows(self, *, ood: bool, shifted: bool) -> EnvironmentRows:
-        """Return the clean rows, and the others as wanted, each split an environment.
-
-        Damaged rows are an error: without them, a method would be another one.
-        """
-        if ood and self.ood_trouble:
-            raise FileFormatError(self.ood_trouble)
-        parts = [(self.logits, self.y), *(self._shifted_rows if shifted else ())]
-        if ood and len(self.ood_logits):
-            parts.append((self.ood_logits, np.full(len(self.ood_logits), OOD_LABEL)))
-        if len(parts) == 1:  # for most methods, which should not each have a copy
-            return EnvironmentRows(self.logits, self.y, np.zeros(len(self.y), np.int64))
-        return EnvironmentRows(
-            np.concatenate([logits for logits, _ in parts]),
-            np.concatenate([y for _, y in parts]),
-            np.concatenate([np.full(len(y), i) for i, (_, y) in enumerate(parts)]),
-        )
-
-    @cached_property
-    def _shifted_rows(self) -> list[tuple[Logits, Labels]]:
-        for split in self.shifted:
-            split.verify()
-        return [(split.logits, split.y) for split in self.shifted]
+    def scale_of(self, split: SuiteSplit) -> FloatArray | None:
+        """Return what `logits_of` divided each row by; None where it did not."""
+        c = self.calibrator
+        return c.scale(split.densities(_rank(c))) if isinstance(c, DensityAware) else None
 
 
 def choose_methods(names: Sequence[str] | None = None) -> list[Method]:
     """Return methods by their names, by default those of the paper's first table.
 
-    The names are those of `wildcal.CALIBRATORS`, "energy-no-ood", and names with "-all": methods
-    fitted on all rows that `context` is fitted on, which makes them its fair rivals.
+    The names are those of `wildcal.CALIBRATORS`, "energy-no-ood", names with "-all": methods
+    fitted on all rows that `context` is fitted on, which makes them its fair rivals; names with
+    "-p": methods fitted on validation rows under noise too; and "dac", "dac+ets" and so on, which
+    read the distances to training rows.
 
     >>> [method.uses_shifted for method in choose_methods(["ts", "ts-all", "context"])]
     [False, True, True]
@@ -132,77 +126,33 @@ def choose_methods(names: Sequence[str] | None = None) -> list[Method]:
             chosen.append(Method(name, EnergyScaling(), sees_ood=False))
         elif name in ON_ALL:
             chosen.append(Method(name, CALIBRATORS[ON_ALL[name]](), sees_shifted=True))
-        elif name in CALIBRATORS:
-            chosen.append(Method(name, CALIBRATORS[name]()))
+        elif name in ON_PERTURBED:
+            chosen.append(Method(name, CALIBRATORS[ON_PERTURBED[name]](), sees_perturbed=True))
         else:
-            raise ValueError(f"there is no method {name!r}; `wildcal methods` lists them.")
+            chosen.append(Method(name, make_calibrator(name)))
     return chosen
-
-
-def paper_ood_rows(n_classes: int) -> int:
-    """Return how many out-of-distribution rows the paper tunes with: more for more classes."""
-    return 100 if n_classes <= 10 else 400 if n_classes <= 100 else 3500
-
-
-def ood_set(split_name: str) -> str:
-    """Return the name of the set a semantic split was drawn from: svhn of svhn-tune."""
-    return split_name.removesuffix("-tune").removesuffix("-test")
-
-
-def read_tuning(
-    suite: Suite, ood: str | None, ood_rows: int | None, only: Choice = everything
-) -> Tuning:
-    """Return the rows that methods are fitted on, their content compared with the hashes.
-
-    Damaged validation rows are an error. Damaged out-of-distribution rows are named in the result,
-    because most methods do without them; shifted rows are read when a method asks for them.
-
-    Parameters
-    ----------
-    ood
-        Name of the out-of-distribution set to tune with; by default the suite's first.
-    ood_rows
-        How many of its rows, from the first on; by default as many as the paper takes.
-    only
-        Which of the shifted tuning splits to take, by default all.
-    """
-    if ood_rows is not None:
-        check_count("ood_rows", ood_rows, least=0)
-    clean = suite.tune("none")
-    if not clean:
-        raise ValueError(f"{suite.path} has no clean rows to tune on (role tune, shift none).")
-    for split in clean:
-        split.verify()
-    logits = np.concatenate([split.logits for split in clean])
-    y = np.concatenate([split.y for split in clean])
-    sets = {ood_set(split.name): split for split in suite.tune("semantic")}
-    if ood is not None and ood not in sets:
-        raise ValueError(
-            f"{suite.path} has no tuning rows of {ood!r}; it has {', '.join(sets) or 'none'}."
-        )
-    nothing = np.empty((0, suite.n_classes), logits.dtype)
-    shifted = tuple(split for split in suite.tune("covariate") if only(split))
-    if not sets:
-        return Tuning(logits, y, nothing, None, shifted=shifted)
-    name = next(iter(sets)) if ood is None else ood
-    n = paper_ood_rows(suite.n_classes) if ood_rows is None else ood_rows
-    try:
-        sets[name].verify()
-    except FileFormatError as error:
-        return Tuning(logits, y, nothing, name, str(error), shifted)
-    return Tuning(logits, y, sets[name].logits[:n], name, shifted=shifted)
 
 
 def fit_method(method: Method, tuning: Tuning) -> FittedMethod:
     """Return a fitted copy of a method."""
     calibrator = copy.deepcopy(method.calibrator)
     shifted = method.uses_shifted and len(tuning.shifted) > 0
-    rows = tuning.rows(ood=method.uses_ood, shifted=shifted)
+    if method.sees_perturbed and not tuning.perturbed:
+        raise ValueError(
+            "the suite has no validation rows under noise; `wildcal extract --perturb` adds them."
+        )
+    rows = tuning.rows(ood=method.uses_ood, shifted=shifted, perturbed=method.sees_perturbed)
     more: dict[str, Any] = {}
     if shifted and calibrator.accepts_environments:
         more["environment"] = rows.environment
     elif shifted:
         more["sample_weight"] = rows.weights()
+    elif method.sees_perturbed:
+        more["sample_weight"] = _equal_levels(rows)
+    if isinstance(calibrator, DensityAware):
+        more["densities"] = tuning.densities(
+            _rank(calibrator), ood=method.uses_ood, shifted=shifted
+        )
     start = time.perf_counter()
     with warnings.catch_warnings():  # they are kept in the calibrator's summary
         warnings.simplefilter("ignore", CalibrationWarning)
@@ -213,13 +163,30 @@ def fit_method(method: Method, tuning: Tuning) -> FittedMethod:
     )
 
 
+def _rank(calibrator: DensityAware) -> int | None:
+    """Return which neighbour's distances to read; None for the last that a suite has."""
+    return 1 if calibrator.neighbour == "first" else None
+
+
+def _equal_levels(rows: EnvironmentRows) -> FloatArray:
+    """Return row weights with which every level of noise counts as much as the clean rows."""
+    sizes = np.bincount(rows.environment)
+    weight = (sizes[0] / sizes)[rows.environment]
+    return np.where(rows.y == OOD_LABEL, 1.0, weight)
+
+
 def _used(method: Method, tuning: Tuning, calibrator: Calibrator) -> str:
     """Return in words what a method knew, what all methods know first."""
     if calibrator.name == "identity":
         return "nothing"
     words = [f"{len(tuning.y):,} labels"]
-    if method.uses_ood and len(tuning.ood_logits):
-        words.append(f"{len(tuning.ood_logits):,} rows of {tuning.ood}")
+    if method.uses_ood and tuning.n_ood:
+        words.append(f"{tuning.n_ood:,} rows of {tuning.ood}")
+    if method.sees_perturbed:
+        words.append(f"noise at {len(tuning.perturbed)} levels")
+    if isinstance(calibrator, DensityAware):
+        words.append(f"distances to training images in {calibrator.n_layers} layers")
+        calibrator = calibrator.base_
     if method.uses_shifted:
         words.append(_shifted_words([split.rows for split in tuning.shifted]))
     if isinstance(calibrator, ContextScaling):

@@ -17,8 +17,6 @@ from wildcal.evaluation.protocol.methods import (
     Method,
     choose_methods,
     fit_method,
-    ood_set,
-    read_tuning,
 )
 from wildcal.evaluation.protocol.resample import resampled_ece
 from wildcal.evaluation.protocol.results import (
@@ -29,6 +27,7 @@ from wildcal.evaluation.protocol.results import (
     SuiteResults,
 )
 from wildcal.evaluation.protocol.shared import SplitRows, walk
+from wildcal.evaluation.protocol.tuning import ood_set, read_tuning
 from wildcal.evaluation.protocol.windows import in_common, offsets
 from wildcal.io.suite import Suite, SuiteSplit
 from wildcal.metrics import (
@@ -167,9 +166,22 @@ class _SuiteRun:
         for method in methods:
             self.progress(f"{self.name}: fitting {method.name}", 0)
             try:
+                self._check_densities(method)
                 self.methods.append(fit_method(method, tuning))
             except (ValueError, ArithmeticError, np.linalg.LinAlgError, MemoryError) as error:
                 self.failed[method.name] = str(error)
+
+    def _check_densities(self, method: Method) -> None:
+        """Raise if a test split lacks the distances that a method reads."""
+        if not method.calibrator.needs_densities:
+            return
+        lacking = [split.name for split in self.suite.tests() if not split.has_densities]
+        if lacking:
+            raise ValueError(
+                f"the suite has no distances to training images for {lacking[0]}"
+                + (f" and {len(lacking) - 1} more splits" if len(lacking) > 1 else "")
+                + "; `wildcal extract --features` adds them."
+            )
 
     def measure(self) -> list[Record]:
         records: list[Record] = []
@@ -249,19 +261,19 @@ class _SuiteRun:
         if not set(self.metrics) & set(WHOLE):
             return {}
         classwise, kde = ClasswiseAccumulator(split.n_classes, self.n_bins), KdeAccumulator()
-        logits, y = split.logits, split.y
+        logits, y = method.logits_of(split), split.y
         calibrator = method.in_context
         if calibrator is not None:
             added = offsets(calibrator, logits, [split.rows], method.window)
         for piece in row_slices(logits, 1 << 20):
             if calibrator is None:
-                proba = method.calibrator._predict_proba(logits[piece])
+                proba = method.reader._predict_proba(logits[piece])
             else:
                 proba = softmax_at(logits[piece], calibrator._temperature_at(added[piece]))
             if "sce" in self.metrics:
                 classwise.update(y[piece], proba)
             if "kde_ece" in self.metrics:
-                kde.update(y[piece], proba, predicted_class(logits[piece]))
+                kde.update(y[piece], proba, predicted_class(split.logits[piece]))
         values = {}
         if "sce" in self.metrics:
             values["sce"] = classwise.sce()
@@ -290,7 +302,7 @@ class _SuiteRun:
         sets = (clean, other)
         if method.in_context is None:
             return [s.confidence[m][mine] for s, mine in zip(sets, chosen, strict=True)]
-        parts = [(s.split.logits, mine) for s, mine in zip(sets, chosen, strict=True)]
+        parts = [(method.logits_of(s.split), mine) for s, mine in zip(sets, chosen, strict=True)]
         return in_common(method.in_context, parts)
 
     def _with_interval(self, record: Record) -> Record:

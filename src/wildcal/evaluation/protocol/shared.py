@@ -7,7 +7,7 @@ import numpy as np
 
 from wildcal.core.arrays import BoolArray, FloatArray, Labels, Logits, working_dtype
 from wildcal.core.blocks import Block, for_each_block
-from wildcal.core.softmax import RowFunction
+from wildcal.core.softmax import RowFunction, by_row
 from wildcal.evaluation.protocol.methods import FittedMethod
 from wildcal.evaluation.protocol.windows import offsets
 from wildcal.io.suite import SuiteSplit
@@ -32,21 +32,38 @@ def walk(splits: Sequence[SuiteSplit], methods: Sequence[FittedMethod]) -> Itera
     """Yield the splits in order; energy, predicted class and exponentials are computed once.
 
     A method that reads a context first looks at the rows of each window; the context then only adds
-    a number to what it computes of the row.
+    a number to what it computes of the row. One that reads distances scales the logits first, and
+    so takes a pass of its own.
     """
     for group in _groups(splits):
         logits = _joined([split.logits for split in group])
         lengths = [split.rows for split in group]
+        alone = [method for method in methods if method.reader is method.calibrator]
         energy, correct, confidence = _one_pass(
             logits,
             np.concatenate([split.y for split in group]),
-            [_row_function(method, logits, lengths) for method in methods],
+            [_row_function(method, logits, lengths) for method in alone],
         )
+        found = dict(zip((id(method) for method in alone), confidence, strict=True))
+        confidence = np.stack(
+            [
+                found[id(method)] if id(method) in found else _on_its_own(method, group)
+                for method in methods
+            ]
+            or [np.empty(len(logits))]
+        )[: len(methods)]
         start = 0
         for split in group:
             rows = slice(start, start + split.rows)
             start = rows.stop
             yield SplitRows(split, energy[rows], correct[rows], confidence[:, rows])
+
+
+def _on_its_own(method: FittedMethod, group: Sequence[SuiteSplit]) -> FloatArray:
+    """Return the confidences of a method that sees other logits than the rest: scaled ones."""
+    logits = _joined([method.logits_of(split) for split in group])
+    function = _row_function(method, logits, [split.rows for split in group])
+    return np.minimum(by_row(logits, function).astype(np.float64), 1.0)
 
 
 def _one_pass(
@@ -69,7 +86,7 @@ def _one_pass(
 def _row_function(method: FittedMethod, logits: Logits, lengths: Sequence[int]) -> RowFunction:
     calibrator = method.in_context
     if calibrator is None:
-        return method.calibrator._row_confidence(logits)
+        return method.reader._row_confidence(logits)
     return calibrator._confidence_at(offsets(calibrator, logits, lengths, method.window))
 
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from wildcal.evaluation.protocol.methods import ood_set
 from wildcal.evaluation.protocol.results import LEVELS
+from wildcal.evaluation.protocol.tuning import ood_set
 from wildcal.report.names import plain
 from wildcal.report.page.charts import bar_chart, severity_chart, type_chart
 from wildcal.report.page.content import Content, charts, figure, note, section

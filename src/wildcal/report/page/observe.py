@@ -9,7 +9,7 @@ import numpy as np
 from wildcal.calibrators import Identity
 from wildcal.core.arrays import BoolArray, FloatArray
 from wildcal.core.calibrator import TemperatureMap
-from wildcal.core.softmax import RowFunction, by_row, energy_and_pred
+from wildcal.core.softmax import by_row, energy_and_pred
 from wildcal.evaluation.protocol import FittedMethod
 from wildcal.evaluation.protocol.shared import SplitRows, walk
 from wildcal.evaluation.protocol.windows import offsets
@@ -104,7 +104,7 @@ def _temperatures(
     splits: Sequence[SuiteSplit], methods: Sequence[FittedMethod]
 ) -> dict[str, Temperatures]:
     """Return temperature by energy of the methods that give every row its own."""
-    wise = [method for method in methods if isinstance(method.calibrator, TemperatureMap)]
+    wise = [method for method in methods if isinstance(method.reader, TemperatureMap)]
     if not wise or not splits:
         return {}
     # The same share of every split, so that all conditions are there.
@@ -115,19 +115,23 @@ def _temperatures(
     groups = np.array_split(order, min(_TEMPERATURE_GROUPS, len(order)))
     found = {}
     for method in wise:
-        temperature = by_row(logits, _temperature(method, splits, step)).astype(np.float64)
+        temperature = np.concatenate([_temperature(method, split, step) for split in splits])
         quantiles = np.array([np.quantile(temperature[g], (0.05, 0.5, 0.95)) for g in groups])
         middle = np.array([np.median(energy[g]) for g in groups])
         found[method.name] = Temperatures(middle, *quantiles.T)
     return found
 
 
-def _temperature(method: FittedMethod, splits: Sequence[SuiteSplit], step: int) -> RowFunction:
-    """Return the temperature of every `step`-th row of the splits, joined."""
-    calibrator = method.in_context
-    if calibrator is None:
-        assert isinstance(method.calibrator, TemperatureMap)  # the caller chose these
-        return method.calibrator._temperature
-    # The context is that of all rows, as in the tests.
-    added = [offsets(calibrator, s.logits, [s.rows], method.window)[::step] for s in splits]
-    return calibrator._temperature_at(np.concatenate(added))
+def _temperature(method: FittedMethod, split: SuiteSplit, step: int) -> FloatArray:
+    """Return what every `step`-th row of a split is divided by, in all."""
+    logits, calibrator = method.logits_of(split), method.in_context
+    if calibrator is not None:
+        # The context is that of all rows, as in the tests.
+        added = offsets(calibrator, logits, [split.rows], method.window)[::step]
+        function = calibrator._temperature_at(added)
+    else:
+        assert isinstance(method.reader, TemperatureMap)  # the caller chose these
+        function = method.reader._temperature
+    temperature = by_row(logits[::step], function).astype(np.float64)
+    scale = method.scale_of(split)
+    return temperature if scale is None else temperature * scale[::step]

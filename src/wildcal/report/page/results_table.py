@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from wildcal.evaluation.protocol import Average, FittedMethod, Results
-from wildcal.evaluation.protocol.methods import ood_set
+from wildcal.evaluation.protocol.tuning import ood_set
 from wildcal.report.page.marks import shown
 from wildcal.report.page.markup import tag, words
 from wildcal.report.tables import ABSENT, percent

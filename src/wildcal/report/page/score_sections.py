@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from wildcal.evaluation.protocol.methods import ood_set
+from wildcal.evaluation.protocol.tuning import ood_set
 from wildcal.io.suite import SuiteSplit
 from wildcal.report.model import Panel
 from wildcal.report.names import plain

@@ -1,0 +1,146 @@
+"""What methods are fitted on: the tuning splits of a suite, in the parts that methods may see."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from wildcal.core.arrays import OOD_LABEL, FloatArray, Labels, Logits
+from wildcal.core.checks import check_count
+from wildcal.core.errors import FileFormatError
+from wildcal.evaluation.environments import Choice, EnvironmentRows, everything
+from wildcal.io.suite import Suite, SuiteSplit
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Validation rows, the same under shift or noise, and one out-of-distribution set."""
+
+    clean: tuple[SuiteSplit, ...]
+    strangers: SuiteSplit | None = None
+    """The out-of-distribution split; None where there is none."""
+    ood_rows: int = 0
+    """How many of its rows are taken, from the first on."""
+    ood: str | None = None
+    """Name of the set it is drawn from."""
+    ood_trouble: str = ""
+    """Why its rows cannot be used; empty where they can."""
+    shifted: tuple[SuiteSplit, ...] = ()
+    """Validation rows under shift; most methods leave them alone."""
+    perturbed: tuple[SuiteSplit, ...] = ()
+    """Validation rows under ever more noise, for perturbation tuning."""
+
+    @cached_property
+    def y(self) -> Labels:
+        """The labels of the clean rows."""
+        return np.concatenate([split.y for split in self.clean])
+
+    @cached_property
+    def _logits(self) -> Logits:
+        return np.concatenate([split.logits for split in self.clean])
+
+    @property
+    def n_ood(self) -> int:
+        """How many out-of-distribution rows there are."""
+        return 0 if self.strangers is None or self.ood_trouble else self.ood_rows
+
+    def rows(self, *, ood: bool, shifted: bool = False, perturbed: bool = False) -> EnvironmentRows:
+        """Return the clean rows, and the others as wanted, each split an environment.
+
+        Damaged rows are an error: without them, a method would be another one.
+        """
+        others = self._others(shifted, perturbed)
+        if ood and self.ood_trouble:
+            raise FileFormatError(self.ood_trouble)
+        parts = [(self._logits, self.y), *((split.logits, split.y) for split in others)]
+        if ood and self.strangers is not None and self.n_ood:
+            logits = self.strangers.logits[: self.n_ood]
+            parts.append((logits, np.full(len(logits), OOD_LABEL)))
+        if len(parts) == 1:  # for most methods, which should not each have a copy
+            return EnvironmentRows(self._logits, self.y, np.zeros(len(self.y), np.int64))
+        return EnvironmentRows(
+            np.concatenate([logits for logits, _ in parts]),
+            np.concatenate([y for _, y in parts]),
+            np.concatenate([np.full(len(y), i) for i, (_, y) in enumerate(parts)]),
+        )
+
+    def densities(self, rank: int | None, *, ood: bool, shifted: bool) -> FloatArray:
+        """Return the distances of the same rows to their neighbours of a rank."""
+        parts = [s.densities(rank) for s in (*self.clean, *self._others(shifted, False))]
+        if ood and self.strangers is not None and self.n_ood:
+            parts.append(self.strangers.densities(rank)[: self.n_ood])
+        return np.concatenate(parts)
+
+    def _others(self, shifted: bool, perturbed: bool) -> Sequence[SuiteSplit]:
+        chosen = (*(self.shifted if shifted else ()), *(self.perturbed if perturbed else ()))
+        for split in chosen:
+            self._verify(split)
+        return chosen
+
+    @cached_property
+    def _verified(self) -> set[str]:
+        return set()
+
+    def _verify(self, split: SuiteSplit) -> None:
+        """Compare the content with its hash, once for all methods."""
+        if split.name not in self._verified:
+            split.verify()
+            self._verified.add(split.name)
+
+
+def paper_ood_rows(n_classes: int) -> int:
+    """Return how many out-of-distribution rows the paper tunes with: more for more classes."""
+    return 100 if n_classes <= 10 else 400 if n_classes <= 100 else 3500
+
+
+def ood_set(split_name: str) -> str:
+    """Return the name of the set a semantic split was drawn from: svhn of svhn-tune."""
+    return split_name.removesuffix("-tune").removesuffix("-test")
+
+
+def read_tuning(
+    suite: Suite, ood: str | None, ood_rows: int | None, only: Choice = everything
+) -> Tuning:
+    """Return the rows that methods are fitted on, their content compared with the hashes.
+
+    Damaged validation rows are an error. Damaged out-of-distribution rows are named in the result,
+    because most methods do without them; shifted rows are read when a method asks for them.
+
+    Parameters
+    ----------
+    ood
+        Name of the out-of-distribution set to tune with; by default the suite's first.
+    ood_rows
+        How many of its rows, from the first on; by default as many as the paper takes.
+    only
+        Which of the shifted tuning splits to take, by default all.
+    """
+    if ood_rows is not None:
+        check_count("ood_rows", ood_rows, least=0)
+    clean = suite.tune("none")
+    if not clean:
+        raise ValueError(f"{suite.path} has no clean rows to tune on (role tune, shift none).")
+    for split in clean:
+        split.verify()
+    sets = {ood_set(split.name): split for split in suite.tune("semantic")}
+    if ood is not None and ood not in sets:
+        raise ValueError(
+            f"{suite.path} has no tuning rows of {ood!r}; it has {', '.join(sets) or 'none'}."
+        )
+    tuning = Tuning(
+        tuple(clean),
+        shifted=tuple(split for split in suite.tune("covariate") if only(split)),
+        perturbed=tuple(suite.perturbed()),
+    )
+    if not sets:
+        return tuning
+    name = next(iter(sets)) if ood is None else ood
+    n = paper_ood_rows(suite.n_classes) if ood_rows is None else ood_rows
+    strangers, trouble = sets[name], ""
+    try:
+        strangers.verify()
+    except FileFormatError as error:
+        trouble = str(error)
+    n = min(n, strangers.rows)
+    return replace(tuning, strangers=strangers, ood_rows=n, ood=name, ood_trouble=trouble)
