@@ -169,7 +169,11 @@ WRONG = {
         1,
         "error: box must be one of 'safe', 'paper', 'free', got 'huge'.",
     ),
-    "unknown method": ("fit --method magic --logits val.npz -o x.json", 2, "'magic' is not one of"),
+    "unknown method": (
+        "fit --method magic --logits val.npz -o x.json",
+        2,
+        "there is no method 'magic'",
+    ),
     "not a calibrator": (
         "apply val.npz test.npz -o p.npz",
         1,

@@ -6,10 +6,11 @@ from typing import Any
 import click
 from numpy.typing import NDArray
 
-from wildcal.calibrators import ContextScaling
-from wildcal.cli.options import PATH, window_option
+from wildcal.calibrators import ContextScaling, DensityAware
+from wildcal.cli.fit import with_densities
+from wildcal.cli.options import PATH, densities_option, window_option
 from wildcal.cli.output import progress_bar, say
-from wildcal.core.calibrator import TemperatureMap
+from wildcal.core.calibrator import Calibrator, TemperatureMap
 from wildcal.io import load, read_table, write_result
 from wildcal.io.tables import check_result
 
@@ -19,37 +20,48 @@ from wildcal.io.tables import check_result
 @click.argument("logits", type=PATH)
 @click.option("-o", "--output", type=PATH, required=True, help="Result: .npz, .csv or .npy.")
 @click.option("--confidence-only", is_flag=True, help="Leave out the probability matrix.")
+@densities_option
 @window_option
 def apply(
-    calibrator: Path, logits: Path, output: Path, confidence_only: bool, window: bool
+    calibrator: Path,
+    logits: Path,
+    output: Path,
+    confidence_only: bool,
+    densities: Path | None,
+    window: bool,
 ) -> None:
     """Apply a saved CALIBRATOR to LOGITS.
 
     The result has `proba` (n x K), `confidence` and `pred` (the class of the raw logits), and where
-    the method has one, the `temperature` of each row. A .npy holds the first of these alone.
+    the method has one, the `temperature` of each row. A .npy holds the first of these alone. The
+    method dac needs an array `densities` besides the logits.
 
     \b
     Example:
       wildcal apply energy.json test.npz -o proba.npz
       wildcal apply context.json batch.npz --window -o proba.npz
+      wildcal apply dac.json test.npy --densities distances.npy -o proba.npz
     """
     check_result(output)  # before the work, not after it
     fitted = load(calibrator)
-    table = read_table(logits)
-    if window and not isinstance(fitted, ContextScaling):
+    table = with_densities(read_table(logits), densities, fitted)
+    reads_context = isinstance(innermost(fitted), ContextScaling)
+    if window and not reads_context:
         raise click.UsageError(f"--window is for context; {fitted.name} reads each row alone.")
-    if isinstance(fitted, ContextScaling):
-        _say_of_the_window(fitted, window)
+    if reads_context:
+        _say_of_the_window(innermost(fitted), window)
+    z, s = table.logits, table.densities
+    beside: dict[str, Any] = {"densities": s} if fitted.needs_densities else {}
     arrays: dict[str, NDArray[Any]] = {}
     with progress_bar(f"Applying {fitted.title}"):
-        z = table.logits
-        around = (fitted.context(z),) if window and isinstance(fitted, ContextScaling) else ()
+        if window and isinstance(fitted, ContextScaling | DensityAware):
+            beside["context"] = fitted.context(z, **beside)
         if not confidence_only:
-            arrays["proba"] = fitted.predict_proba(z, *around)
-        arrays["confidence"] = fitted.confidence(z, *around)
+            arrays["proba"] = fitted.predict_proba(z, **beside)
+        arrays["confidence"] = fitted.confidence(z, **beside)
         arrays["pred"] = fitted.predict(z)
-        if isinstance(fitted, TemperatureMap):
-            arrays["temperature"] = fitted.temperature(z, *around)
+        if isinstance(innermost(fitted), TemperatureMap):
+            arrays["temperature"] = fitted.temperature(z, **beside)  # type: ignore[attr-defined]
     if table.y is not None:
         arrays["y"] = table.y
     write_result(output, arrays)
@@ -57,7 +69,13 @@ def apply(
     say(f"Wrote {len(confidence):,} rows to {output}; mean confidence {confidence.mean():.2%}.")
 
 
-def _say_of_the_window(fitted: ContextScaling, window: bool) -> None:
+def innermost(fitted: Calibrator) -> Calibrator:
+    """Return the base of a density-aware calibrator, any other as it is."""
+    return fitted.base_ if isinstance(fitted, DensityAware) else fitted
+
+
+def _say_of_the_window(fitted: Calibrator, window: bool) -> None:
+    assert isinstance(fitted, ContextScaling)  # the caller looked
     if fitted.fallback_ is not None:
         say("note: this calibrator learnt no context, so each row is read alone.")
     elif not window:

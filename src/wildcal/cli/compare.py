@@ -68,7 +68,9 @@ def compare(
     tuning splits of each and measured on all its test splits; --csv prints every number. The method
     `energy-no-ood` is the energy method without out-of-distribution rows. Shifted tuning splits
     reach `context`, which also reads each test split as one unlabelled window, and methods whose
-    names end in -all, such as `ts-all`: its rivals with the same labels.
+    names end in -all, such as `ts-all`: its rivals with the same labels. Names that end in -p are
+    tuned on validation rows under noise too; `dac` and `dac+NAME` read distances to training
+    images. `wildcal extract --perturb --features` adds both to a suite.
 
     \b
     Example:
@@ -76,6 +78,7 @@ def compare(
       wildcal compare val.npz test.npz --methods all --csv > methods.csv
       wildcal compare cifar10-resnet20 my-suite --methods ts,ets,energy
       wildcal compare cifar10-resnet20 --methods paper,context,ts-all,energy-all
+      wildcal compare cifar10-resnet20 --methods ets,dac+ets,ets-p,energy,dac+energy
     """
     one_format(as_json, as_csv)
     if len(files) == 1 or _are_suites(files):
@@ -87,13 +90,13 @@ def compare(
         raise click.UsageError("give VAL and TEST, or suites only.")
     val, test = files
     calibrators = choose(methods)
-    tuning = read_labelled(val, labels)
+    tuning = replace(read_labelled(val, labels), densities=None)
     readers = [name for name, c in calibrators.items() if c.accepts_environments]
     if tuning.environment is not None and not readers:
         say(f"none of the methods reads the environments of {val}; its rows are pooled.")
         tuning = replace(tuning, environment=None)
     if ood is not None:
-        tuning = with_ood(tuning, read_table(ood).logits, ood)
+        tuning = with_ood(tuning, read_table(ood), ood)
     tested = read_test(test, test_labels, test_ood)
     with progress_bar("Comparing", total=len(calibrators)) as progress:
         task = progress.task_ids[0]

@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
-from wildcal.calibrators import ContextScaling, Identity
+from wildcal.calibrators import ContextScaling, DensityAware, Identity
+from wildcal.cli.apply import innermost
 from wildcal.cli.fit import read_labelled, with_ood
 from wildcal.cli.options import PATH, measuring, one_format, window_option
 from wildcal.cli.output import print_csv, print_json, print_table, progress_bar
@@ -40,7 +42,8 @@ def evaluate(
     perfectly calibrated model would show on as many rows. Compare the excess over it.
 
     With --window, the rows of LOGITS are one window and those of --ood another. AUROC and the other
-    metrics that tell the two apart read all rows as one window.
+    metrics that tell the two apart read all rows as one window. A dac calibrator needs an array
+    `densities` in both files.
 
     \b
     Example:
@@ -49,17 +52,24 @@ def evaluate(
       wildcal evaluate test.npz --with ts.json --with context.json --window
     """
     one_format(as_json, as_csv)
-    table = read_test(logits, labels, ood)
-    calibrators = {"uncalibrated": uncalibrated(table)} | _load_all(paths)
-    in_window = {name: isinstance(c, ContextScaling) and window for name, c in calibrators.items()}
+    loaded = _load_all(paths)
+    near = any(calibrator.needs_densities for calibrator in loaded.values())
+    table = read_test(logits, labels, ood, densities=near)
+    calibrators = {"uncalibrated": uncalibrated(table)} | loaded
+    in_window = {
+        name: isinstance(innermost(c), ContextScaling) and window for name, c in calibrators.items()
+    }
     if window and not any(in_window.values()):
         raise click.UsageError("--window is for context, and none of the calibrators is that.")
     results: dict[str, Evaluation] = {}
     with progress_bar("Evaluating", total=len(calibrators) * len(table.logits)) as progress:
         for name, calibrator in calibrators.items():
+            logits_seen: Any = table.logits
+            if isinstance(calibrator, DensityAware):  # its base sees the logits scaled
+                logits_seen = calibrator.scaled(table.logits, table.densities)
             results[name] = evaluate_calibrator(
-                calibrator,
-                table.logits,
+                innermost(calibrator),
+                logits_seen,
                 table.y,  # type: ignore[arg-type]  # read_test checked it
                 n_bins=bins,
                 n_boot=bootstrap,
@@ -84,11 +94,15 @@ def evaluate(
         _print(results, kept)
 
 
-def read_test(logits: Path, labels: Path | None, ood: Path | None) -> Table:
+def read_test(
+    logits: Path, labels: Path | None, ood: Path | None, *, densities: bool = False
+) -> Table:
     """Return test rows, followed by out-of-distribution rows with label -1."""
-    # Test rows have no use for environments, so nothing is asked of them.
+    # Test rows have no use for environments, so nothing is asked of them; distances are for dac.
     table = replace(read_labelled(logits, labels), environment=None)
-    return table if ood is None else with_ood(table, read_table(ood).logits, ood)
+    if not densities:
+        table = replace(table, densities=None)
+    return table if ood is None else with_ood(table, read_table(ood), ood)
 
 
 def uncalibrated(table: Table) -> Calibrator:

@@ -8,8 +8,8 @@ from typing import Any
 import click
 import numpy as np
 
-from wildcal.calibrators import CALIBRATORS
-from wildcal.cli.options import PATH
+from wildcal.calibrators import CALIBRATORS, DensityAware, make_calibrator
+from wildcal.cli.options import PATH, densities_option
 from wildcal.cli.output import progress_bar, say
 from wildcal.cli.suite import open_suite
 from wildcal.core.arrays import OOD_LABEL
@@ -19,16 +19,24 @@ from wildcal.core.errors import FileFormatError
 from wildcal.evaluation.protocol.tuning import read_tuning as suite_tuning
 from wildcal.io import read_table, save
 from wildcal.io.files import check_writable
-from wildcal.io.tables import Table, read_environments
+from wildcal.io.tables import Table, read_densities, read_environments
+
+
+def _known_method(context: click.Context, option: click.Parameter, value: str) -> str:
+    try:
+        make_calibrator(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    return value
 
 
 @click.command(no_args_is_help=True)
 @click.option(
     "--method",
-    type=click.Choice(list(CALIBRATORS)),
+    callback=_known_method,
     default="energy",
     show_default=True,
-    help="Which calibrator.",
+    help="Which calibrator: a name that `wildcal methods` lists, or dac+NAME.",
 )
 @click.option("--logits", "logits_path", type=PATH, help="Held-out logits (and y).")
 @click.option("--labels", type=PATH, help="Labels, if they are in a file of their own.")
@@ -40,6 +48,7 @@ from wildcal.io.tables import Table, read_environments
     type=PATH,
     help="Environment of each row, 0 for clean ones, if in a file of its own; for context.",
 )
+@densities_option
 @click.option("--suite", type=PATH, help="Instead of files: fit on the tuning splits of a suite.")
 @click.option(
     "--set", "settings", multiple=True, metavar="NAME=VALUE", help="An option of the method."
@@ -53,6 +62,7 @@ def fit(
     labels: Path | None,
     ood: Path | None,
     environments: Path | None,
+    densities: Path | None,
     suite: Path | None,
     settings: tuple[str, ...],
     output: Path,
@@ -62,10 +72,12 @@ def fit(
     Logits come from .npz (arrays `logits` and `y`), .npy, .csv, .safetensors or .pt. They must be
     raw scores, from data the network was not trained on. The method `context` also learns from an
     array `environment`: an integer for each row, 0 for clean ones, others for rows that were taken
-    under other conditions, such as another camera.
+    under other conditions, such as another camera. The methods `dac` and `dac+NAME` also read an
+    array `densities`: the distances of each row to training rows, a column for each layer.
 
     With --suite the rows are the clean tuning rows of a suite, for methods that use them some
-    out-of-distribution rows, and for `context` the shifted tuning splits.
+    out-of-distribution rows, for `context` the shifted tuning splits, and for `dac` the distances
+    that `wildcal extract --features` stored.
 
     \b
     Example:
@@ -73,21 +85,23 @@ def fit(
       wildcal fit --method energy --set box=paper --logits val.npz -o paper.json
       wildcal fit --method context --logits cameras.npz -o context.json
       wildcal fit --method context --suite cifar10-resnet20 -o context.json
+      wildcal fit --method dac+ets --suite cifar10-resnet20 -o dac.json
     """
     if output.suffix != ".json":
         raise click.UsageError(f"-o must end in .json, got {output}.")
     check_writable(output)  # before the work, not after it
     calibrator = make(method, settings)
     if suite is not None:
-        if any((logits_path, labels, ood, environments)):
+        if any((logits_path, labels, ood, environments, densities)):
             raise click.UsageError("--suite brings all rows; leave out the other files.")
         table = read_suite(suite, calibrator)
     elif logits_path is not None:
-        table = read_tuning(logits_path, labels, ood, environments, calibrator)
+        table = read_tuning(logits_path, labels, ood, environments, densities, calibrator)
     else:
         raise click.UsageError("give --logits, or --suite.")
+    more = {} if table.densities is None else {"densities": table.densities}
     with progress_bar(f"Fitting {calibrator.title}"):
-        calibrator.fit(table.logits, table.y, environment=table.environment)  # type: ignore[arg-type]  # labels were checked
+        calibrator.fit(table.logits, table.y, environment=table.environment, **more)  # type: ignore[arg-type]  # labels were checked
     save(calibrator, output)
     say(summary_line(calibrator, table.environment))
     say(f"Wrote {output}.")
@@ -95,8 +109,12 @@ def fit(
 
 def make(method: str, settings: tuple[str, ...] = ()) -> Calibrator:
     """Return an unfitted calibrator with options given as NAME=VALUE."""
-    kind = CALIBRATORS[method]
-    known = [f.name for f in fields(kind) if f.init]  # type: ignore[arg-type]
+    calibrator = make_calibrator(method)
+    known = [
+        f.name
+        for f in fields(calibrator)  # type: ignore[arg-type]  # every calibrator is a dataclass
+        if f.init and not isinstance(getattr(calibrator, f.name), Calibrator)
+    ]
     options: dict[str, Any] = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
@@ -106,7 +124,7 @@ def make(method: str, settings: tuple[str, ...] = ()) -> Calibrator:
                 f" got {setting!r}."
             )
         options[name] = _parse(value)
-    return kind(**options)
+    return replace(calibrator, **options)  # type: ignore[type-var]
 
 
 def _parse(value: str) -> Any:
@@ -122,10 +140,11 @@ def read_tuning(
     labels: Path | None,
     ood: Path | None,
     environments: Path | None,
+    densities: Path | None,
     calibrator: Calibrator,
 ) -> Table:
     """Return labelled rows, followed by out-of-distribution rows with label -1."""
-    table = read_labelled(logits, labels)
+    table = with_densities(read_labelled(logits, labels), densities, calibrator)
     if environments is not None:
         _refuse_unless(calibrator.accepts_environments, calibrator, "--environments")
         table = replace(table, environment=read_environments(environments))
@@ -135,7 +154,18 @@ def read_tuning(
     if ood is None:
         return table
     _refuse_unless(calibrator.accepts_ood, calibrator, "--ood")
-    return with_ood(table, read_table(ood).logits, ood)
+    return with_ood(table, read_table(ood), ood)
+
+
+def with_densities(table: Table, path: Path | None, calibrator: Calibrator) -> Table:
+    """Return a table with the distances that a method needs, without them where it needs none."""
+    if path is not None:
+        if not calibrator.needs_densities:
+            raise click.UsageError(
+                f"{calibrator.name} does not read distances. Leave out --densities, or use dac."
+            )
+        return replace(table, densities=read_densities(path))
+    return table if calibrator.needs_densities else replace(table, densities=None)
 
 
 def _refuse_unless(accepts: bool, calibrator: Calibrator, option: str) -> None:
@@ -154,10 +184,14 @@ def _refuse_unless(accepts: bool, calibrator: Calibrator, option: str) -> None:
 def read_suite(path: Path, calibrator: Calibrator) -> Table:
     """Return the tuning rows of a suite that a method can use."""
     suite = open_suite(path)
-    wide = calibrator.accepts_environments
+    wide, ood = calibrator.accepts_environments, calibrator.accepts_ood
     with suite.opened():
-        rows = suite_tuning(suite, None, None).rows(ood=calibrator.accepts_ood, shifted=wide)
-    return Table(rows.logits, rows.y, rows.environment if wide else None)
+        tuning = suite_tuning(suite, None, None)
+        rows = tuning.rows(ood=ood, shifted=wide)
+        densities = None
+        if isinstance(calibrator, DensityAware):
+            densities = tuning.densities(calibrator.neighbour, ood=ood, shifted=wide)
+    return Table(rows.logits, rows.y, rows.environment if wide else None, densities)
 
 
 def read_labelled(logits: Path, labels: Path | None = None) -> Table:
@@ -168,25 +202,40 @@ def read_labelled(logits: Path, labels: Path | None = None) -> Table:
     return table
 
 
-def with_ood(table: Table, strangers: Any, path: Path) -> Table:
+def with_ood(table: Table, strangers: Table, path: Path) -> Table:
     """Return a table with out-of-distribution rows appended, as one more environment."""
     z = check_logits(table.logits, fitting=True)
     # Also makes integers of labels that could not hold -1, such as uint8.
     y = check_labels(table.y, *z.shape, accepts_ood=True)  # type: ignore[arg-type]
-    if strangers.ndim != 2 or strangers.shape[1:] != table.logits.shape[1:]:
+    more = strangers.logits
+    if more.ndim != 2 or more.shape[1:] != table.logits.shape[1:]:
         raise FileFormatError(
             f"{path} must have logits of {table.logits.shape[-1]} classes, as the other file,"
-            f" got shape {strangers.shape}."
+            f" got shape {more.shape}."
         )
     environment = None
     if table.environment is not None:
         numbers = check_environment(table.environment, y, None)
-        environment = np.concatenate([numbers, np.full(len(strangers), numbers.max() + 1)])
+        environment = np.concatenate([numbers, np.full(len(more), numbers.max() + 1)])
     return Table(
-        np.concatenate([z, strangers]),
-        np.concatenate([y, np.full(len(strangers), OOD_LABEL)]),
+        np.concatenate([z, more]),
+        np.concatenate([y, np.full(len(more), OOD_LABEL)]),
         environment,
+        _joined_densities(table, strangers, path),
     )
+
+
+def _joined_densities(table: Table, strangers: Table, path: Path) -> Any:
+    if table.densities is None:
+        return None
+    if strangers.densities is None:
+        raise FileFormatError(f"{path} has no distances to training rows; add `densities`.")
+    if table.densities.shape[1:] != strangers.densities.shape[1:]:
+        raise FileFormatError(
+            f"{path} must have distances of as many layers as the other file, got shapes"
+            f" {strangers.densities.shape} and {table.densities.shape}."
+        )
+    return np.concatenate([table.densities, strangers.densities])
 
 
 def summary_line(calibrator: Calibrator, environment: Any = None) -> str:

@@ -2,14 +2,18 @@
 
 import click
 
-from wildcal.calibrators import CALIBRATORS, PAPER_METHODS
+from wildcal.calibrators import CALIBRATORS, PAPER_METHODS, make_calibrator
 from wildcal.cli.output import print_json, print_table
+from wildcal.core.calibrator import Calibrator
 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def methods(as_json: bool) -> None:
     """List every method: what it needs, whether it keeps the predicted class, what it stores.
+
+    A method can stand behind `dac+`, such as dac+ets. On suites, NAME-all is fitted on shifted
+    tuning rows too, NAME-p on validation rows under noise.
 
     \b
     Example:
@@ -18,15 +22,15 @@ def methods(as_json: bool) -> None:
     described = {
         name: {
             "title": kind.title,
-            "class": kind.__name__,
-            "needs": _needs(name),
+            "class": type(kind).__name__,
+            "needs": _needs(kind),
             "preserves_accuracy": kind.preserves_accuracy,
             "shift_invariant": kind.shift_invariant,
             "stores": kind.cost,
             "in_the_paper": name in PAPER_METHODS,
             "reference": kind.reference,
         }
-        for name, kind in CALIBRATORS.items()
+        for name, kind in ((name, make_calibrator(name)) for name in (*CALIBRATORS, "dac"))
     }
     if as_json:
         print_json(described)
@@ -45,12 +49,16 @@ def methods(as_json: bool) -> None:
             for name, entry in described.items()
         ],
         words=6,
+        caption="Behind dac+ any of them may stand. On suites, NAME-all is fitted on shifted tuning"
+        " rows too, NAME-p on rows under noise.",
     )
 
 
-def _needs(name: str) -> str:
-    if name == "identity":
+def _needs(method: Calibrator) -> str:
+    if method.name == "identity":
         return "nothing"
-    if CALIBRATORS[name].accepts_environments:
+    if method.needs_densities:
+        return "labels, distances to training rows"
+    if method.accepts_environments:
         return "environments, OOD rows"
-    return "labels, OOD rows if any" if CALIBRATORS[name].accepts_ood else "labels"
+    return "labels, OOD rows if any" if method.accepts_ood else "labels"

@@ -18,6 +18,13 @@ window_option = click.option(
 )
 
 
+densities_option = click.option(
+    "--densities",
+    type=PATH,
+    help="Distances to training rows, if in a file of their own; for dac and dac+NAME.",
+)
+
+
 def _replicates(context: click.Context, option: click.Parameter, value: int) -> int:
     if value == 1 or value < 0:
         raise click.BadParameter("give 0 for no intervals, or at least 2.")

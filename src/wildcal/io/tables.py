@@ -16,6 +16,8 @@ from wildcal.io.files import check_writable, replacing
 LOGIT_NAMES = ("logits", "z", "scores")
 LABEL_NAMES = ("y", "labels", "label", "targets", "target")
 ENVIRONMENT_NAMES = ("environment", "environments")
+DENSITY_NAMES = ("densities",)
+_DENSITY_COLUMN = "density_"
 RESULT_NAMES = ("proba", "confidence", "pred", "temperature")
 """What `wildcal apply` writes: results, which are no logits."""
 
@@ -30,6 +32,8 @@ class Table:
     y: NDArray[Any] | None
     environment: NDArray[Any] | None = None
     """Which rows belong together; 0 for the clean ones."""
+    densities: NDArray[Any] | None = None
+    """Distances to training rows, a column for each layer."""
 
 
 def read_table(path: str | Path, *, labels: str | Path | None = None) -> Table:
@@ -37,7 +41,8 @@ def read_table(path: str | Path, *, labels: str | Path | None = None) -> Table:
 
     A file with named arrays (.npz, .safetensors, .pt with a dict) holds `logits` and usually `y`.
     A .csv has a header with one column named `y` and one column per class, in class order. Both
-    may have an `environment` of each row, which `wildcal fit --method context` learns from.
+    may have an `environment` of each row, which `wildcal fit --method context` learns from, and
+    `densities` (in a .csv columns density_1, density_2, ...), which the method dac reads.
     A bare array (.npy, .pt with a tensor) holds logits only; give the labels with `labels`.
     """
     path = Path(path)
@@ -49,7 +54,7 @@ def read_table(path: str | Path, *, labels: str | Path | None = None) -> Table:
         named = [name for name in LABEL_NAMES if name in arrays]
         y = arrays[named[0]] if named else None
     grouped = [name for name in ENVIRONMENT_NAMES if name in arrays]
-    return Table(logits, y, arrays[grouped[0]] if grouped else None)
+    return Table(logits, y, arrays[grouped[0]] if grouped else None, arrays.get(DENSITY_NAMES[0]))
 
 
 def read_labels(path: str | Path) -> NDArray[Any]:
@@ -60,6 +65,14 @@ def read_labels(path: str | Path) -> NDArray[Any]:
 def read_environments(path: str | Path) -> NDArray[Any]:
     """Return the environment of each row in a file of its own, as `read_labels` does."""
     return _read_column(Path(path), ENVIRONMENT_NAMES, "environments")
+
+
+def read_densities(path: str | Path) -> NDArray[Any]:
+    """Return distances to training rows in a file of their own, a column for each layer."""
+    arrays = _read(Path(path))
+    # A bare array was named by _read for want of a better word.
+    names = ("logits",) if set(arrays) == {"logits"} else DENSITY_NAMES
+    return _pick(arrays, names, Path(path), "densities")
 
 
 def _read_column(path: Path, names: tuple[str, ...], what: str) -> NDArray[Any]:
@@ -128,7 +141,7 @@ def _first_line(error: Exception) -> str:
 def _read_npz(path: Path) -> Arrays:
     if not zipfile.is_zipfile(path):
         raise ValueError("not a zip archive; was it cut short?")
-    known = (*LOGIT_NAMES, *LABEL_NAMES, *ENVIRONMENT_NAMES)
+    known = (*LOGIT_NAMES, *LABEL_NAMES, *ENVIRONMENT_NAMES, *DENSITY_NAMES)
     with np.load(path, allow_pickle=False) as archive:
         # Other arrays are named, not read: they may be large, or objects that only pickle can read.
         return {name: archive[name] if name in known else np.empty(0) for name in archive.files}
@@ -176,6 +189,10 @@ def _read_csv(path: Path) -> Arrays:
                 raise ValueError(f"column {header[i]} must be integers")
             found[called] = values[:, i].astype(np.int64)
         taken += at
+    near = [i for i, name in enumerate(header) if name.lower().startswith(_DENSITY_COLUMN)]
+    if near:
+        found[DENSITY_NAMES[0]] = values[:, near]
+        taken += near
     rest = np.delete(values, taken, axis=1)
     return {**found, "logits": rest} if rest.size else found
 
@@ -213,7 +230,7 @@ def _read_safetensors_bfloat16(path: Path) -> Arrays:
         if tensor["dtype"] == "BF16":  # the upper half of a float32
             upper = np.frombuffer(tensor["data"], "<u2").astype(np.uint32)
             arrays[name] = (upper << 16).view(np.float32).reshape(tensor["shape"])
-        elif name in (*LOGIT_NAMES, *LABEL_NAMES, *ENVIRONMENT_NAMES):
+        elif name in (*LOGIT_NAMES, *LABEL_NAMES, *ENVIRONMENT_NAMES, *DENSITY_NAMES):
             dtype = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "I64": "<i8", "I32": "<i4"}
             flat = np.frombuffer(tensor["data"], dtype[tensor["dtype"]])
             arrays[name] = flat.reshape(tensor["shape"])

@@ -22,7 +22,7 @@ from wildcal.core.arrays import OOD_LABEL, FloatArray, Logits
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.errors import CalibrationWarning
 from wildcal.evaluation.environments import EnvironmentRows
-from wildcal.evaluation.protocol.tuning import Tuning
+from wildcal.evaluation.protocol.tuning import Tuning, rank_of
 from wildcal.io.suite import SuiteSplit
 
 WITHOUT_OOD = "energy-no-ood"
@@ -101,12 +101,14 @@ class FittedMethod:
         c = self.calibrator
         if not isinstance(c, DensityAware):
             return split.logits
-        return c.scaled(split.logits, split.densities(_rank(c)))
+        return c.scaled(split.logits, split.densities(rank_of(c.neighbour)))
 
     def scale_of(self, split: SuiteSplit) -> FloatArray | None:
         """Return what `logits_of` divided each row by; None where it did not."""
         c = self.calibrator
-        return c.scale(split.densities(_rank(c))) if isinstance(c, DensityAware) else None
+        return (
+            c.scale(split.densities(rank_of(c.neighbour))) if isinstance(c, DensityAware) else None
+        )
 
 
 def choose_methods(names: Sequence[str] | None = None) -> list[Method]:
@@ -151,7 +153,7 @@ def fit_method(method: Method, tuning: Tuning) -> FittedMethod:
         more["sample_weight"] = _equal_levels(rows)
     if isinstance(calibrator, DensityAware):
         more["densities"] = tuning.densities(
-            _rank(calibrator), ood=method.uses_ood, shifted=shifted
+            calibrator.neighbour, ood=method.uses_ood, shifted=shifted
         )
     start = time.perf_counter()
     with warnings.catch_warnings():  # they are kept in the calibrator's summary
@@ -161,11 +163,6 @@ def fit_method(method: Method, tuning: Tuning) -> FittedMethod:
     return FittedMethod(
         method.name, calibrator, _used(method, tuning, calibrator), seconds, method.window
     )
-
-
-def _rank(calibrator: DensityAware) -> int | None:
-    """Return which neighbour's distances to read; None for the last that a suite has."""
-    return 1 if calibrator.neighbour == "first" else None
 
 
 def _equal_levels(rows: EnvironmentRows) -> FloatArray:

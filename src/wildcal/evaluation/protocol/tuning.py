@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
+from wildcal.calibrators.density import Neighbour
 from wildcal.core.arrays import OOD_LABEL, FloatArray, Labels, Logits
 from wildcal.core.checks import check_count
 from wildcal.core.errors import FileFormatError
@@ -65,8 +66,9 @@ class Tuning:
             np.concatenate([np.full(len(y), i) for i, (_, y) in enumerate(parts)]),
         )
 
-    def densities(self, rank: int | None, *, ood: bool, shifted: bool) -> FloatArray:
-        """Return the distances of the same rows to their neighbours of a rank."""
+    def densities(self, neighbour: Neighbour, *, ood: bool, shifted: bool) -> FloatArray:
+        """Return the distances of the same rows to their k-th or first neighbours."""
+        rank = rank_of(neighbour)
         parts = [s.densities(rank) for s in (*self.clean, *self._others(shifted, False))]
         if ood and self.strangers is not None and self.n_ood:
             parts.append(self.strangers.densities(rank)[: self.n_ood])
@@ -87,6 +89,11 @@ class Tuning:
         if split.name not in self._verified:
             split.verify()
             self._verified.add(split.name)
+
+
+def rank_of(neighbour: Neighbour) -> int | None:
+    """Return which neighbour's distances to read; None for the last that a suite has, the k-th."""
+    return 1 if neighbour == "first" else None
 
 
 def paper_ood_rows(n_classes: int) -> int:

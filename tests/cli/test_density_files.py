@@ -1,0 +1,134 @@
+"""Density-aware calibration from files: fit, apply, evaluate, inspect, and what is refused."""
+
+import json
+
+import numpy as np
+import pytest
+
+import wildcal
+from wildcal import DensityAware, EnsembleTemperatureScaling
+from wildcal.cli.main import run
+from wildcal.metrics import ece
+from wildcal.testing import make_suite
+
+SUITE = make_suite(2, n_classes=5, n_tuning=600, n_ood_tuning=80, n_test=400)
+KNOWN = SUITE.tuning.y >= 0
+
+
+def distances(n, seed, layers=2):
+    return 0.2 + np.random.default_rng(seed).gamma(3.0, 0.02, (n, layers))
+
+
+VAL = SUITE.tuning.logits[KNOWN], SUITE.tuning.y[KNOWN], distances(KNOWN.sum(), 0)
+TEST = SUITE.clean.logits, SUITE.clean.y, distances(len(SUITE.clean.y), 1)
+OOD = SUITE.ood.logits, distances(len(SUITE.ood.y), 2)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, (z, y, s) in {"val": VAL, "test": TEST}.items():
+        np.savez(f"{name}.npz", logits=z, y=y, densities=s)
+        np.savez(f"{name}-plain.npz", logits=z, y=y)
+        np.save(f"{name}-densities.npy", s)
+    np.savez("ood.npz", logits=OOD[0], densities=OOD[1])
+    np.savez("ood-plain.npz", logits=OOD[0])
+    return tmp_path
+
+
+def by_hand():
+    calibrator = DensityAware(base=EnsembleTemperatureScaling())
+    return calibrator.fit(VAL[0], VAL[1], densities=VAL[2])
+
+
+@pytest.mark.parametrize(
+    "files",
+    [["--logits", "val.npz"], ["--logits", "val-plain.npz", "--densities", "val-densities.npy"]],
+)
+@pytest.mark.parametrize(
+    "tested", [["test.npz"], ["test-plain.npz", "--densities", "test-densities.npy"]]
+)
+def test_fit_and_apply(folder, files, tested):
+    assert run(["fit", "--method", "dac+ets", *files, "-o", "dac.json"]) == 0
+    assert run(["apply", "dac.json", *tested, "-o", "out.npz"]) == 0
+    expected = by_hand()
+    with np.load("out.npz") as out:
+        np.testing.assert_array_equal(out["proba"], expected.predict_proba(TEST[0], TEST[2]))
+        np.testing.assert_array_equal(out["confidence"], expected.confidence(TEST[0], TEST[2]))
+        assert "temperature" not in out
+
+
+def test_columns_of_a_csv(folder):
+    header = ",".join([*(f"logit_{k}" for k in range(5)), "y", "density_1", "density_2"])
+    rows = np.column_stack(VAL)
+    np.savetxt("val.csv", rows, delimiter=",", header=header, comments="", fmt="%.9g")
+    assert run(["fit", "--method", "dac", "--logits", "val.csv", "-o", "dac.json"]) == 0
+    assert wildcal.load("dac.json").n_layers == 2
+
+
+def test_options_and_out_of_distribution_rows(folder, capsys):
+    line = "fit --method dac-first+energy --logits val.npz --ood ood.npz --set floor=0.1 -o d.json"
+    assert run(line.split()) == 0
+    assert "200 out-of-distribution rows" not in capsys.readouterr().out  # said on stderr
+    made = wildcal.load("d.json")
+    assert (made.neighbour, made.floor, made.fit_.n_ood) == ("first", 0.1, len(OOD[0]))
+    assert run(["apply", "d.json", "test.npz", "-o", "out.csv"]) == 0
+    assert "temperature" in (folder / "out.csv").read_text().splitlines()[0]
+    assert run(["inspect", "d.json"]) == 0
+    assert "2 layers to the first training row" in capsys.readouterr().out
+
+
+def test_evaluate_beside_others(folder, capsys):
+    assert run("fit --method dac+ets --logits val.npz -o dac.json".split()) == 0
+    assert run("fit --method ts --logits val.npz -o ts.json".split()) == 0
+    capsys.readouterr()
+    line = "evaluate test.npz --ood ood.npz --with ts.json --with dac.json --json --bootstrap 0"
+    assert run(line.split()) == 0
+    found = json.loads(capsys.readouterr().out)
+    expected = by_hand()
+    confidence = np.minimum(expected.confidence(TEST[0], TEST[2]).astype(np.float64), 1)
+    value = ece(TEST[0].argmax(axis=1) == TEST[1], confidence)
+    assert found["dac"]["measures"]["ece"]["value"] == pytest.approx(value, abs=1e-6)
+    strange = expected.confidence(*OOD).mean()
+    assert found["dac"]["measures"]["ood_mean_confidence"]["value"] == pytest.approx(
+        strange, abs=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("fit --method dac --logits val-plain.npz -o x.json", "needs densities"),
+        (
+            "fit --method ts --logits val.npz --densities val-densities.npy -o x.json",
+            "does not read",
+        ),
+        ("fit --method dac --logits val.npz --densities test-densities.npy -o x.json", "600 rows"),
+        ("fit --method dac+magic --logits val.npz -o x.json", "no method 'dac+magic'"),
+        ("fit --method dac+energy --logits val.npz --ood ood-plain.npz -o x.json", "no distances"),
+        ("fit --method dac --set base=ts --logits val.npz -o x.json", "--set takes NAME=VALUE"),
+        ("apply dac.json test-plain.npz -o x.npz", "needs densities"),
+        ("apply dac.json test-plain.npz --densities wide.npy -o x.npz", "2 columns"),
+        ("apply dac.json test.npz --window -o x.npz", "--window is for context"),
+        ("evaluate test-plain.npz --with dac.json", "needs densities"),
+        ("compare val.npz test.npz --methods dac+ets", "fitted on the splits of a suite"),
+        ("stream dac.json", "dac"),
+    ],
+)
+def test_one_line_for_what_went_wrong(folder, capsys, line, said):
+    assert run("fit --method dac --logits val.npz -o dac.json".split()) == 0
+    np.save("wide.npy", distances(len(TEST[1]), 1, layers=3))
+    capsys.readouterr()
+    assert run(line.split()) != 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert said in err
+    assert not (folder / "x.json").exists()
+    assert not (folder / "x.npz").exists()
+
+
+def test_methods_that_do_not_read_distances_ignore_them(folder):
+    assert run("fit --method energy --logits val.npz --ood ood-plain.npz -o e.json".split()) == 0
+    assert run("apply e.json test.npz -o out.npz".split()) == 0
+    assert run("evaluate test.npz --ood ood-plain.npz --with e.json --bootstrap 0".split()) == 0
+    assert run("compare val.npz test.npz --methods ts --bootstrap 0".split()) == 0
