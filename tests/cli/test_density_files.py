@@ -88,9 +88,9 @@ def test_evaluate_beside_others(folder, capsys):
     expected = by_hand()
     confidence = np.minimum(expected.confidence(TEST[0], TEST[2]).astype(np.float64), 1)
     value = ece(TEST[0].argmax(axis=1) == TEST[1], confidence)
-    assert found["dac"]["measures"]["ece"]["value"] == pytest.approx(value, abs=1e-6)
+    assert found["dac"]["metrics"]["ece"]["value"] == pytest.approx(value, abs=1e-6)
     strange = expected.confidence(*OOD).mean()
-    assert found["dac"]["measures"]["ood_mean_confidence"]["value"] == pytest.approx(
+    assert found["dac"]["metrics"]["ood_mean_confidence"]["value"] == pytest.approx(
         strange, abs=1e-6
     )
 
