@@ -16,7 +16,7 @@ import click
 import numpy as np
 from click.testing import CliRunner
 
-from wildcal import CALIBRATORS, ContextScaling, Identity, Stream, suites
+from wildcal import CALIBRATORS, ContextScaling, DensityAware, Identity, Stream, suites
 from wildcal.cli.demo import FIRST, demo_splits
 from wildcal.cli.main import cli
 from wildcal.cli.suite_table import rows as suite_rows
@@ -30,6 +30,7 @@ from wildcal.metrics import TopLabelAccumulator
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks" / "studies"))
 import context_tables  # noqa: E402
+import density_tables  # noqa: E402
 
 SHOWN = ("accuracy", "mean_confidence", "ece", "noise_floor", "nll", "brier", "ood_mean_confidence")
 METHODS = ("identity", "ts", "energy")
@@ -255,10 +256,10 @@ def methods() -> str:
         "| name | class | method | also uses | keeps the class | stores | reference |",
         "|---|---|---|---|---|---|---|",
     ]
-    for name, kind in CALIBRATORS.items():
+    for kind in (*(make() for make in CALIBRATORS.values()), DensityAware()):
         cells = (
-            f"`{name}`",
-            f"`{kind.__name__}`",
+            f"`{kind.name}`",
+            f"`{type(kind).__name__}`",
             kind.title,
             _also_uses(kind),
             "yes" if kind.preserves_accuracy else "no",
@@ -269,8 +270,10 @@ def methods() -> str:
     return "\n".join(lines)
 
 
-def _also_uses(kind: type[Calibrator]) -> str:
+def _also_uses(kind: Calibrator) -> str:
     """Return what a method can use beside labelled rows."""
+    if kind.needs_densities:
+        return "distances to training rows"
     if kind.accepts_environments:
         return "OOD rows, environments, a test window"
     return "OOD rows" if kind.accepts_ood else ""
@@ -387,7 +390,38 @@ def networks() -> str:
     return "\n".join(lines)
 
 
+def sklearn_digits() -> str:
+    """Return the csv of benchmarks/studies/sklearn_digits.py as a Markdown table."""
+    with (ROOT / "benchmarks" / "studies" / "sklearn_digits.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    lines = [
+        "| estimator | method | accuracy | ECE | its floor | ECE, noisy | confidence on nines |",
+        "|---|---|" + "--:|" * 5,
+    ]
+    found = {(row["estimator"], row["method"], row["what"]): row for row in rows}
+    for estimator, method in dict.fromkeys(key[:2] for key in found):
+        cells = []
+        for what in ("accuracy", "ece", "floor", "noisy ece", "nines"):
+            row = found[estimator, method, what]
+            half = (float(row["high"]) - float(row["low"])) / 2
+            cells.append(f"{float(row['mean']):.1f} ± {half:.1f}")
+        lines.append(f"| `{estimator}` | {method} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def sklearn_checks() -> str:
+    """Return the checks of scikit-learn that the wrapper fails by design."""
+    from wildcal.interop.sklearn.estimator_checks import EXPECTED_FAILED_CHECKS
+
+    lines = ["| when | check | why |", "|---|---|---|"]
+    for when, checks in EXPECTED_FAILED_CHECKS.items():
+        lines += [f"| {when} | `{check}` | {why} |" for check, why in checks.items()]
+    return "\n".join(lines)
+
+
 MADE = {
+    "sklearn-digits": sklearn_digits,
+    "sklearn-checks": sklearn_checks,
     "networks": networks,
     "speed": speed,
     "protocol-speed": protocol_speed,
@@ -401,6 +435,8 @@ MADE = {
     "stream": stream_table,
     "choose-clean": lambda: study("clean"),
     "choose-shifted": lambda: study("shifted"),
+    "density": lambda: density_tables.averages(density_tables.read()),
+    "density-ends": lambda: density_tables.ends(density_tables.read()),
     "context-networks": lambda: context_tables.per_network(context_rows()),
     "context-numbers": lambda: context_tables.numbers(context_rows()),
     "context-transforms": lambda: context_tables.numbers(context_rows(), context_tables.BOTH),

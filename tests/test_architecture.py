@@ -18,6 +18,7 @@ LAYERS = {
     "suites": {"core", "io"},
     "vision": {"core", "io", "shift"},
     "report": {"core", "calibrators", "metrics", "io", "evaluation"},
+    "interop": {"core", "calibrators", "io"},
     "cli": {
         "core",
         "calibrators",
@@ -29,6 +30,7 @@ LAYERS = {
         "suites",
         "vision",
         "report",
+        "interop",
         "testing",
     },
     # Panels come from `report`; the door of the notebook checks arrays and reads results itself.
@@ -40,8 +42,9 @@ LAYERS = {
 OUTSIDE = {layer: {"numpy", "scipy"} for layer in LAYERS} | {
     "io": {"numpy", "scipy", "safetensors", "torch"},
     "shift": {"numpy", "scipy", "PIL", "cv2"},
-    "vision": {"numpy", "scipy", "PIL", "torch", "safetensors", "onnxruntime"},
+    "vision": {"numpy", "scipy", "PIL", "torch", "safetensors", "onnxruntime", "onnx", "faiss"},
     "report": {"numpy", "scipy", "matplotlib"},
+    "interop": {"numpy", "scipy", "sklearn", "torch", "onnx", "onnxruntime"},
     "plots.py": {"numpy", "matplotlib"},
     "cli": {"numpy", "click", "rich"},
 }

@@ -1,0 +1,1 @@
+"""Calibrated confidence inside other frameworks: one module per framework, each an extra."""
