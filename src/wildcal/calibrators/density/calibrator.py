@@ -79,9 +79,7 @@ class DensityAware(Calibrator):
     """
 
     name = "dac"
-    title = "density-aware calibration"
     reference = "Tomani et al., ICML 2023"
-    cost = "a number for each layer and 1, and what its base stores"
     needs_densities = True
 
     base: Calibrator = field(default_factory=Identity)
@@ -91,6 +89,18 @@ class DensityAware(Calibrator):
     weights_: FloatArray = field(init=False, repr=False)
     offset_: float = field(init=False, repr=False)
     base_: Calibrator = field(init=False, repr=False)
+
+    @property
+    def title(self) -> str:  # type: ignore[override]
+        """What to call it in a sentence, with its base."""
+        before = "" if self.base.name == Identity.name else f", then {self.base.title}"
+        return f"density-aware calibration{before}"
+
+    @property
+    def cost(self) -> str:  # type: ignore[override]
+        """What it stores, its base included."""
+        before = "" if self.base.name == Identity.name else f"; {self.base.cost}"
+        return f"1 number and 1 for each layer{before}"
 
     # What it promises is what its base promises: dividing a row by a number changes none of it.
     @property
@@ -320,7 +330,7 @@ class DensityAware(Calibrator):
         lines = [f"Logits are divided by {words}{layers} training row, at least {self.floor:g}."]
         if unused:
             lines.append(f"Layers without a say: {', '.join(unused)}.")
-        if self.base.name != "identity":
+        if self.base.name != Identity.name:
             lines.append(f"Then {self.base.title}:")
             lines += self.base_._describe()
         return lines
