@@ -106,6 +106,8 @@ def test_show_json(folder, capsys):
         "versions": {"numpy": "2.0", "torch": "2.4"},
         "n_classes": 2,
         "complete": True,
+        "neighbours": None,
+        "perturbation": None,
         "verified": False,
     }
     assert len(summary) == 7
@@ -191,3 +193,43 @@ def test_damage_is_one_line(folder, capsys):
 def test_help_ends_with_an_example(words, capsys):
     assert run(["suite", *words, "--help"]) == 0
     assert "Example:\n    wildcal suite " in capsys.readouterr().out
+
+
+@pytest.fixture
+def with_distances(tmp_path):
+    writer = SuiteWriter(
+        tmp_path / "near",
+        network={},
+        data={},
+        seed=0,
+        versions={},
+        n_classes=2,
+        class_names="ab",
+    )
+    writer.add("val", [[0.0, 2.0], [3.0, 1.0]], [1, 0], role="tune", shift="none")
+    writer.add("test", [[0.0, 2.0], [3.0, 1.0]], [1, 0], role="test", shift="none")
+    layers = [{"name": "stem", "width": 16}, {"name": "logits", "width": 2}]
+    writer.describe(neighbours={"layers": layers, "ranks": [1, 50], "train_rows": 90})
+    writer.add_densities("val", np.array([[0.1, 0.2, 0.3, 0.4], [0.5, 0.6, 0.7, 0.8]]))
+    writer.finish(["val", "test"])
+    return tmp_path / "near"
+
+
+def test_show_distances(with_distances, capsys):
+    assert run(["suite", "show", str(with_distances)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[5] == (
+        "distances neighbours 1 and 50 at stem (16), logits (2), train_rows 90; 1 splits without"
+    )
+
+
+def test_pack_ranks(with_distances, tmp_path, capsys):
+    words = ["suite", "pack", str(with_distances), "-o", str(tmp_path / "s.npz"), "--ranks"]
+    assert run([*words, "50"]) == 0
+    assert Suite.open(tmp_path / "s.npz").neighbours["ranks"] == [50]
+    assert run([*words, "none"]) == 0
+    assert Suite.open(tmp_path / "s.npz").neighbours is None
+    assert run([*words, "2"]) == 1
+    assert "(1, 50), got 2." in capsys.readouterr().err
+    assert run([*words, "x"]) == 2
+    assert "give whole numbers such as 1,50, or none." in capsys.readouterr().err

@@ -34,6 +34,12 @@ def _colours(
     return numbers
 
 
+def _layers(
+    context: click.Context, option: click.Parameter, value: str | None
+) -> tuple[str, ...] | None:
+    return None if value is None else tuple(word.strip() for word in value.split(","))
+
+
 @click.command(no_args_is_help=True)
 @click.argument("data", type=PATH)
 @click.option(
@@ -56,13 +62,20 @@ def _colours(
     type=click.IntRange(min=1),
     default=1000,
     show_default=True,
-    help="Rows per corrupted or transformed tuning cell.",
+    help="Rows per corrupted, transformed or perturbed tuning cell.",
 )
 @click.option(
     "--transforms/--no-transforms",
     default=True,
     show_default=True,
     help="Tune on rotated, cut, recoloured ... validation images too.",
+)
+@click.option(
+    "--perturb/--no-perturb",
+    default=False,
+    show_default=True,
+    help="Add validation images under noise of 5 strengths, searched for this network: accuracy"
+    " falls from clean to chance in equal steps.",
 )
 @click.option(
     "--ood-rows",
@@ -90,6 +103,35 @@ def _colours(
 @click.option(
     "--corrupted", type=PATH, help="Folder of published corrupted images, taken instead of made."
 )
+@click.option(
+    "--features",
+    is_flag=True,
+    help="Also keep how far each image is from the training images, in several layers.",
+)
+@click.option(
+    "--layers",
+    callback=_layers,
+    metavar="A,B,...",
+    help="With --features: the layers.  [the ends of the blocks, and logits]",
+)
+@click.option(
+    "--k",
+    type=click.IntRange(min=1),
+    help="With --features: the k-th neighbour, beside the nearest.  [50, 200 or 10]",
+)
+@click.option(
+    "--train", type=PATH, help="With --features: folder of training images.  [DATA or DATA/train]"
+)
+@click.option(
+    "--train-rows",
+    type=click.IntRange(min=1),
+    help="With --features: training images to search among.  [all; 1 % of imagenet]",
+)
+@click.option(
+    "--search",
+    type=click.Choice(["exact", "ivf"]),
+    help="With --features: search all training images, or only near ones.  [exact]",
+)
 @click.option("--size", type=click.IntRange(min=32), help="Side of the images.  [32 or 224]")
 @click.option("--mean", callback=_colours, help="R,G,B in 0..1.  [those of the data set]")
 @click.option("--std", callback=_colours, help="R,G,B in 0..1.  [those of the data set]")
@@ -111,10 +153,17 @@ def extract(
     rows: int | None,
     tuning_rows: int,
     transforms: bool,
+    perturb: bool,
     ood_rows: int,
     semantic: Named,
     extra: Named,
     corrupted: Path | None,
+    features: bool,
+    layers: tuple[str, ...] | None,
+    k: int | None,
+    train: Path | None,
+    train_rows: int | None,
+    search: str | None,
     size: int | None,
     mean: tuple[float, ...] | None,
     std: tuple[float, ...] | None,
@@ -135,20 +184,27 @@ def extract(
       cifar10, cifar100  the published folders; svhn and dtd beside them
       imagenet           val/n01440764/*.JPEG
       folders            validation/CLASS/*.png and test/CLASS/*.png
+    With --features, training images of the last two are in train/CLASS/.
 
     \b
     Example:
       wildcal extract data --network resnet20.safetensors --rows 2000 -o suite
       wildcal extract data --dataset imagenet --network vit.onnx --rows 1000 -o suite
       wildcal extract data --network mymodels:resnet --weights w.safetensors -o suite
+      wildcal extract data --network resnet20.safetensors --rows 2000 --features -o suite
     """
     with needs_extra():
         from wildcal.vision.batches import Normaliser
         from wildcal.vision.classifiers import open_classifier
         from wildcal.vision.extract import extract as run
+        from wildcal.vision.perturb import notes
         from wildcal.vision.plan import Sizes
         from wildcal.vision.sources import input_size, make_plan
         from wildcal.vision.training_data import NORMALISERS
+    given = {"layers": layers, "k": k, "train": train, "train-rows": train_rows, "search": search}
+    for name, value in given.items():
+        if value is not None and not features:
+            raise click.UsageError(f"--{name} is for --features.")
     usual = NORMALISERS.get(dataset, NORMALISERS["imagenet"])
     chosen = semantic or (("svhn", None), ("textures", None))
     if ("none", None) in chosen:
@@ -174,15 +230,45 @@ def extract(
         size=size or input_size(dataset),
         seed=seed,
         transforms=transforms,
+        perturb=perturb,
     )
-    with progress_bar(f"Extracting {classifier.about['name']}", plan.rows) as bar:
-        tenths = _Tenths(plan.rows, watched=not bar.disable)
+    densities = None
+    if features:
+        with needs_extra():
+            from wildcal.vision.densities import DensityPlan, Neighbours
+            from wildcal.vision.neighbours import usual_k
+        from wildcal.vision.training_images import training_images
+
+        training = training_images(
+            dataset, data, plan.data["size"], train=train, rows=train_rows, seed=seed
+        )
+        wanted = Neighbours(
+            training=training, layers=layers, k=k or usual_k(dataset), search=search or "exact"
+        )
+        densities = DensityPlan(classifier, plan, wanted)
+    work = plan.rows + (len(densities.training.rows) if densities else 0)
+    with progress_bar(f"Extracting {classifier.about['name']}", work) as bar:
+        tenths = _Tenths(work, watched=not bar.disable)
 
         def show(cell: str, count: int) -> None:
             bar.update(bar.task_ids[0], advance=count, description=f"Extracting {cell}")
             tenths.add(count)
 
-        suite = run(classifier, plan, output, dtype=dtype, on_rows=show)
+        def expect(more: int) -> None:
+            tenths.total = tenths.done + more + work  # the search comes before all cells
+            bar.update(bar.task_ids[0], total=tenths.total)
+
+        suite = run(
+            classifier,
+            plan,
+            output,
+            dtype=dtype,
+            densities=densities,
+            on_rows=show,
+            on_expected=expect,
+        )
+    for note in notes(suite.perturbation or {}):
+        say(note)
     say(
         f"Wrote {plan.rows:,} rows in {len(suite.splits)} splits to {output};"
         f" `wildcal suite show {output}` shows them."
@@ -193,13 +279,14 @@ class _Tenths:
     """A line for each tenth of the work, for a log that shows no bar."""
 
     def __init__(self, total: int, *, watched: bool) -> None:
-        self.total, self.done, self.watched = total, 0, watched
+        self.total, self.done, self.said, self.watched = total, 0, 0, watched
 
     def add(self, rows: int) -> None:
-        before = 10 * self.done // self.total
         self.done += rows
-        if 10 * self.done // self.total > before and not self.watched:
-            say(f"{self.done:,} of {self.total:,} rows.")
+        if (tenth := 10 * self.done // self.total) > self.said:
+            self.said = tenth
+            if not self.watched:
+                say(f"{self.done:,} of {self.total:,} rows.")
 
 
 def _folders(named: Named, data: Path) -> dict[str, Path]:

@@ -64,24 +64,41 @@ def show(path: Path, splits: bool, verify: bool, as_json: bool) -> None:
         _print(shown)
 
 
+def _ranks(context: click.Context, option: click.Parameter, value: str | None) -> list[int] | None:
+    if value is None:
+        return None
+    words = [] if value == "none" else value.split(",")
+    if not all(word.isascii() and word.isdigit() for word in words):
+        raise click.BadParameter("give whole numbers such as 1,50, or none.")
+    return [int(word) for word in words]
+
+
 @suite.command(no_args_is_help=True)
 @click.argument("folder", type=PATH)
 @click.option("-o", "--output", type=PATH, required=True, help="The .npz to write.")
 @click.option("--dtype", type=click.Choice(DTYPES), help="Store logits in another precision.")
-def pack(folder: Path, output: Path, dtype: str | None) -> None:
+@click.option(
+    "--ranks",
+    callback=_ranks,
+    metavar="K[,K...]",
+    help="Neighbours whose distances are kept; `none` for none.  [all]",
+)
+def pack(folder: Path, output: Path, dtype: str | None, ranks: list[int] | None) -> None:
     """Pack a suite into one .npz.
 
-    It is compressed, and the same suite always gives the same bytes.
+    It is compressed, and the same suite always gives the same bytes. In float16, distances
+    to neighbours are rounded to 9 significant bits.
 
     \b
     Example:
       wildcal suite pack resnet20 -o resnet20.npz --dtype float16
+      wildcal suite pack resnet20 -o resnet20.npz --dtype float16 --ranks 50
     """
     opened = open_suite(folder)
     if not opened.complete:
         raise ValueError(f"{folder} is not finished; run its extraction again first.")
     with progress_bar("Packing"):
-        opened.pack(output, dtype=dtype)
+        opened.pack(output, dtype=dtype, ranks=ranks)
     size = output.stat().st_size
     say(f"Wrote {len(opened.splits)} splits to {output} ({size / 1e6:.1f} MB).")
 
@@ -125,6 +142,8 @@ def _document(opened: Suite, verified: bool, shown: Sequence[SplitSummary]) -> d
         "n_classes": opened.n_classes,
         "class_names": opened.class_names,
         "complete": opened.complete,
+        "neighbours": opened.neighbours,
+        "perturbation": opened.perturbation,
         "verified": verified,
         "summary": [summary.to_dict() for summary in shown],
     }
@@ -146,7 +165,22 @@ def _head(opened: Suite, rows: int, verified: bool) -> list[str]:
         f"data      {_plain(opened.data)}",
         f"versions  {_plain(opened.versions)}",
         f"seed      {opened.seed}",
+        *_distances(opened),
     ]
+
+
+def _distances(opened: Suite) -> list[str]:
+    """Return a line on the neighbour distances, if there are any."""
+    about = opened.neighbours
+    if about is None:
+        return []
+    layers = ", ".join(f"{layer['name']} ({layer['width']})" for layer in about["layers"])
+    ranks = " and ".join(map(str, about["ranks"]))
+    lacking = sum(not split.has_densities for split in opened.splits)
+    rest = f"; {lacking} splits without" if lacking else ""
+    keys = ["train_rows", "search", "significant_bits"]
+    more = {key: about[key] for key in keys if key in about}
+    return [f"distances {_printable(f'neighbours {ranks} at {layers}')}, {_plain(more)}{rest}"]
 
 
 def _plain(values: dict[str, Any]) -> str:
@@ -155,7 +189,11 @@ def _plain(values: dict[str, Any]) -> str:
         f"{key} {value if isinstance(value, str) else json.dumps(value)}"
         for key, value in values.items()
     )
-    return "".join(c if c.isprintable() else "?" for c in ", ".join(texts)) or "-"
+    return _printable(", ".join(texts)) or "-"
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def _print(shown: Sequence[SplitSummary]) -> None:

@@ -2,9 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+Pixels: TypeAlias = NDArray[np.uint8] | NDArray[np.float32]
+"""Images, shape (n, H, W, 3): uint8 as they were taken, or float32 and normalised already."""
 
 
 def batch_size(side: int) -> int:
@@ -26,8 +30,13 @@ class Normaliser:
     mean: tuple[float, ...]
     std: tuple[float, ...]
 
-    def __call__(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Return float32 of the same shape, (n, H, W, 3)."""
+    def __call__(self, images: Pixels) -> NDArray[np.float32]:
+        """Return float32 of the same shape, (n, H, W, 3); what is float32 already stays as it is.
+
+        So noise can be added to what the network reads, where uint8 would round and clip it.
+        """
+        if images.dtype == np.float32:
+            return np.asarray(images, np.float32)
         mean, std = np.array([self.mean, self.std], np.float32) * np.float32(255)
         pixels = images.astype(np.float32)
         pixels -= mean

@@ -1,22 +1,27 @@
 """A network and a plan to a suite, cell by cell; what was done survives an interruption."""
 
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextvars import copy_context
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.core.checks import check_logits, refuse_log_probabilities
 from wildcal.io.suite import Suite, SuiteWriter
-from wildcal.vision.batches import batch_size
+from wildcal.vision.ahead import ahead
+from wildcal.vision.batches import Pixels, batch_size
 from wildcal.vision.classifiers import Classifier
 from wildcal.vision.datasets import ImageSet
+from wildcal.vision.perturb import with_noise
 from wildcal.vision.plan import Cell, Plan
 
+if TYPE_CHECKING:  # needs faiss
+    from wildcal.vision.densities import DensityPlan
+
+Read = Callable[[Pixels], tuple[NDArray[np.float32], NDArray[np.float32] | None]]
 _PACKAGES = (
     "wildcal",
     "numpy",
@@ -34,7 +39,9 @@ def extract(
     folder: str | Path,
     *,
     dtype: str = "float32",
+    densities: "DensityPlan | None" = None,
     on_rows: Callable[[str, int], None] = lambda cell, rows: None,
+    on_expected: Callable[[int], None] = lambda rows: None,
 ) -> Suite:
     """Write the logits of every cell of a plan into a folder and return the suite.
 
@@ -44,8 +51,15 @@ def extract(
 
     Parameters
     ----------
+    densities
+        Write distances to the nearest training images as well, also for cells that are there. Then
+        their logits must come out as they were written, bit for bit.
     on_rows
-        Told the cell and the number of images whenever some are done; cells found done count too.
+        Told the cell and the number of images whenever some are done; cells found done count too,
+        and so do training images.
+    on_expected
+        Told, before the cells, how many images the search for the strengths of noise is expected
+        still to take; again whenever that changes.
     """
     folder = Path(folder)
     _check_match(classifier, plan)
@@ -61,23 +75,89 @@ def extract(
     )
     _check_cells(folder, writer.names, plan)
     _save_rows(folder, plan)
+
+    def only_logits(images: Pixels) -> tuple[NDArray[np.float32], None]:
+        return classifier.logits(images), None
+
+    plan = with_noise(
+        plan,
+        classifier.normalise,
+        lambda cell: _read_cell(only_logits, plan, cell, cell.source(), on_rows)[0],
+        stored=writer.perturbation,
+        keep=lambda record: writer.describe(perturbation=record),
+        on_expected=on_expected,
+    )
+    done = {c.name for c in plan.cells if writer.done(c.name, rows=len(c.rows))}
+    if densities is None:
+        _extract_cells(plan, writer, done, only_logits, on_rows, finished=done)
+    else:
+        _with_densities(densities, plan, writer, done, on_rows)
+    writer.finish([cell.name for cell in plan.cells])
+    if densities is not None:
+        densities.finish(folder)
+    return Suite.open(folder)
+
+
+def _with_densities(
+    densities: "DensityPlan",
+    plan: Plan,
+    writer: SuiteWriter,
+    done: Collection[str],
+    on_rows: Callable[[str, int], None],
+) -> None:
+    """Extract what is missing, with the distances to the training images."""
+    about = densities.about
+    writer.check_description(neighbours=about)
+    finished = {name for name in done if writer.has_densities(name)}
+    if len(finished) < len(plan.cells):
+        measure = densities.prepare(writer.folder, on_rows)
+        writer.describe(neighbours=about)
+        _extract_cells(plan, writer, done, measure, on_rows, finished)
+    else:
+        on_rows("everything", len(densities.training.rows) + plan.rows)
+
+
+def _extract_cells(
+    plan: Plan,
+    writer: SuiteWriter,
+    done: Collection[str],
+    read: Read,
+    on_rows: Callable[[str, int], None],
+    finished: Collection[str],
+) -> None:
+    """Write all cells but those finished; what is done already must come out the same."""
     for cell in plan.cells:
-        if writer.done(cell.name, rows=len(cell.rows)):
+        if cell.name in finished:
             on_rows(cell.name, len(cell.rows))
             continue
         source = cell.source()
-        logits = _logits(classifier, plan, cell, source, on_rows)
-        writer.add(
-            cell.name,
-            logits,
-            cell.labels(source),
-            role=cell.role,
-            shift=cell.shift,
-            corruption=cell.corruption,
-            severity=cell.severity,
+        logits, distances = _read_cell(read, plan, cell, source, on_rows)
+        if cell.name in done:
+            _check_same(writer, cell.name, logits)
+        else:
+            writer.add(
+                cell.name,
+                logits,
+                cell.labels(source),
+                role=cell.role,
+                shift=cell.shift,
+                corruption=cell.corruption,
+                severity=cell.severity,
+            )
+        if distances is not None:
+            writer.add_densities(cell.name, distances)
+
+
+def _check_same(writer: SuiteWriter, name: str, logits: NDArray[np.float32]) -> None:
+    """Raise unless logits are those that a split was written with."""
+    stored = writer.stored(name)
+    if not np.array_equal(stored, logits.astype(stored.dtype)):
+        apart = np.abs(stored.astype(np.float64) - logits).max()
+        raise ValueError(
+            f"{writer.folder}: the logits of {name} come out otherwise than they were written (up"
+            f" to {apart:.2g} apart), so distances would not belong to them. Run with the threads"
+            " and the device that the suite was extracted with, or choose another folder."
         )
-    writer.finish([cell.name for cell in plan.cells])
-    return Suite.open(folder)
 
 
 def _check_match(classifier: Classifier, plan: Plan) -> None:
@@ -109,18 +189,19 @@ def _save_rows(folder: Path, plan: Plan) -> None:
             split.save(path)
 
 
-def _logits(
-    classifier: Classifier,
+def _read_cell(
+    read: Read,
     plan: Plan,
     cell: Cell,
     source: ImageSet,
     on_rows: Callable[[str, int], None],
-) -> NDArray[np.float32]:
+) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
+    """Return the logits of a cell and, where `read` gives them, distances."""
     size = batch_size(plan.data["size"])
     chunks = [cell.rows[i : i + size] for i in range(0, len(cell.rows), size)]
-    parts = []
-    for images in _ahead(cell.pixels(source, rows, plan.seed) for rows in chunks):
-        logits = classifier.logits(images)
+    parts, distances = [], []
+    for images in ahead(cell.pixels(source, rows, plan.seed) for rows in chunks):
+        logits, near = read(images)
         if logits.ndim != 2 or logits.shape[1] != len(plan.class_names):
             raise ValueError(
                 f"the network must give {len(plan.class_names)} logits per image, one for each"
@@ -129,23 +210,10 @@ def _logits(
         check_logits(logits, fitting=True)
         refuse_log_probabilities(logits, "A suite")
         parts.append(logits)
+        if near is not None:
+            distances.append(near)
         on_rows(cell.name, len(images))
-    return np.concatenate(parts)
-
-
-def _ahead(images: Iterable[NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
-    """Yield the same, but let a thread prepare the next while the network works on this one."""
-    iterator = iter(images)
-    with ThreadPoolExecutor(1, thread_name_prefix="wildcal-images") as pool:
-
-        def ask() -> "Future[NDArray[np.uint8] | None]":
-            # A copy of the context, because the number of threads is set in it.
-            return pool.submit(copy_context().run, lambda: next(iterator, None))
-
-        coming = ask()
-        while (ready := coming.result()) is not None:
-            coming = ask()
-            yield ready
+    return np.concatenate(parts), np.concatenate(distances) if distances else None
 
 
 def _versions() -> dict[str, str]:

@@ -22,9 +22,12 @@ from wildcal.shift import (
     transform,
 )
 from wildcal.shift.checks import check_name
+from wildcal.vision.batches import Pixels
 from wildcal.vision.datasets import ImageSet, Split, make_split
+from wildcal.vision.noise import PERTURBATION, Noise
+from wildcal.vision.noise_search import N_LEVELS
 
-Change = Callable[..., NDArray[np.uint8]]
+Change = Callable[..., Pixels]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +42,10 @@ class Cell:
     corruption: str | None = None
     severity: int | None = None
     change: Change | None = None
-    """What is applied here: `corrupt`, `transform`, or nothing where images stay as they are."""
+    """What is applied here: `corrupt`, `transform`, `Noise`, or nothing where images stay."""
 
-    def pixels(self, source: ImageSet, rows: NDArray[np.int64], seed: int) -> NDArray[np.uint8]:
-        """Return the images of some of the rows."""
+    def pixels(self, source: ImageSet, rows: NDArray[np.int64], seed: int) -> Pixels:
+        """Return the images of some of the rows; under noise, as the network reads them."""
         images = source.read(rows)
         if self.change is None:
             return images
@@ -80,7 +83,7 @@ class Sizes:
     corrupted
         Rows of each corrupted test cell.
     tuning
-        Rows of each corrupted or transformed tuning cell.
+        Rows of each corrupted, transformed or perturbed tuning cell.
     ood
         Rows of each semantic set that are for tuning; the rest are for tests.
     """
@@ -115,6 +118,8 @@ class PlanMaker:
         The corruptions to test with.
     transforms
         Whether validation images under `TUNING_TRANSFORMS` are for tuning too.
+    perturb
+        Whether there are validation images under noise, and to what it is added: see `Noise`.
     """
 
     data: dict[str, Any]
@@ -128,6 +133,7 @@ class PlanMaker:
     corrupted: Corrupted | None = None
     types: Sequence[str] = CORRUPTIONS
     transforms: bool = True
+    perturb: str | None = None
     sizes: Sizes = field(default_factory=Sizes)
     seed: int = 0
 
@@ -140,6 +146,7 @@ class PlanMaker:
             Cell("validation", "tune", "none", _opened(self.validation), validation),
             *self._semantic("tune"),
             *self._shifted_tuning(validation),
+            *self._perturbed(validation),
             Cell("test", "test", "none", _opened(self.test), test),
             *self._test_corruptions(test),
             *self._semantic("test"),
@@ -182,6 +189,22 @@ class PlanMaker:
                     level,
                     change,
                 )
+
+    def _perturbed(self, validation: NDArray[np.int64]) -> Iterable[Cell]:
+        if self.perturb is None:
+            return
+        rows = self._some("validation", self.validation, validation, self.sizes.tuning)
+        for level in range(1, N_LEVELS + 1):
+            yield Cell(
+                f"validation-perturbed-{level}",
+                "perturb",
+                "covariate",
+                _opened(self.validation),
+                rows,
+                PERTURBATION,
+                level,
+                Noise(self.perturb),  # its strength depends on the network
+            )
 
     def _test_corruptions(self, test: NDArray[np.int64]) -> Iterable[Cell]:
         rows = self._some("test", self.test, test, self.sizes.corrupted)

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from wildcal.core.parallel import thread_count
-from wildcal.vision.batches import Normaliser, batch_size
+from wildcal.vision.batches import Normaliser, Pixels, batch_size
 
 
 def on_device(network: nn.Module, device: str) -> nn.Module:
@@ -37,7 +37,7 @@ def as_input(pixels: NDArray[np.float32]) -> Tensor:
 
 def predict_logits(
     network: nn.Module,
-    images: NDArray[np.uint8],
+    images: Pixels,
     normalise: Normaliser,
     *,
     device: str = "cpu",

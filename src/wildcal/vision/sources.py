@@ -52,6 +52,7 @@ def make_plan(
     size: int,
     seed: int,
     transforms: bool = True,
+    perturb: bool = False,
 ) -> Plan:
     """Return the plan for a data set.
 
@@ -74,6 +75,9 @@ def make_plan(
         Side of the images that the network takes; those of CIFAR are always 32.
     transforms
         Whether validation images under `TUNING_TRANSFORMS` are for tuning too.
+    perturb
+        Whether there are validation images under noise of five strengths. It is added to the
+        normalised input of 32 x 32 pixels, to the pixels of ImageNet and of larger images.
     """
     if dataset in CIFAR and size != 32:
         raise ValueError(f"the images of {dataset} have 32 x 32 pixels, not {size} x {size}.")
@@ -88,11 +92,17 @@ def make_plan(
         corrupted=reader,
         types=CORRUPTIONS if reader is None else _types_there(reader),
         transforms=transforms,
+        perturb=_noise_space(dataset, size) if perturb else None,
         sizes=sizes,
         seed=seed,
         **options,
     )
     return maker.make()
+
+
+def _noise_space(dataset: str, size: int) -> str:
+    """Return where published studies add noise: CIFAR's networks get it unclipped."""
+    return "input" if size == 32 and dataset != "imagenet" else "pixels"
 
 
 def _check_sets(names: list[str]) -> None:

@@ -158,10 +158,12 @@ class SuiteWriter:
         check_manifest(wanted)
         wanted = parse_manifest(wanted.to_bytes())  # as it will read back
         entries = self._manifest.splits
-        if wanted.neighbours != self.neighbours and any(e.densities for e in entries):
-            refuse_other(self.folder, "neighbour distances", self.neighbours, wanted.neighbours)
-        if wanted.perturbation != self.perturbation and any(e.role == "perturb" for e in entries):
-            refuse_other(self.folder, "perturbations", self.perturbation, wanted.perturbation)
+        there, here = self.neighbours, wanted.neighbours
+        if here != there and any(entry.densities for entry in entries):
+            refuse_other(self.folder, "neighbour distances", there, here)
+        there, here = self.perturbation, wanted.perturbation
+        if here != there and there is not None and any(e.role == "perturb" for e in entries):
+            refuse_other(self.folder, "perturbations", there, here)
         return wanted
 
     def done(self, name: str, *, rows: int | None = None) -> bool:

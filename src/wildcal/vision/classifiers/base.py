@@ -1,12 +1,13 @@
 """What every classifier can do, whatever it is made of."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.vision.batches import Normaliser
+from wildcal.vision.batches import Normaliser, Pixels
 
 
 class Classifier(ABC):
@@ -28,5 +29,21 @@ class Classifier(ABC):
     """The side of the images it takes, where only one will do."""
 
     @abstractmethod
-    def logits(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Return float32 logits, shape (n, n_classes), of images (n, H, W, 3)."""
+    def logits(self, images: Pixels) -> NDArray[np.float32]:
+        """Return float32 logits, shape (n, n_classes), of images (n, H, W, 3).
+
+        Images of float32 are normalised already; uint8 are normalised here.
+        """
+
+    def features(
+        self, images: Pixels, layers: Sequence[str]
+    ) -> tuple[NDArray[np.float32], list[NDArray[np.float32]]]:
+        """Return the logits, the same bits as `logits`, and the pooled outputs of some layers.
+
+        Each of these is float32 of shape (n, width); see `wildcal.vision.pooling`.
+        """
+        raise ValueError(f"{type(self).__name__} cannot show what its layers give.")
+
+    def default_layers(self, images: Pixels) -> tuple[str, ...]:
+        """Return the layers that are read when nobody names some; `images` are tried for that."""
+        raise ValueError(f"{type(self).__name__} cannot show what its layers give.")

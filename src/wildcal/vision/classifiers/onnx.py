@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, final
 
@@ -11,8 +12,9 @@ from numpy.typing import NDArray
 from wildcal.core.errors import FileFormatError, MissingExtraError
 from wildcal.core.parallel import thread_count
 from wildcal.io.files import file_hash
-from wildcal.vision.batches import Normaliser, batch_size
+from wildcal.vision.batches import Normaliser, Pixels, batch_size
 from wildcal.vision.classifiers.base import Classifier
+from wildcal.vision.pooling import pooled_axes
 
 try:
     import onnxruntime
@@ -34,6 +36,8 @@ class OnnxClassifier(Classifier):
 
     def __init__(self, path: Path, normalise: Normaliser, *, device: str = "cpu") -> None:
         self._session = _open(path, device)
+        self._path, self._device = path, device
+        self._inner: tuple[tuple[str, ...], Any] | None = None
         self.normalise = normalise
         self.about = {"name": path.stem, "kind": "onnx", "sha256": _hash(path)}
         entry = self._session.get_inputs()[0]
@@ -50,24 +54,75 @@ class OnnxClassifier(Classifier):
         names = [output.name for output in self._session.get_outputs()]
         self._output = "logits" if "logits" in names else names[0]
 
-    def logits(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+    def logits(self, images: Pixels) -> NDArray[np.float32]:
         """Return float32 logits."""
-        size = self._fixed or batch_size(images.shape[1])
-        parts = [self._run(images[i : i + size]) for i in range(0, len(images), size)]
-        return np.concatenate(parts)
+        (logits,) = self._outputs(self._session, images, [self._output])
+        return np.concatenate(logits).astype(np.float32, copy=False)
 
-    def _run(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+    def features(
+        self, images: Pixels, layers: Sequence[str]
+    ) -> tuple[NDArray[np.float32], list[NDArray[np.float32]]]:
+        """Return the logits and pooled inner tensors, by their names in the file.
+
+        The network runs twice. One that gives inner tensors too is optimised less, so the last bits
+        of its logits may differ; the logits are those of the network as it is.
+        """
+        logits = self.logits(images)
+        if not layers:
+            return logits, []
+        session = self._with_outputs(tuple(layers))
+        pooled = []
+        for name, parts in zip(layers, self._outputs(session, images, layers), strict=True):
+            means = [p.mean(pooled_axes(p.shape, name), dtype=np.float32) for p in parts]
+            pooled.append(np.concatenate(means))
+            if len(pooled[-1]) != len(images):
+                raise ValueError(
+                    f"layer {name} must give one row for each image; choose another with --layers."
+                )
+        return logits, pooled
+
+    def default_layers(self, images: Pixels) -> tuple[str, ...]:
+        """Return the last picture at each resolution and what the last linear layer reads."""
+        from wildcal.vision.classifiers.onnx_layers import default_tensors
+
+        return default_tensors(
+            self._path,
+            images.shape[1],
+            channels_last=self._channels_last,
+            logits=self._output,
+        )
+
+    def _with_outputs(self, names: tuple[str, ...]) -> Any:
+        """Return a session that gives inner tensors; the latest is kept."""
+        from wildcal.vision.classifiers.onnx_layers import with_outputs
+
+        if self._inner is None or self._inner[0] != names:
+            self._inner = names, _open(self._path, self._device, with_outputs(self._path, names))
+        return self._inner[1]
+
+    def _outputs(
+        self, session: Any, images: Pixels, names: Sequence[str]
+    ) -> list[list[NDArray[Any]]]:
+        """Return some outputs, each as a list of the batches."""
+        size = self._fixed or batch_size(images.shape[1])
+        batches = [
+            self._run(session, images[i : i + size], names) for i in range(0, len(images), size)
+        ]
+        return [list(parts) for parts in zip(*batches, strict=True)]
+
+    def _run(self, session: Any, images: Pixels, names: Sequence[str]) -> list[NDArray[Any]]:
         pixels = self.normalise(images).astype(self._dtype, copy=False)
         missing = (self._fixed or len(pixels)) - len(pixels)
         if missing:  # the last batch of a file that takes one size only
             pixels = np.concatenate([pixels, np.repeat(pixels[-1:], missing, axis=0)])
         if not self._channels_last:
             pixels = np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
-        (logits,) = self._session.run([self._output], {self._name: pixels})
-        return np.asarray(logits[: len(images)], np.float32)
+        outputs = session.run(list(names), {self._name: pixels})
+        return [np.asarray(output)[: len(images)] for output in outputs]
 
 
-def _open(path: Path, device: str) -> Any:
+def _open(path: Path, device: str, changed: bytes | None = None) -> Any:
+    """Return a session that runs the file, or a changed copy of its content."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no network {path}.")
     options = onnxruntime.SessionOptions()
@@ -76,7 +131,7 @@ def _open(path: Path, device: str) -> Any:
     try:
         available = onnxruntime.get_available_providers()
         providers = ["CPUExecutionProvider"] if device == "cpu" else available
-        return onnxruntime.InferenceSession(path, options, providers=providers)
+        return onnxruntime.InferenceSession(changed or path, options, providers=providers)
     # ONNX Runtime has an exception class per kind of damage, without a common base of its own.
     except Exception as error:
         reason = " ".join(str(error).split())

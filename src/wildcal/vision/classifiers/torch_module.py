@@ -3,6 +3,7 @@
 import hashlib
 import importlib
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, final
 
@@ -12,9 +13,11 @@ from numpy.typing import NDArray
 from torch import nn
 
 from wildcal.core.errors import FileFormatError
-from wildcal.vision.batches import Normaliser
+from wildcal.vision.batches import Normaliser, Pixels
 from wildcal.vision.checkpoint import Checkpoint, SafetensorError, load_file
 from wildcal.vision.classifiers.base import Classifier
+from wildcal.vision.classifiers.hooks import as_arrays, pooled_outputs
+from wildcal.vision.classifiers.layers import default_layers
 from wildcal.vision.networks import NETWORKS
 from wildcal.vision.predict import channels_last, on_device, predict_logits
 
@@ -40,11 +43,24 @@ class TorchClassifier(Classifier):
         self.normalise, self.class_names, self.device = normalise, class_names, device
         self.about = about | {"n_parameters": sum(p.numel() for p in module.parameters())}
 
-    def logits(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+    def logits(self, images: Pixels) -> NDArray[np.float32]:
         """Return float32 logits."""
         return predict_logits(
             self.module, images, self.normalise, device=self.device, contiguous=not self._ours
         )
+
+    def features(
+        self, images: Pixels, layers: Sequence[str]
+    ) -> tuple[NDArray[np.float32], list[NDArray[np.float32]]]:
+        """Return the logits and the pooled outputs of modules, by their names in the module."""
+        with pooled_outputs(self.module, layers) as taken:
+            logits = self.logits(images)
+        arrays = as_arrays(taken, len(images))
+        return logits, [arrays[name] for name in layers]
+
+    def default_layers(self, images: Pixels) -> tuple[str, ...]:
+        """Return the ends of the blocks, what comes before the first and before the last layer."""
+        return default_layers(self.module, lambda: self.logits(images))
 
 
 def open_checkpoint(path: Path, *, device: str = "cpu") -> TorchClassifier:

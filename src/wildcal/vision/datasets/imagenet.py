@@ -52,7 +52,7 @@ def imagenet(folder: str | Path, size: int = 224) -> ImageSet:
                 " number of picture k, and meta.mat there gives the WordNet id of a class number."
             )
     home = find("ImageNet", IMAGENET_URL, places, _has_wnids)
-    return _labelled("imagenet-val", home, size, _usual_resize(size), all_classes=True)
+    return _labelled("imagenet-val", home, size, usual_resize(size), all_classes=True)
 
 
 def imagenet_c(folder: str | Path, name: str, severity: int, size: int = 224) -> ImageSet:
@@ -119,12 +119,12 @@ def imagenet_sketch(folder: str | Path, size: int = 224) -> ImageSet:
     """
     folder = Path(folder)
     home = find("ImageNet-Sketch", IMAGENET_SKETCH_URL, (folder / "sketch", folder), _has_wnids)
-    return _labelled("imagenet-sketch", home, size, _usual_resize(size), all_classes=True)
+    return _labelled("imagenet-sketch", home, size, usual_resize(size), all_classes=True)
 
 
 def _relative(title: str, url: str, folder: Path, name: str, size: int) -> ImageSet:
     home = find(title, url, (folder / name, folder), _has_wnids)
-    return _labelled(name, home, size, _usual_resize(size), all_classes=False)
+    return _labelled(name, home, size, usual_resize(size), all_classes=False)
 
 
 def _labelled(name: str, home: Path, size: int, resize: int, *, all_classes: bool) -> ImageSet:
@@ -141,7 +141,8 @@ def _labelled(name: str, home: Path, size: int, resize: int, *, all_classes: boo
     return labelled(name, home, labels, wnids, size, resize, all_classes=all_classes)
 
 
-def _usual_resize(size: int) -> int:
+def usual_resize(size: int) -> int:
+    """Return what the short side is resized to before images of a size are cut out."""
     return round(size * 256 / 224)
 
 

@@ -1,0 +1,104 @@
+"""How far images lie from the training images: which distances are wanted, and how to get them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wildcal.vision.batches import Pixels
+from wildcal.vision.classifiers import Classifier
+from wildcal.vision.features import FeatureReader, make_reader
+from wildcal.vision.neighbours import NeighbourSearch, about_search, check_k, stored_ranks
+from wildcal.vision.plan import Plan
+from wildcal.vision.training_features import FeatureCache, remove_cache, training_features
+from wildcal.vision.training_images import TrainingImages, without_shared
+
+# As many images tell which layers there are and how wide.
+_TRIED = 8
+Measure = Callable[[Pixels], tuple[NDArray[np.float32], NDArray[np.float32]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Neighbours:
+    """Which neighbours are searched, and where.
+
+    Parameters
+    ----------
+    training
+        The images to search among.
+    layers
+        Names of layers; by default those of `wildcal.vision.features.make_reader`.
+    k
+        Distances to the nearest and to the k-th neighbour are kept.
+    search
+        "exact" or "ivf"; see `wildcal.vision.neighbours`.
+    """
+
+    training: TrainingImages
+    layers: Sequence[str] | None = None
+    k: int = 10
+    search: str = "exact"
+
+
+class DensityPlan:
+    """The layers and training images of one suite, checked before any of the work is done."""
+
+    def __init__(self, classifier: Classifier, plan: Plan, wanted: Neighbours) -> None:
+        check_k(wanted.k, len(wanted.training.rows))
+        validation = next(c for c in plan.cells if c.role == "tune" and c.shift == "none")
+        source = validation.source()
+        tried = validation.pixels(source, validation.rows[:_TRIED], plan.seed)
+        self.reader: FeatureReader = make_reader(classifier, tried, wanted.layers)
+        self.training = without_shared(wanted.training, source, validation.rows)
+        check_k(wanted.k, len(self.training.rows))
+        self._wanted, self._plan = wanted, plan
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What the suite's manifest says of the distances."""
+        training = self.training
+        return {
+            "layers": self.reader.about,
+            "ranks": stored_ranks(self._wanted.k),
+            "distance": "squared, of features of length one",
+            "train_rows": len(training.rows),
+            "train": {
+                "name": training.images.name,
+                "images": len(training.images),
+                "duplicates_left_out": training.duplicates,
+                "sha256": training.sha256,
+            },
+            **about_search(self._wanted.search, len(training.rows)),
+        }
+
+    def prepare(self, folder: Path, on_rows: Callable[[str, int], None]) -> Measure:
+        """Return what gives logits and distances of images; first the training images are read.
+
+        Their features are kept inside the suite's `folder` until `finish`.
+        """
+        classifier = self.reader.classifier
+        about = self.about | {"network": classifier.about, "seed": self._plan.seed}
+        features = training_features(
+            self.reader,
+            self.training,
+            FeatureCache(folder, about),
+            size=self._plan.data["size"],
+            on_rows=on_rows,
+        )
+        search = NeighbourSearch(
+            features, k=self._wanted.k, search=self._wanted.search, seed=self._plan.seed
+        )
+        del features  # the search has its own
+
+        def measure(images: Pixels) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+            logits, vectors = self.reader(images)
+            return logits, search(vectors)
+
+        return measure
+
+    def finish(self, folder: Path) -> None:
+        """Remove the features of the training images from a suite's folder."""
+        remove_cache(folder)

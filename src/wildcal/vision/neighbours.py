@@ -1,0 +1,149 @@
+"""Squared distances to the nearest training images, layer by layer, by faiss.
+
+The search among all training images is exact. For large sets `ivf` looks only into the cells of a
+coarse k-means that are nearest to the image; what it returns are true distances to training images,
+now and then not the very nearest ones.
+"""
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any, Final, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wildcal.core.checks import check_choice, check_count
+from wildcal.core.errors import MissingExtraError
+from wildcal.core.parallel import thread_count
+
+try:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of the tool that wrapped faiss
+        import faiss
+except ImportError as error:
+    raise MissingExtraError(
+        'Neighbour distances need faiss. Install it with: pip install "wildcal[features]"'
+    ) from error
+
+SEARCHES: Final = ("exact", "ivf")
+_USUAL_K: Final = {"cifar10": 50, "cifar100": 200}
+# faiss asks for as many training rows per cell before it trusts its k-means.
+_ROWS_PER_CELL = 39
+_FEW_PAIRS = 1_000_000
+# Of all cells, the share that is looked into.
+_PROBED = 1 / 16
+
+
+def usual_k(dataset: str) -> int:
+    """Return the neighbour whose distance is usually taken for a data set."""
+    return _USUAL_K.get(dataset, 10)
+
+
+def stored_ranks(k: int) -> list[int]:
+    """Return the neighbours whose distances are kept: the nearest and the k-th."""
+    return sorted({1, k})
+
+
+@final
+class NeighbourSearch:
+    """The training features of all layers, ready to be searched.
+
+    Parameters
+    ----------
+    features
+        For each layer, float32 of shape (training rows, width).
+    k
+        The furthest neighbour that is wanted.
+    search
+        "exact", or "ivf": 4 sqrt(n) cells, of which a sixteenth (at least 8) is looked into.
+    seed
+        Of the k-means behind "ivf".
+    """
+
+    def __init__(
+        self,
+        features: Sequence[NDArray[np.float32]],
+        *,
+        k: int,
+        search: str = "exact",
+        seed: int = 0,
+    ) -> None:
+        check_choice("search", search, SEARCHES)
+        self.ranks = stored_ranks(check_count("k", k))
+        check_k(k, min(map(len, features), default=0))
+        faiss.omp_set_num_threads(thread_count())
+        make = _exact if search == "exact" else _ivf
+        self._indexes = [make(np.ascontiguousarray(f, np.float32), seed) for f in features]
+
+    def __call__(self, features: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+        """Return squared distances, shape (n, ranks * layers): all layers of one rank together."""
+        found = [
+            self._search(index, np.ascontiguousarray(part, np.float32))
+            for index, part in zip(self._indexes, features, strict=True)
+        ]
+        # (layers, n, ranks) -> (n, ranks, layers)
+        stacked = np.stack(found).transpose(1, 2, 0)
+        return np.ascontiguousarray(stacked.reshape(len(stacked), -1), np.float32)
+
+    def _search(self, index: Any, points: NDArray[np.float32]) -> NDArray[np.float64]:
+        # Waking threads for a few images takes longer than the search.
+        few_pairs = len(points) * index.ntotal < _FEW_PAIRS
+        faiss.omp_set_num_threads(1 if few_pairs else thread_count())
+        _, nearest = index.search(points, self.ranks[-1])
+        few = (nearest < 0).any(axis=1)
+        if few.any():  # the cells looked into held fewer than k images
+            everywhere = faiss.SearchParametersIVF()
+            everywhere.nprobe = index.nlist
+            _, nearest[few] = index.search(points[few], self.ranks[-1], params=everywhere)
+        distances = np.empty((len(points), len(self.ranks)))
+        for column, rank in enumerate(self.ranks):
+            # faiss takes |x|^2 + |y|^2 - 2xy in float32, which leaves few digits of a small
+            # distance. It is only believed as to who the neighbours are.
+            there = index.reconstruct_batch(np.ascontiguousarray(nearest[:, rank - 1]))
+            apart = points.astype(np.float64) - there
+            distances[:, column] = np.einsum("ij,ij->i", apart, apart)
+        distances.sort(axis=1)  # ranks may have changed places in the last digit
+        return distances
+
+
+def check_k(k: int, train_rows: int) -> None:
+    """Raise if there are fewer training images than neighbours wanted."""
+    if k > train_rows:
+        raise ValueError(
+            f"k must be at most the number of training images, {train_rows:,}, got {k:,}."
+            " Give a smaller --k, or more --train-rows."
+        )
+
+
+def cells(train_rows: int) -> tuple[int, int]:
+    """Return the number of cells of an "ivf" search, and how many of them are looked into."""
+    count = max(1, min(round(4 * math.sqrt(train_rows)), train_rows // _ROWS_PER_CELL))
+    return count, min(count, max(8, round(count * _PROBED)))
+
+
+def about_search(search: str, train_rows: int) -> dict[str, Any]:
+    """Return what a suite's manifest says of the search."""
+    check_choice("search", search, SEARCHES)
+    about: dict[str, Any] = {"search": search, "faiss": faiss.__version__}
+    if search == "ivf":
+        about["cells"], about["cells_probed"] = cells(train_rows)
+    return about
+
+
+def _exact(features: NDArray[np.float32], seed: int) -> Any:
+    index = faiss.IndexFlatL2(features.shape[1])
+    index.add(features)
+    return index
+
+
+def _ivf(features: NDArray[np.float32], seed: int) -> Any:
+    n, width = features.shape
+    count, probed = cells(n)
+    index = faiss.IndexIVFFlat(faiss.IndexFlatL2(width), width, count)
+    index.cp.seed = seed
+    index.train(features)
+    index.add(features)
+    index.nprobe = probed
+    index.make_direct_map()
+    return index

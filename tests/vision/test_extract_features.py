@@ -1,0 +1,376 @@
+"""`wildcal extract --features`: distances beside the logits, also in suites that are there."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from wildcal.cli.main import run
+from wildcal.io.suite import Suite
+from wildcal.shift import corrupt
+from wildcal.vision.classifiers import open_classifier
+from wildcal.vision.datasets import ArrayImages, Split, cifar10
+from wildcal.vision.densities import DensityPlan, Neighbours
+from wildcal.vision.extract import extract
+from wildcal.vision.features import make_reader
+from wildcal.vision.networks import build
+from wildcal.vision.plan import PlanMaker, Sizes
+from wildcal.vision.sources import make_plan
+from wildcal.vision.training_data import NORMALISERS
+from wildcal.vision.training_features import CACHE
+from wildcal.vision.training_images import TrainingImages, training_images, without_shared
+
+LAYERS = tuple(f"/features/features.{i}/Relu_output_0" for i in (2, 6, 13, 20, 27))
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory, export):
+    torch.manual_seed(0)
+    return export(build("vgg11-half", 10), tmp_path_factory.mktemp("net") / "net.onnx")
+
+
+def command(data, network, output, *more):
+    return [
+        *("extract", str(data), "--network", str(network), "--rows", "8", "--tuning-rows", "6"),
+        *("--ood-rows", "5", "--no-transforms", "-o", str(output), *more),
+    ]
+
+
+FEATURES = ("--features", "--k", "20", "--layers", f"{LAYERS[1]},{LAYERS[4]},logits")
+
+
+@pytest.fixture(scope="module")
+def plain(small_data, network, tmp_path_factory):
+    """A finished suite without distances."""
+    folder = tmp_path_factory.mktemp("plain") / "s"
+    assert run(command(small_data, network, folder)) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def near(small_data, network, tmp_path_factory):
+    """The same with distances from the beginning."""
+    folder = tmp_path_factory.mktemp("near") / "s"
+    assert run(command(small_data, network, folder, *FEATURES)) == 0
+    return folder
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def by_hand(reader, train, images, rank):
+    """Return distances to one neighbour from all pairs."""
+    found = []
+    for t, x in zip(reader(train)[1], reader(images)[1], strict=True):
+        apart = ((x[:, None].astype(float) - t[None]) ** 2).sum(axis=2)
+        found.append(np.sort(apart, axis=1)[:, rank - 1])
+    return np.stack(found, axis=1)
+
+
+def test_distances_are_those_of_the_images(near, small_data, network):
+    suite = Suite.open(near, verify=True)
+    assert suite.complete
+    assert suite.layers == (LAYERS[1], LAYERS[4], "logits")
+    assert suite.neighbours["ranks"] == [1, 20]
+    assert suite.neighbours["train_rows"] == 180
+    classifier = open_classifier(str(network), NORMALISERS["cifar10"])
+    train, test = cifar10(small_data, "train"), cifar10(small_data, "test")
+    reader = make_reader(classifier, test.read(slice(0, 4)), suite.layers)
+    learnt = train.read(slice(0, 180))
+    rows = Split.load(near / "rows-test.json").rows("corrupted")
+    cases = {
+        "validation": train.read(slice(180, 200)),
+        "test": test.read(slice(None)),
+        "fog-3": corrupt(test.read(slice(None)), "fog", 3, seed=0)[rows],
+    }
+    for name, images in cases.items():
+        for rank in (1, 20):
+            found = suite.split(name).densities(rank)
+            np.testing.assert_allclose(found, by_hand(reader, learnt, images, rank), atol=1e-5)
+    assert all(split.has_densities for split in suite.splits)
+
+
+def test_added_to_a_finished_suite(plain, near, small_data, network, tmp_path, capsys):
+    """Nothing but the manifest changes, and all files are those of a run that had them at once."""
+    folder = tmp_path / "s"
+    shutil.copytree(plain, folder)
+    before = contents(folder)
+    assert run(command(small_data, network, folder, *FEATURES)) == 0
+    after = contents(folder)
+    assert [name for name in before if after[name] != before[name]] == ["manifest.json"]
+    assert after == contents(near)
+    assert not (folder / CACHE).exists()
+    # And once more: nothing is left to do.
+    assert run(command(small_data, network, folder, *FEATURES)) == 0
+    assert contents(folder) == after
+    assert "Wrote 1,120 rows" not in capsys.readouterr().out
+
+
+def test_progress_counts_training_images(small_data, network, near, capsys):
+    assert run(command(small_data, network, near, *FEATURES)) == 0
+    said = capsys.readouterr().err.splitlines()
+    rows = sum(split.rows for split in Suite.open(near).splits)
+    assert said[-2] == f"{rows + 180:,} of {rows + 180:,} rows."
+
+
+def test_other_logits_are_refused(plain, small_data, network, tmp_path, capsys):
+    """A suite whose logits do not come out again gets no distances to other images."""
+    from wildcal.io.suite import SuiteWriter
+
+    shutil.copytree(plain, tmp_path / "s")
+    suite = Suite.open(plain)
+    keys = ("network", "data", "seed", "versions", "n_classes", "class_names")
+    writer = SuiteWriter(tmp_path / "s", **{key: getattr(suite, key) for key in keys})
+    split = suite.split("test")
+    logits = np.nextafter(split.logits, np.float32(9), dtype=np.float32)
+    writer.add("test", logits, split.y, role="test", shift="none")
+    writer.finish([split.name for split in suite.splits])
+    assert run(command(small_data, network, tmp_path / "s", *FEATURES)) == 1
+    said = capsys.readouterr().err
+    assert "the logits of test come out otherwise than they were written" in said
+    np.testing.assert_array_equal(Suite.open(tmp_path / "s").split("test").logits, logits)
+
+
+def test_other_distances_are_refused(near, small_data, network, capsys):
+    before = contents(near)
+    assert run(command(small_data, network, near, *FEATURES, "--k", "5")) == 1
+    said = capsys.readouterr().err
+    assert "holds other neighbour distances (ranks: [1, 20] there, [1, 5] here)" in said
+    assert contents(near) == before
+
+
+def test_float16(small_data, network, tmp_path):
+    """The logits that come out are rounded before they are compared."""
+    train, test = cifar10(small_data, "train"), cifar10(small_data, "test")
+    maker = PlanMaker(
+        data={"size": 32},
+        validation=train,
+        validation_rows=np.arange(180, 200),
+        test=test,
+        types=("fog",),
+        transforms=False,
+        sizes=Sizes(corrupted=8, tuning=6),
+    )
+    plan, classifier = maker.make(), open_classifier(str(network), NORMALISERS["cifar10"])
+    extract(classifier, plan, tmp_path / "s", dtype="float16")
+    wanted = Neighbours(
+        training=training_images("cifar10", small_data, 32),
+        layers=[LAYERS[1], LAYERS[4], "logits"],
+        k=20,
+    )
+    densities = DensityPlan(classifier, plan, wanted)
+    suite = extract(classifier, plan, tmp_path / "s", dtype="float16", densities=densities)
+    suite.verify()
+    split = suite.split("fog-3")
+    assert split.dtype == "float16"
+    assert split.densities().shape == (8, 3)
+
+
+def count(folder, pattern):
+    return len(list(folder.glob(pattern))) if folder.exists() else 0
+
+
+def test_killed(small_data, network, near, tmp_path):
+    """Killed while it reads training images, then at random numbers of distances."""
+    rng = np.random.default_rng(3)
+    folder = tmp_path / "s"
+    words = [sys.executable, "-m", "wildcal", *command(small_data, network, folder, *FEATURES)]
+    targets = [
+        (f"{CACHE}/about.json", 0),
+        *(("*.densities.npy", n) for n in np.sort(rng.choice(np.arange(110), 4, replace=False))),
+    ]
+    killed = 0
+    for pattern, target in targets:
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        while count(folder, pattern) <= target and process.poll() is None:
+            time.sleep(0.001)
+        time.sleep(rng.uniform(0, 0.03))
+        killed += process.poll() is None
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+        assert not Suite.open(folder, verify=True).complete
+    assert killed == 5
+    subprocess.run(words, check=True, capture_output=True)
+    assert contents(folder) == contents(near)
+
+
+def test_training_features_are_read_once(plain, small_data, network, tmp_path):
+    """A run that ends after the training images goes on without them."""
+    shutil.copytree(plain, tmp_path / "s")
+    classifier = open_classifier(str(network), NORMALISERS["cifar10"])
+    plan = make_plan(
+        "cifar10",
+        small_data,
+        semantic={"svhn": small_data, "textures": small_data},
+        extra={},
+        corrupted=None,
+        sizes=Sizes(corrupted=8, tuning=6, ood=5),
+        size=32,
+        seed=0,
+        transforms=False,
+    )
+    training = training_images("cifar10", small_data, 32)
+    wanted = Neighbours(training=training, layers=["logits"], k=3)
+
+    class Stopped(Exception):
+        pass
+
+    def stop(cell, rows):
+        if cell != "training images":
+            raise Stopped
+
+    for seen in ([180], []):
+        asked = []
+
+        class Counting:
+            def __getattr__(self, name):
+                return getattr(classifier, name)
+
+            def features(self, images, layers):
+                asked.append(len(images))  # noqa: B023
+                return classifier.features(images, layers)
+
+        densities = DensityPlan(Counting(), plan, wanted)
+        with pytest.raises(Stopped):
+            extract(classifier, plan, tmp_path / "s", densities=densities, on_rows=stop)
+        # Eight images are tried, then the training images, then the first cell.
+        assert asked == [8, *seen, 20]
+    (block,) = (tmp_path / "s" / CACHE).glob("*.npy")
+    block.write_bytes(block.read_bytes()[:-1])
+    asked.clear()
+    with pytest.raises(Stopped):
+        extract(classifier, plan, tmp_path / "s", densities=densities, on_rows=stop)
+    assert asked == [180, 20]
+    Suite.open(tmp_path / "s", verify=True)
+
+
+def pictures(n, seed=0):
+    images = np.random.default_rng(seed).integers(0, 256, (n, 32, 32, 3), dtype=np.uint8)
+    return ArrayImages("mine", images, np.zeros(n, int), ("a", "b"))
+
+
+def test_shared_images_are_left_out():
+    """Two of 300 images to tune on are among the training images, one of them twice."""
+    tuning = pictures(300)
+    images = np.concatenate([pictures(50, 1).images, tuning.images[[4, 9, 4]]])
+    train = ArrayImages("mine", images, np.zeros(53, int), ("a", "b"))
+    kept = without_shared(TrainingImages(train, np.arange(53)), tuning, np.arange(300))
+    assert kept.rows.tolist() == list(range(50))
+    assert kept.duplicates == 3
+    alone = without_shared(TrainingImages(train, np.arange(50)), tuning, np.arange(300))
+    assert (alone.duplicates, alone.sha256) == (0, kept.sha256)
+
+
+def test_training_images_to_tune_on_are_refused():
+    tuning = pictures(300)
+    with pytest.raises(ValueError, match="4 of 300 images to tune on are among the training imag"):
+        without_shared(TrainingImages(tuning, np.arange(4)), tuning, np.arange(300))
+
+
+def test_training_images_of_cifar(small_data):
+    found = training_images("cifar10", small_data, 32)
+    assert found.rows.tolist() == list(range(180))
+    some = training_images("cifar10", small_data, 32, rows=30, seed=1)
+    assert len(some.rows) == 30
+    assert some.rows.max() < 180
+    again = training_images("cifar10", small_data, 32, rows=30, seed=1)
+    np.testing.assert_array_equal(some.rows, again.rows)
+    with pytest.raises(ValueError, match="--train-rows must be at most 180, .* got 181"):
+        training_images("cifar10", small_data, 32, rows=181)
+
+
+def test_training_images_of_imagenet(tmp_path):
+    """One in a hundred, cut out as the validation images are."""
+    from PIL import Image
+
+    from wildcal.vision.datasets import imagenet
+
+    picture = np.random.default_rng(0).integers(0, 256, (50, 60, 3), dtype=np.uint8)
+    for part, n in (("train", 101), ("val", 1)):
+        for wnid in ("n01440764", "n01443537"):
+            (tmp_path / part / wnid).mkdir(parents=True)
+            for i in range(n):
+                Image.fromarray(picture).save(tmp_path / part / wnid / f"{i}.png")
+    found = training_images("imagenet", tmp_path, 32)
+    assert len(found.rows) == 2
+    wanted = imagenet(tmp_path, 32).read(slice(0, 1))
+    np.testing.assert_array_equal(found.images.read(found.rows[:1]), wanted)
+
+
+def test_folders(small_data, export, tmp_path, capsys):
+    """DATA/train is searched; another folder where it is given; the validation images never."""
+    from PIL import Image
+
+    images = cifar10(small_data, "train")
+    for part, rows in (
+        ("validation", range(20)),
+        ("test", range(20, 40)),
+        ("train", range(40, 80)),
+    ):
+        for i in rows:
+            place = tmp_path / "data" / part / ("cat", "dog")[i % 2]
+            place.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(images.read(np.array([i]))[0]).save(place / f"{i}.png")
+    network = export(build("vgg11-half", 2), tmp_path / "net.onnx")
+    words = ["extract", str(tmp_path / "data"), "--dataset", "folders", "--size", "32"]
+    words += ["--network", str(network), "--rows", "4", "--semantic", "none", "--no-transforms"]
+    words += ["--features"]
+    assert run([*words, "-o", str(tmp_path / "s"), "--search", "ivf"]) == 0
+    about = Suite.open(tmp_path / "s").neighbours
+    assert (about["ranks"], about["train_rows"], about["search"]) == ([1, 10], 40, "ivf")
+    assert (about["train"]["name"], about["cells"]) == ("train", 1)
+    other = training_images("folders", tmp_path, 32, train=tmp_path / "data" / "test", rows=15)
+    assert (other.images.name, len(other.images), len(other.rows)) == ("test", 20, 15)
+    capsys.readouterr()
+    known = ["-o", str(tmp_path / "u"), "--train", str(tmp_path / "data" / "validation")]
+    assert run([*words, *known]) == 1
+    assert "20 of 20 images to tune on are among the training" in capsys.readouterr().err
+    shutil.rmtree(tmp_path / "data" / "train")
+    assert run([*words, "-o", str(tmp_path / "u")]) == 1
+    assert "train was not found; give the folder of the images" in capsys.readouterr().err
+    assert not (tmp_path / "u").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--k", "5"], "--k is for --features."),
+        (["--layers", "logits"], "--layers is for --features."),
+        (["--train-rows", "5"], "--train-rows is for --features."),
+        (["--features", "--k", "181"], "k must be at most the number of training images, 180"),
+        (["--features", "--k", "9", "--layers", "Relu"], "has no tensor 'Relu'. Near names: "),
+        (["--features", "--k", "9", "--layers", ""], "give at least one layer"),
+        (["--features", "--k", "9", "--train", "nowhere"], "nowhere was not found"),
+        (["--features", "--search", "fast"], "fast"),
+    ],
+)
+def test_wrong_words(small_data, network, tmp_path, capsys, words, text):
+    assert run([*command(small_data, network, tmp_path / "s"), *words]) in (1, 2)
+    assert text in capsys.readouterr().err
+    assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize(
+    ("package", "modules", "text"),
+    [
+        ("faiss", ("neighbours", "densities"), 'pip install "wildcal[features]"'),
+        ("onnx", ("classifiers.onnx_layers",), 'pip install "wildcal[onnx]"'),
+    ],
+)
+def test_without_a_package(
+    small_data, network, tmp_path, capsys, monkeypatch, package, modules, text
+):
+    monkeypatch.setitem(sys.modules, package, None)
+    for module in modules:
+        monkeypatch.delitem(sys.modules, f"wildcal.vision.{module}", raising=False)
+    assert run(command(small_data, network, tmp_path / "s", "--features", "--k", "9")) == 1
+    assert text in capsys.readouterr().err
+    assert not (tmp_path / "s").exists()
+    assert run(["extract", "--help"]) == 0
