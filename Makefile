@@ -27,6 +27,7 @@ $(VENV)/lint.done: $(VENV)/test.done
 	@touch $@
 
 $(VENV)/bench.done: $(VENV)/wildcal.done
+	$(BIN)/python -m pip install --quiet torch==2.13.0
 	$(BIN)/python -m pip install --quiet --group bench
 	@touch $@
 
@@ -46,6 +47,7 @@ bench: $(VENV)/bench.done
 	$(BIN)/python benchmarks/speed.py --output benchmarks/speed.csv
 	$(BIN)/python benchmarks/protocol.py --output benchmarks/protocol.csv
 	$(BIN)/python benchmarks/corruptions.py
+	$(BIN)/python benchmarks/interop.py --output benchmarks/interop.csv
 	$(BIN)/python benchmarks/import_time.py
 
 clean:

@@ -9,6 +9,7 @@ In a Markdown file, what stands between `<!-- made: NAME -->` and `<!-- end -->`
 import csv
 import re
 import sys
+import warnings
 from functools import cache
 from pathlib import Path
 
@@ -21,11 +22,13 @@ from wildcal.cli.demo import FIRST, demo_splits
 from wildcal.cli.main import cli
 from wildcal.cli.suite_table import rows as suite_rows
 from wildcal.core.calibrator import Calibrator
+from wildcal.core.errors import CalibrationWarning
 from wildcal.evaluation import METRICS, Evaluation, environments, evaluate_calibrator
 from wildcal.evaluation.protocol import Results, choose_methods, run_protocol
 from wildcal.evaluation.protocol.shared import walk
 from wildcal.io.suite.summary import grouped, summarise
 from wildcal.metrics import TopLabelAccumulator
+from wildcal.testing import make_suite
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks" / "studies"))
@@ -419,7 +422,47 @@ def sklearn_checks() -> str:
     return "\n".join(lines)
 
 
+def exports() -> str:
+    """Return what the file of every method takes and gives as a Markdown table."""
+    from wildcal.interop.maps import map_of
+
+    suite = make_suite(0, n_classes=3, n_tuning=300, n_ood_tuning=30, n_test=10)
+    known = suite.tuning.y >= 0
+    lines = ["| method | inputs | outputs |", "|---|---|---|"]
+    for name, kind in CALIBRATORS.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CalibrationWarning)
+            fitted = map_of(kind().fit(suite.tuning.logits[known], suite.tuning.y[known]))
+        cells = (", ".join(f"`{n}`" for n in names) for names in (fitted.reads, fitted.outputs))
+        takes, gives = cells
+        lines.append(f"| `{name}` | `logits`{', ' if takes else ''}{takes} | {gives} |")
+    return "\n".join(lines)
+
+
+def interop_speed() -> str:
+    """Return the csv of benchmarks/interop.py as a Markdown table."""
+    with (ROOT / "benchmarks" / "interop.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    backends = list(dict.fromkeys(row["backend"] for row in rows))
+    head = " | ".join(f"{b}, µs" for b in backends)
+    ratios = " | ".join(f"{b} / {backends[0]}" for b in backends[1:])
+    lines = [
+        f"| rows x K | method | {head} | {ratios} |",
+        "|---|---|" + "--:|" * (2 * len(backends) - 1),
+    ]
+    jobs = {}
+    for row in rows:
+        jobs.setdefault((int(row["rows"]), row["K"], row["method"]), []).append(row)
+    for (n, k, method), found in jobs.items():
+        times = " | ".join(f"{float(row['microseconds']):,.0f}" for row in found)
+        shares = " | ".join(f"{float(row['times NumPy']):.1f}x" for row in found[1:])
+        lines.append(f"| {n:,} x {k} | `{method}` | {times} | {shares} |")
+    return "\n".join(lines)
+
+
 MADE = {
+    "exports": exports,
+    "interop-speed": interop_speed,
     "sklearn-digits": sklearn_digits,
     "sklearn-checks": sklearn_checks,
     "networks": networks,

@@ -13,6 +13,7 @@ from wildcal.cli.compare import compare
 from wildcal.cli.corrupt import corrupt
 from wildcal.cli.demo import demo
 from wildcal.cli.evaluate import evaluate
+from wildcal.cli.export import export
 from wildcal.cli.extract import extract
 from wildcal.cli.fit import fit
 from wildcal.cli.inspect import inspect
@@ -52,6 +53,7 @@ def cli(context: click.Context, debug: bool, threads: int | None) -> None:
 for command in (
     fit,
     apply,
+    export,
     stream,
     evaluate,
     compare,

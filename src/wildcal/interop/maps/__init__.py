@@ -1,0 +1,93 @@
+"""What each calibrator does to logits, written once for torch and ONNX."""
+
+from collections.abc import Callable
+from typing import Any
+
+from wildcal.calibrators import (
+    BayesianBinning,
+    BetaCalibration,
+    ContextScaling,
+    DirichletCalibration,
+    EnergyLinear,
+    EnergyScaling,
+    EnsembleTemperatureScaling,
+    EntropyTemperatureScaling,
+    HistogramBinning,
+    Identity,
+    IsotonicMultiClass,
+    IsotonicOneVsAll,
+    MatrixScaling,
+    ParameterizedTemperatureScaling,
+    ScaledIsotonicOneVsAll,
+    SplineCalibration,
+    StructuredMatrixScaling,
+    StructuredVectorScaling,
+    TemperatureMix,
+    TemperatureScaling,
+    TopLabelIsotonic,
+    VectorScaling,
+)
+from wildcal.core.calibrator import Calibrator
+from wildcal.interop.maps.base import Map, run
+from wildcal.interop.maps.context import InContext, context_vector
+from wildcal.interop.maps.isotonic import MultiClass, OneVsAll
+from wildcal.interop.maps.linear import LinearSoftmax
+from wildcal.interop.maps.mixtures import Mixture
+from wildcal.interop.maps.temperatures import Constant, Energy, Entropy, Linear, Parameterized
+from wildcal.interop.maps.top_label import Beta, Histogram, Piecewise, Steps, SwappedSpline
+
+__all__ = ["MAPS", "Map", "context_vector", "map_of", "run"]
+
+
+def _spline(calibrator: SplineCalibration) -> Map:
+    swapped = calibrator.interp == "reference"
+    return SwappedSpline(calibrator) if swapped else Piecewise(calibrator)
+
+
+MAPS: dict[type[Calibrator], Callable[[Any], Map]] = {
+    Identity: Constant,
+    TemperatureScaling: Constant,
+    EnsembleTemperatureScaling: Mixture,
+    TemperatureMix: Mixture,
+    EntropyTemperatureScaling: Entropy,
+    ParameterizedTemperatureScaling: Parameterized,
+    EnergyScaling: Energy,
+    EnergyLinear: Linear,
+    ContextScaling: InContext,
+    IsotonicMultiClass: MultiClass,
+    IsotonicOneVsAll: OneVsAll,
+    ScaledIsotonicOneVsAll: OneVsAll,
+    SplineCalibration: _spline,
+    HistogramBinning: Histogram,
+    TopLabelIsotonic: Piecewise,
+    BayesianBinning: Steps,
+    BetaCalibration: Beta,
+    VectorScaling: LinearSoftmax,
+    MatrixScaling: LinearSoftmax,
+    DirichletCalibration: LinearSoftmax,
+    StructuredVectorScaling: LinearSoftmax,
+    StructuredMatrixScaling: LinearSoftmax,
+}
+"""How to make the map of each method that has one."""
+
+
+def map_of(calibrator: Calibrator) -> Map:
+    """Return the map of a fitted calibrator; a ValueError says why there is none."""
+    if not isinstance(calibrator, Calibrator):
+        raise ValueError(
+            f"calibrator must be a fitted wildcal calibrator, got {type(calibrator).__name__}."
+            " wildcal.load reads one from a file."
+        )
+    calibrator.check_is_fitted()
+    make = MAPS.get(type(calibrator))
+    if make is None:
+        why = (
+            "it reads distances to training rows, which no layer of a graph has"
+            if calibrator.needs_densities
+            else "its map is Python code that is not written for torch and ONNX"
+        )
+        raise ValueError(
+            f"{calibrator.name} cannot be exported: {why}. Apply it in Python, or export a method"
+            " that reads logits alone, such as energy."
+        )
+    return make(calibrator)

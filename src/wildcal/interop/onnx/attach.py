@@ -1,0 +1,90 @@
+"""A calibrator at the end of a user's own ONNX network."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import onnx
+from onnx import GraphProto, ModelProto
+
+from wildcal.core.calibrator import Calibrator
+from wildcal.interop.maps import Map, map_of
+from wildcal.interop.onnx.build import build, check_opset
+from wildcal.interop.onnx.describe import opset_of
+from wildcal.interop.onnx.files import check, check_target, read, write
+from wildcal.interop.onnx.logits_output import find_logits
+
+PREFIX: Final = "calibrated_"
+
+
+def attach(
+    classifier: str | Path,
+    calibrator: Calibrator,
+    path: str | Path,
+    *,
+    logits_output: str | None = None,
+    prefix: str = PREFIX,
+) -> None:
+    """Write a network with a calibrator behind its logits.
+
+    The file has the inputs and outputs of the network, and those of `export` as well, named
+    `calibrated_probabilities`, `calibrated_confidence` and so on.
+
+    Parameters
+    ----------
+    classifier
+        An ONNX file of operator set 13 to 25.
+    calibrator
+        Fitted on the logits of this network.
+    path
+        A name that ends in .onnx.
+    logits_output
+        The output, or any value inside the network, that holds the logits. By default the output
+        called `logits`, or the only one that is a float matrix. Probabilities are refused.
+    prefix
+        Stands before the names of all that is added.
+    """
+    path = check_target(path)
+    model, _ = attached(classifier, map_of(calibrator), logits_output, prefix)
+    write(model, path)
+
+
+def attached(
+    classifier: str | Path, fitted: Map, logits_output: str | None = None, prefix: str = PREFIX
+) -> tuple[ModelProto, str]:
+    """Return the network in a file with a map behind its logits, and the name of these."""
+    model = read(classifier)
+    opset = opset_of(model)
+    check_opset(opset, "the operator set of the network")
+    logits = find_logits(model, logits_output, fitted.n_classes)
+    parts = build(fitted, logits.name, logits.element, opset=opset, rows=logits.rows, prefix=prefix)
+    new = [value.name for value in (*parts.inputs, *parts.outputs)]
+    new += [tensor.name for tensor in parts.initializers]
+    new += [output for node in parts.nodes for output in node.output]
+    taken = sorted(set(new) & set(_names(model.graph)))
+    if taken:
+        raise ValueError(
+            f"the network already has a value {taken[0]!r}. Is a calibrator attached to it? Else"
+            " give another prefix."
+        )
+    model.graph.node.extend(parts.nodes)
+    model.graph.initializer.extend(parts.initializers)
+    model.graph.input.extend(parts.inputs)
+    model.graph.output.extend(parts.outputs)
+    check(model)
+    return model, logits.name
+
+
+def _names(graph: GraphProto) -> Iterator[str]:
+    """Yield every name in a graph and in the graphs inside it."""
+    yield from (value.name for value in (*graph.input, *graph.initializer, *graph.output))
+    for node in graph.node:
+        yield from node.output
+        for attribute in node.attribute:
+            inner = (
+                [attribute.g]
+                if attribute.type == onnx.AttributeProto.GRAPH
+                else list(attribute.graphs)
+            )
+            for one in inner:
+                yield from _names(one)

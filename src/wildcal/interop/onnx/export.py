@@ -1,0 +1,90 @@
+"""A fitted calibrator as an ONNX file of its own."""
+
+from pathlib import Path
+from typing import Final
+
+import onnx
+from onnx import TensorProto, helper
+
+from wildcal.core.calibrator import Calibrator
+from wildcal.interop.maps import Map, map_of
+from wildcal.interop.onnx.build import LOGITS, build, check_opset
+from wildcal.interop.onnx.files import check_target, write
+from wildcal.interop.onnx.graph import DEFAULT_OPSET
+from wildcal.version import __version__
+
+DTYPES: Final = {
+    "float16": TensorProto.FLOAT16,
+    "float32": TensorProto.FLOAT,
+    "float64": TensorProto.DOUBLE,
+}
+
+
+def export(
+    calibrator: Calibrator,
+    path: str | Path,
+    *,
+    dtype: str = "float32",
+    opset: int = DEFAULT_OPSET,
+) -> None:
+    """Write a fitted calibrator as an ONNX file.
+
+    The input is `logits`, (n, K), and for the method `context` also `context`, (1 or n, 3 + K). The
+    outputs are `probabilities` (n, K), `confidence` (n,), `temperature` (n,) where the method has
+    one, `energy` (n,), and for `context` also `statistics` (n, 3 + K). n is free.
+
+    Parameters
+    ----------
+    calibrator
+        Fitted, or loaded from a file.
+    path
+        A name that ends in .onnx.
+    dtype
+        That of the logits: "float32" (default), "float16" or "float64". The outputs are float32,
+        or float64 for float64 logits.
+    opset
+        The operator set, 13 to 25. No operator from outside it is used.
+
+    Examples
+    --------
+    >>> import onnxruntime, tempfile
+    >>> import numpy as np
+    >>> from wildcal import TemperatureScaling
+    >>> logits = np.array([[3.0, 0.0], [3.0, 0.0], [3.0, 0.0], [3.0, 0.0]], np.float32)
+    >>> calibrator = TemperatureScaling().fit(logits, [0, 0, 0, 1])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     export(calibrator, f"{folder}/cal.onnx")
+    ...     session = onnxruntime.InferenceSession(f"{folder}/cal.onnx")
+    >>> session.run(["confidence"], {"logits": logits[:1]})[0].round(6)
+    array([0.75], dtype=float32)
+    """
+    path = check_target(path)
+    write(as_model(map_of(calibrator), dtype=dtype, opset=opset), path)
+
+
+def as_model(fitted: Map, *, dtype: str = "float32", opset: int = DEFAULT_OPSET) -> onnx.ModelProto:
+    """Return the ONNX model of a map."""
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}.")
+    check_opset(opset, "opset")
+    parts = build(fitted, LOGITS, DTYPES[dtype], opset=opset)
+    logits = helper.make_tensor_value_info(LOGITS, DTYPES[dtype], ["n", fitted.n_classes])
+    graph = helper.make_graph(
+        parts.nodes,
+        f"wildcal_{fitted.name}",
+        [logits, *parts.inputs],
+        parts.outputs,
+        parts.initializers,
+        doc_string=f"Calibrated probabilities by the method {fitted.name}.",
+    )
+    opsets = [helper.make_opsetid("", opset)]
+    model = helper.make_model(
+        graph,
+        opset_imports=opsets,
+        producer_name="wildcal",
+        producer_version=__version__,
+        # The oldest that will do, for the sake of older runtimes.
+        ir_version=helper.find_min_ir_version_for(opsets),
+    )
+    onnx.checker.check_model(model, full_check=True)
+    return model

@@ -1,0 +1,208 @@
+"""NumPy, torch and ONNX Runtime give the same numbers, for every method and any row."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from wildcal import CALIBRATORS, Context, EnergyScaling
+from wildcal.core.calibrator import TemperatureMap
+from wildcal.interop.maps import MAPS, context_vector, map_of
+from wildcal.interop.onnx.agreement import rounding
+
+TOLERANCE = 1e-5
+# Functions with steps multiply the last bit of a float32 softmax, which two programs never share.
+STEEP = {"irm", "irova", "irovats", "isotonic", "histogram", "bbq"}
+NAMES = [kind.name for kind in MAPS]
+
+
+def differences(calibrator, z, answers, **around):
+    """Yield (what, gap, allowed) for each output of each backend."""
+    proba, confidence = calibrator.predict_proba(z, **around), calibrator.confidence(z, **around)
+    # A product of 1e4 with a matrix is rounded to 1e-3 before the softmax, by NumPy too.
+    huge = calibrator.name == "matrix" and np.abs(z[np.isfinite(z)]).max() > 1e3
+    spare = np.zeros_like(proba)
+    if calibrator.name in STEEP or huge:
+        spare = 4 * rounding(lambda rows: calibrator.predict_proba(rows, **around), z, proba)
+    for where, found in answers.items():
+        assert found["probabilities"].dtype == proba.dtype
+        yield f"{where} probabilities", np.abs(found["probabilities"] - proba), spare
+        yield f"{where} confidence", np.abs(found["confidence"] - confidence), spare.max(axis=1)
+        energy = EnergyScaling.energy(calibrator, z)
+        yield f"{where} energy", np.abs(found["energy"] - energy) / np.maximum(1, np.abs(energy)), 0
+        if isinstance(calibrator, TemperatureMap):
+            h = calibrator.temperature(z, **around)
+            yield f"{where} temperature", np.abs(found["temperature"] / h - 1), 0
+        else:
+            assert "temperature" not in found
+
+
+def assert_equal(calibrator, z, answers, **around):
+    for what, gap, allowed in differences(calibrator, z, answers, **around):
+        assert (gap <= TOLERANCE + allowed).all(), f"{calibrator.name}: {what}, {gap.max()}"
+
+
+def rows(dtype, width):
+    """A few rows of moderate numbers, ties and extremes."""
+    width_bits = np.dtype(dtype).itemsize * 8
+    elements = st.one_of(
+        st.floats(-30, 30, width=width_bits), st.sampled_from([0.0, 1.0, 2.5, -1.0, 1e4, -1e4])
+    )
+    return hnp.arrays(dtype, st.tuples(st.integers(1, 6), st.just(width)), elements=elements)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_any_row(name, dtype, fitted, three_ways):
+    widths = st.sampled_from([2, 3, 10])
+
+    @given(st.data(), widths)
+    @settings(max_examples=40, deadline=None)
+    def holds(data, width):
+        calibrator = fitted(name, width)
+        z = data.draw(rows(dtype, width))
+        assert_equal(calibrator, z, three_ways(calibrator, z))
+
+    holds()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("scale", [1.0, 4.0, 1e4])
+def test_many_random_rows(name, scale, fitted, three_ways):
+    rng = np.random.default_rng(0)
+    for width, n in ((5, 1000), (33, 300)):
+        z = (scale * rng.standard_normal((n, width))).astype(np.float32)
+        assert_equal(fitted(name, width), z, three_ways(fitted(name, width), z))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_two_hundred_classes(name, fitted, three_ways):
+    z = (4 * np.random.default_rng(0).standard_normal((50, 200))).astype(np.float32)
+    calibrator = fitted(name, 200)
+    assert_equal(calibrator, z, three_ways(calibrator, z))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_float64_is_kept(name, fitted, three_ways):
+    """Fitted in float64 and asked in float64, all digits agree, steps included."""
+    calibrator = fitted(name, dtype=np.float64)
+    z = 4 * np.random.default_rng(0).standard_normal((200, 5))
+    for found in three_ways(calibrator, z).values():
+        np.testing.assert_allclose(found["probabilities"], calibrator.predict_proba(z), atol=1e-11)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_classes_that_are_ruled_out(name, fitted, three_ways):
+    rng = np.random.default_rng(0)
+    z = (4 * rng.standard_normal((200, 5))).astype(np.float32)
+    z[rng.random(z.shape) < 0.4] = -np.inf
+    z[:, 2] = np.maximum(z[:, 2], -5)  # no row without any class
+    assert_equal(fitted(name), z, three_ways(fitted(name), z))
+
+
+@pytest.mark.parametrize("name", ["irm", "irova", "irovats", "isotonic", "spline", "bbq"])
+def test_long_tables(name, fitted, three_ways):
+    """Thousands of thresholds, as many tuning rows leave them."""
+    calibrator = fitted(name, 10, n=10_000)
+    z = (4 * np.random.default_rng(0).standard_normal((500, 10))).astype(np.float32)
+    assert_equal(calibrator, z, three_ways(calibrator, z))
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("spline", {"interp": "reference"}),
+        ("spline", {"fill": "zeros"}),
+        ("spline", {"interp": "reference", "fill": "zeros", "n_knots": 4}),
+        ("irm", {"normalize": "none"}),
+        ("irova", {"normalize": "none"}),
+        ("irovats", {"normalize": "none"}),
+        ("histogram", {"n_bins": 1}),
+        ("histogram", {"n_bins": 1000}),
+        ("energy", {"box": "paper"}),
+        ("energy", {"box": "free"}),
+        ("pts", {"top_k": 3, "n_hidden": 2}),
+        ("dirichlet", {"gauge": "last", "regularizer": "l2"}),
+        ("ets", {"loss": "nll"}),
+    ],
+)
+def test_options(name, options, fitted, three_ways):
+    z = (4 * np.random.default_rng(0).standard_normal((300, 5))).astype(np.float32)
+    calibrator = fitted(name, **options)
+    assert_equal(calibrator, z, three_ways(calibrator, z))
+
+
+def test_a_single_confidence(three_ways):
+    """Tables of one entry."""
+    z = np.array([[3.0, 0.0]] * 4, np.float32)
+    asked = np.array([[3.0, 0.0], [0.0, 9.0], [0.1, 0.0]], np.float32)
+    for name in ("spline", "isotonic", "bbq", "histogram", "irm", "irova"):
+        calibrator = CALIBRATORS[name]().fit(z, [0, 0, 0, 1])
+        assert_equal(calibrator, asked, three_ways(calibrator, asked))
+
+
+def test_energies_that_cannot_be_fitted(three_ways):
+    """No wrong row: the term of the wrong ones is left out."""
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((50, 3)).astype(np.float32)
+    with pytest.warns(UserWarning, match="too few incorrect|at its bound"):
+        calibrator = EnergyScaling().fit(z, z.argmax(axis=1))
+    assert calibrator.incorrect_mean_ is None
+    assert_equal(calibrator, 3 * z, three_ways(calibrator, 3 * z))
+
+
+counts = st.lists(st.integers(0, 300), min_size=5, max_size=5)
+
+
+@given(counts, st.floats(-6, 6), st.floats(-6, 6))
+@settings(max_examples=60, deadline=None)
+def test_contexts(fitted, three_ways, numbers, energy, confidence):
+    """Any window, one of no rows and one of a single row included."""
+    calibrator, n = fitted("context"), sum(numbers)
+    around = Context(n=n, energy=n * energy, confidence=n * confidence, counts=tuple(numbers))
+    z = (4 * np.random.default_rng(0).standard_normal((20, 5))).astype(np.float32)
+    answers = three_ways(calibrator, z, context_vector(around))
+    assert_equal(calibrator, z, answers, context=around)
+
+
+def test_statistics_add_up_to_a_context(fitted, three_ways):
+    calibrator = fitted("context")
+    z = (4 * np.random.default_rng(0).standard_normal((300, 5))).astype(np.float32)
+    whole = context_vector(calibrator.context(z))
+    for found in three_ways(calibrator, z).values():
+        total = found["statistics"].sum(axis=0, dtype=np.float64)[None]
+        np.testing.assert_allclose(total, whole, rtol=1e-5, atol=1e-3)
+    parts = [calibrator.context(z[:100]), calibrator.context(z[100:])]
+    each = np.concatenate([context_vector(part) for part in np.repeat(parts, [100, 200])])
+    # A context for each row.
+    for found in three_ways(calibrator, z, each).values():
+        expected = [calibrator.predict_proba(z[:100], parts[0])]
+        expected.append(calibrator.predict_proba(z[100:], parts[1]))
+        np.testing.assert_allclose(found["probabilities"], np.concatenate(expected), atol=TOLERANCE)
+
+
+def test_context_without_environments(fitted, three_ways):
+    """It is energy scaling then; a context is taken and makes no difference, as in NumPy."""
+    z = (4 * np.random.default_rng(0).standard_normal((300, 5))).astype(np.float32)
+    y = (z + np.random.default_rng(1).gumbel(size=z.shape)).argmax(axis=1)
+    with pytest.warns(UserWarning, match="fell back to energy scaling"):
+        calibrator = CALIBRATORS["context"]().fit(z, y)
+    around = calibrator.context(z)
+    assert_equal(calibrator, z, three_ways(calibrator, z, context_vector(around)), context=around)
+
+
+def test_steep_methods_agree_but_for_rounding(fitted, three_ways):
+    """What the tolerance is widened for is rare: almost all rows agree without it."""
+    z = (4 * np.random.default_rng(0).standard_normal((1000, 10))).astype(np.float32)
+    for name in STEEP:
+        calibrator = fitted(name, 10)
+        for what, gap, _ in differences(calibrator, z, three_ways(calibrator, z)):
+            assert (gap <= TOLERANCE).mean() > 0.99, (name, what)
+
+
+def test_every_method_has_a_map_or_says_why_not(fitted):
+    for name in CALIBRATORS:
+        calibrator = fitted(name)
+        assert set(map_of(calibrator).outputs) >= {"probabilities", "confidence", "energy"}
+    assert {kind.name for kind in MAPS} == set(CALIBRATORS)

@@ -1,0 +1,205 @@
+"""`wildcal export`: whole outputs, and one line for everything that can go wrong."""
+
+import sys
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from wildcal import load, save
+from wildcal.cli.main import run
+from wildcal.interop.onnx import agreement as agreement_module
+from wildcal.interop.onnx.agreement import agreement
+
+WEIGHTS = np.random.default_rng(0).standard_normal((7, 5)).astype(np.float32)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, fitted):
+    monkeypatch.chdir(tmp_path)
+    for name in ("energy", "context", "irm", "histogram", "bbq"):
+        save(fitted(name), f"{name}.json")
+    return tmp_path
+
+
+def write_network(path, nodes, output, shape=("n", 7), kind=TensorProto.FLOAT):
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", kind, list(shape))],
+        [helper.make_tensor_value_info(output, TensorProto.FLOAT, ["n", 5])],
+        [numpy_helper.from_array(WEIGHTS, "w")],
+    )
+    opsets = [helper.make_opsetid("", 18)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+
+
+@pytest.fixture
+def classifier(folder):
+    write_network("net.onnx", [helper.make_node("MatMul", ["x", "w"], ["scores"])], "scores")
+
+
+def test_export(folder, capsys):
+    assert run("export energy.json -o cal.onnx".split()) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines() == [
+        "input   logits                      float     n x 5",
+        "output  probabilities               float     n x 5",
+        "output  confidence                  float     n",
+        "output  temperature                 float     n",
+        "output  energy                      float     n",
+    ]
+    start, rest = err.split("differ by at most ")
+    assert start == "Wrote cal.onnx, operator set 17. ONNX Runtime and NumPy "
+    number, rest = rest.split(" ", 1)
+    assert 0 < float(number) < 1e-5
+    assert rest == "on 301 random rows.\n"
+
+
+@pytest.mark.parametrize("name", ["context", "irm", "histogram", "bbq"])
+def test_export_of_other_methods(name, folder, capsys, open_model):
+    words = f"export {name}.json -o cal.onnx --dtype float64 --opset 21".split()
+    assert run(words) == 0
+    assert "operator set 21" in capsys.readouterr().err
+    z = np.random.default_rng(0).standard_normal((4, 5))
+    feed = {"context": np.zeros((1, 8))} if name == "context" else {}
+    found = open_model("cal.onnx")(logits=z, **feed)["probabilities"]
+    np.testing.assert_allclose(found, load(f"{name}.json").predict_proba(z), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["energy", "context"])
+def test_attach(name, classifier, capsys, open_model):
+    assert run(f"export {name}.json -o both.onnx --attach net.onnx".split()) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines()[0] == "input   x                           float     n x 7"
+    assert "output  calibrated_probabilities    float     n x 5" in out.splitlines()
+    assert err.startswith("The logits are scores.\nWrote both.onnx, operator set 18. ONNX Runtime")
+    assert err.endswith(" on 4 random rows.\n")
+    x = np.random.default_rng(0).standard_normal((9, 7)).astype(np.float32)
+    feed = {"calibrated_context": np.zeros((1, 8), np.float32)} if name == "context" else {}
+    found = open_model("both.onnx")(x=x, **feed)["calibrated_confidence"]
+    np.testing.assert_allclose(found, load(f"{name}.json").confidence(x @ WEIGHTS), atol=1e-5)
+
+
+def test_a_softmax_is_refused_by_its_node(folder, capsys):
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["p"], axis=1),
+    ]
+    write_network("soft.onnx", nodes, "p")
+    assert run("export energy.json -o both.onnx --attach soft.onnx".split()) == 1
+    assert capsys.readouterr().err == (
+        "error: p must hold logits, but it comes from the node Softmax: these are probabilities,"
+        " and the energy of a row is lost in them. Use logits_output='scores' (--logits-output).\n"
+    )
+    line = "export energy.json -o both.onnx --attach soft.onnx --logits-output scores"
+    assert run(line.split()) == 0
+
+
+def test_a_softmax_is_refused_by_its_numbers(folder, capsys):
+    """Where no node tells: softmax as exp(x - logsumexp(x))."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["scores"]),
+        helper.make_node("ReduceLogSumExp", ["scores", "axes"], ["l"], keepdims=1),
+        helper.make_node("Constant", [], ["axes"], value_ints=[1]),
+        helper.make_node("Sub", ["scores", "l"], ["d"]),
+        helper.make_node("Exp", ["d"], ["p"]),
+    ]
+    nodes.insert(0, nodes.pop(2))
+    write_network("soft.onnx", nodes, "p")
+    assert run("export energy.json -o both.onnx --attach soft.onnx".split()) == 1
+    err = capsys.readouterr().err
+    assert "error: p must hold logits, but on random inputs every row lies in [0, 1]" in err
+    assert "Traceback" not in err
+
+
+def test_networks_whose_inputs_cannot_be_made_up(folder, capsys):
+    nodes = [helper.make_node("Cast", ["x"], ["f"], to=TensorProto.FLOAT)]
+    nodes.append(helper.make_node("MatMul", ["f", "w"], ["scores"]))
+    write_network("tokens.onnx", nodes, "scores", kind=TensorProto.INT64)
+    assert run("export energy.json -o both.onnx --attach tokens.onnx".split()) == 0
+    assert "Not compared with NumPy: what the network takes cannot be made up" in (
+        capsys.readouterr().err
+    )
+    write_network("open.onnx", nodes, "scores", shape=("n", "k"))
+    assert run("export energy.json -o both.onnx --attach open.onnx".split()) == 0
+    assert "Not compared with NumPy" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "text"),
+    [
+        ("export energy.json -o cal.json", 1, "the output must be a .onnx file, got cal.json"),
+        ("export absent.json -o cal.onnx", 1, "absent.json"),
+        ("export energy.json -o cal.onnx --attach absent.onnx", 1, "there is no network absent"),
+        ("export energy.json -o cal.onnx --attach energy.json", 1, "cannot read energy.json as an"),
+        ("export energy.json -o cal.onnx --opset 7", 1, "opset must be from 13 to"),
+        ("export energy.json -o no/cal.onnx", 1, "the folder no does not exist"),
+        ("export energy.json -o cal.onnx --logits-output z", 2, "--logits-output goes with"),
+        ("export energy.json -o cal.onnx --attach net.onnx --opset 17", 2, "are those of the net"),
+        ("export energy.json -o cal.onnx --dtype int8", 2, "'int8' is not one of"),
+        ("export energy.json", 2, "Missing option '-o'"),
+    ],
+)
+def test_one_line_errors(line, code, text, folder, capsys):
+    assert run(line.split()) == code
+    err = capsys.readouterr().err
+    assert text in err
+    assert "Traceback" not in err
+    assert not (folder / "cal.onnx").exists()
+
+
+def test_without_the_extra(folder, capsys, monkeypatch):
+    for name in [n for n in sys.modules if n.startswith("wildcal.interop.onnx")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    assert run("export energy.json -o cal.onnx".split()) == 1
+    assert capsys.readouterr().err == (
+        'error: wildcal.interop.onnx needs onnx. Install it with: pip install "wildcal[onnx]"\n'
+    )
+
+
+def test_without_onnx_runtime(folder, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    assert run("export energy.json -o cal.onnx".split()) == 0
+    assert "Not compared: comparing with NumPy needs ONNX Runtime." in capsys.readouterr().err
+
+
+def test_help_has_an_example(capsys):
+    assert run(["export", "--help"]) == 0
+    assert "wildcal export energy.json -o cal.onnx" in capsys.readouterr().out
+
+
+def test_a_file_that_disagrees_is_not_written(folder, capsys, monkeypatch):
+    """One whose numbers are off in the fifth digit."""
+    from wildcal.interop.maps.temperatures import Energy
+
+    kept = Energy.__init__
+
+    def off(self, calibrator, prefix=""):
+        kept(self, calibrator, prefix)
+        self.parameters["temperature"] = self.parameters["temperature"] * 1.0003
+
+    monkeypatch.setattr(Energy, "__init__", off)
+    assert run("export energy.json -o cal.onnx".split()) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("error: ONNX Runtime and NumPy differ by ")
+    assert err.endswith("more than 1e-05; the file was not written.\n")
+    assert not (folder / "cal.onnx").exists()
+
+
+def test_rounding_is_not_a_disagreement(fitted):
+    """A curve with very steep steps, where the last bit of the softmax is visible."""
+    from wildcal.interop.maps import map_of
+    from wildcal.interop.onnx.export import as_model
+
+    calibrator = fitted("isotonic", 10, n=20_000)
+    found = agreement(as_model(map_of(calibrator)), calibrator)
+    assert found.n_rows == 301
+    moved = agreement_module.rounding(
+        calibrator.predict_proba,
+        agreement_module.random_logits(10),
+        calibrator.predict_proba(agreement_module.random_logits(10)),
+    )
+    assert moved.max() > 1e-5
