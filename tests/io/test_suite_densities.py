@@ -322,11 +322,11 @@ def test_packed_as_float16(folder, tmp_path):
     suite = Suite.open(folder)
     suite.pack(tmp_path / "a.npz", dtype="float16")
     packed = Suite.open(tmp_path / "a.npz", verify=True)
-    assert packed.neighbours == ABOUT | {"significant_bits": 9}
+    assert packed.neighbours == ABOUT | {"significant_bits": 7}
     for name in ROWS:
         got, wanted = packed.split(name).densities(1), suite.split(name).densities(1)
         assert got.dtype == np.float32
-        np.testing.assert_allclose(got, wanted, rtol=0.002)
+        np.testing.assert_allclose(got, wanted, rtol=0.008)
         assert (got != wanted).any()
     packed.pack(tmp_path / "b.npz", dtype="float16")
     assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
@@ -338,10 +338,10 @@ def test_packed_as_float16(folder, tmp_path):
 def test_rounding():
     x = np.random.default_rng(0).uniform(2.0**-16, 4, 10_000)
     once = rounded(x)
-    assert np.abs(once / x - 1).max() < 2.0**-9 * 1.01
+    assert np.abs(once / x - 1).max() < 2.0**-7 * 1.01
     np.testing.assert_array_equal(once.astype(np.float16), once)
     np.testing.assert_array_equal(rounded(once), once)
-    assert len(np.unique(rounded(np.linspace(1, 2, 10_000, endpoint=False)))) == 257
+    assert len(np.unique(rounded(np.linspace(1, 2, 10_000, endpoint=False)))) == 65
     assert rounded(np.zeros(1)) == 0
 
 

@@ -87,7 +87,7 @@ def pack(folder: Path, output: Path, dtype: str | None, ranks: list[int] | None)
     """Pack a suite into one .npz.
 
     It is compressed, and the same suite always gives the same bytes. In float16, distances
-    to neighbours are rounded to 9 significant bits.
+    to neighbours are rounded to 7 significant bits.
 
     \b
     Example:

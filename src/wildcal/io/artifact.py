@@ -26,7 +26,6 @@ from wildcal.version import __version__
 _KIND = Kind("wildcal calibrator", "calibrator file", "`wildcal fit`", version=1, largest=1 << 28)
 # Longer arrays are stored as base64: nobody reads so many numbers, and it is smaller.
 _READABLE_NUMBERS = 10_000
-_METHODS: dict[str, type[Calibrator]] = {**CALIBRATORS, DensityAware.name: DensityAware}
 _DTYPES = ("float64", "float32", "int64")
 
 
@@ -99,9 +98,11 @@ def _rebuild(document: dict[str, Json]) -> Calibrator:
 def _rebuild_options(document: dict[str, Json]) -> Calibrator:
     """Return an unfitted calibrator."""
     method = document["method"]
-    if not isinstance(method, str) or method not in _METHODS:
+    # Looked up now, and not copied at import: users may add methods of their own.
+    known: dict[str, type[Calibrator]] = {**CALIBRATORS, DensityAware.name: DensityAware}
+    if not isinstance(method, str) or method not in known:
         raise ValueError(f"unknown method {method!r}")
-    kind = _METHODS[method]
+    kind = known[method]
     options = _decode_all(
         get_type_hints(kind), document["options"], _field_names(kind)[0], "options"
     )

@@ -16,8 +16,8 @@ from wildcal.core.errors import FileFormatError
 # More than any network has layers worth storing; a manifest that claims more is none of ours.
 _MOST_LAYERS = 10_000
 _MOST_RANKS = 1_000
-SIGNIFICANT_BITS = 9
-"""What float16 distances are rounded to, so that they compress: an error below 0.2 %."""
+SIGNIFICANT_BITS = 7
+"""What float16 distances are rounded to, so that they compress: an error below 0.8 %."""
 
 
 def check_neighbours(neighbours: object) -> None:

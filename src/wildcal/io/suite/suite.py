@@ -256,8 +256,8 @@ class Suite:
         dtype
             Store logits in this type, such as "float16" to halve the size, with new hashes.
             Logits that it cannot hold are refused. By default each split keeps its own.
-            Neighbour distances follow; as float16 they are rounded to 9 significant bits, an error
-            below 0.2 % (above 1e-5), because they compress better so.
+            Neighbour distances follow; as float16 they are rounded to 7 significant bits, an error
+            below 0.8 % (above 1e-5), because they compress better so.
         ranks
             Keep the distances to these neighbours only, such as [50]; none of them if empty.
         """
