@@ -137,9 +137,7 @@ def test_shipped_noise_takes_accuracy_down_in_equal_steps(name):
     assert len(validation) == 1000
 
 
-@pytest.mark.parametrize(
-    ("name", "layers"), [("cifar10-resnet20", 5), ("cifar10-vgg11-half", 6)]
-)
+@pytest.mark.parametrize(("name", "layers"), [("cifar10-resnet20", 5), ("cifar10-vgg11-half", 6)])
 def test_shipped_distances_grow_with_shift(name, layers):
     suite = suites.load(name)
     assert len(suite.layers) == layers

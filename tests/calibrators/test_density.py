@@ -275,3 +275,20 @@ def test_described_in_words():
     assert "Then energy-based" in " ".join(
         DensityAware(base=EnergyScaling()).fit(Z, Y, densities=S[KNOWN]).describe()
     )
+
+
+def test_a_refused_refit_leaves_the_fit_before_it():
+    made = DensityAware().fit(Z, Y, densities=S[KNOWN])
+    before = made.predict_proba(Z, S[KNOWN])
+    with pytest.raises(ValueError, match="does not read environments"):
+        made.fit(Z[:90], Y[:90], densities=3 * S[KNOWN][:90], environment=np.zeros(90, int))
+    np.testing.assert_array_equal(made.predict_proba(Z, S[KNOWN]), before)
+
+
+def test_logits_near_the_ends_of_float32():
+    near = np.full((2, 3), 0.0)  # the smallest S
+    for value in (3e38, -3e38):
+        proba = FITTED.predict_proba(np.full((2, 6), value, np.float32), near)
+        np.testing.assert_allclose(proba, 1 / 6, rtol=1e-6)
+    ruled_out = np.array([[1.0, 2.0, -np.inf, 0.0, 0.0, 0.0]], np.float32)
+    assert FITTED.predict_proba(ruled_out, near[:1])[0, 2] == 0

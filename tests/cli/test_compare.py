@@ -84,7 +84,7 @@ WRONG = {
     "of suites": (
         "compare val.npz test.npz --methods ts-all",
         2,
-        "Error: ts-all: this is fitted on the splits of a suite.",
+        "Error: ts-all: compared on suites only;",
     ),
     "no method": ("compare val.npz test.npz --methods ,", 2, "unknown method (none given)"),
     "no labels": ("compare ood.npz test.npz", 1, "error: ood.npz has no labels; add an array `y`"),

@@ -49,7 +49,7 @@ def test_names_of_suites_alone(suite, tmp_path, capsys):
     np.savez(tmp_path / "val.npz", logits=np.eye(3), y=[0, 1, 2])
     both = [str(tmp_path / "val.npz")] * 2
     assert run(["compare", *both, "--methods", "ts-all"]) == 2
-    assert "ts-all: this is fitted on the splits of a suite" in capsys.readouterr().err
+    assert "ts-all: compared on suites only" in capsys.readouterr().err
 
 
 @pytest.fixture

@@ -111,7 +111,7 @@ def test_evaluate_beside_others(folder, capsys):
         ("apply dac.json test-plain.npz --densities wide.npy -o x.npz", "2 columns"),
         ("apply dac.json test.npz --window -o x.npz", "--window is for context"),
         ("evaluate test-plain.npz --with dac.json", "needs densities"),
-        ("compare val.npz test.npz --methods dac+ets", "fitted on the splits of a suite"),
+        ("compare val.npz test.npz --methods dac+ets", "compared on suites only"),
         ("stream dac.json", "dac"),
     ],
 )
@@ -132,3 +132,86 @@ def test_methods_that_do_not_read_distances_ignore_them(folder):
     assert run("apply e.json test.npz -o out.npz".split()) == 0
     assert run("evaluate test.npz --ood ood-plain.npz --with e.json --bootstrap 0".split()) == 0
     assert run("compare val.npz test.npz --methods ts --bootstrap 0".split()) == 0
+
+
+def test_evaluate_with_distances_of_their_own(folder, capsys):
+    assert run("fit --method dac --logits val.npz -o dac.json".split()) == 0
+    line = "evaluate test-plain.npz --densities test-densities.npy --with dac.json --bootstrap 0"
+    assert run(line.split()) == 0
+    assert run("fit --method ts --logits val.npz -o ts.json".split()) == 0
+    capsys.readouterr()
+    assert run("evaluate test.npz --densities test-densities.npy --with ts.json".split()) != 0
+    assert "--densities is for dac" in capsys.readouterr().err
+
+
+def test_columns_are_known_by_their_numbers(folder, capsys):
+    names = [f"logit_{k}" for k in range(5)]
+    for file, order in {"a": [1, 2], "b": [2, 1], "gap": [1, 3]}.items():
+        header = ",".join([*names, *(f"density_{i}" for i in order)])
+        rows = np.column_stack([TEST[0], TEST[2][:, [i % 2 - 1 for i in order]]])
+        np.savetxt(f"{file}.csv", rows, delimiter=",", header=header, comments="", fmt="%.9g")
+    assert run("fit --method dac --logits val.npz -o dac.json".split()) == 0
+    for file in "ab":
+        assert run(f"apply dac.json {file}.csv -o {file}.npz".split()) == 0
+    with np.load("a.npz") as a, np.load("b.npz") as b:
+        np.testing.assert_array_equal(a["proba"], b["proba"])
+    capsys.readouterr()
+    assert run("apply dac.json gap.csv -o x.npz".split()) != 0
+    assert "must be density_1 to density_2, each once" in capsys.readouterr().err
+
+
+def test_an_array_of_another_name_is_no_distance(folder, capsys):
+    np.savez("zonly.npz", logits=TEST[0])
+    assert run("fit --method dac --logits val.npz -o dac.json".split()) == 0
+    assert run("apply dac.json test-plain.npz --densities zonly.npz -o x.npz".split()) != 0
+    assert "has no densities" in capsys.readouterr().err
+    np.save("val.densities.npy", VAL[2])
+    line = "fit --method dac --logits val-plain.npz --densities val.densities.npy -o x.json"
+    assert run(line.split()) != 0
+    assert "wildcal suite rows" in capsys.readouterr().err
+
+
+def test_from_a_suite_to_files(folder, capsys):
+    """What a suite holds of a split, as a file, gives what the suite gives."""
+    suite = wildcal.suites.load("cifar10-resnet20")
+    assert run("fit --method dac+ets --suite cifar10-resnet20 -o dac.json".split()) == 0
+    assert "distances to training images in 5 layers" in capsys.readouterr().err
+    assert run("suite rows cifar10-resnet20 fog-5 -o fog.npz".split()) == 0
+    assert run("apply dac.json fog.npz -o out.npz".split()) == 0
+    fog = suite.split("fog-5")
+    with np.load("fog.npz") as rows, np.load("out.npz") as out:
+        np.testing.assert_array_equal(rows["y"], fog.y)
+        expected = wildcal.load("dac.json").predict_proba(fog.logits, fog.densities())
+        np.testing.assert_array_equal(out["proba"], expected)
+    assert run("suite rows cifar10-resnet20 textures-test -o far.npz".split()) == 0
+    with np.load("far.npz") as rows:
+        assert "y" not in rows
+    capsys.readouterr()
+    for line, said in {
+        "suite rows cifar10-resnet20 fogg-5 -o x.npz": "Near names: fog-5",
+        "suite rows cifar10-resnet20 fog-5 --rank 1 -o x.npz": "not to 1;",
+        "suite rows cifar10-wrn-16-2 fog-5 --rank 1 -o x.npz": "extract --features",
+        "suite rows cifar10-resnet20 fog-5 -o x.csv": "must end in .npz",
+    }.items():
+        assert run(line.split()) != 0
+        assert said in capsys.readouterr().err
+        assert not (folder / "x.npz").exists()
+
+
+@pytest.mark.parametrize("name", ["ts-p", "energy-all", "energy-no-ood"])
+def test_methods_of_suites_can_be_saved(folder, capsys, name):
+    line = f"fit --method {name} --suite cifar10-vgg11-half -o made.json"
+    assert run(line.split()) == 0
+    assert "It used 5,000 labels" in capsys.readouterr().err
+    from wildcal.evaluation.protocol import choose_methods
+    from wildcal.evaluation.protocol.methods import fit_method
+    from wildcal.evaluation.protocol.tuning import read_tuning
+
+    suite = wildcal.suites.load("cifar10-vgg11-half")
+    expected = fit_method(choose_methods([name])[0], read_tuning(suite, None, None)).calibrator
+    logits = suite.split("fog-5").logits
+    np.testing.assert_array_equal(
+        wildcal.load("made.json").confidence(logits), expected.confidence(logits)
+    )
+    assert run(f"fit --method {name} --logits val.npz -o x.json".split()) != 0
+    assert "is fitted on the splits of a suite; give --suite" in capsys.readouterr().err

@@ -230,6 +230,6 @@ def test_pack_ranks(with_distances, tmp_path, capsys):
     assert run([*words, "none"]) == 0
     assert Suite.open(tmp_path / "s.npz").neighbours is None
     assert run([*words, "2"]) == 1
-    assert "(1, 50), got 2." in capsys.readouterr().err
+    assert "to the neighbours 1, 50, not to 2;" in capsys.readouterr().err
     assert run([*words, "x"]) == 2
     assert "give whole numbers such as 1,50, or none." in capsys.readouterr().err

@@ -240,3 +240,26 @@ def test_only_one_rank(suite, tmp_path):
     results = run_protocol({"drawn": packed}, choose_methods(["dac", "dac-first"]))
     assert [m.name for m in results.suites["drawn"].methods] == ["dac"]
     assert "20" in results.suites["drawn"].failed["dac-first"]
+
+
+def test_damaged_distances_harm_those_who_read_them(tmp_path):
+    write_suite(tmp_path / "s")
+    path = tmp_path / "s" / "fog-1.densities.npy"
+    raw = bytearray(path.read_bytes())
+    raw[-1] ^= 1
+    path.write_bytes(raw)
+    suite = Suite.open(tmp_path / "s")
+    results = run_protocol({"drawn": suite}, choose_methods(["ts", "dac", "dac+ets"]))
+    found = results.suites["drawn"]
+    assert [m.name for m in found.methods] == ["ts"]
+    assert np.isfinite(results.average("drawn", "ts").value)
+    for reason in found.failed.values():
+        assert "fog-1.densities.npy, the distances of split fog-1, was changed" in reason
+
+
+def test_the_nearest_alone_is_not_taken_for_the_kth(suite, tmp_path):
+    suite.pack(tmp_path / "first.npz", ranks=[1])
+    packed = Suite.open(tmp_path / "first.npz")
+    results = run_protocol({"drawn": packed}, choose_methods(["dac", "dac-first"]))
+    assert [m.name for m in results.suites["drawn"].methods] == ["dac-first"]
+    assert "not to 20" in results.suites["drawn"].failed["dac"]

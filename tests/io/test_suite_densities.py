@@ -143,7 +143,7 @@ def test_a_split_without_them(tmp_path):
 
 def test_another_rank(folder):
     split = Suite.open(folder).split("val")
-    with pytest.raises(ValueError, match=r"rank must be one of .* \(1, 50\), got 10."):
+    with pytest.raises(ValueError, match="to the neighbours 1, 50, not to 10;"):
         split.densities(10)
 
 
@@ -197,9 +197,17 @@ def test_damaged_distances_are_not_there(folder, damage):
     with pytest.raises(FileFormatError):
         Suite.open(folder, verify=True)
     if damage != "change":
-        damaged = Suite.open(folder, partial=True).damaged
-        assert list(damaged) == ["val"]
-        assert "val.densities.npy" in damaged["val"]
+        partial = Suite.open(folder, partial=True)
+        assert list(partial.damaged) == ["the distances of val"]
+        assert "val.densities.npy" in partial.damaged["the distances of val"]
+        assert not partial.complete
+        partial.split("val").verify()  # the logits are whole, and of use without distances
+        assert not partial.split("val").has_densities
+    else:
+        changed = Suite.open(folder).split("val")
+        changed.verify()
+        with pytest.raises(FileFormatError, match="val.densities.npy, the distances of split val,"):
+            changed.densities()
     writer = SuiteWriter(folder, **HEADER)
     assert writer.done("val")
     assert not writer.has_densities("val")
@@ -315,7 +323,7 @@ def test_values_from_strangers(folder, value):
     with pytest.raises(FileFormatError, match="val.densities.npy of .*but row 3 is not"):
         split.densities(50)
     with pytest.raises(FileFormatError, match="row 3 is not"):
-        split.verify()
+        Suite.open(folder, verify=True)
 
 
 def test_packed_as_float16(folder, tmp_path):
@@ -351,7 +359,7 @@ def test_packed_with_some_ranks(folder, tmp_path):
     one = Suite.open(tmp_path / "one.npz", verify=True)
     assert one.neighbours["ranks"] == [50]
     np.testing.assert_array_equal(one.split("val").densities(), suite.split("val").densities(50))
-    with pytest.raises(ValueError, match=r"\(50\), got 1."):
+    with pytest.raises(ValueError, match="to the neighbours 50, not to 1;"):
         one.split("val").densities(1)
     suite.pack(tmp_path / "none.npz", ranks=[])
     none = Suite.open(tmp_path / "none.npz", verify=True)
@@ -359,8 +367,19 @@ def test_packed_with_some_ranks(folder, tmp_path):
     assert not none.split("val").has_densities
     with zipfile.ZipFile(tmp_path / "none.npz") as archive:
         assert "val.densities.npy" not in archive.namelist()
-    with pytest.raises(ValueError, match=r"\(1, 50\), got 7."):
+    with pytest.raises(ValueError, match="to the neighbours 1, 50, not to 7;"):
         suite.pack(tmp_path / "x.npz", ranks=[7])
     with pytest.raises(ValueError, match="has no neighbour distances"):
         none.pack(tmp_path / "x.npz", ranks=[50])
     assert not (tmp_path / "x.npz").exists()
+
+
+def test_the_nearest_alone_does_not_pass_for_the_kth(folder, tmp_path):
+    Suite.open(folder).pack(tmp_path / "first.npz", ranks=[1])
+    first = Suite.open(tmp_path / "first.npz").split("val")
+    assert first.densities(1).shape[1] == len(ABOUT["layers"])
+    with pytest.raises(ValueError, match="to the neighbours 1, not to 50;"):
+        first.densities()
+    Suite.open(tmp_path / "first.npz").unpack(tmp_path / "again")
+    with pytest.raises(ValueError, match="not to 50"):
+        Suite.open(tmp_path / "again").split("val").densities()

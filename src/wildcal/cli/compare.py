@@ -182,7 +182,9 @@ def method_names(methods: str, *, also: tuple[str, ...] = ()) -> list[str]:
     names = [name for word in words for name in short.get(word, (word,))]
     unknown = [name for name in names if name not in (*CALIBRATORS, *also)]
     if unknown and set(unknown) <= set(SUITE_METHODS):
-        raise click.UsageError(f"{', '.join(unknown)}: this is fitted on the splits of a suite.")
+        raise click.UsageError(
+            f"{', '.join(unknown)}: compared on suites only; give suites instead of VAL and TEST."
+        )
     if unknown or not names:
         raise click.UsageError(
             f"unknown method {', '.join(unknown) or '(none given)'}. `wildcal methods` lists them."

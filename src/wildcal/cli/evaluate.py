@@ -9,13 +9,13 @@ import click
 from wildcal.calibrators import ContextScaling, DensityAware, Identity
 from wildcal.cli.apply import innermost
 from wildcal.cli.fit import read_labelled, with_ood
-from wildcal.cli.options import PATH, measuring, one_format, window_option
+from wildcal.cli.options import PATH, densities_option, measuring, one_format, window_option
 from wildcal.cli.output import print_csv, print_json, print_table, progress_bar
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.checks import check_labels, check_logits, check_some_known
 from wildcal.evaluation import METRICS, Evaluation, Measure, evaluate_calibrator
 from wildcal.io import load, read_table
-from wildcal.io.tables import Table
+from wildcal.io.tables import Table, read_densities
 
 
 @click.command(no_args_is_help=True)
@@ -23,6 +23,7 @@ from wildcal.io.tables import Table
 @click.option("--labels", type=PATH, help="Labels, if they are in a file of their own.")
 @click.option("--ood", type=PATH, help="Logits of out-of-distribution rows to tell apart.")
 @click.option("--with", "paths", type=PATH, multiple=True, help="A saved calibrator; repeatable.")
+@densities_option
 @window_option
 @measuring
 def evaluate(
@@ -30,6 +31,7 @@ def evaluate(
     labels: Path | None,
     ood: Path | None,
     paths: tuple[Path, ...],
+    densities: Path | None,
     window: bool,
     bins: int,
     bootstrap: int,
@@ -43,7 +45,7 @@ def evaluate(
 
     With --window, the rows of LOGITS are one window and those of --ood another. AUROC and the other
     metrics that tell the two apart read all rows as one window. A dac calibrator needs an array
-    `densities` in both files.
+    `densities` in both files, or for LOGITS in a file of its own.
 
     \b
     Example:
@@ -54,7 +56,9 @@ def evaluate(
     one_format(as_json, as_csv)
     loaded = _load_all(paths)
     near = any(calibrator.needs_densities for calibrator in loaded.values())
-    table = read_test(logits, labels, ood, densities=near)
+    if densities is not None and not near:
+        raise click.UsageError("--densities is for dac, and none of the calibrators is that.")
+    table = read_test(logits, labels, ood, distances=densities if near else False)
     calibrators = {"uncalibrated": uncalibrated(table)} | loaded
     in_window = {
         name: isinstance(innermost(c), ContextScaling) and window for name, c in calibrators.items()
@@ -95,13 +99,18 @@ def evaluate(
 
 
 def read_test(
-    logits: Path, labels: Path | None, ood: Path | None, *, densities: bool = False
+    logits: Path, labels: Path | None, ood: Path | None, *, distances: Path | bool | None = False
 ) -> Table:
-    """Return test rows, followed by out-of-distribution rows with label -1."""
+    """Return test rows, followed by out-of-distribution rows with label -1.
+
+    `distances` is a file of them, None for those in the file of the logits, False for none.
+    """
     # Test rows have no use for environments, so nothing is asked of them; distances are for dac.
     table = replace(read_labelled(logits, labels), environment=None)
-    if not densities:
+    if distances is False:
         table = replace(table, densities=None)
+    elif isinstance(distances, Path):
+        table = replace(table, densities=read_densities(distances))
     return table if ood is None else with_ood(table, read_table(ood), ood)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import numpy as np
 
-from wildcal.calibrators import CALIBRATORS, DensityAware, make_calibrator
+from wildcal.calibrators import CALIBRATORS
 from wildcal.cli.options import PATH, densities_option
 from wildcal.cli.output import progress_bar, say
 from wildcal.cli.suite import open_suite
@@ -16,6 +16,8 @@ from wildcal.core.arrays import OOD_LABEL
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.checks import check_environment, check_labels, check_logits
 from wildcal.core.errors import FileFormatError
+from wildcal.evaluation.protocol import Method, choose_methods
+from wildcal.evaluation.protocol.methods import fit_method
 from wildcal.evaluation.protocol.tuning import read_tuning as suite_tuning
 from wildcal.io import read_table, save
 from wildcal.io.files import check_writable
@@ -24,7 +26,7 @@ from wildcal.io.tables import Table, read_densities, read_environments
 
 def _known_method(context: click.Context, option: click.Parameter, value: str) -> str:
     try:
-        make_calibrator(value)
+        choose_methods([value])
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
     return value
@@ -77,7 +79,8 @@ def fit(
 
     With --suite the rows are the clean tuning rows of a suite, for methods that use them some
     out-of-distribution rows, for `context` the shifted tuning splits, and for `dac` the distances
-    that `wildcal extract --features` stored.
+    that `wildcal extract --features` stored. Methods of `wildcal compare SUITE` such as ts-all and
+    energy-p can be fitted so, too.
 
     \b
     Example:
@@ -90,26 +93,46 @@ def fit(
     if output.suffix != ".json":
         raise click.UsageError(f"-o must end in .json, got {output}.")
     check_writable(output)  # before the work, not after it
-    calibrator = make(method, settings)
+    chosen = choose_methods([method])[0]
+    chosen = replace(chosen, calibrator=with_options(chosen.calibrator, settings))
     if suite is not None:
         if any((logits_path, labels, ood, environments, densities)):
             raise click.UsageError("--suite brings all rows; leave out the other files.")
-        table = read_suite(suite, calibrator)
-    elif logits_path is not None:
-        table = read_tuning(logits_path, labels, ood, environments, densities, calibrator)
-    else:
+        calibrator, used = _fit_on_suite(chosen, suite)
+    elif logits_path is None:
         raise click.UsageError("give --logits, or --suite.")
-    more = {} if table.densities is None else {"densities": table.densities}
-    with progress_bar(f"Fitting {calibrator.title}"):
-        calibrator.fit(table.logits, table.y, environment=table.environment, **more)  # type: ignore[arg-type]  # labels were checked
+    elif method != chosen.calibrator.name and not chosen.calibrator.needs_densities:
+        raise click.UsageError(f"{method} is fitted on the splits of a suite; give --suite.")
+    else:
+        calibrator = chosen.calibrator
+        table = read_tuning(logits_path, labels, ood, environments, densities, calibrator)
+        more = {} if table.densities is None else {"densities": table.densities}
+        with progress_bar(f"Fitting {calibrator.title}"):
+            calibrator.fit(table.logits, table.y, environment=table.environment, **more)  # type: ignore[arg-type]  # labels were checked
+        used = "" if table.environment is None else _environment_words(table.environment)
     save(calibrator, output)
-    say(summary_line(calibrator, table.environment))
+    say(summary_line(calibrator))
+    if used:
+        say(f"It used {used}.")
     say(f"Wrote {output}.")
 
 
-def make(method: str, settings: tuple[str, ...] = ()) -> Calibrator:
+def _environment_words(environment: Any) -> str:
+    return f"{len(np.unique(environment))} environments"
+
+
+def _fit_on_suite(method: Method, path: Path) -> tuple[Calibrator, str]:
+    """Return a method fitted on the tuning splits of a suite, and what it used."""
+    suite = open_suite(path)
+    with progress_bar(f"Fitting {method.calibrator.title}"), suite.opened():
+        fitted = fit_method(method, suite_tuning(suite, None, None))
+    for note in fitted.calibrator.fit_.notes:
+        say(f"warning: {note}")
+    return fitted.calibrator, fitted.used
+
+
+def with_options(calibrator: Calibrator, settings: tuple[str, ...]) -> Calibrator:
     """Return an unfitted calibrator with options given as NAME=VALUE."""
-    calibrator = make_calibrator(method)
     known = [
         f.name
         for f in fields(calibrator)  # type: ignore[arg-type]  # every calibrator is a dataclass
@@ -120,8 +143,8 @@ def make(method: str, settings: tuple[str, ...] = ()) -> Calibrator:
         name, equals, value = setting.partition("=")
         if not equals or name not in known:
             raise click.UsageError(
-                f"--set takes NAME=VALUE with a NAME of {', '.join(known) or 'none'} for {method},"
-                f" got {setting!r}."
+                f"--set takes NAME=VALUE with a NAME of {', '.join(known) or 'none'} for"
+                f" {calibrator.name}, got {setting!r}."
             )
         options[name] = _parse(value)
     return replace(calibrator, **options)  # type: ignore[type-var]
@@ -181,19 +204,6 @@ def _refuse_unless(accepts: bool, calibrator: Calibrator, option: str) -> None:
     )
 
 
-def read_suite(path: Path, calibrator: Calibrator) -> Table:
-    """Return the tuning rows of a suite that a method can use."""
-    suite = open_suite(path)
-    wide, ood = calibrator.accepts_environments, calibrator.accepts_ood
-    with suite.opened():
-        tuning = suite_tuning(suite, None, None)
-        rows = tuning.rows(ood=ood, shifted=wide)
-        densities = None
-        if isinstance(calibrator, DensityAware):
-            densities = tuning.densities(calibrator.neighbour, ood=ood, shifted=wide)
-    return Table(rows.logits, rows.y, rows.environment if wide else None, densities)
-
-
 def read_labelled(logits: Path, labels: Path | None = None) -> Table:
     """Return the rows of a file that must have labels."""
     table = read_table(logits, labels=labels)
@@ -229,7 +239,9 @@ def _joined_densities(table: Table, strangers: Table, path: Path) -> Any:
     if table.densities is None:
         return None
     if strangers.densities is None:
-        raise FileFormatError(f"{path} has no distances to training rows; add `densities`.")
+        raise FileFormatError(
+            f"{path} has no distances to training rows; give a .npz with `logits` and `densities`."
+        )
     if table.densities.shape[1:] != strangers.densities.shape[1:]:
         raise FileFormatError(
             f"{path} must have distances of as many layers as the other file, got shapes"
@@ -238,14 +250,12 @@ def _joined_densities(table: Table, strangers: Table, path: Path) -> Any:
     return np.concatenate([table.densities, strangers.densities])
 
 
-def summary_line(calibrator: Calibrator, environment: Any = None) -> str:
+def summary_line(calibrator: Calibrator) -> str:
     """Return one sentence about a fit."""
     done = calibrator.fit_
     rows = f"{done.n_rows - done.n_ood:,} rows"
     if done.n_ood:
         rows += f" and {done.n_ood:,} out-of-distribution rows"
-    if environment is not None:
-        rows += f", in {len(np.unique(environment))} environments,"
     line = f"Fitted {calibrator.title} on {rows} of {calibrator.n_classes_} classes"
     if done.loss_before is not None and done.loss_after is not None:
         line += f": {done.loss} {done.loss_before:.5g} -> {done.loss_after:.5g}"

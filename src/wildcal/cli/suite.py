@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import click
+from numpy.typing import NDArray
 
 from wildcal.cli.options import PATH
 from wildcal.cli.output import print_json, print_table, progress_bar, say
 from wildcal.core.errors import FileFormatError
+from wildcal.io import write_result
 from wildcal.io.suite import Suite
 from wildcal.io.suite.manifest import DTYPES, MANIFEST
 from wildcal.io.suite.summary import SplitSummary, grouped, summarise
@@ -101,6 +103,35 @@ def pack(folder: Path, output: Path, dtype: str | None, ranks: list[int] | None)
         opened.pack(output, dtype=dtype, ranks=ranks)
     size = output.stat().st_size
     say(f"Wrote {len(opened.splits)} splits to {output} ({size / 1e6:.1f} MB).")
+
+
+@suite.command("rows", no_args_is_help=True)
+@click.argument("path", type=PATH, metavar="SUITE")
+@click.argument("split")
+@click.option("-o", "--output", type=PATH, required=True, help="The .npz to write.")
+@click.option("--rank", type=click.IntRange(min=1), help="Which neighbour's distances.  [the k-th]")
+def write_rows(path: Path, split: str, output: Path, rank: int | None) -> None:
+    """Write the rows of one SPLIT to a file that fit, apply and evaluate read.
+
+    It has the arrays `logits`, `y` (unless the split is of other classes) and, where the suite has
+    distances to training images, `densities`.
+
+    \b
+    Example:
+      wildcal suite rows cifar10-resnet20 fog-5 -o fog.npz
+      wildcal apply dac.json fog.npz -o proba.npz
+    """
+    if output.suffix != ".npz":
+        raise click.UsageError(f"-o must end in .npz, got {output}.")
+    rows = open_suite(path).split(split)
+    rows.verify()
+    arrays: dict[str, NDArray[Any]] = {"logits": rows.logits}
+    if rows.shift != "semantic":
+        arrays["y"] = rows.y
+    if rows.has_densities or rank is not None:
+        arrays["densities"] = rows.densities(rank)
+    write_result(output, arrays)
+    say(f"Wrote {', '.join(arrays)} of {rows.rows:,} rows to {output}.")
 
 
 def is_suite(path: Path) -> bool:

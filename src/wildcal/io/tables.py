@@ -69,10 +69,16 @@ def read_environments(path: str | Path) -> NDArray[Any]:
 
 def read_densities(path: str | Path) -> NDArray[Any]:
     """Return distances to training rows in a file of their own, a column for each layer."""
-    arrays = _read(Path(path))
-    # A bare array was named by _read for want of a better word.
-    names = ("logits",) if set(arrays) == {"logits"} else DENSITY_NAMES
-    return _pick(arrays, names, Path(path), "densities")
+    path = Path(path)
+    if path.name.endswith(".densities.npy"):
+        raise FileFormatError(
+            f"{path} looks like a part of a suite, with the distances of several neighbours side by"
+            " side. `wildcal suite rows` writes those of one neighbour, with the logits."
+        )
+    arrays = _read(path)
+    # A bare array was named by _read for want of a better word; in a .npz the name was given.
+    bare = set(arrays) == {"logits"} and path.suffix not in (".npz", ".safetensors")
+    return _pick(arrays, ("logits",) if bare else DENSITY_NAMES, path, "densities")
 
 
 def _read_column(path: Path, names: tuple[str, ...], what: str) -> NDArray[Any]:
@@ -189,12 +195,26 @@ def _read_csv(path: Path) -> Arrays:
                 raise ValueError(f"column {header[i]} must be integers")
             found[called] = values[:, i].astype(np.int64)
         taken += at
-    near = [i for i, name in enumerate(header) if name.lower().startswith(_DENSITY_COLUMN)]
+    near = _density_columns(header)
     if near:
         found[DENSITY_NAMES[0]] = values[:, near]
         taken += near
     rest = np.delete(values, taken, axis=1)
     return {**found, "logits": rest} if rest.size else found
+
+
+def _density_columns(header: list[str]) -> list[int]:
+    """Return where density_1, density_2, ... stand, in the order of their numbers."""
+    named = {
+        name.lower().removeprefix(_DENSITY_COLUMN): i
+        for i, name in enumerate(header)
+        if name.lower().startswith(_DENSITY_COLUMN)
+    }
+    count = sum(name.lower().startswith(_DENSITY_COLUMN) for name in header)
+    wanted = [str(i + 1) for i in range(count)]
+    if sorted(named) != sorted(wanted):
+        raise ValueError(f"columns of distances must be density_1 to density_{count}, each once")
+    return [named[number] for number in wanted]
 
 
 def _is_number(cell: str) -> bool:

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from wildcal.vision.batches import Pixels
 from wildcal.vision.classifiers import Classifier
 from wildcal.vision.features import FeatureReader, make_reader
+from wildcal.vision.match import check_match, check_width
 from wildcal.vision.neighbours import NeighbourSearch, about_search, check_k, stored_ranks
 from wildcal.vision.plan import Plan
-from wildcal.vision.training_features import FeatureCache, remove_cache, training_features
+from wildcal.vision.training_features import FeatureCache, training_features
 from wildcal.vision.training_images import TrainingImages, without_shared
 
 # As many images tell which layers there are and how wide.
@@ -47,10 +48,12 @@ class DensityPlan:
     """The layers and training images of one suite, checked before any of the work is done."""
 
     def __init__(self, classifier: Classifier, plan: Plan, wanted: Neighbours) -> None:
+        check_match(classifier, plan)
         check_k(wanted.k, len(wanted.training.rows))
         validation = next(c for c in plan.cells if c.role == "tune" and c.shift == "none")
         source = validation.source()
         tried = validation.pixels(source, validation.rows[:_TRIED], plan.seed)
+        check_width(classifier.logits(tried), plan)
         self.reader: FeatureReader = make_reader(classifier, tried, wanted.layers)
         self.training = without_shared(wanted.training, source, validation.rows)
         check_k(wanted.k, len(self.training.rows))
@@ -71,13 +74,13 @@ class DensityPlan:
                 "duplicates_left_out": training.duplicates,
                 "sha256": training.sha256,
             },
-            **about_search(self._wanted.search, len(training.rows)),
+            **about_search(self._wanted.search, len(training.rows), self._wanted.k),
         }
 
     def prepare(self, folder: Path, on_rows: Callable[[str, int], None]) -> Measure:
         """Return what gives logits and distances of images; first the training images are read.
 
-        Their features are kept inside the suite's `folder` until `finish`.
+        Their features are kept inside the suite's `folder` until it is finished.
         """
         classifier = self.reader.classifier
         about = self.about | {"network": classifier.about, "seed": self._plan.seed}
@@ -88,10 +91,11 @@ class DensityPlan:
             size=self._plan.data["size"],
             on_rows=on_rows,
         )
+        # The search has a copy, so each layer is let go when its turn has come.
+        handed_over = (features.pop(0) for _ in self.reader.layers)
         search = NeighbourSearch(
-            features, k=self._wanted.k, search=self._wanted.search, seed=self._plan.seed
+            handed_over, k=self._wanted.k, search=self._wanted.search, seed=self._plan.seed
         )
-        del features  # the search has its own
 
         def measure(images: Pixels) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
             logits, vectors = self.reader(images)
@@ -99,6 +103,6 @@ class DensityPlan:
 
         return measure
 
-    def finish(self, folder: Path) -> None:
-        """Remove the features of the training images from a suite's folder."""
-        remove_cache(folder)
+    def only_logits(self, images: Pixels) -> tuple[NDArray[np.float32], None]:
+        """Return the logits as they come out while the layers are read."""
+        return self.reader(images)[0], None

@@ -15,8 +15,11 @@ from wildcal.vision.ahead import ahead
 from wildcal.vision.batches import Pixels, batch_size
 from wildcal.vision.classifiers import Classifier
 from wildcal.vision.datasets import ImageSet
+from wildcal.vision.match import check_match, check_width
+from wildcal.vision.noise import Noise
 from wildcal.vision.perturb import with_noise
 from wildcal.vision.plan import Cell, Plan
+from wildcal.vision.training_features import remove_cache
 
 if TYPE_CHECKING:  # needs faiss
     from wildcal.vision.densities import DensityPlan
@@ -62,7 +65,7 @@ def extract(
         still to take; again whenever that changes.
     """
     folder = Path(folder)
-    _check_match(classifier, plan)
+    check_match(classifier, plan)
     writer = SuiteWriter(
         folder,
         network=classifier.about | {"normalise": asdict(classifier.normalise)},
@@ -74,6 +77,9 @@ def extract(
         dtype=dtype,
     )
     _check_cells(folder, writer.names, plan)
+    done = {c.name for c in plan.cells if writer.done(c.name, rows=len(c.rows))}
+    if densities is not None:
+        _check_densities(densities, plan, writer, done)
     _save_rows(folder, plan)
 
     def only_logits(images: Pixels) -> tuple[NDArray[np.float32], None]:
@@ -87,15 +93,35 @@ def extract(
         keep=lambda record: writer.describe(perturbation=record),
         on_expected=on_expected,
     )
-    done = {c.name for c in plan.cells if writer.done(c.name, rows=len(c.rows))}
     if densities is None:
         _extract_cells(plan, writer, done, only_logits, on_rows, finished=done)
     else:
         _with_densities(densities, plan, writer, done, on_rows)
     writer.finish([cell.name for cell in plan.cells])
-    if densities is not None:
-        densities.finish(folder)
+    remove_cache(folder)
     return Suite.open(folder)
+
+
+def _check_densities(
+    densities: "DensityPlan", plan: Plan, writer: SuiteWriter, done: Collection[str]
+) -> None:
+    """Raise if the suite cannot get these distances, as long as nothing in it has changed.
+
+    The first split that has logits alone stands for the others: where something else computed them,
+    such as another number of threads, its bits differ as a rule.
+    """
+    writer.check_description(neighbours=densities.about)
+    for cell in plan.cells:
+        # The strengths of noise are filled in later.
+        if cell.name in done and not isinstance(cell.change, Noise):
+            if not writer.has_densities(cell.name):
+                logits, _ = _read_cell(densities.only_logits, plan, cell, cell.source(), _silent)
+                _check_same(writer, cell.name, logits)
+                return
+
+
+def _silent(cell: str, rows: int) -> None:
+    """Count nothing: these rows come again."""
 
 
 def _with_densities(
@@ -106,12 +132,10 @@ def _with_densities(
     on_rows: Callable[[str, int], None],
 ) -> None:
     """Extract what is missing, with the distances to the training images."""
-    about = densities.about
-    writer.check_description(neighbours=about)
     finished = {name for name in done if writer.has_densities(name)}
     if len(finished) < len(plan.cells):
         measure = densities.prepare(writer.folder, on_rows)
-        writer.describe(neighbours=about)
+        writer.describe(neighbours=densities.about)
         _extract_cells(plan, writer, done, measure, on_rows, finished)
     else:
         on_rows("everything", len(densities.training.rows) + plan.rows)
@@ -160,17 +184,6 @@ def _check_same(writer: SuiteWriter, name: str, logits: NDArray[np.float32]) -> 
         )
 
 
-def _check_match(classifier: Classifier, plan: Plan) -> None:
-    """Raise if network and images cannot belong together, as far as is known before the work."""
-    if classifier.size not in (None, plan.data["size"]):
-        raise ValueError(
-            f"the network takes images of {classifier.size} x {classifier.size} pixels,"
-            f" not {plan.data['size']}; give --size {classifier.size}."
-        )
-    if classifier.class_names not in (None, plan.class_names):
-        raise ValueError("the network was trained for other classes than those of the images.")
-
-
 def _check_cells(folder: Path, there: Iterable[str], plan: Plan) -> None:
     """Raise if the folder holds splits that the plan has not, before all others are compared."""
     planned = {cell.name for cell in plan.cells}
@@ -202,11 +215,7 @@ def _read_cell(
     parts, distances = [], []
     for images in ahead(cell.pixels(source, rows, plan.seed) for rows in chunks):
         logits, near = read(images)
-        if logits.ndim != 2 or logits.shape[1] != len(plan.class_names):
-            raise ValueError(
-                f"the network must give {len(plan.class_names)} logits per image, one for each"
-                f" class of the data, got {' x '.join(map(str, logits.shape[1:])) or 'one number'}."
-            )
+        check_width(logits, plan)
         check_logits(logits, fitting=True)
         refuse_log_probabilities(logits, "A suite")
         parts.append(logits)

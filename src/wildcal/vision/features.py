@@ -71,8 +71,10 @@ def make_reader(
         names, vectors = [names[i] for i in kept], [vectors[i] for i in kept]
     else:
         names = list(layers)
-        if not names or not all(names):
+        if not any(names):
             raise ValueError("give at least one layer, such as --layers logits.")
+        if not all(names):
+            raise ValueError(f"the name of a layer is empty in --layers {','.join(names)}.")
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise ValueError(f"the layer {twice} was given twice.")

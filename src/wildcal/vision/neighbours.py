@@ -1,13 +1,14 @@
 """Squared distances to the nearest training images, layer by layer, by faiss.
 
 The search among all training images is exact. For large sets `ivf` looks only into the cells of a
-coarse k-means that are nearest to the image; what it returns are true distances to training images,
-now and then not the very nearest ones.
+coarse k-means that are nearest to the image. What it returns are true distances to training images,
+but often to the next ones instead of the k-th: up to about 1 % too large in the mean for vectors
+without any structure, 12,000 to 45,000 of width 64 and k = 50, and not at all for vectors in clumps.
 """
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, final
 
 import numpy as np
@@ -31,8 +32,11 @@ _USUAL_K: Final = {"cifar10": 50, "cifar100": 200}
 # faiss asks for as many training rows per cell before it trusts its k-means.
 _ROWS_PER_CELL = 39
 _FEW_PAIRS = 1_000_000
-# Of all cells, the share that is looked into.
+# Of all cells, the share that is looked into, and how many rows these hold for each neighbour wanted.
 _PROBED = 1 / 16
+_ROWS_PER_NEIGHBOUR = 256
+# Looking into more than this share of the cells takes as long as comparing every row.
+_WORTH_IT = 1 / 2
 
 
 def usual_k(dataset: str) -> int:
@@ -52,18 +56,19 @@ class NeighbourSearch:
     Parameters
     ----------
     features
-        For each layer, float32 of shape (training rows, width).
+        For each layer, float32 of shape (training rows, width); taken one after the other, copied.
     k
         The furthest neighbour that is wanted.
     search
-        "exact", or "ivf": 4 sqrt(n) cells, of which a sixteenth (at least 8) is looked into.
+        "exact", or "ivf": 4 sqrt(n) cells, of which a sixteenth is looked into, and at least so many
+        that they hold 256 k rows. Where that were more than half of the cells it is exact.
     seed
         Of the k-means behind "ivf".
     """
 
     def __init__(
         self,
-        features: Sequence[NDArray[np.float32]],
+        features: Iterable[NDArray[np.float32]],
         *,
         k: int,
         search: str = "exact",
@@ -71,10 +76,8 @@ class NeighbourSearch:
     ) -> None:
         check_choice("search", search, SEARCHES)
         self.ranks = stored_ranks(check_count("k", k))
-        check_k(k, min(map(len, features), default=0))
         faiss.omp_set_num_threads(thread_count())
-        make = _exact if search == "exact" else _ivf
-        self._indexes = [make(np.ascontiguousarray(f, np.float32), seed) for f in features]
+        self._indexes = [_index(layer, search, k, seed) for layer in features]
 
     def __call__(self, features: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
         """Return squared distances, shape (n, ranks * layers): all layers of one rank together."""
@@ -116,30 +119,38 @@ def check_k(k: int, train_rows: int) -> None:
         )
 
 
-def cells(train_rows: int) -> tuple[int, int]:
+def cells(train_rows: int, k: int) -> tuple[int, int]:
     """Return the number of cells of an "ivf" search, and how many of them are looked into."""
     count = max(1, min(round(4 * math.sqrt(train_rows)), train_rows // _ROWS_PER_CELL))
-    return count, min(count, max(8, round(count * _PROBED)))
+    enough = math.ceil(_ROWS_PER_NEIGHBOUR * k * count / train_rows)
+    probed = max(8, round(count * _PROBED), enough)
+    return (count, probed) if probed <= _WORTH_IT * count else (1, 1)
 
 
-def about_search(search: str, train_rows: int) -> dict[str, Any]:
+def about_search(search: str, train_rows: int, k: int) -> dict[str, Any]:
     """Return what a suite's manifest says of the search."""
     check_choice("search", search, SEARCHES)
     about: dict[str, Any] = {"search": search, "faiss": faiss.__version__}
     if search == "ivf":
-        about["cells"], about["cells_probed"] = cells(train_rows)
+        about["cells"], about["cells_probed"] = cells(train_rows, k)
     return about
 
 
-def _exact(features: NDArray[np.float32], seed: int) -> Any:
+def _index(features: NDArray[np.float32], search: str, k: int, seed: int) -> Any:
+    check_k(k, len(features))
+    rows = np.ascontiguousarray(features, np.float32)
+    count, probed = (1, 1) if search == "exact" else cells(len(rows), k)
+    return _exact(rows) if count == 1 else _ivf(rows, count, probed, seed)
+
+
+def _exact(features: NDArray[np.float32]) -> Any:
     index = faiss.IndexFlatL2(features.shape[1])
     index.add(features)
     return index
 
 
-def _ivf(features: NDArray[np.float32], seed: int) -> Any:
-    n, width = features.shape
-    count, probed = cells(n)
+def _ivf(features: NDArray[np.float32], count: int, probed: int, seed: int) -> Any:
+    width = features.shape[1]
     index = faiss.IndexIVFFlat(faiss.IndexFlatL2(width), width, count)
     index.cp.seed = seed
     index.train(features)

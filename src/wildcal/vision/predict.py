@@ -1,5 +1,8 @@
 """Images in, logits of a torch network out, a batch at a time."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -35,6 +38,26 @@ def as_input(pixels: NDArray[np.float32]) -> Tensor:
     return torch.from_numpy(pixels).permute(0, 3, 1, 2)
 
 
+@contextmanager
+def one_road() -> Iterator[None]:
+    """Keep torch from computing attention in another way where nobody looks at the layers.
+
+    Its fast path for transformers is dropped as soon as a hook sits on one of the layers, and gives
+    other last bits. Convolutional networks have no such path. Versions of torch without the switch
+    do not look for hooks either.
+    """
+    switch = getattr(torch.backends, "mha", None)
+    if switch is None:
+        yield
+        return
+    before = switch.get_fastpath_enabled()
+    switch.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        switch.set_fastpath_enabled(before)
+
+
 def predict_logits(
     network: nn.Module,
     images: Pixels,
@@ -50,7 +73,7 @@ def predict_logits(
     network.eval()
     parts = []
     size = batch_size(images.shape[1])
-    with torch.inference_mode():
+    with torch.inference_mode(), one_road():
         for start in range(0, len(images), size):
             x = as_input(normalise(images[start : start + size]))
             out = network((x.contiguous() if contiguous else x).to(device))

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from wildcal.core.checks import check_count
 from wildcal.vision.batches import batch_size
-from wildcal.vision.datasets import ImageSet, image_folder, make_split
+from wildcal.vision.datasets import ArrayImages, ImageSet, image_folder, make_split
 from wildcal.vision.datasets.imagenet import usual_resize
 from wildcal.vision.training_data import CIFAR, rows_to_learn
 
@@ -18,17 +18,23 @@ from wildcal.vision.training_data import CIFAR, rows_to_learn
 _IMAGENET_SHARE = 100
 # Data sets have a few images twice. More than this share of them is a mistake.
 _MOST_SHARED = 0.01
+# Of pictures in files, which take long to read, as many tell whether more are shared than that. Few
+# that are found in so small a part may be chance.
+_LOOKED_AT = 2000
+_A_FEW = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingImages:
     """Some rows of a data set.
 
-    `duplicates` counts images that were left out because they are for tuning too.
+    `others` are those they were drawn from, without them; `duplicates` counts images that were left
+    out because they are for tuning too.
     """
 
     images: ImageSet
     rows: NDArray[np.int64]
+    others: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     duplicates: int = 0
     sha256: str = ""
     """Of the pixels of all rows."""
@@ -73,13 +79,16 @@ def training_images(
     if check_count("train_rows", rows) > n:
         raise ValueError(f"--train-rows must be at most {n:,}, the images there are, got {rows:,}.")
     chosen = make_split(n, {"train": rows}, seed).rows("train")
-    return TrainingImages(images, chosen)
+    return TrainingImages(images, chosen, np.setdiff1d(np.arange(n), chosen))
 
 
 def without_shared(
     training: TrainingImages, tuning: ImageSet, tuning_rows: NDArray[np.int64]
 ) -> TrainingImages:
     """Return the training images without those that are for tuning too, pixel by pixel.
+
+    Training images that were not drawn are looked at as well, because a small sample shows little
+    of what is shared: all of an array, some of pictures in files.
 
     Raises
     ------
@@ -98,10 +107,16 @@ def without_shared(
             continue
         kept.append(row)
         whole.update(digest)
-    if len(shared) > _MOST_SHARED * len(known):
+    others = _some_of(training)
+    if len(others):
+        shared |= known & {_digest(image) for image in _each(training.images, others)}
+    looked, total = len(training.rows) + len(others), len(training.rows) + len(training.others)
+    estimate = len(shared) * total / looked if len(shared) > _A_FEW else len(shared)
+    if estimate > _MOST_SHARED * len(known):
+        part = f"; {looked:,} of {total:,} were looked at" if looked < total else ""
         raise ValueError(
             f"{len(shared):,} of {len(known):,} images to tune on are among the training images"
-            f" ({training.images.name}). Distances to images that the network knows say nothing;"
+            f" ({training.images.name}{part}). Distances to images that the network knows say nothing;"
             " give the images it learnt from with --train, or others to tune on."
         )
     return replace(
@@ -110,6 +125,15 @@ def without_shared(
         duplicates=len(training.rows) - len(kept),
         sha256=whole.hexdigest(),
     )
+
+
+def _some_of(training: TrainingImages) -> NDArray[np.int64]:
+    """Return the rows besides those drawn that are looked at."""
+    others = training.others
+    if isinstance(training.images, ArrayImages):
+        return others
+    count = min(len(others), max(0, _LOOKED_AT - len(training.rows)))
+    return others[np.linspace(0, len(others) - 1, count).astype(np.int64)]
 
 
 def _each(images: ImageSet, rows: NDArray[np.int64]) -> Iterable[NDArray[np.uint8]]:

@@ -176,9 +176,12 @@ class DensityAware(Calibrator):
         clean = labels >= 0
         if environment is not None:
             clean &= check_environment(environment, labels, weight) == 0
-        summary = self._fit_weights(z, labels, weight, s, clean)
-        self.base_ = self._fitted_base(self._scaled(z, s), labels, weight, environment)
-        inner = self.base_.fit_
+        weights, offset, summary = self._fit_weights(z, labels, weight, s, clean)
+        scaled = _divided(z, scale_of(s, weights, offset, self.floor))
+        base = self._fitted_base(scaled, labels, weight, environment)
+        # Together, and only now: a fit that fails leaves the one before it whole.
+        self.weights_, self.offset_, self.base_ = weights, offset, base
+        inner = base.fit_
         summary = replace(
             summary,
             iterations=summary.iterations + inner.iterations,
@@ -189,17 +192,16 @@ class DensityAware(Calibrator):
 
     def _fit_weights(
         self, z: Logits, y: Labels, weight: FloatArray | None, s: FloatArray, clean: BoolArray
-    ) -> FitSummary:
-        """Fit the layer weights on the clean rows, which mostly stand together."""
+    ) -> tuple[FloatArray, float, FitSummary]:
+        """Return layer weights and offset of the clean rows, which mostly stand together."""
         rows = np.flatnonzero(clean)
         span = slice(rows[0], rows[-1] + 1)
         w = (clean if weight is None else weight * clean)[span].astype(np.float64)
         z, y, s = z[span], y[span], s[span]
         found = fit_weights(z, y, w, s, loss=self.loss, floor=self.floor)
-        self.weights_, self.offset_ = found.weights, found.offset
         sharp = int(((s @ found.weights + found.offset < self.floor) & (w > 0)).sum())
         note = f"{sharp} of {len(rows)} rows were clamped at the temperature {self.floor:g}."
-        return FitSummary(
+        summary = FitSummary(
             loss=self.loss,
             loss_before=mean_loss(z, y, w, 1.0, self.loss),
             loss_after=found.solution.value,
@@ -207,6 +209,7 @@ class DensityAware(Calibrator):
             converged=found.solution.converged,
             notes=(note,) if sharp else (),
         )
+        return found.weights, found.offset, summary
 
     def _fitted_base(
         self, z: Logits, y: Labels, weight: FloatArray | None, environment: ArrayLike | None
@@ -314,11 +317,7 @@ class DensityAware(Calibrator):
         return scale_of(s, self.weights_, self.offset_, self.floor)
 
     def _scaled(self, z: Logits, s: FloatArray) -> Logits:
-        dtype = working_dtype(z.dtype)
-        with np.errstate(over="ignore"):
-            scaled = np.divide(z, self._scale(s)[:, None].astype(dtype), dtype=dtype)
-        # Logits near the largest float: a finite one must stay finite.
-        return np.asarray(np.minimum(scaled, np.finfo(dtype).max, out=scaled))
+        return _divided(z, self._scale(s))
 
     def _describe(self) -> list[str]:
         terms = " + ".join(f"{w:.4g} s{i + 1}" for i, w in enumerate(self.weights_) if w > 0)
@@ -347,3 +346,14 @@ def _refuse_missing() -> NoReturn:
         "DensityAware needs densities: the distances of each row to training rows, shape"
         " (n_samples, n_layers). `wildcal extract --features` measures them."
     )
+
+
+def _divided(z: Logits, scale: FloatArray) -> Logits:
+    """Return z / S in the precision of the work; a finite logit stays finite."""
+    dtype = working_dtype(z.dtype)
+    with np.errstate(over="ignore"):
+        scaled = np.divide(z, scale[:, None].astype(dtype), dtype=dtype)
+    if not np.isfinite(scaled).all():  # logits near the largest float, or a class ruled out
+        largest = np.finfo(dtype).max
+        np.clip(scaled, -largest, largest, out=scaled, where=np.isfinite(z))
+    return np.asarray(scaled)

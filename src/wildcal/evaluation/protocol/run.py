@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from wildcal.calibrators.density import DensityAware, Neighbour
 from wildcal.core.arrays import FloatArray, Labels
 from wildcal.core.checks import check_choice, check_count, row_slices
 from wildcal.core.errors import FileFormatError
@@ -27,7 +28,7 @@ from wildcal.evaluation.protocol.results import (
     SuiteResults,
 )
 from wildcal.evaluation.protocol.shared import SplitRows, walk
-from wildcal.evaluation.protocol.tuning import ood_set, read_tuning
+from wildcal.evaluation.protocol.tuning import ood_set, rank_of, read_tuning
 from wildcal.evaluation.protocol.windows import in_common, offsets
 from wildcal.io.suite import Suite, SuiteSplit
 from wildcal.metrics import (
@@ -144,6 +145,7 @@ class _SuiteRun:
         self.clean: SplitRows | None = None
         self.ood: str | None = None
         self.tuned_types: tuple[str, ...] = ()
+        self.distances: dict[Neighbour, str] = {}
 
     def fit(
         self, methods: Sequence[Method], ood: str | None, ood_rows: int | None, only: Choice
@@ -172,8 +174,9 @@ class _SuiteRun:
                 self.failed[method.name] = str(error)
 
     def _check_densities(self, method: Method) -> None:
-        """Raise if a test split lacks the distances that a method reads."""
-        if not method.calibrator.needs_densities:
+        """Raise if a test split lacks the distances that a method reads, or they are damaged."""
+        calibrator = method.calibrator
+        if not isinstance(calibrator, DensityAware):
             return
         lacking = [split.name for split in self.suite.tests() if not split.has_densities]
         if lacking:
@@ -182,6 +185,19 @@ class _SuiteRun:
                 + (f" and {len(lacking) - 1} more splits" if len(lacking) > 1 else "")
                 + "; `wildcal extract --features` adds them."
             )
+        if calibrator.neighbour not in self.distances:
+            self.distances[calibrator.neighbour] = self._trouble(calibrator.neighbour)
+        if self.distances[calibrator.neighbour]:
+            raise FileFormatError(self.distances[calibrator.neighbour])
+
+    def _trouble(self, neighbour: Neighbour) -> str:
+        """Return what is wrong with the distances of the test splits; empty where nothing is."""
+        try:
+            for split in self.suite.tests():
+                split.densities(rank_of(neighbour))
+        except ValueError as error:
+            return str(error)
+        return ""
 
     def measure(self) -> list[Record]:
         records: list[Record] = []

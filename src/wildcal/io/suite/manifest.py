@@ -6,7 +6,7 @@ The same manifest always gives the same bytes: keys are sorted and nothing depen
 import json
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, NoReturn, TypeAlias
 
 from wildcal.core.checks import check_choice, check_count
@@ -60,6 +60,11 @@ class Entry:
         """The names of its files."""
         more = () if self.densities is None else (self.densities,)
         return (self.logits, self.labels, *more)
+
+
+def without_densities(entry: Entry) -> Entry:
+    """Return a split without its distances."""
+    return replace(entry, densities=None, densities_dtype=None, densities_sha256=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,9 @@ def check_neighbours(neighbours: object) -> None:
         raise ValueError(
             f"the ranks of neighbours must be rising whole numbers from 1, got {ranks!r:.60}."
         )
+    k = neighbours.get("k", 1)
+    if type(k) is not int or k < 1:
+        raise ValueError(f"k of neighbours must be a whole number from 1, got {k!r:.60}.")
 
 
 def layer_names(neighbours: Mapping[str, Any] | None) -> tuple[str, ...]:
@@ -65,13 +68,17 @@ def columns(neighbours: Mapping[str, Any]) -> int:
 
 
 def rank_columns(neighbours: Mapping[str, Any], rank: int | None) -> slice:
-    """Return the columns of one rank, by default of the last; raise if it is not stored."""
+    """Return the columns of one rank, by default of the k-th; raise if it is not stored."""
     ranks = neighbours["ranks"]
     if rank is None:
-        rank = ranks[-1]
+        rank = neighbours.get("k", ranks[-1])
     if rank not in ranks:
         there = ", ".join(map(str, ranks))
-        raise ValueError(f"rank must be one of those the suite stores ({there}), got {rank!r}.")
+        raise ValueError(
+            f"the suite keeps distances to the neighbours {there}, not to {rank!r};"
+            " `wildcal extract --features` measures the first and the k-th, and"
+            " `wildcal suite pack --ranks` chooses among them."
+        )
     n, at = len(neighbours["layers"]), ranks.index(rank)
     return slice(at * n, (at + 1) * n)
 
@@ -90,6 +97,16 @@ def rounded(distances: NDArray[Any]) -> NDArray[np.float64]:
     mantissa, exponent = np.frexp(np.asarray(distances, np.float64))
     steps = float(1 << SIGNIFICANT_BITS)
     return np.ldexp(np.rint(mantissa * steps) / steps, exponent)
+
+
+def described_ranks(neighbours: Mapping[str, Any], ranks: Sequence[int]) -> dict[str, Any]:
+    """Return what a description says once only some ranks are kept: which is the k-th stays known.
+
+    >>> described_ranks({"ranks": [1, 50]}, [1])
+    {'ranks': [1], 'k': 50}
+    """
+    k = neighbours.get("k", neighbours["ranks"][-1])
+    return {"ranks": list(ranks)} | ({} if k == ranks[-1] else {"k": k})
 
 
 def no_densities(what: str) -> FileFormatError:

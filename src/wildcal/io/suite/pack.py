@@ -21,8 +21,14 @@ from wildcal.io.suite.arrays import (
     stored_logits,
 )
 from wildcal.io.suite.files import LARGEST_MEMBER, SuiteFiles
-from wildcal.io.suite.manifest import DTYPES, MANIFEST, Entry, Manifest
-from wildcal.io.suite.neighbours import SIGNIFICANT_BITS, keep_ranks, no_densities, rounded
+from wildcal.io.suite.manifest import DTYPES, MANIFEST, Entry, Manifest, without_densities
+from wildcal.io.suite.neighbours import (
+    SIGNIFICANT_BITS,
+    described_ranks,
+    keep_ranks,
+    no_densities,
+    rounded,
+)
 from wildcal.io.suite.read import read_content, verified_densities
 
 # The oldest time a zip archive can hold: a packed suite must not depend on the clock.
@@ -85,7 +91,7 @@ class _Distances:
     def of(self, entry: Entry) -> tuple[Entry, NDArray[np.floating[Any]] | None]:
         """Return a split as it will be described, and its distances as they will be stored."""
         if entry.densities is None or self.ranks == []:
-            return replace(entry, densities=None, densities_dtype=None, densities_sha256=None), None
+            return without_densities(entry), None
         array = verified_densities(self.files, entry, self.neighbours)
         if self.columns is not None:
             array = np.ascontiguousarray(array[:, self.columns])
@@ -104,7 +110,7 @@ class _Distances:
         """Return what the packed manifest says of them."""
         if self.neighbours is None or self.ranks == []:
             return None
-        changes: dict[str, Any] = {} if self.ranks is None else {"ranks": self.ranks}
+        changes = {} if self.ranks is None else described_ranks(self.neighbours, self.ranks)
         if self.dtype == "float16":
             changes["significant_bits"] = SIGNIFICANT_BITS
         return self.neighbours | changes

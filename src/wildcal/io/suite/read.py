@@ -32,21 +32,37 @@ def parsed(files: SuiteFiles) -> Manifest:
 
 def check_headers(files: SuiteFiles, manifest: Manifest) -> None:
     """Raise unless every array is there with the type, shape and length that the manifest says."""
-    for reason in damaged_headers(files, manifest).values():
+    damaged = damaged_headers(files, manifest) | damaged_distances(files, manifest)
+    for reason in damaged.values():
         raise FileFormatError(reason)
 
 
 def damaged_headers(files: SuiteFiles, manifest: Manifest) -> dict[str, str]:
-    """Return the splits whose arrays are not as the manifest says, each with the reason."""
+    """Return the splits whose logits or labels are not as the manifest says, with the reason."""
     found: dict[str, str] = {}
     with files.opened():
         for entry in manifest.splits:
             try:
                 files.check(entry.logits, _types(entry.dtype), (entry.rows, manifest.n_classes))
                 files.check(entry.labels, LABEL_TYPES, (entry.rows,))
-                if entry.densities is not None and manifest.neighbours is not None:
-                    shape = (entry.rows, columns(manifest.neighbours))
-                    files.check(entry.densities, _types(entry.densities_dtype), shape)
+            except FileFormatError as error:
+                found[entry.name] = str(error)
+    return found
+
+
+def damaged_distances(files: SuiteFiles, manifest: Manifest) -> dict[str, str]:
+    """Return the splits whose distances are not as the manifest says, with the reason.
+
+    Most methods do without them, so such a split is not lost.
+    """
+    found: dict[str, str] = {}
+    with files.opened():
+        for entry in manifest.splits:
+            if entry.densities is None or manifest.neighbours is None:
+                continue
+            try:
+                shape = (entry.rows, columns(manifest.neighbours))
+                files.check(entry.densities, _types(entry.densities_dtype), shape)
             except FileFormatError as error:
                 found[entry.name] = str(error)
     return found
@@ -72,7 +88,7 @@ def read_content(
     """Return logits and labels of a split, or raise if they are not those it was written with."""
     logits, y = read_logits(files, entry, n_classes), read_labels(files, entry, n_classes)
     if content_hash(logits, y) != entry.sha256:
-        raise _changed(files, entry)
+        raise _changed(files, f"split {entry.name}")
     with reading(files.path, entry.logits):
         check_finite(logits)  # a writer refuses such rows, but a file may come from elsewhere
     return logits, y
@@ -97,13 +113,13 @@ def verified_densities(
     """Return the same, or raise if they are not those the split was written with."""
     stored = read_densities(files, entry, neighbours)
     if densities_hash(stored) != entry.densities_sha256:
-        raise _changed(files, entry)
+        raise _changed(files, f"{entry.densities}, the distances of split {entry.name},")
     return stored
 
 
-def _changed(files: SuiteFiles, entry: Entry) -> FileFormatError:
+def _changed(files: SuiteFiles, what: str) -> FileFormatError:
     return FileFormatError(
-        f"{files.path}: split {entry.name} was changed after it was written (its SHA-256 does"
+        f"{files.path}: {what} was changed after it was written (its SHA-256 does"
         " not match). Extract it again, or restore the file."
     )
 

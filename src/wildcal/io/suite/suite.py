@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from wildcal.core.arrays import Labels, Logits
 from wildcal.core.checks import check_choice
 from wildcal.io.suite.files import SuiteFiles, suite_files
-from wildcal.io.suite.manifest import SHIFTS, Entry, Manifest
+from wildcal.io.suite.manifest import SHIFTS, Entry, Manifest, without_densities
 from wildcal.io.suite.neighbours import layer_names, no_densities, rank_columns
 from wildcal.io.suite.pack import pack_suite
 from wildcal.io.suite.read import (
     check_headers,
+    damaged_distances,
     damaged_headers,
     parsed,
     read_content,
-    read_densities,
     read_labels,
     read_logits,
     verified_densities,
@@ -82,26 +82,29 @@ class SuiteSplit:
         Parameters
         ----------
         rank
-            Which neighbour, 1 for the nearest; by default the furthest that is stored.
+            Which neighbour, 1 for the nearest; by default the k-th, the furthest that was measured.
         """
         if self._neighbours is None or self._entry.densities is None:
             raise no_densities(f"{self._files.path}: split {self.name}")
         part = rank_columns(self._neighbours, rank)
 
         def read() -> NDArray[np.float32]:
-            stored = read_densities(self._files, self._entry, self._neighbours)
+            stored = verified_densities(self._files, self._entry, self._neighbours)
             return np.array(stored[:, part], np.float32)
 
         return self._files.keep(f"{self._entry.densities}:{part.start}", read)
 
     def verify(self) -> None:
-        """Raise a FileFormatError unless the content is what was written.
+        """Raise a FileFormatError unless logits and labels are what was written.
 
-        What was read is kept as `logits` keeps it, so that looking first costs no second reading.
+        (`densities` compares the distances itself, whenever it reads them.) What was read is kept
+        as `logits` keeps it, so that looking first costs no second reading.
         """
         logits, y = read_content(self._files, self._entry, self.n_classes)
         self._files.keep(self._entry.logits, lambda: self._working(logits))
         self._files.keep(self._entry.labels, lambda: y)
+
+    def _verify_densities(self) -> None:
         if self.has_densities:
             verified_densities(self._files, self._entry, self._neighbours)
 
@@ -164,14 +167,21 @@ class Suite:
         False.
 
         With `partial`, splits whose arrays are missing or of the wrong type, shape or length are
-        left out and named in `damaged`, and the suite counts as not complete.
+        left out and named in `damaged`, and the suite counts as not complete. Where it is their
+        distances, splits stay, without distances.
         """
         files = suite_files(path)
         manifest = parsed(files)
         damaged = {}
         if partial:
             damaged = damaged_headers(files, manifest)
-            whole = tuple(entry for entry in manifest.splits if entry.name not in damaged)
+            far = damaged_distances(files, manifest)
+            whole = tuple(
+                without_densities(entry) if entry.name in far else entry
+                for entry in manifest.splits
+                if entry.name not in damaged
+            )
+            damaged |= {f"the distances of {name}": text for name, text in far.items()}
             manifest = replace(manifest, splits=whole, complete=manifest.complete and not damaged)
         else:
             check_headers(files, manifest)
@@ -192,6 +202,7 @@ class Suite:
         with self.opened():
             for split in self.splits:
                 split.verify()
+                split._verify_densities()
                 if progress is not None:
                     progress(split.rows)
 

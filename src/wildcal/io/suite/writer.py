@@ -34,6 +34,7 @@ from wildcal.io.suite.manifest import (
     check_manifest,
     check_split,
     parse_manifest,
+    without_densities,
 )
 from wildcal.io.suite.neighbours import columns
 from wildcal.io.suite.read import parsed, read_content, read_logits, verified_densities
@@ -223,7 +224,9 @@ class SuiteWriter:
         check_manifest(replace(self._manifest, splits=self._with(new)))
         if entry.densities is not None:
             # Until the array is new there are none, so the manifest forgets it first.
-            self._write(replace(self._manifest, splits=self._with(_plain(entry)), complete=False))
+            self._write(
+                replace(self._manifest, splits=self._with(without_densities(entry)), complete=False)
+            )
         self._write_array(f"{name}.densities.npy", array)
         self._write(replace(self._manifest, splits=self._with(new), complete=False))
 
@@ -322,8 +325,3 @@ class SuiteWriter:
         with replacing(self.folder / name) as temporary, temporary.open("wb") as file:
             file.write(npy_header(array))
             file.write(np.ascontiguousarray(array).data.cast("B"))
-
-
-def _plain(entry: Entry) -> Entry:
-    """Return a split without its distances."""
-    return replace(entry, densities=None, densities_dtype=None, densities_sha256=None)

@@ -61,6 +61,18 @@ def pooled_outputs(network: nn.Module, layers: Sequence[str]) -> Iterator[dict[s
         )
 
 
+def check_open(network: nn.Module) -> None:
+    """Raise if a network, or a part of it, is compiled so that its layers cannot be read."""
+    # A scripted module holds scripted modules, so the first is the largest.
+    for name, module in network.named_modules():
+        if isinstance(module, torch.jit.ScriptModule):
+            what = f"layer {name}" if name else "the network"
+            raise ValueError(
+                f"{what} is scripted or traced (torch.jit), which hides the layers inside; return"
+                " the plain module, or use --layers logits."
+            )
+
+
 def named_layers(network: nn.Module) -> Mapping[str, nn.Module]:
     """Return all modules inside a network by name, one that has two names under both."""
     return {name: m for name, m in network.named_modules(remove_duplicate=False) if name}

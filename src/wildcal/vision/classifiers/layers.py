@@ -1,7 +1,7 @@
 """Which layers of a torch module tell most about an image, when nobody says.
 
 The rule: the last layer of every block, the layer just before the first block, and the layer before
-the last linear layer. What a block is follows from the children of the module. Two or more children
+the last linear layer if that gives the logits. What a block is follows from the children of the module. Two or more children
 that are made of further layers and give a picture or tokens are blocks; a `Sequential` among them
 whose own children are such, and of different shapes, stands for its children. A module with one
 such child is looked into. Where there are only plain layers in a row, each pooling layer ends a
@@ -11,6 +11,8 @@ block. In a DenseNet the transition stands for the block it ends.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from wildcal.vision.networks.densenet import DenseNet
@@ -40,12 +42,12 @@ class _Run:
         return self.usable and self.shape is not None and len(self.shape) > 2
 
 
-def default_layers(network: nn.Module, run: Callable[[], object]) -> tuple[str, ...]:
-    """Return the names of the layers; `run` runs the network once on some images."""
+def default_layers(network: nn.Module, run: Callable[[], NDArray[np.float32]]) -> tuple[str, ...]:
+    """Return the names of the layers; `run` gives the logits of some images."""
     ours = _our_layers(network)
     if ours:
         return ours
-    runs = _watched(network, run)
+    runs, logits = _watched(network, run)
     blocks = _blocks(network, "", runs)
     if not blocks:
         raise ValueError(
@@ -53,7 +55,7 @@ def default_layers(network: nn.Module, run: Callable[[], object]) -> tuple[str, 
             f" --layers {','.join([*_examples(runs), 'logits'])}."
         )
     names = [*_before_first(network, blocks[0], runs), *blocks]
-    return tuple(dict.fromkeys([*names, *_before_last_linear(network, runs)]))
+    return tuple(dict.fromkeys([*names, *_before_last_linear(network, runs, logits.shape)]))
 
 
 def _our_layers(network: nn.Module) -> tuple[str, ...]:
@@ -70,8 +72,10 @@ def _our_layers(network: nn.Module) -> tuple[str, ...]:
     return ()
 
 
-def _watched(network: nn.Module, run: Callable[[], object]) -> dict[str, _Run]:
-    """Return what every layer did in one run of the network."""
+def _watched(
+    network: nn.Module, run: Callable[[], NDArray[np.float32]]
+) -> tuple[dict[str, _Run], NDArray[np.float32]]:
+    """Return what every layer did in one run of the network, and the logits."""
     runs: dict[str, _Run] = {}
     clock = iter(range(1 << 62))
 
@@ -94,11 +98,11 @@ def _watched(network: nn.Module, run: Callable[[], object]) -> dict[str, _Run]:
             if name:
                 handles.append(module.register_forward_pre_hook(begin(name)))
                 handles.append(module.register_forward_hook(end(name)))
-        run()
+        logits = run()
     finally:
         for handle in handles:
             handle.remove()
-    return runs
+    return runs, logits
 
 
 def _blocks(module: nn.Module, prefix: str, runs: dict[str, _Run]) -> list[str]:
@@ -166,21 +170,32 @@ def _before_first(network: nn.Module, block: str, runs: dict[str, _Run]) -> list
     if isinstance(network.get_submodule(block), _POOLS):  # plain layers in a row
         return []
     found = _before(block, runs)
-    learnt = [
-        run.ended
-        for name, module in network.named_modules()
-        if (run := runs.get(name)) and any(True for _ in module.parameters(recurse=False))
-    ]
+    learnt = [run.ended for _, _, run in _learnt(network, runs)]
     return [name for name in found if learnt and min(learnt) <= runs[name].ended]
 
 
-def _before_last_linear(network: nn.Module, runs: dict[str, _Run]) -> list[str]:
-    linear = [
-        name
+def _learnt(network: nn.Module, runs: dict[str, _Run]) -> list[tuple[str, nn.Module, _Run]]:
+    """Return the layers that ran and have parameters of their own."""
+    return [
+        (name, module, runs[name])
         for name, module in network.named_modules()
-        if isinstance(module, nn.Linear) and name in runs and runs[name].usable
+        if name in runs and any(True for _ in module.parameters(recurse=False))
     ]
-    return _before(max(linear, key=lambda name: runs[name].ended), runs) if linear else []
+
+
+def _before_last_linear(
+    network: nn.Module, runs: dict[str, _Run], shape: tuple[int, ...]
+) -> list[str]:
+    """Return the layer before the linear one that gives the logits, of this shape.
+
+    None where the head is something else: the last linear layer is then inside a gate, say.
+    """
+    learnt = _learnt(network, runs)
+    if not learnt:
+        return []
+    name, module, last = max(learnt, key=lambda one: one[2].ended)
+    is_head = isinstance(module, nn.Linear) and last.usable and last.shape == shape
+    return _before(name, runs) if is_head else []
 
 
 def _examples(runs: dict[str, _Run]) -> list[str]:

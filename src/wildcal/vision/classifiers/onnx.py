@@ -75,10 +75,6 @@ class OnnxClassifier(Classifier):
         for name, parts in zip(layers, self._outputs(session, images, layers), strict=True):
             means = [p.mean(pooled_axes(p.shape, name), dtype=np.float32) for p in parts]
             pooled.append(np.concatenate(means))
-            if len(pooled[-1]) != len(images):
-                raise ValueError(
-                    f"layer {name} must give one row for each image; choose another with --layers."
-                )
         return logits, pooled
 
     def default_layers(self, images: Pixels) -> tuple[str, ...]:
@@ -117,8 +113,13 @@ class OnnxClassifier(Classifier):
             pixels = np.concatenate([pixels, np.repeat(pixels[-1:], missing, axis=0)])
         if not self._channels_last:
             pixels = np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
-        outputs = session.run(list(names), {self._name: pixels})
-        return [np.asarray(output)[: len(images)] for output in outputs]
+        outputs = [np.asarray(o) for o in session.run(list(names), {self._name: pixels})]
+        for name, output in zip(names, outputs, strict=True):
+            # Before it is cut: of several rows per image, the first would be those of few images.
+            if output.shape[:1] != (len(pixels),):
+                choose = "" if name == self._output else "; choose another with --layers"
+                raise ValueError(f"layer {name} must give one row for each image{choose}.")
+        return [output[: len(images)] for output in outputs]
 
 
 def _open(path: Path, device: str, changed: bytes | None = None) -> Any:

@@ -16,7 +16,7 @@ from wildcal.core.errors import FileFormatError
 from wildcal.vision.batches import Normaliser, Pixels
 from wildcal.vision.checkpoint import Checkpoint, SafetensorError, load_file
 from wildcal.vision.classifiers.base import Classifier
-from wildcal.vision.classifiers.hooks import as_arrays, pooled_outputs
+from wildcal.vision.classifiers.hooks import as_arrays, check_open, pooled_outputs
 from wildcal.vision.classifiers.layers import default_layers
 from wildcal.vision.networks import NETWORKS
 from wildcal.vision.predict import channels_last, on_device, predict_logits
@@ -53,6 +53,9 @@ class TorchClassifier(Classifier):
         self, images: Pixels, layers: Sequence[str]
     ) -> tuple[NDArray[np.float32], list[NDArray[np.float32]]]:
         """Return the logits and the pooled outputs of modules, by their names in the module."""
+        if not layers:
+            return self.logits(images), []
+        check_open(self.module)
         with pooled_outputs(self.module, layers) as taken:
             logits = self.logits(images)
         arrays = as_arrays(taken, len(images))
@@ -60,6 +63,7 @@ class TorchClassifier(Classifier):
 
     def default_layers(self, images: Pixels) -> tuple[str, ...]:
         """Return the ends of the blocks, what comes before the first and before the last layer."""
+        check_open(self.module)
         return default_layers(self.module, lambda: self.logits(images))
 
 
