@@ -34,9 +34,10 @@ $(VENV)/bench.done: $(VENV)/wildcal.done
 demo: $(VENV)/wildcal.done
 	$(BIN)/wildcal demo --output demo-output
 
-# In this run a missing optional package is a failure, not a skipped test.
+# In this run a missing optional package is a failure, not a skipped test. The tests of one file stay
+# in one process, which shares what it prepared.
 test: $(VENV)/test.done
-	WILDCAL_REQUIRE_EXTRAS=1 $(BIN)/python -m pytest
+	WILDCAL_REQUIRE_EXTRAS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
 
 lint: $(VENV)/lint.done
 	$(BIN)/ruff check .
