@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal, NoReturn, Self, TypeAlias, final
 
@@ -246,14 +247,13 @@ class DensityAware(Calibrator):
         """
         z, s = self._both(logits, densities)
         base = self._in_context(context)
-        out = np.empty(z.shape, working_dtype(z.dtype))
-        for piece in row_slices(z, _PIECE):
-            scaled = self._scaled(z[piece], s[piece])
+
+        def of_scaled(scaled: Logits) -> Proba:
             if base is None:
-                out[piece] = self.base_._predict_proba(scaled)
-            else:
-                out[piece] = softmax_at(scaled, base._temperature_in(context))
-        return out
+                return self.base_._predict_proba(scaled)
+            return softmax_at(scaled, base._temperature_in(context))
+
+        return self._in_pieces(z, s, z.shape, of_scaled)
 
     def confidence(
         self,
@@ -264,14 +264,13 @@ class DensityAware(Calibrator):
         """Return the calibrated probability of the predicted class, shape (n_samples,)."""
         z, s = self._both(logits, densities)
         base = self._in_context(context)
-        out = np.empty(len(z), working_dtype(z.dtype))
-        for piece in row_slices(z, _PIECE):
-            scaled = self._scaled(z[piece], s[piece])
+
+        def of_scaled(scaled: Logits) -> Proba:
             if base is None:
-                out[piece] = by_row(scaled, self.base_._row_confidence(scaled))
-            else:
-                out[piece] = by_row(scaled, base._confidence_in(context))
-        return out
+                return by_row(scaled, self.base_._row_confidence(scaled))
+            return by_row(scaled, base._confidence_in(context))
+
+        return self._in_pieces(z, s, (len(z),), of_scaled)
 
     def temperature(
         self,
@@ -285,10 +284,20 @@ class DensityAware(Calibrator):
             raise ValueError(f"{self.base.name} has no temperature; `scale` returns S alone.")
         base = self._in_context(context)
         inner = self.base_._temperature if base is None else base._temperature_in(context)
-        out = np.empty(len(z), working_dtype(z.dtype))
+        of_base = self._in_pieces(z, s, (len(z),), lambda scaled: by_row(scaled, inner))
+        return (of_base * self._scale(s)).astype(of_base.dtype)
+
+    def _in_pieces(
+        self,
+        z: Logits,
+        s: FloatArray,
+        shape: tuple[int, ...],
+        of_scaled: Callable[[Logits], Proba],
+    ) -> Proba:
+        """Return what a function gives for the scaled logits, which exist only in pieces."""
+        out = np.empty(shape, working_dtype(z.dtype))
         for piece in row_slices(z, _PIECE):
-            scaled = self._scaled(z[piece], s[piece])
-            out[piece] = by_row(scaled, inner) * self._scale(s[piece])
+            out[piece] = of_scaled(self._scaled(z[piece], s[piece]))
         return out
 
     def context(self, logits: ArrayLike, densities: ArrayLike | None = None) -> Context:
