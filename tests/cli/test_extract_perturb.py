@@ -1,8 +1,7 @@
 """`wildcal extract --perturb` on folders of pictures, with a network written by hand."""
 
 import json
-import os
-import signal
+import shutil
 import subprocess
 import sys
 import time
@@ -57,7 +56,18 @@ def place(tmp_path_factory):
 
 def words(place, output, *more, network="Sides", data="data"):
     return [
-        *("extract", str(place / data), "--dataset", "folders", "--size", "40", "-o", str(output)),
+        *(
+            "--threads",
+            "1",
+            "extract",
+            str(place / data),
+            "--dataset",
+            "folders",
+            "--size",
+            "40",
+            "-o",
+            str(output),
+        ),
         *("--network", f"side_networks:{network}", "--semantic", "none", "--no-transforms"),
         *more,
     ]
@@ -68,6 +78,17 @@ def here(place, monkeypatch):
     monkeypatch.chdir(place)
     yield place
     sys.modules.pop("side_networks", None)
+
+
+@pytest.fixture(scope="module")
+def noisy(place, tmp_path_factory):
+    """A finished suite with noise."""
+    folder = tmp_path_factory.mktemp("noisy") / "s"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        assert run(words(place, folder, "--perturb")) == 0
+    sys.modules.pop("side_networks", None)
+    return folder
 
 
 def contents(folder):
@@ -98,9 +119,9 @@ def test_noise_is_off_by_default_and_can_be_added(here, tmp_path, capsys):
     assert "holds validation-perturbed-1, which was not asked for" in capsys.readouterr().err
 
 
-def test_levels_that_were_found_are_not_searched_again(here, tmp_path, capsys):
-    assert run(words(here, tmp_path / "s", "--perturb")) == 0
-    before = contents(tmp_path / "s")
+def test_levels_that_were_found_are_not_searched_again(here, noisy, tmp_path, capsys):
+    shutil.copytree(noisy, tmp_path / "s")
+    before = contents(noisy)
     for path in (tmp_path / "s").glob("validation-perturbed-4*"):
         path.unlink()
     capsys.readouterr()
@@ -126,25 +147,22 @@ def test_network_at_chance(here, tmp_path, capsys):
     assert run(words(here, tmp_path / "s", network="Blind")) == 0
 
 
-def test_killed_in_the_search(here, tmp_path, capsys):
+def test_killed_in_the_search(here, noisy, tmp_path):
     """Killed between trials, again and again, it ends with the files of a run that was not."""
-    assert run(words(here, tmp_path / "whole", "--perturb")) == 0
-    n_tried = len(Suite.open(tmp_path / "whole").perturbation["tried"])
+    n_tried = len(Suite.open(noisy).perturbation["tried"])
     folder = tmp_path / "s"
     command = [sys.executable, "-m", "wildcal", *words(here, folder, "--perturb")]
-    targets = (0, n_tried // 2, n_tried - 1)
-    killed = 0
-    for target in targets:
+    for target in (0, n_tried // 2, n_tried - 1):
         process = subprocess.Popen(command, stderr=subprocess.PIPE)
         while _tried(folder) <= target and process.poll() is None:
             time.sleep(0.01)
-        killed += process.poll() is None
-        os.kill(process.pid, signal.SIGKILL)
-        process.communicate()
+        ended = process.poll()
+        process.kill()
+        said = process.communicate()[1].decode()
+        assert ended is None, said
         assert not Suite.open(folder, verify=True).complete
-    assert killed == len(targets)
     assert run(words(here, folder, "--perturb")) == 0
-    assert contents(folder) == contents(tmp_path / "whole")
+    assert contents(folder) == contents(noisy)
 
 
 def _tried(folder):

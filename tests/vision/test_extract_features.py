@@ -1,8 +1,6 @@
 """`wildcal extract --features`: distances beside the logits, also in suites that are there."""
 
-import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -12,6 +10,7 @@ import pytest
 import torch
 
 from wildcal.cli.main import run
+from wildcal.core.parallel import use_threads
 from wildcal.io.suite import Suite
 from wildcal.shift import corrupt
 from wildcal.vision.classifiers import open_classifier
@@ -29,16 +28,48 @@ from wildcal.vision.training_images import TrainingImages, training_images, with
 LAYERS = tuple(f"/features/features.{i}/Relu_output_0" for i in (2, 6, 13, 20, 27))
 
 
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Several that wait for each other burn more time than such small work takes."""
+    with use_threads(1):
+        yield
+
+
 @pytest.fixture(scope="module")
 def network(tmp_path_factory, export):
     torch.manual_seed(0)
     return export(build("vgg11-half", 10), tmp_path_factory.mktemp("net") / "net.onnx")
 
 
+@pytest.fixture(scope="module")
+def data(small_data, tmp_path_factory):
+    """The small data sets, and published corrupted images of one type, so that cells are few."""
+    root = tmp_path_factory.mktemp("data")
+    for folder in small_data.iterdir():
+        (root / folder.name).symlink_to(folder)
+    (root / "CIFAR-10-C").mkdir()
+    test = cifar10(small_data, "test")
+    foggy = [corrupt(test.read(slice(None)), "fog", severity, seed=0) for severity in range(1, 6)]
+    np.save(root / "CIFAR-10-C" / "fog.npy", np.concatenate(foggy))
+    np.save(root / "CIFAR-10-C" / "labels.npy", np.tile(test.labels, 5).astype(np.uint8))
+    return root
+
+
 def command(data, network, output, *more):
     return [
-        *("extract", str(data), "--network", str(network), "--rows", "8", "--tuning-rows", "6"),
-        *("--ood-rows", "5", "--no-transforms", "-o", str(output), *more),
+        *(
+            "--threads",
+            "1",
+            "extract",
+            str(data),
+            "--network",
+            str(network),
+            "--rows",
+            "8",
+            "--tuning-rows",
+            "6",
+        ),
+        *("--ood-rows", "5", "--no-transforms", "--corrupted", str(data), "-o", str(output), *more),
     ]
 
 
@@ -46,18 +77,18 @@ FEATURES = ("--features", "--k", "20", "--layers", f"{LAYERS[1]},{LAYERS[4]},log
 
 
 @pytest.fixture(scope="module")
-def plain(small_data, network, tmp_path_factory):
+def plain(data, network, tmp_path_factory):
     """A finished suite without distances."""
     folder = tmp_path_factory.mktemp("plain") / "s"
-    assert run(command(small_data, network, folder)) == 0
+    assert run(command(data, network, folder)) == 0
     return folder
 
 
 @pytest.fixture(scope="module")
-def near(small_data, network, tmp_path_factory):
+def near(data, network, tmp_path_factory):
     """The same with distances from the beginning."""
     folder = tmp_path_factory.mktemp("near") / "s"
-    assert run(command(small_data, network, folder, *FEATURES)) == 0
+    assert run(command(data, network, folder, *FEATURES)) == 0
     return folder
 
 
@@ -74,19 +105,22 @@ def by_hand(reader, train, images, rank):
     return np.stack(found, axis=1)
 
 
-def test_distances_are_those_of_the_images(near, small_data, network):
+def test_distances_are_those_of_the_images(near, data, network):
     suite = Suite.open(near, verify=True)
     assert suite.complete
     assert suite.layers == (LAYERS[1], LAYERS[4], "logits")
     assert suite.neighbours["ranks"] == [1, 20]
     assert suite.neighbours["train_rows"] == 180
     classifier = open_classifier(str(network), NORMALISERS["cifar10"])
-    train, test = cifar10(small_data, "train"), cifar10(small_data, "test")
+    train, test = cifar10(data, "train"), cifar10(data, "test")
     reader = make_reader(classifier, test.read(slice(0, 4)), suite.layers)
     learnt = train.read(slice(0, 180))
     rows = Split.load(near / "rows-test.json").rows("corrupted")
+    tuned = Split.load(near / "rows-validation.json").rows("corrupted")
+    shown = train.read(tuned)
     cases = {
         "validation": train.read(slice(180, 200)),
+        "validation-spatter-2": corrupt(shown, "spatter", 2, seed=0, indices=tuned),
         "test": test.read(slice(None)),
         "fog-3": corrupt(test.read(slice(None)), "fog", 3, seed=0)[rows],
     }
@@ -97,58 +131,82 @@ def test_distances_are_those_of_the_images(near, small_data, network):
     assert all(split.has_densities for split in suite.splits)
 
 
-def test_added_to_a_finished_suite(plain, near, small_data, network, tmp_path, capsys):
+def test_added_to_a_finished_suite(plain, near, data, network, tmp_path, capsys):
     """Nothing but the manifest changes, and all files are those of a run that had them at once."""
     folder = tmp_path / "s"
     shutil.copytree(plain, folder)
     before = contents(folder)
-    assert run(command(small_data, network, folder, *FEATURES)) == 0
+    assert run(command(data, network, folder, *FEATURES)) == 0
     after = contents(folder)
     assert [name for name in before if after[name] != before[name]] == ["manifest.json"]
     assert after == contents(near)
     assert not (folder / CACHE).exists()
     # And once more: nothing is left to do.
-    assert run(command(small_data, network, folder, *FEATURES)) == 0
+    assert run(command(data, network, folder, *FEATURES)) == 0
     assert contents(folder) == after
-    assert "Wrote 1,120 rows" not in capsys.readouterr().out
+    assert capsys.readouterr().out == ""
 
 
-def test_progress_counts_training_images(small_data, network, near, capsys):
-    assert run(command(small_data, network, near, *FEATURES)) == 0
+def test_progress_counts_training_images(data, network, near, capsys):
+    assert run(command(data, network, near, *FEATURES)) == 0
     said = capsys.readouterr().err.splitlines()
     rows = sum(split.rows for split in Suite.open(near).splits)
     assert said[-2] == f"{rows + 180:,} of {rows + 180:,} rows."
 
 
-def test_other_logits_are_refused(plain, small_data, network, tmp_path, capsys):
-    """A suite whose logits do not come out again gets no distances to other images."""
+def with_other_logits(plain, folder, name):
+    """Return a copy of a finished suite in which a split has logits of other last bits."""
     from wildcal.io.suite import SuiteWriter
 
-    shutil.copytree(plain, tmp_path / "s")
+    shutil.copytree(plain, folder)
     suite = Suite.open(plain)
     keys = ("network", "data", "seed", "versions", "n_classes", "class_names")
-    writer = SuiteWriter(tmp_path / "s", **{key: getattr(suite, key) for key in keys})
-    split = suite.split("test")
+    writer = SuiteWriter(folder, **{key: getattr(suite, key) for key in keys})
+    split = suite.split(name)
     logits = np.nextafter(split.logits, np.float32(9), dtype=np.float32)
-    writer.add("test", logits, split.y, role="test", shift="none")
+    writer.add(name, logits, split.y, role=split.role, shift=split.shift)
     writer.finish([split.name for split in suite.splits])
-    assert run(command(small_data, network, tmp_path / "s", *FEATURES)) == 1
+    return folder, logits
+
+
+@pytest.mark.parametrize("more", [(), ("--perturb",)])
+def test_other_logits_are_refused_before_anything_changes(
+    plain, data, network, tmp_path, capsys, more
+):
+    """A suite whose first logits do not come out again stays as it is, to the byte."""
+    folder, _ = with_other_logits(plain, tmp_path / "s", "validation")
+    before = contents(folder)
+    assert run(command(data, network, folder, *FEATURES, *more)) == 1
+    said = capsys.readouterr().err
+    assert "the logits of validation come out otherwise than they were written" in said
+    assert contents(folder) == before
+    assert Suite.open(folder, verify=True).complete
+
+
+def test_other_logits_further_on_are_refused(plain, data, network, tmp_path, capsys):
+    """Logits are kept; a run without distances finishes the suite and leaves nothing behind."""
+    folder, logits = with_other_logits(plain, tmp_path / "s", "test")
+    assert run(command(data, network, folder, *FEATURES)) == 1
     said = capsys.readouterr().err
     assert "the logits of test come out otherwise than they were written" in said
-    np.testing.assert_array_equal(Suite.open(tmp_path / "s").split("test").logits, logits)
+    np.testing.assert_array_equal(Suite.open(folder).split("test").logits, logits)
+    assert (folder / CACHE).exists()
+    assert run(command(data, network, folder)) == 0
+    assert not (folder / CACHE).exists()
+    assert Suite.open(folder, verify=True).complete
 
 
-def test_other_distances_are_refused(near, small_data, network, capsys):
+def test_other_distances_are_refused(near, data, network, capsys):
     before = contents(near)
-    assert run(command(small_data, network, near, *FEATURES, "--k", "5")) == 1
+    assert run(command(data, network, near, *FEATURES, "--k", "5")) == 1
     said = capsys.readouterr().err
     assert "holds other neighbour distances (ranks: [1, 20] there, [1, 5] here)" in said
     assert contents(near) == before
 
 
-def test_float16(small_data, network, tmp_path):
+def test_float16(data, network, tmp_path):
     """The logits that come out are rounded before they are compared."""
-    train, test = cifar10(small_data, "train"), cifar10(small_data, "test")
+    train, test = cifar10(data, "train"), cifar10(data, "test")
     maker = PlanMaker(
         data={"size": 32},
         validation=train,
@@ -161,7 +219,7 @@ def test_float16(small_data, network, tmp_path):
     plan, classifier = maker.make(), open_classifier(str(network), NORMALISERS["cifar10"])
     extract(classifier, plan, tmp_path / "s", dtype="float16")
     wanted = Neighbours(
-        training=training_images("cifar10", small_data, 32),
+        training=training_images("cifar10", data, 32),
         layers=[LAYERS[1], LAYERS[4], "logits"],
         k=20,
     )
@@ -177,46 +235,45 @@ def count(folder, pattern):
     return len(list(folder.glob(pattern))) if folder.exists() else 0
 
 
-def test_killed(small_data, network, near, tmp_path):
+def test_killed(data, network, near, tmp_path):
     """Killed while it reads training images, then at random numbers of distances."""
     rng = np.random.default_rng(3)
     folder = tmp_path / "s"
-    words = [sys.executable, "-m", "wildcal", *command(small_data, network, folder, *FEATURES)]
+    words = [sys.executable, "-m", "wildcal", *command(data, network, folder, *FEATURES)]
     targets = [
         (f"{CACHE}/about.json", 0),
-        *(("*.densities.npy", n) for n in np.sort(rng.choice(np.arange(110), 4, replace=False))),
+        *(("*.densities.npy", n) for n in np.sort(rng.choice(np.arange(24), 3, replace=False))),
     ]
-    killed = 0
     for pattern, target in targets:
         process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         while count(folder, pattern) <= target and process.poll() is None:
             time.sleep(0.001)
         time.sleep(rng.uniform(0, 0.03))
-        killed += process.poll() is None
-        os.kill(process.pid, signal.SIGKILL)
+        ended = process.poll()
+        process.kill()
+        assert ended is None, process.communicate()[1].decode()
         process.communicate()
         assert not Suite.open(folder, verify=True).complete
-    assert killed == 5
     subprocess.run(words, check=True, capture_output=True)
     assert contents(folder) == contents(near)
 
 
-def test_training_features_are_read_once(plain, small_data, network, tmp_path):
+def test_training_features_are_read_once(plain, data, network, tmp_path):
     """A run that ends after the training images goes on without them."""
     shutil.copytree(plain, tmp_path / "s")
     classifier = open_classifier(str(network), NORMALISERS["cifar10"])
     plan = make_plan(
         "cifar10",
-        small_data,
-        semantic={"svhn": small_data, "textures": small_data},
+        data,
+        semantic={"svhn": data, "textures": data},
         extra={},
-        corrupted=None,
+        corrupted=data,
         sizes=Sizes(corrupted=8, tuning=6, ood=5),
         size=32,
         seed=0,
         transforms=False,
     )
-    training = training_images("cifar10", small_data, 32)
+    training = training_images("cifar10", data, 32)
     wanted = Neighbours(training=training, layers=["logits"], k=3)
 
     class Stopped(Exception):
@@ -240,14 +297,15 @@ def test_training_features_are_read_once(plain, small_data, network, tmp_path):
         densities = DensityPlan(Counting(), plan, wanted)
         with pytest.raises(Stopped):
             extract(classifier, plan, tmp_path / "s", densities=densities, on_rows=stop)
-        # Eight images are tried, then the training images, then the first cell.
-        assert asked == [8, *seen, 20]
+        # Eight images are tried, then the first cell is compared, then the training images, then
+        # the first cell.
+        assert asked == [8, 20, *seen, 20]
     (block,) = (tmp_path / "s" / CACHE).glob("*.npy")
     block.write_bytes(block.read_bytes()[:-1])
     asked.clear()
     with pytest.raises(Stopped):
         extract(classifier, plan, tmp_path / "s", densities=densities, on_rows=stop)
-    assert asked == [180, 20]
+    assert asked == [20, 180, 20]
     Suite.open(tmp_path / "s", verify=True)
 
 
@@ -274,16 +332,72 @@ def test_training_images_to_tune_on_are_refused():
         without_shared(TrainingImages(tuning, np.arange(4)), tuning, np.arange(300))
 
 
-def test_training_images_of_cifar(small_data):
-    found = training_images("cifar10", small_data, 32)
+class Lazy:
+    """Pictures that are made when they are read, as those in files are; counts them."""
+
+    name = "lazy"
+
+    def __init__(self, images):
+        self.images, self.read_so_far = images, 0
+
+    def __len__(self):
+        return len(self.images)
+
+    def read(self, rows):
+        self.read_so_far += len(rows)
+        return self.images[rows]
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_small_sample_of_training_images_shows_what_is_shared(lazy):
+    """All 400 images to tune on are among 20,000, of which 150 are searched."""
+    images = np.random.default_rng(0).integers(0, 256, (20_000, 4, 4, 3), dtype=np.uint8)
+    labels = np.zeros(20_000, int)
+    rng = np.random.default_rng(1)
+    order = rng.permutation(20_000)
+    rows, others = np.sort(order[:150]), np.sort(order[150:])
+    for shared, refused in ((400, True), (3, False)):
+        tuning = images[rng.choice(20_000, 400, replace=False)]
+        tuning[shared:] ^= 255
+        tuning = ArrayImages("tuning", tuning, labels[:400], ("a",))
+        train = Lazy(images) if lazy else ArrayImages("train", images, labels, ("a",))
+        sample = TrainingImages(train, rows, others)
+        if refused:
+            part = r"lazy; 2,000 of 20,000 were looked at" if lazy else "train"
+            with pytest.raises(ValueError, match=rf"of 400 images to tune on are .* \({part}\)"):
+                without_shared(sample, tuning, np.arange(400))
+        else:
+            kept = without_shared(sample, tuning, np.arange(400))
+            assert len(kept.rows) + kept.duplicates == 150
+        if lazy:
+            assert train.read_so_far <= 2002  # a first one tells the size, in each part
+
+
+def test_few_rows_on_the_command_line(data, network, tmp_path, capsys):
+    """The images to tune on are refused as training images, however few of them are drawn."""
+    from PIL import Image
+
+    images = cifar10(data, "train")
+    for i in range(160, 200):  # half of them are to be tuned on
+        place = tmp_path / "train" / ("cat", "dog")[i % 2]
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(images.read(np.array([i]))[0]).save(place / f"{i}.png")
+    words = ["--features", "--k", "1", "--layers", "logits", "--train-rows", "1"]
+    words += ["--train", str(tmp_path / "train")]
+    assert run(command(data, network, tmp_path / "s", *words)) == 1
+    assert "20 of 20 images to tune on are among the training" in capsys.readouterr().err
+
+
+def test_training_images_of_cifar(data):
+    found = training_images("cifar10", data, 32)
     assert found.rows.tolist() == list(range(180))
-    some = training_images("cifar10", small_data, 32, rows=30, seed=1)
+    some = training_images("cifar10", data, 32, rows=30, seed=1)
     assert len(some.rows) == 30
-    assert some.rows.max() < 180
-    again = training_images("cifar10", small_data, 32, rows=30, seed=1)
+    assert sorted([*some.rows, *some.others]) == list(range(180))
+    again = training_images("cifar10", data, 32, rows=30, seed=1)
     np.testing.assert_array_equal(some.rows, again.rows)
     with pytest.raises(ValueError, match="--train-rows must be at most 180, .* got 181"):
-        training_images("cifar10", small_data, 32, rows=181)
+        training_images("cifar10", data, 32, rows=181)
 
 
 def test_training_images_of_imagenet(tmp_path):
@@ -304,11 +418,12 @@ def test_training_images_of_imagenet(tmp_path):
     np.testing.assert_array_equal(found.images.read(found.rows[:1]), wanted)
 
 
-def test_folders(small_data, export, tmp_path, capsys):
+def test_folders(data, export, tmp_path, capsys, monkeypatch):
     """DATA/train is searched; another folder where it is given; the validation images never."""
     from PIL import Image
 
-    images = cifar10(small_data, "train")
+    monkeypatch.setattr("wildcal.vision.sources.CORRUPTIONS", ("fog",))
+    images = cifar10(data, "train")
     for part, rows in (
         ("validation", range(20)),
         ("test", range(20, 40)),
@@ -321,6 +436,13 @@ def test_folders(small_data, export, tmp_path, capsys):
     network = export(build("vgg11-half", 2), tmp_path / "net.onnx")
     words = ["extract", str(tmp_path / "data"), "--dataset", "folders", "--size", "32"]
     words += ["--network", str(network), "--rows", "4", "--semantic", "none", "--no-transforms"]
+    # A network of another size is refused alike, before it runs.
+    for more in ([], ["--features"]):
+        assert run([*words, "-o", str(tmp_path / "s"), "--size", "40", *more]) == 1
+        said = capsys.readouterr().err
+        assert (
+            said == "error: the network takes images of 32 x 32 pixels, not 40; give --size 32.\n"
+        )
     words += ["--features"]
     assert run([*words, "-o", str(tmp_path / "s"), "--search", "ivf"]) == 0
     about = Suite.open(tmp_path / "s").neighbours
@@ -347,12 +469,13 @@ def test_folders(small_data, export, tmp_path, capsys):
         (["--features", "--k", "181"], "k must be at most the number of training images, 180"),
         (["--features", "--k", "9", "--layers", "Relu"], "has no tensor 'Relu'. Near names: "),
         (["--features", "--k", "9", "--layers", ""], "give at least one layer"),
+        (["--features", "--k", "9", "--layers", "a,,logits"], "is empty in --layers a,,logits."),
         (["--features", "--k", "9", "--train", "nowhere"], "nowhere was not found"),
         (["--features", "--search", "fast"], "fast"),
     ],
 )
-def test_wrong_words(small_data, network, tmp_path, capsys, words, text):
-    assert run([*command(small_data, network, tmp_path / "s"), *words]) in (1, 2)
+def test_wrong_words(data, network, tmp_path, capsys, words, text):
+    assert run([*command(data, network, tmp_path / "s"), *words]) in (1, 2)
     assert text in capsys.readouterr().err
     assert not (tmp_path / "s").exists()
 
@@ -364,13 +487,11 @@ def test_wrong_words(small_data, network, tmp_path, capsys, words, text):
         ("onnx", ("classifiers.onnx_layers",), 'pip install "wildcal[onnx]"'),
     ],
 )
-def test_without_a_package(
-    small_data, network, tmp_path, capsys, monkeypatch, package, modules, text
-):
+def test_without_a_package(data, network, tmp_path, capsys, monkeypatch, package, modules, text):
     monkeypatch.setitem(sys.modules, package, None)
     for module in modules:
         monkeypatch.delitem(sys.modules, f"wildcal.vision.{module}", raising=False)
-    assert run(command(small_data, network, tmp_path / "s", "--features", "--k", "9")) == 1
+    assert run(command(data, network, tmp_path / "s", "--features", "--k", "9")) == 1
     assert text in capsys.readouterr().err
     assert not (tmp_path / "s").exists()
     assert run(["extract", "--help"]) == 0

@@ -1,5 +1,7 @@
 """Pooled features of layers: of torch modules by hooks, of ONNX files by further outputs."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -137,15 +139,16 @@ def test_two_axes_are_copied(images):
 class Tokens(nn.Module):
     """A small transformer: tokens of patches, two blocks, a norm, a linear layer."""
 
-    def __init__(self):
+    def __init__(self, norm_first=False, width=8):
         super().__init__()
         torch.manual_seed(2)
-        self.patches = nn.Conv2d(3, 8, 8, 8)
+        self.patches = nn.Conv2d(3, width, 8, 8)
         self.blocks = nn.ModuleList(
-            nn.TransformerEncoderLayer(8, 2, 16, batch_first=True) for _ in range(2)
+            nn.TransformerEncoderLayer(width, 2, 2 * width, batch_first=True, norm_first=norm_first)
+            for _ in range(2)
         )
-        self.norm = nn.LayerNorm(8)
-        self.head = nn.Linear(8, 10)
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, 10)
 
     def forward(self, x):
         x = self.patches(x).flatten(2).transpose(1, 2)
@@ -164,6 +167,34 @@ def test_tokens(images):
     _, (norm,) = classifier.features(images, ["norm"])
     handle.remove()
     np.testing.assert_allclose(norm, kept[0].mean(1), atol=1e-6)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_bits_of_a_transformer(images, norm_first, monkeypatch):
+    """torch has a fast path that it leaves where there are hooks: it must not be on it without.
+
+    Whether the last bits differ depends on the processor, so the fast path is blocked here.
+    """
+
+    def blocked(*arguments):
+        raise RuntimeError("on the fast path")
+
+    for kernel in ("_transformer_encoder_layer_fwd", "_native_multi_head_attention"):
+        monkeypatch.setattr(torch, kernel, blocked)
+    classifier = strange(Tokens(norm_first, width=64))
+    with torch.inference_mode(), pytest.raises(RuntimeError, match="on the fast path"):
+        classifier.module(pixels(images))
+    before = classifier.logits(images)
+    for layers in (None, ["blocks.0", "logits"], ["blocks.0.linear1"], ["logits"]):
+        logits, _ = make_reader(classifier, images, layers)(images)
+        np.testing.assert_array_equal(logits, before)
+    assert torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        np.testing.assert_array_equal(classifier.logits(images), before)
+        assert not torch.backends.mha.get_fastpath_enabled()
+    finally:
+        torch.backends.mha.set_fastpath_enabled(True)
 
 
 def test_channels_last_outputs(images):
@@ -279,6 +310,8 @@ def test_no_layers_and_twice_the_same(images):
     classifier = ours("resnet20")
     with pytest.raises(ValueError, match="give at least one layer, such as --layers logits"):
         make_reader(classifier, images, [])
+    with pytest.raises(ValueError, match="the name of a layer is empty in --layers stem,,logits"):
+        make_reader(classifier, images, ["stem", "", "logits"])
     with pytest.raises(ValueError, match="the layer stem was given twice"):
         make_reader(classifier, images, ["stem", "logits", "stem"])
     assert make_reader(classifier, images, ["logits"]).widths == (10,)
@@ -296,6 +329,63 @@ def test_default_layers_of_other_modules(images):
     vgg = strange(nn.Sequential(build("vgg11-half", 10)))
     names = (*(f"0.features.{i}" for i in (3, 7, 14, 21, 28)), "logits")
     assert make_reader(vgg, images).layers == names
+
+
+class Gated(nn.Module):
+    """A block with a gate of linear layers; the gate ends in as many numbers as the logits."""
+
+    def __init__(self, width, stride):
+        super().__init__()
+        self.conv = nn.Conv2d(width, 10, 3, stride, padding=1)
+        self.squeeze = nn.Linear(10, 4)
+        self.excite = nn.Linear(4, 10)
+
+    def forward(self, x):
+        x = self.conv(x)
+        gate = self.excite(self.squeeze(x.mean((2, 3))).relu()).sigmoid()
+        return x * gate[..., None, None]
+
+
+class GatedNetwork(nn.Module):
+    def __init__(self, head):
+        super().__init__()
+        torch.manual_seed(4)
+        self.stem = nn.Conv2d(3, 6, 3)
+        self.blocks = nn.ModuleList([Gated(6, 1), Gated(10, 2)])
+        self.last = nn.Conv2d(10, 10, 1) if head == "conv" else nn.BatchNorm2d(10)
+        self.head = nn.Linear(10, 10) if head == "linear" else nn.Identity()
+
+    def forward(self, x):
+        x = self.stem(x)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.last(x).mean((2, 3)))
+
+
+def test_the_last_linear_layer_must_be_the_head(images):
+    blocks = ("stem", "blocks.0", "blocks.1")
+    for head in ("conv", "norm"):
+        assert strange(GatedNetwork(head)).default_layers(images) == blocks
+    assert strange(GatedNetwork("linear")).default_layers(images) == (*blocks, "last")
+
+
+def test_scripted_modules(images):
+    """Their logits can be searched in, their layers cannot."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch thinks of leaving it
+        scripted = torch.jit.script(InPlace().eval())
+        traced = torch.jit.trace(InPlace().eval(), torch.zeros(2, 3, 32, 32))
+    for module, what in (
+        (scripted, "the network"),
+        (traced, "the network"),
+        (nn.Sequential(nn.Identity(), scripted), "layer 1"),
+    ):
+        classifier = strange(module)
+        for layers in (None, ["conv"]):
+            with pytest.raises(ValueError, match=f"^{what} is scripted or traced .*plain module"):
+                make_reader(classifier, images, layers)
+        logits, _ = make_reader(classifier, images, ["logits"])(images)
+        np.testing.assert_array_equal(logits, classifier.logits(images))
 
 
 def test_a_network_without_blocks(images):
@@ -363,3 +453,39 @@ def test_onnx_without_pictures(export, tmp_path, images):
     file = open_classifier(str(export(flat, tmp_path / "net.onnx")), NORMALISE)
     with pytest.raises(ValueError, match="cannot tell the blocks of .* name some of its tensors"):
         make_reader(file, images)
+
+
+@pytest.mark.parametrize("batch", ["n", 4])
+def test_onnx_with_several_rows_per_image(tmp_path, images, batch):
+    """As in window attention. The first rows are not those of the first images."""
+    import onnx
+    from onnx import TensorProto, helper
+
+    value, node = helper.make_tensor_value_info, helper.make_node
+    graph = helper.make_graph(
+        [
+            node("Reshape", ["x", "windows_of"], ["windows"]),
+            node("Reshape", ["windows", "image_of"], ["picture"]),
+            node("ReduceMean", ["picture", "axes"], ["logits"], keepdims=0),
+        ],
+        "windows",
+        [value("x", TensorProto.FLOAT, [batch, 3, 32, 32])],
+        [value("logits", TensorProto.FLOAT, [batch, 3])],
+        [
+            helper.make_tensor("windows_of", TensorProto.INT64, [2], [-1, 768]),
+            helper.make_tensor("image_of", TensorProto.INT64, [4], [-1, 3, 32, 32]),
+            helper.make_tensor("axes", TensorProto.INT64, [2], [2, 3]),
+        ],
+    )
+    opset = [helper.make_opsetid("", 18)]
+    path = tmp_path / "net.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=9), path)
+    classifier = open_classifier(str(path), NORMALISE)
+    logits, (picture,) = classifier.features(images, ["picture"])
+    np.testing.assert_allclose(picture, logits, atol=1e-6)
+    with pytest.raises(ValueError, match="layer windows must give one row for each image; choose"):
+        make_reader(classifier, images, ["windows"])
+    graph.output[0].CopyFrom(value("windows", TensorProto.FLOAT, None))
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=9), path)
+    with pytest.raises(ValueError, match=r"layer windows must give one row for each image\.$"):
+        open_classifier(str(path), NORMALISE).logits(images)

@@ -116,8 +116,8 @@ def without_shared(
         part = f"; {looked:,} of {total:,} were looked at" if looked < total else ""
         raise ValueError(
             f"{len(shared):,} of {len(known):,} images to tune on are among the training images"
-            f" ({training.images.name}{part}). Distances to images that the network knows say nothing;"
-            " give the images it learnt from with --train, or others to tune on."
+            f" ({training.images.name}{part}). Distances to images that the network knows say"
+            " nothing; give the images it learnt from with --train, or others to tune on."
         )
     return replace(
         training,

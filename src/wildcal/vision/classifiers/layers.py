@@ -1,11 +1,11 @@
 """Which layers of a torch module tell most about an image, when nobody says.
 
 The rule: the last layer of every block, the layer just before the first block, and the layer before
-the last linear layer if that gives the logits. What a block is follows from the children of the module. Two or more children
-that are made of further layers and give a picture or tokens are blocks; a `Sequential` among them
-whose own children are such, and of different shapes, stands for its children. A module with one
-such child is looked into. Where there are only plain layers in a row, each pooling layer ends a
-block. In a DenseNet the transition stands for the block it ends.
+the last linear layer if that gives the logits. What a block is follows from the children of the
+module. Two or more children that are made of further layers and give a picture or tokens are
+blocks; a `Sequential` among them whose own children are such, and of different shapes, stands for
+its children. A module with one such child is looked into. Where there are only plain layers in a
+row, each pooling layer ends a block. In a DenseNet the transition stands for the block it ends.
 """
 
 from collections.abc import Callable, Iterator
