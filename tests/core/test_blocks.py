@@ -9,6 +9,8 @@ from wildcal.core.blocks import (
     CLASSES_FIRST_BELOW,
     CLASSES_FIRST_ELEMENTS,
     Block,
+    for_each_block,
+    steady,
 )
 from wildcal.core.objective import mean_loss, row_losses
 from wildcal.core.parallel import run_parts, thread_count, use_threads
@@ -55,6 +57,54 @@ def test_a_row_has_the_same_bits_alone_and_in_company(k, dtype):
     for rows in (slice(0, 1), slice(5, 7), slice(100, 113), slice(299, 300)):
         np.testing.assert_array_equal(softmax_at(z[rows], rows_at(0.8)), whole[rows])
         np.testing.assert_array_equal(energy_and_pred(z[rows])[0], energy[rows])
+
+
+def steady_of(z, labels, beta=1.3):
+    """The steady softmax, that of the labels, and the mass of all but the predicted class."""
+    labels = np.asarray(labels)
+    whole, rest = np.empty_like(z), np.empty(len(z))
+    one = np.empty(len(z), z.dtype)
+
+    def work(block):
+        at = np.full(block.n, beta)
+        block.steady_softmax(at, whole[block.rows])
+        one[block.rows] = block.steady_at_label(at, labels[block.rows])
+        rest[block.rows] = block.steady_others()[0]
+
+    for_each_block(z, work)
+    return whole, one, rest
+
+
+def assert_steady(found, exact):
+    if found.dtype == np.float32:
+        np.testing.assert_array_equal(found, exact.astype(np.float32))
+    else:  # 13 bits are left for the last ones to differ in, so one in a thousand may round apart
+        assert (found == steady(exact)).mean() > 0.999
+        np.testing.assert_allclose(found, exact, rtol=2.0**-39)
+
+
+@pytest.mark.parametrize("k", SIZES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_steady_softmax_is_that_of_float64_rounded(k, dtype):
+    """SciPy adds and divides in another order, and its last bits are others; not these."""
+    z, labels = logits_of(2000, k, dtype), np.arange(2000) % k
+    whole, one, rest = steady_of(z, labels)
+    exact = softmax(1.3 * (z.astype(np.float64) - z.max(axis=1, keepdims=True)), axis=1)
+    assert_steady(whole, exact)
+    np.testing.assert_array_equal(one, whole[np.arange(2000), labels])
+    others = np.sort(softmax(z.astype(np.float64), axis=1), axis=1)[:, :-1].sum(axis=1)
+    assert_steady(rest.astype(dtype), others)
+    for rows in (slice(0, 1), slice(5, 7), slice(100, 113)):
+        for found, there in zip(steady_of(z[rows], labels[rows]), (whole, one, rest), strict=True):
+            np.testing.assert_array_equal(found, there[rows])
+
+
+def test_steady_numbers_have_forty_bits():
+    x = np.random.default_rng(0).random(1000)
+    kept = np.ldexp(np.frexp(steady(x))[0], 40)
+    np.testing.assert_array_equal(kept, np.round(kept))
+    np.testing.assert_allclose(steady(x), x, rtol=2.0**-40)
+    np.testing.assert_array_equal(steady(np.array([0.0, 0.5, 1.0, 0.375])), [0, 0.5, 1, 0.375])
 
 
 @pytest.mark.parametrize("k", [10, 100])

@@ -52,6 +52,55 @@ def open_model():
     return start
 
 
+@pytest.fixture
+def wrong_numbers(monkeypatch):
+    """The graphs of energy scaling are off in the fifth digit."""
+    from wildcal.interop.maps.temperatures import Energy
+
+    kept = Energy.__init__
+
+    def off(self, calibrator, prefix=""):
+        kept(self, calibrator, prefix)
+        self.parameters["temperature"] = self.parameters["temperature"] * 1.0003
+
+    monkeypatch.setattr(Energy, "__init__", off)
+
+
+@pytest.fixture(scope="session")
+def weights():
+    """Of the linear classifier that `classifier` writes."""
+    return np.random.default_rng(0).standard_normal((7, 5)).astype(np.float32)
+
+
+@pytest.fixture
+def classifier(tmp_path, weights):
+    """Write x -> scores, then the nodes that are given; return the path."""
+    import onnx
+    from onnx import helper, numpy_helper
+
+    def write(*tail, outputs=("scores",), width=5, dtype=np.float32, domains=(), opset=17):
+        kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        value = helper.make_tensor_value_info
+        graph = helper.make_graph(
+            [helper.make_node("MatMul", ["x", "w"], ["scores"]), *tail],
+            "net",
+            [value("x", kind, ["batch", 7])],
+            [value(name, kind, ["batch", width]) for name in outputs],
+            [
+                numpy_helper.from_array(weights.astype(dtype), "w"),
+                numpy_helper.from_array(np.array([1]), "axes"),
+                numpy_helper.from_array(np.array([1e-7], dtype), "little"),
+                numpy_helper.from_array(np.array([2.0], dtype), "two"),
+            ],
+        )
+        opsets = [helper.make_opsetid("", opset), *(helper.make_opsetid(d, 1) for d in domains)]
+        path = tmp_path / "net.onnx"
+        onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+        return path
+
+    return write
+
+
 @pytest.fixture(scope="session")
 def three_ways(open_model):
     """Ask torch and ONNX Runtime about logits: a dict of outputs from each."""

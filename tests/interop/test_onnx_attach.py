@@ -10,6 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 from wildcal.core.errors import FileFormatError
 from wildcal.interop.onnx import attach, export
 from wildcal.interop.onnx import files as onnx_files
+from wildcal.interop.onnx.agreement import DisagreementError
 
 WEIGHTS = np.random.default_rng(0).standard_normal((7, 5)).astype(np.float32)
 
@@ -66,8 +67,7 @@ def test_other_precisions(dtype, fitted, open_model, tmp_path, x):
     found = open_model(str(tmp_path / "both.onnx"))(x=x.astype(dtype))
     expected = fitted("energy").predict_proba(found["scores"])
     assert found["calibrated_probabilities"].dtype == expected.dtype
-    # ONNX Runtime may hand half logits on before it rounds them.
-    atol = 2e-3 if dtype == np.float16 else 1e-12
+    atol = 1e-5 if dtype == np.float16 else 1e-12
     np.testing.assert_allclose(found["calibrated_probabilities"], expected, atol=atol)
 
 
@@ -80,6 +80,22 @@ def test_the_operator_set_of_the_network_is_kept(opset, ir, fitted, open_model, 
     found = open_model(model)(x=x)
     expected = fitted("dirichlet").predict_proba(found["scores"])
     np.testing.assert_allclose(found["calibrated_probabilities"], expected, atol=1e-5)
+
+
+def test_a_converted_network(fitted, open_model, tmp_path, x):
+    """It says that it is older than numbers that are not inputs as well, which ours are."""
+    path = network(tmp_path / "net.onnx", opset=8, ir=3)
+    old = onnx.load(path)
+    old.graph.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, [7, 5]))
+    converted = onnx.version_converter.convert_version(old, 13)
+    assert converted.ir_version == 3
+    onnx.save(converted, path)
+    attach(path, fitted("energy"), tmp_path / "both.onnx")
+    model = onnx.load(tmp_path / "both.onnx")
+    assert model.ir_version == 7
+    onnx.checker.check_model(model, full_check=True)
+    found = open_model(model)(x=x)["calibrated_probabilities"]
+    np.testing.assert_allclose(found, fitted("energy").predict_proba(x @ WEIGHTS), atol=1e-5)
 
 
 def test_operator_sets_that_are_too_old(fitted, tmp_path):
@@ -227,6 +243,49 @@ def test_attached_context(fitted, open_model, tmp_path, x):
     expected = calibrator.predict_proba(clean["scores"], context)
     np.testing.assert_allclose(found, expected, atol=1e-5)
     assert np.abs(found - clean["calibrated_probabilities"]).max() > 1e-3
+
+
+@pytest.mark.parametrize("opset", [13, 18])
+def test_contexts_that_do_not_match_the_rows(opset, fitted, open_model, tmp_path, x):
+    """One for all rows or one for each; else one row of logits would be answered five times."""
+    calibrator = fitted("context")
+    attach(network(tmp_path / "net.onnx", opset=opset), calibrator, tmp_path / "both.onnx")
+    export(calibrator, tmp_path / "cal.onnx", opset=opset)
+    run, alone = (open_model(str(tmp_path / name)) for name in ("both.onnx", "cal.onnx"))
+    context = np.ones((12, 8), np.float32)
+    expected = run(x=x, calibrated_context=context[:1])
+    for name, value in run(x=x, calibrated_context=context).items():
+        np.testing.assert_array_equal(value, expected[name])
+    single = run(x=x[:1], calibrated_context=context[:1])["calibrated_probabilities"]
+    np.testing.assert_allclose(single, expected["calibrated_probabilities"][:1], atol=1e-6)
+    nothing = run(x=x[:0], calibrated_context=context[:1])
+    assert nothing["calibrated_probabilities"].shape == (0, 5)
+    for n, rows in ((1, 5), (12, 5), (5, 12), (1, 0), (2, 0)):
+        with pytest.raises(Exception, match="must_have_1_row_or_those_of_the_logits"):
+            run(x=x[:n], calibrated_context=context[:rows])
+        with pytest.raises(Exception, match="must_have_1_row_or_those_of_the_logits"):
+            alone(logits=(x @ WEIGHTS)[:n], context=context[:rows])
+
+
+def test_operators_that_onnx_runtime_does_not_know(fitted, tmp_path):
+    """There is no comparison, but there is a file."""
+    own = helper.make_node("Own", ["scores"], ["z"], domain="my.ops")
+    path = network(tmp_path / "net.onnx", own, outputs=("z",))
+    model = onnx.load(path)
+    model.opset_import.append(helper.make_opsetid("my.ops", 1))
+    onnx.save(model, path)
+    attach(path, fitted("energy"), tmp_path / "both.onnx")
+    names = [value.name for value in onnx.load(tmp_path / "both.onnx").graph.output]
+    assert names[:2] == ["z", "calibrated_probabilities"]
+
+
+def test_a_network_that_disagrees_is_not_written(fitted, tmp_path, wrong_numbers):
+    path, target = network(tmp_path / "net.onnx"), tmp_path / "both.onnx"
+    with pytest.raises(DisagreementError, match="differ by .* the file was not written"):
+        attach(path, fitted("energy"), target)
+    assert not target.exists()
+    attach(path, fitted("energy"), target, check=False)
+    assert target.exists()
 
 
 def test_weights_beside_the_file(fitted, open_model, tmp_path, x, monkeypatch):

@@ -11,6 +11,7 @@ from wildcal.core.calibrator import TemperatureMap
 from wildcal.core.errors import MissingExtraError, NotFittedError
 from wildcal.interop.maps import map_of
 from wildcal.interop.onnx import export
+from wildcal.interop.onnx.agreement import DisagreementError
 from wildcal.interop.onnx.describe import interface, opset_of
 from wildcal.interop.onnx.export import as_model
 from wildcal.interop.onnx.graph import DEFAULT_OPSET, OPSETS, Graph
@@ -98,6 +99,20 @@ def test_a_failed_export_leaves_what_was_there(fitted, tmp_path, monkeypatch):
         export(fitted("ts"), path)
     assert [p.name for p in tmp_path.iterdir()] == ["cal.onnx"]
     assert path.read_text() == "old"
+
+
+def test_a_file_that_disagrees_is_not_written(fitted, tmp_path, wrong_numbers):
+    with pytest.raises(DisagreementError, match="differ by .* the file was not written"):
+        export(fitted("energy"), tmp_path / "cal.onnx")
+    assert list(tmp_path.iterdir()) == []
+    export(fitted("energy"), tmp_path / "cal.onnx", check=False)
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_without_onnx_runtime_there_is_no_comparison(fitted, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    export(fitted("energy"), tmp_path / "cal.onnx")
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_what_cannot_be_exported(fitted, tmp_path):

@@ -222,6 +222,18 @@ def test_fewer_strangers_than_folds(noisy):
     assert model.calibrator_.fit_.n_ood == 2
 
 
+@pytest.mark.parametrize("cv", [3, "prefit"])
+@pytest.mark.parametrize("kind", [np.asarray, csr_array, np.ndarray.tolist])
+def test_no_strangers_at_all(cv, kind, noisy):
+    """X_ood of no rows is as if it were left out."""
+    X, y, X_held, y_held, X_test, _ = noisy
+    inner = LogisticRegression().fit(X, y)
+    plain = CalibratedClassifier(inner, cv=cv).fit(X_held, y_held)
+    model = CalibratedClassifier(inner, cv=cv).fit(X_held, y_held, X_ood=kind(X_test[:0]))
+    assert model.calibrator_.fit_.n_ood == 0
+    assert np.array_equal(model.predict_proba(X_test), plain.predict_proba(X_test))
+
+
 def test_weights_count_rows_in_estimator_and_calibrator(noisy):
     X, y, X_test = noisy[0], noisy[1], noisy[4]
     inner = LogisticRegression(tol=1e-10, max_iter=1000)

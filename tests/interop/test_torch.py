@@ -5,6 +5,7 @@ import io
 from types import SimpleNamespace
 
 import numpy as np
+import onnx
 import pytest
 import torch
 from torch import nn
@@ -148,21 +149,77 @@ def test_state_through_safetensors(fitted, logits, tmp_path):
     assert (here(logits) == there(logits)).all()
 
 
-def test_states_that_do_not_fit(fitted):
+def test_states_that_do_not_fit(fitted, logits):
     module = as_module(fitted("ts"))
+    before = module(logits)
     with pytest.raises(ValueError, match="the state belongs to .*'n_classes': 3.* this module is"):
         module.load_state_dict(as_module(fitted("ts", 3)).state_dict())
     with pytest.raises(ValueError, match="'method': 'identity'"):
         module.load_state_dict(as_module(fitted("identity")).state_dict())
-    plain, swapped = fitted("spline"), fitted("spline", interp="reference")
+    plain, swapped = (as_module(fitted("spline", interp=how)) for how in ("exact", "reference"))
+    was = swapped(logits)
     with pytest.raises(ValueError, match="'interp': 'exact'"):
-        as_module(swapped).load_state_dict(as_module(plain).state_dict())
+        swapped.load_state_dict(plain.state_dict())
+    assert (swapped(logits) == was).all()
     with pytest.raises(ValueError, match="not that of a wildcal calibrator"):
         module.load_state_dict(module.state_dict() | {"_extra_state": torch.zeros(3)})
     with pytest.raises(RuntimeError, match="Missing key"):
         module.load_state_dict({})
     with pytest.raises(RuntimeError, match="size mismatch"):
         module.load_state_dict(module.state_dict() | {"temperature": torch.zeros(3)})
+    assert (module(logits) == before).all()
+
+
+@pytest.mark.parametrize("name", ["ts", "isotonic", "irm", "spline"])
+def test_a_refused_state_changes_nothing(name, fitted, logits):
+    """Whether it belongs to another method, or is a part of one that would fit."""
+    module, other = as_module(fitted(name)), as_module(fitted(name, n=600)).state_dict()
+    before = module(logits)
+    with pytest.raises(ValueError, match="the state belongs to"):
+        module.load_state_dict(as_module(fitted(name, 3)).state_dict())
+    assert (module(logits) == before).all()
+    for key in other:
+        some = {k: v for k, v in other.items() if k != key}
+        with pytest.raises(RuntimeError, match=f"Missing key.*{key}"):
+            module.load_state_dict(some)
+        assert (module(logits) == before).all()
+    module.load_state_dict(other)
+    assert (module(logits) == as_module(fitted(name, n=600))(logits)).all()
+
+
+def test_a_state_that_an_attached_model_refuses(fitted, x):
+    """The network keeps its own weights as well."""
+    model, other = attach(Network(), fitted("ts")), attach(Network(), fitted("energy"))
+    nn.init.zeros_(other.model.fc.weight)
+    before = model(x)
+    with pytest.raises(ValueError, match="the state belongs to .*'method': 'energy'"):
+        nn.Sequential(model).load_state_dict(nn.Sequential(other).state_dict())
+    assert (model(x) == before).all()
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.trace:DeprecationWarning")
+@pytest.mark.parametrize("name", NAMES)
+def test_traced(name, fitted, logits):
+    """Alone and behind a network, for any number of rows; lengths of tables are fixed."""
+    module = as_module(fitted(name))
+    traced = torch.jit.trace(module, (logits.float(),))
+    z = torch.randn(40, 5, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(traced(z), module(z), atol=1e-6, rtol=0)
+    torch.manual_seed(0)
+    model = attach(nn.Linear(5, 5).eval(), fitted(name))
+    traced = torch.jit.trace(model, (z[:3],))
+    torch.testing.assert_close(traced(z), model(z), atol=1e-6, rtol=0)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("name", ["energy", "irm", "spline", "histogram", "isotonic", "bbq", "pts"])
+def test_the_older_exporter_of_torch(name, fitted, open_model, x):
+    """It works by tracing."""
+    model, file = attach(Network().eval(), fitted(name)), io.BytesIO()
+    names = {"input_names": ["x"], "output_names": ["p"], "dynamic_axes": {"x": {0: "n"}}}
+    torch.onnx.export(model, (x[:2],), file, dynamo=False, **names)
+    found = open_model(onnx.load_from_string(file.getvalue()))(x=x.numpy())["p"]
+    np.testing.assert_allclose(found, model(x).detach().numpy(), atol=1e-5)
 
 
 def test_what_is_returned(fitted, logits):
@@ -203,6 +260,11 @@ def test_wrong_inputs(fitted, logits):
         module(logits, torch.zeros(1, 8))
     with pytest.raises(ValueError, match=r"context must have shape \(1, 8\) or \(n_samples, 8\)"):
         as_module(fitted("context"))(logits, torch.zeros(8))
+    for rows in (0, 2, 10):
+        with pytest.raises(ValueError, match=f"one for each of the 9 rows of logits, got {rows}"):
+            as_module(fitted("context"))(logits, torch.zeros(rows, 8))
+    with pytest.raises(ValueError, match="one for each of the 1 rows of logits, got 5"):
+        as_module(fitted("context"))(logits[:1], torch.zeros(5, 8))
     with pytest.raises(NotFittedError, match="TemperatureScaling is not fitted"):
         as_module(TemperatureScaling())
     with pytest.raises(ValueError, match="must be a fitted wildcal calibrator, got str"):
@@ -309,11 +371,44 @@ def test_probabilities_are_refused(fitted, x):
         model(x[:1])  # and again
 
 
-def test_log_probabilities_are_refused_where_the_energy_is_read(fitted, x):
-    network = nn.Sequential(Network(), nn.LogSoftmax(dim=1))
-    with pytest.raises(ValueError, match="these are log probabilities"):
-        attach(network, fitted("energy")).eval()(x)
-    attach(network, fitted("ts")).eval()(x)
+def test_the_mode_is_that_of_the_network(fitted, x):
+    """So the look at the first rows needs no further call of eval()."""
+    network = nn.Sequential(Network(), nn.Softmax(dim=1)).eval()
+    model = attach(network, fitted("ts"))
+    assert not any(module.training for module in model.modules())
+    with pytest.raises(ValueError, match="these are probabilities"):
+        model(x)
+    network.train()[0].eval()  # a part that is frozen stays so
+    assert attach(network, fitted("ts")).training
+    assert not network[0].training
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_log_probabilities_are_for_methods_that_are_shift_invariant(name, fitted, x):
+    calibrator = fitted(name)
+    network, last = Network().eval(), nn.LogSoftmax(dim=1)
+    model = attach(nn.Sequential(network, last), calibrator).eval()
+    if not calibrator.shift_invariant:
+        with pytest.raises(ValueError, match="these are log probabilities"):
+            model(x)
+        return
+    expected = calibrator.predict_proba(network(x).detach().numpy())
+    np.testing.assert_allclose(model(x).detach().numpy(), expected, atol=1e-5)
+
+
+def test_scores_minus_the_largest_are_refused(fitted, x):
+    network = Network(lambda z: z - z.amax(dim=1, keepdim=True)).eval()
+    with pytest.raises(ValueError, match="the largest of every row is 0"):
+        attach(network, fitted("energy"))(x)
+    attach(network, fitted("ts"))(x)
+    # Those behind a ReLU may all be zero.
+    attach(Network(lambda z: torch.relu(z - 100)).eval(), fitted("energy"))(x)
+
+
+def test_an_attached_model_without_numbers(fitted, x):
+    """On the meta device there is nothing to look at."""
+    model = attach(Network(), fitted("energy")).eval().to("meta")
+    assert model(x.to("meta")).shape == (20, 5)
 
 
 def test_models_that_return_something_else(fitted, x):

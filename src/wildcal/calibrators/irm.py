@@ -122,7 +122,7 @@ class IsotonicMultiClass(Calibrator):
 
     def _fill(self, block: Block, out: Proba, f: Map) -> FloatArray:
         """Write the block's probabilities and return those of the predicted classes."""
-        block.softmax(np.ones(block.n), out)
+        block.steady_softmax(np.ones(block.n), out)
         write_rows(f(out), out, self.normalize)
         rows = np.arange(block.n)
         top = out[rows, out.argmax(axis=1)]

@@ -8,13 +8,12 @@ from typing import final
 import numpy as np
 
 from wildcal.calibrators.irm import NORMALIZE, Normalize, write_rows
-from wildcal.calibrators.pairs import for_each_chunk, label_proba
+from wildcal.calibrators.pairs import for_each_chunk, label_proba, steady_proba
 from wildcal.calibrators.pava import GapCounter, check_thresholds
 from wildcal.core.arrays import FloatArray, Labels, Logits, Proba
 from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.checks import check_choice, row_slices
 from wildcal.core.parallel import run_parts, thread_count
-from wildcal.core.softmax import softmax_at
 
 # A class must see this many rows at a time, or calling np.interp costs more than it does.
 _ROWS = 2048
@@ -54,7 +53,7 @@ def apply_columns(
     normalize: Normalize,
 ) -> Proba:
     """Return each column of softmax(z / T) mapped by its own piecewise-linear function."""
-    out = softmax_at(logits, lambda block: np.full(block.n, temperature))
+    out = steady_proba(logits, temperature)
 
     def run(pieces: Sequence[slice]) -> None:
         for piece in pieces:

@@ -10,7 +10,7 @@ from wildcal.core.arrays import FloatArray, Labels, Logits, Proba, working_dtype
 from wildcal.core.blocks import Block, for_each_block
 from wildcal.core.checks import row_slices
 from wildcal.core.parallel import run_parts, thread_count, use_threads
-from wildcal.core.softmax import softmax_at
+from wildcal.core.softmax import fill_proba
 
 # Large enough that looking up N ones in each sorted chunk is cheap beside sorting it.
 CHUNK_ELEMENTS = 1 << 21
@@ -26,12 +26,17 @@ def label_proba(logits: Logits, y: Labels, temperature: float = 1.0) -> Proba:
     out = np.empty(len(y), working_dtype(logits.dtype))
 
     def work(block: Block) -> None:
-        proba = np.empty((block.n, logits.shape[1]), out.dtype)
-        block.softmax(np.full(block.n, 1.0 / temperature), proba)
-        out[block.rows] = proba[np.arange(block.n), y[block.rows]]
+        beta = np.full(block.n, 1.0 / temperature)
+        out[block.rows] = block.steady_at_label(beta, y[block.rows])
 
     for_each_block(logits, work)
     return _flushed(out)
+
+
+def steady_proba(logits: Logits, temperature: float) -> Proba:
+    """Return `Block.steady_softmax` at z / T: what tables are made of, and asked for."""
+    beta = 1.0 / temperature
+    return fill_proba(logits, lambda b, out: b.steady_softmax(np.full(b.n, beta), out))
 
 
 def _flushed(proba: Proba) -> Proba:
@@ -60,6 +65,6 @@ def for_each_chunk(
                     rows, w = rows[some], weight[piece][some]
                 if len(rows):
                     # Not kept under a name: the next chunk would then be a second one in memory.
-                    take(_flushed(softmax_at(rows, lambda b: np.full(b.n, temperature))), w, lock)
+                    take(_flushed(steady_proba(rows, temperature)), w, lock)
 
     run_parts(run, row_slices(logits, elements), 1 if weight is not None else thread_count())

@@ -23,8 +23,9 @@ class TopLabelMap(Calibrator):
     leave another class with more than q, so the largest entry of a row of the matrix can be
     another one: `preserves_accuracy` is False.
 
-    The confidence is computed as one minus the sum of the other classes. In float32, where all
-    confidences above 1 - 3e-8 would be the same number, this tells them apart as float64 does.
+    The confidence is one minus the mass of the other classes, rounded as `Block.steady_others`
+    says. In float32, where all confidences above 1 - 3e-8 would be the same number, this tells
+    them apart as float64 does.
     """
 
     preserves_accuracy = False
@@ -49,9 +50,8 @@ class TopLabelMap(Calibrator):
         confidence, correct = np.empty(len(y)), np.empty(len(y), np.bool_)
 
         def work(block: Block) -> None:
-            pred = block.pred()
-            confidence[block.rows] = _confidence(block, pred)
-            correct[block.rows] = pred == y[block.rows]
+            confidence[block.rows] = 1.0 - block.steady_others()[0]
+            correct[block.rows] = block.pred() == y[block.rows]
 
         for_each_block(logits, work)
         if weight is not None:
@@ -74,29 +74,16 @@ class TopLabelMap(Calibrator):
 
     @final
     def _row_confidence(self, logits: Logits) -> RowFunction:
-        return lambda block: self._map(_confidence(block, block.pred()))
+        return lambda block: self._map(1.0 - block.steady_others()[0])
 
     def _fill(self, block: Block, out: Proba) -> None:
-        rows, pred = np.arange(block.n), block.pred()
-        rest = _softmax_of_others(block, pred, out)
+        rest, others, sums = block.steady_others()
         q = self._map(1.0 - rest)
         if self._drops_rest():
             out[:] = 0
         else:
             nothing = rest <= np.finfo(out.dtype).tiny  # dividing by it could overflow
-            out[nothing] = 1
-            rest[nothing] = out.shape[1] - 1
-            out *= ((1.0 - q) / rest).astype(out.dtype)[:, None]
-        out[rows, pred] = q
-
-
-def _softmax_of_others(block: Block, pred: Labels, out: Proba) -> FloatArray:
-    """Write softmax(z) into out with zeros at the predicted class, and return the row sums."""
-    block.softmax(np.ones(block.n), out)
-    out[np.arange(block.n), pred] = 0
-    return np.asarray(np.vecdot(out, np.ones(out.shape[1], out.dtype)), np.float64)
-
-
-def _confidence(block: Block, pred: Labels) -> FloatArray:
-    scratch = np.empty(block.original.shape, block.top.dtype)
-    return np.asarray(1.0 - _softmax_of_others(block, pred, scratch))
+            sums[nothing] = out.shape[1] - 1
+            others[nothing] = 1
+            np.multiply(others, ((1.0 - q) / sums)[:, None], out=out, casting="same_kind")
+        out[np.arange(block.n), block.pred()] = q

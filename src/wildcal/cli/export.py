@@ -1,14 +1,11 @@
 """`wildcal export`: a saved calibrator as an ONNX file, alone or behind a network."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
 from wildcal.cli.options import PATH
 from wildcal.cli.output import say
-from wildcal.core.calibrator import Calibrator
-from wildcal.core.errors import MissingExtraError
 from wildcal.io import load
 
 
@@ -54,6 +51,7 @@ def export(
         raise click.UsageError("--dtype and --opset are those of the network with --attach.")
     from wildcal.interop.maps import map_of
     from wildcal.interop.onnx.attach import PREFIX, attached
+    from wildcal.interop.onnx.compare import compare
     from wildcal.interop.onnx.describe import interface, opset_of
     from wildcal.interop.onnx.export import as_model
     from wildcal.interop.onnx.files import check_target, write
@@ -64,31 +62,12 @@ def export(
     if network is None:
         opset = DEFAULT_OPSET if opset is None else opset
         model = as_model(map_of(fitted), dtype=dtype or "float32", opset=opset)
-        said = _compare(model, fitted, "logits", "")
+        said = compare(model, fitted)
     else:
-        model, logits = attached(network, map_of(fitted), logits_output)
+        model, logits = attached(network, fitted, logits_output)
         say(f"The logits are {logits}.")
-        said = _compare(model, fitted, logits, PREFIX)
+        said = compare(model, fitted, logits=logits, prefix=PREFIX)
     write(model, output)
     for line in interface(model):
         click.echo(line)
     say(f"Wrote {output}, operator set {opset_of(model)}. {said}")
-
-
-def _compare(model: Any, fitted: Calibrator, logits: str, prefix: str) -> str:
-    """Return a sentence on how ONNX Runtime and NumPy agree."""
-    from wildcal.interop.onnx.agreement import agreement
-    from wildcal.interop.onnx.files import is_small
-
-    if not is_small(model):
-        return "It is too large to be compared with NumPy here."
-    try:
-        found = agreement(model, fitted, logits=logits, prefix=prefix)
-    except MissingExtraError as error:
-        return f"Not compared: {error}"
-    if found is None:
-        return "Not compared with NumPy: what the network takes cannot be made up."
-    return (
-        f"ONNX Runtime and NumPy differ by at most {found.difference:.1e} on {found.n_rows} random"
-        " rows."
-    )

@@ -6,7 +6,8 @@ size N x K is ever allocated except the result the caller asked for.
 
 A block holds its rows shifted by their maximum, so no exponential can overflow:
 ``shifted = z - max(z) <= 0``. Element-wise work is done in the precision of the input (float32 for
-half types); per-row results leave as float64.
+half types); per-row results leave as float64. What is looked up in tables is the exception: the
+`steady_*` methods work in float64 and round, because a step of a table shows the last bit.
 
 Reductions are ordered by row alone, so a row's result has the same bits whatever stands beside it.
 """
@@ -35,21 +36,39 @@ _THREADING_ELEMENTS = 1 << 18
 # A class ruled out by -inf counts as this far below the largest logit where -inf itself would give
 # NaN: 0 * -1e4 is zero, 0 * -inf is not.
 _MINUS_INFINITY = -1e4
+# Rounds a float64 to 40 significant bits: t = SPLITTER * p, then t - (t - p) (Veltkamp, 1968).
+SPLITTER = 2.0**13 + 1
+# The buffer in float64, beside those in the precision of the input.
+_WIDE = -1
 
 Values = NDArray[np.floating[Any]]
 
 
 class _Scratch:
-    """The buffers one thread reuses for all its blocks."""
+    """The buffers one thread reuses for all its blocks, made when they are first asked for."""
 
     def __init__(self, rows: int, n_classes: int, dtype: np.dtype[Any]) -> None:
         self.classes_first = n_classes < CLASSES_FIRST_BELOW
-        shape = (n_classes, rows) if self.classes_first else (rows, n_classes)
-        self._buffers = [np.empty(shape, dtype) for _ in range(3)]
-        self.ones = np.ones(n_classes, dtype)
+        self._shape = (n_classes, rows) if self.classes_first else (rows, n_classes)
+        self._dtype = dtype
+        self._buffers: dict[int, Values] = {}
+        self._ones = {np.dtype(t): np.ones(n_classes, t) for t in (dtype, np.float64)}
 
     def buffer(self, which: int, n: int) -> Values:
         """Return one buffer, cut to n rows of logits."""
+        return self._cut(which, n, self._dtype)
+
+    def wide(self, n: int) -> FloatArray:
+        """Return a float64 buffer, cut to n rows of logits."""
+        return self._cut(_WIDE, n, np.dtype(np.float64))
+
+    def ones(self, dtype: np.dtype[Any]) -> Values:
+        """Return K ones."""
+        return self._ones[dtype]
+
+    def _cut(self, which: int, n: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+        if which not in self._buffers:
+            self._buffers[which] = np.empty(self._shape, dtype)
         full = self._buffers[which]
         return full[:, :n] if self.classes_first else full[:n]
 
@@ -65,35 +84,44 @@ class Block:
         self.n = stop - start
         self.original = logits[start:stop]
         self._scratch = scratch
-        self._shifted = scratch.buffer(0, self.n)
+        self._unshifted: Values | None = None
         self._pred: NDArray[np.intp] | None = None
         self._unit_sums: FloatArray | None = None
         self._load(start)
 
     def _load(self, start: int) -> None:
-        rows, shifted = self.original, self._shifted
+        rows, buffer = self.original, self._scratch.buffer(0, self.n)
         if self._scratch.classes_first:
-            np.copyto(shifted, rows.T)
-            self.top = shifted.max(axis=0)
-            rows = shifted
+            np.copyto(buffer, rows.T)
+            self.top = buffer.max(axis=0)
+            rows = buffer
         else:
-            if rows.dtype != shifted.dtype or not rows.flags.c_contiguous:
-                np.copyto(shifted, rows)
-                rows = shifted
+            if rows.dtype != buffer.dtype or not rows.flags.c_contiguous:
+                np.copyto(buffer, rows)
+                rows = buffer
             # argmax is vectorised along a row where max is not, and NaN wins both.
             self._pred = rows.argmax(axis=1)
             self.top = rows[np.arange(self.n), self._pred]
         if not np.isfinite(self.top).all():
             bad = int(np.flatnonzero(~np.isfinite(self.top))[0])
             reject_logit_row(start + bad, self.original[bad])
-        np.subtract(rows, self._per_row(self.top), out=shifted)
+        self._unshifted = rows
+
+    @property
+    def _shifted(self) -> Values:
+        """Return z - max z; made when first read, because the steady methods do without."""
+        shifted = self._scratch.buffer(0, self.n)
+        if self._unshifted is not None:
+            np.subtract(self._unshifted, self._per_row(self.top), out=shifted)
+            self._unshifted = None
+        return shifted
 
     def _per_row(self, values: Values) -> Values:
         return values if self._scratch.classes_first else values[:, None]
 
     def _sum(self, values: Values) -> FloatArray:
         if not self._scratch.classes_first:
-            return np.asarray(np.vecdot(values, self._scratch.ones), np.float64)
+            return np.asarray(np.vecdot(values, self._scratch.ones(values.dtype)), np.float64)
         # An explicit loop keeps the order of additions when the block has a single row;
         # NumPy's reduction would then add pairwise.
         total = values[0].copy()
@@ -215,6 +243,54 @@ class Block:
             self._exponentials(beta, out)
             out *= (1.0 / self._sum(out)).astype(out.dtype)[:, None]
 
+    def steady_softmax(self, beta: FloatArray, out: Values) -> None:
+        """Write softmax(beta * z) into `out`, in bits that torch and ONNX Runtime arrive at too.
+
+        Two programs never share the last bit of an exponential or of a sum. Here it is far behind
+        the last one kept: float64 is rounded to float32, or to 40 bits if the logits are float64.
+        Two programs still round apart at one entry in 1e8, or in 1e4 if the logits are float64.
+        """
+        e = self._wide_exponentials(beta)
+        e *= self._per_row(1.0 / self._sum(e))
+        if out.dtype == np.float64:  # else the copy rounds
+            e = steady(e)
+        np.copyto(out, e.T if self._scratch.classes_first else e, casting="same_kind")
+
+    def steady_at_label(self, beta: FloatArray, labels: Labels) -> FloatArray:
+        """Return the steady softmax of one class of each row, the same bits as above."""
+        e = self._wide_exponentials(beta)
+        return self._steady(self._at_label(e, labels) * (1.0 / self._sum(e)))
+
+    def steady_others(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the softmax mass of all classes but the predicted one, as steady as above.
+
+        Also their exponentials, (n, K) with zeros at the predicted class, which the next call
+        overwrites, and the sums of those.
+        """
+        e = self._wide_exponentials(None)
+        rows, pred = np.arange(self.n), self.pred()
+        e[(pred, rows) if self._scratch.classes_first else (rows, pred)] = 0
+        sums = self._sum(e)
+        mass = self._steady(sums / (sums + 1.0))  # 1 is exp(0) of the predicted class
+        return mass, e.T if self._scratch.classes_first else e, sums
+
+    def _steady(self, values: FloatArray) -> FloatArray:
+        if self.top.dtype == np.float64:
+            return steady(values)
+        return values.astype(np.float32).astype(np.float64)
+
+    def _wide_exponentials(self, beta: FloatArray | None) -> FloatArray:
+        """Return exp(beta * (z - max z)), all of it in float64."""
+        e = self._scratch.wide(self.n)
+        rows = self._unshifted
+        if rows is None:
+            rows = self.original.T if self._scratch.classes_first else self.original
+        np.copyto(e, rows)
+        e -= self._per_row(self.top.astype(np.float64))
+        if beta is not None and not (beta == 1).all():
+            e *= self._per_row(beta)
+        return np.exp(e, out=e)
+
     def log_loss_terms(
         self, beta: FloatArray, labels: Labels
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -276,6 +352,16 @@ class Block:
             self._at_label(p, labels) / zp,
             self._at_label(q, labels) / zq,
         )
+
+
+def steady(values: FloatArray) -> FloatArray:
+    """Return numbers with 40 significant bits.
+
+    >>> float(steady(np.array([1 / 3 + 1e-16]))[0]) == float(steady(np.array([1 / 3]))[0])
+    True
+    """
+    t = SPLITTER * values
+    return np.asarray(t - (t - values))
 
 
 def for_each_block(logits: Logits, work: Callable[[Block], None]) -> None:

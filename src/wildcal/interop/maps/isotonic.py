@@ -34,14 +34,14 @@ class MultiClass(Map):
     def apply(self, rows: Rows, inputs: Inputs, wanted: Collection[str]) -> Outputs:
         """Return f of every probability, the predicted class raised above its equals."""
         ops = rows.ops
-        p = ops.wide(rows.proba)
+        p = rows.steady_softmax()
         x, y, steep = (self.get(ops, name) for name in ("thresholds", "values", "slopes"))
         at = ops.maximum(last_below(ops, x, p, or_equal=True), 0)
         values = interpolate(ops, p, (x, y, steep), at)
         out = as_rows(ops, values, p, self.n_classes, self.layout["normalize"] == "row")
         # One unit in the last place, as there.
         top = ops.minimum(ops.row_max(out) * (1 + ops.eps), 1.0)
-        return {PROBABILITIES: ops.where(rows.is_pred, top, out)}
+        return {PROBABILITIES: rows.or_nan(ops.where(rows.is_pred, top, out))}
 
 
 class OneVsAll(Map):
@@ -71,8 +71,7 @@ class OneVsAll(Map):
         """Return f_k of the probability of class k."""
         ops = rows.ops
         scaled = self.prefix + "beta" in self.parameters
-        proba = rows.softmax(self.get(ops, "beta")) if scaled else rows.proba
-        p = ops.wide(proba)
+        p = rows.steady_softmax(self.get(ops, "beta") if scaled else None)
         x, y, steep = (self.get(ops, name) for name in ("thresholds", "values", "slopes"))
         first, last = self.get(ops, "first"), self.get(ops, "last")
         rounds = ops.length(self.get(ops, "steps"))
@@ -80,4 +79,4 @@ class OneVsAll(Map):
         at = ops.maximum(found, first)
         values = interpolate(ops, p, (x, y, steep), at)
         out = as_rows(ops, values, p, self.n_classes, self.layout["normalize"] == "row")
-        return {PROBABILITIES: out}
+        return {PROBABILITIES: rows.or_nan(out)}

@@ -49,31 +49,30 @@ class LinearSoftmax(Map):
             self._features = self._raw
 
     def apply(self, rows: Rows, inputs: Inputs, wanted: Collection[str]) -> Outputs:
-        """Return softmax(W x + b); a class at -inf keeps probability zero."""
+        """Return softmax(W x + b), all in float64; a class at -inf keeps probability zero."""
         ops = rows.ops
         x = self._features(rows)
         if self.prefix + "scale" in self.parameters:
-            scores = x * ops.narrow(self.get(ops, "scale"))
+            scores = x * self.get(ops, "scale")
         else:
-            scores = ops.matmul(x, ops.narrow(self.get(ops, "matrix")))
-        scores = scores + ops.narrow(self.get(ops, "intercept"))
-        scores = ops.where(rows.ruled_out, -np.inf, scores)
-        return {PROBABILITIES: ops.softmax(scores)}
+            scores = ops.matmul(x, self.get(ops, "matrix"))
+        scores = ops.where(rows.ruled_out, -np.inf, scores + self.get(ops, "intercept"))
+        return {PROBABILITIES: rows.or_nan(ops.narrow(ops.softmax(scores)))}
 
     def _raw(self, rows: Rows) -> Tensor:
         """Return the logits; -inf, which no weight can work with, as the row's lowest."""
         ops = rows.ops
-        x = clip(ops, rows.logits, -_LARGEST_LOGIT, _LARGEST_LOGIT)
+        x = clip(ops, ops.wide(rows.logits), -_LARGEST_LOGIT, _LARGEST_LOGIT)
         lowest = ops.row_min(ops.where(rows.ruled_out, np.inf, x))
         return ops.where(rows.ruled_out, lowest, x)
 
     def _log_softmax(self, rows: Rows) -> Tensor:
         ops = rows.ops
-        log_sum = ops.log(ops.row_sum(ops.exp(rows.shifted)))
-        return ops.maximum(rows.shifted - log_sum, _LOG_TINY)
+        log_sum = ops.log(ops.row_sum(ops.exp(rows.wide_shifted)))
+        return ops.maximum(rows.wide_shifted - log_sum, _LOG_TINY)
 
     def _log_mixture(self, rows: Rows) -> Tensor:
         ops = rows.ops
-        e = ops.exp(rows.shifted / ops.narrow(self.get(ops, "temperature")))
-        p = e * (ops.narrow(self.get(ops, "scaled")) / ops.row_sum(e))
-        return ops.log(p + ops.narrow(self.get(ops, "uniform")))
+        e = ops.exp(rows.wide_shifted / self.get(ops, "temperature"))
+        p = e * (self.get(ops, "scaled") / ops.row_sum(e))
+        return ops.log(p + self.get(ops, "uniform"))

@@ -5,8 +5,9 @@ torch runs it, ONNX writes it down as a node. Tensors add, subtract, multiply an
 operators, with tensors of the same type or with Python numbers. Matrices are (n, K), and what
 there is one of for each row is (n, 1), so that nothing ever needs a new axis.
 
-Matrices are worked on in the precision of the logits (float32 for half types), numbers of a row in
-float64: the same places as in the NumPy calibrators, and therefore the same digits.
+Matrices are worked on in the precision of the logits (float32 for half types), unless a table or a
+matrix product would show their rounding; those, and numbers of a row, are float64: the same places
+as in the NumPy calibrators, and therefore the same digits.
 """
 
 from typing import Any, Protocol, TypeAlias

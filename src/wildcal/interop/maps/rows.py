@@ -1,7 +1,7 @@
 """What maps read of the rows of logits: the counterpart of `wildcal.core.blocks.Block`.
 
-Each quantity is computed by the same steps as there, because two ways of rounding would show where
-a map is steep.
+Each quantity is computed by the same steps as there. What is looked up in tables (`steady_*`) is
+rounded as there too, to the same bits, because a step of a table would show the last one.
 """
 
 from collections.abc import Callable
@@ -9,10 +9,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from wildcal.core.blocks import SPLITTER
 from wildcal.interop.maps.ops import Ops, Tensor, class_numbers
 
 # A class ruled out by -inf counts as this far below the largest logit, as in `Block`.
 _MINUS_INFINITY: Final = -1e4
+_EPS_OF_40_BITS: Final = 2.0**-40
 
 
 def _once(compute: Callable[[Any], Tensor]) -> property:
@@ -80,6 +82,33 @@ class Rows:
     def proba(self) -> Tensor:
         """Return the softmax."""
         return self.ops.softmax(self.shifted)
+
+    @_once
+    def wide_shifted(self) -> Tensor:
+        """Return the logits minus the largest one, in float64 from the start."""
+        return self.ops.finite(self.ops.wide(self.logits) - self.ops.wide(self.top))
+
+    def steady_softmax(self, beta: Tensor | None = None) -> Tensor:
+        """Return softmax(beta * z) with the bits of `Block.steady_softmax`, as float64."""
+        e = self.ops.exp(self.wide_shifted if beta is None else self.wide_shifted * beta)
+        return self._steady(e * (1.0 / self.ops.row_sum(e)))
+
+    def steady_others(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return what `Block.steady_others` does: a mass, exponentials and their sums."""
+        e = self.ops.where(self.is_pred, 0.0, self.ops.exp(self.wide_shifted))
+        sums = self.ops.row_sum(e)
+        return self._steady(sums / (sums + 1.0)), e, sums
+
+    def _steady(self, x: Tensor) -> Tensor:
+        """Return x as float32 holds it, or with 40 bits where the logits are float64."""
+        if self.ops.eps > _EPS_OF_40_BITS:
+            return self.ops.wide(self.ops.narrow(x))
+        t = x * SPLITTER
+        return t - (t - x)
+
+    def or_nan(self, x: Tensor) -> Tensor:
+        """Return x, but NaN in rows without a softmax: those with NaN, +inf or nothing but -inf."""
+        return self.ops.where(self.ops.less(0.0, self._sums), x, np.nan)
 
     def softmax(self, beta: Tensor) -> Tensor:
         """Return softmax(beta * z), beta in float64."""

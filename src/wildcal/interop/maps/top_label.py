@@ -27,16 +27,16 @@ class TopLabel(Map):
     def apply(self, rows: Rows, inputs: Inputs, wanted: Collection[str]) -> Outputs:
         """Return the probabilities."""
         ops = rows.ops
-        others = ops.where(rows.is_pred, 0.0, rows.proba)
-        rest = ops.wide(ops.row_sum(others))
-        q = self.map(ops, rest * -1.0 + 1.0)
+        rest, others, sums = rows.steady_others()
+        # A table has an answer to NaN as well.
+        q = rows.or_nan(self.map(ops, rest * -1.0 + 1.0))
         if self.drops_rest:
-            return {PROBABILITIES: ops.where(rows.is_pred, ops.narrow(q), 0.0)}
+            return {PROBABILITIES: ops.narrow(ops.where(rows.is_pred, q, q * 0.0))}
         nothing = ops.less_equal(rest, ops.tiny)  # dividing by it could overflow
         others = ops.where(nothing, 1.0, others)
-        total = ops.where(nothing, float(self.n_classes - 1), rest)
-        shared = others * ops.narrow((q * -1.0 + 1.0) / total)
-        return {PROBABILITIES: ops.where(rows.is_pred, ops.narrow(q), shared)}
+        sums = ops.where(nothing, float(self.n_classes - 1), sums)
+        shared = others * ((q * -1.0 + 1.0) / sums)
+        return {PROBABILITIES: ops.narrow(ops.where(rows.is_pred, q, shared))}
 
     @abstractmethod
     def map(self, ops: Ops, confidence: Tensor) -> Tensor:

@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Final
 
 import onnx
-from onnx import GraphProto, ModelProto
+from onnx import GraphProto, ModelProto, helper
 
 from wildcal.core.calibrator import Calibrator
-from wildcal.interop.maps import Map, map_of
+from wildcal.interop.maps import map_of
 from wildcal.interop.onnx.build import build, check_opset
+from wildcal.interop.onnx.compare import compare
 from wildcal.interop.onnx.describe import opset_of
-from wildcal.interop.onnx.files import check, check_target, read, write
+from wildcal.interop.onnx.files import check_model, check_target, read, write
 from wildcal.interop.onnx.logits_output import find_logits
 
 PREFIX: Final = "calibrated_"
@@ -24,11 +25,13 @@ def attach(
     *,
     logits_output: str | None = None,
     prefix: str = PREFIX,
+    check: bool = True,
 ) -> None:
     """Write a network with a calibrator behind its logits.
 
     The file has the inputs and outputs of the network, and those of `export` as well, named
-    `calibrated_probabilities`, `calibrated_confidence` and so on.
+    `calibrated_probabilities`, `calibrated_confidence` and so on. Of a network with half-precision
+    logits there is `calibrated_logits` too: the float32 numbers that the others are made of.
 
     Parameters
     ----------
@@ -40,24 +43,44 @@ def attach(
         A name that ends in .onnx.
     logits_output
         The output, or any value inside the network, that holds the logits. By default the output
-        called `logits`, or the only one that is a float matrix. Probabilities are refused.
+        called `logits`, or the only one that is a float matrix. Probabilities are refused, and by
+        methods that are not shift invariant log probabilities too.
     prefix
         Stands before the names of all that is added.
+    check
+        Run the new network on random inputs and compare it with NumPy, where ONNX Runtime is
+        installed and the inputs can be made up. Where they differ, or the logits are probabilities
+        after all, an error is raised and nothing is written.
     """
     path = check_target(path)
-    model, _ = attached(classifier, map_of(calibrator), logits_output, prefix)
+    model, logits = attached(classifier, calibrator, logits_output, prefix)
+    if check:
+        compare(model, calibrator, logits=logits, prefix=prefix)
     write(model, path)
 
 
 def attached(
-    classifier: str | Path, fitted: Map, logits_output: str | None = None, prefix: str = PREFIX
+    classifier: str | Path,
+    calibrator: Calibrator,
+    logits_output: str | None = None,
+    prefix: str = PREFIX,
 ) -> tuple[ModelProto, str]:
-    """Return the network in a file with a map behind its logits, and the name of these."""
+    """Return the network in a file with a calibrator behind its logits, and the name of these."""
+    fitted = map_of(calibrator)
     model = read(classifier)
     opset = opset_of(model)
     check_opset(opset, "the operator set of the network")
-    logits = find_logits(model, logits_output, fitted.n_classes)
-    parts = build(fitted, logits.name, logits.element, opset=opset, rows=logits.rows, prefix=prefix)
+    logits = find_logits(model, logits_output, calibrator)
+    parts = build(
+        fitted,
+        logits.name,
+        logits.element,
+        opset=opset,
+        rows=logits.rows,
+        prefix=prefix,
+        inside=True,
+        is_open=logits.is_open,
+    )
     new = [value.name for value in (*parts.inputs, *parts.outputs)]
     new += [tensor.name for tensor in parts.initializers]
     new += [output for node in parts.nodes for output in node.output]
@@ -71,7 +94,10 @@ def attached(
     model.graph.initializer.extend(parts.initializers)
     model.graph.input.extend(parts.inputs)
     model.graph.output.extend(parts.outputs)
-    check(model)
+    # A converted network may keep a version from before there were numbers that are no inputs.
+    needed = helper.find_min_ir_version_for(list(model.opset_import), ignore_unknown=True)
+    model.ir_version = max(model.ir_version, needed)
+    check_model(model)
     return model, logits.name
 
 

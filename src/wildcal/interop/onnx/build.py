@@ -17,6 +17,9 @@ _FLOATS: dict[int, Any] = {
     TensorProto.DOUBLE: np.float64,
 }
 FLOAT_TYPES = tuple(_FLOATS)
+# Logits whose type a network does not tell are cast, whatever they are.
+_FLOATS[TensorProto.UNDEFINED] = np.float32
+_EXACT = (TensorProto.FLOAT, TensorProto.DOUBLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +60,40 @@ def build(
     opset: int,
     rows: str | int = "n",
     prefix: str = "",
+    inside: bool = False,
+    is_open: bool = False,
 ) -> Parts:
     """Return the nodes that turn a value named `logits`, of an ONNX type, into the outputs.
 
-    `prefix` stands before the names of inputs, outputs and all that is between them; `rows` is
-    the number of rows, or what it is called.
+    Parameters
+    ----------
+    rows
+        The number of rows, or what it is called.
+    prefix
+        Stands before the names of inputs, outputs and all that is between them.
+    inside
+        Whether other nodes make the logits. Half ones are then an output as well, in float32. For
+        ONNX Runtime computes them in float32 and, where nobody looks, may hand them on before they
+        are rounded: so one sees which numbers the outputs are made of.
+    is_open
+        Whether the number of classes is looked at when the graph runs, because it is not known.
     """
     dtype = working_type(element)
     ours = helper.np_dtype_to_tensor_dtype(dtype)
     graph = Graph(fitted, dtype, opset, f"{prefix}wildcal/")
-    raw = np.dtype(helper.tensor_dtype_to_np_dtype(element))
-    inputs = {name: graph.input(prefix + name, dtype) for name in fitted.reads}
-    found = run(fitted, graph, graph.input(logits, raw), inputs)
+    shown = [LOGITS] if inside and element not in _EXACT else []
+    if shown:
+        graph.nodes.append(helper.make_node("Cast", [logits], [prefix + LOGITS], to=ours))
+        z = graph.input(prefix + LOGITS, dtype)
+    else:
+        z = graph.input(logits, np.dtype(helper.tensor_dtype_to_np_dtype(element)))
+    inputs = {
+        name: graph.matching_rows(graph.input(prefix + name, dtype), z, fitted.width(name) or 1)
+        for name in fitted.reads
+    }
+    if is_open:
+        z = graph.with_columns(z, fitted.n_classes)
+    found = run(fitted, graph, z, inputs)
     for name, value in found.items():
         graph.output(value, prefix + name)
 
@@ -82,5 +107,5 @@ def build(
         list(graph.initializers.values()),
         # One for all rows, or one for each of them.
         [describe(name, f"{prefix}{name}_rows") for name in fitted.reads],
-        [describe(name, rows) for name in found],
+        [describe(name, rows) for name in (*found, *shown)],
     )

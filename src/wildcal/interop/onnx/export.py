@@ -9,6 +9,7 @@ from onnx import TensorProto, helper
 from wildcal.core.calibrator import Calibrator
 from wildcal.interop.maps import Map, map_of
 from wildcal.interop.onnx.build import LOGITS, build, check_opset
+from wildcal.interop.onnx.compare import compare
 from wildcal.interop.onnx.files import check_target, write
 from wildcal.interop.onnx.graph import DEFAULT_OPSET
 from wildcal.version import __version__
@@ -26,6 +27,7 @@ def export(
     *,
     dtype: str = "float32",
     opset: int = DEFAULT_OPSET,
+    check: bool = True,
 ) -> None:
     """Write a fitted calibrator as an ONNX file.
 
@@ -44,6 +46,9 @@ def export(
         or float64 for float64 logits.
     opset
         The operator set, 13 to 25. No operator from outside it is used.
+    check
+        Compare the model with NumPy on random rows, where ONNX Runtime is installed. Where they
+        differ, an error is raised and nothing is written.
 
     Examples
     --------
@@ -59,7 +64,10 @@ def export(
     array([0.75], dtype=float32)
     """
     path = check_target(path)
-    write(as_model(map_of(calibrator), dtype=dtype, opset=opset), path)
+    model = as_model(map_of(calibrator), dtype=dtype, opset=opset)
+    if check:
+        compare(model, calibrator)
+    write(model, path)
 
 
 def as_model(fitted: Map, *, dtype: str = "float32", opset: int = DEFAULT_OPSET) -> onnx.ModelProto:

@@ -30,7 +30,7 @@ def read(path: str | Path) -> onnx.ModelProto:
         raise FileNotFoundError(f"there is no network {path}.")
     try:
         model = onnx.load(path)
-        check(model)
+        check_model(model)
     # Damage comes as errors of protobuf, of onnx and of Python, without a common base.
     except Exception as error:
         reason = " ".join(str(error).split())
@@ -40,7 +40,7 @@ def read(path: str | Path) -> onnx.ModelProto:
     return model
 
 
-def check(model: onnx.ModelProto) -> None:
+def check_model(model: onnx.ModelProto) -> None:
     """Raise an onnx ValidationError if a model is not valid; one too large is taken as it is."""
     if is_small(model):
         onnx.checker.check_model(model)

@@ -20,6 +20,8 @@ OPSETS: Final = (13, min(25, onnx_opset_version()))
 DEFAULT_OPSET: Final = 17
 """Read by ONNX Runtime 1.12 and later."""
 
+# In the names of nodes that fail where a shape is not what it must be.
+MUST_HAVE: Final = "must_have"
 # From this operator set on, ReduceMax and ReduceMin take their axes as an input.
 _AXES_AS_INPUT: Final = 18
 # Below this, log(1 + x) is taken from its series, whose next term is x**4 / 4.
@@ -96,11 +98,18 @@ class Graph:
         self.nodes.append(helper.make_node("Identity", [value.name], [name]))
 
     def _node(
-        self, op: str, inputs: list[Value], dtype: np.dtype[Any] | None = None, **attributes: Any
+        self,
+        op: str,
+        inputs: list[Value],
+        dtype: np.dtype[Any] | None = None,
+        label: str | None = None,
+        **attributes: Any,
     ) -> Value:
         name = f"{self._prefix}{op.lower()}_{len(self.nodes)}"
         outputs = [name] if op != "TopK" else [name, f"{name}_positions"]
-        node = helper.make_node(op, [v.name for v in inputs], outputs, name=name, **attributes)
+        # A runtime names the node that fails.
+        title = name if label is None else f"{inputs[0].name}_{label}"
+        node = helper.make_node(op, [v.name for v in inputs], outputs, name=title, **attributes)
         self.nodes.append(node)
         return Value(self, name, inputs[0].dtype if dtype is None else dtype)
 
@@ -141,6 +150,25 @@ class Graph:
     def narrow(self, x: Value) -> Value:
         """Return x in the precision to work in."""
         return self.cast(x, self._dtype)
+
+    def with_columns(self, x: Value, width: int) -> Value:
+        """Return x, which must have so many columns when the graph runs."""
+        # A zero is the number of rows that are there.
+        shape = self._fixed([0, width], np.dtype(np.int64))
+        return self._node("Reshape", [x, shape], label=f"{MUST_HAVE}_{width}_classes")
+
+    def matching_rows(self, x: Value, logits: Value, width: int) -> Value:
+        """Return x, which must have one row or as many as the logits when the graph runs.
+
+        Else one row of logits would be repeated for each row of x.
+        """
+        integer = np.dtype(np.int64)
+        here, there = (self._node("Shape", [v], integer) for v in (x, logits))
+        # The width is always right, so only the number of rows can be that of the logits. (With a
+        # Concat of the two, ONNX Runtime would put -1 for the rows, which fits always.)
+        one_row = self.equal(here, self._fixed([1, width], integer))
+        shape = self.where(one_row, here, there)
+        return self._node("Reshape", [x, shape], label=f"{MUST_HAVE}_1_row_or_those_of_the_logits")
 
     def parameter(self, name: str) -> Value:
         """Return a fitted value."""

@@ -96,7 +96,7 @@ def held_out(
             f" {', '.join(map(str, found[:5]))}{', ...' if len(found) > 5 else ''}."
         )
     parts = [source.logits(estimator, X, len(classes))]
-    if X_ood is not None:
+    if X_ood is not None and _n_rows(X_ood) != 0:
         parts.append(source.logits(estimator, X_ood, len(classes)))
     n_ood = sum(map(len, parts[1:]))
     return Held(

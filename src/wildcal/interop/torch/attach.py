@@ -2,15 +2,16 @@
 
 from typing import Any, Final, final
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from wildcal.core.calibrator import Calibrator
-from wildcal.core.checks import ROWS_TO_JUDGE, looks_like_log_proba, looks_like_proba
+from wildcal.core.checks import ROWS_TO_JUDGE
+from wildcal.interop.judge import normalised
 from wildcal.interop.maps import map_of
 from wildcal.interop.maps.base import CONTEXT, PROBABILITIES
 from wildcal.interop.torch.module import CalibratorModule, Returns, check_returns
+from wildcal.interop.torch.ops import is_tracing
 
 _LOGITS: Final = "logits"
 
@@ -27,7 +28,9 @@ class CalibratedModel(nn.Module):
         self.model = model
         wanted = tuple(name for name in names if name != _LOGITS) or (PROBABILITIES,)
         self.calibrator = CalibratorModule(fitted, wanted)
-        self._reads_energy = calibrator._reads_energy()
+        # Not by train(), which would change layers that were frozen on purpose.
+        self.training = self.calibrator.training = model.training
+        self._shift_invariant = calibrator.shift_invariant
         self._reads_context = CONTEXT in fitted.reads
         self._to_judge = ROWS_TO_JUDGE
 
@@ -47,33 +50,36 @@ class CalibratedModel(nn.Module):
                 f"the model must return a tensor of logits, got {type(logits).__name__}. Wrap it in"
                 " a module that does."
             )
-        # Under a compiler there are no values to look at.
-        if self._to_judge and not self.training and not torch.compiler.is_compiling():
+        if self._to_judge and not self.training and _has_values(logits):
             self._judge(logits)
         found = self.calibrator(logits, context) | {_LOGITS: logits}
         return found[self._returns[0]] if self._single else {n: found[n] for n in self._returns}
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, *arguments: Any
+    ) -> None:
+        # Before the network takes its numbers, not after that.
+        self.calibrator.check_state(state_dict, f"{prefix}calibrator.")
+        super()._load_from_state_dict(state_dict, prefix, *arguments)
 
     def _judge(self, logits: Tensor) -> None:
         """Refuse outputs that look normalised in all the rows seen so far."""
         values = logits.detach().double().cpu().numpy()
         if values.ndim != 2 or not len(values):
             return  # the calibrator says what is wrong with it
-        is_proba = bool(looks_like_proba(values).all())
-        normalised = is_proba or (
-            self._reads_energy and looks_like_log_proba(np.logaddexp.reduce(values, axis=1))
-        )
+        what = normalised(values, shift_invariant=self._shift_invariant)
         remaining = self._to_judge - len(values)
-        self._to_judge = 0 if not normalised else max(1, remaining)
-        if normalised and remaining <= 0:
-            what = (
-                "every row lies in [0, 1] and sums to 1: these are probabilities"
-                if is_proba
-                else "the exponentials of every row sum to 1: these are log probabilities"
-            )
+        self._to_judge = 0 if what is None else max(1, remaining)
+        if what is not None and remaining <= 0:
             raise ValueError(
                 f"the model must return raw scores, but {what}. Attach the calibrator to the"
                 " network without its last softmax."
             )
+
+
+def _has_values(logits: Tensor) -> bool:
+    """Return whether there are numbers to look at: not under a compiler, nor on the meta device."""
+    return not (torch.compiler.is_compiling() or is_tracing() or logits.is_meta)
 
 
 def attach(
@@ -83,7 +89,8 @@ def attach(
 
     The network must return logits: a tensor (n, K), or an object or dict that has them as `logits`.
     In evaluation mode the first rows are looked at, and outputs that are already probabilities are
-    refused.
+    refused; log probabilities too, by methods that are not shift invariant. The new model is in the
+    mode of the network.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """A fitted calibrator as a torch module."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, Final, Self, final
 
@@ -12,8 +12,10 @@ from torch import Tensor, nn
 from wildcal.core.calibrator import Calibrator
 from wildcal.interop.maps import map_of, run
 from wildcal.interop.maps.base import CONTEXT, PROBABILITIES, Map
-from wildcal.interop.torch.ops import TorchOps, row_dtype
+from wildcal.interop.torch.ops import TorchOps, fixed, row_dtype
 
+# The name that torch gives it in a state.
+EXTRA_STATE: Final = "_extra_state"
 _AUTOCAST_DEVICES: Final = ("cpu", "cuda", "xpu")
 
 Returns = str | Sequence[str]
@@ -72,7 +74,7 @@ class CalibratorModule(nn.Module):
 
     def _check(self, logits: Tensor, context: Tensor | None) -> None:
         n_classes = self._map.n_classes
-        if logits.ndim != 2 or logits.shape[1] != n_classes:
+        if logits.ndim != 2 or fixed(logits.shape[1]) != n_classes:
             raise ValueError(
                 f"logits must have shape (n_samples, {n_classes}), as in fit, got"
                 f" {tuple(logits.shape)}."
@@ -82,10 +84,16 @@ class CalibratorModule(nn.Module):
         if CONTEXT not in self._map.reads:
             raise ValueError(f"{self._map.name} reads each row alone; leave the context out.")
         width = self._map.width(CONTEXT)
-        if context.ndim != 2 or context.shape[1] != width:
+        if context.ndim != 2 or fixed(context.shape[1]) != width:
             raise ValueError(
                 f"context must have shape (1, {width}) or (n_samples, {width}), got"
                 f" {tuple(context.shape)}. context_vector makes it."
+            )
+        rows, n_samples = fixed(context.shape[0]), fixed(logits.shape[0])
+        if rows != 1 and rows != n_samples:
+            raise ValueError(
+                f"context must have one row, or one for each of the {n_samples} rows of logits, got"
+                f" {rows}. Add the statistics of a window up to have one."
             )
 
     def extra_repr(self) -> str:
@@ -125,15 +133,28 @@ class CalibratorModule(nn.Module):
                 " module from a calibrator of that method with those options."
             )
 
+    def check_state(self, state_dict: Mapping[str, Any], prefix: str = "") -> None:
+        """Raise a ValueError if a state belongs to another method or to other options."""
+        if prefix + EXTRA_STATE in state_dict:
+            self.set_extra_state(state_dict[prefix + EXTRA_STATE])
+
     def _load_from_state_dict(
         self, state_dict: dict[str, Any], prefix: str, *arguments: Any
     ) -> None:
-        # Tables have a length of their own in every fit.
-        for name, buffer in self._buffers.items():
+        # First of all, because torch looks at this last, when the numbers are there already.
+        self.check_state(state_dict, prefix)
+        kept, is_whole = dict(self._buffers), prefix + EXTRA_STATE in state_dict
+        for name, buffer in kept.items():
             given = state_dict.get(prefix + name)
             if buffer is not None and isinstance(given, Tensor) and given.ndim == buffer.ndim:
+                # Tables have a length of their own in every fit.
                 self._buffers[name] = buffer.new_empty(given.shape)
+            else:
+                is_whole = False
         super()._load_from_state_dict(state_dict, prefix, *arguments)
+        # A part of a state would make a calibrator that nobody fitted; torch says what is missing.
+        if not is_whole:
+            self._buffers.update(kept)
 
 
 def as_module(calibrator: Calibrator, *, returns: Returns = PROBABILITIES) -> CalibratorModule:

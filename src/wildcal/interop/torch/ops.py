@@ -1,12 +1,15 @@
 """The operations of maps in torch: plain functions, so that tracing sees through them."""
 
-from typing import Any, Final
+import warnings
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 Number = float | int
+T = TypeVar("T")
 
 # Devices that have no float64; there, numbers of a row are float32 as well.
 _NARROW_DEVICES: Final = ("mps",)
@@ -15,6 +18,26 @@ _NARROW_DEVICES: Final = ("mps",)
 def row_dtype(device: torch.device) -> torch.dtype:
     """Return the precision in which numbers of a row are kept on a device."""
     return torch.float32 if device.type in _NARROW_DEVICES else torch.float64
+
+
+def is_tracing() -> bool:
+    """Return whether `torch.jit.trace` is looking on."""
+    return bool(torch.jit.is_tracing())  # type: ignore[attr-defined, no-untyped-call]
+
+
+def fixed(size: int) -> int:
+    """Return a length that does not change from call to call as a number.
+
+    `torch.jit.trace` makes a tensor of every length, and warns where one is used as a number.
+    """
+    return _silently(lambda: int(size)) if is_tracing() else size
+
+
+def _silently(make: Callable[[], T]) -> T:
+    """Return what is made, without a word that a trace will keep it as it is: so it is meant."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", torch.jit.TracerWarning)  # type: ignore[attr-defined]
+        return make()
 
 
 class TorchOps:
@@ -46,11 +69,13 @@ class TorchOps:
 
     def constant(self, values: NDArray[Any]) -> Tensor:
         """Return fixed numbers."""
+        if is_tracing():
+            return _silently(lambda: torch.tensor(values.tolist(), device=self._device))
         return torch.tensor(values.tolist(), device=self._device)
 
     def length(self, table: Tensor) -> int:
         """Return the length of a fitted value."""
-        return table.shape[-1]
+        return fixed(table.shape[-1])
 
     def exp(self, x: Tensor) -> Tensor:
         """Return exp(x)."""
@@ -70,6 +95,8 @@ class TorchOps:
 
     def softplus(self, x: Tensor) -> Tensor:
         """Return log(1 + exp(x)) without overflow."""
+        if is_tracing():  # for the older ONNX exporter of torch, which does not know logaddexp
+            return torch.clamp(x, min=0) + torch.log1p(torch.exp(-x.abs()))
         return torch.logaddexp(torch.zeros_like(x), x)
 
     def tanh(self, x: Tensor) -> Tensor:

@@ -1,0 +1,24 @@
+"""Whether rows look like logits, or have been normalised so that something of them is lost."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wildcal.core.checks import looks_like_log_proba, looks_like_proba
+
+
+def normalised(rows: NDArray[np.float64], *, shift_invariant: bool) -> str | None:
+    """Return what all the rows seem to be if not logits, as a clause; None for logits.
+
+    Probabilities are no logits for any method. Scores that a constant was taken from in each row,
+    such as log probabilities, are so for methods that are shift invariant.
+    """
+    if looks_like_proba(rows).all():
+        return "every row lies in [0, 1] and sums to 1: these are probabilities"
+    if shift_invariant:
+        return None
+    if looks_like_log_proba(np.logaddexp.reduce(rows, axis=1)):
+        return "the exponentials of every row sum to 1: these are log probabilities"
+    # Rows of zeros alone may come from a ReLU.
+    if (rows.max(axis=1) == 0).all() and (rows < 0).any():
+        return "the largest of every row is 0: it has been taken from the others"
+    return None
