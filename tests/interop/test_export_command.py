@@ -73,7 +73,8 @@ def test_attach(name, classifier, capsys, open_model):
     out, err = capsys.readouterr()
     assert out.splitlines()[0] == "input   x                           float     n x 7"
     assert "output  calibrated_probabilities    float     n x 5" in out.splitlines()
-    assert err.startswith("The logits are scores.\nWrote both.onnx, operator set 18. ONNX Runtime")
+    assert err.startswith("Calibrating the value 'scores' of ")
+    assert "Wrote both.onnx, operator set 18. ONNX Runtime" in err
     assert err.endswith(" on 64 random rows.\n")
     x = np.random.default_rng(0).standard_normal((9, 7)).astype(np.float32)
     feed = {"calibrated_context": np.zeros((1, 8), np.float32)} if name == "context" else {}

@@ -65,7 +65,7 @@ def export(
         said = compare(model, fitted)
     else:
         model, logits = attached(network, fitted, logits_output)
-        say(f"The logits are {logits}.")
+        say(f"Calibrating the value {logits!r} of {network}.")
         said = compare(model, fitted, logits=logits, prefix=PREFIX)
     write(model, output)
     for line in interface(model):
