@@ -256,7 +256,7 @@ def test_wrong_inputs(fitted, logits):
         module(logits[0])
     with pytest.raises(ValueError, match=r"got \(9, 4\)"):
         module(logits[:, :4])
-    with pytest.raises(ValueError, match="ts reads each row alone; leave the context out"):
+    with pytest.raises(ValueError, match="ts does not read context; leave it out"):
         module(logits, torch.zeros(1, 8))
     with pytest.raises(ValueError, match=r"context must have shape \(1, 8\) or \(n_samples, 8\)"):
         as_module(fitted("context"))(logits, torch.zeros(8))
@@ -291,9 +291,6 @@ def test_methods_without_a_map(fitted):
     with pytest.raises(
         ValueError, match=r"own cannot be exported: its map is Python code .* energy"
     ):
-        as_module(own)
-    Own.needs_densities = True
-    with pytest.raises(ValueError, match="own cannot be exported: it reads distances to training"):
         as_module(own)
 
 

@@ -7,6 +7,7 @@ from wildcal.calibrators import (
     BayesianBinning,
     BetaCalibration,
     ContextScaling,
+    DensityAware,
     DirichletCalibration,
     EnergyLinear,
     EnergyScaling,
@@ -30,6 +31,7 @@ from wildcal.calibrators import (
 from wildcal.core.calibrator import Calibrator
 from wildcal.interop.maps.base import Map, run
 from wildcal.interop.maps.context import InContext, context_vector
+from wildcal.interop.maps.density import Scaled
 from wildcal.interop.maps.isotonic import MultiClass, OneVsAll
 from wildcal.interop.maps.linear import LinearSoftmax
 from wildcal.interop.maps.mixtures import Mixture
@@ -39,12 +41,12 @@ from wildcal.interop.maps.top_label import Beta, Histogram, Piecewise, Steps, Sw
 __all__ = ["MAPS", "Map", "context_vector", "map_of", "run"]
 
 
-def _spline(calibrator: SplineCalibration) -> Map:
+def _spline(calibrator: SplineCalibration, prefix: str = "") -> Map:
     swapped = calibrator.interp == "reference"
-    return SwappedSpline(calibrator) if swapped else Piecewise(calibrator)
+    return SwappedSpline(calibrator, prefix) if swapped else Piecewise(calibrator, prefix)
 
 
-MAPS: dict[type[Calibrator], Callable[[Any], Map]] = {
+MAPS: dict[type[Calibrator], Callable[[Any, str], Map]] = {
     Identity: Constant,
     TemperatureScaling: Constant,
     EnsembleTemperatureScaling: Mixture,
@@ -79,15 +81,16 @@ def map_of(calibrator: Calibrator) -> Map:
             " wildcal.load reads one from a file."
         )
     calibrator.check_is_fitted()
+    return _made(calibrator, "")
+
+
+def _made(calibrator: Calibrator, prefix: str) -> Map:
+    if isinstance(calibrator, DensityAware):
+        return Scaled(calibrator, _made)
     make = MAPS.get(type(calibrator))
     if make is None:
-        why = (
-            "it reads distances to training rows, which no layer of a graph has"
-            if calibrator.needs_densities
-            else "its map is Python code that is not written for torch and ONNX"
-        )
         raise ValueError(
-            f"{calibrator.name} cannot be exported: {why}. Apply it in Python, or export a method"
-            " that reads logits alone, such as energy."
+            f"{calibrator.name} cannot be exported: its map is Python code that is not written for"
+            " torch and ONNX. Apply it in Python, or export another method, such as energy."
         )
-    return make(calibrator)
+    return make(calibrator, prefix)

@@ -16,6 +16,7 @@ CONFIDENCE = "confidence"
 TEMPERATURE = "temperature"
 ENERGY = "energy"
 CONTEXT = "context"
+DENSITIES = "densities"
 STATISTICS = "statistics"
 
 Inputs = Mapping[str, Tensor]

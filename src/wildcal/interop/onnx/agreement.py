@@ -8,12 +8,12 @@ import onnx
 from numpy.typing import NDArray
 from onnx import ModelProto, ValueInfoProto, helper
 
-from wildcal.calibrators import ContextScaling
+from wildcal.calibrators import ContextScaling, DensityAware
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.checks import ROWS_TO_JUDGE
 from wildcal.core.errors import MissingExtraError, WildcalError
 from wildcal.interop.judge import normalised
-from wildcal.interop.maps.base import CONFIDENCE, CONTEXT, PROBABILITIES
+from wildcal.interop.maps.base import CONFIDENCE, CONTEXT, DENSITIES, PROBABILITIES
 from wildcal.interop.maps.context import context_vector
 from wildcal.interop.onnx.build import LOGITS
 from wildcal.interop.onnx.graph import MUST_HAVE
@@ -66,18 +66,14 @@ def agreement(
         theirs = [
             value
             for value in model.graph.input
-            if value.name != prefix + CONTEXT and value.name not in initialised
+            if value.name not in (prefix + CONTEXT, prefix + DENSITIES)
+            and value.name not in initialised
         ]
         feed = _made_up(theirs)
     if feed is None:
         return None
-    around: dict[str, Any] = {}
-    if isinstance(calibrator, ContextScaling):
-        n_classes = calibrator.n_classes_
-        context = calibrator.context(random_logits(n_classes))
-        kind = next(v for v in model.graph.input if v.name == prefix + CONTEXT)
-        feed[prefix + CONTEXT] = context_vector(context).astype(_dtype(kind))
-        around["context"] = context
+    beside, around = _beside(model, calibrator, prefix, len(rows) if is_alone else 1)
+    feed |= beside
     try:
         runs = [session.run([shown, *names], feed)]
         # A network for a row at a time is asked again, till there are enough to judge by.
@@ -104,6 +100,9 @@ def agreement(
                 f"{logits} must hold logits, but on random inputs {what}. Name the scores before"
                 " that with logits_output (--logits-output)."
             )
+    if DENSITIES in around:  # one row of distances stood for all images
+        shape = (len(rows), around[DENSITIES].shape[1])
+        around[DENSITIES] = np.broadcast_to(around[DENSITIES], shape)
     gaps = [
         np.abs(found - ask(rows, **around)).max()
         for found, ask in ((proba, calibrator.predict_proba), (confidence, calibrator.confidence))
@@ -115,6 +114,26 @@ def agreement(
             f" {TOLERANCE:g}; the file was not written."
         )
     return Agreement(worst, len(rows))
+
+
+def _beside(
+    model: ModelProto, calibrator: Calibrator, prefix: str, n: int
+) -> tuple[Feed, dict[str, Any]]:
+    """Return made-up inputs beside the logits: for the graph, and as the calibrator takes them."""
+    kinds = {value.name: _dtype(value) for value in model.graph.input}
+    feed: Feed = {}
+    around: dict[str, Any] = {}
+    reader = calibrator
+    if isinstance(calibrator, DensityAware):
+        reader = calibrator.base_
+        name, shape = prefix + DENSITIES, (n, calibrator.n_layers)
+        feed[name] = np.random.default_rng(0).gamma(2.0, 0.1, shape).astype(kinds[name])
+        around[DENSITIES] = feed[name]
+    if isinstance(reader, ContextScaling):
+        context = reader.context(random_logits(reader.n_classes_))
+        feed[prefix + CONTEXT] = context_vector(context).astype(kinds[prefix + CONTEXT])
+        around[CONTEXT] = context
+    return feed, around
 
 
 def random_logits(n_classes: int) -> NDArray[np.float32]:

@@ -9,7 +9,7 @@ from wildcal.core.calibrator import Calibrator
 from wildcal.core.checks import ROWS_TO_JUDGE
 from wildcal.interop.judge import normalised
 from wildcal.interop.maps import map_of
-from wildcal.interop.maps.base import CONTEXT, PROBABILITIES
+from wildcal.interop.maps.base import PROBABILITIES
 from wildcal.interop.torch.module import CalibratorModule, Returns, check_returns
 from wildcal.interop.torch.ops import is_tracing
 
@@ -31,16 +31,17 @@ class CalibratedModel(nn.Module):
         # Not by train(), which would change layers that were frozen on purpose.
         self.training = self.calibrator.training = model.training
         self._shift_invariant = calibrator.shift_invariant
-        self._reads_context = CONTEXT in fitted.reads
+        self._reads = fitted.reads
         self._to_judge = ROWS_TO_JUDGE
 
     def forward(self, *inputs: Any, **named: Any) -> Tensor | dict[str, Tensor]:
         """Return the calibrated outputs of the network for its own inputs.
 
-        For the method `context`, the argument `context` goes to the calibrator, by its name.
+        The argument `context` of the method `context`, and `densities` of `dac`, go to the
+        calibrator, by their names.
         """
         # Not in the signature, which torch's exporters would fill with a second input.
-        context = named.pop(CONTEXT, None) if self._reads_context else None
+        more = {name: named.pop(name) for name in self._reads if name in named}
         logits = self.model(*inputs, **named)
         if isinstance(logits, dict):
             logits = logits.get(_LOGITS, logits)
@@ -52,7 +53,7 @@ class CalibratedModel(nn.Module):
             )
         if self._to_judge and not self.training and _has_values(logits):
             self._judge(logits)
-        found = self.calibrator(logits, context) | {_LOGITS: logits}
+        found = self.calibrator(logits, **more) | {_LOGITS: logits}
         return found[self._returns[0]] if self._single else {n: found[n] for n in self._returns}
 
     def _load_from_state_dict(

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from wildcal.core.calibrator import Calibrator
 from wildcal.interop.maps import map_of, run
-from wildcal.interop.maps.base import CONTEXT, PROBABILITIES, Map
+from wildcal.interop.maps.base import CONTEXT, DENSITIES, PROBABILITIES, Map
 from wildcal.interop.torch.ops import TorchOps, fixed, row_dtype
 
 # The name that torch gives it in a state.
@@ -50,7 +50,9 @@ class CalibratorModule(nn.Module):
         for name, value in fitted.parameters.items():
             self.register_buffer(name, torch.from_numpy(np.array(value)))
 
-    def forward(self, logits: Tensor, context: Tensor | None = None) -> Tensor | dict[str, Tensor]:
+    def forward(
+        self, logits: Tensor, context: Tensor | None = None, densities: Tensor | None = None
+    ) -> Tensor | dict[str, Tensor]:
         """Return the probabilities, or what `returns` asked for.
 
         Parameters
@@ -60,9 +62,12 @@ class CalibratorModule(nn.Module):
         context
             For the method `context`: shape (1, 3 + K) or (n, 3 + K), what `context_vector` returns
             or sums of the output `statistics`. Without it the context is clean.
+        densities
+            For the method `dac`: distances to training rows, shape (n, layers), as in `fit`.
         """
-        self._check(logits, context)
-        inputs = {} if context is None else {CONTEXT: context}
+        given = {CONTEXT: context, DENSITIES: densities}
+        inputs = {name: value for name, value in given.items() if value is not None}
+        self._check(logits, inputs)
         buffers = {name: getattr(self, name) for name in self._map.parameters}
         kind = logits.device.type
         # In half precision a matrix product would have three digits.
@@ -72,28 +77,36 @@ class CalibratorModule(nn.Module):
             found = run(self._map, TorchOps(buffers, logits), logits, inputs, self._returns)
         return found[self._returns[0]] if self._single else found
 
-    def _check(self, logits: Tensor, context: Tensor | None) -> None:
+    def _check(self, logits: Tensor, inputs: dict[str, Tensor]) -> None:
         n_classes = self._map.n_classes
         if logits.ndim != 2 or fixed(logits.shape[1]) != n_classes:
             raise ValueError(
                 f"logits must have shape (n_samples, {n_classes}), as in fit, got"
                 f" {tuple(logits.shape)}."
             )
-        if context is None:
-            return
-        if CONTEXT not in self._map.reads:
-            raise ValueError(f"{self._map.name} reads each row alone; leave the context out.")
-        width = self._map.width(CONTEXT)
-        if context.ndim != 2 or fixed(context.shape[1]) != width:
+        if DENSITIES in self._map.reads and DENSITIES not in inputs:
             raise ValueError(
-                f"context must have shape (1, {width}) or (n_samples, {width}), got"
-                f" {tuple(context.shape)}. context_vector makes it."
+                f"{self._map.name} needs densities, the distances of each row to training rows."
             )
-        rows, n_samples = fixed(context.shape[0]), fixed(logits.shape[0])
-        if rows != 1 and rows != n_samples:
+        for name, value in inputs.items():
+            self._check_input(name, value, fixed(logits.shape[0]))
+
+    def _check_input(self, name: str, value: Tensor, n_samples: Any) -> None:
+        if name not in self._map.reads:
+            raise ValueError(f"{self._map.name} does not read {name}; leave it out.")
+        width = self._map.width(name)
+        if value.ndim != 2 or fixed(value.shape[1]) != width:
+            how = " context_vector makes it." if name == CONTEXT else ""
             raise ValueError(
-                f"context must have one row, or one for each of the {n_samples} rows of logits, got"
-                f" {rows}. Add the statistics of a window up to have one."
+                f"{name} must have shape (1, {width}) or (n_samples, {width}), got"
+                f" {tuple(value.shape)}.{how}"
+            )
+        rows = fixed(value.shape[0])
+        if rows != 1 and rows != n_samples:
+            how = " Add the statistics of a window up to have one." if name == CONTEXT else ""
+            raise ValueError(
+                f"{name} must have one row, or one for each of the {n_samples} rows of logits, got"
+                f" {rows}.{how}"
             )
 
     def extra_repr(self) -> str:
