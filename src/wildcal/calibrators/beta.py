@@ -16,7 +16,7 @@ Parameters: TypeAlias = Literal["abm", "am", "ab"]
 PARAMETERS: tuple[Parameters, ...] = ("abm", "am", "ab")
 
 # The logarithm of 0 is out of reach: confidences are kept this far from 0 and 1.
-_EPS = float(np.finfo(np.float64).eps)
+EPS = float(np.finfo(np.float64).eps)
 # Reached only where rows right and wrong can be told apart by their confidence alone.
 _LARGEST = 1e3
 
@@ -84,7 +84,7 @@ def apply_beta(p: FloatArray, a: float, b: float, c: float) -> FloatArray:
 
 
 def _logs(p: FloatArray) -> tuple[FloatArray, FloatArray]:
-    p = np.clip(p, _EPS, 1.0 - _EPS)
+    p = np.clip(p, EPS, 1.0 - EPS)
     return np.log(p), -np.log1p(-p)
 
 

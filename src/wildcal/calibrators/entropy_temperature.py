@@ -13,7 +13,7 @@ from wildcal.core.calibrator import FitSummary, TemperatureMap
 from wildcal.core.checks import check_bounds
 
 # Where the softmax has saturated its entropy is zero, whose logarithm is not a number.
-_SMALLEST_ENTROPY = 1e-12
+SMALLEST_ENTROPY = 1e-12
 
 
 @final
@@ -89,4 +89,4 @@ class EntropyTemperatureScaling(TemperatureMap):
 def log_relative_entropy(block: Block) -> FloatArray:
     """Return log(H / log K) of each row, with the entropy H floored at 1e-12."""
     most = np.log(block.original.shape[1])
-    return np.asarray(np.log(np.maximum(block.entropy(), _SMALLEST_ENTROPY) / most))
+    return np.asarray(np.log(np.maximum(block.entropy(), SMALLEST_ENTROPY) / most))

@@ -14,8 +14,8 @@ Features: TypeAlias = Callable[[Logits], Proba]
 """x of some rows of logits, shape (n, K), finite, in the precision to compute in."""
 
 # Logits beyond this are so certain that it makes no difference; their products must not overflow.
-_LARGEST_LOGIT = 1e30
-_LOG_TINY = float(np.log(np.finfo(np.float32).tiny))
+LARGEST_LOGIT = 1e30
+LOG_TINY = float(np.log(np.finfo(np.float32).tiny))
 
 # Times any logit this stays finite in float32 (logits beyond 1e30 are cut there).
 _LARGEST_COEFFICIENT = 1e6
@@ -59,7 +59,7 @@ def linear_proba(
 
 def raw_logits(rows: Logits) -> Proba:
     """Return the logits themselves; -inf, which no weight can work with, as the row's lowest."""
-    x = np.clip(rows.astype(working_dtype(rows.dtype)), -_LARGEST_LOGIT, _LARGEST_LOGIT)
+    x = np.clip(rows.astype(working_dtype(rows.dtype)), -LARGEST_LOGIT, LARGEST_LOGIT)
     ruled_out = np.isneginf(rows)
     if ruled_out.any():
         lowest = np.where(ruled_out, np.inf, x).min(axis=1, keepdims=True)
@@ -71,7 +71,7 @@ def log_proba(rows: Logits) -> Proba:
     """Return log softmax(z), floored at the log of float32's smallest number in any precision."""
     x = _shifted(rows)
     x -= np.log(np.exp(x).sum(axis=1, keepdims=True))
-    return np.maximum(x, _LOG_TINY, out=x)
+    return np.maximum(x, LOG_TINY, out=x)
 
 
 def log_mixed_proba(rows: Logits, temperature: float, uniform: float) -> Proba:

@@ -21,8 +21,8 @@ from wildcal.core.objective import row_losses
 
 _MAX_ITER = 500
 # Beyond this many standard deviations all rows look alike to the network.
-_FARTHEST = 10.0
-_LARGEST_LOGIT = 1e30
+FARTHEST = 10.0
+LARGEST_LOGIT = 1e30
 
 
 @final
@@ -146,7 +146,7 @@ class ParameterizedTemperatureScaling(TemperatureMap):
 
     def _standardised(self, top: FloatArray) -> FloatArray:
         """Return the inputs of the network, shape (k, n)."""
-        x = np.clip((top - self.mean_) / self.std_, -_FARTHEST, _FARTHEST)
+        x = np.clip((top - self.mean_) / self.std_, -FARTHEST, FARTHEST)
         return np.ascontiguousarray(x.T)
 
     def _describe(self) -> list[str]:
@@ -169,4 +169,4 @@ def top_logits(block: Block, k: int) -> FloatArray:
     """Return the k largest logits of each row; -inf counts as the lowest finite one of them."""
     top = block.largest(k)
     lowest = np.where(np.isneginf(top), np.inf, top).min(axis=1, keepdims=True)
-    return np.asarray(np.clip(np.maximum(top, lowest), -_LARGEST_LOGIT, _LARGEST_LOGIT))
+    return np.asarray(np.clip(np.maximum(top, lowest), -LARGEST_LOGIT, LARGEST_LOGIT))

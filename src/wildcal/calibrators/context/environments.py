@@ -18,11 +18,11 @@ MIXTURE_WEIGHT: Final = 1 / 6
 """Of all labelled environments once more, in the context of their mixture, for each shifted one:
 the more there are, the better their mixture stands for one that is met in use."""
 # A window of n rows is believed n / (n + this).
-_PRIOR_ROWS: Final = 4.0
+PRIOR_ROWS: Final = 4.0
 # With many classes a window of one class would otherwise be r = K away from all that was learnt;
 # shifted windows of ten classes reach 5.
-_LEAST_CHANGE: Final = -0.5
-_MOST_CHANGE: Final = 6.0
+LEAST_CHANGE: Final = -0.5
+MOST_CHANGE: Final = 6.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +59,18 @@ def context_columns(
     the same class than on clean rows. Shift makes networks favour a few classes, but so does a
     window of few classes; there, confidence stays as it was, and the product with it small.
     """
-    belief = 1 / (1 + _PRIOR_ROWS / np.asarray(n, np.float64))
+    belief = 1 / (1 + PRIOR_ROWS / np.asarray(n, np.float64))
     g_e, g_c = belief * means
     # One row makes no pair, and says nothing about classes.
     surplus = np.where(np.asarray(n) > 1, np.asarray(same_class) / clean_same_class - 1, 0.0)
-    r = np.clip(belief * surplus, _LEAST_CHANGE, _MOST_CHANGE)
+    r = np.clip(belief * surplus, LEAST_CHANGE, MOST_CHANGE)
     return np.stack([g_e, g_c, -g_c * r])
 
 
 def too_light(weight: FloatArray, groups: Environments) -> list[int]:
     """Return the shifted environments whose many rows weigh as little as a few."""
     rows = {number: weight[groups.rows[number]] for number in groups.shifted}
-    return [number for number, mine in rows.items() if mine.sum() < _PRIOR_ROWS <= len(mine)]
+    return [number for number, mine in rows.items() if mine.sum() < PRIOR_ROWS <= len(mine)]
 
 
 def rows_of_each(environment: Labels) -> dict[int, NDArray[np.intp]]:

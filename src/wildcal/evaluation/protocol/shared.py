@@ -38,20 +38,16 @@ def walk(splits: Sequence[SuiteSplit], methods: Sequence[FittedMethod]) -> Itera
     for group in _groups(splits):
         logits = _joined([split.logits for split in group])
         lengths = [split.rows for split in group]
-        alone = [method for method in methods if method.reader is method.calibrator]
-        energy, correct, confidence = _one_pass(
+        scaled = [i for i, method in enumerate(methods) if method.reader is not method.calibrator]
+        plain = [i for i in range(len(methods)) if i not in scaled]
+        confidence = np.empty((len(methods), len(logits)))
+        energy, correct, confidence[plain] = _one_pass(
             logits,
             np.concatenate([split.y for split in group]),
-            [_row_function(method, logits, lengths) for method in alone],
+            [_row_function(methods[i], logits, lengths) for i in plain],
         )
-        found = dict(zip((id(method) for method in alone), confidence, strict=True))
-        confidence = np.stack(
-            [
-                found[id(method)] if id(method) in found else _on_its_own(method, group)
-                for method in methods
-            ]
-            or [np.empty(len(logits))]
-        )[: len(methods)]
+        for i in scaled:
+            confidence[i] = _on_its_own(methods[i], group)
         start = 0
         for split in group:
             rows = slice(start, start + split.rows)

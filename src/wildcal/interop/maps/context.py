@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.calibrators import Context, ContextScaling
-from wildcal.calibrators.context.environments import _LEAST_CHANGE, _MOST_CHANGE, _PRIOR_ROWS
+from wildcal.calibrators.context.environments import LEAST_CHANGE, MOST_CHANGE, PRIOR_ROWS
 from wildcal.calibrators.context.features import CONFIDENCE, ENERGY, LARGEST, MARGIN
 from wildcal.interop.maps.base import CONTEXT, STATISTICS, TEMPERATURE, Inputs, Outputs
 from wildcal.interop.maps.ops import Ops, Tensor, clip
@@ -91,14 +91,14 @@ class InContext(Scaling):
         n = ops.columns(context, 0, 1)
         counts = ops.columns(context, _SUMS, _SUMS + self.n_classes)
         some, pairs = ops.maximum(n, 1.0), ops.maximum(n * (n - 1.0), 1.0)
-        belief = n / (n + _PRIOR_ROWS)
+        belief = n / (n + PRIOR_ROWS)
         g_e = ops.columns(context, 1, 2) / some * belief
         g_c = ops.columns(context, 2, 3) / some * belief
         same = ops.row_sum(counts * (counts - 1.0)) / pairs
         surplus = same / self.get(ops, "clean_same_class") - 1.0
         # One row makes no pair, and says nothing about classes.
         surplus = ops.where(ops.less(1.0, n), surplus, 0.0)
-        r = clip(ops, surplus * belief, _LEAST_CHANGE, _MOST_CHANGE)
+        r = clip(ops, surplus * belief, LEAST_CHANGE, MOST_CHANGE)
         e, c, cr = coefficients
         return g_e * e + g_c * c - g_c * r * cr
 

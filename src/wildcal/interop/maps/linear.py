@@ -11,7 +11,7 @@ from wildcal.calibrators import (
     StructuredVectorScaling,
     VectorScaling,
 )
-from wildcal.calibrators.linear_map import _LARGEST_LOGIT, _LOG_TINY
+from wildcal.calibrators.linear_map import LARGEST_LOGIT, LOG_TINY
 from wildcal.interop.maps.base import PROBABILITIES, Inputs, Map, Outputs
 from wildcal.interop.maps.ops import Tensor, clip
 from wildcal.interop.maps.rows import Rows
@@ -62,14 +62,14 @@ class LinearSoftmax(Map):
     def _raw(self, rows: Rows) -> Tensor:
         """Return the logits; -inf, which no weight can work with, as the row's lowest."""
         ops = rows.ops
-        x = clip(ops, ops.wide(rows.logits), -_LARGEST_LOGIT, _LARGEST_LOGIT)
+        x = clip(ops, ops.wide(rows.logits), -LARGEST_LOGIT, LARGEST_LOGIT)
         lowest = ops.row_min(ops.where(rows.ruled_out, np.inf, x))
         return ops.where(rows.ruled_out, lowest, x)
 
     def _log_softmax(self, rows: Rows) -> Tensor:
         ops = rows.ops
         log_sum = ops.log(ops.row_sum(ops.exp(rows.wide_shifted)))
-        return ops.maximum(rows.wide_shifted - log_sum, _LOG_TINY)
+        return ops.maximum(rows.wide_shifted - log_sum, LOG_TINY)
 
     def _log_mixture(self, rows: Rows) -> Tensor:
         ops = rows.ops

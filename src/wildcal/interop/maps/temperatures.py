@@ -15,8 +15,8 @@ from wildcal.calibrators import (
     TemperatureScaling,
 )
 from wildcal.calibrators.energy import MIN_TEMPERATURE
-from wildcal.calibrators.entropy_temperature import _SMALLEST_ENTROPY
-from wildcal.calibrators.parameterized_temperature import _FARTHEST, _LARGEST_LOGIT
+from wildcal.calibrators.entropy_temperature import SMALLEST_ENTROPY
+from wildcal.calibrators.parameterized_temperature import FARTHEST, LARGEST_LOGIT
 from wildcal.interop.maps.base import PROBABILITIES, TEMPERATURE, Inputs, Map, Outputs
 from wildcal.interop.maps.ops import Ops, Tensor, clip
 from wildcal.interop.maps.rows import Rows
@@ -65,7 +65,7 @@ class Entropy(Scaling):
     def temperature(self, rows: Rows, inputs: Inputs) -> Tensor:
         """Return T."""
         ops = rows.ops
-        share = ops.maximum(rows.entropy, _SMALLEST_ENTROPY) / float(np.log(self.n_classes))
+        share = ops.maximum(rows.entropy, SMALLEST_ENTROPY) / float(np.log(self.n_classes))
         return self.softplus(ops, ops.log(share) * self.get(ops, "weight") + self.get(ops, "bias"))
 
 
@@ -88,8 +88,8 @@ class Parameterized(Scaling):
         top = ops.wide(ops.largest(rows.logits, ops.length(mean)))
         # -inf counts as the lowest finite one.
         lowest = ops.row_min(ops.where(ops.less(top, ops.lowest), np.inf, top))
-        top = clip(ops, ops.maximum(top, lowest), -_LARGEST_LOGIT, _LARGEST_LOGIT)
-        x = clip(ops, (top - mean) / self.get(ops, "std"), -_FARTHEST, _FARTHEST)
+        top = clip(ops, ops.maximum(top, lowest), -LARGEST_LOGIT, LARGEST_LOGIT)
+        x = clip(ops, (top - mean) / self.get(ops, "std"), -FARTHEST, FARTHEST)
         for i in range(2):
             x = ops.tanh(self._layer(ops, x, i))
         return self.softplus(ops, self._layer(ops, x, 2))

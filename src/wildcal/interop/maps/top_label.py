@@ -12,7 +12,7 @@ from wildcal.calibrators import (
     SplineCalibration,
     TopLabelIsotonic,
 )
-from wildcal.calibrators.beta import _EPS
+from wildcal.calibrators.beta import EPS
 from wildcal.interop.maps.base import PROBABILITIES, Inputs, Map, Outputs
 from wildcal.interop.maps.ops import Ops, Tensor, clip
 from wildcal.interop.maps.rows import Rows
@@ -128,7 +128,7 @@ class Beta(TopLabel):
 
     def map(self, ops: Ops, confidence: Tensor) -> Tensor:
         """Return f."""
-        p = clip(ops, confidence, _EPS, 1.0 - _EPS)
+        p = clip(ops, confidence, EPS, 1.0 - EPS)
         plus = ops.log(p) * self.get(ops, "a")
         minus = ops.log(p * -1.0 + 1.0) * self.get(ops, "b")  # 1 - p is exact in float64
         margin = plus - minus + self.get(ops, "c")

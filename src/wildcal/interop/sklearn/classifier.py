@@ -20,14 +20,14 @@ from wildcal.core.checks import check_weight
 from wildcal.interop.sklearn.distributions import as_distributions
 from wildcal.interop.sklearn.folds import Held, held_out, make_splitter, out_of_fold
 from wildcal.interop.sklearn.labels import check_target, classes_of
-from wildcal.interop.sklearn.method import make_calibrator
+from wildcal.interop.sklearn.method import fresh_calibrator
 from wildcal.interop.sklearn.routing import route, routing_enabled
 from wildcal.interop.sklearn.scores import ScoreSource, find_source, predicted
 
 
 def _has_temperature(self: "CalibratedClassifier") -> bool:
     fitted = getattr(self, "calibrator_", None)
-    return isinstance(fitted or make_calibrator(self.method), TemperatureMap)
+    return isinstance(fitted or fresh_calibrator(self.method), TemperatureMap)
 
 
 class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -124,7 +124,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         X, labels = indexable(X, labels)
         (X_ood,) = indexable(X_ood)
         weight = check_weight(sample_weight, len(labels))
-        estimator, calibrator = self._inner(), make_calibrator(self.method)
+        estimator, calibrator = self._inner(), fresh_calibrator(self.method)
         if X_ood is not None and not calibrator.accepts_ood:
             raise ValueError(
                 f"{type(calibrator).__name__} does not use rows of other classes. Leave X_ood out,"

@@ -5,7 +5,7 @@ from typing import Any, Final
 import numpy as np
 from sklearn.model_selection import StratifiedKFold, check_cv
 
-from wildcal.interop.sklearn.method import make_calibrator
+from wildcal.interop.sklearn.method import fresh_calibrator
 
 # Rows of the rarest class in the smallest data that the checks fit.
 _FOLDS_OF_THE_CHECKS: Final = 3
@@ -37,7 +37,7 @@ def expected_failed_checks(model: Any) -> dict[str, str]:
     estimator does not pass comes on top.
     """
     expected: dict[str, str] = {}
-    if not make_calibrator(model.method).preserves_accuracy:
+    if not fresh_calibrator(model.method).preserves_accuracy:
         expected |= EXPECTED_FAILED_CHECKS["the method does not preserve accuracy"]
     if _stratified_folds(model.cv) > _FOLDS_OF_THE_CHECKS:
         expected |= EXPECTED_FAILED_CHECKS["cv asks for more than three folds"]

@@ -7,7 +7,7 @@ from wildcal.calibrators import CALIBRATORS
 from wildcal.core.calibrator import Calibrator
 
 
-def make_calibrator(method: Any) -> Calibrator:
+def fresh_calibrator(method: Any) -> Calibrator:
     """Return a calibrator of its own: by its short name, or a copy of the one given."""
     if isinstance(method, Calibrator):
         calibrator = deepcopy(method)
@@ -34,11 +34,7 @@ def make_calibrator(method: Any) -> Calibrator:
 
 def usable_methods() -> list[str]:
     """Return the short names that need no more than scores and labels."""
-    return [
-        name
-        for name, kind in CALIBRATORS.items()
-        if not (kind.accepts_environments or kind.needs_densities)
-    ]
+    return [name for name, kind in CALIBRATORS.items() if not kind.accepts_environments]
 
 
 def can_read_energy(calibrator: Calibrator) -> bool:
