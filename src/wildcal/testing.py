@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.calibrator import Calibrator, TemperatureMap
+from wildcal.core.calibrator import Calibrator
 from wildcal.core.errors import CalibrationWarning, NotFittedError
+from wildcal.core.rows import Rows
 from wildcal.io.artifact import load, save
 
 
@@ -85,6 +86,32 @@ def join(*splits: Split) -> Split:
 Make = Callable[[], Calibrator]
 
 
+def made_up_distances(logits: NDArray[Any]) -> NDArray[np.float64]:
+    """Return two numbers of each row that no order of classes and no constant changes.
+
+    They stand for distances to training rows, so that methods that read those can be checked.
+    """
+    z = np.asarray(logits, np.float64)
+    if z.ndim != 2 or z.shape[1] < 2 or not np.isfinite(z.max(axis=1)).all():
+        return np.zeros((len(z), 2))  # the logits will be refused first
+    below = np.sort(np.minimum(z.max(axis=1, keepdims=True) - z, 50.0), axis=1)
+    return np.asarray(1 / (1 + np.column_stack([below[:, 1], below.mean(axis=1)])))
+
+
+def _beside(calibrator: Calibrator, logits: NDArray[Any]) -> dict[str, Any]:
+    """Return what a method wants to read beside the logits."""
+    reads_distances = "distances" in calibrator.reads
+    return {"distances": made_up_distances(logits)} if reads_distances else {}
+
+
+def _proba(calibrator: Calibrator, logits: NDArray[Any]) -> NDArray[Any]:
+    return calibrator.predict_proba(logits, **_beside(calibrator, logits))
+
+
+def _confidence(calibrator: Calibrator, logits: NDArray[Any]) -> NDArray[Any]:
+    return calibrator.confidence(logits, **_beside(calibrator, logits))
+
+
 class _Tuning(NamedTuple):
     """Rows to fit on, and where the method reads them, their environments."""
 
@@ -106,7 +133,10 @@ class _Tuning(NamedTuple):
             options["environment"] = self.environment
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CalibrationWarning)
-            return make().fit(self.logits, self.y, **options)
+            calibrator = make()
+            return calibrator.fit(
+                self.logits, self.y, **_beside(calibrator, self.logits), **options
+            )
 
 
 def _tunings(make: Make, n: int = 400, n_classes: int = 5, seed: int = 1) -> list[_Tuning]:
@@ -119,7 +149,7 @@ def _tunings(make: Make, n: int = 400, n_classes: int = 5, seed: int = 1) -> lis
     plain = _Tuning(*suite.tuning)
     if not make().accepts_ood:
         plain, everything = (data.take(data.y >= 0) for data in (plain, everything))
-    return [plain, everything] if make().accepts_environments else [plain]
+    return [plain, everything] if "environment" in make().reads else [plain]
 
 
 def _unseen(n_classes: int = 5, n: int = 300) -> NDArray[np.float32]:
@@ -132,7 +162,7 @@ def check_output_is_a_distribution(make: Make) -> None:
     for data in _tunings(make):
         for dtype in (np.float32, np.float64):
             x = _unseen().astype(dtype)
-            proba = data.at(dtype).fit(make).predict_proba(x)
+            proba = _proba(data.at(dtype).fit(make), x)
             assert proba.shape == x.shape
             assert proba.dtype == dtype
             assert (proba >= 0).all()
@@ -147,8 +177,8 @@ def check_confidence_is_that_of_the_predicted_class(make: Make) -> None:
     for data in _tunings(make):
         calibrator = data.fit(make)
         np.testing.assert_array_equal(calibrator.predict(x), pred)
-        expected = calibrator.predict_proba(x)[np.arange(len(x)), pred]
-        np.testing.assert_allclose(calibrator.confidence(x), expected, rtol=1e-5, atol=1e-7)
+        expected = _proba(calibrator, x)[np.arange(len(x)), pred]
+        np.testing.assert_allclose(_confidence(calibrator, x), expected, rtol=1e-5, atol=1e-7)
 
 
 def check_inputs_are_not_written_to(make: Make) -> None:
@@ -160,8 +190,8 @@ def check_inputs_are_not_written_to(make: Make) -> None:
             if array is not None:
                 array.setflags(write=False)
         calibrator = data.fit(make)
-        calibrator.predict_proba(x)
-        calibrator.confidence(x)
+        _proba(calibrator, x)
+        _confidence(calibrator, x)
         np.testing.assert_array_equal(x, before)
 
 
@@ -169,12 +199,12 @@ def check_fit_is_deterministic(make: Make) -> None:
     """The same data gives the same fit, and a second fit forgets the first."""
     x = _unseen()
     for data in _tunings(make):
-        expected = data.fit(make).predict_proba(x)
-        np.testing.assert_array_equal(data.fit(make).predict_proba(x), expected)
+        expected = _proba(data.fit(make), x)
+        np.testing.assert_array_equal(_proba(data.fit(make), x), expected)
         for other in _tunings(make, seed=9, n_classes=7):
             used = other.fit(make)
             again = data.fit(lambda used=used: used)  # type: ignore[misc]
-            np.testing.assert_array_equal(again.predict_proba(x), expected)
+            np.testing.assert_array_equal(_proba(again, x), expected)
 
 
 def check_row_order_is_irrelevant(make: Make) -> None:
@@ -183,8 +213,8 @@ def check_row_order_is_irrelevant(make: Make) -> None:
     for data in _tunings(make):
         order = np.random.default_rng(0).permutation(len(data.y))
         np.testing.assert_allclose(
-            data.at(np.float64).take(order).fit(make).predict_proba(x),
-            data.at(np.float64).fit(make).predict_proba(x),
+            _proba(data.at(np.float64).take(order).fit(make), x),
+            _proba(data.at(np.float64).fit(make), x),
             atol=1e-6,
         )
 
@@ -198,8 +228,8 @@ def check_class_order_is_irrelevant(make: Make) -> None:
         data = data.at(np.float64)
         permuted = data._replace(logits=data.logits[:, order], y=where[data.y]).fit(make)
         np.testing.assert_allclose(
-            permuted.predict_proba(x[:, order]),
-            data.fit(make).predict_proba(x)[:, order],
+            _proba(permuted, x[:, order]),
+            _proba(data.fit(make), x)[:, order],
             atol=1e-5,
         )
 
@@ -213,8 +243,8 @@ def check_environment_numbers_are_names(make: Make) -> None:
         data = data.at(np.float64)
         renamed = np.array([0, 40, 3, 10**12, 1, 2, 7])[data.environment]
         np.testing.assert_allclose(
-            data._replace(environment=renamed).fit(make).predict_proba(x),
-            data.fit(make).predict_proba(x),
+            _proba(data._replace(environment=renamed).fit(make), x),
+            _proba(data.fit(make), x),
             atol=1e-6,
         )
 
@@ -228,8 +258,8 @@ def check_weight_two_is_a_row_twice(make: Make) -> None:
         weight[::3] = 2
         doubled = np.repeat(np.arange(len(weight)), weight.astype(int))
         np.testing.assert_allclose(
-            data.fit(make, sample_weight=weight).predict_proba(x),
-            data.take(doubled).fit(make).predict_proba(x),
+            _proba(data.fit(make, sample_weight=weight), x),
+            _proba(data.take(doubled).fit(make), x),
             atol=1e-5,
         )
 
@@ -239,10 +269,11 @@ def check_rows_do_not_depend_on_each_other(make: Make) -> None:
     x = _unseen()
     for data in _tunings(make):
         calibrator = data.fit(make)
-        whole = calibrator.predict_proba(x)
-        exact = isinstance(calibrator, TemperatureMap)  # matrix products may round by batch size
+        whole = _proba(calibrator, x)
+        # Matrix products may round by batch size.
+        exact = _temperature_is_known(calibrator, x)
         for cuts in ([1, 2, 3, 10], [len(x) - 1], [250]):
-            pieces = np.concatenate([calibrator.predict_proba(p) for p in np.split(x, cuts)])
+            pieces = np.concatenate([_proba(calibrator, p) for p in np.split(x, cuts)])
             np.testing.assert_allclose(pieces, whole, rtol=0, atol=0 if exact else 1e-6)
 
 
@@ -252,7 +283,7 @@ def check_layout_and_precision_hardly_matter(make: Make) -> None:
     strided = np.repeat(np.repeat(x, 2, axis=0), 3, axis=1)[::2, ::3]
     for data in _tunings(make):
         data = data.at(np.float16).at(np.float32)  # so that all precisions hold it
-        expected = data.fit(make).predict_proba(x)
+        expected = _proba(data.fit(make), x)
         for dtype in (np.float16, np.float64):
             calibrator = data.at(dtype).fit(make)
             for variant in (
@@ -261,7 +292,7 @@ def check_layout_and_precision_hardly_matter(make: Make) -> None:
                 np.asfortranarray(x),
                 strided,
             ):
-                np.testing.assert_allclose(calibrator.predict_proba(variant), expected, atol=2e-4)
+                np.testing.assert_allclose(_proba(calibrator, variant), expected, atol=2e-4)
 
 
 def check_huge_logits_stay_finite(make: Make) -> None:
@@ -279,11 +310,11 @@ def check_huge_logits_stay_finite(make: Make) -> None:
     for data in _tunings(make):
         calibrator = data.fit(make)
         for dtype in (np.float32, np.float64):
-            proba = calibrator.predict_proba(hard.astype(dtype))
+            proba = _proba(calibrator, hard.astype(dtype))
             assert np.isfinite(proba).all()
             np.testing.assert_allclose(proba.sum(axis=1), 1.0, atol=1e-5)
         huge = data._replace(logits=data.logits * 1e3).fit(make)
-        assert np.isfinite(huge.predict_proba(_unseen() * 1e3)).all()
+        assert np.isfinite(_proba(huge, _unseen() * 1e3)).all()
 
 
 def check_degenerate_tuning_sets(make: Make) -> None:
@@ -300,7 +331,7 @@ def check_degenerate_tuning_sets(make: Make) -> None:
             "all logits equal": data._replace(logits=np.full_like(data.logits, 2.0)),
         }
         for what, case in cases.items():
-            proba = case.fit(make).predict_proba(x)
+            proba = _proba(case.fit(make), x)
             assert np.isfinite(proba).all(), what
             np.testing.assert_allclose(proba.sum(axis=1), 1.0, atol=1e-5, err_msg=what)
 
@@ -319,8 +350,8 @@ def check_saved_and_loaded_is_the_same(make: Make) -> None:
         for option in fields(calibrator):  # type: ignore[arg-type]  # calibrators are dataclasses
             if option.init and not isinstance(getattr(loaded, option.name), Calibrator):
                 assert getattr(loaded, option.name) == getattr(calibrator, option.name)
-        assert loaded.predict_proba(x).tobytes() == calibrator.predict_proba(x).tobytes()
-        assert loaded.confidence(x).tobytes() == calibrator.confidence(x).tobytes()
+        assert _proba(loaded, x).tobytes() == _proba(calibrator, x).tobytes()
+        assert _confidence(loaded, x).tobytes() == _confidence(calibrator, x).tobytes()
 
 
 def check_bad_input_is_refused(make: Make) -> None:
@@ -332,32 +363,37 @@ def check_bad_input_is_refused(make: Make) -> None:
     spoiled[7, 1] = np.nan
     proba = np.full((20, 5), 0.2)
     zeros = np.zeros_like(known)
+
+    def fit(z: NDArray[Any], y: NDArray[Any], **options: Any) -> Calibrator:
+        calibrator = make()
+        return calibrator.fit(z, y, **_beside(calibrator, np.atleast_2d(z)), **options)
+
     refusals: list[tuple[Callable[[], object], str]] = [
-        (lambda: make().fit(logits[0], known), "shape"),
-        (lambda: make().fit(logits[:, :1], known), "shape"),
-        (lambda: make().fit(logits[:0], known[:0]), "at least one row"),
-        (lambda: make().fit(spoiled, known), "row 7 holds NaN"),
-        (lambda: make().fit(np.where(np.isnan(spoiled), np.inf, spoiled), known), "+inf"),
-        (lambda: make().fit(logits, known[:-1]), "one label per row"),
-        (lambda: make().fit(logits, np.where(known == 4, 5, known)), "must lie in"),
-        (lambda: make().fit(logits, np.where(known == 4, -2, known)), "must lie in"),
-        (lambda: make().fit(logits, known.astype(str)), "integers"),
-        (lambda: make().fit(proba, known[:20]), "probabilities"),
-        (lambda: make().fit(logits, known, sample_weight=-np.ones(len(known))), "negative"),
-        (lambda: fitted.predict_proba(logits[:, :4]), "5 columns"),
-        (lambda: fitted.predict_proba(spoiled), "row 7 holds NaN"),
-        (lambda: make().fit(logits, known, environment=zeros[1:]), "environment must have shape"),
-        (lambda: make().fit(logits, known, environment=zeros * 0.5), "must be integers"),
-        (lambda: make().fit(logits, known, environment=zeros - 1), "must not be negative"),
-        (lambda: make().fit(logits, known, environment=zeros + 1), "environment 0"),
+        (lambda: fit(logits[0], known), "shape"),
+        (lambda: fit(logits[:, :1], known), "shape"),
+        (lambda: fit(logits[:0], known[:0]), "at least one row"),
+        (lambda: fit(spoiled, known), "row 7 holds NaN"),
+        (lambda: fit(np.where(np.isnan(spoiled), np.inf, spoiled), known), "+inf"),
+        (lambda: fit(logits, known[:-1]), "one label per row"),
+        (lambda: fit(logits, np.where(known == 4, 5, known)), "must lie in"),
+        (lambda: fit(logits, np.where(known == 4, -2, known)), "must lie in"),
+        (lambda: fit(logits, known.astype(str)), "integers"),
+        (lambda: fit(proba, known[:20]), "probabilities"),
+        (lambda: fit(logits, known, sample_weight=-np.ones(len(known))), "negative"),
+        (lambda: _proba(fitted, logits[:, :4]), "5 columns"),
+        (lambda: _proba(fitted, spoiled), "row 7 holds NaN"),
+        (lambda: fit(logits, known, environment=zeros[1:]), "environment must have shape"),
+        (lambda: fit(logits, known, environment=zeros * 0.5), "must be integers"),
+        (lambda: fit(logits, known, environment=zeros - 1), "must not be negative"),
+        (lambda: fit(logits, known, environment=zeros + 1), "environment 0"),
     ]
     if not make().accepts_ood:
-        refusals.append((lambda: make().fit(logits, np.where(known == 0, -1, known)), "drop y"))
-    if not make().accepts_environments:
-        refusals.append((lambda: make().fit(logits, known, environment=zeros), "does not read"))
+        refusals.append((lambda: fit(logits, np.where(known == 0, -1, known)), "drop y"))
+    if "environment" not in make().reads:
+        refusals.append((lambda: fit(logits, known, environment=zeros), "does not read"))
     for call, text in refusals:
         _expect(ValueError, text, call)
-    _expect(NotFittedError, "call fit", lambda: make().predict_proba(logits))
+    _expect(NotFittedError, "call fit", lambda: _proba(make(), logits))
 
 
 def check_promises_are_kept(make: Make) -> None:
@@ -365,13 +401,18 @@ def check_promises_are_kept(make: Make) -> None:
     x = _unseen().astype(np.float64)
     for data in _tunings(make):
         calibrator = data.at(np.float64).fit(make)
-        proba = calibrator.predict_proba(x)
+        proba = _proba(calibrator, x)
         if calibrator.preserves_accuracy:
             chosen = proba[np.arange(len(x)), x.argmax(axis=1)]
             np.testing.assert_array_equal(chosen, proba.max(axis=1))
         if calibrator.shift_invariant:
             shift = np.random.default_rng(0).normal(0, 5, (len(x), 1))
-            np.testing.assert_allclose(calibrator.predict_proba(x + shift), proba, atol=1e-9)
+            np.testing.assert_allclose(_proba(calibrator, x + shift), proba, atol=1e-9)
+
+
+def _temperature_is_known(calibrator: Calibrator, logits: NDArray[Any]) -> bool:
+    rows = Rows(logits, **_beside(calibrator, logits))
+    return calibrator.bind(rows).temperature is not None
 
 
 def _expect(kind: type[Exception], text: str, call: Callable[[], object]) -> None:

@@ -174,11 +174,13 @@ def test_the_prediction_is_that_of_the_formula():
     b, w = FITTED.coefficients_[:2]
     for context, more in ((None, 0.0), (CONTEXT, offset)):
         t = np.log1p(np.exp(b + w * margin + more))
-        np.testing.assert_allclose(FITTED.temperature(SHIFTED, context), t, rtol=1e-9)
+        np.testing.assert_allclose(FITTED.temperature(SHIFTED, context=context), t, rtol=1e-9)
         expected = softmax(SHIFTED / t[:, None], axis=1)
-        np.testing.assert_allclose(FITTED.predict_proba(SHIFTED, context), expected, atol=1e-10)
         np.testing.assert_allclose(
-            FITTED.confidence(SHIFTED, context), expected.max(axis=1), atol=1e-10
+            FITTED.predict_proba(SHIFTED, context=context), expected, atol=1e-10
+        )
+        np.testing.assert_allclose(
+            FITTED.confidence(SHIFTED, context=context), expected.max(axis=1), atol=1e-10
         )
 
 
@@ -293,10 +295,10 @@ def test_other_classes_raise_the_temperature_of_strangers():
     known = E != 6
     without = fit(Z[known], Y[known], environment=E[known])
     assert (FITTED.fit_.n_ood, without.fit_.n_ood) == (30, 0)
-    colder = without.temperature(strangers, without.context(strangers)).mean()
+    colder = without.temperature(strangers, context=without.context(strangers)).mean()
     around = FITTED.context(strangers)
-    assert FITTED.temperature(strangers, around).mean() > colder
-    assert FITTED.confidence(strangers, around).mean() < FITTED.confidence(strangers).mean()
+    assert FITTED.temperature(strangers, context=around).mean() > colder
+    assert FITTED.confidence(strangers, context=around).mean() < FITTED.confidence(strangers).mean()
 
 
 def test_an_environment_of_one_row_is_no_harm():
@@ -316,7 +318,7 @@ def test_without_shifted_environments_it_is_energy_scaling(environment):
     assert fallen.fit_.loss_after == expected.fit_.loss_after
     around = fallen.context(SHIFTED)
     for context in (None, around):
-        got = fallen.predict_proba(SHIFTED, context)
+        got = fallen.predict_proba(SHIFTED, context=context)
         np.testing.assert_array_equal(got, expected.predict_proba(SHIFTED))
     assert fallen.offset(around) == 0
     assert "energy scaling" in fallen.describe()[0]
@@ -387,7 +389,7 @@ def test_a_clean_environment_that_is_all_correct_still_learns_the_context():
     with pytest.warns(CalibrationWarning, match="at its bound"):
         fitted = ContextScaling().fit(Z, y, environment=E)
     assert fitted.fit_.loss_after < 0.5 * fitted.fit_.loss_before
-    assert fitted.temperature(SHIFTED, fitted.context(SHIFTED)).mean() > 1
+    assert fitted.temperature(SHIFTED, context=fitted.context(SHIFTED)).mean() > 1
 
 
 def test_one_predicted_class_only_in_the_clean_environment():
@@ -395,7 +397,7 @@ def test_one_predicted_class_only_in_the_clean_environment():
     z[E == 0, 0] = z[E == 0].max(axis=1) + 1
     fitted = fit(z, Y, environment=E)
     assert fitted.clean_same_class_ == 1
-    assert np.isfinite(fitted.predict_proba(SHIFTED, fitted.context(SHIFTED))).all()
+    assert np.isfinite(fitted.predict_proba(SHIFTED, context=fitted.context(SHIFTED))).all()
 
 
 def test_constant_energies():
@@ -406,7 +408,7 @@ def test_constant_energies():
     assert fitted.coefficients_[2] == 0
     x = log_softmax(SHIFTED, axis=1)
     around = fitted.context(x)
-    assert fitted.confidence(x, around).mean() < fitted.confidence(x).mean()
+    assert fitted.confidence(x, context=around).mean() < fitted.confidence(x).mean()
 
 
 def test_equal_logits():
@@ -427,7 +429,7 @@ def test_few_and_many_classes(k):
     fitted = fit(z, y, environment=e)
     assert fitted.fit_.converged
     x = make_suite(4, n_classes=k, n_test=100).shifted.logits
-    proba = fitted.predict_proba(x, fitted.context(x))
+    proba = fitted.predict_proba(x, context=fitted.context(x))
     np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=1e-5)
     np.testing.assert_array_equal(proba.argmax(axis=1), x.argmax(axis=1))
 
@@ -440,7 +442,7 @@ def test_precision_of_the_logits_hardly_matters(dtype):
     assert fitted.fit_.converged
     np.testing.assert_allclose(fitted.coefficients_, exact.coefficients_, atol=1e-4)
     x = SHIFTED.astype(dtype)
-    proba = fitted.predict_proba(x, fitted.context(x))
+    proba = fitted.predict_proba(x, context=fitted.context(x))
     assert proba.dtype == np.float32
     np.testing.assert_allclose(
         proba, exact.predict_proba(x.astype(np.float64), exact.context(x)), atol=1e-4
@@ -471,7 +473,7 @@ def test_tiny_and_huge_logits(factor):
     fitted = fit(Z * factor, Y, environment=E)
     x = SHIFTED * factor
     around = fitted.context(x)
-    proba = fitted.predict_proba(x, around)
+    proba = fitted.predict_proba(x, context=around)
     np.testing.assert_allclose(proba.sum(axis=1), 1)
     assert np.isfinite(fitted.coefficients_).all()
 
@@ -492,10 +494,10 @@ HOSTILE = [
 def test_hostile_rows(dtype):
     x = np.array(HOSTILE, dtype)
     for around in (None, CONTEXT, FITTED.context(x), FITTED.context(x[3:4])):
-        t = FITTED.temperature(x, around)
+        t = FITTED.temperature(x, context=around)
         assert (t >= 0.01).all()
         assert (t <= 100).all()
-        proba = FITTED.predict_proba(x, around)
+        proba = FITTED.predict_proba(x, context=around)
         np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=1e-6)
         chosen = proba[np.arange(len(x)), x.argmax(axis=1)]
         np.testing.assert_array_equal(chosen, proba.max(axis=1))
@@ -517,7 +519,7 @@ def test_any_rows_in_any_context(x, first, second):
     assert merged.energy == pytest.approx(both.energy, abs=1e-12)
     assert merged.confidence == pytest.approx(both.confidence, abs=1e-12)
     assert wildcal.Context.from_dict(both.to_dict()) == both
-    proba = FITTED.predict_proba(x, merged)
+    proba = FITTED.predict_proba(x, context=merged)
     assert np.isfinite(proba).all()
     np.testing.assert_array_equal(
         proba[np.arange(3), x.argmax(axis=1)],
@@ -546,7 +548,7 @@ def test_the_clean_rows_as_context_change_little():
 def test_a_context_of_another_number_of_classes_is_refused():
     context = wildcal.Context(n=1, energy=0.0, confidence=0.0, counts=(1, 0))
     with pytest.raises(ValueError, match="context must be of 4 classes, got 2"):
-        FITTED.predict_proba(SHIFTED, context)
+        FITTED.predict_proba(SHIFTED, context=context)
     with pytest.raises(ValueError, match="same number of classes, got 4 and 2"):
         CONTEXT + context
 
@@ -639,7 +641,9 @@ def test_windows_of_one_class_out_of_many_stay_within_reason():
     usual = np.median(fitted.temperature(clean.logits))
     for k in range(10):
         window = clean.logits[clean.y == k]
-        ratio = fitted.temperature(window, fitted.context(window)) / fitted.temperature(window)
+        ratio = fitted.temperature(window, context=fitted.context(window)) / fitted.temperature(
+            window
+        )
         assert 0.2 < np.median(ratio) < 5
     assert 0.1 < usual < 10
 
@@ -657,8 +661,8 @@ def test_saved_and_loaded_bit_for_bit(environment, tmp_path):
     assert loaded.context(SHIFTED) == around
     for context in (None, around):
         assert (
-            loaded.predict_proba(SHIFTED, context).tobytes()
-            == fitted.predict_proba(SHIFTED, context).tobytes()
+            loaded.predict_proba(SHIFTED, context=context).tobytes()
+            == fitted.predict_proba(SHIFTED, context=context).tobytes()
         )
     assert loaded.describe() == fitted.describe()
 
@@ -688,7 +692,7 @@ def test_fitted_values_that_cannot_be(name, value, tmp_path):
 def test_it_stores_as_many_numbers_as_it_says():
     stored = [getattr(FITTED, f.name) for f in fields(FITTED) if not f.init]
     n = sum(np.size(value) for value in stored if value is not None)
-    assert ContextScaling.cost == f"{n} numbers"
+    assert ContextScaling.stores == f"{n} numbers"
 
 
 # What it is for, on the shipped suite.
@@ -711,14 +715,16 @@ def test_in_fog_confidence_is_nearer_to_accuracy(real):
     fog = suite.split("fog-5")
     around = context.context(fog.logits)
     before = gap(fog, plain.confidence(fog.logits))
-    assert gap(fog, context.confidence(fog.logits, around)) < 0.5 * before
+    assert gap(fog, context.confidence(fog.logits, context=around)) < 0.5 * before
 
 
 def test_a_window_of_32_rows_is_enough(real):
     suite, plain, context = real
     fog = suite.split("fog-5")
     windows = np.split(fog.logits, range(32, len(fog.logits), 32))
-    confidence = np.concatenate([context.confidence(w, context.context(w)) for w in windows])
+    confidence = np.concatenate(
+        [context.confidence(w, context=context.context(w)) for w in windows]
+    )
     assert gap(fog, confidence) < 0.6 * gap(fog, plain.confidence(fog.logits))
 
 
@@ -726,7 +732,7 @@ def test_on_clean_rows_it_stays_at_the_level_of_temperature_scaling(real):
     suite, plain, context = real
     clean = suite.split("test")
     around = context.context(clean.logits)
-    assert gap(clean, context.confidence(clean.logits, around)) < (
+    assert gap(clean, context.confidence(clean.logits, context=around)) < (
         gap(clean, plain.confidence(clean.logits)) + 0.015
     )
     assert abs(context.offset(around)) < 0.1

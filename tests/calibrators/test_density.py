@@ -38,7 +38,7 @@ def distances(split, seed=0, n_layers=3):
 
 S = distances(SUITE.tuning)
 Z, Y = SUITE.tuning.logits[KNOWN], SUITE.tuning.y[KNOWN]
-FITTED = DensityAware().fit(Z, Y, densities=S[KNOWN])
+FITTED = DensityAware().fit(Z, Y, distances=S[KNOWN])
 
 
 def test_far_rows_are_flattened():
@@ -52,7 +52,7 @@ def test_never_worse_than_one_temperature_on_the_tuning_rows():
     one = TemperatureScaling(loss="mse").fit(Z, Y)
     assert FITTED.fit_.loss_after <= one.fit_.loss_after
     # Distances that say nothing leave one temperature.
-    silent = DensityAware().fit(Z, Y, densities=np.ones((len(Y), 2)))
+    silent = DensityAware().fit(Z, Y, distances=np.ones((len(Y), 2)))
     assert silent.fit_.loss_after == pytest.approx(one.fit_.loss_after, rel=1e-6)
 
 
@@ -110,25 +110,27 @@ def test_weights_are_never_negative(seed, n_layers, loss):
 def test_the_base_is_fitted_from_scratch_on_the_scaled_logits(base):
     rows = slice(None) if base.accepts_ood else KNOWN
     logits, y, s = SUITE.tuning.logits[rows], SUITE.tuning.y[rows], S[rows]
-    both = DensityAware(base=base).fit(logits, y, densities=s)
+    both = DensityAware(base=base).fit(logits, y, distances=s)
     assert not base.is_fitted
     np.testing.assert_array_equal(both.weights_, FITTED.weights_)  # without the strangers
     scaled = logits / FITTED.scale(s)[:, None].astype(np.float32)
     by_hand = type(base)().fit(scaled, y)
     x, sx = SUITE.shifted.logits, distances(SUITE.shifted, 2)
     expected = by_hand.predict_proba(x / FITTED.scale(sx)[:, None].astype(np.float32))
-    np.testing.assert_allclose(both.predict_proba(x, densities=sx), expected, atol=1e-6)
+    np.testing.assert_allclose(both.predict_proba(x, distances=sx), expected, atol=1e-6)
 
 
 def test_temperature_in_all():
-    both = DensityAware(base=EnergyScaling()).fit(SUITE.tuning.logits, SUITE.tuning.y, densities=S)
+    both = DensityAware(base=EnergyScaling()).fit(SUITE.tuning.logits, SUITE.tuning.y, distances=S)
     x, sx = SUITE.clean.logits, distances(SUITE.clean, 3)
-    t = both.temperature(x, sx)
+    t = both.temperature(x, distances=sx)
     np.testing.assert_allclose(
-        both.predict_proba(x, sx), wildcal.softmax(x / t[:, None]), atol=1e-6
+        both.predict_proba(x, distances=sx), wildcal.softmax(x / t[:, None]), atol=1e-6
     )
-    with pytest.raises(ValueError, match="spline has no temperature; `scale` returns S alone"):
-        DensityAware(base=SplineCalibration()).fit(Z, Y, densities=S[KNOWN]).temperature(x, sx)
+    with pytest.raises(ValueError, match="dac divides no row by one temperature"):
+        DensityAware(base=SplineCalibration()).fit(Z, Y, distances=S[KNOWN]).temperature(
+            x, distances=sx
+        )
 
 
 def in_environments():
@@ -140,35 +142,46 @@ def in_environments():
 
 def test_context_as_the_base():
     logits, y, environment, s = in_environments()
-    both = DensityAware(base=ContextScaling()).fit(logits, y, environment=environment, densities=s)
+    both = DensityAware(base=ContextScaling()).fit(logits, y, environment=environment, distances=s)
     np.testing.assert_allclose(both.weights_, FITTED.weights_, rtol=1e-6)  # clean rows alone
     x, sx = logits[-200:], s[-200:]
-    around = both.context(x, sx)
+    around = both.context(x, distances=sx)
     assert around == both.base_.context(both.scaled(x, sx))
-    assert both.confidence(x, sx, around).mean() < both.confidence(x, sx).mean()
+    assert (
+        both.confidence(x, distances=sx, context=around).mean()
+        < both.confidence(x, distances=sx).mean()
+    )
     np.testing.assert_allclose(
-        both.confidence(x, sx, around),
-        both.predict_proba(x, sx, around).max(axis=1),
+        both.confidence(x, distances=sx, context=around),
+        both.predict_proba(x, distances=sx, context=around).max(axis=1),
         rtol=1e-5,
     )
     np.testing.assert_allclose(
-        both.predict_proba(x, sx, around),
-        wildcal.softmax(x / both.temperature(x, sx, around)[:, None]),
+        both.predict_proba(x, distances=sx, context=around),
+        wildcal.softmax(x / both.temperature(x, distances=sx, context=around)[:, None]),
         atol=1e-6,
     )
     with pytest.raises(ValueError, match="identity reads no context; leave it out"):
-        FITTED.predict_proba(x, sx, around)
+        FITTED.predict_proba(x, distances=sx, context=around)
     with pytest.raises(ValueError, match="identity reads no context"):
-        FITTED.context(x, sx)
+        FITTED.context(x, distances=sx)
 
 
 def test_many_rows_are_scaled_in_pieces(monkeypatch):
     x, sx = SUITE.clean.logits, distances(SUITE.clean, 6)
-    whole = FITTED.predict_proba(x, sx), FITTED.confidence(x, sx), FITTED.temperature(x, sx)
+    whole = (
+        FITTED.predict_proba(x, distances=sx),
+        FITTED.confidence(x, distances=sx),
+        FITTED.temperature(x, distances=sx),
+    )
     monkeypatch.setattr("wildcal.calibrators.density.calibrator._PIECE", 600)
     for a, b in zip(
         whole,
-        (FITTED.predict_proba(x, sx), FITTED.confidence(x, sx), FITTED.temperature(x, sx)),
+        (
+            FITTED.predict_proba(x, distances=sx),
+            FITTED.confidence(x, distances=sx),
+            FITTED.temperature(x, distances=sx),
+        ),
         strict=True,
     ):
         np.testing.assert_array_equal(a, b)
@@ -176,7 +189,7 @@ def test_many_rows_are_scaled_in_pieces(monkeypatch):
 
 def test_saved_with_its_base_and_its_neighbour(tmp_path):
     made = DensityAware(base=EnergyScaling(box="paper"), neighbour="first", loss="nll", floor=0.1)
-    made.fit(Z, Y, densities=S[KNOWN])
+    made.fit(Z, Y, distances=S[KNOWN])
     wildcal.save(made, tmp_path / "dac.json")
     loaded = wildcal.load(tmp_path / "dac.json")
     assert (loaded.base.box, loaded.base_.box) == ("paper", "paper")
@@ -225,9 +238,9 @@ def test_a_calibrator_in_a_calibrator_without_end(tmp_path):
 
 
 def test_clear_errors():
-    with pytest.raises(ValueError, match="needs densities.*extract --features"):
+    with pytest.raises(ValueError, match="needs distances.*extract --features"):
         DensityAware().fit(Z, Y)
-    with pytest.raises(ValueError, match="needs densities.*extract --features"):
+    with pytest.raises(ValueError, match="needs distances.*extract --features"):
         FITTED.predict_proba(Z)
     with pytest.raises(
         ValueError, match="must have 3 columns, one for each layer as in fit, got 2"
@@ -236,7 +249,7 @@ def test_clear_errors():
     with pytest.raises(ValueError, match="a row for each of the 1500 rows"):
         FITTED.confidence(Z, S[:7])
     with pytest.raises(ValueError, match="a column for each layer, got shape"):
-        DensityAware().fit(Z, Y, densities=S[KNOWN][:, 0])
+        DensityAware().fit(Z, Y, distances=S[KNOWN][:, 0])
     for bad in (np.nan, np.inf, -0.1):
         spoiled = S[KNOWN].copy()
         spoiled[17, 1] = bad
@@ -245,27 +258,27 @@ def test_clear_errors():
     with pytest.raises(ValueError, match="got dtype <U1"):
         FITTED.scale([["a"]])
     with pytest.raises(ValueError, match="base must be a calibrator"):
-        DensityAware(base=DensityAware()).fit(Z, Y, densities=S[KNOWN])
+        DensityAware(base=DensityAware()).fit(Z, Y, distances=S[KNOWN])
     with pytest.raises(ValueError, match="base must be a calibrator.*got str"):
-        DensityAware(base="ets").fit(Z, Y, densities=S[KNOWN])
+        DensityAware(base="ets").fit(Z, Y, distances=S[KNOWN])
     with pytest.raises(ValueError, match="neighbour must be one of 'kth', 'first'"):
-        DensityAware(neighbour="third").fit(Z, Y, densities=S[KNOWN])
+        DensityAware(neighbour="third").fit(Z, Y, distances=S[KNOWN])
     with pytest.raises(NotFittedError):
         DensityAware().scale(S)
     with pytest.raises(ValueError, match="does not use out-of-distribution rows"):
-        DensityAware().fit(SUITE.tuning.logits, SUITE.tuning.y, densities=S)
+        DensityAware().fit(SUITE.tuning.logits, SUITE.tuning.y, distances=S)
     with pytest.raises(ValueError, match="does not read environments"):
-        DensityAware().fit(Z, Y, densities=S[KNOWN], environment=np.zeros(len(Y), int))
+        DensityAware().fit(Z, Y, distances=S[KNOWN], environment=np.zeros(len(Y), int))
     with pytest.raises(ValueError, match="there is no method 'dac\\+nothing'"):
         make_calibrator("dac+nothing")
 
 
 def test_notes_of_the_base_are_told():
     with pytest.warns(CalibrationWarning, match="context: there is no shifted environment"):
-        DensityAware(base=ContextScaling()).fit(Z, Y, densities=S[KNOWN])
+        DensityAware(base=ContextScaling()).fit(Z, Y, distances=S[KNOWN])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        DensityAware(base=EnsembleTemperatureScaling()).fit(Z, Y, densities=S[KNOWN])
+        DensityAware(base=EnsembleTemperatureScaling()).fit(Z, Y, distances=S[KNOWN])
 
 
 def test_described_in_words():
@@ -273,15 +286,15 @@ def test_described_in_words():
     assert first.startswith("Logits are divided by")
     assert "3 layers to the k-th training row, at least 0.05" in first
     assert "Then energy-based" in " ".join(
-        DensityAware(base=EnergyScaling()).fit(Z, Y, densities=S[KNOWN]).describe()
+        DensityAware(base=EnergyScaling()).fit(Z, Y, distances=S[KNOWN]).describe()
     )
 
 
 def test_a_refused_refit_leaves_the_fit_before_it():
-    made = DensityAware().fit(Z, Y, densities=S[KNOWN])
+    made = DensityAware().fit(Z, Y, distances=S[KNOWN])
     before = made.predict_proba(Z, S[KNOWN])
     with pytest.raises(ValueError, match="does not read environments"):
-        made.fit(Z[:90], Y[:90], densities=3 * S[KNOWN][:90], environment=np.zeros(90, int))
+        made.fit(Z[:90], Y[:90], distances=3 * S[KNOWN][:90], environment=np.zeros(90, int))
     np.testing.assert_array_equal(made.predict_proba(Z, S[KNOWN]), before)
 
 

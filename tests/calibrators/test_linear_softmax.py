@@ -6,7 +6,7 @@ from scipy.special import log_softmax, softmax
 
 from wildcal.calibrators import linear_softmax
 from wildcal.calibrators.linear_map import (
-    linear_proba,
+    bound_linear,
     log_mixed_proba,
     log_proba,
     matrix_scores,
@@ -128,7 +128,7 @@ def test_a_class_ruled_out_gets_nothing_and_teaches_nothing(kind):
 def test_predictions_keep_zero_where_a_class_is_ruled_out():
     z = np.array([[1.0, 2.0, -np.inf], [0.0, 1.0, 2.0]])
     theta = np.array([[1.0, 0.5, -1.0], [0.0, 1.0, 0.0], [0.2, 0.3, 1.0], [0.0, 0.0, 3.0]])
-    proba = linear_proba(z, raw_logits, matrix_scores, theta)
+    proba = bound_linear(z, raw_logits, matrix_scores, theta).proba()
     scores = np.array([1.0, 2.0, 1.0]) @ theta[:-1] + theta[-1]  # -inf as the lowest of its row
     np.testing.assert_allclose(proba[0], [*softmax(scores[:2]), 0.0])
     np.testing.assert_allclose(proba[1], softmax(z[1] @ theta[:-1] + theta[-1]))

@@ -177,9 +177,13 @@ def test_apply_in_a_window(files, capsys):
     around = calibrator.context(z)
     with np.load("alone.npz") as alone, np.load("window.npz") as window:
         np.testing.assert_array_equal(alone["proba"], calibrator.predict_proba(z))
-        np.testing.assert_array_equal(window["proba"], calibrator.predict_proba(z, around))
-        np.testing.assert_array_equal(window["confidence"], calibrator.confidence(z, around))
-        np.testing.assert_array_equal(window["temperature"], calibrator.temperature(z, around))
+        np.testing.assert_array_equal(window["proba"], calibrator.predict_proba(z, context=around))
+        np.testing.assert_array_equal(
+            window["confidence"], calibrator.confidence(z, context=around)
+        )
+        np.testing.assert_array_equal(
+            window["temperature"], calibrator.temperature(z, context=around)
+        )
         assert not np.array_equal(alone["confidence"], window["confidence"])
 
 
@@ -200,14 +204,16 @@ def test_evaluate_in_a_window(files, capsys):
     words = ["evaluate", "test.npz", "--ood", "test-ood.npz", "--with", "context.json"]
     found = evaluated(capsys, *words, "--window")
     parts = [DRAWN.shifted.logits, DRAWN.ood.logits]
-    proba = np.concatenate([calibrator.predict_proba(z, calibrator.context(z)) for z in parts])
+    proba = np.concatenate(
+        [calibrator.predict_proba(z, context=calibrator.context(z)) for z in parts]
+    )
     y = np.concatenate([DRAWN.shifted.y, DRAWN.ood.y])
     pred = np.concatenate(parts).argmax(1)
     expected = evaluate(y, proba, pred=pred, n_boot=0)
     for metric in ("ece", "nll", "ood_mean_confidence"):
         assert found["context", metric] == pytest.approx(expected[metric], abs=1e-12)
     both = np.concatenate(parts)  # as one window, or the windows would be told apart
-    common = evaluate(y, calibrator.predict_proba(both, calibrator.context(both)), n_boot=0)
+    common = evaluate(y, calibrator.predict_proba(both, context=calibrator.context(both)), n_boot=0)
     for metric in ("ood_auroc", "ood_aupr_in", "ood_aupr_out", "ood_fpr95"):
         assert found["context", metric] == pytest.approx(common[metric], abs=1e-6)
     assert abs(common["ood_auroc"] - expected["ood_auroc"]) > 1e-3

@@ -4,14 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax, logsumexp, softmax
 
-from wildcal.core.blocks import (
-    BLOCK_ELEMENTS,
-    CLASSES_FIRST_BELOW,
-    CLASSES_FIRST_ELEMENTS,
-    Block,
-    for_each_block,
-    steady,
-)
+from wildcal.core.block import CLASSES_FIRST_BELOW, Block, steady
+from wildcal.core.blocks import BLOCK_ELEMENTS, CLASSES_FIRST_ELEMENTS, map_blocks
 from wildcal.core.objective import mean_loss, row_losses
 from wildcal.core.parallel import run_parts, thread_count, use_threads
 from wildcal.core.softmax import (
@@ -71,7 +65,7 @@ def steady_of(z, labels, beta=1.3):
         one[block.rows] = block.steady_at_label(at, labels[block.rows])
         rest[block.rows] = block.steady_others()[0]
 
-    for_each_block(z, work)
+    map_blocks(z, work)
     return whole, one, rest
 
 

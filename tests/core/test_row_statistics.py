@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from wildcal.core.blocks import Block, for_each_block
+from wildcal.core.block import Block
+from wildcal.core.blocks import map_blocks
 from wildcal.core.softmax import by_row
 
 SIZES = [2, 3, 10, 63, 64, 100, 1000]
@@ -65,7 +66,7 @@ def test_largest_logits_in_descending_order(k):
     def work(block):
         got[block.rows] = block.largest(min(k, 10))
 
-    for_each_block(z, work)
+    map_blocks(z, work)
     np.testing.assert_array_equal(got, -np.sort(-z, axis=1)[:, :10])
 
 
@@ -82,5 +83,5 @@ def test_overlaps(k, dtype, tolerance):
     def work(block):
         got[:, block.rows] = block.overlap_terms(np.full(block.n, 1 / 1.7), y[block.rows])
 
-    for_each_block(z, work)
+    map_blocks(z, work)
     np.testing.assert_allclose(got, expected, rtol=tolerance)

@@ -73,7 +73,7 @@ def calibrator(suite):
 def plain(calibrator, logits, window):
     """Return confidences one window after the other, each in its own context."""
     parts = [logits[i : i + window] for i in range(0, len(logits), window)]
-    return np.concatenate([calibrator.confidence(p, calibrator.context(p)) for p in parts])
+    return np.concatenate([calibrator.confidence(p, context=calibrator.context(p)) for p in parts])
 
 
 @pytest.mark.parametrize(("name", "window"), [("context", 10**6), ("context-32", 32)])
@@ -99,7 +99,9 @@ def test_metrics_of_all_classes_are_in_context_too(suite, results, calibrator):
     record = results.record("s", "context", split.name, "sce")
     assert record.value == pytest.approx(sce(split.y, proba), abs=1e-9)
     parts = [split.logits[i : i + 32] for i in range(0, split.rows, 32)]
-    proba = np.concatenate([calibrator.predict_proba(p, calibrator.context(p)) for p in parts])
+    proba = np.concatenate(
+        [calibrator.predict_proba(p, context=calibrator.context(p)) for p in parts]
+    )
     record = results.record("s", "context-32", split.name, "sce")
     assert record.value == pytest.approx(sce(split.y, proba), abs=1e-9)
 
@@ -160,7 +162,9 @@ def test_only_some_of_the_shifted_sets(suite):
     rows = environments(suite, only=lambda split: split.corruption == "blur")
     calibrator = ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
     logits = suite.split("test-snow-4").logits
-    expected = calibrator.confidence(logits, calibrator.context(logits)).astype(float).mean()
+    expected = (
+        calibrator.confidence(logits, context=calibrator.context(logits)).astype(float).mean()
+    )
     record = made.record("s", "context", "test-snow-4", "mean_confidence")
     assert record.value == pytest.approx(expected, abs=1e-12)
     assert "5 shifted sets of 300 labels" in record.used
@@ -232,7 +236,7 @@ def test_strangers_are_told_apart_in_one_context(suite, calibrator, window):
     clean = clean[np.sort(np.random.default_rng(0).permutation(len(clean))[: len(other)])]
     both = np.concatenate([clean, other])
     is_id = np.arange(len(both)) < len(clean)
-    scores = calibrator.confidence(both, calibrator.context(both)).astype(float)
+    scores = calibrator.confidence(both, context=calibrator.context(both)).astype(float)
     for metric, function in (("ood_auroc", auroc), ("ood_aupr_in", aupr_in)):
         found = made.record("s", "context", "textures-test", metric).value
         assert found == pytest.approx(function(is_id, scores), abs=1e-9)

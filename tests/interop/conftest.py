@@ -16,7 +16,7 @@ def _fit(name, n_classes, dtype, n, options):
     suite = make_suite(1, n_classes=n_classes, n_tuning=n, n_ood_tuning=n // 8, n_test=n)
     make = CALIBRATORS[name]
     rows, more = suite.tuning, {}
-    if make.accepts_environments:
+    if "environment" in make.reads:
         rows = tuple(np.concatenate([suite.tuning[i], suite.shifted[i]]) for i in (0, 1))
         clean = np.where(suite.tuning.y >= 0, 0, 6)
         more["environment"] = np.r_[clean, 1 + np.repeat(np.arange(5), n // 5)]

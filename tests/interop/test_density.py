@@ -23,7 +23,7 @@ def distances(n, seed=0):
 def fitted(name):
     calibrator = make_calibrator(name)
     z, y, more = *SUITE.tuning, {}
-    if calibrator.accepts_environments:
+    if "environment" in calibrator.reads:
         z = np.concatenate([z, SUITE.shifted.logits])
         y = np.concatenate([y, SUITE.shifted.y])
         clean = np.where(SUITE.tuning.y >= 0, 0, 6)
@@ -31,7 +31,7 @@ def fitted(name):
     s = distances(len(y))
     if not calibrator.accepts_ood:
         z, s, y = z[y >= 0], s[y >= 0], y[y >= 0]
-    return calibrator.fit(z, y, densities=s, **more)
+    return calibrator.fit(z, y, distances=s, **more)
 
 
 X = np.concatenate([SUITE.clean.logits, SUITE.ood.logits, 1e4 * SUITE.clean.logits[:20]])
@@ -49,9 +49,9 @@ def test_numpy_torch_and_onnx_agree(name, tmp_path, open_model):
         more["context"] = torch.from_numpy(context_vector(around))
     given = (X, S) if around is None else (X, S, around)
     export(calibrator, tmp_path / "dac.onnx")
-    found = open_model(str(tmp_path / "dac.onnx"))(logits=X, densities=S, **feed)
+    found = open_model(str(tmp_path / "dac.onnx"))(logits=X, distances=S, **feed)
     module = as_module(calibrator, returns=("probabilities", "confidence"))
-    from_torch = module(torch.from_numpy(X), densities=torch.from_numpy(S), **more)
+    from_torch = module(torch.from_numpy(X), distances=torch.from_numpy(S), **more)
     for result in (found, {n: v.numpy() for n, v in from_torch.items()}):
         np.testing.assert_allclose(
             result["probabilities"], calibrator.predict_proba(*given), atol=1e-5
@@ -66,7 +66,7 @@ def test_gradients():
     module = as_module(calibrator)
     z = torch.from_numpy(X[:6].astype(np.float64)).requires_grad_()
     s = torch.from_numpy(S[:6].astype(np.float64)).requires_grad_()
-    assert torch.autograd.gradcheck(lambda a, b: module(a, densities=b), (z, s))
+    assert torch.autograd.gradcheck(lambda a, b: module(a, distances=b), (z, s))
 
 
 def test_behind_a_network(tmp_path, classifier, weights, open_model, capsys, monkeypatch):
@@ -77,13 +77,13 @@ def test_behind_a_network(tmp_path, classifier, weights, open_model, capsys, mon
     s = distances(9, 4)
     expected = calibrator.confidence(x @ weights, s)
     attach(path, calibrator, tmp_path / "both.onnx")
-    found = open_model(str(tmp_path / "both.onnx"))(x=x, calibrated_densities=s)
+    found = open_model(str(tmp_path / "both.onnx"))(x=x, calibrated_distances=s)
     np.testing.assert_allclose(found["calibrated_confidence"], expected, atol=1e-5)
     network = torch.nn.Linear(7, 5, bias=False).eval()
     with torch.no_grad():
         network.weight.copy_(torch.from_numpy(weights.T.copy()))
         model = attach_module(network, calibrator, returns="confidence")
-        got = model(torch.from_numpy(x), densities=torch.from_numpy(s))
+        got = model(torch.from_numpy(x), distances=torch.from_numpy(s))
     np.testing.assert_allclose(got, expected, atol=1e-5)
     save(calibrator, "dac.json")
     assert run("export dac.json -o cal.onnx".split()) == 0
@@ -96,17 +96,17 @@ def test_states_and_refusals():
     module, filled = as_module(one), as_module(other)
     filled.load_state_dict(module.state_dict())
     z, s = torch.from_numpy(X), torch.from_numpy(S)
-    assert torch.equal(module(z, densities=s), filled(z, densities=s))
+    assert torch.equal(module(z, distances=s), filled(z, distances=s))
     with pytest.raises(ValueError, match="the state belongs to"):
         as_module(fitted("dac+ets")).load_state_dict(module.state_dict())
-    with pytest.raises(ValueError, match="dac needs densities"):
+    with pytest.raises(ValueError, match="dac needs distances"):
         module(z)
     with pytest.raises(ValueError, match="densities must have shape"):
-        module(z, densities=s[:, :2])
+        module(z, distances=s[:, :2])
     with pytest.raises(ValueError, match="one for each of the"):
-        module(z, densities=s[:7])
+        module(z, distances=s[:7])
     with pytest.raises(ValueError, match="ts does not read densities; leave it out"):
-        as_module(one.base_)(z, densities=s)
+        as_module(one.base_)(z, distances=s)
 
 
 def test_a_saved_one(tmp_path):
@@ -115,4 +115,4 @@ def test_a_saved_one(tmp_path):
     loaded = load(tmp_path / "dac.json")
     assert isinstance(loaded, DensityAware)
     z, s = torch.from_numpy(X), torch.from_numpy(S)
-    assert torch.equal(as_module(calibrator)(z, densities=s), as_module(loaded)(z, densities=s))
+    assert torch.equal(as_module(calibrator)(z, distances=s), as_module(loaded)(z, distances=s))

@@ -281,11 +281,11 @@ def test_methods_without_a_map(fitted):
     class Own(Calibrator):
         name, preserves_accuracy, shift_invariant = "own", True, True
 
-        def _fit(self, logits, y, weight):
+        def _fit(self, rows):
             return FitSummary()
 
-        def _predict_proba(self, logits):
-            return logits
+        def _bind(self, rows):
+            raise NotImplementedError
 
     own = Own().fit([[1.0, 0.0], [0.0, 3.0]], [0, 1])
     with pytest.raises(
@@ -350,7 +350,7 @@ def test_attach_with_a_context(fitted, x):
     context = calibrator.context(logits)
     found = attach(network, calibrator)(x, context=torch.from_numpy(context_vector(context)))
     np.testing.assert_allclose(
-        found.detach().numpy(), calibrator.predict_proba(logits, context), atol=1e-5
+        found.detach().numpy(), calibrator.predict_proba(logits, context=context), atol=1e-5
     )
 
 

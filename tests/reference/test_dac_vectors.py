@@ -23,7 +23,7 @@ def dac(vectors, reference_data):
 def fitted(dac, **options):
     logits, y, densities = dac["val"]
     with pytest.warns(CalibrationWarning, match="clamped"):
-        return DensityAware(**options).fit(logits, y, densities=densities)
+        return DensityAware(**options).fit(logits, y, distances=densities)
 
 
 @pytest.mark.parametrize(("loss", "key", "per_row"), [("mse", "mse", 10), ("nll", "ce", 1)])
@@ -43,7 +43,9 @@ def test_temperatures_and_confidences(dac, loss, key):
     clipped = np.maximum(dac[key]["T_test_first10_ref"], NO_FLOOR)
     np.testing.assert_allclose(found.scale(densities)[:10], clipped, rtol=1e-4)
     np.testing.assert_allclose(
-        found.confidence(logits, densities)[:20], dac[key]["conf_test_first20_ref"], atol=1e-4
+        found.confidence(logits, distances=densities)[:20],
+        dac[key]["conf_test_first20_ref"],
+        atol=1e-4,
     )
 
 

@@ -69,10 +69,10 @@ def test_a_row_is_calibrated_in_the_context_of_its_window(calibrator, clean, fog
     for row in (0, 1, 50, 99, 100, 350, 599):
         context = calibrator.context(z[max(0, row - 99) : row + 1])
         mine = z[row : row + 1]
-        expected = calibrator.temperature(mine, context)[0]
+        expected = calibrator.temperature(mine, context=context)[0]
         assert got.temperature[row] == pytest.approx(expected, rel=1e-10)
-        assert got.confidence[row] == pytest.approx(calibrator.confidence(mine, context)[0])
-        np.testing.assert_allclose(proba[row], calibrator.predict_proba(mine, context)[0])
+        assert got.confidence[row] == pytest.approx(calibrator.confidence(mine, context=context)[0])
+        np.testing.assert_allclose(proba[row], calibrator.predict_proba(mine, context=context)[0])
     assert stream.context.counts == calibrator.context(z[-100:]).counts
     assert stream.context.energy == pytest.approx(calibrator.context(z[-100:]).energy)
 

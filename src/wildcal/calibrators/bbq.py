@@ -111,7 +111,7 @@ class BayesianBinning(TopLabelMap):
     name = "bbq"
     title = "Bayesian binning into quantiles"
     reference = "Naeini et al., AAAI 2015"
-    cost = "a step for each bin edge of the likely histograms"
+    stores = "a step for each bin edge of the likely histograms"
 
     edges_: FloatArray = field(init=False, repr=False)
     values_: FloatArray = field(init=False, repr=False)

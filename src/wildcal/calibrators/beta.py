@@ -121,7 +121,7 @@ class BetaCalibration(TopLabelMap):
     name = "beta"
     title = "beta calibration"
     reference = "Kull et al., AISTATS 2017"
-    cost = "3 numbers"
+    stores = "3 numbers"
 
     parameters: Parameters = "abm"
     a_: float = field(init=False, repr=False)

@@ -6,9 +6,9 @@ from typing import Literal, TypeAlias, final
 import numpy as np
 
 from wildcal.calibrators.linear_map import (
+    bound_linear,
     check_linear,
     check_strength,
-    linear_proba,
     log_proba,
     matrix_scores,
     stack_matrix,
@@ -16,9 +16,11 @@ from wildcal.calibrators.linear_map import (
 )
 from wildcal.calibrators.linear_softmax import FullSoftmax, Penalty
 from wildcal.calibrators.temperature import fit_temperature
-from wildcal.core.arrays import FloatArray, Labels, Logits, Proba
+from wildcal.core.arrays import FloatArray
+from wildcal.core.bound import Bound
 from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.checks import check_choice
+from wildcal.core.rows import Rows
 
 Regularizer: TypeAlias = Literal["odir", "l2"]
 Gauge: TypeAlias = Literal["free", "last"]
@@ -72,7 +74,7 @@ class DirichletCalibration(Calibrator):
     name = "dirichlet"
     title = "Dirichlet calibration"
     reference = "Kull et al., NeurIPS 2019"
-    cost = "K (K + 1) numbers"
+    stores = "K (K + 1) numbers"
     preserves_accuracy = False
     shift_invariant = True
 
@@ -95,7 +97,8 @@ class DirichletCalibration(Calibrator):
     def _check_fitted(self) -> None:
         check_linear(self, matrix_=2, intercept_=1)
 
-    def _fit(self, logits: Logits, y: Labels, weight: FloatArray | None) -> FitSummary:
+    def _fit(self, rows: Rows) -> FitSummary:
+        logits, y, weight = rows.tuning()
         ts = fit_temperature(logits, y, weight=weight)
         n_classes, n = logits.shape[1], total_weight(y, weight)
         penalty = Penalty.structured(n_classes, n, self.reg_lambda, self.ridge, self.reg_mu)
@@ -112,6 +115,6 @@ class DirichletCalibration(Calibrator):
         self.matrix_, self.intercept_ = fit.theta[:-1].T.copy(), fit.theta[-1].copy()
         return fit.summary(ts)
 
-    def _predict_proba(self, logits: Logits) -> Proba:
+    def _bind(self, rows: Rows) -> Bound:
         theta = stack_matrix(self.matrix_, self.intercept_)
-        return linear_proba(logits, log_proba, matrix_scores, theta)
+        return bound_linear(rows.logits, log_proba, matrix_scores, theta)

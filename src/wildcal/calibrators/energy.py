@@ -17,7 +17,8 @@ from wildcal.calibrators.temperature import (
     fit_temperature,
 )
 from wildcal.core.arrays import BoolArray, FloatArray, Labels, Logits, Proba
-from wildcal.core.blocks import Block, for_each_block
+from wildcal.core.block import Block
+from wildcal.core.blocks import joined, map_blocks
 from wildcal.core.calibrator import FitSummary, TemperatureMap
 from wildcal.core.checks import check_bounds, check_choice, check_temperature, looks_like_log_proba
 from wildcal.core.objective import TemperatureObjective, identity_link
@@ -26,6 +27,7 @@ from wildcal.core.optimize import (
     minimize_in_box,
     minimize_temperature,
 )
+from wildcal.core.rows import Rows
 from wildcal.core.softmax import by_row
 
 Box: TypeAlias = Literal["safe", "paper", "free"]
@@ -107,8 +109,9 @@ class EnergyScaling(TemperatureMap):
     name = "energy"
     title = "energy-based instance-wise scaling"
     reference = "Energy Based Instance-wise Scaling, ECCV 2024"
-    cost = "7 numbers"
+    stores = "7 numbers"
     shift_invariant = False
+    needs_raw_logits = True
     accepts_ood = True
 
     box: Box = "safe"
@@ -123,7 +126,7 @@ class EnergyScaling(TemperatureMap):
 
     def energy(self, logits: ArrayLike) -> Proba:
         """Return the free energy F = -logsumexp(z) of each row; lower means more familiar."""
-        return by_row(self._door(logits), Block.energy)
+        return by_row(self._checked(logits, None).logits, Block.energy)
 
     def _check_options(self) -> None:
         check_choice("box", self.box, BOXES)
@@ -145,7 +148,8 @@ class EnergyScaling(TemperatureMap):
     def _reads_energy(self) -> bool:
         return self.theta_correct_ > 0 or self.theta_incorrect_ > 0
 
-    def _fit(self, logits: Logits, y: Labels, weight: FloatArray | None) -> FitSummary:
+    def _fit(self, rows: Rows) -> FitSummary:
+        logits, y, weight = rows.tuning()
         weight = np.ones(len(y)) if weight is None else weight
         # Temperature scaling sees in-distribution rows only.
         ts = fit_temperature(logits, y, weight=weight * (y >= 0), bounds=self.bounds)
@@ -277,14 +281,13 @@ def _look(
     logits: Logits, y: Labels, weight: FloatArray, temperature: float
 ) -> tuple[FloatArray, BoolArray, float]:
     """Return energies, which rows are right, and the loss of plain temperature scaling, at once."""
-    energy, loss, is_correct = np.empty(len(y)), np.empty(len(y)), np.empty(len(y), np.bool_)
 
-    def work(block: Block) -> None:
-        rows = block.rows
-        energy[rows], is_correct[rows] = block.energy(), block.pred() == y[rows]
-        loss[rows] = block.squared_loss(np.full(block.n, 1.0 / temperature), y[rows])
+    def look(block: Block) -> tuple[FloatArray, BoolArray, FloatArray]:
+        labels = y[block.rows]
+        loss = block.squared_loss(np.full(block.n, 1.0 / temperature), labels)
+        return block.energy(), block.pred() == labels, loss
 
-    for_each_block(logits, work)
+    energy, is_correct, loss = map_blocks(logits, look, joined)
     return energy, is_correct, float(np.average(loss, weights=weight))
 
 

@@ -8,10 +8,11 @@ import numpy as np
 from wildcal.calibrators.energy import Gaussian, fit_gaussian
 from wildcal.calibrators.softplus import fit_softplus, softplus_temperature
 from wildcal.calibrators.temperature import DEFAULT_BOUNDS, bound_notes, fit_temperature
-from wildcal.core.arrays import FloatArray, Labels, Logits
-from wildcal.core.blocks import Block
+from wildcal.core.arrays import FloatArray
+from wildcal.core.block import Block
 from wildcal.core.calibrator import FitSummary, TemperatureMap
 from wildcal.core.checks import check_bounds, looks_like_log_proba
+from wildcal.core.rows import Rows
 from wildcal.core.softmax import energy_and_pred
 
 
@@ -48,8 +49,9 @@ class EnergyLinear(TemperatureMap):
     name = "energy-linear"
     title = "temperature from the energy, without densities"
     reference = "an ablation of EnergyScaling"
-    cost = "2 numbers"
+    stores = "2 numbers"
     shift_invariant = False
+    needs_raw_logits = True
     accepts_ood = True
 
     bounds: tuple[float, float] = DEFAULT_BOUNDS
@@ -62,7 +64,8 @@ class EnergyLinear(TemperatureMap):
     def _reads_energy(self) -> bool:
         return self.slope_ != 0
 
-    def _fit(self, logits: Logits, y: Labels, weight: FloatArray | None) -> FitSummary:
+    def _fit(self, rows: Rows) -> FitSummary:
+        logits, y, weight = rows.tuning()
         weight = np.ones(len(y)) if weight is None else weight
         # Temperature scaling sees in-distribution rows only.
         ts = fit_temperature(logits, y, weight=weight * (y >= 0), bounds=self.bounds)

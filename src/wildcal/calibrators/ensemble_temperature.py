@@ -18,12 +18,13 @@ from wildcal.calibrators.temperature import (
     bound_notes,
     fit_temperature,
 )
-from wildcal.core.arrays import FloatArray, Labels, Logits, Proba
-from wildcal.core.blocks import Block
+from wildcal.core.arrays import FloatArray, Proba
+from wildcal.core.block import Block
+from wildcal.core.bound import Bound
 from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.checks import check_bounds, check_choice, check_temperature
 from wildcal.core.objective import LOSSES, Loss
-from wildcal.core.softmax import RowFunction, fill_proba
+from wildcal.core.rows import Rows
 
 
 @final
@@ -60,7 +61,7 @@ class EnsembleTemperatureScaling(Calibrator):
     name = "ets"
     title = "ensemble temperature scaling"
     reference = "Zhang et al., ICML 2020"
-    cost = "4 numbers"
+    stores = "4 numbers"
     preserves_accuracy = True
     shift_invariant = True
 
@@ -80,7 +81,8 @@ class EnsembleTemperatureScaling(Calibrator):
         if min(self.weights_) < 0 or abs(sum(self.weights_) - 1) > 1e-9:
             raise ValueError(f"weights_ must be >= 0 and sum to one, got {self.weights_}.")
 
-    def _fit(self, logits: Logits, y: Labels, weight: FloatArray | None) -> FitSummary:
+    def _fit(self, rows: Rows) -> FitSummary:
+        logits, y, weight = rows.tuning()
         ts = fit_temperature(
             logits, y, weight=weight, loss=self.temperature_loss, bounds=self.bounds
         )
@@ -113,7 +115,7 @@ class EnsembleTemperatureScaling(Calibrator):
             f" distribution ({100 * uniform:.3g} %)."
         ]
 
-    def _predict_proba(self, logits: Logits) -> Proba:
+    def _bind(self, rows: Rows) -> Bound:
         scaled, raw, uniform = self.weights_
 
         def fill(block: Block, out: Proba) -> None:
@@ -126,15 +128,10 @@ class EnsembleTemperatureScaling(Calibrator):
                 out += other
             out += uniform / self.n_classes_
 
-        return fill_proba(logits, fill)
-
-    def _row_confidence(self, logits: Logits) -> RowFunction:
-        scaled, raw, uniform = self.weights_
-
         def mix(block: Block) -> FloatArray:
             top = scaled * block.confidence(np.full(block.n, 1 / self.temperature_))
             if raw:
                 top += raw * block.confidence(np.ones(block.n))
             return top + uniform / self.n_classes_
 
-        return mix
+        return Bound(rows.logits, fill, mix)

@@ -7,10 +7,12 @@ import numpy as np
 
 from wildcal.calibrators.softplus import fit_softplus, softplus_temperature
 from wildcal.calibrators.temperature import DEFAULT_BOUNDS, bound_notes, fit_temperature
-from wildcal.core.arrays import FloatArray, Labels, Logits
-from wildcal.core.blocks import Block, for_each_block
+from wildcal.core.arrays import FloatArray
+from wildcal.core.block import Block
+from wildcal.core.blocks import joined, map_blocks
 from wildcal.core.calibrator import FitSummary, TemperatureMap
 from wildcal.core.checks import check_bounds
+from wildcal.core.rows import Rows
 
 # Where the softmax has saturated its entropy is zero, whose logarithm is not a number.
 SMALLEST_ENTROPY = 1e-12
@@ -48,7 +50,7 @@ class EntropyTemperatureScaling(TemperatureMap):
     name = "hts"
     title = "entropy-based temperature scaling"
     reference = "Balanya et al., 2022"
-    cost = "2 numbers"
+    stores = "2 numbers"
     shift_invariant = True
 
     bounds: tuple[float, float] = DEFAULT_BOUNDS
@@ -58,14 +60,11 @@ class EntropyTemperatureScaling(TemperatureMap):
     def _check_options(self) -> None:
         check_bounds("bounds", self.bounds)
 
-    def _fit(self, logits: Logits, y: Labels, weight: FloatArray | None) -> FitSummary:
+    def _fit(self, rows: Rows) -> FitSummary:
+        logits, y, weight = rows.tuning()
         ts = fit_temperature(logits, y, weight=weight, bounds=self.bounds)
         design = np.ones((len(y), 2))
-
-        def work(block: Block) -> None:
-            design[block.rows, 1] = log_relative_entropy(block)
-
-        for_each_block(logits, work)
+        design[:, 1] = map_blocks(logits, log_relative_entropy, joined)
         fit = fit_softplus(
             logits, y, weight, design, loss="nll", temperature=ts.temperature, bounds=self.bounds
         )

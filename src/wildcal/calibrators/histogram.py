@@ -40,7 +40,7 @@ class HistogramBinning(TopLabelMap):
     name = "histogram"
     title = "histogram binning of the confidence"
     reference = "Zadrozny and Elkan, ICML 2001"
-    cost = "a number for each bin"
+    stores = "a number for each bin"
 
     n_bins: int = 15
     values_: FloatArray = field(init=False, repr=False)

@@ -5,9 +5,10 @@ from typing import final
 
 import numpy as np
 
-from wildcal.core.arrays import FloatArray, Labels, Logits
-from wildcal.core.blocks import Block
+from wildcal.core.arrays import FloatArray
+from wildcal.core.block import Block
 from wildcal.core.calibrator import FitSummary, TemperatureMap
+from wildcal.core.rows import Rows
 
 
 @final
@@ -27,10 +28,10 @@ class Identity(TemperatureMap):
     name = "identity"
     title = "no calibration"
     reference = "the network itself"
-    cost = "nothing"
+    stores = "nothing"
     shift_invariant = True
 
-    def _fit(self, logits: Logits, y: Labels, weight: FloatArray | None) -> FitSummary:
+    def _fit(self, rows: Rows) -> FitSummary:
         return FitSummary()
 
     def _describe(self) -> list[str]:

@@ -9,11 +9,12 @@ import numpy as np
 from wildcal.calibrators.pairs import for_each_chunk, label_proba
 from wildcal.calibrators.pava import GapCounter, check_thresholds
 from wildcal.calibrators.piecewise import Map, interpolator
-from wildcal.core.arrays import FloatArray, Labels, Logits, Proba, working_dtype
-from wildcal.core.blocks import Block
+from wildcal.core.arrays import FloatArray, Proba, working_dtype
+from wildcal.core.block import Block
+from wildcal.core.bound import Bound
 from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.checks import check_choice
-from wildcal.core.softmax import RowFunction, fill_proba
+from wildcal.core.rows import Rows
 
 Normalize: TypeAlias = Literal["row", "none"]
 NORMALIZE: tuple[Normalize, ...] = ("row", "none")
@@ -64,7 +65,7 @@ class IsotonicMultiClass(Calibrator):
     name = "irm"
     title = "isotonic regression over all classes"
     reference = "Zhang et al., ICML 2020"
-    cost = "a step for each rise of the curve"
+    stores = "a step for each rise of the curve"
     preserves_accuracy = True
     shift_invariant = True
 
@@ -78,7 +79,8 @@ class IsotonicMultiClass(Calibrator):
     def _check_fitted(self) -> None:
         check_thresholds(self.thresholds_, self.values_)
 
-    def _fit(self, logits: Logits, y: Labels, weight: FloatArray | None) -> FitSummary:
+    def _fit(self, rows: Rows) -> FitSummary:
+        logits, y, weight = rows.tuning()
         ones = label_proba(logits, y)
         if weight is None:
             gaps = GapCounter(ones)
@@ -99,26 +101,18 @@ class IsotonicMultiClass(Calibrator):
         self.thresholds_, self.values_ = gaps.thresholds()
         return FitSummary(loss="mse")
 
-    def _predict_proba(self, logits: Logits) -> Proba:
-        f = self._function(logits)
+    def _bind(self, rows: Rows) -> Bound:
+        dtype, entries = working_dtype(rows.logits.dtype), len(rows) * self.n_classes_
+        f = interpolator(self.thresholds_, self.values_, dtype, entries)
 
         def fill(block: Block, out: Proba) -> None:
             self._fill(block, out, f)
-
-        return fill_proba(logits, fill)
-
-    def _row_confidence(self, logits: Logits) -> RowFunction:
-        f = self._function(logits)
 
         def top(block: Block) -> FloatArray:
             scratch = np.empty(block.original.shape, block.top.dtype)
             return self._fill(block, scratch, f)
 
-        return top
-
-    def _function(self, logits: Logits) -> Map:
-        dtype = working_dtype(logits.dtype)
-        return interpolator(self.thresholds_, self.values_, dtype, logits.size)
+        return Bound(rows.logits, fill, top)
 
     def _fill(self, block: Block, out: Proba, f: Map) -> FloatArray:
         """Write the block's probabilities and return those of the predicted classes."""

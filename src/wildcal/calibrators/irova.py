@@ -8,16 +8,14 @@ from typing import final
 import numpy as np
 
 from wildcal.calibrators.irm import NORMALIZE, Normalize, write_rows
-from wildcal.calibrators.pairs import for_each_chunk, label_proba, steady_proba
+from wildcal.calibrators.pairs import for_each_chunk, label_proba
 from wildcal.calibrators.pava import GapCounter, check_thresholds
-from wildcal.core.arrays import FloatArray, Labels, Logits, Proba
+from wildcal.core.arrays import FloatArray, Labels, Logits, Proba, Source
+from wildcal.core.block import Block
+from wildcal.core.bound import Bound, bound_matrix
 from wildcal.core.calibrator import Calibrator, FitSummary
-from wildcal.core.checks import check_choice, row_slices
-from wildcal.core.parallel import run_parts, thread_count
-
-# A class must see this many rows at a time, or calling np.interp costs more than it does.
-_ROWS = 2048
-_ELEMENTS = 1 << 18
+from wildcal.core.checks import check_choice
+from wildcal.core.rows import Rows
 
 
 def fit_columns(
@@ -46,27 +44,24 @@ def fit_columns(
     return [x for x, _ in maps], [f for _, f in maps]
 
 
-def apply_columns(
-    logits: Logits,
+def bound_columns(
+    logits: Source,
     maps: Sequence[tuple[FloatArray, FloatArray]],
     temperature: float,
     normalize: Normalize,
-) -> Proba:
+) -> Bound:
     """Return each column of softmax(z / T) mapped by its own piecewise-linear function."""
-    out = steady_proba(logits, temperature)
 
-    def run(pieces: Sequence[slice]) -> None:
-        for piece in pieces:
-            # np.interp wants whole columns in float64.
-            columns = np.array(out[piece].T, np.float64, order="C")
-            for column, (x, f) in zip(columns, maps, strict=True):
-                column[:] = np.interp(column, x, f)
-            # A copy with whole rows: NumPy adds those in one order, whatever stands beside them.
-            write_rows(np.ascontiguousarray(columns.T), out[piece], normalize)
+    def fill(block: Block, out: Proba) -> None:
+        block.steady_softmax(np.full(block.n, 1.0 / temperature), out)
+        # np.interp wants whole columns in float64.
+        columns = np.array(out.T, np.float64, order="C")
+        for column, (x, f) in zip(columns, maps, strict=True):
+            column[:] = np.interp(column, x, f)
+        # A copy with whole rows: NumPy adds those in one order, whatever stands beside them.
+        write_rows(np.ascontiguousarray(columns.T), out, normalize)
 
-    pieces = row_slices(logits, max(_ELEMENTS, _ROWS * logits.shape[1]))
-    run_parts(run, pieces, thread_count())
-    return out
+    return bound_matrix(logits, fill)
 
 
 def check_columns(thresholds: list[FloatArray], values: list[FloatArray], n_classes: int) -> None:
@@ -113,7 +108,7 @@ class IsotonicOneVsAll(Calibrator):
     name = "irova"
     title = "isotonic regression, one class against the others"
     reference = "Zadrozny and Elkan, KDD 2002"
-    cost = "a step for each rise of each class's curve"
+    stores = "a step for each rise of each class's curve"
     preserves_accuracy = False
     shift_invariant = True
 
@@ -127,10 +122,11 @@ class IsotonicOneVsAll(Calibrator):
     def _check_fitted(self) -> None:
         check_columns(self.thresholds_, self.values_, self.n_classes_)
 
-    def _fit(self, logits: Logits, y: Labels, weight: FloatArray | None) -> FitSummary:
+    def _fit(self, rows: Rows) -> FitSummary:
+        logits, y, weight = rows.tuning()
         self.thresholds_, self.values_ = fit_columns(logits, y, weight, 1.0)
         return FitSummary(loss="mse")
 
-    def _predict_proba(self, logits: Logits) -> Proba:
+    def _bind(self, rows: Rows) -> Bound:
         maps = list(zip(self.thresholds_, self.values_, strict=True))
-        return apply_columns(logits, maps, 1.0, self.normalize)
+        return bound_columns(rows.logits, maps, 1.0, self.normalize)

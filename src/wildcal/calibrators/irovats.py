@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import final
 
 from wildcal.calibrators.irm import NORMALIZE, Normalize
-from wildcal.calibrators.irova import apply_columns, check_columns, fit_columns
+from wildcal.calibrators.irova import bound_columns, check_columns, fit_columns
 from wildcal.calibrators.temperature import (
     DEFAULT_BOUNDS,
     Bounds,
@@ -12,9 +12,11 @@ from wildcal.calibrators.temperature import (
     bound_notes,
     fit_temperature,
 )
-from wildcal.core.arrays import FloatArray, Labels, Logits, Proba
+from wildcal.core.arrays import FloatArray
+from wildcal.core.bound import Bound
 from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.checks import check_bounds, check_choice, check_temperature
+from wildcal.core.rows import Rows
 
 
 @final
@@ -48,7 +50,7 @@ class ScaledIsotonicOneVsAll(Calibrator):
     name = "irovats"
     title = "temperature scaling, then isotonic regression per class"
     reference = "Zhang et al., ICML 2020"
-    cost = "1 number and a step for each rise of each class's curve"
+    stores = "1 number and a step for each rise of each class's curve"
     preserves_accuracy = False
     shift_invariant = True
 
@@ -66,7 +68,8 @@ class ScaledIsotonicOneVsAll(Calibrator):
         check_temperature("temperature_", self.temperature_)
         check_columns(self.thresholds_, self.values_, self.n_classes_)
 
-    def _fit(self, logits: Logits, y: Labels, weight: FloatArray | None) -> FitSummary:
+    def _fit(self, rows: Rows) -> FitSummary:
+        logits, y, weight = rows.tuning()
         fit = fit_temperature(logits, y, weight=weight, loss="mse", bounds=self.bounds)
         self.temperature_ = fit.temperature
         self.thresholds_, self.values_ = fit_columns(logits, y, weight, fit.temperature)
@@ -77,6 +80,6 @@ class ScaledIsotonicOneVsAll(Calibrator):
             notes=bound_notes(fit),
         )
 
-    def _predict_proba(self, logits: Logits) -> Proba:
+    def _bind(self, rows: Rows) -> Bound:
         maps = list(zip(self.thresholds_, self.values_, strict=True))
-        return apply_columns(logits, maps, self.temperature_, self.normalize)
+        return bound_columns(rows.logits, maps, self.temperature_, self.normalize)

@@ -36,7 +36,7 @@ class TopLabelIsotonic(TopLabelMap):
     name = "isotonic"
     title = "isotonic regression of the confidence"
     reference = "Zadrozny and Elkan, KDD 2002"
-    cost = "a step for each rise of the curve"
+    stores = "a step for each rise of the curve"
 
     thresholds_: FloatArray = field(init=False, repr=False)
     values_: FloatArray = field(init=False, repr=False)

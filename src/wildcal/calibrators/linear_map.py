@@ -5,10 +5,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from wildcal.core.arrays import FloatArray, Labels, Logits, Proba, working_dtype
-from wildcal.core.blocks import Block
+from wildcal.core.arrays import FloatArray, Labels, Logits, Proba, Source, working_dtype
+from wildcal.core.block import Block
+from wildcal.core.bound import Bound, bound_matrix
 from wildcal.core.calibrator import Calibrator
-from wildcal.core.softmax import fill_proba
 
 Features: TypeAlias = Callable[[Logits], Proba]
 """x of some rows of logits, shape (n, K), finite, in the precision to compute in."""
@@ -37,10 +37,10 @@ def matrix_scores(theta: Proba, x: Proba) -> Proba:
     return np.asarray(scores)
 
 
-def linear_proba(
-    logits: Logits, features: Features, scores: Callable[[Proba, Proba], Proba], theta: FloatArray
-) -> Proba:
-    """Return softmax(scores(theta, features(z))); a class at -inf keeps probability zero.
+def bound_linear(
+    logits: Source, features: Features, scores: Callable[[Proba, Proba], Proba], theta: FloatArray
+) -> Bound:
+    """Return softmax(scores(theta, features(z))) of rows; a class at -inf keeps probability zero.
 
     The work is done in float64: of K products of logits of 1e4, float32 leaves three digits.
     """
@@ -54,7 +54,7 @@ def linear_proba(
         np.exp(s, out=s)
         np.divide(s, s.sum(axis=1, keepdims=True), out=out, casting="same_kind")
 
-    return fill_proba(logits, fill)
+    return bound_matrix(logits, fill)
 
 
 def raw_logits(rows: Logits) -> Proba:

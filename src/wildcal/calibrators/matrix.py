@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from typing import final
 
 from wildcal.calibrators.linear_map import (
+    bound_linear,
     check_linear,
     check_strength,
-    linear_proba,
     matrix_scores,
     raw_logits,
     stack_matrix,
@@ -14,8 +14,10 @@ from wildcal.calibrators.linear_map import (
 )
 from wildcal.calibrators.linear_softmax import FullSoftmax, Penalty
 from wildcal.calibrators.temperature import fit_temperature
-from wildcal.core.arrays import FloatArray, Labels, Logits, Proba
+from wildcal.core.arrays import FloatArray
+from wildcal.core.bound import Bound
 from wildcal.core.calibrator import Calibrator, FitSummary
+from wildcal.core.rows import Rows
 
 
 @final
@@ -57,7 +59,7 @@ class MatrixScaling(Calibrator):
     name = "matrix"
     title = "matrix scaling"
     reference = "Guo et al., ICML 2017"
-    cost = "K (K + 1) numbers"
+    stores = "K (K + 1) numbers"
     preserves_accuracy = False
     shift_invariant = False
 
@@ -76,7 +78,8 @@ class MatrixScaling(Calibrator):
     def _check_fitted(self) -> None:
         check_linear(self, matrix_=2, intercept_=1)
 
-    def _fit(self, logits: Logits, y: Labels, weight: FloatArray | None) -> FitSummary:
+    def _fit(self, rows: Rows) -> FitSummary:
+        logits, y, weight = rows.tuning()
         ts = fit_temperature(logits, y, weight=weight)
         n_classes, n = logits.shape[1], total_weight(y, weight)
         penalty = Penalty.structured(n_classes, n, self.reg_lambda, self.ridge, self.reg_mu)
@@ -85,6 +88,6 @@ class MatrixScaling(Calibrator):
         self.matrix_, self.intercept_ = fit.theta[:-1].T.copy(), fit.theta[-1].copy()
         return fit.summary(ts)
 
-    def _predict_proba(self, logits: Logits) -> Proba:
+    def _bind(self, rows: Rows) -> Bound:
         theta = stack_matrix(self.matrix_, self.intercept_)
-        return linear_proba(logits, raw_logits, matrix_scores, theta)
+        return bound_linear(rows.logits, raw_logits, matrix_scores, theta)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from wildcal.core.arrays import FloatArray, Labels, Logits
-from wildcal.core.blocks import Block, for_each_block
+from wildcal.core.block import Block
+from wildcal.core.blocks import joined, map_blocks
 from wildcal.core.objective import Point
 from wildcal.core.optimize import minimize_in_box
 
@@ -34,15 +35,14 @@ def overlaps(
     """Return the overlaps of softmax(z / T), softmax(z) and 1 / K in one pass over the logits."""
     n_rows, n_classes = logits.shape
     w = np.full(n_rows, 1 / n_rows) if weight is None else weight / weight.sum()
-    products, true_class = np.empty((n_rows, 3)), np.full((n_rows, 3), 1 / n_classes)
 
-    def work(block: Block) -> None:
-        rows, beta = block.rows, np.full(block.n, 1 / temperature)
+    def look(block: Block) -> tuple[FloatArray, FloatArray]:
+        beta = np.full(block.n, 1 / temperature)
         pp, pq, qq, p_y, q_y = block.overlap_terms(beta, y[block.rows])
-        products[rows] = np.column_stack([pp, pq, qq])
-        true_class[rows, 0], true_class[rows, 1] = p_y, q_y
+        uniform = np.full(block.n, 1 / n_classes)
+        return np.column_stack([pp, pq, qq]), np.column_stack([p_y, q_y, uniform])
 
-    for_each_block(logits, work)
+    products, true_class = map_blocks(logits, look, joined)
     pp, pq, qq = w @ products
     gram = np.full((3, 3), 1 / n_classes)
     gram[:2, :2] = [[pp, pq], [pq, qq]]

@@ -6,11 +6,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from wildcal.core.arrays import FloatArray, Labels, Logits, Proba, working_dtype
-from wildcal.core.blocks import Block, for_each_block
+from wildcal.core.arrays import FloatArray, Labels, Logits, Proba
 from wildcal.core.checks import row_slices
 from wildcal.core.parallel import run_parts, thread_count, use_threads
-from wildcal.core.softmax import fill_proba
+from wildcal.core.softmax import by_row, fill_proba
 
 # Large enough that looking up N ones in each sorted chunk is cheap beside sorting it.
 CHUNK_ELEMENTS = 1 << 21
@@ -23,14 +22,8 @@ Take: TypeAlias = Callable[[Proba, FloatArray | None, Lock], None]
 
 def label_proba(logits: Logits, y: Labels, temperature: float = 1.0) -> Proba:
     """Return softmax(z / T)_y for each row, the same bits as in the whole matrix."""
-    out = np.empty(len(y), working_dtype(logits.dtype))
-
-    def work(block: Block) -> None:
-        beta = np.full(block.n, 1.0 / temperature)
-        out[block.rows] = block.steady_at_label(beta, y[block.rows])
-
-    for_each_block(logits, work)
-    return _flushed(out)
+    beta = 1.0 / temperature
+    return _flushed(by_row(logits, lambda b: b.steady_at_label(np.full(b.n, beta), y[b.rows])))
 
 
 def steady_proba(logits: Logits, temperature: float) -> Proba:

@@ -13,11 +13,13 @@ from wildcal.calibrators.linear_map import (
 from wildcal.calibrators.small_network import Network
 from wildcal.calibrators.softplus import bounded_softplus, inverse_softplus, softplus_temperature
 from wildcal.calibrators.temperature import DEFAULT_BOUNDS, bound_notes, fit_temperature
-from wildcal.core.arrays import FloatArray, Labels, Logits
-from wildcal.core.blocks import Block, for_each_block
+from wildcal.core.arrays import FloatArray
+from wildcal.core.block import Block
+from wildcal.core.blocks import joined, map_blocks
 from wildcal.core.calibrator import FitSummary, TemperatureMap
 from wildcal.core.checks import check_bounds, check_count
 from wildcal.core.objective import row_losses
+from wildcal.core.rows import Rows
 
 _MAX_ITER = 500
 # Beyond this many standard deviations all rows look alike to the network.
@@ -71,7 +73,7 @@ class ParameterizedTemperatureScaling(TemperatureMap):
     name = "pts"
     title = "parameterised temperature scaling"
     reference = "Tomani et al., ECCV 2022"
-    cost = "111 numbers"
+    stores = "111 numbers"
     shift_invariant = False
 
     top_k: int = 10
@@ -102,15 +104,11 @@ class ParameterizedTemperatureScaling(TemperatureMap):
     def _network(self, n_classes: int) -> Network:
         return Network(min(self.top_k, n_classes), self.n_hidden)
 
-    def _fit(self, logits: Logits, y: Labels, weight: FloatArray | None) -> FitSummary:
+    def _fit(self, rows: Rows) -> FitSummary:
+        logits, y, weight = rows.tuning()
         network = self._network(logits.shape[1])
         share = np.full(len(y), 1 / len(y)) if weight is None else weight / weight.sum()
-        top = np.empty((len(y), network.n_inputs))
-
-        def work(block: Block) -> None:
-            top[block.rows] = top_logits(block, network.n_inputs)
-
-        for_each_block(logits, work)
+        top = map_blocks(logits, lambda block: top_logits(block, network.n_inputs), joined)
         self.mean_ = share @ top
         spread = np.sqrt(share @ np.square(top - self.mean_))
         varies = spread > 1e-6 * np.maximum(1.0, np.abs(self.mean_))

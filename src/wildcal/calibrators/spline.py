@@ -100,7 +100,7 @@ class SplineCalibration(TopLabelMap):
     name = "spline"
     title = "spline calibration"
     reference = "Gupta et al., ICLR 2021"
-    cost = "2 numbers for each tuning row"
+    stores = "2 numbers for each tuning row"
 
     n_knots: int = 6
     interp: Interp = "exact"

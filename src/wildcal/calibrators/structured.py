@@ -6,10 +6,10 @@ from typing import final
 import numpy as np
 
 from wildcal.calibrators.linear_map import (
+    bound_linear,
     check_linear,
     check_strength,
     diagonal_scores,
-    linear_proba,
     log_mixed_proba,
     matrix_scores,
     stack_matrix,
@@ -18,9 +18,11 @@ from wildcal.calibrators.linear_map import (
 from wildcal.calibrators.linear_softmax import DiagonalSoftmax, FullSoftmax, Penalty
 from wildcal.calibrators.temperature import fit_temperature
 from wildcal.calibrators.temperature_mix import uniform_part
-from wildcal.core.arrays import FloatArray, Labels, Logits, Proba
+from wildcal.core.arrays import FloatArray, Logits, Proba
+from wildcal.core.bound import Bound
 from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.checks import check_temperature
+from wildcal.core.rows import Rows
 
 
 def _check_mixture(temperature: float, uniform: float) -> None:
@@ -61,7 +63,7 @@ class StructuredVectorScaling(Calibrator):
     name = "svs"
     title = "structured vector scaling"
     reference = "Berta et al., AISTATS 2026"
-    cost = "2 K + 2 numbers"
+    stores = "2 K + 2 numbers"
     preserves_accuracy = False
     shift_invariant = True
 
@@ -78,7 +80,8 @@ class StructuredVectorScaling(Calibrator):
         _check_mixture(self.temperature_, self.uniform_)
         check_linear(self, scale_=1, intercept_=1)
 
-    def _fit(self, logits: Logits, y: Labels, weight: FloatArray | None) -> FitSummary:
+    def _fit(self, rows: Rows) -> FitSummary:
+        logits, y, weight = rows.tuning()
         ts = fit_temperature(logits, y, weight=weight)
         self.temperature_, self.uniform_ = ts.temperature, uniform_part(len(y), weight)
         n_classes = logits.shape[1]
@@ -91,9 +94,9 @@ class StructuredVectorScaling(Calibrator):
     def _features(self, rows: Logits) -> Proba:
         return log_mixed_proba(rows, self.temperature_, self.uniform_)
 
-    def _predict_proba(self, logits: Logits) -> Proba:
+    def _bind(self, rows: Rows) -> Bound:
         theta = np.stack([self.scale_, self.intercept_])
-        return linear_proba(logits, self._features, diagonal_scores, theta)
+        return bound_linear(rows.logits, self._features, diagonal_scores, theta)
 
 
 @final
@@ -126,7 +129,7 @@ class StructuredMatrixScaling(Calibrator):
     name = "sms"
     title = "structured matrix scaling"
     reference = "Berta et al., AISTATS 2026"
-    cost = "K (K + 1) + 2 numbers"
+    stores = "K (K + 1) + 2 numbers"
     preserves_accuracy = False
     shift_invariant = True
 
@@ -143,7 +146,8 @@ class StructuredMatrixScaling(Calibrator):
         _check_mixture(self.temperature_, self.uniform_)
         check_linear(self, matrix_=2, intercept_=1)
 
-    def _fit(self, logits: Logits, y: Labels, weight: FloatArray | None) -> FitSummary:
+    def _fit(self, rows: Rows) -> FitSummary:
+        logits, y, weight = rows.tuning()
         ts = fit_temperature(logits, y, weight=weight)
         self.temperature_, self.uniform_ = ts.temperature, uniform_part(len(y), weight)
         n_classes = logits.shape[1]
@@ -156,6 +160,6 @@ class StructuredMatrixScaling(Calibrator):
     def _features(self, rows: Logits) -> Proba:
         return log_mixed_proba(rows, self.temperature_, self.uniform_)
 
-    def _predict_proba(self, logits: Logits) -> Proba:
+    def _bind(self, rows: Rows) -> Bound:
         theta = stack_matrix(self.matrix_, self.intercept_)
-        return linear_proba(logits, self._features, matrix_scores, theta)
+        return bound_linear(rows.logits, self._features, matrix_scores, theta)

@@ -6,11 +6,12 @@ from typing import Literal, TypeAlias, final
 import numpy as np
 
 from wildcal.core.arrays import FloatArray, Labels, Logits
-from wildcal.core.blocks import Block
+from wildcal.core.block import Block
 from wildcal.core.calibrator import FitSummary, TemperatureMap
 from wildcal.core.checks import check_bounds, check_choice, check_temperature
 from wildcal.core.objective import LOSSES, Loss, TemperatureObjective, exp_link, mean_loss
 from wildcal.core.optimize import WARM_START_ROWS, Solution, minimize_temperature
+from wildcal.core.rows import Rows
 
 Bounds: TypeAlias = tuple[float, float] | Literal["paper"]
 """The range of a temperature; "paper" is that of the energy paper's code."""
@@ -107,7 +108,7 @@ class TemperatureScaling(TemperatureMap):
     name = "ts"
     title = "temperature scaling"
     reference = "Guo et al., ICML 2017"
-    cost = "1 number"
+    stores = "1 number"
     shift_invariant = True
 
     loss: Loss = "nll"
@@ -121,7 +122,8 @@ class TemperatureScaling(TemperatureMap):
     def _check_fitted(self) -> None:
         check_temperature("temperature_", self.temperature_)
 
-    def _fit(self, logits: Logits, y: Labels, weight: FloatArray | None) -> FitSummary:
+    def _fit(self, rows: Rows) -> FitSummary:
+        logits, y, weight = rows.tuning()
         fit = fit_temperature(logits, y, weight=weight, loss=self.loss, bounds=self.bounds)
         self.temperature_ = fit.temperature
         return FitSummary(

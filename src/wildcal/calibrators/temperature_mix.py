@@ -12,12 +12,13 @@ from wildcal.calibrators.temperature import (
     bound_notes,
     fit_temperature,
 )
-from wildcal.core.arrays import FloatArray, Labels, Logits, Proba
-from wildcal.core.blocks import Block
+from wildcal.core.arrays import FloatArray, Proba
+from wildcal.core.block import Block
+from wildcal.core.bound import Bound
 from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.checks import check_bounds, check_temperature
 from wildcal.core.objective import mean_loss, row_losses
-from wildcal.core.softmax import RowFunction, fill_proba
+from wildcal.core.rows import Rows
 
 
 @final
@@ -51,7 +52,7 @@ class TemperatureMix(Calibrator):
     name = "tsmix"
     title = "temperature scaling with a uniform part"
     reference = "Berta et al., 2025 (probmetrics)"
-    cost = "2 numbers"
+    stores = "2 numbers"
     preserves_accuracy = True
     shift_invariant = True
 
@@ -67,7 +68,8 @@ class TemperatureMix(Calibrator):
         if not 0 <= self.uniform_ <= 1:
             raise ValueError(f"uniform_ must lie in [0, 1], got {self.uniform_}.")
 
-    def _fit(self, logits: Logits, y: Labels, weight: FloatArray | None) -> FitSummary:
+    def _fit(self, rows: Rows) -> FitSummary:
+        logits, y, weight = rows.tuning()
         ts = fit_temperature(logits, y, weight=weight, bounds=self.bounds)
         self.temperature_ = ts.temperature
         self.uniform_ = uniform_part(len(y), weight)
@@ -88,18 +90,15 @@ class TemperatureMix(Calibrator):
             " the result is the uniform distribution."
         ]
 
-    def _predict_proba(self, logits: Logits) -> Proba:
+    def _bind(self, rows: Rows) -> Bound:
         def fill(block: Block, out: Proba) -> None:
             mixed_softmax(block, self.temperature_, self.uniform_, out)
 
-        return fill_proba(logits, fill)
-
-    def _row_confidence(self, logits: Logits) -> RowFunction:
         def mix(block: Block) -> FloatArray:
             top = block.confidence(np.full(block.n, 1 / self.temperature_))
             return (1 - self.uniform_) * top + self.uniform_ / self.n_classes_
 
-        return mix
+        return Bound(rows.logits, fill, mix)
 
 
 def uniform_part(n_rows: int, weight: FloatArray | None) -> float:

@@ -6,10 +6,12 @@ from typing import final
 
 import numpy as np
 
-from wildcal.core.arrays import BoolArray, FloatArray, Labels, Logits, Proba
-from wildcal.core.blocks import Block, for_each_block
+from wildcal.core.arrays import BoolArray, FloatArray, Proba
+from wildcal.core.block import Block
+from wildcal.core.blocks import joined, map_blocks
+from wildcal.core.bound import Bound
 from wildcal.core.calibrator import Calibrator, FitSummary
-from wildcal.core.softmax import RowFunction, fill_proba
+from wildcal.core.rows import Rows
 
 
 class TopLabelMap(Calibrator):
@@ -46,14 +48,13 @@ class TopLabelMap(Calibrator):
         return False
 
     @final
-    def _fit(self, logits: Logits, y: Labels, weight: FloatArray | None) -> FitSummary:
-        confidence, correct = np.empty(len(y)), np.empty(len(y), np.bool_)
+    def _fit(self, rows: Rows) -> FitSummary:
+        logits, y, weight = rows.tuning()
 
-        def work(block: Block) -> None:
-            confidence[block.rows] = 1.0 - block.steady_others()[0]
-            correct[block.rows] = block.pred() == y[block.rows]
+        def look(block: Block) -> tuple[FloatArray, BoolArray]:
+            return 1.0 - block.steady_others()[0], block.pred() == y[block.rows]
 
-        for_each_block(logits, work)
+        confidence, correct = map_blocks(logits, look, joined)
         if weight is not None:
             used = weight > 0
             confidence, correct, weight = confidence[used], correct[used], weight[used]
@@ -69,12 +70,10 @@ class TopLabelMap(Calibrator):
         return replace(summary, loss="mse", loss_before=float(before), loss_after=float(after))
 
     @final
-    def _predict_proba(self, logits: Logits) -> Proba:
-        return fill_proba(logits, self._fill)
-
-    @final
-    def _row_confidence(self, logits: Logits) -> RowFunction:
-        return lambda block: self._map(1.0 - block.steady_others()[0])
+    def _bind(self, rows: Rows) -> Bound:
+        return Bound(
+            rows.logits, self._fill, lambda block: self._map(1.0 - block.steady_others()[0])
+        )
 
     def _fill(self, block: Block, out: Proba) -> None:
         rest, others, sums = block.steady_others()

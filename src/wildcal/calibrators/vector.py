@@ -6,17 +6,19 @@ from typing import final
 import numpy as np
 
 from wildcal.calibrators.linear_map import (
+    bound_linear,
     check_linear,
     check_strength,
     diagonal_scores,
-    linear_proba,
     raw_logits,
     total_weight,
 )
 from wildcal.calibrators.linear_softmax import DiagonalSoftmax
 from wildcal.calibrators.temperature import fit_temperature
-from wildcal.core.arrays import FloatArray, Labels, Logits, Proba
+from wildcal.core.arrays import FloatArray
+from wildcal.core.bound import Bound
 from wildcal.core.calibrator import Calibrator, FitSummary
+from wildcal.core.rows import Rows
 
 
 @final
@@ -56,7 +58,7 @@ class VectorScaling(Calibrator):
     name = "vector"
     title = "vector scaling"
     reference = "Guo et al., ICML 2017"
-    cost = "2 K numbers"
+    stores = "2 K numbers"
     preserves_accuracy = False
     shift_invariant = False
 
@@ -70,7 +72,8 @@ class VectorScaling(Calibrator):
     def _check_fitted(self) -> None:
         check_linear(self, scale_=1, intercept_=1)
 
-    def _fit(self, logits: Logits, y: Labels, weight: FloatArray | None) -> FitSummary:
+    def _fit(self, rows: Rows) -> FitSummary:
+        logits, y, weight = rows.tuning()
         ts = fit_temperature(logits, y, weight=weight)
         n_classes = logits.shape[1]
         centre = np.repeat([[1 / ts.temperature], [0.0]], n_classes, axis=1)
@@ -80,6 +83,6 @@ class VectorScaling(Calibrator):
         self.scale_, self.intercept_ = fit.theta
         return fit.summary(ts)
 
-    def _predict_proba(self, logits: Logits) -> Proba:
+    def _bind(self, rows: Rows) -> Bound:
         theta = np.stack([self.scale_, self.intercept_])
-        return linear_proba(logits, raw_logits, diagonal_scores, theta)
+        return bound_linear(rows.logits, raw_logits, diagonal_scores, theta)

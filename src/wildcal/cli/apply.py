@@ -4,13 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-from numpy.typing import NDArray
 
-from wildcal.calibrators import ContextScaling, DensityAware
 from wildcal.cli.fit import with_densities
 from wildcal.cli.options import PATH, densities_option, window_option
 from wildcal.cli.output import progress_bar, say
-from wildcal.core.calibrator import Calibrator, TemperatureMap
+from wildcal.core.calibrator import Calibrator
 from wildcal.io import load, read_table, write_result
 from wildcal.io.tables import check_result
 
@@ -45,23 +43,17 @@ def apply(
     check_result(output)  # before the work, not after it
     fitted = load(calibrator)
     table = with_densities(read_table(logits), densities, fitted)
-    reads_context = isinstance(innermost(fitted), ContextScaling)
+    reads_context = "window" in fitted.reads
     if window and not reads_context:
         raise click.UsageError(f"--window is for context; {fitted.name} reads each row alone.")
     if reads_context:
-        _say_of_the_window(innermost(fitted), window)
+        _say_of_the_window(fitted, window)
     z, s = table.logits, table.densities
-    beside: dict[str, Any] = {"densities": s} if fitted.needs_densities else {}
-    arrays: dict[str, NDArray[Any]] = {}
+    beside: dict[str, Any] = {"distances": s} if "distances" in fitted.reads else {}
     with progress_bar(f"Applying {fitted.title}"):
-        if window and isinstance(fitted, ContextScaling | DensityAware):
+        if window:
             beside["context"] = fitted.context(z, **beside)
-        if not confidence_only:
-            arrays["proba"] = fitted.predict_proba(z, **beside)
-        arrays["confidence"] = fitted.confidence(z, **beside)
-        arrays["pred"] = fitted.predict(z)
-        if isinstance(innermost(fitted), TemperatureMap):
-            arrays["temperature"] = fitted.temperature(z, **beside)  # type: ignore[attr-defined]
+        arrays = fitted.apply(z, proba=not confidence_only, **beside)
     if table.y is not None:
         arrays["y"] = table.y
     write_result(output, arrays)
@@ -69,14 +61,8 @@ def apply(
     say(f"Wrote {len(confidence):,} rows to {output}; mean confidence {confidence.mean():.2%}.")
 
 
-def innermost(fitted: Calibrator) -> Calibrator:
-    """Return the base of a density-aware calibrator, any other as it is."""
-    return fitted.base_ if isinstance(fitted, DensityAware) else fitted
-
-
 def _say_of_the_window(fitted: Calibrator, window: bool) -> None:
-    assert isinstance(fitted, ContextScaling)  # the caller looked
-    if fitted.fallback_ is not None:
+    if not fitted.fit_.n_shifted:
         say("note: this calibrator learnt no context, so each row is read alone.")
     elif not window:
         say("note: rows are read as clean ones; with --window they are each other's context.")

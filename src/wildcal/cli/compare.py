@@ -91,7 +91,7 @@ def compare(
     val, test = files
     calibrators = choose(methods)
     tuning = replace(read_labelled(val, labels), densities=None)
-    readers = [name for name, c in calibrators.items() if c.accepts_environments]
+    readers = [name for name, c in calibrators.items() if "environment" in c.reads]
     if tuning.environment is not None and not readers:
         say(f"none of the methods reads the environments of {val}; its rows are pooled.")
         tuning = replace(tuning, environment=None)

@@ -2,12 +2,10 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 
-from wildcal.calibrators import ContextScaling, DensityAware, Identity
-from wildcal.cli.apply import innermost
+from wildcal.calibrators import Identity
 from wildcal.cli.fit import read_labelled, with_ood
 from wildcal.cli.options import PATH, densities_option, measuring, one_format, window_option
 from wildcal.cli.output import print_csv, print_json, print_table, progress_bar
@@ -55,29 +53,25 @@ def evaluate(
     """
     one_format(as_json, as_csv)
     loaded = _load_all(paths)
-    near = any(calibrator.needs_densities for calibrator in loaded.values())
+    near = any("distances" in calibrator.reads for calibrator in loaded.values())
     if densities is not None and not near:
         raise click.UsageError("--densities is for dac, and none of the calibrators is that.")
     table = read_test(logits, labels, ood, distances=densities if near else False)
     calibrators = {"uncalibrated": uncalibrated(table)} | loaded
-    in_window = {
-        name: isinstance(innermost(c), ContextScaling) and window for name, c in calibrators.items()
-    }
+    in_window = {name: "window" in c.reads and window for name, c in calibrators.items()}
     if window and not any(in_window.values()):
         raise click.UsageError("--window is for context, and none of the calibrators is that.")
     results: dict[str, Evaluation] = {}
     with progress_bar("Evaluating", total=len(calibrators) * len(table.logits)) as progress:
         for name, calibrator in calibrators.items():
-            logits_seen: Any = table.logits
-            if isinstance(calibrator, DensityAware):  # its base sees the logits scaled
-                logits_seen = calibrator.scaled(table.logits, table.densities)
             results[name] = evaluate_calibrator(
-                innermost(calibrator),
-                logits_seen,
+                calibrator,
+                table.logits,
                 table.y,  # type: ignore[arg-type]  # read_test checked it
                 n_bins=bins,
                 n_boot=bootstrap,
                 window=in_window[name],
+                distances=table.densities if "distances" in calibrator.reads else None,
                 progress=lambda rows: progress.advance(progress.task_ids[0], rows),
             )
     kept = {name: calibrator.preserves_accuracy for name, calibrator in calibrators.items()}

@@ -101,12 +101,12 @@ def fit(
         calibrator, used = _fit_on_suite(chosen, suite)
     elif logits_path is None:
         raise click.UsageError("give --logits, or --suite.")
-    elif method != chosen.calibrator.name and not chosen.calibrator.needs_densities:
+    elif method != chosen.calibrator.name and "distances" not in chosen.calibrator.reads:
         raise click.UsageError(f"{method} is fitted on the splits of a suite; give --suite.")
     else:
         calibrator = chosen.calibrator
         table = read_tuning(logits_path, labels, ood, environments, densities, calibrator)
-        more = {} if table.densities is None else {"densities": table.densities}
+        more = {} if table.densities is None else {"distances": table.densities}
         with progress_bar(f"Fitting {calibrator.title}"):
             calibrator.fit(table.logits, table.y, environment=table.environment, **more)  # type: ignore[arg-type]  # labels were checked
         used = "" if table.environment is None else _environment_words(table.environment)
@@ -169,9 +169,9 @@ def read_tuning(
     """Return labelled rows, followed by out-of-distribution rows with label -1."""
     table = with_densities(read_labelled(logits, labels), densities, calibrator)
     if environments is not None:
-        _refuse_unless(calibrator.accepts_environments, calibrator, "--environments")
+        _refuse_unless("environment" in calibrator.reads, calibrator, "--environments")
         table = replace(table, environment=read_environments(environments))
-    elif table.environment is not None and not calibrator.accepts_environments:
+    elif table.environment is not None and "environment" not in calibrator.reads:
         say(f"{calibrator.name} does not read the environments of {logits}; its rows are pooled.")
         table = replace(table, environment=None)
     if ood is None:
@@ -183,22 +183,28 @@ def read_tuning(
 def with_densities(table: Table, path: Path | None, calibrator: Calibrator) -> Table:
     """Return a table with the distances that a method needs, without them where it needs none."""
     if path is not None:
-        if not calibrator.needs_densities:
+        if "distances" not in calibrator.reads:
             raise click.UsageError(
                 f"{calibrator.name} does not read distances. Leave out --densities, or use dac."
             )
         return replace(table, densities=read_densities(path))
-    return table if calibrator.needs_densities else replace(table, densities=None)
+    return table if "distances" in calibrator.reads else replace(table, densities=None)
 
 
 def _refuse_unless(accepts: bool, calibrator: Calibrator, option: str) -> None:
     if accepts:
         return
-    rows, promise = {
-        "--ood": ("use out-of-distribution rows", "accepts_ood"),
-        "--environments": ("read environments", "accepts_environments"),
+    kinds = CALIBRATORS.items()
+    rows, able = {
+        "--ood": (
+            "use out-of-distribution rows",
+            [name for name, kind in kinds if kind.accepts_ood],
+        ),
+        "--environments": (
+            "read environments",
+            [name for name, kind in kinds if "environment" in kind.reads],
+        ),
     }[option]
-    able = [name for name, kind in CALIBRATORS.items() if getattr(kind, promise)]
     raise click.UsageError(
         f"{calibrator.name} does not {rows}. Leave out {option}, or use one of: {', '.join(able)}."
     )

@@ -26,7 +26,7 @@ def methods(as_json: bool) -> None:
             "needs": _needs(kind),
             "preserves_accuracy": kind.preserves_accuracy,
             "shift_invariant": kind.shift_invariant,
-            "stores": kind.cost,
+            "stores": kind.stores,
             "in_the_paper": name in PAPER_METHODS,
             "reference": kind.reference,
         }
@@ -57,8 +57,8 @@ def methods(as_json: bool) -> None:
 def _needs(method: Calibrator) -> str:
     if method.name == "identity":
         return "nothing"
-    if method.needs_densities:
+    if "distances" in method.reads:
         return "labels, distances to training rows"
-    if method.accepts_environments:
+    if "environment" in method.reads:
         return "environments, OOD rows"
     return "labels, OOD rows if any" if method.accepts_ood else "labels"

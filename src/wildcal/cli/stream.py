@@ -110,11 +110,11 @@ def _open(
     calibrator: Path, window: int, false_alarms: float, state: Path | None, given: set[str]
 ) -> "Stream":
     # Here, so that the other commands do not wait for the import.
-    from wildcal.calibrators import ContextScaling
+    from wildcal.calibrators.context import WindowMap
     from wildcal.stream import Stream
 
     fitted = load(calibrator)
-    if not isinstance(fitted, ContextScaling):
+    if not isinstance(fitted, WindowMap):
         raise FileFormatError(
             f"{calibrator} holds {fitted.title}; a stream needs a calibrator made by"
             " `wildcal fit --method context`."

@@ -1,6 +1,6 @@
 """Type aliases shared by every layer, and the one rule for output precision."""
 
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,25 @@ Proba: TypeAlias = NDArray[np.floating[Any]]
 Labels: TypeAlias = NDArray[np.int64]
 FloatArray: TypeAlias = NDArray[np.float64]
 BoolArray: TypeAlias = NDArray[np.bool_]
+
+
+class Source(Protocol):
+    """Rows of logits that can be read more than once: an array, or what makes one of a slice."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and classes."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of what a slice returns."""
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+
+    def __getitem__(self, rows: slice, /) -> Logits:
+        """Return some consecutive rows."""
+
 
 OOD_LABEL = -1
 """The label of a semantic out-of-distribution row: it belongs to none of the classes."""

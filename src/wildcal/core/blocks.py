@@ -1,25 +1,18 @@
-"""Row blocks: the one place where a matrix of logits is walked.
+"""The one engine seam: a function of every block of rows, and what becomes of its results.
 
-Every pass over an N x K matrix happens here, in blocks of rows small enough to stay in the cache,
-with in-place work on a few scratch buffers, spread over a small thread pool. Nothing of
-size N x K is ever allocated except the result the caller asked for.
-
-A block holds its rows shifted by their maximum, so no exponential can overflow:
-``shifted = z - max(z) <= 0``. Element-wise work is done in the precision of the input (float32 for
-half types); per-row results leave as float64. What is looked up in tables is the exception: the
-`steady_*` methods work in float64 and round, because a step of a table shows the last bit.
-
-Reductions are ordered by row alone, so a row's result has the same bits whatever stands beside it.
+Every pass over an N x K matrix happens here, in blocks small enough to stay in the cache, spread
+over a small thread pool. Where blocks begin and end depends on the number of classes alone, and
+results are combined in the order of the rows, so a sum has the same bits for any number of threads.
+Nothing of size N x K is ever allocated except the result the caller asked for.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
-from wildcal.core.arrays import FloatArray, Labels, Logits, working_dtype
-from wildcal.core.checks import reject_logit_row
+from wildcal.core.arrays import Source, working_dtype
+from wildcal.core.block import CLASSES_FIRST_BELOW, Block, Scratch
 from wildcal.core.parallel import run_parts, thread_count
 
 # Entries of a block: small enough for the cache that a core has to itself or its share of the
@@ -28,356 +21,71 @@ from wildcal.core.parallel import run_parts, thread_count
 # walked class by class and want fewer. `make bench` shows the effect of a change.
 BLOCK_ELEMENTS = 400_000
 CLASSES_FIRST_ELEMENTS = 100_000
-# With few classes a row is too short for vector instructions, so such blocks lie classes-first
-# and every operation runs along the rows. Measured crossover: between 48 and 100 classes.
-CLASSES_FIRST_BELOW = 64
 # Below this many entries starting threads costs more than it saves.
 _THREADING_ELEMENTS = 1 << 18
-# A class ruled out by -inf counts as this far below the largest logit where -inf itself would give
-# NaN: 0 * -1e4 is zero, 0 * -inf is not.
-_MINUS_INFINITY = -1e4
-# Rounds a float64 to 40 significant bits: t = SPLITTER * p, then t - (t - p) (Veltkamp, 1968).
-SPLITTER = 2.0**13 + 1
-# The buffer in float64, beside those in the precision of the input.
-_WIDE = -1
 
-Values = NDArray[np.floating[Any]]
+Result = TypeVar("Result")
+Combined = TypeVar("Combined")
 
 
-class _Scratch:
-    """The buffers one thread reuses for all its blocks, made when they are first asked for."""
-
-    def __init__(self, rows: int, n_classes: int, dtype: np.dtype[Any]) -> None:
-        self.classes_first = n_classes < CLASSES_FIRST_BELOW
-        self._shape = (n_classes, rows) if self.classes_first else (rows, n_classes)
-        self._dtype = dtype
-        self._buffers: dict[int, Values] = {}
-        self._ones = {np.dtype(t): np.ones(n_classes, t) for t in (dtype, np.float64)}
-
-    def buffer(self, which: int, n: int) -> Values:
-        """Return one buffer, cut to n rows of logits."""
-        return self._cut(which, n, self._dtype)
-
-    def wide(self, n: int) -> FloatArray:
-        """Return a float64 buffer, cut to n rows of logits."""
-        return self._cut(_WIDE, n, np.dtype(np.float64))
-
-    def ones(self, dtype: np.dtype[Any]) -> Values:
-        """Return K ones."""
-        return self._ones[dtype]
-
-    def _cut(self, which: int, n: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-        if which not in self._buffers:
-            self._buffers[which] = np.empty(self._shape, dtype)
-        full = self._buffers[which]
-        return full[:, :n] if self.classes_first else full[:n]
-
-
-class Block:
-    """Consecutive rows of logits in cache, shifted so that each row's largest entry is zero.
-
-    The methods may be called in any order; only those named `*_terms` use the block up.
-    """
-
-    def __init__(self, logits: Logits, start: int, stop: int, scratch: _Scratch) -> None:
-        self.rows = slice(start, stop)
-        self.n = stop - start
-        self.original = logits[start:stop]
-        self._scratch = scratch
-        self._unshifted: Values | None = None
-        self._pred: NDArray[np.intp] | None = None
-        self._unit_sums: FloatArray | None = None
-        self._load(start)
-
-    def _load(self, start: int) -> None:
-        rows, buffer = self.original, self._scratch.buffer(0, self.n)
-        if self._scratch.classes_first:
-            np.copyto(buffer, rows.T)
-            self.top = buffer.max(axis=0)
-            rows = buffer
-        else:
-            if rows.dtype != buffer.dtype or not rows.flags.c_contiguous:
-                np.copyto(buffer, rows)
-                rows = buffer
-            # argmax is vectorised along a row where max is not, and NaN wins both.
-            self._pred = rows.argmax(axis=1)
-            self.top = rows[np.arange(self.n), self._pred]
-        if not np.isfinite(self.top).all():
-            bad = int(np.flatnonzero(~np.isfinite(self.top))[0])
-            reject_logit_row(start + bad, self.original[bad])
-        self._unshifted = rows
-
-    @property
-    def _shifted(self) -> Values:
-        """Return z - max z; made when first read, because the steady methods do without."""
-        shifted = self._scratch.buffer(0, self.n)
-        if self._unshifted is not None:
-            np.subtract(self._unshifted, self._per_row(self.top), out=shifted)
-            self._unshifted = None
-        return shifted
-
-    def _per_row(self, values: Values) -> Values:
-        return values if self._scratch.classes_first else values[:, None]
-
-    def _sum(self, values: Values) -> FloatArray:
-        if not self._scratch.classes_first:
-            return np.asarray(np.vecdot(values, self._scratch.ones(values.dtype)), np.float64)
-        # An explicit loop keeps the order of additions when the block has a single row;
-        # NumPy's reduction would then add pairwise.
-        total = values[0].copy()
-        for row in values[1:]:
-            total += row
-        return np.asarray(total, np.float64)
-
-    def _dot(self, a: Values, b: Values, spare: Values) -> FloatArray:
-        if not self._scratch.classes_first:
-            return np.asarray(np.vecdot(a, b), np.float64)
-        return self._sum(np.multiply(a, b, out=spare))
-
-    def _at_label(self, values: Values, labels: Labels) -> FloatArray:
-        rows = np.arange(self.n)
-        picked = values[labels, rows] if self._scratch.classes_first else values[rows, labels]
-        return np.asarray(picked, np.float64)
-
-    def _exponentials(self, beta: FloatArray, out: Values) -> Values:
-        """Return exp(beta * shifted) in `out`."""
-        np.multiply(self._shifted, self._per_row(beta.astype(out.dtype)), out=out)
-        return np.exp(out, out=out)
-
-    def _terms(self, beta: FloatArray) -> tuple[Values, Values, FloatArray, FloatArray]:
-        """Return t = beta * shifted, e = exp(t), Σ e and Σ e t; t takes the place of shifted."""
-        spare = self._scratch.buffer(2, self.n)
-        t = self._shifted
-        t *= self._per_row(beta.astype(t.dtype))
-        e = np.exp(t, out=self._scratch.buffer(1, self.n))
-        mean = self._dot(e, t, spare)
-        if np.isnan(mean).any():  # 0 * -inf somewhere: rare, so it is not looked for beforehand
-            lowest = self._per_row((_MINUS_INFINITY * beta).astype(t.dtype))
-            np.copyto(t, lowest, where=np.isneginf(t))
-            mean = self._dot(e, t, spare)
-        return t, e, self._sum(e), mean
-
-    def log_loss(self, beta: FloatArray, labels: Labels) -> FloatArray:
-        """Return -log p_y of each row, where y is -1 the mean of -log p over all classes."""
-        sums = self._sum(self._exponentials(beta, self._scratch.buffer(1, self.n)))
-        u_y = self._aim(self._shifted, labels, np.full(self.n, _MINUS_INFINITY))
-        u_y = np.where(np.isneginf(u_y), _MINUS_INFINITY, u_y)
-        return np.asarray(np.log(sums) - u_y * beta)
-
-    def _aim(self, values: Values, labels: Labels, lowest: FloatArray) -> FloatArray:
-        """Return each row's value at its label; where that is -1 the mean of max(value, lowest)."""
-        aim = self._at_label(values, np.maximum(labels, 0))
-        strange = np.flatnonzero(labels < 0)
-        if len(strange):
-            rows = values[:, strange] if self._scratch.classes_first else values[strange]
-            finite = np.maximum(rows, self._per_row(lowest[strange].astype(rows.dtype)))
-            aim[strange] = self._sum(finite) / self.original.shape[1]
-        return aim
-
-    def squared_loss(self, beta: FloatArray, labels: Labels) -> FloatArray:
-        """Return ||p - onehot(y)||² of each row, where y is -1 ||p||²."""
-        e = self._exponentials(beta, self._scratch.buffer(1, self.n))
-        sums, squares = self._sum(e), self._dot(e, e, self._scratch.buffer(2, self.n))
-        known = (labels >= 0).astype(np.float64)
-        p_y = known * self._at_label(e, np.maximum(labels, 0)) / sums
-        return np.asarray(squares / (sums * sums) - 2 * p_y + known)
-
-    def pred(self) -> Labels:
-        """Return the predicted class of each row: the first of its largest logits."""
-        if self._pred is None:  # kept, because several methods ask
-            self._pred = self.original.argmax(axis=1)
-        return np.asarray(self._pred, np.int64)
-
-    def energy(self) -> FloatArray:
-        """Return the free energy F = -logsumexp(z) of each row."""
-        return np.asarray(-(self.top.astype(np.float64) + np.log(self._sums_at_one())))
-
-    def _sums_at_one(self) -> FloatArray:
-        """Return Σ exp(shifted) of each row, which several methods ask for."""
-        if self._unit_sums is None:
-            e = np.exp(self._shifted, out=self._scratch.buffer(1, self.n))
-            self._unit_sums = self._sum(e)
-        return self._unit_sums
-
-    def entropy(self) -> FloatArray:
-        """Return the entropy of softmax(z) of each row, in nats.
-
-        The largest class is left out of the sum of exponentials and comes back through log1p, so
-        that the tiny entropy of a confident row keeps its digits in float32 too.
-        """
-        e = np.exp(self._shifted, out=self._scratch.buffer(1, self.n))
-        rows, pred = np.arange(self.n), self.pred()
-        e[(pred, rows) if self._scratch.classes_first else (rows, pred)] = 0
-        rest = self._sum(e)
-        # 0 * -inf would be NaN.
-        w = np.maximum(self._shifted, _MINUS_INFINITY, out=self._scratch.buffer(2, self.n))
-        return np.log1p(rest) - self._sum(np.multiply(w, e, out=w)) / (1 + rest)
-
-    def largest(self, k: int) -> FloatArray:
-        """Return the k largest logits of each row in float64, in descending order, shape (n, k)."""
-        top = np.partition(self.original, self.original.shape[1] - k, axis=1)[:, -k:]
-        return -np.sort(-top.astype(np.float64), axis=1)
-
-    def margin(self) -> FloatArray:
-        """Return the largest logit of each row minus the second; inf where that is -inf."""
-        w = self._scratch.buffer(2, self.n)
-        np.copyto(w, self._shifted)
-        rows, pred = np.arange(self.n), self.pred()
-        w[(pred, rows) if self._scratch.classes_first else (rows, pred)] = -np.inf
-        second = w.max(axis=0) if self._scratch.classes_first else w[rows, w.argmax(axis=1)]
-        return np.asarray(-second, np.float64)
-
-    def confidence(self, beta: FloatArray) -> FloatArray:
-        """Return the largest softmax probability of each row at inverse temperature beta."""
-        if (beta == 1).all():
-            return 1.0 / self._sums_at_one()
-        return 1.0 / self._sum(self._exponentials(beta, self._scratch.buffer(1, self.n)))
-
-    def softmax(self, beta: FloatArray, out: Values) -> None:
-        """Write softmax(beta * z) into `out`, of shape (n, K)."""
-        if self._scratch.classes_first:
-            e = self._exponentials(beta, self._scratch.buffer(1, self.n))
-            e *= (1.0 / self._sum(e)).astype(e.dtype)
-            np.copyto(out, e.T)
-        else:  # straight into the result: one buffer less to keep in cache
-            self._exponentials(beta, out)
-            out *= (1.0 / self._sum(out)).astype(out.dtype)[:, None]
-
-    def steady_softmax(self, beta: FloatArray, out: Values) -> None:
-        """Write softmax(beta * z) into `out`, in bits that torch and ONNX Runtime arrive at too.
-
-        Two programs never share the last bit of an exponential or of a sum. Here it is far behind
-        the last one kept: float64 is rounded to float32, or to 40 bits if the logits are float64.
-        Two programs still round apart at one entry in 1e8, or in 1e4 if the logits are float64.
-        """
-        e = self._wide_exponentials(beta)
-        e *= self._per_row(1.0 / self._sum(e))
-        if out.dtype == np.float64:  # else the copy rounds
-            e = steady(e)
-        np.copyto(out, e.T if self._scratch.classes_first else e, casting="same_kind")
-
-    def steady_at_label(self, beta: FloatArray, labels: Labels) -> FloatArray:
-        """Return the steady softmax of one class of each row, the same bits as above."""
-        e = self._wide_exponentials(beta)
-        return self._steady(self._at_label(e, labels) * (1.0 / self._sum(e)))
-
-    def steady_others(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the softmax mass of all classes but the predicted one, as steady as above.
-
-        Also their exponentials, (n, K) with zeros at the predicted class, which the next call
-        overwrites, and the sums of those.
-        """
-        e = self._wide_exponentials(None)
-        rows, pred = np.arange(self.n), self.pred()
-        e[(pred, rows) if self._scratch.classes_first else (rows, pred)] = 0
-        sums = self._sum(e)
-        mass = self._steady(sums / (sums + 1.0))  # 1 is exp(0) of the predicted class
-        return mass, e.T if self._scratch.classes_first else e, sums
-
-    def _steady(self, values: FloatArray) -> FloatArray:
-        if self.top.dtype == np.float64:
-            return steady(values)
-        return values.astype(np.float32).astype(np.float64)
-
-    def _wide_exponentials(self, beta: FloatArray | None) -> FloatArray:
-        """Return exp(beta * (z - max z)), all of it in float64."""
-        e = self._scratch.wide(self.n)
-        rows = self._unshifted
-        if rows is None:
-            rows = self.original.T if self._scratch.classes_first else self.original
-        np.copyto(e, rows)
-        e -= self._per_row(self.top.astype(np.float64))
-        if beta is not None and not (beta == 1).all():
-            e *= self._per_row(beta)
-        return np.exp(e, out=e)
-
-    def log_loss_terms(
-        self, beta: FloatArray, labels: Labels
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return -log p_y, and beta, beta² times its derivatives by beta, per row.
-
-        With t = beta z these are E[t] - t_y and Var[t]. A row with label -1 aims at the uniform
-        distribution: the mean of t stands for t_y.
-        """
-        t, e, z, m = self._terms(beta)
-        t_y = self._aim(t, labels, _MINUS_INFINITY * beta)
-        m = m / z
-        w = np.multiply(e, t, out=e)
-        v = self._dot(w, t, self._scratch.buffer(2, self.n)) / z - m * m
-        return np.log(z) - t_y, m - t_y, np.maximum(v, 0.0)
-
-    def squared_loss_terms(
-        self, beta: FloatArray, labels: Labels
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return ||p - onehot(y)||² and beta, beta² times its derivatives by beta, per row.
-
-        A row with label -1 has the all-zero target: its loss is ||p||², which differs from the
-        distance to the uniform distribution by a constant (both have the same minimiser).
-        """
-        t, e, z, m = self._terms(beta)
-        known = (labels >= 0).astype(np.float64)
-        safe = np.maximum(labels, 0)  # -1 would silently read the last class
-        spare = self._scratch.buffer(2, self.n)
-        s2 = self._dot(e, e, spare)
-        p_y, d_y = known * self._at_label(e, safe) / z, self._at_label(t, safe)
-        w = np.multiply(e, t, out=spare)
-        if self._scratch.classes_first:  # no fourth buffer: t and e are each used up in turn
-            b1 = self._sum(np.multiply(w, e, out=e))
-            v = self._sum(np.multiply(w, t, out=t))
-            b2 = self._sum(np.multiply(w, w, out=w))
-        else:
-            b1, v, b2 = self._dot(w, e, e), self._dot(w, t, t), self._dot(w, w, w)
-        m, s2 = m / z, s2 / (z * z)
-        b1, b2, v = b1 / (z * z), b2 / (z * z), v / z - m * m
-        d_y = d_y - m
-        a1 = b1 - m * s2
-        a2 = b2 - 2 * m * b1 + m * m * s2
-        loss = s2 - 2 * p_y + known
-        slope = 2 * (a1 - p_y * d_y)
-        # In this order p_y = 0 silences a d_y whose square would overflow.
-        curvature = 2 * (2 * a2 - v * s2 - p_y * d_y * d_y + p_y * v)
-        return loss, slope, curvature
-
-    def overlap_terms(
-        self, beta: FloatArray, labels: Labels
-    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return p·p, p·q, q·q, p_y and q_y per row, with p = softmax(beta z), q = softmax(z)."""
-        q = np.exp(self._shifted, out=self._scratch.buffer(1, self.n))
-        p, spare = self._exponentials(beta, self._scratch.buffer(2, self.n)), self._shifted
-        zp, zq = self._sum(p), self._sum(q)
-        return (
-            self._dot(p, p, spare) / (zp * zp),
-            self._dot(p, q, spare) / (zp * zq),
-            self._dot(q, q, spare) / (zq * zq),
-            self._at_label(p, labels) / zp,
-            self._at_label(q, labels) / zq,
-        )
-
-
-def steady(values: FloatArray) -> FloatArray:
-    """Return numbers with 40 significant bits.
-
-    >>> float(steady(np.array([1 / 3 + 1e-16]))[0]) == float(steady(np.array([1 / 3]))[0])
-    True
-    """
-    t = SPLITTER * values
-    return np.asarray(t - (t - values))
-
-
-def for_each_block(logits: Logits, work: Callable[[Block], None]) -> None:
-    """Run `work` on every block of rows; blocks are independent and may run in threads."""
-    n_rows, n_classes = logits.shape
+def block_rows(n_classes: int) -> int:
+    """Return how many rows a block has, the last one of a source aside."""
     elements = CLASSES_FIRST_ELEMENTS if n_classes < CLASSES_FIRST_BELOW else BLOCK_ELEMENTS
-    rows = min(n_rows, max(1, elements // n_classes))
-    dtype = working_dtype(logits.dtype)
+    return max(1, elements // n_classes)
 
-    def run(starts: Any) -> None:
-        scratch = _Scratch(rows, n_classes, dtype)
+
+@overload
+def map_blocks(source: Source, function: Callable[[Block], Result]) -> list[Result]: ...
+@overload
+def map_blocks(
+    source: Source,
+    function: Callable[[Block], Result],
+    combine: Callable[[Sequence[Result]], Combined],
+) -> Combined: ...
+def map_blocks(
+    source: Source,
+    function: Callable[[Block], Any],
+    combine: Callable[[Sequence[Any]], Any] = list,
+) -> Any:
+    """Return what `combine` makes of function(block) of every block, in the order of the rows.
+
+    Blocks are independent and may run in threads. What a function returns must be its own: the
+    buffers of a block serve the next one. `joined` and `added` combine per-row arrays and sums.
+    """
+    n_rows, n_classes = source.shape
+    rows = min(n_rows, block_rows(n_classes))
+    starts = range(0, n_rows, rows)
+    results: list[Any] = [None] * len(starts)
+    dtype = working_dtype(source.dtype)
+
+    def run(numbers: Sequence[int]) -> None:
+        scratch = Scratch(rows, n_classes, dtype)
         # Logits near the largest float overflow to -inf when shifted or scaled, which is what we
         # want of them; 0 * -inf is looked after. The setting is per thread, so it is made here.
         with np.errstate(over="ignore", invalid="ignore"):
-            for start in starts:
-                work(Block(logits, start, min(start + rows, n_rows), scratch))
+            for i in numbers:
+                start = starts[i]
+                results[i] = function(Block(source, start, min(start + rows, n_rows), scratch))
 
-    threads = thread_count() if logits.size >= _THREADING_ELEMENTS else 1
-    run_parts(run, range(0, n_rows, rows), threads)
+    threads = thread_count() if n_rows * n_classes >= _THREADING_ELEMENTS else 1
+    run_parts(run, range(len(starts)), threads)
+    return combine(results)
+
+
+def joined(parts: Sequence[Any]) -> Any:
+    """Return per-row arrays, or tuples of them, of all blocks one after the other."""
+    first = parts[0]
+    if isinstance(first, tuple):
+        return tuple(joined(column) for column in zip(*parts, strict=True))
+    return first if len(parts) == 1 else np.concatenate(parts)
+
+
+def added(parts: Sequence[Any]) -> Any:
+    """Return the sum of sums, or tuples of them, added in the order of the rows."""
+    first = parts[0]
+    if isinstance(first, tuple):
+        return tuple(added(column) for column in zip(*parts, strict=True))
+    total = first
+    for part in parts[1:]:
+        total = total + part
+    return total

@@ -6,20 +6,18 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar, Self, final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from wildcal.core.arrays import OOD_LABEL, FloatArray, Labels, Logits, Proba
-from wildcal.core.blocks import Block
-from wildcal.core.checks import (
-    check_environment,
-    check_labels,
-    check_logits,
-    check_some_known,
-    check_weight,
-    refuse_log_probabilities,
-)
+from wildcal.core.arrays import FloatArray, Labels, Proba
+from wildcal.core.block import Block
+from wildcal.core.bound import Bound, bound_temperature
+from wildcal.core.checks import check_logits, refuse_log_probabilities
 from wildcal.core.errors import CalibrationWarning, ConvergenceWarning, NotFittedError
-from wildcal.core.softmax import RowFunction, by_row, predicted_class, softmax_at
+from wildcal.core.rows import Rows, check_rows
+from wildcal.core.softmax import by_row, predicted_class
+
+_READERS = {"environment": "ContextScaling", "distances": "DensityAware"}
+"""Who reads a column that most methods do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +32,10 @@ class FitSummary:
     notes: tuple[str, ...] = ()
     n_rows: int = 0
     n_ood: int = 0
+    n_shifted: int = 0
+    """Shifted environments among the rows."""
+    method: str = ""
+    """The short form of the method and of the rows it saw, such as ``ts@clean,shifted``."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain JSON values."""
@@ -44,9 +46,8 @@ class Calibrator(ABC):
     """Map logits to calibrated class probabilities.
 
     `fit` and the prediction methods are written once, here, with their checks; a method supplies
-    `_fit` and `_predict_proba`, whose input is already checked. (A method that reads more than the
-    row, such as a context or distances to training rows, adds an argument.) Options are dataclass
-    fields; fitted values are dataclass fields with ``init=False`` whose names end in an underscore.
+    `_fit` and `_bind`, whose rows are already checked. Options are dataclass fields; fitted values
+    are dataclass fields with ``init=False`` whose names end in an underscore.
     """
 
     name: ClassVar[str]
@@ -55,7 +56,7 @@ class Calibrator(ABC):
     """What to call the method in a sentence."""
     reference: ClassVar[str]
     """Where it was published."""
-    cost: ClassVar[str]
+    stores: ClassVar[str]
     """What it stores, which is also what it has to learn from the data."""
     preserves_accuracy: ClassVar[bool]
     """No class is ever more probable than that of the largest logit (it may tie by rounding)."""
@@ -63,14 +64,16 @@ class Calibrator(ABC):
     """Adding a constant to a row of logits changes nothing."""
     accepts_ood: ClassVar[bool] = False
     """Rows with y == -1 (semantic out-of-distribution) are used in `fit`."""
-    accepts_environments: ClassVar[bool] = False
-    """`fit` learns from which rows belong together (a camera, a hospital, a corruption)."""
-    needs_densities: ClassVar[bool] = False
-    """It reads, besides the logits, how far each row is from the training rows, layer by layer."""
+    needs_raw_logits: ClassVar[bool] = False
+    """It reads the energy of a row, which normalizing the logits removes."""
+    reads: ClassVar[frozenset[str]] = frozenset({"logits"})
+    """The columns of `Rows` that it reads besides labels and weights: `environment` in `fit`,
+    `window` when predicting, `distances` in both."""
 
     n_classes_: int
     fit_: FitSummary
 
+    @final
     def fit(
         self,
         logits: ArrayLike,
@@ -78,6 +81,7 @@ class Calibrator(ABC):
         *,
         sample_weight: ArrayLike | None = None,
         environment: ArrayLike | None = None,
+        distances: ArrayLike | None = None,
     ) -> Self:
         """Fit on held-out data and return self.
 
@@ -90,36 +94,31 @@ class Calibrator(ABC):
         sample_weight
             Weight of each row; weight 2 is the same as the row standing there twice.
         environment
-            Which rows belong together, where `accepts_environments`: an integer for each row, 0
-            for the clean ones.
+            Which rows belong together, where the method reads it: an integer for each row, 0 for
+            the clean ones.
+        distances
+            Squared distances to training rows, where the method reads them: shape (n_samples,
+            n_layers). The rows must not be training rows themselves: their distances would be 0.
         """
-        z, labels, weight = self._check_rows(logits, y, sample_weight)
-        if environment is None:
-            summary = self._fit(z, labels, weight)
-        else:
-            groups = check_environment(environment, labels, weight)
-            summary = self._fit_environments(z, labels, weight, groups)
-        return self._finish(summary, z, labels)
-
-    @final
-    def _check_rows(
-        self, logits: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
-    ) -> tuple[Logits, Labels, FloatArray | None]:
-        """Return what `fit` was given, checked."""
         self._check_options()
-        z = check_logits(logits, fitting=True)
-        labels = check_labels(
-            y, len(z), z.shape[1], accepts_ood=self.accepts_ood, who=type(self).__name__
+        rows = check_rows(
+            logits,
+            y=y,
+            weight=sample_weight,
+            environment=environment,
+            distances=distances,
+            accepts_ood=self.accepts_ood,
+            who=type(self).__name__,
         )
-        weight = check_weight(sample_weight, len(z))
-        check_some_known(labels, weight)
-        return z, labels, weight
+        return self.fit_rows(rows)
 
     @final
-    def _finish(self, summary: FitSummary, logits: Logits, y: Labels) -> Self:
-        """Keep the summary of a fit, and warn of what it noted."""
-        self.n_classes_ = logits.shape[1]
-        self.fit_ = replace(summary, n_rows=len(y), n_ood=int((y == OOD_LABEL).sum()))
+    def fit_rows(self, rows: Rows) -> Self:
+        """Fit on rows that were checked before, as `fit` does, and return self."""
+        self._check_columns(rows)
+        summary = self._fit(rows)
+        self.n_classes_ = rows.n_classes
+        self.fit_ = replace(summary, n_rows=len(rows), n_ood=rows.n_ood, n_shifted=rows.n_shifted)
         for note in summary.notes:
             warnings.warn(f"{type(self).__name__}: {note}", CalibrationWarning, stacklevel=3)
         if not summary.converged:
@@ -131,22 +130,89 @@ class Calibrator(ABC):
             )
         return self
 
-    def predict_proba(self, logits: ArrayLike) -> Proba:
-        """Return calibrated probabilities, shape (n_samples, n_classes), dtype as the logits."""
-        return self._predict_proba(self._door(logits))
+    @final
+    def predict_proba(
+        self, logits: ArrayLike, *, context: Any = None, distances: ArrayLike | None = None
+    ) -> Proba:
+        """Return calibrated probabilities, shape (n_samples, n_classes), dtype as the logits.
 
-    def confidence(self, logits: ArrayLike) -> Proba:
+        Parameters
+        ----------
+        logits
+            Raw scores of shape (n_samples, n_classes).
+        context
+            What the method `context` returned for the window that the rows are part of, where the
+            method reads one. Without it, a row's result depends on the row alone.
+        distances
+            Squared distances to training rows, shape (n_samples, n_layers), where the method reads
+            them.
+        """
+        return self._door(logits, context, distances).proba()
+
+    @final
+    def confidence(
+        self, logits: ArrayLike, *, context: Any = None, distances: ArrayLike | None = None
+    ) -> Proba:
         """Return the calibrated probability of the predicted class, shape (n_samples,).
 
-        The predicted class is that of the raw logits. The probability matrix is not built.
+        The predicted class is that of the raw logits. The probability matrix is not built. Other
+        parameters as in `predict_proba`.
         """
-        z = self._door(logits)
-        return by_row(z, self._row_confidence(z))
+        return self._door(logits, context, distances).confidences()
+
+    @final
+    def temperature(
+        self, logits: ArrayLike, *, context: Any = None, distances: ArrayLike | None = None
+    ) -> Proba:
+        """Return what each row is divided by in all, shape (n_samples,), where there is such a T.
+
+        Parameters as in `predict_proba`.
+        """
+        bound = self._door(logits, context, distances)
+        if bound.temperature is None:
+            raise ValueError(f"{self.name} divides no row by one temperature.")
+        return by_row(bound.logits, bound.temperature)
+
+    @final
+    def apply(
+        self,
+        logits: ArrayLike,
+        *,
+        context: Any = None,
+        distances: ArrayLike | None = None,
+        proba: bool = True,
+    ) -> dict[str, NDArray[Any]]:
+        """Return all there is to say of rows, in one pass over them.
+
+        The arrays are `proba` (n_samples, n_classes), unless it is left out, `confidence`, where
+        there is one the `temperature`, and `pred`, the class of the raw logits. Other parameters as
+        in `predict_proba`.
+        """
+        found = self._door(logits, context, distances).columns(proba=proba)
+        return {**found, "pred": self.predict(logits)}
 
     @final
     def predict(self, logits: ArrayLike) -> Labels:
         """Return the predicted class of the raw logits, the first one on ties."""
-        return predicted_class(self._door(logits))
+        self.check_is_fitted()
+        return predicted_class(check_logits(logits, n_classes=self.n_classes_))
+
+    @final
+    def context(self, logits: ArrayLike, *, distances: ArrayLike | None = None) -> Any:
+        """Return what a window of unlabelled rows says, where the method reads one."""
+        return self._context(self._checked(logits, distances))
+
+    @final
+    def bind(self, rows: Rows) -> Bound:
+        """Return what the fitted method says of rows that were checked before."""
+        self.check_is_fitted()
+        self._check_columns(rows)
+        return self._bind(rows)
+
+    @property
+    def reads_energy(self) -> bool:
+        """Whether the fitted method would be misled by normalized logits, as log_softmax gives."""
+        return self.is_fitted and self._reads_energy()
 
     @property
     def is_fitted(self) -> bool:
@@ -159,19 +225,73 @@ class Calibrator(ABC):
         if not self.is_fitted:
             raise NotFittedError(f"{type(self).__name__} is not fitted; call fit(logits, y) first.")
 
-    @final
-    def _door(self, logits: ArrayLike) -> Logits:
-        self.check_is_fitted()
-        z = check_logits(logits, n_classes=self.n_classes_)
-        if self._reads_energy():
-            refuse_log_probabilities(z, type(self).__name__)
-        return z
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the options by name, as scikit-learn's `clone` and searches ask for them."""
+        params: dict[str, Any] = {}
+        for option in (f for f in fields(self) if f.init):  # type: ignore[arg-type]
+            value = getattr(self, option.name)
+            params[option.name] = value
+            if deep and isinstance(value, Calibrator):
+                inner = value.get_params()
+                params |= {f"{option.name}__{name}": item for name, item in inner.items()}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set options by name, those of a base as ``base__name``, and return self."""
+        known = self.get_params()
+        for name, value in params.items():
+            if name not in known:
+                own = ", ".join(self.get_params(deep=False)) or "none"
+                raise ValueError(f"{type(self).__name__} has no option {name!r}; it has {own}.")
+            first, _, rest = name.partition("__")
+            if rest:
+                getattr(self, first).set_params(**{rest: value})
+            else:
+                setattr(self, name, value)
+        return self
 
     def describe(self) -> list[str]:
         """Return what was fitted, in words, a sentence per item."""
         if not self.is_fitted:
             return [f"{self.title.capitalize()}, not fitted."]
         return self._describe()
+
+    def check_options(self) -> None:
+        """Raise a ValueError if an option has a value it may not have."""
+        self._check_options()
+
+    def check_fitted_values(self) -> None:
+        """Raise a ValueError if fitted values, as read from a file, break a promise."""
+        self._check_fitted()
+
+    def _door(self, logits: ArrayLike, context: Any, distances: ArrayLike | None) -> Bound:
+        if context is not None and "window" not in self.reads:
+            raise ValueError(f"{self.name} reads no context; leave it out.")
+        return self._bind(replace(self._checked(logits, distances), context=context))
+
+    def _checked(self, logits: ArrayLike, distances: ArrayLike | None) -> Rows:
+        self.check_is_fitted()
+        rows = check_rows(logits, n_classes=self.n_classes_, distances=distances)
+        self._check_columns(rows)
+        if self._reads_energy():
+            refuse_log_probabilities(rows.logits, type(self).__name__)
+        return rows
+
+    def _check_columns(self, rows: Rows) -> None:
+        """Raise if rows have a column that would be left unread, or lack one that is needed."""
+        who = type(self).__name__
+        for column, reader in _READERS.items():
+            if getattr(rows, column) is not None and column not in self.reads:
+                pooled = " to pool all rows" if column == "environment" else ""
+                raise ValueError(
+                    f"{who} does not read {column}{'s' * (column == 'environment')}; leave them"
+                    f" out{pooled}, or use {reader}."
+                )
+        if "distances" in self.reads and rows.distances is None:
+            raise ValueError(
+                f"{who} needs distances: those of each row to training rows, shape (n_samples,"
+                " n_layers). `wildcal extract --features` measures them."
+            )
 
     def _describe(self) -> list[str]:
         learned = [f.name for f in fields(self) if not f.init]  # type: ignore[arg-type]
@@ -187,32 +307,16 @@ class Calibrator(ABC):
         """Whether this fitted calibrator would be misled by normalised logits."""
         return False
 
-    @abstractmethod
-    def _fit(self, logits: Logits, y: Labels, weight: FloatArray | None) -> FitSummary: ...
-
-    def _fit_environments(
-        self, logits: Logits, y: Labels, weight: FloatArray | None, environment: Labels
-    ) -> FitSummary:
-        raise ValueError(
-            f"{type(self).__name__} does not read environments; leave them out to pool all rows, or"
-            " use ContextScaling."
-        )
+    def _context(self, rows: Rows) -> Any:
+        raise ValueError(f"{self.name} reads no context.")
 
     @abstractmethod
-    def _predict_proba(self, logits: Logits) -> Proba: ...
+    def _fit(self, rows: Rows) -> FitSummary:
+        """Learn from checked rows; set the fitted values and return what was done."""
 
-    def _row_confidence(self, logits: Logits) -> RowFunction:
-        """Return the function from a block of these rows to their confidence.
-
-        Several methods can so be asked about a block while it is in the cache.
-        """
-
-        def of_block(block: Block) -> FloatArray:
-            proba = self._predict_proba(block.original)
-            top = np.take_along_axis(proba, block.pred()[:, None], axis=1)[:, 0]
-            return np.asarray(top, np.float64)
-
-        return of_block
+    @abstractmethod
+    def _bind(self, rows: Rows) -> Bound:
+        """Return what the fitted method says of checked rows."""
 
 
 def _brief(value: object) -> str:
@@ -235,17 +339,8 @@ class TemperatureMap(Calibrator):
 
     preserves_accuracy = True
 
-    def temperature(self, logits: ArrayLike) -> Proba:
-        """Return the temperature each row is divided by, shape (n_samples,)."""
-        return by_row(self._door(logits), self._temperature)
-
     @abstractmethod
     def _temperature(self, block: Block) -> FloatArray: ...
 
-    @final
-    def _predict_proba(self, logits: Logits) -> Proba:
-        return softmax_at(logits, self._temperature)
-
-    @final
-    def _row_confidence(self, logits: Logits) -> RowFunction:
-        return lambda block: block.confidence(1.0 / self._temperature(block))
+    def _bind(self, rows: Rows) -> Bound:
+        return bound_temperature(rows.logits, self._temperature)

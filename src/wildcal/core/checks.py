@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wildcal.core.arrays import OOD_LABEL, BoolArray, FloatArray, Labels, Logits, Proba
+from wildcal.core.arrays import OOD_LABEL, BoolArray, FloatArray, Labels, Logits, Proba, Source
 
 # A stream of single rows must not fail because one row of genuine logits happens to look like
 # probabilities, so `predict` judges the look of its input only when it has this many rows.
@@ -48,7 +48,7 @@ def _as_matrix(values: ArrayLike, name: str, shape: str) -> NDArray[np.floating[
     return array
 
 
-def row_slices(array: NDArray[Any], elements: int = _SCAN_ELEMENTS) -> list[slice]:
+def row_slices(array: Source | NDArray[Any], elements: int = _SCAN_ELEMENTS) -> list[slice]:
     """Return slices that cut the rows of a matrix into pieces of about `elements` entries."""
     step = max(1, elements // array.shape[1])
     return [slice(start, start + step) for start in range(0, len(array), step)]
@@ -115,7 +115,7 @@ def looks_like_proba(values: FloatArray) -> BoolArray:
     return np.asarray(inside & (np.abs(values.sum(axis=1) - 1) <= SUM_TOLERANCE))
 
 
-def refuse_log_probabilities(array: Logits, who: str) -> None:
+def refuse_log_probabilities(array: Source, who: str) -> None:
     """Raise if every row is a log-softmax: its energy is zero, so it says nothing."""
     if len(array) < ROWS_TO_JUDGE:
         return
@@ -220,36 +220,36 @@ def check_environment(environment: ArrayLike, y: Labels, weight: FloatArray | No
     return np.unique(array, return_inverse=True)[1].astype(np.int64, copy=False)
 
 
-def check_densities(densities: ArrayLike, n_rows: int, n_layers: int | None = None) -> FloatArray:
-    """Return distances to training rows as float64 of shape (n_rows, n_layers), not negative.
-
-    Parameters
-    ----------
-    n_layers
-        The number of layers a fitted calibrator expects, if there is one.
-    """
-    array = np.asarray(densities)
+def check_distances(distances: ArrayLike, n_rows: int) -> FloatArray:
+    """Return distances to training rows as float64 of shape (n_rows, n_layers), not negative."""
+    array = np.asarray(distances)
     if array.dtype.kind not in "fiu":
-        raise ValueError(f"densities must be real numbers, got dtype {array.dtype}.")
+        raise ValueError(f"distances must be real numbers, got dtype {array.dtype}.")
     if array.ndim != 2 or len(array) != n_rows or array.shape[1] < 1:
         raise ValueError(
-            f"densities must have a row for each of the {n_rows} rows of logits and a column for"
+            f"distances must have a row for each of the {n_rows} rows of logits and a column for"
             f" each layer, got shape {array.shape}."
-        )
-    if n_layers is not None and array.shape[1] != n_layers:
-        raise ValueError(
-            f"densities must have {n_layers} columns, one for each layer as in fit, got"
-            f" {array.shape[1]}."
         )
     array = array.astype(np.float64)
     wrong = ~(np.isfinite(array) & (array >= 0)).all(axis=1)
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
         raise ValueError(
-            f"densities must be finite distances, not negative, but row {row} holds"
+            f"distances must be finite, not negative, but row {row} holds"
             f" {array[row][~(np.isfinite(array[row]) & (array[row] >= 0))][0]:g}."
         )
     return np.asarray(array)
+
+
+def check_window(window: ArrayLike, n_rows: int) -> Labels:
+    """Return the number of the window that each row arrived in, as int64 of shape (n_rows,)."""
+    array = np.asarray(window)
+    if array.dtype.kind not in "iu" or array.shape != (n_rows,):
+        raise ValueError(
+            f"window must have a whole number for each of the {n_rows} rows, got dtype"
+            f" {array.dtype}, shape {array.shape}."
+        )
+    return array.astype(np.int64, copy=False)
 
 
 def proba_matrix(proba: ArrayLike) -> Proba:

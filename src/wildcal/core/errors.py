@@ -5,8 +5,8 @@ class WildcalError(Exception):
     """Base of the errors that are not plain ValueErrors."""
 
 
-class NotFittedError(WildcalError):
-    """A calibrator was used before `fit`."""
+class NotFittedError(WildcalError, ValueError, AttributeError):
+    """A calibrator was used before `fit`; also what scikit-learn's own error is."""
 
 
 class MissingExtraError(WildcalError, ImportError):

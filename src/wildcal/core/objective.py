@@ -7,13 +7,15 @@ chain rule does the rest. Here h = link(offset + design @ phi), which covers tem
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from wildcal.core.arrays import FloatArray, Labels, Logits
-from wildcal.core.blocks import Block, for_each_block
+from wildcal.core.block import Block
+from wildcal.core.blocks import added, joined, map_blocks
 
 Loss: TypeAlias = Literal["nll", "mse"]
 LOSSES: tuple[Loss, ...] = ("nll", "mse")
@@ -50,28 +52,34 @@ def row_losses(
     With beta = 1/h, s = beta * dl/dbeta and c = beta² * d²l/dbeta²:
     dl/dh = -s/h and d²l/dh² = (c + 2s)/h².
     """
-    value, slope, curvature = (np.empty(len(logits)) for _ in range(3))
-
-    def work(block: Block) -> None:
-        rows, beta = block.rows, 1.0 / h[block.rows]
-        terms = block.log_loss_terms if loss == "nll" else block.squared_loss_terms
-        ell, s, c = terms(beta, y[rows])
-        value[rows], slope[rows], curvature[rows] = ell, -s * beta, (c + 2 * s) * beta * beta
-
-    for_each_block(logits, work)
+    value, slope, curvature = map_blocks(
+        logits, lambda block: _terms(block, y[block.rows], h[block.rows], loss), joined
+    )
     return value, slope, curvature
+
+
+def _terms(
+    block: Block, y: Labels, h: FloatArray, loss: Loss
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    beta = 1.0 / h
+    ell, s, c = (block.log_loss_terms if loss == "nll" else block.squared_loss_terms)(beta, y)
+    return ell, -s * beta, (c + 2 * s) * beta * beta
 
 
 def mean_loss(logits: Logits, y: Labels, weight: FloatArray | None, h: float, loss: Loss) -> float:
     """Return the mean loss at one temperature: half the work of `row_losses`."""
-    value = np.empty(len(logits))
 
-    def work(block: Block) -> None:
+    def sums(block: Block) -> tuple[float, float]:
         of_rows = block.log_loss if loss == "nll" else block.squared_loss
-        value[block.rows] = of_rows(np.full(block.n, 1.0 / h), y[block.rows])
+        value, w = of_rows(np.full(block.n, 1.0 / h), y[block.rows]), _weights(weight, block)
+        return float(w @ value), float(w.sum())
 
-    for_each_block(logits, work)
-    return float(np.average(value, weights=weight))
+    value, total = map_blocks(logits, sums, added)
+    return float(value / total)
+
+
+def _weights(weight: FloatArray | None, block: Block) -> FloatArray:
+    return np.ones(block.n) if weight is None else weight[block.rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,21 +102,24 @@ class TemperatureObjective:
     link: Link
     offset: float = 0.0
     loss: Loss = "mse"
-    evaluations: int = field(default=0, init=False)
 
     def __call__(self, phi: FloatArray) -> Point:
         """Return loss, gradient and Hessian at phi."""
-        self.evaluations += 1
-        h, h1, h2 = self.link(self.offset + self.design @ phi)
-        value, slope, curvature = row_losses(self.logits, self.y, h, self.loss)
-        weight = np.ones(len(value)) if self.weight is None else self.weight
-        total = weight.sum()
+        value, gradient, hessian, total = map_blocks(self.logits, partial(self._sums, phi), added)
+        return Point(float(value / total), gradient / total, hessian / total)
+
+    def _sums(self, phi: FloatArray, block: Block) -> tuple[float, FloatArray, FloatArray, float]:
+        """Return the sums over a block, which add: they are divided by the total at the end."""
+        design, weight = self.design[block.rows], _weights(self.weight, block)
+        h, h1, h2 = self.link(self.offset + design @ phi)
+        value, slope, curvature = _terms(block, self.y[block.rows], h, self.loss)
         first = weight * slope * h1
         second = weight * (curvature * h1 * h1 + slope * h2)
-        return Point(
-            float(weight @ value / total),
-            self.design.T @ first / total,
-            (self.design.T * second) @ self.design / total,
+        return (
+            float(weight @ value),
+            design.T @ first,
+            (design.T * second) @ design,
+            float(weight.sum()),
         )
 
     def warm_up(self, n_rows: int) -> list["TemperatureObjective"]:

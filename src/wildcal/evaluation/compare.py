@@ -9,7 +9,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wildcal.calibrators import ContextScaling
 from wildcal.core.arrays import OOD_LABEL, Labels, Logits
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.checks import (
@@ -252,7 +251,7 @@ class _Tuning:
     def fit(self, calibrator: Calibrator) -> None:
         mine = self._rows(calibrator)
         more: dict[str, Any] = {}
-        if calibrator.accepts_environments and self.environment is not None:
+        if "environment" in calibrator.reads and self.environment is not None:
             more["environment"] = self.environment[mine]
         calibrator.fit(self.z[mine], self.y[mine], **more)
 
@@ -263,12 +262,12 @@ class _Tuning:
         words = ["labels"]
         if calibrator.accepts_ood and (self.y == OOD_LABEL).any():
             words.append("OOD rows")
-        if calibrator.accepts_environments:
+        if "environment" in calibrator.reads:
             sets = self._shifted_sets()
             words.append(f"{sets} shifted set{'s' * (sets > 1)}" if sets else "no shifted sets")
-        if isinstance(calibrator, ContextScaling):
-            fell_back = calibrator.fallback_ is not None
-            words.append("so energy scaling without a context" if fell_back else "no test window")
+        if "window" in calibrator.reads:
+            learnt = calibrator.fit_.n_shifted > 0
+            words.append("no test window" if learnt else "so energy scaling without a context")
         return ", ".join(words)
 
     def _rows(self, calibrator: Calibrator) -> Any:

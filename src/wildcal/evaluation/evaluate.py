@@ -1,23 +1,24 @@
 """Compute every metric in one pass over the predictions, in memory that does not grow with K."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wildcal.calibrators import ContextScaling
-from wildcal.calibrators.context import Context
-from wildcal.core.arrays import OOD_LABEL, BoolArray, FloatArray, Labels, Logits, Proba
+from wildcal.core.arrays import OOD_LABEL, BoolArray, FloatArray, Labels, Proba, working_dtype
+from wildcal.core.block import Block
+from wildcal.core.blocks import added, map_blocks
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.checks import (
     check_labels,
-    check_logits,
     check_pred,
     check_proba,
     check_some_known,
     row_slices,
 )
-from wildcal.core.softmax import by_row, predicted_class, softmax_at
+from wildcal.core.rows import check_rows
+from wildcal.core.softmax import predicted_class
 from wildcal.evaluation.results import METRICS, Evaluation, Measure
 from wildcal.metrics import (
     ClasswiseAccumulator,
@@ -100,58 +101,41 @@ def evaluate_calibrator(
     n_boot: int = 1000,
     level: float = 0.95,
     window: bool = False,
+    distances: ArrayLike | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Return all metrics of a fitted calibrator on logits, without holding its probabilities.
 
     Parameters as in `evaluate`; the predicted class is that of the raw logits. With `window`, a
-    `ContextScaling` reads the labelled rows as one context and those of other classes as another;
+    method that reads windows takes the labelled rows as one window and other classes as another;
     for the metrics that tell the two apart (ood_auroc and the like), all rows as one, or the
     context and not the row would tell them apart.
     """
     calibrator.check_is_fitted()
-    z = check_logits(logits, n_classes=calibrator.n_classes_, fitting=True)
-    labels = check_labels(y, *z.shape, accepts_ood=True)
-    check_some_known(labels)
-    collected = _Collector(z.shape[1], n_bins)
-    windows = _Windows(calibrator, z, labels) if window else None
-    for rows in row_slices(z, _CHUNK_ELEMENTS):
-        block = z[rows]
-        proba = calibrator.predict_proba(block) if windows is None else windows.proba(rows)
-        collected.add(labels[rows], proba, predicted_class(block))
+    rows = check_rows(logits, n_classes=calibrator.n_classes_, y=y, distances=distances)
+    if window:
+        if "window" not in calibrator.reads:
+            raise ValueError(f"{calibrator.name} reads each row alone; leave window out.")
+        rows = replace(rows, window=(rows.labels == OOD_LABEL).astype(np.int64))
+    bound = calibrator.bind(rows)
+
+    def look(block: Block) -> _Collector:
+        out = np.empty(block.original.shape, working_dtype(block.original.dtype))
+        bound.fill(block, out)
+        pred = predicted_class(rows.logits[block.rows])
+        seen = _Collector(rows.n_classes, n_bins).add(rows.labels[block.rows], out, pred)
         if progress is not None:
-            progress(len(block))
-    return collected.finish(n_boot, level, None if windows is None else windows.detection())
+            progress(block.n)
+        return seen
 
-
-class _Windows:
-    """Rows in context: known and other classes apart, or all of them together."""
-
-    def __init__(self, calibrator: Calibrator, z: Logits, y: Labels) -> None:
-        if not isinstance(calibrator, ContextScaling):
-            raise ValueError(
-                f"window is for ContextScaling; {calibrator.name} reads each row alone."
-            )
-        self.calibrator, self.z, self.known = calibrator, z, y != OOD_LABEL
-        rows = calibrator.row_statistics(z)
-        self.offset = np.zeros(len(y))
-        self.together = Context(0, 0.0, 0.0, (0,) * z.shape[1])
-        for mine in (self.known, ~self.known):
-            context = Context.of_rows(rows[mine], z.shape[1])
-            self.offset[mine] = calibrator.offset(context)
-            self.together += context
-
-    def proba(self, rows: slice) -> Proba:
-        """Return the probabilities of some rows, known and other classes being a context each."""
-        return softmax_at(self.z[rows], self.calibrator._temperature_at(self.offset[rows]))
-
-    def detection(self) -> FloatArray | None:
-        """Return the confidences in one context, known rows first; None where all are known."""
-        if self.known.all():
-            return None
-        common = self.calibrator._confidence_at(self.calibrator.offset(self.together))
-        confidence = np.minimum(by_row(self.z, common).astype(np.float64), 1.0)
-        return np.concatenate([confidence[self.known], confidence[~self.known]])
+    collected: _Collector = map_blocks(bound.logits, look, added)
+    detection = None
+    if window and rows.n_ood:
+        common = replace(rows, window=np.zeros(len(rows), np.int64))
+        confidence = np.minimum(calibrator.bind(common).confidences().astype(np.float64), 1.0)
+        known = rows.labels != OOD_LABEL
+        detection = np.concatenate([confidence[known], confidence[~known]])
+    return collected.finish(n_boot, level, detection)
 
 
 class _Collector:
@@ -168,7 +152,14 @@ class _Collector:
         self.confidence: list[FloatArray] = []
         self.ood: list[FloatArray] = []
 
-    def add(self, y: Labels, proba: Proba, pred: Labels) -> None:
+    def __add__(self, other: "_Collector") -> "_Collector":
+        for name in ("nll", "brier", "correct", "confidence", "ood"):
+            getattr(self, name).extend(getattr(other, name))
+        for name in ("top", "classwise", "kde"):
+            getattr(self, name).merge(getattr(other, name))
+        return self
+
+    def add(self, y: Labels, proba: Proba, pred: Labels) -> "_Collector":
         inside = y != OOD_LABEL
         confidence = np.minimum(np.take_along_axis(proba, pred[:, None], axis=1)[:, 0], 1)
         confidence = confidence.astype(np.float64)
@@ -176,7 +167,7 @@ class _Collector:
             self.ood.append(confidence[~inside])
             y, proba, pred, confidence = y[inside], proba[inside], pred[inside], confidence[inside]
         if len(y) == 0:
-            return
+            return self
         correct = pred == y
         self.correct.append(correct)
         self.confidence.append(confidence)
@@ -185,6 +176,7 @@ class _Collector:
         self.classwise.update(y, proba)
         self.nll.append(nll_per_sample(y, proba))
         self.brier.append(brier_per_sample(y, proba))
+        return self
 
     def finish(self, n_boot: int, level: float, detection: FloatArray | None = None) -> Evaluation:
         """Return the result; `detection` are other scores to tell known from other rows by."""

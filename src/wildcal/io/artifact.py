@@ -90,7 +90,7 @@ def _rebuild(document: dict[str, Json]) -> Calibrator:
     if n_classes < 2:
         raise ValueError(f"n_classes must be at least 2, got {n_classes}")
     calibrator.n_classes_ = n_classes
-    calibrator._check_fitted()
+    calibrator.check_fitted_values()
     calibrator.fit_ = _summary(document["fit"])
     return calibrator
 
@@ -107,7 +107,7 @@ def _rebuild_options(document: dict[str, Json]) -> Calibrator:
         get_type_hints(kind), document["options"], _field_names(kind)[0], "options"
     )
     calibrator = kind(**options)
-    calibrator._check_options()
+    calibrator.check_options()
     return calibrator
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from wildcal.calibrators.context import ContextScaling
+from wildcal.calibrators.context import WindowMap
 from wildcal.calibrators.context.features import LARGEST
 from wildcal.core.errors import FileFormatError
 from wildcal.io.artifact import describe_file
@@ -38,7 +38,7 @@ class State:
     filled: Whole | None
 
 
-def write_state(path: str | Path, state: State, calibrator: ContextScaling) -> None:
+def write_state(path: str | Path, state: State, calibrator: WindowMap) -> None:
     """Write the state of a stream to a file, whole or not at all."""
     energy, confidence, probability, pred = state.rows.tolist()
     document = _KIND.seal(
@@ -58,7 +58,7 @@ def write_state(path: str | Path, state: State, calibrator: ContextScaling) -> N
         temporary.write_text(json.dumps(document, allow_nan=False) + "\n", "utf-8")
 
 
-def read_state(path: str | Path, calibrator: ContextScaling) -> State:
+def read_state(path: str | Path, calibrator: WindowMap) -> State:
     """Return the state in a file; damage, or another calibrator, gives a FileFormatError."""
     path = Path(path)
     document = _KIND.read(path)
@@ -73,7 +73,7 @@ def read_state(path: str | Path, calibrator: ContextScaling) -> State:
         raise FileFormatError(f"{path} is not a valid stream state: {error}") from error
 
 
-def fingerprint(calibrator: ContextScaling) -> str:
+def fingerprint(calibrator: WindowMap) -> str:
     """Return a SHA-256 of what a calibrator does; other versions of wildcal give the same."""
     document = describe_file(calibrator)
     kept = {name: document[name] for name in ("method", "n_classes", "options", "fitted")}

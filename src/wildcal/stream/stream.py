@@ -8,11 +8,13 @@ from typing import Final, Self, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wildcal.calibrators.context import Context, ContextScaling, RowStatistics
+from wildcal.calibrators.context import Context, RowStatistics, WindowMap
 from wildcal.core.arrays import BoolArray, FloatArray, Labels, Logits, Proba
-from wildcal.core.blocks import Block, for_each_block
+from wildcal.core.block import Block
+from wildcal.core.blocks import joined, map_blocks
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.checks import check_logits
+from wildcal.core.rows import Rows
 from wildcal.core.softmax import softmax_at
 from wildcal.stream.accuracy import AccuracyEstimate, accuracy_interval
 from wildcal.stream.drift import Drift, DriftTest
@@ -82,7 +84,7 @@ class Stream:
 
     def __init__(
         self,
-        calibrator: ContextScaling,
+        calibrator: WindowMap,
         window: int = DEFAULT_WINDOW,
         *,
         false_alarms: float = DEFAULT_FALSE_ALARMS,
@@ -103,12 +105,14 @@ class Stream:
     def __call__(self, logits: ArrayLike) -> Proba:
         """Return calibrated probabilities, shape (n_samples, n_classes), dtype as the logits."""
         z = check_logits(logits, n_classes=self.calibrator.n_classes_)
-        temperature = self.read(z).temperature
+        temperature = self._read(z).temperature
         return softmax_at(z, lambda block: temperature[block.rows])
 
     def read(self, logits: ArrayLike) -> StreamRows:
         """Take rows into the stream and return what it says of each of them."""
-        z = check_logits(logits, n_classes=self.calibrator.n_classes_)
+        return self._read(check_logits(logits, n_classes=self.calibrator.n_classes_))
+
+    def _read(self, z: Logits) -> StreamRows:
         # Whatever is wrong with a row comes up here, before the window has changed.
         statistics = self.calibrator.row_statistics(z)
         n, piece = len(z), self._window.piece
@@ -145,14 +149,15 @@ class Stream:
         return np.stack([confidence, temperature, *accuracy, score, self._alarms(step)])
 
     def _calibrate(self, z: Logits, offset: FloatArray) -> tuple[FloatArray, FloatArray]:
-        temperature, confidence = np.empty(len(z)), np.empty(len(z))
-        function = self.calibrator._temperature_at(offset)
+        bound = self.calibrator.bind_offset(Rows(z), offset)
+        of_block = bound.temperature
+        assert of_block is not None  # a window map divides every row by one
 
-        def work(block: Block) -> None:
-            temperature[block.rows] = function(block)
-            confidence[block.rows] = block.confidence(1.0 / temperature[block.rows])
+        def look(block: Block) -> tuple[FloatArray, FloatArray]:
+            temperature = of_block(block)
+            return temperature, block.confidence(1.0 / temperature)
 
-        for_each_block(z, work)
+        temperature, confidence = map_blocks(z, look, joined)
         # float32 kernels may round a sure row to just above 1.
         return temperature, np.minimum(confidence, 1.0)
 
@@ -206,7 +211,7 @@ class Stream:
 
     @classmethod
     def load(
-        cls, path: str | Path, calibrator: ContextScaling, *, false_alarms: float | None = None
+        cls, path: str | Path, calibrator: WindowMap, *, false_alarms: float | None = None
     ) -> Self:
         """Return the stream saved in a file; its calibrator is not in the file.
 
@@ -221,7 +226,7 @@ class Stream:
 
 
 def _check_calibrator(calibrator: Calibrator) -> None:
-    if not isinstance(calibrator, ContextScaling):
+    if not isinstance(calibrator, WindowMap):
         raise ValueError(
             f"calibrator must be a ContextScaling, got {type(calibrator).__name__}. Only it knows"
             " what clean rows look like."

@@ -1,6 +1,7 @@
 """Context-aware energy scaling, and the context of a window of rows."""
 
+from wildcal.calibrators.context.rolling import WindowMap
 from wildcal.calibrators.context.scaling import ContextScaling
 from wildcal.calibrators.context.window import Context, RowStatistics
 
-__all__ = ["Context", "ContextScaling", "RowStatistics"]
+__all__ = ["Context", "ContextScaling", "RowStatistics", "WindowMap"]

@@ -6,7 +6,8 @@ from typing import Final
 import numpy as np
 
 from wildcal.core.arrays import FloatArray, Labels, Logits
-from wildcal.core.blocks import Block, for_each_block
+from wildcal.core.block import Block
+from wildcal.core.blocks import joined, map_blocks
 
 # Rows further from the clean ones than this many standard deviations count as this far.
 LARGEST: Final = 6.0
@@ -50,16 +51,13 @@ def confidence(block: Block, temperature: float) -> FloatArray:
 
 def raw_features(logits: Logits, temperature: float) -> tuple[FloatArray, Labels]:
     """Return the three features, shape (3, n), and the predicted class of each row."""
-    features, pred = np.empty((3, len(logits))), np.empty(len(logits), np.int64)
 
-    def work(block: Block) -> None:
-        features[ENERGY, block.rows] = -block.energy()
-        features[MARGIN, block.rows] = block.margin()
-        features[CONFIDENCE, block.rows] = confidence(block, temperature)
-        pred[block.rows] = block.pred()
+    def look(block: Block) -> tuple[FloatArray, FloatArray, FloatArray, Labels]:
+        sure = confidence(block, temperature)
+        return -block.energy(), block.margin(), sure, block.pred()
 
-    for_each_block(logits, work)
-    return features, pred
+    energy, margin, sure, pred = map_blocks(logits, look, joined)
+    return np.stack([energy, margin, sure]), pred
 
 
 def clean_units(features: FloatArray, weight: FloatArray, temperature: float) -> Units:

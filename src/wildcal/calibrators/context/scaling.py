@@ -1,5 +1,6 @@
 """Context-aware energy scaling: a temperature from the row and from the rows around it."""
 
+import warnings
 from dataclasses import dataclass, field, replace
 from typing import Final, final
 
@@ -11,6 +12,7 @@ from wildcal.calibrators.context.environments import (
     clean_same_class_rate,
     context_columns,
     group,
+    rows_of_each,
     same_class_rate,
     too_light,
 )
@@ -22,6 +24,7 @@ from wildcal.calibrators.context.features import (
     clean_units,
     raw_features,
 )
+from wildcal.calibrators.context.rolling import WindowMap
 from wildcal.calibrators.context.window import Context, RowStatistics
 from wildcal.calibrators.energy import EnergyScaling
 from wildcal.calibrators.softplus import (
@@ -35,19 +38,22 @@ from wildcal.calibrators.temperature import (
     bound_notes,
     fit_temperature,
 )
-from wildcal.core.arrays import FloatArray, Labels, Logits, Proba
-from wildcal.core.blocks import Block, for_each_block
-from wildcal.core.calibrator import FitSummary, TemperatureMap
+from wildcal.core.arrays import FloatArray, Labels, Logits, Source
+from wildcal.core.block import Block
+from wildcal.core.blocks import joined, map_blocks
+from wildcal.core.bound import Bound, bound_temperature
+from wildcal.core.calibrator import FitSummary
 from wildcal.core.checks import check_bounds, check_temperature, looks_like_log_proba
+from wildcal.core.errors import CalibrationWarning
 from wildcal.core.objective import Point, TemperatureObjective
-from wildcal.core.softmax import RowFunction, by_row, softmax_at
+from wildcal.core.rows import Rows
 
 _UNSEEN: Final = 1.4
 
 
 @final
 @dataclass(kw_only=True, eq=False)
-class ContextScaling(TemperatureMap):
+class ContextScaling(WindowMap):
     """p = softmax(z / T(x, c)), T = softplus(b + w · [m, g_e, g_c, -g_c r]).
 
     m is the margin of the row: its largest logit minus the second. The context c is a window of
@@ -86,17 +92,19 @@ class ContextScaling(TemperatureMap):
     >>> calibrator = ContextScaling().fit(logits, y, environment=environment)
     >>> foggy = suite.split("fog-5").logits
     >>> around = calibrator.context(foggy)
-    >>> bool(calibrator.confidence(foggy, around).mean() < calibrator.confidence(foggy).mean())
+    >>> alone, together = calibrator.confidence(foggy), calibrator.confidence(foggy, context=around)
+    >>> bool(together.mean() < alone.mean())
     True
     """
 
     name = "context"
     title = "context-aware energy scaling"
     reference = "wildcal, docs/theory/context.md"
-    cost = "17 numbers"
+    stores = "17 numbers"
     shift_invariant = False
+    needs_raw_logits = True
     accepts_ood = True
-    accepts_environments = True
+    reads = frozenset({"logits", "environment", "window"})
 
     penalty: float = 1e-3
     bounds: tuple[float, float] = DEFAULT_BOUNDS
@@ -137,39 +145,12 @@ class ContextScaling(TemperatureMap):
 
     def _reads_energy(self) -> bool:
         if self.fallback_ is not None:
-            return self.fallback_._reads_energy()
+            return self.fallback_.reads_energy
         return bool(self.coefficients_[2] != 0)
 
-    def context(self, logits: ArrayLike) -> Context:
-        """Return the context of a window of unlabelled rows."""
-        z = self._door(logits)
-        return Context.of_rows(self._row_statistics(z), self.n_classes_)
-
-    def row_statistics(self, logits: ArrayLike) -> RowStatistics:
-        """Return what a context keeps of each row, for a window that rolls."""
-        return self._row_statistics(self._door(logits))
-
-    def temperature(self, logits: ArrayLike, context: Context | None = None) -> Proba:
-        """Return the temperature each row is divided by, shape (n_samples,)."""
-        return by_row(self._door(logits), self._temperature_in(context))
-
-    def predict_proba(self, logits: ArrayLike, context: Context | None = None) -> Proba:
-        """Return calibrated probabilities, shape (n_samples, n_classes), dtype as the logits.
-
-        Without a context it is that of clean data: a row's result depends on the row alone.
-        """
-        return softmax_at(self._door(logits), self._temperature_in(context))
-
-    def confidence(self, logits: ArrayLike, context: Context | None = None) -> Proba:
-        """Return the calibrated probability of the predicted class, shape (n_samples,)."""
-        return by_row(self._door(logits), self._confidence_in(context))
-
-    def _fit(self, logits: Logits, y: Labels, weight: FloatArray | None) -> FitSummary:
-        return self._fit_environments(logits, y, weight, np.where(y < 0, 1, 0))
-
-    def _fit_environments(
-        self, logits: Logits, y: Labels, weight: FloatArray | None, environment: Labels
-    ) -> FitSummary:
+    def _fit(self, rows: Rows) -> FitSummary:
+        logits, y, weight = rows.tuning()
+        environment = np.where(y < 0, 1, 0) if rows.environment is None else rows.environment
         given, weight = weight, np.ones(len(y)) if weight is None else weight
         clean = (environment == 0) & (y >= 0)
         ts = self._clean_temperature(logits, y, weight * clean)
@@ -191,7 +172,7 @@ class ContextScaling(TemperatureMap):
         )
         self.accuracy_error_ = self.accuracy_error_slope_ = 0.0
         if not groups.shifted:
-            return self._fall_back(logits, y, given)
+            return self._fall_back(Rows(logits, y, given))
         self.fallback_ = None
         objective = self._objective(logits, y, groups, features[MARGIN])
         fit = minimize_softplus(objective, 5, temperature=ts.temperature, bounds=self.bounds)
@@ -206,9 +187,9 @@ class ContextScaling(TemperatureMap):
             )
         light = too_light(weight, groups)
         if light:
-            rows = groups.rows[light[0]]
+            mine = groups.rows[light[0]]
             notes.append(
-                f"the weights of the environment of row {rows[0]} sum to {weight[rows].sum():.3g},"
+                f"the weights of the environment of row {mine[0]} sum to {weight[mine].sum():.3g},"
                 " so its context counts as one of so few rows. Weights count rows: scale them to a"
                 " mean of 1."
             )
@@ -241,11 +222,11 @@ class ContextScaling(TemperatureMap):
         (ee, ec), (_, cc) = (centred * weight) @ centred.T
         self.clean_correlation_ = float(np.clip(ec / np.sqrt(ee * cc), -1, 1)) if ee * cc else 0.0
 
-    def _fall_back(self, logits: Logits, y: Labels, weight: FloatArray | None) -> FitSummary:
-        energy = EnergyScaling(bounds=self.bounds)
-        summary = energy._fit(logits, y, weight)
-        energy.n_classes_ = logits.shape[1]
-        energy.fit_ = summary
+    def _fall_back(self, rows: Rows) -> FitSummary:
+        with warnings.catch_warnings():  # they are repeated as ours
+            warnings.simplefilter("ignore", CalibrationWarning)
+            energy = EnergyScaling(bounds=self.bounds).fit_rows(rows)
+        summary = energy.fit_
         self.fallback_, self.coefficients_ = energy, np.zeros(5)
         note = (
             "there is no shifted environment to learn a context from; fell back to energy scaling,"
@@ -276,7 +257,7 @@ class ContextScaling(TemperatureMap):
     ) -> None:
         """Keep how far mean confidence and accuracy are apart in the shifted environments."""
         offset = groups.columns @ self.coefficients_[2:]
-        confidence = by_row(logits, self._confidence_at(offset))
+        confidence = self.bind_offset(Rows(logits), offset).confidences()
         correct = pred == y
         gaps, offsets = [], []
         for number in groups.shifted:
@@ -302,18 +283,14 @@ class ContextScaling(TemperatureMap):
         growing = _UNSEEN * self.accuracy_error_slope_ * offset
         return np.asarray(np.hypot(self.accuracy_error_, growing))
 
-    def _row_statistics(self, logits: Logits) -> RowStatistics:
+    def row_statistics(self, logits: Source) -> RowStatistics:
+        """Return what a context keeps of each row, for a window that rolls."""
         units = self._units()
-        energy, confidence = np.empty(len(logits)), np.empty(len(logits))
-        pred = np.empty(len(logits), np.int64)
 
-        def work(block: Block) -> None:
-            energy[block.rows] = units.energy(block)
-            confidence[block.rows] = units.confidence(block)
-            pred[block.rows] = block.pred()
+        def look(block: Block) -> tuple[FloatArray, FloatArray, Labels]:
+            return units.energy(block), units.confidence(block), block.pred()
 
-        for_each_block(logits, work)
-        return RowStatistics(energy, confidence, pred)
+        return RowStatistics(*map_blocks(logits, look, joined))
 
     def _units(self) -> Units:
         return Units(self.clean_mean_, self.clean_std_, self.clean_temperature_)
@@ -342,34 +319,32 @@ class ContextScaling(TemperatureMap):
         # Not a matrix product, whose last bit may depend on how many windows there are.
         return np.asarray(e * columns[0] + c * columns[1] + r * columns[2])
 
-    def _temperature(self, block: Block) -> FloatArray:
-        return self._temperature_in(None)(block)
+    def _context(self, rows: Rows) -> Context:
+        return Context.of_rows(self.row_statistics(rows.logits), self.n_classes_)
 
-    def _temperature_in(self, context: Context | None) -> RowFunction:
-        return self._temperature_at(self.offset(context))
+    def _bind(self, rows: Rows) -> Bound:
+        if rows.window is None or rows.context is not None or self.fallback_ is not None:
+            return self.bind_offset(rows, self.offset(rows.context))
+        statistics, offset = self.row_statistics(rows.logits), np.empty(len(rows))
+        for mine in rows_of_each(rows.window).values():
+            offset[mine] = self.offset(Context.of_rows(statistics[mine], self.n_classes_))
+        return self.bind_offset(rows, offset)
 
-    def _temperature_at(self, offset: float | FloatArray) -> RowFunction:
-        """Return the temperature where b is raised by an offset, or by one for each row."""
+    def bind_offset(self, rows: Rows, offset: float | FloatArray) -> Bound:
+        """Return what is said of rows whose windows add an offset to b, or one for each row."""
         if self.fallback_ is not None:
-            return self.fallback_._temperature
+            return self.fallback_.bind(Rows(rows.logits))
         units, (b, w) = self._units(), self.coefficients_[:2]
 
-        def of_block(block: Block) -> FloatArray:
+        def temperature(block: Block) -> FloatArray:
             more = offset if isinstance(offset, float) else offset[block.rows]
             return softplus_temperature((b + more) + w * units.margin(block), self.bounds)
 
-        return of_block
-
-    def _confidence_in(self, context: Context | None) -> RowFunction:
-        return self._confidence_at(self.offset(context))
-
-    def _confidence_at(self, offset: float | FloatArray) -> RowFunction:
-        temperature = self._temperature_at(offset)
-        return lambda block: block.confidence(1.0 / temperature(block))
+        return bound_temperature(rows.logits, temperature)
 
     def _describe(self) -> list[str]:
         if self.fallback_ is not None:
-            return ["No context was learnt; this is energy scaling.", *self.fallback_._describe()]
+            return ["No context was learnt; this is energy scaling.", *self.fallback_.describe()]
         b, m, e, c, r = self.coefficients_
         return [
             f"Logits are divided by softplus({b:.4g} {m:+.4g} margin + context), features in units"

@@ -2,14 +2,12 @@
 
 import copy
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal, NoReturn, Self, TypeAlias, final
+from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wildcal.calibrators.context import Context, ContextScaling
 from wildcal.calibrators.density.weights import (
     LARGEST_OFFSET,
     LARGEST_WEIGHT,
@@ -17,23 +15,17 @@ from wildcal.calibrators.density.weights import (
     scale_of,
 )
 from wildcal.calibrators.identity import Identity
-from wildcal.core.arrays import BoolArray, FloatArray, Labels, Logits, Proba, working_dtype
-from wildcal.core.calibrator import Calibrator, FitSummary, TemperatureMap
-from wildcal.core.checks import (
-    TEMPERATURES,
-    check_choice,
-    check_densities,
-    check_environment,
-    row_slices,
-)
+from wildcal.core.arrays import BoolArray, FloatArray, Logits, Source
+from wildcal.core.block import Block
+from wildcal.core.bound import Bound, Scaled
+from wildcal.core.calibrator import Calibrator, FitSummary
+from wildcal.core.checks import TEMPERATURES, check_choice, check_distances
 from wildcal.core.errors import CalibrationWarning
 from wildcal.core.objective import LOSSES, Loss, mean_loss
-from wildcal.core.softmax import by_row, softmax_at
+from wildcal.core.rows import Rows
 
 Neighbour: TypeAlias = Literal["kth", "first"]
 NEIGHBOURS: tuple[Neighbour, ...] = ("kth", "first")
-# Rows scaled together when predicting: no second matrix of all logits is made.
-_PIECE = 1 << 20
 
 
 @final
@@ -46,7 +38,7 @@ class DensityAware(Calibrator):
     The weights w_l >= 0 and the offset w0 are fitted on the clean labelled rows; then the base is
     fitted from scratch on the scaled logits. With the base `Identity()` this is the method alone.
 
-    `wildcal extract --features` measures the distances; `SuiteSplit.densities()` reads them.
+    `wildcal extract --features` measures the distances; `SuiteSplit.distances()` reads them.
 
     Parameters
     ----------
@@ -74,14 +66,13 @@ class DensityAware(Calibrator):
     >>> import numpy as np
     >>> logits, y = make_suite(seed=0).tuning
     >>> distances = np.random.default_rng(0).gamma(2.0, 0.1, (len(y), 3))  # of three layers
-    >>> calibrator = DensityAware(base=EnergyScaling()).fit(logits, y, densities=distances)
-    >>> calibrator.predict_proba(logits, densities=distances).shape
+    >>> calibrator = DensityAware(base=EnergyScaling()).fit(logits, y, distances=distances)
+    >>> calibrator.predict_proba(logits, distances=distances).shape
     (5250, 10)
     """
 
     name = "dac"
     reference = "Tomani et al., ICML 2023"
-    needs_densities = True
 
     base: Calibrator = field(default_factory=Identity)
     neighbour: Neighbour = "kth"
@@ -98,9 +89,9 @@ class DensityAware(Calibrator):
         return f"density-aware calibration{before}"
 
     @property
-    def cost(self) -> str:  # type: ignore[override]
+    def stores(self) -> str:  # type: ignore[override]
         """What it stores, its base included."""
-        before = "" if self.base.name == Identity.name else f"; {self.base.cost}"
+        before = "" if self.base.name == Identity.name else f"; {self.base.stores}"
         return f"1 number and 1 for each layer{before}"
 
     # What it promises is what its base promises: dividing a row by a number changes none of it.
@@ -120,9 +111,9 @@ class DensityAware(Calibrator):
         return self.base.accepts_ood
 
     @property
-    def accepts_environments(self) -> bool:  # type: ignore[override]
-        """Whether its base reads them; the layer weights are fitted on the clean one."""
-        return self.base.accepts_environments
+    def reads(self) -> frozenset[str]:  # type: ignore[override]
+        """The distances, and what its base reads; the layer weights are fitted on clean rows."""
+        return self.base.reads | {"distances"}
 
     @property
     def n_layers(self) -> int:
@@ -130,12 +121,12 @@ class DensityAware(Calibrator):
         return len(self.weights_)
 
     def _check_options(self) -> None:
-        if not isinstance(self.base, Calibrator) or self.base.needs_densities:
+        if not isinstance(self.base, Calibrator) or "distances" in self.base.reads:
             raise ValueError(
                 "base must be a calibrator that reads logits alone, such as EnergyScaling(), got"
                 f" {type(self.base).__name__}."
             )
-        self.base._check_options()
+        self.base.check_options()
         check_choice("neighbour", self.neighbour, NEIGHBOURS)
         check_choice("loss", self.loss, LOSSES)
         if not TEMPERATURES[0] <= self.floor <= 1:
@@ -151,57 +142,38 @@ class DensityAware(Calibrator):
         if type(self.base_) is not type(self.base) or self.base_.n_classes_ != self.n_classes_:
             raise ValueError("the fitted base must be of the kind and classes of the base")
 
-    def fit(
-        self,
-        logits: ArrayLike,
-        y: ArrayLike,
-        *,
-        densities: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        environment: ArrayLike | None = None,
-    ) -> Self:
-        """Fit on held-out data and return self.
-
-        Parameters
-        ----------
-        logits, y, sample_weight, environment
-            As for every calibrator; what the base does not read is refused.
-        densities
-            Distances to training rows, shape (n_samples, n_layers), of all rows. The rows must not
-            be training rows themselves: their distances would be zero.
-        """
-        z, labels, weight = self._check_rows(logits, y, sample_weight)
-        if densities is None:
-            _refuse_missing()
-        s = check_densities(densities, len(z))
-        clean = labels >= 0
-        if environment is not None:
-            clean &= check_environment(environment, labels, weight) == 0
-        weights, offset, summary = self._fit_weights(z, labels, weight, s, clean)
-        scaled = _divided(z, scale_of(s, weights, offset, self.floor))
-        base = self._fitted_base(scaled, labels, weight, environment)
+    def _fit(self, rows: Rows) -> FitSummary:
+        clean = rows.labels >= 0
+        if rows.environment is not None:
+            clean &= rows.environment == 0
+        weights, offset, summary = self._fit_weights(rows, clean)
+        assert rows.distances is not None  # the door looked
+        scale = scale_of(rows.distances, weights, offset, self.floor)
+        base = copy.deepcopy(self.base)
+        with warnings.catch_warnings():  # they are repeated as ours
+            warnings.simplefilter("ignore", CalibrationWarning)
+            base.fit_rows(_without_distances(rows, Scaled(rows.logits, scale)[:]))
         # Together, and only now: a fit that fails leaves the one before it whole.
         self.weights_, self.offset_, self.base_ = weights, offset, base
         inner = base.fit_
-        summary = replace(
+        return replace(
             summary,
             iterations=summary.iterations + inner.iterations,
             converged=summary.converged and inner.converged,
             notes=(*summary.notes, *(f"{self.base.name}: {note}" for note in inner.notes)),
         )
-        return self._finish(summary, z, labels)
 
-    def _fit_weights(
-        self, z: Logits, y: Labels, weight: FloatArray | None, s: FloatArray, clean: BoolArray
-    ) -> tuple[FloatArray, float, FitSummary]:
+    def _fit_weights(self, rows: Rows, clean: BoolArray) -> tuple[FloatArray, float, FitSummary]:
         """Return layer weights and offset of the clean rows, which mostly stand together."""
-        rows = np.flatnonzero(clean)
-        span = slice(rows[0], rows[-1] + 1)
-        w = (clean if weight is None else weight * clean)[span].astype(np.float64)
-        z, y, s = z[span], y[span], s[span]
+        numbers = np.flatnonzero(clean)
+        span = slice(numbers[0], numbers[-1] + 1)
+        z, y, weight = rows[span].tuning()
+        w = (clean[span] if weight is None else weight * clean[span]).astype(np.float64)
+        assert rows.distances is not None  # the door looked
+        s = rows.distances[span]
         found = fit_weights(z, y, w, s, loss=self.loss, floor=self.floor)
         sharp = int(((s @ found.weights + found.offset < self.floor) & (w > 0)).sum())
-        note = f"{sharp} of {len(rows)} rows were clamped at the temperature {self.floor:g}."
+        note = f"{sharp} of {len(numbers)} rows were clamped at the temperature {self.floor:g}."
         summary = FitSummary(
             loss=self.loss,
             loss_before=mean_loss(z, y, w, 1.0, self.loss),
@@ -212,121 +184,45 @@ class DensityAware(Calibrator):
         )
         return found.weights, found.offset, summary
 
-    def _fitted_base(
-        self, z: Logits, y: Labels, weight: FloatArray | None, environment: ArrayLike | None
-    ) -> Calibrator:
-        base = copy.deepcopy(self.base)
-        with warnings.catch_warnings():  # they are repeated as ours
-            warnings.simplefilter("ignore", CalibrationWarning)
-            return base.fit(z, y, sample_weight=weight, environment=environment)
-
-    def scale(self, densities: ArrayLike) -> FloatArray:
+    def scale(self, distances: ArrayLike) -> FloatArray:
         """Return S of each row, what its logits are divided by before the base sees them."""
         self.check_is_fitted()
-        n_rows = len(np.atleast_1d(np.asarray(densities)))
-        return self._scale(check_densities(densities, n_rows, self.n_layers))
+        n_rows = len(np.atleast_1d(np.asarray(distances)))
+        return self._scale(check_distances(distances, n_rows))
 
-    def scaled(self, logits: ArrayLike, densities: ArrayLike | None) -> Logits:
+    def scaled(self, logits: ArrayLike, distances: ArrayLike) -> Logits:
         """Return z / S, the logits that the base sees."""
-        return self._scaled(*self._both(logits, densities))
+        return self._seen(self._checked(logits, distances))[0].logits[:]
 
-    def predict_proba(
-        self,
-        logits: ArrayLike,
-        densities: ArrayLike | None = None,
-        context: Context | None = None,
-    ) -> Proba:
-        """Return calibrated probabilities, shape (n_samples, n_classes), dtype as the logits.
+    def _scale(self, distances: FloatArray | None) -> FloatArray:
+        assert distances is not None  # the door looked
+        if distances.shape[1] != self.n_layers:
+            raise ValueError(
+                f"distances must have {self.n_layers} columns, one for each layer as in fit, got"
+                f" {distances.shape[1]}."
+            )
+        return scale_of(distances, self.weights_, self.offset_, self.floor)
 
-        Parameters
-        ----------
-        densities
-            Distances to training rows, shape (n_samples, n_layers), of the layers as in `fit`.
-        context
-            Of a window of rows, where the base reads one; what the method `context` returns.
-        """
-        z, s = self._both(logits, densities)
-        base = self._in_context(context)
+    def _seen(self, rows: Rows) -> tuple[Rows, FloatArray]:
+        """Return the rows as the base sees them, and what their logits are divided by."""
+        scale = self._scale(rows.distances)
+        return _without_distances(rows, Scaled(rows.logits, scale)), scale
 
-        def of_scaled(scaled: Logits) -> Proba:
-            if base is None:
-                return self.base_._predict_proba(scaled)
-            return softmax_at(scaled, base._temperature_in(context))
+    def _context(self, rows: Rows) -> Any:
+        seen, _ = self._seen(rows)
+        return self.base_._context(seen)
 
-        return self._in_pieces(z, s, z.shape, of_scaled)
+    def _bind(self, rows: Rows) -> Bound:
+        seen, scale = self._seen(rows)
+        bound = self.base_.bind(seen)
+        of_base = bound.temperature
+        if of_base is None:
+            return bound
 
-    def confidence(
-        self,
-        logits: ArrayLike,
-        densities: ArrayLike | None = None,
-        context: Context | None = None,
-    ) -> Proba:
-        """Return the calibrated probability of the predicted class, shape (n_samples,)."""
-        z, s = self._both(logits, densities)
-        base = self._in_context(context)
+        def in_all(block: Block) -> FloatArray:
+            return scale[block.rows] * of_base(block)
 
-        def of_scaled(scaled: Logits) -> Proba:
-            if base is None:
-                return by_row(scaled, self.base_._row_confidence(scaled))
-            return by_row(scaled, base._confidence_in(context))
-
-        return self._in_pieces(z, s, (len(z),), of_scaled)
-
-    def temperature(
-        self,
-        logits: ArrayLike,
-        densities: ArrayLike | None = None,
-        context: Context | None = None,
-    ) -> Proba:
-        """Return what each row is divided by in all: S times the temperature of the base."""
-        z, s = self._both(logits, densities)
-        if not isinstance(self.base_, TemperatureMap):
-            raise ValueError(f"{self.base.name} has no temperature; `scale` returns S alone.")
-        base = self._in_context(context)
-        inner = self.base_._temperature if base is None else base._temperature_in(context)
-        of_base = self._in_pieces(z, s, (len(z),), lambda scaled: by_row(scaled, inner))
-        return (of_base * self._scale(s)).astype(of_base.dtype)
-
-    def _in_pieces(
-        self,
-        z: Logits,
-        s: FloatArray,
-        shape: tuple[int, ...],
-        of_scaled: Callable[[Logits], Proba],
-    ) -> Proba:
-        """Return what a function gives for the scaled logits, which exist only in pieces."""
-        out = np.empty(shape, working_dtype(z.dtype))
-        for piece in row_slices(z, _PIECE):
-            out[piece] = of_scaled(self._scaled(z[piece], s[piece]))
-        return out
-
-    def context(self, logits: ArrayLike, densities: ArrayLike | None = None) -> Context:
-        """Return the context of a window of unlabelled rows, where the base reads one."""
-        z, s = self._both(logits, densities)
-        if not isinstance(self.base_, ContextScaling):
-            raise ValueError(f"{self.base.name} reads no context.")
-        return self.base_.context(self._scaled(z, s))
-
-    def _both(self, logits: ArrayLike, densities: ArrayLike | None) -> tuple[Logits, FloatArray]:
-        """Return logits and distances, checked."""
-        z = self._door(logits)
-        if densities is None:
-            _refuse_missing()
-        return z, check_densities(densities, len(z), self.n_layers)
-
-    def _in_context(self, context: Context | None) -> ContextScaling | None:
-        """Return the base if it is to read this context."""
-        if context is None:
-            return None
-        if not isinstance(self.base_, ContextScaling):
-            raise ValueError(f"{self.base.name} reads no context; leave it out.")
-        return self.base_
-
-    def _scale(self, s: FloatArray) -> FloatArray:
-        return scale_of(s, self.weights_, self.offset_, self.floor)
-
-    def _scaled(self, z: Logits, s: FloatArray) -> Logits:
-        return _divided(z, self._scale(s))
+        return replace(bound, temperature=in_all)
 
     def _describe(self) -> list[str]:
         terms = " + ".join(f"{w:.4g} s{i + 1}" for i, w in enumerate(self.weights_) if w > 0)
@@ -340,29 +236,10 @@ class DensityAware(Calibrator):
             lines.append(f"Layers without a say: {', '.join(unused)}.")
         if self.base.name != Identity.name:
             lines.append(f"Then {self.base.title}:")
-            lines += self.base_._describe()
+            lines += self.base_.describe()
         return lines
 
-    def _fit(self, logits: Logits, y: Labels, weight: FloatArray | None) -> FitSummary:
-        _refuse_missing()
 
-    def _predict_proba(self, logits: Logits) -> Proba:
-        _refuse_missing()
-
-
-def _refuse_missing() -> NoReturn:
-    raise ValueError(
-        "DensityAware needs densities: the distances of each row to training rows, shape"
-        " (n_samples, n_layers). `wildcal extract --features` measures them."
-    )
-
-
-def _divided(z: Logits, scale: FloatArray) -> Logits:
-    """Return z / S in the precision of the work; a finite logit stays finite."""
-    dtype = working_dtype(z.dtype)
-    with np.errstate(over="ignore"):
-        scaled = np.divide(z, scale[:, None].astype(dtype), dtype=dtype)
-    if not np.isfinite(scaled).all():  # logits near the largest float, or a class ruled out
-        largest = np.finfo(dtype).max
-        np.clip(scaled, -largest, largest, out=scaled, where=np.isfinite(z))
-    return np.asarray(scaled)
+def _without_distances(rows: Rows, logits: Source) -> Rows:
+    """Return the rows that the base reads."""
+    return replace(rows, logits=logits, distances=None)

@@ -25,12 +25,12 @@ class LayerWeights(NamedTuple):
     solution: Solution
 
 
-def scale_of(densities: FloatArray, weights: FloatArray, offset: float, floor: float) -> FloatArray:
+def scale_of(distances: FloatArray, weights: FloatArray, offset: float, floor: float) -> FloatArray:
     """Return S of each row, between the floor and 1e6 for any distances."""
     with np.errstate(over="ignore"):  # a distance of 1e300 is simply far away
-        total = np.full(len(densities), offset)
+        total = np.full(len(distances), offset)
         # Layer by layer: the last bit of a matrix product may depend on the number of rows.
-        for column, weight in zip(densities.T, weights, strict=True):
+        for column, weight in zip(distances.T, weights, strict=True):
             total += weight * column
         return np.asarray(np.clip(total, floor, LARGEST_SCALE))
 
@@ -39,7 +39,7 @@ def fit_weights(
     logits: Logits,
     y: Labels,
     weight: FloatArray | None,
-    densities: FloatArray,
+    distances: FloatArray,
     *,
     loss: Loss,
     floor: float,
@@ -51,9 +51,9 @@ def fit_weights(
     derivatives can get stuck; so it is minimised without the floor first, and with it from there.
     """
     # In units of each layer's mean distance: layers differ by orders of magnitude.
-    unit = densities.mean(axis=0)
+    unit = distances.mean(axis=0)
     unit[unit == 0] = 1.0
-    design = np.column_stack([densities / unit, np.ones(len(densities))])
+    design = np.column_stack([distances / unit, np.ones(len(distances))])
     upper = np.append(LARGEST_WEIGHT * unit, LARGEST_OFFSET)
     lower = np.append(np.zeros(len(unit)), -LARGEST_OFFSET)
     single = fit_temperature(logits, y, weight=weight, loss=loss, bounds=DEFAULT_BOUNDS)

@@ -13,16 +13,18 @@ from wildcal.calibrators import (
     CALIBRATORS,
     DENSITY_METHODS,
     PAPER_METHODS,
-    ContextScaling,
-    DensityAware,
     EnergyScaling,
     make_calibrator,
 )
 from wildcal.core.arrays import OOD_LABEL, FloatArray, Logits
+from wildcal.core.blocks import joined
+from wildcal.core.bound import Bound
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.errors import CalibrationWarning
+from wildcal.core.rows import Rows
 from wildcal.evaluation.environments import EnvironmentRows
 from wildcal.evaluation.protocol.tuning import Tuning, rank_of
+from wildcal.evaluation.protocol.windows import window_numbers
 from wildcal.io.suite import SuiteSplit
 
 WITHOUT_OOD = "energy-no-ood"
@@ -31,7 +33,7 @@ _ON_ALL: Final = "-all"
 ON_ALL: Final = {
     name + _ON_ALL: name
     for name, kind in CALIBRATORS.items()
-    if name != "identity" and not kind.accepts_environments
+    if name != "identity" and "environment" not in kind.reads
 }
 """Methods fitted on the clean and the shifted tuning rows pooled: ts-all, energy-all and so on."""
 ON_PERTURBED: Final = {
@@ -64,7 +66,7 @@ class Method:
     @property
     def uses_shifted(self) -> bool:
         """Whether its fit changes where there are shifted tuning rows."""
-        return self.sees_shifted or self.calibrator.accepts_environments
+        return self.sees_shifted or "environment" in self.calibrator.reads
 
     @property
     def uses_ood(self) -> bool:
@@ -85,30 +87,33 @@ class FittedMethod:
     """How many test rows share a context; None for a whole split."""
 
     @property
-    def reader(self) -> Calibrator:
-        """The calibrator that reads what `logits_of` returns: the base, if there is one."""
-        c = self.calibrator
-        return c.base_ if isinstance(c, DensityAware) else c
+    def reads_window(self) -> bool:
+        """Whether the rows around a row change what is said of it."""
+        return "window" in self.calibrator.reads
 
-    @property
-    def in_context(self) -> ContextScaling | None:
-        """The reader, if it reads the context of the test rows."""
-        c = self.reader
-        return c if isinstance(c, ContextScaling) and c.fallback_ is None else None
+    def bind(self, splits: Sequence[SuiteSplit], logits: Logits | None = None) -> Bound:
+        """Return what the method says of the rows of some splits, one after the other.
 
-    def logits_of(self, split: SuiteSplit) -> Logits:
-        """Return the logits of a split, scaled where the method reads their distances."""
-        c = self.calibrator
-        if not isinstance(c, DensityAware):
-            return split.logits
-        return c.scaled(split.logits, split.densities(rank_of(c.neighbour)))
-
-    def scale_of(self, split: SuiteSplit) -> FloatArray | None:
-        """Return what `logits_of` divided each row by; None where it did not."""
-        c = self.calibrator
-        return (
-            c.scale(split.densities(rank_of(c.neighbour))) if isinstance(c, DensityAware) else None
+        `logits` are those of the splits, where the caller has joined them already.
+        """
+        if logits is None:
+            logits = joined([split.logits for split in splits])
+        return self.calibrator.bind(
+            Rows(
+                logits,
+                distances=self.distances(splits),
+                window=window_numbers([s.rows for s in splits], self.window)
+                if self.reads_window
+                else None,
+            )
         )
+
+    def distances(self, splits: Sequence[SuiteSplit]) -> FloatArray | None:
+        """Return the distances of the rows to training rows, if the method reads them."""
+        if "distances" not in self.calibrator.reads:
+            return None
+        rank = rank_of(self.calibrator)
+        return np.concatenate([split.densities(rank).astype(np.float64) for split in splits])
 
 
 def choose_methods(names: Sequence[str] | None = None) -> list[Method]:
@@ -145,15 +150,15 @@ def fit_method(method: Method, tuning: Tuning) -> FittedMethod:
         )
     rows = tuning.rows(ood=method.uses_ood, shifted=shifted, perturbed=method.sees_perturbed)
     more: dict[str, Any] = {}
-    if shifted and calibrator.accepts_environments:
+    if shifted and "environment" in calibrator.reads:
         more["environment"] = rows.environment
     elif shifted:
         more["sample_weight"] = rows.weights()
     elif method.sees_perturbed:
         more["sample_weight"] = _equal_levels(rows)
-    if isinstance(calibrator, DensityAware):
-        more["densities"] = tuning.densities(
-            calibrator.neighbour, ood=method.uses_ood, shifted=shifted
+    if "distances" in calibrator.reads:
+        more["distances"] = tuning.distances(
+            rank_of(calibrator), ood=method.uses_ood, shifted=shifted
         )
     start = time.perf_counter()
     with warnings.catch_warnings():  # they are kept in the calibrator's summary
@@ -181,15 +186,14 @@ def _used(method: Method, tuning: Tuning, calibrator: Calibrator) -> str:
         words.append(f"{tuning.n_ood:,} rows of {tuning.ood}")
     if method.sees_perturbed:
         words.append(f"noise at {len(tuning.perturbed)} levels")
-    if isinstance(calibrator, DensityAware):
-        words.append(f"distances to training images in {calibrator.n_layers} layers")
-        calibrator = calibrator.base_
+    if "distances" in calibrator.reads:
+        words.append(f"distances to training images in {tuning.n_layers} layers")
     if method.uses_shifted:
         words.append(_shifted_words([split.rows for split in tuning.shifted]))
-    if isinstance(calibrator, ContextScaling):
+    if "window" in calibrator.reads:
         window = f"windows of {method.window:,} test rows" if method.window else "test window"
-        fell_back = calibrator.fallback_ is not None
-        words.append("so energy scaling without a context" if fell_back else f"unlabelled {window}")
+        learnt = calibrator.fit_.n_shifted > 0
+        words.append(f"unlabelled {window}" if learnt else "so energy scaling without a context")
     return ", ".join(words)
 
 

@@ -6,11 +6,11 @@ from typing import Final
 
 import numpy as np
 
-from wildcal.calibrators.density import DensityAware, Neighbour
 from wildcal.core.arrays import FloatArray, Labels
-from wildcal.core.checks import check_choice, check_count, row_slices
+from wildcal.core.checks import check_choice, check_count
 from wildcal.core.errors import FileFormatError
-from wildcal.core.softmax import predicted_class, softmax_at
+from wildcal.core.rows import Rows, join
+from wildcal.core.softmax import predicted_class
 from wildcal.evaluation.environments import Choice, everything
 from wildcal.evaluation.protocol.binned import binned
 from wildcal.evaluation.protocol.methods import (
@@ -29,7 +29,6 @@ from wildcal.evaluation.protocol.results import (
 )
 from wildcal.evaluation.protocol.shared import SplitRows, walk
 from wildcal.evaluation.protocol.tuning import ood_set, rank_of, read_tuning
-from wildcal.evaluation.protocol.windows import in_common, offsets
 from wildcal.io.suite import Suite, SuiteSplit
 from wildcal.metrics import (
     ClasswiseAccumulator,
@@ -145,7 +144,7 @@ class _SuiteRun:
         self.clean: SplitRows | None = None
         self.ood: str | None = None
         self.tuned_types: tuple[str, ...] = ()
-        self.distances: dict[Neighbour, str] = {}
+        self.distances: dict[int | None, str] = {}
 
     def fit(
         self, methods: Sequence[Method], ood: str | None, ood_rows: int | None, only: Choice
@@ -175,8 +174,7 @@ class _SuiteRun:
 
     def _check_densities(self, method: Method) -> None:
         """Raise if a test split lacks the distances that a method reads, or they are damaged."""
-        calibrator = method.calibrator
-        if not isinstance(calibrator, DensityAware):
+        if "distances" not in method.calibrator.reads:
             return
         lacking = [split.name for split in self.suite.tests() if not split.has_densities]
         if lacking:
@@ -185,16 +183,17 @@ class _SuiteRun:
                 + (f" and {len(lacking) - 1} more splits" if len(lacking) > 1 else "")
                 + "; `wildcal extract --features` adds them."
             )
-        if calibrator.neighbour not in self.distances:
-            self.distances[calibrator.neighbour] = self._trouble(calibrator.neighbour)
-        if self.distances[calibrator.neighbour]:
-            raise FileFormatError(self.distances[calibrator.neighbour])
+        rank = rank_of(method.calibrator)
+        if rank not in self.distances:
+            self.distances[rank] = self._trouble(rank)
+        if self.distances[rank]:
+            raise FileFormatError(self.distances[rank])
 
-    def _trouble(self, neighbour: Neighbour) -> str:
+    def _trouble(self, rank: int | None) -> str:
         """Return what is wrong with the distances of the test splits; empty where nothing is."""
         try:
             for split in self.suite.tests():
-                split.densities(rank_of(neighbour))
+                split.densities(rank)
         except ValueError as error:
             return str(error)
         return ""
@@ -277,19 +276,11 @@ class _SuiteRun:
         if not set(self.metrics) & set(WHOLE):
             return {}
         classwise, kde = ClasswiseAccumulator(split.n_classes, self.n_bins), KdeAccumulator()
-        logits, y = method.logits_of(split), split.y
-        calibrator = method.in_context
-        if calibrator is not None:
-            added = offsets(calibrator, logits, [split.rows], method.window)
-        for piece in row_slices(logits, 1 << 20):
-            if calibrator is None:
-                proba = method.reader._predict_proba(logits[piece])
-            else:
-                proba = softmax_at(logits[piece], calibrator._temperature_at(added[piece]))
-            if "sce" in self.metrics:
-                classwise.update(y[piece], proba)
-            if "kde_ece" in self.metrics:
-                kde.update(y[piece], proba, predicted_class(split.logits[piece]))
+        proba, y = method.bind([split]).proba(), split.y
+        if "sce" in self.metrics:
+            classwise.update(y, proba)
+        if "kde_ece" in self.metrics:
+            kde.update(y, proba, predicted_class(split.logits))
         values = {}
         if "sce" in self.metrics:
             values["sce"] = classwise.sce()
@@ -316,10 +307,16 @@ class _SuiteRun:
         """Return the confidences of as many clean as other rows; in a context, that of both."""
         chosen = _balanced(clean.split.rows, other.split.rows)
         sets = (clean, other)
-        if method.in_context is None:
+        if not method.reads_window:
             return [s.confidence[m][mine] for s, mine in zip(sets, chosen, strict=True)]
-        parts = [(method.logits_of(s.split), mine) for s, mine in zip(sets, chosen, strict=True)]
-        return in_common(method.in_context, parts)
+        # In a context of its own, each set would be told from the other by it, not by its rows.
+        parts = [
+            Rows(s.split.logits, distances=method.distances([s.split]))[mine]
+            for s, mine in zip(sets, chosen, strict=True)
+        ]
+        both = replace(join(parts), window=np.zeros(2 * len(parts[0]), np.int64))
+        confidence = method.calibrator.bind(both).confidences().astype(np.float64)
+        return np.split(np.minimum(confidence, 1.0), 2)
 
     def _with_interval(self, record: Record) -> Record:
         if record.metric != "ece":

@@ -6,8 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
-from wildcal.calibrators.density import Neighbour
 from wildcal.core.arrays import OOD_LABEL, FloatArray, Labels, Logits
+from wildcal.core.calibrator import Calibrator
 from wildcal.core.checks import check_count
 from wildcal.core.errors import FileFormatError
 from wildcal.evaluation.environments import Choice, EnvironmentRows, everything
@@ -66,9 +66,13 @@ class Tuning:
             np.concatenate([np.full(len(y), i) for i, (_, y) in enumerate(parts)]),
         )
 
-    def densities(self, neighbour: Neighbour, *, ood: bool, shifted: bool) -> FloatArray:
-        """Return the distances of the same rows to their k-th or first neighbours."""
-        rank = rank_of(neighbour)
+    @property
+    def n_layers(self) -> int:
+        """How many layers the distances of the clean rows are of."""
+        return int(self.clean[0].densities(None).shape[1])
+
+    def distances(self, rank: int | None, *, ood: bool, shifted: bool) -> FloatArray:
+        """Return the distances of the same rows to their neighbors of a rank."""
         parts = [s.densities(rank) for s in (*self.clean, *self._others(shifted, False))]
         if ood and self.strangers is not None and self.n_ood:
             parts.append(self.strangers.densities(rank)[: self.n_ood])
@@ -91,9 +95,9 @@ class Tuning:
             self._verified.add(split.name)
 
 
-def rank_of(neighbour: Neighbour) -> int | None:
-    """Return which neighbour's distances to read; None for the last that a suite has, the k-th."""
-    return 1 if neighbour == "first" else None
+def rank_of(calibrator: Calibrator) -> int | None:
+    """Return which neighbor's distances to read; None for the last that a suite has, the k-th."""
+    return 1 if getattr(calibrator, "neighbour", "kth") == "first" else None
 
 
 def paper_ood_rows(n_classes: int) -> int:

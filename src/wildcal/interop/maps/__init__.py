@@ -41,6 +41,10 @@ from wildcal.interop.maps.top_label import Beta, Histogram, Piecewise, Steps, Sw
 __all__ = ["MAPS", "Map", "context_vector", "map_of", "run"]
 
 
+def _scaled(calibrator: DensityAware, prefix: str = "") -> Map:
+    return Scaled(calibrator, _made)
+
+
 def _spline(calibrator: SplineCalibration, prefix: str = "") -> Map:
     swapped = calibrator.interp == "reference"
     return SwappedSpline(calibrator, prefix) if swapped else Piecewise(calibrator, prefix)
@@ -56,6 +60,7 @@ MAPS: dict[type[Calibrator], Callable[[Any, str], Map]] = {
     EnergyScaling: Energy,
     EnergyLinear: Linear,
     ContextScaling: InContext,
+    DensityAware: _scaled,
     IsotonicMultiClass: MultiClass,
     IsotonicOneVsAll: OneVsAll,
     ScaledIsotonicOneVsAll: OneVsAll,
@@ -85,8 +90,6 @@ def map_of(calibrator: Calibrator) -> Map:
 
 
 def _made(calibrator: Calibrator, prefix: str) -> Map:
-    if isinstance(calibrator, DensityAware):
-        return Scaled(calibrator, _made)
     make = MAPS.get(type(calibrator))
     if make is None:
         raise ValueError(

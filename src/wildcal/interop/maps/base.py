@@ -16,7 +16,7 @@ CONFIDENCE = "confidence"
 TEMPERATURE = "temperature"
 ENERGY = "energy"
 CONTEXT = "context"
-DENSITIES = "densities"
+DISTANCES = "distances"
 STATISTICS = "statistics"
 
 Inputs = Mapping[str, Tensor]

@@ -7,7 +7,7 @@ import numpy as np
 from wildcal.calibrators import DensityAware
 from wildcal.calibrators.density.weights import LARGEST_SCALE
 from wildcal.core.calibrator import Calibrator
-from wildcal.interop.maps.base import DENSITIES, TEMPERATURE, Inputs, Map, Outputs
+from wildcal.interop.maps.base import DISTANCES, TEMPERATURE, Inputs, Map, Outputs
 from wildcal.interop.maps.ops import Tensor, clip
 from wildcal.interop.maps.rows import Rows
 
@@ -15,7 +15,7 @@ from wildcal.interop.maps.rows import Rows
 class Scaled(Map):
     """p = base(z / S), S = w0 + Σ w_l s_l: `dac` and `dac+NAME`.
 
-    The input `densities` has the squared distances s of each row, a column for each layer.
+    The input `distances` has the squared distances s of each row, a column for each layer.
     """
 
     def __init__(self, calibrator: DensityAware, make: Callable[[Calibrator, str], Map]) -> None:
@@ -34,11 +34,11 @@ class Scaled(Map):
     @property
     def reads(self) -> tuple[str, ...]:  # type: ignore[override]
         """Distances, and what its base reads."""
-        return (DENSITIES, *self.base.reads)
+        return (DISTANCES, *self.base.reads)
 
     def width(self, name: str) -> int | None:
         """Return the number of columns of an input or output."""
-        return self.n_layers if name == DENSITIES else self.base.width(name)
+        return self.n_layers if name == DISTANCES else self.base.width(name)
 
     def apply(self, rows: Rows, inputs: Inputs, wanted: Collection[str]) -> Outputs:
         """Return what the base says of the scaled logits, its temperature times S."""
@@ -53,7 +53,7 @@ class Scaled(Map):
     def _scale(self, rows: Rows, inputs: Inputs) -> Tensor:
         """Return S, added up layer by layer as in NumPy."""
         ops = rows.ops
-        distances, weights = ops.wide(inputs[DENSITIES]), self.get(ops, "weights")
+        distances, weights = ops.wide(inputs[DISTANCES]), self.get(ops, "weights")
         # Added to zeros, one for each row.
         total = ops.wide(rows.top) * 0.0 + self.get(ops, "offset")
         for layer in range(self.n_layers):

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from wildcal.core.blocks import SPLITTER
+from wildcal.core.block import SPLITTER
 from wildcal.interop.maps.ops import Ops, Tensor, class_numbers
 
 # A class ruled out by -inf counts as this far below the largest logit, as in `Block`.

@@ -8,12 +8,12 @@ import onnx
 from numpy.typing import NDArray
 from onnx import ModelProto, ValueInfoProto, helper
 
-from wildcal.calibrators import ContextScaling, DensityAware
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.checks import ROWS_TO_JUDGE
 from wildcal.core.errors import MissingExtraError, WildcalError
 from wildcal.interop.judge import normalised
-from wildcal.interop.maps.base import CONFIDENCE, CONTEXT, DENSITIES, PROBABILITIES
+from wildcal.interop.maps import map_of
+from wildcal.interop.maps.base import CONFIDENCE, CONTEXT, DISTANCES, PROBABILITIES
 from wildcal.interop.maps.context import context_vector
 from wildcal.interop.onnx.build import LOGITS
 from wildcal.interop.onnx.graph import MUST_HAVE
@@ -66,7 +66,7 @@ def agreement(
         theirs = [
             value
             for value in model.graph.input
-            if value.name not in (prefix + CONTEXT, prefix + DENSITIES)
+            if value.name not in (prefix + CONTEXT, prefix + DISTANCES)
             and value.name not in initialised
         ]
         feed = _made_up(theirs)
@@ -100,9 +100,9 @@ def agreement(
                 f"{logits} must hold logits, but on random inputs {what}. Name the scores before"
                 " that with logits_output (--logits-output)."
             )
-    if DENSITIES in around:  # one row of distances stood for all images
-        shape = (len(rows), around[DENSITIES].shape[1])
-        around[DENSITIES] = np.broadcast_to(around[DENSITIES], shape)
+    if DISTANCES in around:  # one row of distances stood for all images
+        shape = (len(rows), around[DISTANCES].shape[1])
+        around[DISTANCES] = np.broadcast_to(around[DISTANCES], shape)
     gaps = [
         np.abs(found - ask(rows, **around)).max()
         for found, ask in ((proba, calibrator.predict_proba), (confidence, calibrator.confidence))
@@ -123,14 +123,15 @@ def _beside(
     kinds = {value.name: _dtype(value) for value in model.graph.input}
     feed: Feed = {}
     around: dict[str, Any] = {}
-    reader = calibrator
-    if isinstance(calibrator, DensityAware):
-        reader = calibrator.base_
-        name, shape = prefix + DENSITIES, (n, calibrator.n_layers)
-        feed[name] = np.random.default_rng(0).gamma(2.0, 0.1, shape).astype(kinds[name])
-        around[DENSITIES] = feed[name]
-    if isinstance(reader, ContextScaling):
-        context = reader.context(random_logits(reader.n_classes_))
+    rows = random_logits(calibrator.n_classes_)
+    near: dict[str, Any] = {}
+    if DISTANCES in calibrator.reads:
+        name, layers = prefix + DISTANCES, map_of(calibrator).width(DISTANCES)
+        made_up = np.random.default_rng(0).gamma(2.0, 0.1, (max(n, len(rows)), layers or 1))
+        feed[name] = made_up[:n].astype(kinds[name])
+        around[DISTANCES], near[DISTANCES] = feed[name], made_up[: len(rows)]
+    if "window" in calibrator.reads:
+        context = calibrator.context(rows, **near)
         feed[prefix + CONTEXT] = context_vector(context).astype(kinds[prefix + CONTEXT])
         around[CONTEXT] = context
     return feed, around

@@ -32,7 +32,7 @@ def export(
     """Write a fitted calibrator as an ONNX file.
 
     The input is `logits`, (n, K), for the method `context` also `context`, (1 or n, 3 + K), and for
-    `dac` also `densities`, (n, layers). The outputs are `probabilities` (n, K), `confidence` (n,),
+    `dac` also `distances`, (n, layers). The outputs are `probabilities` (n, K), `confidence` (n,),
     `temperature` (n,) where the method has one, `energy` (n,), and for `context` also `statistics`
     (n, 3 + K). n is free.
 

@@ -190,7 +190,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
     def temperature(self, X: Any) -> Proba:
         """Return what the scores of each row are divided by, shape (n_samples,)."""
         z = self._logits(X)
-        return np.asarray(self.calibrator_.temperature(z))  # type: ignore[attr-defined]
+        return np.asarray(self.calibrator_.temperature(z))
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return which arguments of `fit` go to the estimator and to the splitter."""

@@ -19,12 +19,12 @@ def fresh_calibrator(method: Any) -> Calibrator:
             f" {', '.join(map(repr, usable_methods()))}, got {method!r}."
         )
     who = type(calibrator).__name__
-    if calibrator.accepts_environments:
+    if "environment" in calibrator.reads:
         raise ValueError(
             f"{who} learns from environments, which fit(X, y) does not know. Use method='energy',"
             f" or fit {who} itself on the scores of a fitted classifier."
         )
-    if calibrator.needs_densities:
+    if "distances" in calibrator.reads:
         raise ValueError(
             f"{who} reads the distances of inner features, which scikit-learn's classifiers do not"
             f" have. Use method='energy', or fit {who} itself."
@@ -34,9 +34,9 @@ def fresh_calibrator(method: Any) -> Calibrator:
 
 def usable_methods() -> list[str]:
     """Return the short names that need no more than scores and labels."""
-    return [name for name, kind in CALIBRATORS.items() if not kind.accepts_environments]
+    return [name for name, kind in CALIBRATORS.items() if "environment" not in kind.reads]
 
 
 def can_read_energy(calibrator: Calibrator) -> bool:
     """Return whether the method looks at the energy of a row, which a softmax removes."""
-    return type(calibrator)._reads_energy is not Calibrator._reads_energy
+    return calibrator.needs_raw_logits

@@ -37,7 +37,7 @@ class CalibratedModel(nn.Module):
     def forward(self, *inputs: Any, **named: Any) -> Tensor | dict[str, Tensor]:
         """Return the calibrated outputs of the network for its own inputs.
 
-        The argument `context` of the method `context`, and `densities` of `dac`, go to the
+        The argument `context` of the method `context`, and `distances` of `dac`, go to the
         calibrator, by their names.
         """
         # Not in the signature, which torch's exporters would fill with a second input.

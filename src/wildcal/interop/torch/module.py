@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from wildcal.core.calibrator import Calibrator
 from wildcal.interop.maps import map_of, run
-from wildcal.interop.maps.base import CONTEXT, DENSITIES, PROBABILITIES, Map
+from wildcal.interop.maps.base import CONTEXT, DISTANCES, PROBABILITIES, Map
 from wildcal.interop.torch.ops import TorchOps, fixed, row_dtype
 
 # The name that torch gives it in a state.
@@ -51,7 +51,7 @@ class CalibratorModule(nn.Module):
             self.register_buffer(name, torch.from_numpy(np.array(value)))
 
     def forward(
-        self, logits: Tensor, context: Tensor | None = None, densities: Tensor | None = None
+        self, logits: Tensor, context: Tensor | None = None, distances: Tensor | None = None
     ) -> Tensor | dict[str, Tensor]:
         """Return the probabilities, or what `returns` asked for.
 
@@ -62,10 +62,10 @@ class CalibratorModule(nn.Module):
         context
             For the method `context`: shape (1, 3 + K) or (n, 3 + K), what `context_vector` returns
             or sums of the output `statistics`. Without it the context is clean.
-        densities
+        distances
             For the method `dac`: distances to training rows, shape (n, layers), as in `fit`.
         """
-        given = {CONTEXT: context, DENSITIES: densities}
+        given = {CONTEXT: context, DISTANCES: distances}
         inputs = {name: value for name, value in given.items() if value is not None}
         self._check(logits, inputs)
         buffers = {name: getattr(self, name) for name in self._map.parameters}
@@ -84,9 +84,9 @@ class CalibratorModule(nn.Module):
                 f"logits must have shape (n_samples, {n_classes}), as in fit, got"
                 f" {tuple(logits.shape)}."
             )
-        if DENSITIES in self._map.reads and DENSITIES not in inputs:
+        if DISTANCES in self._map.reads and DISTANCES not in inputs:
             raise ValueError(
-                f"{self._map.name} needs densities, the distances of each row to training rows."
+                f"{self._map.name} needs distances, the distances of each row to training rows."
             )
         for name, value in inputs.items():
             self._check_input(name, value, fixed(logits.shape[0]))

@@ -37,7 +37,7 @@ def knowledge_section(content: Content) -> str:
             shown(method.name),
             calibrator.title,
             method.used,
-            calibrator.cost,
+            calibrator.stores,
             "kept" if calibrator.preserves_accuracy else "may change",
             calibrator.reference,
         )

@@ -8,11 +8,9 @@ import numpy as np
 
 from wildcal.calibrators import Identity
 from wildcal.core.arrays import BoolArray, FloatArray
-from wildcal.core.calibrator import TemperatureMap
 from wildcal.core.softmax import by_row, energy_and_pred
 from wildcal.evaluation.protocol import FittedMethod
 from wildcal.evaluation.protocol.shared import SplitRows, walk
-from wildcal.evaluation.protocol.windows import offsets
 from wildcal.io.suite import SuiteSplit
 from wildcal.metrics import TopLabelAccumulator
 
@@ -104,8 +102,7 @@ def _temperatures(
     splits: Sequence[SuiteSplit], methods: Sequence[FittedMethod]
 ) -> dict[str, Temperatures]:
     """Return temperature by energy of the methods that give every row its own."""
-    wise = [method for method in methods if isinstance(method.reader, TemperatureMap)]
-    if not wise or not splits:
+    if not splits:
         return {}
     # The same share of every split, so that all conditions are there.
     step = max(1, sum(split.rows for split in splits) // _TEMPERATURE_ROWS)
@@ -114,24 +111,20 @@ def _temperatures(
     order = np.argsort(energy, kind="stable")
     groups = np.array_split(order, min(_TEMPERATURE_GROUPS, len(order)))
     found = {}
-    for method in wise:
-        temperature = np.concatenate([_temperature(method, split, step) for split in splits])
+    for method in methods:
+        parts = [_temperature(method, split, step) for split in splits]
+        if any(part is None for part in parts):
+            continue
+        temperature = np.concatenate([part for part in parts if part is not None])
         quantiles = np.array([np.quantile(temperature[g], (0.05, 0.5, 0.95)) for g in groups])
         middle = np.array([np.median(energy[g]) for g in groups])
         found[method.name] = Temperatures(middle, *quantiles.T)
     return found
 
 
-def _temperature(method: FittedMethod, split: SuiteSplit, step: int) -> FloatArray:
-    """Return what every `step`-th row of a split is divided by, in all."""
-    logits, calibrator = method.logits_of(split), method.in_context
-    if calibrator is not None:
-        # The context is that of all rows, as in the tests.
-        added = offsets(calibrator, logits, [split.rows], method.window)[::step]
-        function = calibrator._temperature_at(added)
-    else:
-        assert isinstance(method.reader, TemperatureMap)  # the caller chose these
-        function = method.reader._temperature
-    temperature = by_row(logits[::step], function).astype(np.float64)
-    scale = method.scale_of(split)
-    return temperature if scale is None else temperature * scale[::step]
+def _temperature(method: FittedMethod, split: SuiteSplit, step: int) -> FloatArray | None:
+    """Return what every `step`-th row of a split is divided by; None where there is no such T."""
+    bound = method.bind([split])
+    if bound.temperature is None:
+        return None
+    return by_row(bound.logits, bound.temperature)[::step].astype(np.float64)

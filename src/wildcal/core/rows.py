@@ -1,0 +1,136 @@
+"""One row and all that is known of it: what calibrators are fitted on and asked about.
+
+A column more is a field more of `Rows`, and its check in `CHECKS`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from wildcal.core.arrays import OOD_LABEL, FloatArray, Labels, Logits, Source
+from wildcal.core.checks import (
+    check_distances,
+    check_environment,
+    check_labels,
+    check_logits,
+    check_some_known,
+    check_weight,
+    check_window,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of logits with their columns; those that are not known are None."""
+
+    logits: Source
+    y: Labels | None = None
+    """Labels; -1 where a row belongs to none of the classes."""
+    weight: FloatArray | None = None
+    environment: Labels | None = None
+    """Which labelled rows belong together: a camera, a hospital, a corruption; 0 is clean."""
+    distances: FloatArray | None = None
+    """How far each row is from the training rows, squared; a column for each layer."""
+    window: Labels | None = None
+    """Which unlabelled rows arrived together; None where each row is read alone."""
+    context: Any = None
+    """No column, but what was seen before of the window that all of these rows are part of."""
+
+    def __len__(self) -> int:
+        return len(self.logits)
+
+    def __getitem__(self, rows: slice | NDArray[Any]) -> "Rows":
+        """Return some of the rows."""
+        cut = {name: column[rows] for name, column in self.columns().items()}
+        # Only arrays are cut by a mask; a slice serves every source.
+        return replace(self, logits=self.logits[rows], **cut)  # type: ignore[index]
+
+    @property
+    def n_classes(self) -> int:
+        """The number of classes."""
+        return int(self.logits.shape[1])
+
+    @property
+    def labels(self) -> Labels:
+        """The labels, of rows that must have them."""
+        assert self.y is not None  # `check_rows` was asked for them
+        return self.y
+
+    @property
+    def n_ood(self) -> int:
+        """How many rows belong to none of the classes."""
+        return 0 if self.y is None else int((self.y == OOD_LABEL).sum())
+
+    @property
+    def n_shifted(self) -> int:
+        """How many environments besides the clean one have labelled rows."""
+        if self.environment is None:
+            return 0
+        known = self.environment if self.y is None else self.environment[self.y != OOD_LABEL]
+        return int((np.unique(known) > 0).sum())
+
+    def tuning(self) -> tuple[Logits, Labels, FloatArray | None]:
+        """Return what most fits read: logits, labels and weights."""
+        return self.logits[:], self.labels, self.weight
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Return the columns that are known, by name, the logits aside."""
+        columns = (f.name for f in fields(self) if f.name not in ("logits", "context"))
+        named = ((name, getattr(self, name)) for name in columns)
+        return {name: column for name, column in named if column is not None}
+
+    def with_logits(self, logits: Source) -> "Rows":
+        """Return the same rows with other logits."""
+        return replace(self, logits=logits)
+
+
+def join(parts: Sequence[Rows]) -> Rows:
+    """Return several sets of rows as one; a column is kept where all of them have it."""
+    if len(parts) == 1:
+        return parts[0]
+    shared = set.intersection(*(set(part.columns()) for part in parts))
+    columns = {
+        name: np.concatenate([part.columns()[name] for part in parts]) for name in sorted(shared)
+    }
+    return Rows(np.concatenate([part.logits[:] for part in parts]), **columns)
+
+
+CHECKS: Final[dict[str, Callable[[ArrayLike, Rows], NDArray[Any]]]] = {
+    "distances": lambda values, rows: check_distances(values, len(rows)),
+    "window": lambda values, rows: check_window(values, len(rows)),
+}
+"""How a column is checked that needs nothing but its values; labels, weights and environments are
+checked together."""
+
+
+def check_rows(
+    logits: ArrayLike,
+    *,
+    n_classes: int | None = None,
+    y: ArrayLike | None = None,
+    weight: ArrayLike | None = None,
+    environment: ArrayLike | None = None,
+    accepts_ood: bool = True,
+    who: str = "this method",
+    **columns: ArrayLike | None,
+) -> Rows:
+    """Return what a user handed over as checked rows; the one door of fits and predictions.
+
+    With labels, every logit is looked at now and some row must have a class; without, the kernel
+    sees them on its way through.
+    """
+    z = check_logits(logits, n_classes=n_classes, fitting=y is not None)
+    rows = Rows(z)
+    if y is not None:
+        labels = check_labels(y, *z.shape, accepts_ood=accepts_ood, who=who)
+        weights = check_weight(weight, len(z))
+        check_some_known(labels, weights)
+        groups = None if environment is None else check_environment(environment, labels, weights)
+        rows = replace(rows, y=labels, weight=weights, environment=groups)
+    given = {
+        name: CHECKS[name](column, rows) for name, column in columns.items() if column is not None
+    }
+    return replace(rows, **given)
