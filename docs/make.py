@@ -266,7 +266,7 @@ def methods() -> str:
             kind.title,
             _also_uses(kind),
             "yes" if kind.preserves_accuracy else "no",
-            kind.cost,
+            kind.stores,
             kind.reference,
         )
         lines.append(f"| {' | '.join(cells)} |")
@@ -275,9 +275,9 @@ def methods() -> str:
 
 def _also_uses(kind: Calibrator) -> str:
     """Return what a method can use beside labelled rows."""
-    if kind.needs_densities:
+    if "distances" in kind.reads:
         return "distances to training rows"
-    if kind.accepts_environments:
+    if "environment" in kind.reads:
         return "OOD rows, environments, a test window"
     return "OOD rows" if kind.accepts_ood else ""
 

@@ -55,7 +55,7 @@ def main() -> None:
                 1000 + seed, n_classes=n_classes, n_tuning=n, n_ood_tuning=n // 20, n_test=5000
             )
             # Those that learn from environments have a study of their own, context.py.
-            made = {n: kind() for n, kind in CALIBRATORS.items() if not kind.accepts_environments}
+            made = {n: kind() for n, kind in CALIBRATORS.items() if "environment" not in kind.reads}
             for method in compare(made, suite.tuning, suite.clean, n_boot=0).methods:
                 shifted = evaluate_calibrator(made[method.name], *suite.shifted, n_boot=0)
                 for split, result in (("clean", method.evaluation), ("shifted", shifted)):

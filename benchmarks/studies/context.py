@@ -30,7 +30,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from wildcal import ContextScaling, __version__, suites
-from wildcal.core.softmax import by_row
+from wildcal.core.rows import Rows
 from wildcal.evaluation import environments
 from wildcal.evaluation.environments import everything
 from wildcal.evaluation.protocol import (
@@ -41,7 +41,7 @@ from wildcal.evaluation.protocol import (
     choose_methods,
     run_protocol,
 )
-from wildcal.evaluation.protocol.windows import offsets
+from wildcal.evaluation.protocol.windows import window_numbers
 from wildcal.io.suite import Suite, SuiteSplit
 from wildcal.metrics import ece, noise_floor
 
@@ -314,11 +314,8 @@ def streams(
 
 
 def in_stream(method: FittedMethod, logits: np.ndarray) -> np.ndarray:
-    calibrator = method.in_context
-    if calibrator is None:
-        return method.calibrator.confidence(logits)
-    added = offsets(calibrator, logits, [len(logits)], STREAM_WINDOW)
-    return by_row(logits, calibrator._confidence_at(added))
+    window = window_numbers([len(logits)], STREAM_WINDOW) if method.reads_window else None
+    return method.calibrator.bind(Rows(logits, window=window)).confidences()
 
 
 def main() -> None:

@@ -29,19 +29,32 @@ from wildcal.calibrators import (
     TemperatureScaling,
     TopLabelIsotonic,
     VectorScaling,
+    make_calibrator,
 )
+from wildcal.core.calibrator import Calibrator, FitSummary, TemperatureMap
 from wildcal.core.convert import logits_from_proba, softmax
 from wildcal.evaluation import compare, evaluate
 from wildcal.io.artifact import load, save
 from wildcal.version import __version__
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # what is large is imported when it is asked for
+    from wildcal import metrics, plots, suites
+    from wildcal.evaluation.protocol import run_protocol
+    from wildcal.io.suite import Suite
     from wildcal.stream import Stream
+
+_MODULES = ("metrics", "plots", "suites")
+_ELSEWHERE = {
+    "Stream": "wildcal.stream",
+    "Suite": "wildcal.io.suite",
+    "run_protocol": "wildcal.evaluation.protocol",
+}
 
 __all__ = [
     "CALIBRATORS",
     "BayesianBinning",
     "BetaCalibration",
+    "Calibrator",
     "Context",
     "ContextScaling",
     "DensityAware",
@@ -50,6 +63,7 @@ __all__ = [
     "EnergyScaling",
     "EnsembleTemperatureScaling",
     "EntropyTemperatureScaling",
+    "FitSummary",
     "HistogramBinning",
     "Identity",
     "IsotonicMultiClass",
@@ -61,6 +75,8 @@ __all__ = [
     "Stream",
     "StructuredMatrixScaling",
     "StructuredVectorScaling",
+    "Suite",
+    "TemperatureMap",
     "TemperatureMix",
     "TemperatureScaling",
     "TopLabelIsotonic",
@@ -70,7 +86,10 @@ __all__ = [
     "evaluate",
     "load",
     "logits_from_proba",
+    "make_calibrator",
+    "metrics",
     "plots",
+    "run_protocol",
     "save",
     "softmax",
     "suites",
@@ -79,8 +98,13 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import what is large when it is asked for, which keeps `import wildcal` short."""
-    if name in ("plots", "suites"):
+    if name in _MODULES:
         return import_module(f"wildcal.{name}")
-    if name == "Stream":
-        return import_module("wildcal.stream").Stream
+    if name in _ELSEWHERE:
+        return getattr(import_module(_ELSEWHERE[name]), name)
     raise AttributeError(f"module 'wildcal' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Return the public names, those that are not imported yet among them."""
+    return sorted(__all__)

@@ -445,7 +445,7 @@ def test_precision_of_the_logits_hardly_matters(dtype):
     proba = fitted.predict_proba(x, context=fitted.context(x))
     assert proba.dtype == np.float32
     np.testing.assert_allclose(
-        proba, exact.predict_proba(x.astype(np.float64), exact.context(x)), atol=1e-4
+        proba, exact.predict_proba(x.astype(np.float64), context=exact.context(x)), atol=1e-4
     )
 
 
@@ -457,7 +457,7 @@ def test_rows_with_a_single_possible_class_do_not_spoil_the_units():
     fitted = fit(z, y, environment=E)
     np.testing.assert_allclose(fitted.clean_std_, FITTED.clean_std_, rtol=0.2)
     np.testing.assert_allclose(fitted.coefficients_, FITTED.coefficients_, atol=0.2)
-    proba = fitted.predict_proba(z[:3], fitted.context(z[:3]))
+    proba = fitted.predict_proba(z[:3], context=fitted.context(z[:3]))
     np.testing.assert_array_equal(proba, [[1, 0, 0, 0]] * 3)
 
 
@@ -526,7 +526,9 @@ def test_any_rows_in_any_context(x, first, second):
         proba.max(axis=1),
     )
     for i in range(3):
-        np.testing.assert_array_equal(FITTED.predict_proba(x[i : i + 1], merged)[0], proba[i])
+        np.testing.assert_array_equal(
+            FITTED.predict_proba(x[i : i + 1], context=merged)[0], proba[i]
+        )
 
 
 # Contexts.
@@ -535,9 +537,9 @@ def test_any_rows_in_any_context(x, first, second):
 def test_without_a_context_rows_do_not_depend_on_each_other():
     whole = FITTED.predict_proba(SHIFTED)
     np.testing.assert_array_equal(FITTED.predict_proba(SHIFTED[7:9]), whole[7:9])
-    np.testing.assert_array_equal(FITTED.predict_proba(SHIFTED, None), whole)
+    np.testing.assert_array_equal(FITTED.predict_proba(SHIFTED, context=None), whole)
     empty = wildcal.Context(n=0, energy=0.0, confidence=0.0, counts=(0, 0, 0, 0))
-    np.testing.assert_array_equal(FITTED.predict_proba(SHIFTED, empty), whole)
+    np.testing.assert_array_equal(FITTED.predict_proba(SHIFTED, context=empty), whole)
 
 
 def test_the_clean_rows_as_context_change_little():
@@ -556,7 +558,7 @@ def test_a_context_of_another_number_of_classes_is_refused():
 @pytest.mark.parametrize("calibrator", [FITTED, fit(Z, Y)])
 def test_a_window_is_no_context(calibrator):
     with pytest.raises(ValueError, match="context must be what the method `context` returns"):
-        calibrator.predict_proba(SHIFTED, SHIFTED)
+        calibrator.predict_proba(SHIFTED, context=SHIFTED)
 
 
 def test_row_statistics_are_what_a_context_adds_up():

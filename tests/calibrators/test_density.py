@@ -21,7 +21,9 @@ from wildcal import (
 )
 from wildcal.calibrators import make_calibrator
 from wildcal.calibrators.density.weights import LARGEST_SCALE, fit_weights
+from wildcal.core.bound import Scaled
 from wildcal.core.errors import CalibrationWarning, FileFormatError, NotFittedError
+from wildcal.core.rows import Rows
 from wildcal.testing import make_suite
 
 SUITE = make_suite(5, n_classes=6, n_tuning=1500, n_ood_tuning=100, n_test=1000)
@@ -87,7 +89,7 @@ def test_the_minimum_is_one():
 def test_temperature_is_positive_for_any_distances(s):
     scale = FITTED.scale(s)
     assert ((scale >= 0.05) & (scale <= LARGEST_SCALE)).all()
-    proba = FITTED.predict_proba(Z[:4] * 1e30, s)
+    proba = FITTED.predict_proba(Z[:4] * 1e30, distances=s)
     assert np.isfinite(proba).all()
     np.testing.assert_allclose(proba.sum(axis=1), 1, atol=1e-5)
 
@@ -161,30 +163,18 @@ def test_context_as_the_base():
         wildcal.softmax(x / both.temperature(x, distances=sx, context=around)[:, None]),
         atol=1e-6,
     )
-    with pytest.raises(ValueError, match="identity reads no context; leave it out"):
+    with pytest.raises(ValueError, match="dac reads no context; leave it out"):
         FITTED.predict_proba(x, distances=sx, context=around)
     with pytest.raises(ValueError, match="identity reads no context"):
         FITTED.context(x, distances=sx)
 
 
-def test_many_rows_are_scaled_in_pieces(monkeypatch):
+def test_rows_are_scaled_when_they_are_read():
     x, sx = SUITE.clean.logits, distances(SUITE.clean, 6)
-    whole = (
-        FITTED.predict_proba(x, distances=sx),
-        FITTED.confidence(x, distances=sx),
-        FITTED.temperature(x, distances=sx),
-    )
-    monkeypatch.setattr("wildcal.calibrators.density.calibrator._PIECE", 600)
-    for a, b in zip(
-        whole,
-        (
-            FITTED.predict_proba(x, distances=sx),
-            FITTED.confidence(x, distances=sx),
-            FITTED.temperature(x, distances=sx),
-        ),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(a, b)
+    source = Scaled(x, FITTED.scale(sx))
+    np.testing.assert_array_equal(source[:], FITTED.scaled(x, sx))
+    np.testing.assert_array_equal(source[5:9], FITTED.scaled(x, sx)[5:9])
+    assert FITTED.bind(Rows(x, distances=sx)).logits.shape == x.shape
 
 
 def test_saved_with_its_base_and_its_neighbour(tmp_path):
@@ -196,7 +186,7 @@ def test_saved_with_its_base_and_its_neighbour(tmp_path):
     assert (loaded.neighbour, loaded.loss, loaded.floor) == ("first", "nll", 0.1)
     assert not loaded.base.is_fitted
     np.testing.assert_array_equal(
-        loaded.predict_proba(Z, S[KNOWN]), made.predict_proba(Z, S[KNOWN])
+        loaded.predict_proba(Z, distances=S[KNOWN]), made.predict_proba(Z, distances=S[KNOWN])
     )
 
 
@@ -245,16 +235,16 @@ def test_clear_errors():
     with pytest.raises(
         ValueError, match="must have 3 columns, one for each layer as in fit, got 2"
     ):
-        FITTED.predict_proba(Z, S[KNOWN][:, :2])
+        FITTED.predict_proba(Z, distances=S[KNOWN][:, :2])
     with pytest.raises(ValueError, match="a row for each of the 1500 rows"):
-        FITTED.confidence(Z, S[:7])
+        FITTED.confidence(Z, distances=S[:7])
     with pytest.raises(ValueError, match="a column for each layer, got shape"):
         DensityAware().fit(Z, Y, distances=S[KNOWN][:, 0])
     for bad in (np.nan, np.inf, -0.1):
         spoiled = S[KNOWN].copy()
         spoiled[17, 1] = bad
         with pytest.raises(ValueError, match=f"row 17 holds {bad:g}"):
-            FITTED.predict_proba(Z, spoiled)
+            FITTED.predict_proba(Z, distances=spoiled)
     with pytest.raises(ValueError, match="got dtype <U1"):
         FITTED.scale([["a"]])
     with pytest.raises(ValueError, match="base must be a calibrator"):
@@ -292,16 +282,16 @@ def test_described_in_words():
 
 def test_a_refused_refit_leaves_the_fit_before_it():
     made = DensityAware().fit(Z, Y, distances=S[KNOWN])
-    before = made.predict_proba(Z, S[KNOWN])
+    before = made.predict_proba(Z, distances=S[KNOWN])
     with pytest.raises(ValueError, match="does not read environments"):
         made.fit(Z[:90], Y[:90], distances=3 * S[KNOWN][:90], environment=np.zeros(90, int))
-    np.testing.assert_array_equal(made.predict_proba(Z, S[KNOWN]), before)
+    np.testing.assert_array_equal(made.predict_proba(Z, distances=S[KNOWN]), before)
 
 
 def test_logits_near_the_ends_of_float32():
     near = np.full((2, 3), 0.0)  # the smallest S
     for value in (3e38, -3e38):
-        proba = FITTED.predict_proba(np.full((2, 6), value, np.float32), near)
+        proba = FITTED.predict_proba(np.full((2, 6), value, np.float32), distances=near)
         np.testing.assert_allclose(proba, 1 / 6, rtol=1e-6)
     ruled_out = np.array([[1.0, 2.0, -np.inf, 0.0, 0.0, 0.0]], np.float32)
-    assert FITTED.predict_proba(ruled_out, near[:1])[0, 2] == 0
+    assert FITTED.predict_proba(ruled_out, distances=near[:1])[0, 2] == 0

@@ -43,8 +43,7 @@ def test_chunks_and_threads_do_not_matter(monkeypatch, kind):
     expected = kind().fit(*SUITE.tuning)
     proba = expected.predict_proba(SUITE.shifted.logits)
     monkeypatch.setattr("wildcal.calibrators.pairs.CHUNK_ELEMENTS", 1)
-    monkeypatch.setattr("wildcal.calibrators.irova._ELEMENTS", 1)
-    monkeypatch.setattr("wildcal.calibrators.irova._ROWS", 7)
+    monkeypatch.setattr("wildcal.core.blocks.CLASSES_FIRST_ELEMENTS", 70)
     with use_threads(3):
         pieces = kind().fit(*SUITE.tuning)
         for ours, other in zip(expected.values_, pieces.values_, strict=True):

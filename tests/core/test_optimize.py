@@ -97,7 +97,6 @@ def test_warm_start_does_not_move_the_minimum():
     objective = TemperatureObjective(logits, y, None, np.ones((len(y), 1)), exp_link, loss="nll")
     box = np.full(1, -4.0), np.full(1, 4.0)
     warm = minimize_temperature(objective, np.full(1, 2.0), *box)
-    passes = objective.evaluations
     cold = minimize_in_box(objective, np.full(1, 2.0), *box)
     assert warm.x[0] == pytest.approx(cold.x[0], rel=1e-9)
-    assert passes < objective.evaluations - passes  # fewer full passes: that is what it is for
+    assert warm.iterations < cold.iterations  # fewer full passes: that is what it is for

@@ -44,21 +44,25 @@ def test_numpy_torch_and_onnx_agree(name, tmp_path, open_model):
     calibrator = fitted(name)
     around, feed, more = None, {}, {}
     if name == "dac+context":
-        around = calibrator.context(X[:100], S[:100])
+        around = calibrator.context(X[:100], distances=S[:100])
         feed["context"] = context_vector(around).astype(np.float32)
         more["context"] = torch.from_numpy(context_vector(around))
-    given = (X, S) if around is None else (X, S, around)
+    beside = {"distances": S, "context": around}
     export(calibrator, tmp_path / "dac.onnx")
     found = open_model(str(tmp_path / "dac.onnx"))(logits=X, distances=S, **feed)
     module = as_module(calibrator, returns=("probabilities", "confidence"))
     from_torch = module(torch.from_numpy(X), distances=torch.from_numpy(S), **more)
     for result in (found, {n: v.numpy() for n, v in from_torch.items()}):
         np.testing.assert_allclose(
-            result["probabilities"], calibrator.predict_proba(*given), atol=1e-5
+            result["probabilities"], calibrator.predict_proba(X, **beside), atol=1e-5
         )
-        np.testing.assert_allclose(result["confidence"], calibrator.confidence(*given), atol=1e-5)
+        np.testing.assert_allclose(
+            result["confidence"], calibrator.confidence(X, **beside), atol=1e-5
+        )
     if "temperature" in found:
-        np.testing.assert_allclose(found["temperature"], calibrator.temperature(*given), rtol=1e-5)
+        np.testing.assert_allclose(
+            found["temperature"], calibrator.temperature(X, **beside), rtol=1e-5
+        )
 
 
 def test_gradients():
@@ -75,7 +79,7 @@ def test_behind_a_network(tmp_path, classifier, weights, open_model, capsys, mon
     path = classifier()
     x = np.random.default_rng(3).standard_normal((9, 7)).astype(np.float32)
     s = distances(9, 4)
-    expected = calibrator.confidence(x @ weights, s)
+    expected = calibrator.confidence(x @ weights, distances=s)
     attach(path, calibrator, tmp_path / "both.onnx")
     found = open_model(str(tmp_path / "both.onnx"))(x=x, calibrated_distances=s)
     np.testing.assert_allclose(found["calibrated_confidence"], expected, atol=1e-5)
@@ -87,7 +91,7 @@ def test_behind_a_network(tmp_path, classifier, weights, open_model, capsys, mon
     np.testing.assert_allclose(got, expected, atol=1e-5)
     save(calibrator, "dac.json")
     assert run("export dac.json -o cal.onnx".split()) == 0
-    assert "input   densities" in capsys.readouterr().out
+    assert "input   distances" in capsys.readouterr().out
 
 
 def test_states_and_refusals():
@@ -101,11 +105,11 @@ def test_states_and_refusals():
         as_module(fitted("dac+ets")).load_state_dict(module.state_dict())
     with pytest.raises(ValueError, match="dac needs distances"):
         module(z)
-    with pytest.raises(ValueError, match="densities must have shape"):
+    with pytest.raises(ValueError, match="distances must have shape"):
         module(z, distances=s[:, :2])
     with pytest.raises(ValueError, match="one for each of the"):
         module(z, distances=s[:7])
-    with pytest.raises(ValueError, match="ts does not read densities; leave it out"):
+    with pytest.raises(ValueError, match="ts does not read distances; leave it out"):
         as_module(one.base_)(z, distances=s)
 
 
