@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from wildcal.calibrators.top_label import TopLabelMap
 from wildcal.core.arrays import BoolArray, FloatArray
 from wildcal.core.calibrator import FitSummary
+from wildcal.core.stored import ARRAY, stored
 
 # The strength N' of the prior, in rows, shared by all bins of a model.
 PRIOR_ROWS = 2.0
@@ -113,8 +114,8 @@ class BayesianBinning(TopLabelMap):
     reference = "Naeini et al., AAAI 2015"
     stores = "a step for each bin edge of the likely histograms"
 
-    edges_: FloatArray = field(init=False, repr=False)
-    values_: FloatArray = field(init=False, repr=False)
+    edges_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
+    values_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
 
     def _check_fitted(self) -> None:
         if self.edges_.ndim != 1 or self.values_.shape != (len(self.edges_) + 1,):

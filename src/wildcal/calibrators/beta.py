@@ -11,6 +11,7 @@ from wildcal.core.calibrator import FitSummary
 from wildcal.core.checks import check_choice
 from wildcal.core.objective import Point
 from wildcal.core.optimize import Solution, minimize_in_box
+from wildcal.core.stored import REAL, TEXT, stored
 
 Parameters: TypeAlias = Literal["abm", "am", "ab"]
 PARAMETERS: tuple[Parameters, ...] = ("abm", "am", "ab")
@@ -123,10 +124,10 @@ class BetaCalibration(TopLabelMap):
     reference = "Kull et al., AISTATS 2017"
     stores = "3 numbers"
 
-    parameters: Parameters = "abm"
-    a_: float = field(init=False, repr=False)
-    b_: float = field(init=False, repr=False)
-    c_: float = field(init=False, repr=False)
+    parameters: Parameters = field(default="abm", metadata=stored(TEXT))
+    a_: float = field(init=False, repr=False, metadata=stored(REAL))
+    b_: float = field(init=False, repr=False, metadata=stored(REAL))
+    c_: float = field(init=False, repr=False, metadata=stored(REAL))
 
     def _check_options(self) -> None:
         check_choice("parameters", self.parameters, PARAMETERS)

@@ -21,6 +21,7 @@ from wildcal.core.bound import Bound
 from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.checks import check_choice
 from wildcal.core.rows import Rows
+from wildcal.core.stored import ARRAY, REAL, TEXT, optional, stored
 
 Regularizer: TypeAlias = Literal["odir", "l2"]
 Gauge: TypeAlias = Literal["free", "last"]
@@ -78,13 +79,13 @@ class DirichletCalibration(Calibrator):
     preserves_accuracy = False
     shift_invariant = True
 
-    reg_lambda: float | None = None
-    reg_mu: float | None = None
-    regularizer: Regularizer = "odir"
-    gauge: Gauge = "free"
-    ridge: float = 0.1
-    matrix_: FloatArray = field(init=False, repr=False)
-    intercept_: FloatArray = field(init=False, repr=False)
+    reg_lambda: float | None = field(default=None, metadata=stored(optional(REAL)))
+    reg_mu: float | None = field(default=None, metadata=stored(optional(REAL)))
+    regularizer: Regularizer = field(default="odir", metadata=stored(TEXT))
+    gauge: Gauge = field(default="free", metadata=stored(TEXT))
+    ridge: float = field(default=0.1, metadata=stored(REAL))
+    matrix_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
+    intercept_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
 
     def _check_options(self) -> None:
         for name in ("reg_lambda", "reg_mu"):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wildcal.calibrators.temperature import (
+    BOUNDS,
     DEFAULT_BOUNDS,
     Bounds,
     as_bounds,
@@ -29,6 +30,7 @@ from wildcal.core.optimize import (
 )
 from wildcal.core.rows import Rows
 from wildcal.core.softmax import by_row
+from wildcal.core.stored import REAL, TEXT, optional, stored
 
 Box: TypeAlias = Literal["safe", "paper", "free"]
 BOXES: tuple[Box, ...] = ("safe", "paper", "free")
@@ -114,15 +116,15 @@ class EnergyScaling(TemperatureMap):
     needs_raw_logits = True
     accepts_ood = True
 
-    box: Box = "safe"
-    bounds: Bounds = DEFAULT_BOUNDS
-    temperature_: float = field(init=False, repr=False)
-    theta_correct_: float = field(init=False, repr=False)
-    theta_incorrect_: float = field(init=False, repr=False)
-    correct_mean_: float | None = field(init=False, repr=False)
-    correct_std_: float | None = field(init=False, repr=False)
-    incorrect_mean_: float | None = field(init=False, repr=False)
-    incorrect_std_: float | None = field(init=False, repr=False)
+    box: Box = field(default="safe", metadata=stored(TEXT))
+    bounds: Bounds = field(default=DEFAULT_BOUNDS, metadata=stored(BOUNDS))
+    temperature_: float = field(init=False, repr=False, metadata=stored(REAL))
+    theta_correct_: float = field(init=False, repr=False, metadata=stored(REAL))
+    theta_incorrect_: float = field(init=False, repr=False, metadata=stored(REAL))
+    correct_mean_: float | None = field(init=False, repr=False, metadata=stored(optional(REAL)))
+    correct_std_: float | None = field(init=False, repr=False, metadata=stored(optional(REAL)))
+    incorrect_mean_: float | None = field(init=False, repr=False, metadata=stored(optional(REAL)))
+    incorrect_std_: float | None = field(init=False, repr=False, metadata=stored(optional(REAL)))
 
     def energy(self, logits: ArrayLike) -> Proba:
         """Return the free energy F = -logsumexp(z) of each row; lower means more familiar."""

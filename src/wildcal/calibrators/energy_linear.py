@@ -14,6 +14,7 @@ from wildcal.core.calibrator import FitSummary, TemperatureMap
 from wildcal.core.checks import check_bounds, looks_like_log_proba
 from wildcal.core.rows import Rows
 from wildcal.core.softmax import energy_and_pred
+from wildcal.core.stored import REAL, Row, stored
 
 
 @final
@@ -54,9 +55,9 @@ class EnergyLinear(TemperatureMap):
     needs_raw_logits = True
     accepts_ood = True
 
-    bounds: tuple[float, float] = DEFAULT_BOUNDS
-    intercept_: float = field(init=False, repr=False)
-    slope_: float = field(init=False, repr=False)
+    bounds: tuple[float, float] = field(default=DEFAULT_BOUNDS, metadata=stored(Row((REAL, REAL))))
+    intercept_: float = field(init=False, repr=False, metadata=stored(REAL))
+    slope_: float = field(init=False, repr=False, metadata=stored(REAL))
 
     def _check_options(self) -> None:
         check_bounds("bounds", self.bounds)

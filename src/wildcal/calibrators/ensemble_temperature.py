@@ -12,6 +12,7 @@ from wildcal.calibrators.mixture_weights import (
     overlaps,
 )
 from wildcal.calibrators.temperature import (
+    BOUNDS,
     DEFAULT_BOUNDS,
     Bounds,
     as_bounds,
@@ -25,6 +26,7 @@ from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.checks import check_bounds, check_choice, check_temperature
 from wildcal.core.objective import LOSSES, Loss
 from wildcal.core.rows import Rows
+from wildcal.core.stored import REAL, TEXT, Row, stored
 
 
 @final
@@ -65,11 +67,13 @@ class EnsembleTemperatureScaling(Calibrator):
     preserves_accuracy = True
     shift_invariant = True
 
-    loss: Loss = "mse"
-    temperature_loss: Loss = "nll"
-    bounds: Bounds = DEFAULT_BOUNDS
-    temperature_: float = field(init=False, repr=False)
-    weights_: tuple[float, float, float] = field(init=False, repr=False)
+    loss: Loss = field(default="mse", metadata=stored(TEXT))
+    temperature_loss: Loss = field(default="nll", metadata=stored(TEXT))
+    bounds: Bounds = field(default=DEFAULT_BOUNDS, metadata=stored(BOUNDS))
+    temperature_: float = field(init=False, repr=False, metadata=stored(REAL))
+    weights_: tuple[float, float, float] = field(
+        init=False, repr=False, metadata=stored(Row((REAL, REAL, REAL)))
+    )
 
     def _check_options(self) -> None:
         check_choice("loss", self.loss, LOSSES)

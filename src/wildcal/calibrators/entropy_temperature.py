@@ -13,6 +13,7 @@ from wildcal.core.blocks import joined, map_blocks
 from wildcal.core.calibrator import FitSummary, TemperatureMap
 from wildcal.core.checks import check_bounds
 from wildcal.core.rows import Rows
+from wildcal.core.stored import REAL, Row, stored
 
 # Where the softmax has saturated its entropy is zero, whose logarithm is not a number.
 SMALLEST_ENTROPY = 1e-12
@@ -53,9 +54,9 @@ class EntropyTemperatureScaling(TemperatureMap):
     stores = "2 numbers"
     shift_invariant = True
 
-    bounds: tuple[float, float] = DEFAULT_BOUNDS
-    weight_: float = field(init=False, repr=False)
-    bias_: float = field(init=False, repr=False)
+    bounds: tuple[float, float] = field(default=DEFAULT_BOUNDS, metadata=stored(Row((REAL, REAL))))
+    weight_: float = field(init=False, repr=False, metadata=stored(REAL))
+    bias_: float = field(init=False, repr=False, metadata=stored(REAL))
 
     def _check_options(self) -> None:
         check_bounds("bounds", self.bounds)

@@ -10,6 +10,7 @@ from wildcal.calibrators.top_label import TopLabelMap
 from wildcal.core.arrays import BoolArray, FloatArray
 from wildcal.core.calibrator import FitSummary
 from wildcal.core.checks import check_count
+from wildcal.core.stored import ARRAY, INTEGER, stored
 
 
 @final
@@ -42,9 +43,9 @@ class HistogramBinning(TopLabelMap):
     reference = "Zadrozny and Elkan, ICML 2001"
     stores = "a number for each bin"
 
-    n_bins: int = 15
-    values_: FloatArray = field(init=False, repr=False)
-    weights_: FloatArray = field(init=False, repr=False)
+    n_bins: int = field(default=15, metadata=stored(INTEGER))
+    values_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
+    weights_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
     """Tuning rows in each bin, or their weights; 0 marks an empty bin."""
 
     def _check_options(self) -> None:

@@ -15,6 +15,7 @@ from wildcal.core.bound import Bound
 from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.checks import check_choice
 from wildcal.core.rows import Rows
+from wildcal.core.stored import ARRAY, TEXT, stored
 
 Normalize: TypeAlias = Literal["row", "none"]
 NORMALIZE: tuple[Normalize, ...] = ("row", "none")
@@ -69,9 +70,9 @@ class IsotonicMultiClass(Calibrator):
     preserves_accuracy = True
     shift_invariant = True
 
-    normalize: Normalize = "row"
-    thresholds_: FloatArray = field(init=False, repr=False)
-    values_: FloatArray = field(init=False, repr=False)
+    normalize: Normalize = field(default="row", metadata=stored(TEXT))
+    thresholds_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
+    values_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
 
     def _check_options(self) -> None:
         check_choice("normalize", self.normalize, NORMALIZE)

@@ -16,6 +16,7 @@ from wildcal.core.bound import Bound, bound_matrix
 from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.checks import check_choice
 from wildcal.core.rows import Rows
+from wildcal.core.stored import ARRAY, TEXT, Many, stored
 
 
 def fit_columns(
@@ -112,9 +113,9 @@ class IsotonicOneVsAll(Calibrator):
     preserves_accuracy = False
     shift_invariant = True
 
-    normalize: Normalize = "row"
-    thresholds_: list[FloatArray] = field(init=False, repr=False)
-    values_: list[FloatArray] = field(init=False, repr=False)
+    normalize: Normalize = field(default="row", metadata=stored(TEXT))
+    thresholds_: list[FloatArray] = field(init=False, repr=False, metadata=stored(Many(ARRAY)))
+    values_: list[FloatArray] = field(init=False, repr=False, metadata=stored(Many(ARRAY)))
 
     def _check_options(self) -> None:
         check_choice("normalize", self.normalize, NORMALIZE)

@@ -6,6 +6,7 @@ from typing import final
 from wildcal.calibrators.irm import NORMALIZE, Normalize
 from wildcal.calibrators.irova import bound_columns, check_columns, fit_columns
 from wildcal.calibrators.temperature import (
+    BOUNDS,
     DEFAULT_BOUNDS,
     Bounds,
     as_bounds,
@@ -17,6 +18,7 @@ from wildcal.core.bound import Bound
 from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.checks import check_bounds, check_choice, check_temperature
 from wildcal.core.rows import Rows
+from wildcal.core.stored import ARRAY, REAL, TEXT, Many, stored
 
 
 @final
@@ -54,11 +56,11 @@ class ScaledIsotonicOneVsAll(Calibrator):
     preserves_accuracy = False
     shift_invariant = True
 
-    normalize: Normalize = "row"
-    bounds: Bounds = DEFAULT_BOUNDS
-    temperature_: float = field(init=False, repr=False)
-    thresholds_: list[FloatArray] = field(init=False, repr=False)
-    values_: list[FloatArray] = field(init=False, repr=False)
+    normalize: Normalize = field(default="row", metadata=stored(TEXT))
+    bounds: Bounds = field(default=DEFAULT_BOUNDS, metadata=stored(BOUNDS))
+    temperature_: float = field(init=False, repr=False, metadata=stored(REAL))
+    thresholds_: list[FloatArray] = field(init=False, repr=False, metadata=stored(Many(ARRAY)))
+    values_: list[FloatArray] = field(init=False, repr=False, metadata=stored(Many(ARRAY)))
 
     def _check_options(self) -> None:
         check_choice("normalize", self.normalize, NORMALIZE)

@@ -9,6 +9,7 @@ from wildcal.calibrators.pava import check_thresholds, fit_isotonic
 from wildcal.calibrators.top_label import TopLabelMap
 from wildcal.core.arrays import BoolArray, FloatArray
 from wildcal.core.calibrator import FitSummary
+from wildcal.core.stored import ARRAY, stored
 
 
 @final
@@ -38,8 +39,8 @@ class TopLabelIsotonic(TopLabelMap):
     reference = "Zadrozny and Elkan, KDD 2002"
     stores = "a step for each rise of the curve"
 
-    thresholds_: FloatArray = field(init=False, repr=False)
-    values_: FloatArray = field(init=False, repr=False)
+    thresholds_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
+    values_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
 
     def _check_fitted(self) -> None:
         check_thresholds(self.thresholds_, self.values_)

@@ -18,6 +18,7 @@ from wildcal.core.arrays import FloatArray
 from wildcal.core.bound import Bound
 from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.rows import Rows
+from wildcal.core.stored import ARRAY, REAL, optional, stored
 
 
 @final
@@ -63,11 +64,11 @@ class MatrixScaling(Calibrator):
     preserves_accuracy = False
     shift_invariant = False
 
-    reg_lambda: float | None = None
-    reg_mu: float | None = None
-    ridge: float = 0.1
-    matrix_: FloatArray = field(init=False, repr=False)
-    intercept_: FloatArray = field(init=False, repr=False)
+    reg_lambda: float | None = field(default=None, metadata=stored(optional(REAL)))
+    reg_mu: float | None = field(default=None, metadata=stored(optional(REAL)))
+    ridge: float = field(default=0.1, metadata=stored(REAL))
+    matrix_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
+    intercept_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
 
     def _check_options(self) -> None:
         for name in ("reg_lambda", "reg_mu"):

@@ -20,6 +20,7 @@ from wildcal.core.calibrator import FitSummary, TemperatureMap
 from wildcal.core.checks import check_bounds, check_count
 from wildcal.core.objective import row_losses
 from wildcal.core.rows import Rows
+from wildcal.core.stored import ARRAY, INTEGER, REAL, Row, stored
 
 _MAX_ITER = 500
 # Beyond this many standard deviations all rows look alike to the network.
@@ -76,14 +77,14 @@ class ParameterizedTemperatureScaling(TemperatureMap):
     stores = "111 numbers"
     shift_invariant = False
 
-    top_k: int = 10
-    n_hidden: int = 5
-    ridge: float = 5.0
-    seed: int = 0
-    bounds: tuple[float, float] = DEFAULT_BOUNDS
-    mean_: FloatArray = field(init=False, repr=False)
-    std_: FloatArray = field(init=False, repr=False)
-    weights_: FloatArray = field(init=False, repr=False)
+    top_k: int = field(default=10, metadata=stored(INTEGER))
+    n_hidden: int = field(default=5, metadata=stored(INTEGER))
+    ridge: float = field(default=5.0, metadata=stored(REAL))
+    seed: int = field(default=0, metadata=stored(INTEGER))
+    bounds: tuple[float, float] = field(default=DEFAULT_BOUNDS, metadata=stored(Row((REAL, REAL))))
+    mean_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
+    std_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
+    weights_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
 
     def _check_options(self) -> None:
         check_count("top_k", self.top_k)

@@ -9,6 +9,7 @@ from wildcal.calibrators.top_label import TopLabelMap
 from wildcal.core.arrays import BoolArray, FloatArray
 from wildcal.core.calibrator import FitSummary
 from wildcal.core.checks import check_choice, check_count
+from wildcal.core.stored import ARRAY, INTEGER, TEXT, stored
 
 Interp: TypeAlias = Literal["exact", "reference"]
 Fill: TypeAlias = Literal["scale", "zeros"]
@@ -102,12 +103,12 @@ class SplineCalibration(TopLabelMap):
     reference = "Gupta et al., ICLR 2021"
     stores = "2 numbers for each tuning row"
 
-    n_knots: int = 6
-    interp: Interp = "exact"
-    fill: Fill = "scale"
-    scores_: FloatArray = field(init=False, repr=False)
-    values_: FloatArray = field(init=False, repr=False)
-    knots_: FloatArray = field(init=False, repr=False)
+    n_knots: int = field(default=6, metadata=stored(INTEGER))
+    interp: Interp = field(default="exact", metadata=stored(TEXT))
+    fill: Fill = field(default="scale", metadata=stored(TEXT))
+    scores_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
+    values_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
+    knots_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
     """Values of the spline at its knots; kept to look at, prediction does not need them."""
 
     def _check_options(self) -> None:

@@ -23,6 +23,7 @@ from wildcal.core.bound import Bound
 from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.checks import check_temperature
 from wildcal.core.rows import Rows
+from wildcal.core.stored import ARRAY, REAL, stored
 
 
 def _check_mixture(temperature: float, uniform: float) -> None:
@@ -67,11 +68,11 @@ class StructuredVectorScaling(Calibrator):
     preserves_accuracy = False
     shift_invariant = True
 
-    ridge: float = 1.0
-    temperature_: float = field(init=False, repr=False)
-    uniform_: float = field(init=False, repr=False)
-    scale_: FloatArray = field(init=False, repr=False)
-    intercept_: FloatArray = field(init=False, repr=False)
+    ridge: float = field(default=1.0, metadata=stored(REAL))
+    temperature_: float = field(init=False, repr=False, metadata=stored(REAL))
+    uniform_: float = field(init=False, repr=False, metadata=stored(REAL))
+    scale_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
+    intercept_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
 
     def _check_options(self) -> None:
         check_strength("ridge", self.ridge)
@@ -133,11 +134,11 @@ class StructuredMatrixScaling(Calibrator):
     preserves_accuracy = False
     shift_invariant = True
 
-    ridge: float = 1.0
-    temperature_: float = field(init=False, repr=False)
-    uniform_: float = field(init=False, repr=False)
-    matrix_: FloatArray = field(init=False, repr=False)
-    intercept_: FloatArray = field(init=False, repr=False)
+    ridge: float = field(default=1.0, metadata=stored(REAL))
+    temperature_: float = field(init=False, repr=False, metadata=stored(REAL))
+    uniform_: float = field(init=False, repr=False, metadata=stored(REAL))
+    matrix_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
+    intercept_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
 
     def _check_options(self) -> None:
         check_strength("ridge", self.ridge)

@@ -12,9 +12,11 @@ from wildcal.core.checks import check_bounds, check_choice, check_temperature
 from wildcal.core.objective import LOSSES, Loss, TemperatureObjective, exp_link, mean_loss
 from wildcal.core.optimize import WARM_START_ROWS, Solution, minimize_temperature
 from wildcal.core.rows import Rows
+from wildcal.core.stored import REAL, TEXT, Either, Row, stored
 
 Bounds: TypeAlias = tuple[float, float] | Literal["paper"]
 """The range of a temperature; "paper" is that of the energy paper's code."""
+BOUNDS = Either((Row((REAL, REAL)), TEXT))
 DEFAULT_BOUNDS = (1e-2, 1e2)
 PAPER_BOUNDS = (0.05, 5.0)
 # A Newton step in log T far from the minimum may be wild; no step leaves this factor of e.
@@ -111,9 +113,9 @@ class TemperatureScaling(TemperatureMap):
     stores = "1 number"
     shift_invariant = True
 
-    loss: Loss = "nll"
-    bounds: Bounds = DEFAULT_BOUNDS
-    temperature_: float = field(init=False, repr=False)
+    loss: Loss = field(default="nll", metadata=stored(TEXT))
+    bounds: Bounds = field(default=DEFAULT_BOUNDS, metadata=stored(BOUNDS))
+    temperature_: float = field(init=False, repr=False, metadata=stored(REAL))
 
     def _check_options(self) -> None:
         check_choice("loss", self.loss, LOSSES)

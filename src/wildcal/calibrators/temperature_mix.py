@@ -6,6 +6,7 @@ from typing import final
 import numpy as np
 
 from wildcal.calibrators.temperature import (
+    BOUNDS,
     DEFAULT_BOUNDS,
     Bounds,
     as_bounds,
@@ -19,6 +20,7 @@ from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.checks import check_bounds, check_temperature
 from wildcal.core.objective import mean_loss, row_losses
 from wildcal.core.rows import Rows
+from wildcal.core.stored import REAL, stored
 
 
 @final
@@ -56,9 +58,9 @@ class TemperatureMix(Calibrator):
     preserves_accuracy = True
     shift_invariant = True
 
-    bounds: Bounds = DEFAULT_BOUNDS
-    temperature_: float = field(init=False, repr=False)
-    uniform_: float = field(init=False, repr=False)
+    bounds: Bounds = field(default=DEFAULT_BOUNDS, metadata=stored(BOUNDS))
+    temperature_: float = field(init=False, repr=False, metadata=stored(REAL))
+    uniform_: float = field(init=False, repr=False, metadata=stored(REAL))
 
     def _check_options(self) -> None:
         check_bounds("bounds", as_bounds(self.bounds))

@@ -19,6 +19,7 @@ from wildcal.core.arrays import FloatArray
 from wildcal.core.bound import Bound
 from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.rows import Rows
+from wildcal.core.stored import ARRAY, REAL, stored
 
 
 @final
@@ -62,9 +63,9 @@ class VectorScaling(Calibrator):
     preserves_accuracy = False
     shift_invariant = False
 
-    ridge: float = 0.1
-    scale_: FloatArray = field(init=False, repr=False)
-    intercept_: FloatArray = field(init=False, repr=False)
+    ridge: float = field(default=0.1, metadata=stored(REAL))
+    scale_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
+    intercept_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
 
     def _check_options(self) -> None:
         check_strength("ridge", self.ridge)

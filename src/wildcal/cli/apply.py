@@ -62,7 +62,7 @@ def apply(
 
 
 def _say_of_the_window(fitted: Calibrator, window: bool) -> None:
-    if not fitted.fit_.n_shifted:
+    if not fitted.uses_window:
         say("note: this calibrator learnt no context, so each row is read alone.")
     elif not window:
         say("note: rows are read as clean ones; with --window they are each other's context.")

@@ -2,7 +2,7 @@
 
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, Self, final
 
 import numpy as np
@@ -15,6 +15,7 @@ from wildcal.core.checks import check_logits, refuse_log_probabilities
 from wildcal.core.errors import CalibrationWarning, ConvergenceWarning, NotFittedError
 from wildcal.core.rows import Rows, check_rows
 from wildcal.core.softmax import by_row, predicted_class
+from wildcal.core.stored import FLAG, INTEGER, REAL, TEXT, Many, optional, stored
 
 _READERS = {"environment": "ContextScaling", "distances": "DensityAware"}
 """Who reads a column that most methods do not."""
@@ -24,17 +25,17 @@ _READERS = {"environment": "ContextScaling", "distances": "DensityAware"}
 class FitSummary:
     """What a fit did: how much data, what it minimised, whether it got there."""
 
-    loss: str = "none"
-    loss_before: float | None = None
-    loss_after: float | None = None
-    iterations: int = 0
-    converged: bool = True
-    notes: tuple[str, ...] = ()
-    n_rows: int = 0
-    n_ood: int = 0
-    n_shifted: int = 0
+    loss: str = field(default="none", metadata=stored(TEXT))
+    loss_before: float | None = field(default=None, metadata=stored(optional(REAL)))
+    loss_after: float | None = field(default=None, metadata=stored(optional(REAL)))
+    iterations: int = field(default=0, metadata=stored(INTEGER))
+    converged: bool = field(default=True, metadata=stored(FLAG))
+    notes: tuple[str, ...] = field(default=(), metadata=stored(Many(TEXT, tuple)))
+    n_rows: int = field(default=0, metadata=stored(INTEGER))
+    n_ood: int = field(default=0, metadata=stored(INTEGER))
+    n_shifted: int = field(default=0, metadata=stored(INTEGER))
     """Shifted environments among the rows."""
-    method: str = ""
+    method: str = field(default="", metadata=stored(TEXT))
     """The short form of the method and of the rows it saw, such as ``ts@clean,shifted``."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -213,6 +214,11 @@ class Calibrator(ABC):
     def reads_energy(self) -> bool:
         """Whether the fitted method would be misled by normalized logits, as log_softmax gives."""
         return self.is_fitted and self._reads_energy()
+
+    @property
+    def uses_window(self) -> bool:
+        """Whether what the fitted method says of a row depends on the rows around it."""
+        return "window" in self.reads
 
     @property
     def is_fitted(self) -> bool:

@@ -266,7 +266,7 @@ class _Tuning:
             sets = self._shifted_sets()
             words.append(f"{sets} shifted set{'s' * (sets > 1)}" if sets else "no shifted sets")
         if "window" in calibrator.reads:
-            learnt = calibrator.fit_.n_shifted > 0
+            learnt = calibrator.uses_window
             words.append("no test window" if learnt else "so energy scaling without a context")
         return ", ".join(words)
 

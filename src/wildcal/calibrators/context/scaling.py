@@ -47,6 +47,7 @@ from wildcal.core.checks import check_bounds, check_temperature, looks_like_log_
 from wildcal.core.errors import CalibrationWarning
 from wildcal.core.objective import Point, TemperatureObjective
 from wildcal.core.rows import Rows
+from wildcal.core.stored import ARRAY, INTEGER, REAL, Nested, Row, optional, stored
 
 _UNSEEN: Final = 1.4
 
@@ -106,22 +107,24 @@ class ContextScaling(WindowMap):
     accepts_ood = True
     reads = frozenset({"logits", "environment", "window"})
 
-    penalty: float = 1e-3
-    bounds: tuple[float, float] = DEFAULT_BOUNDS
-    fallback_: EnergyScaling | None = field(init=False, repr=False)
+    penalty: float = field(default=1e-3, metadata=stored(REAL))
+    bounds: tuple[float, float] = field(default=DEFAULT_BOUNDS, metadata=stored(Row((REAL, REAL))))
+    fallback_: EnergyScaling | None = field(
+        init=False, repr=False, metadata=stored(optional(Nested("energy")))
+    )
     """What the fit fell back to; None where it learnt from environments."""
-    coefficients_: FloatArray = field(init=False, repr=False)
+    coefficients_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
     """b and w."""
-    clean_mean_: FloatArray = field(init=False, repr=False)
-    clean_std_: FloatArray = field(init=False, repr=False)
-    clean_temperature_: float = field(init=False, repr=False)
-    clean_same_class_: float = field(init=False, repr=False)
-    clean_correlation_: float = field(init=False, repr=False)
+    clean_mean_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
+    clean_std_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
+    clean_temperature_: float = field(init=False, repr=False, metadata=stored(REAL))
+    clean_same_class_: float = field(init=False, repr=False, metadata=stored(REAL))
+    clean_correlation_: float = field(init=False, repr=False, metadata=stored(REAL))
     """Of energy and confidence, on clean rows."""
-    clean_rows_: int = field(init=False, repr=False)
-    accuracy_error_: float = field(init=False, repr=False)
+    clean_rows_: int = field(init=False, repr=False, metadata=stored(INTEGER))
+    accuracy_error_: float = field(init=False, repr=False, metadata=stored(REAL))
     """How far mean confidence was from accuracy, root mean square over shifted environments."""
-    accuracy_error_slope_: float = field(init=False, repr=False)
+    accuracy_error_slope_: float = field(init=False, repr=False, metadata=stored(REAL))
     """The same per unit of the offset that the context gave: stronger shifts are guessed worse."""
 
     def _check_options(self) -> None:
@@ -282,6 +285,11 @@ class ContextScaling(WindowMap):
             return np.full(offset.shape, np.inf)
         growing = _UNSEEN * self.accuracy_error_slope_ * offset
         return np.asarray(np.hypot(self.accuracy_error_, growing))
+
+    @property
+    def uses_window(self) -> bool:
+        """Whether a context was learnt."""
+        return self.fallback_ is None
 
     def row_statistics(self, logits: Source) -> RowStatistics:
         """Return what a context keeps of each row, for a window that rolls."""

@@ -23,6 +23,7 @@ from wildcal.core.checks import TEMPERATURES, check_choice, check_distances
 from wildcal.core.errors import CalibrationWarning
 from wildcal.core.objective import LOSSES, Loss, mean_loss
 from wildcal.core.rows import Rows
+from wildcal.core.stored import ARRAY, REAL, TEXT, Nested, stored
 
 Neighbour: TypeAlias = Literal["kth", "first"]
 NEIGHBOURS: tuple[Neighbour, ...] = ("kth", "first")
@@ -74,13 +75,13 @@ class DensityAware(Calibrator):
     name = "dac"
     reference = "Tomani et al., ICML 2023"
 
-    base: Calibrator = field(default_factory=Identity)
-    neighbour: Neighbour = "kth"
-    loss: Loss = "mse"
-    floor: float = 0.05
-    weights_: FloatArray = field(init=False, repr=False)
-    offset_: float = field(init=False, repr=False)
-    base_: Calibrator = field(init=False, repr=False)
+    base: Calibrator = field(default_factory=Identity, metadata=stored(Nested()))
+    neighbour: Neighbour = field(default="kth", metadata=stored(TEXT))
+    loss: Loss = field(default="mse", metadata=stored(TEXT))
+    floor: float = field(default=0.05, metadata=stored(REAL))
+    weights_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
+    offset_: float = field(init=False, repr=False, metadata=stored(REAL))
+    base_: Calibrator = field(init=False, repr=False, metadata=stored(Nested()))
 
     @property
     def title(self) -> str:  # type: ignore[override]
@@ -114,6 +115,11 @@ class DensityAware(Calibrator):
     def reads(self) -> frozenset[str]:  # type: ignore[override]
         """The distances, and what its base reads; the layer weights are fitted on clean rows."""
         return self.base.reads | {"distances"}
+
+    @property
+    def uses_window(self) -> bool:
+        """Whether its fitted base does."""
+        return self.base_.uses_window
 
     @property
     def n_layers(self) -> int:

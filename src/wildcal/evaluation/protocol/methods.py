@@ -192,7 +192,7 @@ def _used(method: Method, tuning: Tuning, calibrator: Calibrator) -> str:
         words.append(_shifted_words([split.rows for split in tuning.shifted]))
     if "window" in calibrator.reads:
         window = f"windows of {method.window:,} test rows" if method.window else "test window"
-        learnt = calibrator.fit_.n_shifted > 0
+        learnt = calibrator.uses_window
         words.append(f"unlabelled {window}" if learnt else "so energy scaling without a context")
     return ", ".join(words)
 
