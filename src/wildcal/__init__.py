@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from wildcal.calibrators import (
     CALIBRATORS,
+    AutoCalibrator,
     BayesianBinning,
     BetaCalibration,
     Context,
@@ -52,6 +53,7 @@ _ELSEWHERE = {
 
 __all__ = [
     "CALIBRATORS",
+    "AutoCalibrator",
     "BayesianBinning",
     "BetaCalibration",
     "Calibrator",

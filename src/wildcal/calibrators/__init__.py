@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from wildcal.calibrators.auto import AutoCalibrator
 from wildcal.calibrators.bbq import BayesianBinning
 from wildcal.calibrators.beta import BetaCalibration
 from wildcal.calibrators.context import Context, ContextScaling
@@ -32,6 +33,7 @@ CALIBRATORS: dict[str, type[Calibrator]] = {
     method.name: method
     for method in (
         Identity,
+        AutoCalibrator,
         TemperatureScaling,
         EnsembleTemperatureScaling,
         TemperatureMix,
@@ -88,6 +90,7 @@ __all__ = [
     "CALIBRATORS",
     "DENSITY_METHODS",
     "PAPER_METHODS",
+    "AutoCalibrator",
     "BayesianBinning",
     "BetaCalibration",
     "Context",

@@ -5,6 +5,7 @@ from typing import Literal, TypeAlias, final
 
 import numpy as np
 
+from wildcal.calibrators.soft_rows import check_prior
 from wildcal.calibrators.top_label import TopLabelMap
 from wildcal.core.arrays import BoolArray, FloatArray
 from wildcal.core.calibrator import FitSummary
@@ -101,6 +102,8 @@ class BetaCalibration(TopLabelMap):
     ----------
     parameters
         "abm" (default): all three free. "am": a = b. "ab": the map sends 1/2 to 1/2.
+    prior
+        Strength of soft rows, as in `TemperatureScaling`.
 
     Notes
     -----
@@ -125,12 +128,14 @@ class BetaCalibration(TopLabelMap):
     stores = "3 numbers"
 
     parameters: Parameters = field(default="abm", metadata=stored(TEXT))
+    prior: float = field(default=0.0, metadata=stored(REAL))
     a_: float = field(init=False, repr=False, metadata=stored(REAL))
     b_: float = field(init=False, repr=False, metadata=stored(REAL))
     c_: float = field(init=False, repr=False, metadata=stored(REAL))
 
     def _check_options(self) -> None:
         check_choice("parameters", self.parameters, PARAMETERS)
+        check_prior(self.prior)
 
     def _check_fitted(self) -> None:
         if self.a_ < 0 or self.b_ < 0:

@@ -23,6 +23,7 @@ from wildcal.core.blocks import joined, map_blocks
 from wildcal.core.calibrator import FitSummary, TemperatureMap
 from wildcal.core.checks import check_bounds, check_choice, check_temperature, looks_like_log_proba
 from wildcal.core.objective import TemperatureObjective, identity_link
+from wildcal.core.ood_share import OodShare, check_ood_share, shared
 from wildcal.core.optimize import (
     WARM_START_ROWS,
     minimize_in_box,
@@ -30,7 +31,7 @@ from wildcal.core.optimize import (
 )
 from wildcal.core.rows import Rows
 from wildcal.core.softmax import by_row
-from wildcal.core.stored import REAL, TEXT, optional, stored
+from wildcal.core.stored import REAL, TEXT, Either, optional, stored
 
 Box: TypeAlias = Literal["safe", "paper", "free"]
 BOXES: tuple[Box, ...] = ("safe", "paper", "free")
@@ -87,6 +88,10 @@ class EnergyScaling(TemperatureMap):
         result does not depend on the unit of the logits.
     bounds
         Range of the temperature T.
+    ood_share
+        Weight of all out-of-distribution rows together, as a part of the labelled ones: "paper"
+        (default) is that of the paper, 0.02 for up to 10 classes, 0.08 for up to 100, 0.28 beyond.
+        "rows" counts every row as one, so that many such rows pull hard.
 
     Notes
     -----
@@ -118,6 +123,7 @@ class EnergyScaling(TemperatureMap):
 
     box: Box = field(default="safe", metadata=stored(TEXT))
     bounds: Bounds = field(default=DEFAULT_BOUNDS, metadata=stored(BOUNDS))
+    ood_share: OodShare = field(default="paper", metadata=stored(Either((REAL, TEXT))))
     temperature_: float = field(init=False, repr=False, metadata=stored(REAL))
     theta_correct_: float = field(init=False, repr=False, metadata=stored(REAL))
     theta_incorrect_: float = field(init=False, repr=False, metadata=stored(REAL))
@@ -133,6 +139,7 @@ class EnergyScaling(TemperatureMap):
     def _check_options(self) -> None:
         check_choice("box", self.box, BOXES)
         check_bounds("bounds", as_bounds(self.bounds))
+        check_ood_share(self.ood_share)
 
     def _check_fitted(self) -> None:
         check_temperature("temperature_", self.temperature_)
@@ -151,7 +158,7 @@ class EnergyScaling(TemperatureMap):
         return self.theta_correct_ > 0 or self.theta_incorrect_ > 0
 
     def _fit(self, rows: Rows) -> FitSummary:
-        logits, y, weight = rows.tuning()
+        logits, y, weight = shared(rows, self.ood_share).tuning()
         weight = np.ones(len(y)) if weight is None else weight
         # Temperature scaling sees in-distribution rows only.
         ts = fit_temperature(logits, y, weight=weight * (y >= 0), bounds=self.bounds)
@@ -187,6 +194,10 @@ class EnergyScaling(TemperatureMap):
         self.theta_incorrect_ = float(heights[1] * incorrect.area) if incorrect else 0.0
         self.correct_mean_, self.correct_std_ = _numbers(correct)
         self.incorrect_mean_, self.incorrect_std_ = _numbers(incorrect)
+        if 0 < upper[1] <= heights[1] * (1 + 1e-9):
+            notes.append(
+                f"theta2 is at its published bound of {_THETA_MAX:g}; box='free' has none."
+            )
         unclamped = ts.temperature + objective.design @ heights
         clamped = int((unclamped < floor * (1 - 1e-9)).sum())
         if clamped:

@@ -12,9 +12,10 @@ from wildcal.core.arrays import FloatArray
 from wildcal.core.block import Block
 from wildcal.core.calibrator import FitSummary, TemperatureMap
 from wildcal.core.checks import check_bounds, looks_like_log_proba
+from wildcal.core.ood_share import OodShare, check_ood_share, shared
 from wildcal.core.rows import Rows
 from wildcal.core.softmax import energy_and_pred
-from wildcal.core.stored import REAL, Row, stored
+from wildcal.core.stored import REAL, TEXT, Either, Row, stored
 
 
 @final
@@ -30,6 +31,8 @@ class EnergyLinear(TemperatureMap):
     ----------
     bounds
         Range of T, kept for every input.
+    ood_share
+        Weight of out-of-distribution rows, as in `EnergyScaling`.
 
     Notes
     -----
@@ -56,17 +59,19 @@ class EnergyLinear(TemperatureMap):
     accepts_ood = True
 
     bounds: tuple[float, float] = field(default=DEFAULT_BOUNDS, metadata=stored(Row((REAL, REAL))))
+    ood_share: OodShare = field(default="paper", metadata=stored(Either((REAL, TEXT))))
     intercept_: float = field(init=False, repr=False, metadata=stored(REAL))
     slope_: float = field(init=False, repr=False, metadata=stored(REAL))
 
     def _check_options(self) -> None:
         check_bounds("bounds", self.bounds)
+        check_ood_share(self.ood_share)
 
     def _reads_energy(self) -> bool:
         return self.slope_ != 0
 
     def _fit(self, rows: Rows) -> FitSummary:
-        logits, y, weight = rows.tuning()
+        logits, y, weight = shared(rows, self.ood_share).tuning()
         weight = np.ones(len(y)) if weight is None else weight
         # Temperature scaling sees in-distribution rows only.
         ts = fit_temperature(logits, y, weight=weight * (y >= 0), bounds=self.bounds)

@@ -11,6 +11,7 @@ from wildcal.calibrators.mixture_weights import (
     fit_weights_nll,
     overlaps,
 )
+from wildcal.calibrators.soft_rows import check_prior, soft_weight_of
 from wildcal.calibrators.temperature import (
     BOUNDS,
     DEFAULT_BOUNDS,
@@ -43,6 +44,8 @@ class EnsembleTemperatureScaling(Calibrator):
         Mix-n-Match).
     bounds
         Range of T.
+    prior
+        Strength of soft rows in the fit of T, as in `TemperatureScaling`.
 
     Notes
     -----
@@ -70,6 +73,7 @@ class EnsembleTemperatureScaling(Calibrator):
     loss: Loss = field(default="mse", metadata=stored(TEXT))
     temperature_loss: Loss = field(default="nll", metadata=stored(TEXT))
     bounds: Bounds = field(default=DEFAULT_BOUNDS, metadata=stored(BOUNDS))
+    prior: float = field(default=0.0, metadata=stored(REAL))
     temperature_: float = field(init=False, repr=False, metadata=stored(REAL))
     weights_: tuple[float, float, float] = field(
         init=False, repr=False, metadata=stored(Row((REAL, REAL, REAL)))
@@ -79,6 +83,9 @@ class EnsembleTemperatureScaling(Calibrator):
         check_choice("loss", self.loss, LOSSES)
         check_choice("temperature_loss", self.temperature_loss, LOSSES)
         check_bounds("bounds", as_bounds(self.bounds))
+        check_prior(self.prior)
+        if self.prior and self.temperature_loss != "nll":
+            raise ValueError("prior is for temperature_loss='nll'; leave it at 0 with another.")
 
     def _check_fitted(self) -> None:
         check_temperature("temperature_", self.temperature_)
@@ -88,7 +95,12 @@ class EnsembleTemperatureScaling(Calibrator):
     def _fit(self, rows: Rows) -> FitSummary:
         logits, y, weight = rows.tuning()
         ts = fit_temperature(
-            logits, y, weight=weight, loss=self.temperature_loss, bounds=self.bounds
+            logits,
+            y,
+            weight=weight,
+            loss=self.temperature_loss,
+            bounds=self.bounds,
+            soft=soft_weight_of(logits, y, weight, self.prior),
         )
         data = overlaps(logits, y, ts.temperature, weight)
         fit_weights = fit_weights_mse if self.loss == "mse" else fit_weights_nll

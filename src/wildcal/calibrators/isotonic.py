@@ -6,10 +6,11 @@ from typing import final
 import numpy as np
 
 from wildcal.calibrators.pava import check_thresholds, fit_isotonic
+from wildcal.calibrators.soft_rows import check_prior
 from wildcal.calibrators.top_label import TopLabelMap
 from wildcal.core.arrays import BoolArray, FloatArray
 from wildcal.core.calibrator import FitSummary
-from wildcal.core.stored import ARRAY, stored
+from wildcal.core.stored import ARRAY, REAL, stored
 
 
 @final
@@ -19,6 +20,11 @@ class TopLabelIsotonic(TopLabelMap):
 
     f minimises the sum of (f(confidence) - correct)²; it is linear between its thresholds and
     constant outside them, and equal confidences are one point with their mean accuracy.
+
+    Parameters
+    ----------
+    prior
+        Strength of soft rows, as in `TemperatureScaling`.
 
     Notes
     -----
@@ -39,8 +45,12 @@ class TopLabelIsotonic(TopLabelMap):
     reference = "Zadrozny and Elkan, KDD 2002"
     stores = "a step for each rise of the curve"
 
+    prior: float = field(default=0.0, metadata=stored(REAL))
     thresholds_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
     values_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
+
+    def _check_options(self) -> None:
+        check_prior(self.prior)
 
     def _check_fitted(self) -> None:
         check_thresholds(self.thresholds_, self.values_)

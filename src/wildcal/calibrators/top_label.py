@@ -6,6 +6,7 @@ from typing import final
 
 import numpy as np
 
+from wildcal.calibrators.soft_rows import soft_weight
 from wildcal.core.arrays import BoolArray, FloatArray, Proba
 from wildcal.core.block import Block
 from wildcal.core.blocks import joined, map_blocks
@@ -32,6 +33,8 @@ class TopLabelMap(Calibrator):
 
     preserves_accuracy = False
     shift_invariant = True
+    prior: float = 0.0
+    """Strength of soft rows: each row once more, right with the probability that it has now."""
 
     @abstractmethod
     def _fit_map(
@@ -58,7 +61,7 @@ class TopLabelMap(Calibrator):
         if weight is not None:
             used = weight > 0
             confidence, correct, weight = confidence[used], correct[used], weight[used]
-        summary = self._fit_map(confidence, correct, weight)
+        summary = self._fit_map(*self._with_soft_rows(confidence, correct, weight))
         if correct.all() or not correct.any():
             what = "right" if correct.all() else "wrong"
             note = f"every held-out row is {what}, so there is little to learn from them."
@@ -68,6 +71,23 @@ class TopLabelMap(Calibrator):
         before = np.average(np.square(confidence - correct), weights=weight)
         after = np.average(np.square(self._map(confidence) - correct), weights=weight)
         return replace(summary, loss="mse", loss_before=float(before), loss_after=float(after))
+
+    def _with_soft_rows(
+        self, confidence: FloatArray, correct: BoolArray, weight: FloatArray | None
+    ) -> tuple[FloatArray, BoolArray, FloatArray | None]:
+        """Return the rows with soft ones, which pull the curve towards the confidence itself.
+
+        A row that is right with some probability is a row that is right and one that is wrong.
+        """
+        if not self.prior:
+            return confidence, correct, weight
+        w = np.ones(len(correct)) if weight is None else weight
+        lam = soft_weight(float(w @ ~correct), float(w @ (1 - confidence)), self.prior)
+        right = w * (correct + lam * confidence) / (1 + lam)
+        both = np.concatenate([right, w - right])
+        known = both > 0
+        target = np.repeat([True, False], len(w))
+        return np.tile(confidence, 2)[known], target[known], both[known]
 
     @final
     def _bind(self, rows: Rows) -> Bound:

@@ -8,15 +8,20 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wildcal.core.arrays import FloatArray, Labels, Proba
+from wildcal.core.arrays import OOD_LABEL, FloatArray, Labels, Proba
 from wildcal.core.block import Block
 from wildcal.core.bound import Bound, bound_temperature
 from wildcal.core.checks import check_logits, refuse_log_probabilities
 from wildcal.core.errors import CalibrationWarning, ConvergenceWarning, NotFittedError
+from wildcal.core.impossible import tamed
 from wildcal.core.rows import Rows, check_rows
 from wildcal.core.softmax import by_row, predicted_class
 from wildcal.core.stored import FLAG, INTEGER, REAL, TEXT, Many, optional, stored
 
+_NO_MISTAKE = (
+    "no held-out row is classified wrongly, so there is hardly anything to learn from; are they"
+    " part of the training set?"
+)
 _READERS = {"environment": "ContextScaling", "distances": "DensityAware"}
 """Who reads a column that most methods do not."""
 
@@ -117,7 +122,12 @@ class Calibrator(ABC):
     def fit_rows(self, rows: Rows) -> Self:
         """Fit on rows that were checked before, as `fit` does, and return self."""
         self._check_columns(rows)
-        summary = self._fit(rows)
+        possible, note = tamed(rows)
+        summary = self._fit(possible)
+        if note is not None:
+            summary = replace(summary, notes=(note, *summary.notes))
+        if not summary.notes and self.stores != "nothing" and _is_all_right(possible):
+            summary = replace(summary, notes=(_NO_MISTAKE,))
         self.n_classes_ = rows.n_classes
         self.fit_ = replace(summary, n_rows=len(rows), n_ood=rows.n_ood, n_shifted=rows.n_shifted)
         for note in summary.notes:
@@ -323,6 +333,11 @@ class Calibrator(ABC):
     @abstractmethod
     def _bind(self, rows: Rows) -> Bound:
         """Return what the fitted method says of checked rows."""
+
+
+def _is_all_right(rows: Rows) -> bool:
+    known = rows.labels != OOD_LABEL
+    return bool((predicted_class(rows.logits)[known] == rows.labels[known]).all())
 
 
 def _brief(value: object) -> str:

@@ -1,0 +1,186 @@
+"""`auto`: a mixture of simple calibrators and of the network's own softmax."""
+
+import copy
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+
+from wildcal.calibrators.auto.folds import folds
+from wildcal.calibrators.auto.members import (
+    Evidence,
+    choose,
+    evidence,
+    fit_member,
+    log_probability,
+)
+from wildcal.calibrators.auto.mixture import mixture_weights
+from wildcal.core.arrays import OOD_LABEL, FloatArray, Proba, working_dtype
+from wildcal.core.block import Block
+from wildcal.core.bound import Bound
+from wildcal.core.calibrator import Calibrator, FitSummary
+from wildcal.core.errors import CalibrationWarning
+from wildcal.core.objective import mean_loss
+from wildcal.core.rows import Rows, join
+from wildcal.core.stored import ARRAY, Many, Nested, stored
+
+# Rows from which two repeats of the folds say enough, and one.
+_FEW, _MANY = 300, 20_000
+# How many rows the identity is worth, by how many mistakes there are to learn from.
+_STRONG, _MIDDLE, _WEAK = (30, 5.0), (100, 3.0), 2.0
+# A member of less weight changes nothing that could be seen.
+_LEAST = 1e-3
+_SUSPICIOUS = 5.0
+
+
+@final
+@dataclass(kw_only=True, eq=False)
+class AutoCalibrator(Calibrator):
+    """q = sum_m w_m q_m: a mixture in which the network's own softmax always has a part.
+
+    The members are the identity, temperature scaling, ensemble temperature scaling and, as there
+    are more mistakes to learn from, energy scaling, beta calibration and isotonic regression of the
+    confidence, each pulled towards leaving things as they are while there are few. Their weights
+    maximize the likelihood of rows that the members were not fitted on, with some rows' worth of
+    belief in the identity, which fades with the number of mistakes.
+
+    Choosing one method by cross-validation is not safe with few labels: with few mistakes among
+    them it is blind. A mixture that keeps the identity is: since q >= w_identity p, no row's negative
+    log-likelihood can rise by more than -log w_identity.
+
+    Notes
+    -----
+    Our own method; `benchmarks/studies/harm.py` measures how often it and others do harm. The class
+    of the largest logit stays the most probable one: others are cut off there, and the row divided
+    by its sum. Out-of-distribution rows reach the members that use them. It knows no shift: where
+    there are labelled shifted environments, `ContextScaling` learns from them. Rows that the
+    network was trained on protect nobody: they are all right.
+
+    Examples
+    --------
+    >>> from wildcal.testing import make_suite
+    >>> suite = make_suite(seed=0, n_tuning=200, n_ood_tuning=0)
+    >>> calibrator = AutoCalibrator().fit(*suite.tuning)
+    >>> [member.name for member in calibrator.members_]
+    ['identity', 'ts', 'ets', 'energy', 'beta']
+    """
+
+    name = "auto"
+    title = "a safe mixture of simple methods"
+    reference = "wildcal, docs/theory/auto.md"
+    stores = "a weight for each member, and what it stores"
+    preserves_accuracy = True
+    shift_invariant = False
+    accepts_ood = True
+
+    members_: list[Calibrator] = field(init=False, repr=False, metadata=stored(Many(Nested())))
+    """The identity first."""
+    weights_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
+
+    def _check_fitted(self) -> None:
+        if not self.members_ or self.members_[0].name != "identity":
+            raise ValueError("the first member must be the identity.")
+        if any(m.n_classes_ != self.n_classes_ or m.uses_window for m in self.members_):
+            raise ValueError("the members must be of the same classes, and read each row alone.")
+        good = self.weights_.shape == (len(self.members_),) and (self.weights_ >= 0).all()
+        if not good or abs(self.weights_.sum() - 1) > 1e-9 or self.weights_[0] <= 0:
+            raise ValueError("weights must be one for each member, positive and of sum 1.")
+
+    def _reads_energy(self) -> bool:
+        return any(member.reads_energy for member in self.members_)
+
+    def _fit(self, rows: Rows) -> FitSummary:
+        known = rows if not rows.n_ood else rows[rows.labels != OOD_LABEL]
+        ood = None if not rows.n_ood else rows[rows.labels == OOD_LABEL]
+        found = evidence(known)
+        members = choose(known, found)
+        with warnings.catch_warnings():  # what matters of them is said below
+            warnings.simplefilter("ignore", CalibrationWarning)
+            weights = self._weights(known, ood, members, found)
+            used = [i for i, w in enumerate(weights) if i == 0 or w >= _LEAST]
+            self.members_ = [fit_member(members[i], rows) for i in used]
+        self.weights_ = weights[used] / weights[used].sum()
+        logits, y, weight = known.tuning()
+        return FitSummary(
+            loss="nll",
+            loss_before=mean_loss(logits, y, weight, 1.0, "nll"),
+            loss_after=self._loss(known),
+            notes=_notes(found),
+        )
+
+    def _weights(
+        self, known: Rows, ood: Rows | None, members: Sequence[Calibrator], found: Evidence
+    ) -> FloatArray:
+        repeats = 4 if len(known) < _FEW else 2 if len(known) < _MANY else 1
+        scores = np.zeros((len(known), len(members)))
+        for held in folds(known.logits[:], known.labels, repeats):
+            if not held.any() or held.all():
+                continue
+            train = known[~held]
+            if train.weight is not None and not train.weight.any():
+                continue
+            train = train if ood is None else join([train, ood])
+            for m, member in enumerate(members):
+                fitted = fit_member(copy.deepcopy(member), train)
+                scores[held, m] += log_probability(fitted, known[held])
+        weight = np.ones(len(known)) if known.weight is None else known.weight
+        return mixture_weights(scores / repeats, weight, _belief(found))
+
+    def _loss(self, rows: Rows) -> float:
+        weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+        parts = np.stack([np.exp(log_probability(member, rows)) for member in self.members_])
+        return float(np.average(-np.log(self.weights_ @ parts), weights=weight))
+
+    def _bind(self, rows: Rows) -> Bound:
+        bounds = [member.bind(Rows(rows.logits)) for member in self.members_]
+        dtype = working_dtype(rows.logits.dtype)
+
+        def fill(block: Block, out: Proba) -> None:
+            total, part = np.zeros(out.shape), np.empty(out.shape, dtype)
+            for weight, bound in zip(self.weights_, bounds, strict=True):
+                bound.fill(block, part)
+                total += weight * part
+            # No class above that of the largest logit, and rows of sum 1.
+            top = total[np.arange(block.n), block.pred()]
+            np.minimum(total, top[:, None], out=total)
+            # Row by row in one order, whatever stands beside a row.
+            total /= total.sum(axis=1, keepdims=True)
+            np.copyto(out, total, casting="same_kind")
+
+        def confidence(block: Block) -> FloatArray:
+            out = np.empty(block.original.shape, dtype)
+            fill(block, out)
+            return np.asarray(out[np.arange(block.n), block.pred()], np.float64)
+
+        return Bound(rows.logits, fill, confidence)
+
+    def _describe(self) -> list[str]:
+        parts = [
+            f"{100 * w:.3g} % {member.title}"
+            for w, member in zip(self.weights_, self.members_, strict=True)
+        ]
+        most = -float(np.log(self.weights_[0]))
+        return [
+            f"A mixture of {', '.join(parts[:-1])} and {parts[-1]}."
+            if len(parts) > 1
+            else "The softmax itself: no method was better on rows it had not seen.",
+            f"No row's negative log-likelihood can rise by more than {most:.3g}.",
+        ]
+
+
+def _belief(found: Evidence) -> float:
+    for limit, strength in (_STRONG, _MIDDLE):
+        if found.least < limit:
+            return strength
+    return _WEAK
+
+
+def _notes(found: Evidence) -> tuple[str, ...]:
+    if found.mistakes or found.doubt < _SUSPICIOUS:
+        return ()
+    return (
+        f"no held-out row is wrong, where the network itself expects {found.doubt:.0f} of them to"
+        " be. If it was trained on these rows, its confidence on others cannot be learnt here.",
+    )

@@ -1,0 +1,86 @@
+"""What is mixed: calibrators of few parameters, each pulled towards leaving things as they are."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from wildcal.calibrators.beta import BetaCalibration
+from wildcal.calibrators.energy import EnergyScaling
+from wildcal.calibrators.ensemble_temperature import EnsembleTemperatureScaling
+from wildcal.calibrators.identity import Identity
+from wildcal.calibrators.isotonic import TopLabelIsotonic
+from wildcal.calibrators.soft_rows import mistakes_and_doubt, soft_weight
+from wildcal.calibrators.temperature import TemperatureScaling
+from wildcal.core.arrays import OOD_LABEL, FloatArray
+from wildcal.core.calibrator import Calibrator
+from wildcal.core.checks import looks_like_log_proba
+from wildcal.core.rows import Rows
+from wildcal.core.softmax import energy_and_pred
+
+# Mistakes, and right rows, from which a method has enough to learn: chosen on 51 real models.
+ENOUGH_FOR_CURVE = 30
+ENOUGH_FOR_ENERGY = 30
+ENOUGH_FOR_STEPS = 100
+SOFT_STRENGTH = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a fit has to learn from."""
+
+    mistakes: float
+    """Weight of the rows that are wrong."""
+    doubt: float
+    """Weight of the rows that the network expects to be wrong."""
+    total: float
+
+    @property
+    def least(self) -> float:
+        """Right or wrong rows, whichever are fewer."""
+        return min(self.mistakes, self.total - self.mistakes)
+
+    @property
+    def soft(self) -> float:
+        """The weight of soft rows: it fades with mistakes."""
+        return soft_weight(self.mistakes, self.doubt, SOFT_STRENGTH)
+
+
+def evidence(rows: Rows) -> Evidence:
+    """Return how much labelled rows have to say."""
+    return Evidence(*mistakes_and_doubt(*rows.tuning()))
+
+
+def choose(rows: Rows, found: Evidence) -> list[Calibrator]:
+    """Return unfitted members that the rows can carry; the identity is the first.
+
+    Methods with parameters of their own for each class stay out: no number of rows in all says
+    that each class has enough.
+    """
+    members: list[Calibrator] = [
+        Identity(),
+        TemperatureScaling(prior=SOFT_STRENGTH),
+        EnsembleTemperatureScaling(prior=SOFT_STRENGTH),
+    ]
+    if found.least >= ENOUGH_FOR_ENERGY and not looks_like_log_proba(
+        energy_and_pred(rows.logits)[0]
+    ):
+        members.append(EnergyScaling())
+    if found.least >= ENOUGH_FOR_CURVE:
+        members.append(BetaCalibration(prior=SOFT_STRENGTH))
+    if found.least >= ENOUGH_FOR_STEPS:
+        members.append(TopLabelIsotonic(prior=SOFT_STRENGTH))
+    return members
+
+
+def fit_member(member: Calibrator, rows: Rows) -> Calibrator:
+    """Fit one on the rows that it can use."""
+    if not member.accepts_ood and rows.n_ood:
+        rows = rows[rows.labels != OOD_LABEL]
+    return member.fit_rows(rows)
+
+
+def log_probability(member: Calibrator, rows: Rows, smallest: float = 1e-12) -> FloatArray:
+    """Return the log of the probability that a fitted member gives the true classes."""
+    proba = member.bind(Rows(rows.logits)).proba()
+    own = proba[np.arange(len(rows)), rows.labels].astype(np.float64)
+    return np.asarray(np.log(np.maximum(own, smallest)))

@@ -1,0 +1,88 @@
+"""Rows whose true class the logits rule out, and how much such a row may say in a fit.
+
+A class may be ruled out with -inf, or with a filler such as -1e9. Where it turns out to be the true
+one, the row's log loss is infinite, or as large as the filler, at every temperature: nothing a
+calibrator does can cure it, and yet one such row in a thousand would decide the whole fit. In a fit
+it therefore counts as what it is, a mistake: the class that was ruled out takes the place of the
+least likely class that was not. In rows of other classes (label -1), which aim at the uniform
+distribution, all classes that are ruled out do.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from wildcal.core.arrays import OOD_LABEL, FloatArray, Labels, Logits
+from wildcal.core.block import Block
+from wildcal.core.blocks import joined, map_blocks
+from wildcal.core.rows import Rows
+
+# A true class this far below the largest logit, and this many times as far as a row's second class
+# usually is, was put there by a mask and not by a network.
+_FAR: Final = 1000.0
+_TIMES: Final = 100.0
+
+
+def tamed(rows: Rows) -> tuple[Rows, str | None]:
+    """Return rows in which no true class is ruled out, and a note on how many there were.
+
+    >>> logits = np.array([[2.0, 1.0, -np.inf], [0.0, 3.0, 1.0]])
+    >>> rows, note = tamed(Rows(logits, np.array([2, 1])))
+    >>> rows.logits[0]
+    array([2., 1., 1.])
+    >>> note[:48]
+    '1 of 2 rows have a true class that their logits '
+    """
+    logits, y, _ = rows.tuning()
+    known, numbers = y != OOD_LABEL, np.arange(len(y))
+    # Far below the largest logit of all: a quick look, which nearly all data pass.
+    far = known & (logits[numbers, np.maximum(y, 0)] < logits.max() - _FAR)
+    holes = np.zeros(len(y), np.bool_)
+    holes[~known] = np.isneginf(logits[~known]).any(axis=1)
+    if not (far.any() or holes.any()):
+        return rows, None
+    gap, margin = map_blocks(logits, lambda block: _look(block, y[block.rows]), joined)
+    limit = max(_FAR, _TIMES * _typical(margin))
+    bad = np.where(known, gap > limit, holes)
+    if not bad.any():
+        return rows, None
+    mended = np.array(logits)
+    for i in np.flatnonzero(bad):
+        mended[i] = _mended(logits[i], int(y[i]), limit)
+    n = int((bad & known).sum())
+    note = None
+    if n:
+        first = int(np.flatnonzero(bad & known)[0])
+        note = (
+            f"{n} of {int(known.sum())} rows have a true class that their logits rule out (-inf or"
+            f" far below the rest; the first is row {first}), which no temperature can cure; there"
+            " it counts as the least likely of the other classes."
+        )
+    return replace(rows, logits=mended), note
+
+
+def _look(block: Block, y: Labels) -> tuple[FloatArray, FloatArray]:
+    """Return how far the true class and the second class of each row are below its top."""
+    own = block.original[np.arange(block.n), np.maximum(y, 0)]
+    return block.top.astype(np.float64) - own, block.margin()
+
+
+def _typical(margin: FloatArray) -> float:
+    usual = margin[np.isfinite(margin) & (margin > 0)]
+    return float(np.median(usual)) if len(usual) else 0.0
+
+
+def _mended(row: Logits, label: int, limit: float) -> Logits:
+    """Return a row in which the true class, or for label -1 every class, is possible."""
+    possible = row >= row.max() - limit
+    if label >= 0:
+        possible[label] = False
+    # A single class may be left: then the true one is taken to be as likely.
+    lowest = row[possible].min() if possible.any() else row.max()
+    mended = row.copy()
+    if label >= 0:
+        mended[label] = lowest
+    else:
+        mended[~possible] = lowest
+    return mended

@@ -1,0 +1,127 @@
+"""The mixture that does no harm: what it guarantees, and what it says."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+import wildcal
+from wildcal import AutoCalibrator, TemperatureScaling
+from wildcal.calibrators.auto.folds import folds
+from wildcal.calibrators.auto.mixture import mixture_weights
+from wildcal.calibrators.soft_rows import mistakes_and_doubt, soft_weight
+from wildcal.core.errors import CalibrationWarning
+from wildcal.metrics import nll
+from wildcal.testing import make_suite
+
+SUITE = make_suite(5, n_tuning=600, n_ood_tuning=0, n_test=2000)
+Z, Y = SUITE.tuning
+
+
+def quiet(calibrator, logits, y):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        return calibrator.fit(logits, y)
+
+
+def test_no_row_loses_more_than_is_promised():
+    calibrator = quiet(AutoCalibrator(), Z, Y)
+    x = np.concatenate([SUITE.clean.logits, SUITE.shifted.logits, SUITE.ood.logits])
+    own, proba = wildcal.softmax(x), calibrator.predict_proba(x)
+    identity = calibrator.weights_[0]
+    assert identity >= 2 / (len(Y) + 2)
+    assert (proba >= identity * own * (1 - 1e-5)).all()
+    words = " ".join(calibrator.describe())
+    assert f"rise by more than {-np.log(identity):.3g}" in words
+
+
+def test_few_labels_do_no_harm_where_temperature_scaling_does():
+    clean = SUITE.clean
+    before = nll(clean.y, wildcal.softmax(clean.logits))
+    change = {"auto": [], "ts": []}
+    for start in range(0, 600, 50):
+        z, y = Z[start : start + 50], Y[start : start + 50]
+        for name, changes in change.items():
+            fitted = quiet(wildcal.make_calibrator(name), z, y)
+            changes.append(nll(clean.y, fitted.predict_proba(clean.logits)) / before - 1)
+    assert max(change["auto"]) < 0.005
+    assert np.mean(change["auto"]) < 0
+
+
+def test_a_set_without_a_mistake_is_said_and_leaves_the_softmax():
+    right = Z.argmax(1) == Y
+    with pytest.warns(CalibrationWarning, match="no held-out row is wrong, where the network"):
+        calibrator = AutoCalibrator().fit(Z[right], Y[right])
+    own = wildcal.softmax(SUITE.clean.logits).max(1)
+    assert (calibrator.confidence(SUITE.clean.logits) - own).mean() < 0.05
+
+
+def test_members_come_with_mistakes_to_learn_from():
+    few = quiet(AutoCalibrator(), Z[:60], Y[:60])
+    many = quiet(AutoCalibrator(), Z, Y)
+    assert {m.name for m in few.members_} <= {"identity", "ts", "ets"}
+    assert len(many.members_) > len(few.members_)
+    assert many.weights_.sum() == pytest.approx(1)
+
+
+def test_weights_are_the_optimum():
+    rng = np.random.default_rng(0)
+    log_proba = np.log(rng.uniform(0.1, 1, (80, 3)))
+    weight = rng.uniform(0.5, 2, 80)
+    found = mixture_weights(log_proba, weight, prior=5.0)
+
+    def loss(free):
+        w = np.exp(free) / np.exp(free).sum()
+        return -(weight @ np.log(np.exp(log_proba) @ w) + 5 * np.log(w[0]))
+
+    best = minimize(loss, np.zeros(3), tol=1e-12)
+    assert loss(np.log(found)) == pytest.approx(best.fun, rel=1e-4)
+
+
+def test_folds_hold_every_row_once_and_copies_together():
+    doubled = np.concatenate([Z[:100], Z[:100]])
+    y = np.append(Y[:100], Y[:100])
+    held = list(folds(doubled, y, repeats=2))
+    assert len(held) == 10
+    assert (sum(held[:5]) == 1).all()
+    assert (sum(held[5:]) == 1).all()
+    for mask in held:
+        np.testing.assert_array_equal(mask[:100], mask[100:])
+        assert 15 <= mask[:100].sum() <= 25
+
+
+def test_soft_rows_are_rows_with_the_softmax_as_label():
+    """The root in beta that the definition asks for, found by brute force."""
+    z, y = Z[:80].astype(float), Y[:80]
+    mistakes, doubt, total = mistakes_and_doubt(z, y, None)
+    own = wildcal.softmax(z)
+    assert mistakes == (z.argmax(1) != y).sum()
+    assert doubt == pytest.approx((1 - own.max(1)).sum())
+    assert total == 80
+    lam = soft_weight(mistakes, doubt, 2.0)
+
+    def loss(log_t):
+        log_q = np.log(wildcal.softmax(z / np.exp(log_t[0])))
+        return -log_q[np.arange(80), y].mean() - lam * (own * log_q).sum(1).mean()
+
+    best = minimize(loss, np.zeros(1), tol=1e-12)
+    fitted = TemperatureScaling(prior=2.0).fit(z, y)
+    assert np.log(fitted.temperature_) == pytest.approx(best.x[0], abs=1e-5)
+    assert abs(np.log(fitted.temperature_)) < abs(
+        np.log(TemperatureScaling().fit(z, y).temperature_)
+    )
+
+
+@pytest.mark.parametrize("prior", [-1, float("inf"), "2", True])
+@pytest.mark.parametrize("name", ["ts", "ets", "beta", "isotonic"])
+def test_wrong_priors_are_refused(name, prior):
+    with pytest.raises(ValueError, match="prior must be a finite number of at least 0"):
+        wildcal.make_calibrator(name).set_params(prior=prior).fit(Z, Y)
+
+
+def test_a_file_of_a_mixture_must_keep_its_promises(tmp_path):
+    calibrator = quiet(AutoCalibrator(), Z, Y)
+    calibrator.weights_ = calibrator.weights_ * 0
+    with pytest.raises(ValueError, match="weights must be one for each member"):
+        wildcal.save(calibrator, tmp_path / "auto.json")
