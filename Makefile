@@ -4,7 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint bench clean
+# What every interpreter and every set of versions must pass: small, and the heart of the package.
+CORE := tests/core tests/io tests/stream tests/contract tests/test_public_api.py
+VERSION = $(shell $(PYTHON) -c "import sys; print('%d.%d' % sys.version_info[:2])")
+
+.PHONY: demo test test-on test-minimal test-oldest lint bench clean
 
 $(VENV)/pip.done:
 	$(PYTHON) -m venv $(VENV)
@@ -39,6 +43,32 @@ demo: $(VENV)/wildcal.done
 test: $(VENV)/test.done
 	WILDCAL_REQUIRE_EXTRAS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
 
+# make test-on PYTHON=python3.13: the core on another interpreter, with the newest of all it needs.
+test-on:
+	$(PYTHON) -m venv $(VENV)-$(VERSION)
+	$(VENV)-$(VERSION)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(VENV)-$(VERSION)/bin/python -m pip install --quiet --editable . --group test-core
+	$(VENV)-$(VERSION)/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile $(CORE)
+
+# Beside NumPy, SciPy, click and rich alone; a test that needs more is skipped and says why.
+test-minimal:
+	$(PYTHON) -m venv $(VENV)-minimal
+	$(VENV)-minimal/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(VENV)-minimal/bin/python -m pip install --quiet --editable . --group test-minimal
+	$(VENV)-minimal/bin/python -m pytest -r s -o addopts="-q --import-mode=importlib" tests/core tests/io tests/metrics tests/stream \
+		tests/cli/test_cli.py tests/shift tests/interop tests/test_public_api.py
+
+# With exactly the oldest declared versions. Old builds of torch bring 2 GB of CUDA, so it stays out.
+test-oldest:
+	$(PYTHON) -m venv $(VENV)-oldest
+	$(VENV)-oldest/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(VENV)-oldest/bin/python -m pip install --quiet --constraint constraints/oldest.txt \
+		--editable ".[safetensors,shift,onnx,features,sklearn,report]" --group test-core
+	$(VENV)-oldest/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile \
+		tests/core tests/io tests/stream tests/shift tests/metrics tests/cli/test_cli.py \
+		tests/report/test_plots.py tests/interop/test_onnx_export.py tests/interop/test_onnx_attach.py \
+		tests/interop/test_sklearn.py tests/vision/test_neighbours.py
+
 lint: $(VENV)/lint.done
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -52,4 +82,4 @@ bench: $(VENV)/bench.done
 	$(BIN)/python benchmarks/import_time.py
 
 clean:
-	rm -rf $(VENV) demo-output
+	rm -rf $(VENV) $(VENV)-* demo-output

@@ -8,13 +8,61 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import settings
+
+from wildcal.core.errors import MissingExtraError
+
+ROOT = Path(__file__).parents[1]
+# In a run that requires them a missing optional package is a failure, elsewhere a skipped test.
+REQUIRED = bool(os.environ.get("WILDCAL_REQUIRE_EXTRAS"))
+
+
+class OptionalModule(pytest.Module):
+    """A file of tests that is skipped where it imports a package that is not installed."""
+
+    def collect(self):
+        try:
+            return list(super().collect())
+        except self.CollectError as error:
+            if REQUIRED or not _imports_what_is_missing(error.__cause__):
+                raise
+            pytest.skip(f"{error.__cause__.name} is not installed", allow_module_level=True)
+
+
+def _imports_what_is_missing(error):
+    """Whether a test, and not the package itself, imported something that is not there."""
+    if isinstance(error, MissingExtraError) or not isinstance(error, ModuleNotFoundError):
+        return isinstance(error, MissingExtraError)
+    frames, at = [], error.__traceback__
+    while at:
+        frames.append(at.tb_frame.f_code.co_filename)
+        at = at.tb_next
+    return not any(frame.startswith(str(ROOT / "src")) for frame in frames)
+
+
+def pytest_pycollect_makemodule(module_path, parent):
+    """Read every file of tests as one that may be skipped."""
+    return OptionalModule.from_parent(parent, path=module_path)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Skip a test that met the message which names a missing extra."""
+    try:
+        return (yield)
+    except MissingExtraError as error:
+        if REQUIRED:
+            raise
+        pytest.skip(str(error))
+
 
 # The same examples in every run: a failure is then a change in the code, not in the dice.
 # HYPOTHESIS_PROFILE=search looks for new ones.
-settings.register_profile("steady", derandomize=True, deadline=None)
-settings.register_profile("search", max_examples=1000, deadline=None)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+if REQUIRED or importlib.util.find_spec("hypothesis"):
+    from hypothesis import settings
+
+    settings.register_profile("steady", derandomize=True, deadline=None)
+    settings.register_profile("search", max_examples=1000, deadline=None)
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 # A run in the background ignores Ctrl-C, and so would the commands whose answer to it is tested.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -60,7 +108,7 @@ def needs():
 
     def check(package):
         if importlib.util.find_spec(package) is None:
-            if os.environ.get("WILDCAL_REQUIRE_EXTRAS"):
+            if REQUIRED:
                 pytest.fail(f"{package} must be installed in this run")
             pytest.skip(f"{package} is not installed")
 

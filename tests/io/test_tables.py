@@ -98,6 +98,8 @@ def test_pickles_are_not_opened(tmp_path, needs, capsys, ending):
 def test_truncated(tmp_path, needs, ending, keep):
     if ending == ".pt":
         needs("torch")
+    if ending == ".safetensors":
+        needs("safetensors")
     path = write(tmp_path / f"x{ending}")
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(FileFormatError, match=f"cannot read .*not a whole {ending} file"):

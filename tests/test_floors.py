@@ -1,0 +1,38 @@
+"""The oldest versions that are declared are those that are tested."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+GROUPS = PROJECT["dependency-groups"]
+DECLARED = [
+    *PROJECT["project"]["dependencies"],
+    *(line for extra in PROJECT["project"]["optional-dependencies"].values() for line in extra),
+    *(line for group in GROUPS.values() for line in group if isinstance(line, str)),
+]
+
+
+def floors(names):
+    """The floors of each package, by name, of lines such as numpy>=2.0."""
+    found = {}
+    for line in DECLARED:
+        name, floor = re.fullmatch(r"([a-z-]+)>=([0-9.]+)", line).groups()
+        found.setdefault(name, set()).add(floor)
+    return {name: found[name] for name in names or found}
+
+
+@pytest.mark.parametrize("name", floors(None))
+def test_one_floor_for_each_package(name):
+    assert len(floors([name])[name]) == 1
+
+
+def test_the_oldest_versions_are_the_declared_floors():
+    text = (ROOT / "constraints" / "oldest.txt").read_text()
+    ours, _, _ = text.partition("# Not ours")
+    pinned = dict(re.findall(r"^([a-z-]+)==([0-9.]+)$", ours, flags=re.M))
+    tools = {"ruff", "mypy"}  # they judge the source and never run beside it
+    assert pinned == {name: min(floor) for name, floor in floors(None).items() if name not in tools}
