@@ -25,7 +25,9 @@ class OptionalModule(pytest.Module):
         except self.CollectError as error:
             if REQUIRED or not _imports_what_is_missing(error.__cause__):
                 raise
-            pytest.skip(f"{error.__cause__.name} is not installed", allow_module_level=True)
+            missing = error.__cause__.name
+            reason = f"{missing} is not installed" if missing else str(error.__cause__)
+            pytest.skip(reason, allow_module_level=True)
 
 
 def _imports_what_is_missing(error):

@@ -103,9 +103,7 @@ def progress_bar(description: str, total: float | None = None) -> Iterator["Prog
     )
 
     console = Console(stderr=True)
-    console.quiet = (
-        not console.is_terminal
-    )  # before 14.3 rich ends a disabled bar with a blank line
+    console.quiet = not console.is_terminal  # rich may end a disabled bar with a blank line
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(),
