@@ -1,16 +1,11 @@
 """Images for the tests of this layer, which all need its extra."""
 
-import importlib.util
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 HERE = Path(__file__).parent
-MISSING = [name for name in ("cv2", "PIL") if importlib.util.find_spec(name) is None]
-if MISSING and not os.environ.get("WILDCAL_REQUIRE_EXTRAS"):
-    collect_ignore_glob = ["test_*.py"]
 
 
 def make_images(n, height=32, width=32, seed=0):
