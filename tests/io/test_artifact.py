@@ -39,7 +39,8 @@ def test_a_person_can_read_it(saved):
     document = json.loads(saved.read_text())
     assert document["method"] == "energy"
     assert document["title"] == "energy-based instance-wise scaling"
-    assert document["options"] == {"box": "safe", "bounds": [0.01, 100.0]}
+    options = {"box": "safe", "bounds": [0.01, 100.0], "ood_share": "paper"}
+    assert document["options"] == options
     assert document["fitted"]["temperature_"] == load(saved).temperature_
     assert document["fit"]["n_rows"] == 550
     assert document["fit"]["converged"] is True
@@ -211,7 +212,7 @@ def test_files_of_an_earlier_version_are_read_and_written_as_they_were(path, tmp
     after = json.loads((tmp_path / "again.json").read_text())
     for document in (before, after):
         del document["wildcal"], document["sha256"]
-    _without_news(after)
+    _without_news(after, before)
     assert json.dumps(after) == json.dumps(before)
 
 
@@ -246,10 +247,10 @@ def test_the_fallback_of_a_context_is_of_one_method(tmp_path):
         load(path)
 
 
-def _without_news(document):
-    """Take out, at every depth, what the summary of a fit holds since version 0.2."""
-    for value in document.values():
+def _without_news(document, before):
+    """Take out, at every depth, the options and notes on the fit that came later."""
+    for name in [name for name in document if name not in before]:
+        del document[name]
+    for name, value in document.items():
         if isinstance(value, dict):
-            _without_news(value)
-    for name in ("n_shifted", "method"):
-        document.get("fit", {}).pop(name, None)
+            _without_news(value, before[name])
