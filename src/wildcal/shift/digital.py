@@ -2,9 +2,9 @@
 
 import cv2
 import numpy as np
-from PIL import Image
+from numpy.typing import NDArray
 
-from wildcal.shift.levels import Images, thrice, truncate
+from wildcal.shift.levels import Images, merged, split, truncate
 from wildcal.shift.parameters import Strength
 from wildcal.shift.streams import Streams
 
@@ -13,10 +13,13 @@ def contrast(images: Images, strength: Strength, streams: Streams) -> Images:
     """Return (x - μ) c + μ, μ the mean of each channel of the image; strength = (c,)."""
     c = strength[0]
     means = np.array([cv2.mean(image)[:3] for image in images], np.float32)
-    out = images.astype(np.float32)
-    out *= np.float32(c)
-    out += np.float32(1 - c) * means[:, None, None]
-    return truncate(out)
+    # An output depends on its input level and its channel alone: one table for each image.
+    tables = np.arange(256, dtype=np.float32)[:, None] * np.float32(c)
+    levels = truncate(tables + np.float32(1 - c) * means[:, None])
+    out = np.empty_like(images)
+    for image, table, row in zip(images, levels, out, strict=True):
+        cv2.LUT(image, table[None], dst=row)
+    return out
 
 
 def saturate(images: Images, strength: Strength, streams: Streams) -> Images:
@@ -26,48 +29,73 @@ def saturate(images: Images, strength: Strength, streams: Streams) -> Images:
     so it becomes (V, V (1 - S'), V (1 - S')).
     """
     a, b = strength
-    red, green, blue = images[..., 0], images[..., 1], images[..., 2]
-    high = np.maximum(np.maximum(red, green), blue)
-    low = np.minimum(np.minimum(red, green), blue)
+    planes = split(images)
+    high = np.maximum(np.maximum(planes[0], planes[1]), planes[2])
+    low = np.minimum(np.minimum(planes[0], planes[1]), planes[2])
     v, m = np.arange(256.0)[:, None], np.arange(256.0)
     spread = np.maximum(v - m, 1)
     factor = np.clip(a * spread / np.maximum(v, 1) + b, 0, 1) * v / spread
-    pair = high.astype(np.intp) << 8 | low
-    top = thrice(high)
-    out = (top - images).astype(np.float32)
-    out *= thrice(-factor.astype(np.float32).take(pair))
-    out += top
-    if b > 0:
-        fall = np.where(high == low, np.float32(b) * high, np.float32(0))
-        out[..., 1] -= fall
-        out[..., 2] -= fall
-    return truncate(out)
+    minus = -factor.astype(np.float32).take(high.astype(np.uint16) << 8 | low, mode="clip")
+    changed = []
+    for channel, plane in enumerate(planes):
+        out = minus * (high - plane)
+        out += high
+        if b > 0 and channel > 0:
+            np.subtract(out, np.float32(b) * high, out=out, where=high == low)
+        changed.append(truncate(out))
+    return merged(changed)
 
 
 def pixelate(images: Images, strength: Strength, streams: Streams) -> Images:
     """Shrink to int(c · size) and enlarge again, both with Pillow's box; strength = (c,).
 
-    Pillow resizes along rows first, then along columns, and rounds in between. Images above each
-    other are resized along rows as one, images beside each other along columns: four calls.
+    Pillow resizes along rows first, then along columns, and rounds in between. Its box takes
+    the means of runs of pixels; enlarging, it takes the pixel below the middle of each new one.
+    Whole rows are fast to add and to copy, so along rows we work on the transposed stack of all
+    images.
     """
     c = strength[0]
-    height, width = images.shape[1:3]
-    small = _along_columns(_along_rows(images, int(width * c)), int(height * c))
-    return _along_columns(_along_rows(small, width), height)
+    n, height, width, _ = images.shape
+    down, right = int(height * c), int(width * c)
+    columns = cv2.transpose(images.reshape(n * height, width, 3))
+    columns = _means(columns.reshape(1, width, -1), right)
+    rows = cv2.transpose(columns.reshape(right, n * height, 3))
+    rows = _means(rows.reshape(n, height, -1), down)
+    columns = cv2.transpose(rows.reshape(n * down, right, 3))
+    rows = cv2.transpose(columns.take(_middles(right, width), axis=0))
+    return rows.reshape(n, down, width, 3).take(_middles(down, height), axis=1)
 
 
-def _along_rows(images: Images, width: int) -> Images:
-    n, height, old, _ = images.shape
-    stack = Image.fromarray(np.ascontiguousarray(images).reshape(n * height, old, 3))
-    done = stack.resize((width, n * height), Image.Resampling.BOX)
-    return np.asarray(done).reshape(n, height, width, 3)
+def _means(rows: Images, count: int) -> Images:
+    """Return the rounded means of `count` runs of rows, shape (N, rows, values)."""
+    start, length = _runs(rows.shape[1], count)
+    total = rows.take(start, axis=1).astype(np.uint16)
+    for step in range(1, length.max()):
+        longer = np.flatnonzero(length > step)
+        total[:, longer] += rows.take(start[longer] + step, axis=1)
+    # Runs have at most 5 rows, of which 2 and 4 may end at ½: Pillow rounds that up.
+    means = total * (1 / length[:, None]).astype(np.float32)
+    means += np.float32(0.501)
+    return means.astype(np.uint8)
 
 
-def _along_columns(images: Images, height: int) -> Images:
-    n, old, width, _ = images.shape
-    row = Image.fromarray(images.swapaxes(0, 1).reshape(old, n * width, 3))
-    done = row.resize((n * width, height), Image.Resampling.BOX)
-    return np.asarray(done).reshape(height, n, width, 3).swapaxes(0, 1)
+def _runs(size: int, count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return starts and lengths of the runs: the pixels whose middles lie in (i, i + 1] · scale.
+
+    In Pillow's own steps, because a middle may lie on an edge up to rounding errors.
+    """
+    scale = size / count
+    centre = (np.arange(count) + 0.5) * scale
+    start = (centre - scale * 0.5 + 0.5).astype(np.intp)
+    stop = np.minimum((centre + scale * 0.5 + 0.5).astype(np.intp), size)
+    start += (start - centre + 0.5) * (1 / scale) <= -0.5
+    stop -= (stop - centre - 0.5) * (1 / scale) > 0.5
+    return start, stop - start
+
+
+def _middles(count: int, size: int) -> NDArray[np.intp]:
+    """Return below the middle of which of `count` pixels each of `size` pixels lies."""
+    return ((np.arange(size) + 0.5) * (count / size)).astype(np.intp)
 
 
 def jpeg_compression(images: Images, strength: Strength, streams: Streams) -> Images:
@@ -83,6 +111,6 @@ def jpeg_compression(images: Images, strength: Strength, streams: Streams) -> Im
     ]
     out = np.empty_like(images)
     for image, row in zip(images, out, strict=True):
-        data = np.asarray(cv2.imencode(".jpg", image[..., ::-1], options)[1])
-        row[:] = np.asarray(cv2.imdecode(data, cv2.IMREAD_COLOR))[..., ::-1]
+        data = cv2.imencode(".jpg", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), options)[1]
+        cv2.cvtColor(cv2.imdecode(data, cv2.IMREAD_COLOR), cv2.COLOR_BGR2RGB, dst=row)
     return out

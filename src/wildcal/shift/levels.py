@@ -13,7 +13,7 @@ Floats = NDArray[np.float32]
 
 # The published images were cast, not rounded, and so are ours. A level that is whole up to the
 # rounding of float32 (1e-5) must count as that level, on every machine.
-_NUDGE = np.float32(1e-3)
+NUDGE = 1e-3
 
 
 def thrice(planes: NDArray[Any]) -> NDArray[Any]:
@@ -26,9 +26,23 @@ def thrice(planes: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(tall).reshape(n, height, width, 3)
 
 
+def split(images: Images) -> list[Images]:
+    """Return the red, green and blue planes of a batch, each (N, H, W)."""
+    n, height, width, _ = images.shape
+    planes = cv2.split(images.reshape(n * height, width, 3))
+    return [np.asarray(plane, np.uint8).reshape(n, height, width) for plane in planes]
+
+
+def merged(planes: list[Images]) -> Images:
+    """Return the batch (N, H, W, 3) of three planes."""
+    n, height, width = planes[0].shape
+    tall = cv2.merge([plane.reshape(n * height, width) for plane in planes])
+    return np.asarray(tall, np.uint8).reshape(n, height, width, 3)
+
+
 def truncate(levels: Floats) -> Images:
     """Clip to 0..255 and cut the fraction off; writes to its argument."""
-    levels += _NUDGE
+    levels += np.float32(NUDGE)
     np.clip(levels, 0, 255, out=levels)
     return levels.astype(np.uint8)
 

@@ -32,12 +32,12 @@ def speckle_noise(images: Images, strength: Strength, streams: Streams) -> Image
 def impulse_noise(images: Images, strength: Strength, streams: Streams) -> Images:
     """Turn each value of each channel black or white with probability p; strength = (p,)."""
     u = streams.words(images.shape[1:])
-    out = images.copy()
     # The size of u says whether, its lowest bit says which.
     hit = u < np.uint32(strength[0] * 2**32)
-    u &= 1
-    np.multiply(u, 255, out=out, where=hit, casting="unsafe")
-    return out
+    value = u.astype(np.uint8)
+    value &= 1
+    value *= 255
+    return _chosen(hit, value, images)
 
 
 def shot_noise(images: Images, strength: Strength, streams: Streams) -> Images:
@@ -48,11 +48,26 @@ def shot_noise(images: Images, strength: Strength, streams: Streams) -> Images:
     and one look-up per value where a Poisson generator needs dozens of operations.
     """
     u = streams.words(images.shape[1:])
-    level = (u & 255).astype(np.uint8)
-    entry = _shot_table(strength[0]).take((images.astype(np.intp) << 8) | level)
-    u >>= 8
-    np.copyto(level, entry.astype(np.uint8), where=u >= entry >> 8)
-    return level
+    level = u.astype(np.uint8)  # its lowest byte
+    where = images.astype(np.uint16)
+    where <<= 8
+    where |= level
+    entry = _shot_table(strength[0]).take(where, mode="clip")  # which never clips, but is faster
+    u |= 255  # now u >= entry compares their upper 24 bits
+    return _chosen(u >= entry, entry.astype(np.uint8), level)
+
+
+def _chosen(where: NDArray[np.bool_], yes: Images, no: Images) -> Images:
+    """Return np.where(where, yes, no); writes to `yes`.
+
+    Bytes of 0 and 255 as masks take a tenth of the time of a choice per value.
+    """
+    mask = where.view(np.uint8)
+    mask *= 255
+    yes ^= no
+    yes &= mask
+    yes ^= no
+    return yes
 
 
 @lru_cache(maxsize=10)

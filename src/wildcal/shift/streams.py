@@ -69,7 +69,6 @@ class Streams:
     def words(self, shape: tuple[int, ...]) -> NDArray[np.uint32]:
         """Return the first random 32-bit words of every stream."""
         count = math.prod(shape)
-        pairs = np.empty((len(self), (count + 1) // 2), np.uint64)
-        for row, rng in zip(pairs, self, strict=True):
-            row[:] = rng.bit_generator.random_raw(row.size)
+        rows = [rng.bit_generator.random_raw((count + 1) // 2) for rng in self]
+        pairs = np.stack(rows) if len(rows) > 1 else np.asarray(rows)[:1]
         return pairs.view(np.uint32)[:, :count].reshape(-1, *shape)

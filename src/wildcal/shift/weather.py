@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 
 from wildcal.shift.frost import fitted_textures
-from wildcal.shift.levels import Floats, Images, rounded, thrice, truncate
+from wildcal.shift.levels import NUDGE, Floats, Images, rounded, split, thrice, truncate
 from wildcal.shift.motion import streak
 from wildcal.shift.parameters import Strength
 from wildcal.shift.plasma import plasma
@@ -53,15 +53,15 @@ def frost(images: Images, strength: Strength, streams: Streams, folder: Path | N
     a, b, scale = strength
     height, width = images.shape[1:3]
     textures = fitted_textures(folder, scale, height, width)
-    ice = np.empty(images.shape, np.uint8)
-    for row, rng in zip(ice, streams, strict=True):
+    out = np.empty_like(images)
+    for image, row, rng in zip(images, out, streams, strict=True):
         texture = textures[rng.integers(len(textures))]
         y = rng.integers(texture.shape[0] - height + 1)
         x = rng.integers(texture.shape[1] - width + 1)
-        row[:] = texture[y : y + height, x : x + width]
-    out: Floats = np.float32(b) * ice
-    out += np.float32(a) * images
-    return truncate(out)
+        ice = texture[y : y + height, x : x + width]
+        # Rounded by OpenCV; less a half, that is cut. Levels are multiples of 0.05, never between.
+        cv2.addWeighted(image, a, ice, b, NUDGE - 0.5, dst=row)
+    return out
 
 
 def fog(images: Images, strength: Strength, streams: Streams) -> Images:
@@ -95,6 +95,8 @@ def brightness(images: Images, strength: Strength, streams: Streams) -> Images:
     brighter = np.minimum(v + 255 * strength[0], 255)
     table = np.minimum(v, v[:, None]) * (brighter / np.maximum(v, 1))[:, None]
     table[0] = brighter[0]
-    value = np.maximum(np.maximum(images[..., 0], images[..., 1]), images[..., 2])
-    where = thrice(value).astype(np.intp) << 8 | images
-    return truncate(table.astype(np.float32)).take(where)
+    red, green, blue = split(images)
+    value = np.maximum(np.maximum(red, green), blue).astype(np.uint16)
+    where = thrice(value << 8)
+    where |= images
+    return truncate(table.astype(np.float32)).take(where, mode="clip")
