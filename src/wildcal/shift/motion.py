@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.shift.levels import Floats, Images, rounded
+from wildcal.shift.levels import Floats, Images
 from wildcal.shift.parameters import Strength
 from wildcal.shift.streams import Streams
 
@@ -35,17 +35,22 @@ def streak(image: NDArray[np.uint8], radius: float, sigma: float, degrees: float
     padded = cv2.copyMakeBorder(image, top, max(dy), left, max(dx), cv2.BORDER_REPLICATE)
     padded = padded.astype(np.float32)
     height, width = image.shape[:2]
-    out = np.zeros(image.shape, np.float32)
+    out: Floats | None = None
     for weight, y, x in zip(weights, dy, dx, strict=True):
         shifted = padded[y + top : y + top + height, x + left : x + left + width]
-        cv2.scaleAdd(shifted, weight, out, dst=out)
+        if out is None:
+            out = shifted * np.float32(weight)
+        else:
+            cv2.scaleAdd(shifted, weight, out, dst=out)
+    assert out is not None
     return out
 
 
 def motion_blur(images: Images, strength: Strength, streams: Streams) -> Images:
     """Blur along a direction drawn from U(-45°, 45°); strength = (radius, σ)."""
     radius, sigma = strength
-    out = np.empty(images.shape, np.float32)
+    out = np.empty_like(images)
     for image, row, rng in zip(images, out, streams, strict=True):
-        row[:] = streak(image, radius, sigma, rng.uniform(-45, 45))
-    return rounded(out)
+        # Levels are not negative, so what this does is to round.
+        cv2.convertScaleAbs(streak(image, radius, sigma, rng.uniform(-45, 45)), dst=row)
+    return out

@@ -1,9 +1,6 @@
 """Plasma: the cloud texture of fog, by the diamond-square algorithm on a torus."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from wildcal.shift.levels import Floats
 
@@ -16,35 +13,38 @@ def plasma(uniform: Floats, size: int, decay: float) -> Floats:
     neighbours plus w² · u, and w is divided by `decay`. (w² because the published script multiplies
     by w twice.) The numbers are used level by level: middles, horizontal edges, vertical edges.
     """
-    out = np.zeros((len(uniform), size, size), np.float32)
-    step, used = size, 0
-    wibble = 100.0
-    while step >= 2:
-        half, cells = step // 2, size // step
-
-        def noise(part: int, start: int = used, cells: int = cells, w: float = wibble) -> Floats:
-            begin = start + part * cells * cells
-            return np.float32(w * w) * uniform[:, begin : begin + cells * cells].reshape(
-                -1, cells, cells
-            )
-
-        corner = out[:, ::step, ::step]
-        square = corner + _next(corner, 1)
-        middle = (square + _next(square, 2)) / 4 + noise(0)
-        out[:, half::step, half::step] = middle
-        across = middle + _last(middle, 1) + corner + _next(corner, 2)
-        out[:, ::step, half::step] = across / 4 + noise(1)
-        down = middle + _last(middle, 2) + square
-        out[:, half::step, ::step] = down / 4 + noise(2)
-        step, used, wibble = half, used + 3 * cells * cells, wibble / decay
-    out -= out.min(axis=(1, 2), keepdims=True)
-    out /= out.max(axis=(1, 2), keepdims=True)
-    return out
-
-
-def _next(grid: NDArray[Any], axis: int) -> NDArray[Any]:
-    return np.roll(grid, -1, axis)
-
-
-def _last(grid: NDArray[Any], axis: int) -> NDArray[Any]:
-    return np.roll(grid, 1, axis)
+    n = len(uniform)
+    grid = np.zeros((n, 1, 1), np.float32)
+    used, wibble = 0, 100.0
+    while (cells := grid.shape[1]) < size:
+        noise = np.float32(wibble * wibble) * uniform[:, used : used + 3 * cells * cells]
+        noise = noise.reshape(n, 3, cells, cells)
+        finer = np.empty((n, 2 * cells, 2 * cells), np.float32)
+        # Corners with the first row and column once more behind the last: it is a torus.
+        corner = np.empty((n, cells + 1, cells + 1), np.float32)
+        corner[:, :-1, :-1] = finer[:, ::2, ::2] = grid
+        corner[:, -1, :-1] = grid[:, 0]
+        corner[:, :, -1] = corner[:, :, 0]
+        square = corner[:, :-1] + corner[:, 1:]
+        # Middles with the last row and column once more before the first.
+        middle = np.empty_like(corner)
+        inner = middle[:, 1:, 1:]
+        np.add(square[:, :, :-1], square[:, :, 1:], out=inner)
+        inner *= 0.25
+        inner += noise[:, 0]
+        middle[:, 0, 1:] = middle[:, -1, 1:]
+        middle[:, :, 0] = middle[:, :, -1]
+        finer[:, 1::2, 1::2] = inner
+        across = inner + middle[:, :-1, 1:]
+        across += grid
+        across += corner[:, :-1, 1:]
+        across *= 0.25
+        np.add(across, noise[:, 1], out=finer[:, ::2, 1::2])
+        down = inner + middle[:, 1:, :-1]
+        down += square[:, :, :-1]
+        down *= 0.25
+        np.add(down, noise[:, 2], out=finer[:, 1::2, ::2])
+        grid, used, wibble = finer, used + 3 * cells * cells, wibble / decay
+    grid -= grid.min(axis=(1, 2), keepdims=True)
+    grid /= grid.max(axis=(1, 2), keepdims=True)
+    return grid

@@ -3,11 +3,12 @@
 from functools import lru_cache
 from typing import Any
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from wildcal.shift.levels import Floats, Images, truncate
+from wildcal.shift.levels import Floats, Images, merged, split, truncate
 from wildcal.shift.parameters import Strength
 from wildcal.shift.streams import Streams
 
@@ -15,6 +16,7 @@ _SMALL = 64 * 64
 """Up to this many pixels all zooms together are one sparse matrix of a few megabytes."""
 
 
+@lru_cache(maxsize=256)
 def axis_zoom(n: int, factor: float) -> tuple[NDArray[np.intp], Floats]:
     """Return for each of n outputs its left neighbour and the weight of the right one.
 
@@ -31,14 +33,23 @@ def axis_zoom(n: int, factor: float) -> tuple[NDArray[np.intp], Floats]:
 
 def zoomed(batch: Floats, factor: float) -> Floats:
     """Return every image (N, H, W, C) zoomed by the factor with bilinear interpolation."""
-    for axis in (1, 2):
-        left, weight = axis_zoom(batch.shape[axis], factor)
-        low, high = batch.take(left, axis), batch.take(left + 1, axis)
-        high -= low
-        high *= weight[:, None] if axis == 2 else weight[:, None, None]
-        low += high
-        batch = low
-    return batch
+    n, height, width, channels = batch.shape
+    rows = _between(batch.reshape(n, height, -1), *axis_zoom(height, factor))
+    # Whole rows are fast to copy and to weigh, so columns become rows for a while.
+    columns = cv2.transpose(rows.reshape(n * height, width, channels)).reshape(1, width, -1)
+    columns = _between(columns, *axis_zoom(width, factor))
+    out = cv2.transpose(columns.reshape(width, n * height, channels))
+    return np.asarray(out, np.float32).reshape(batch.shape)
+
+
+def _between(rows: Floats, left: NDArray[np.intp], weight: Floats) -> Floats:
+    """Return rows (N, rows, values) between those on the left and the next ones."""
+    low = rows.take(left, axis=1, mode="clip")
+    high = rows.take(left + 1, axis=1, mode="clip")
+    high -= low
+    high *= weight[:, None]
+    low += high
+    return low
 
 
 def zoom_blur(images: Images, strength: Strength, streams: Streams) -> Images:
@@ -50,12 +61,23 @@ def zoom_blur(images: Images, strength: Strength, streams: Streams) -> Images:
         mean = _mean_operator(height, width, factors) @ columns.astype(np.float32)
         out = truncate(mean).reshape(height * width, n, 3).transpose(1, 0, 2)
         return np.ascontiguousarray(out).reshape(images.shape)
-    x = images.astype(np.float32)
-    total = x.copy()
+    return merged([_mean(plane.astype(np.float32), factors) for plane in split(images)])
+
+
+def _mean(plane: Floats, factors: tuple[float, ...]) -> Images:
+    """Return the mean of one plane (N, H, W), which stays in the cache of a core, and its zooms."""
+    n, height, width = plane.shape
+    step = np.diff(plane, axis=1)
+    total = cv2.transpose(plane.reshape(n * height, width))
     for factor in factors:
-        total += zoomed(x, factor)
+        left, weight = axis_zoom(height, factor)
+        rows = step.take(left, axis=1, mode="clip")
+        rows *= weight[:, None]
+        rows += plane.take(left, axis=1, mode="clip")
+        columns = cv2.transpose(rows.reshape(n * height, width))
+        total += _between(columns[None], *axis_zoom(width, factor))[0]
     total /= len(factors) + 1
-    return truncate(total)
+    return cv2.transpose(truncate(total)).reshape(plane.shape)
 
 
 @lru_cache(maxsize=16)
