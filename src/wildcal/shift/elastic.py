@@ -1,12 +1,18 @@
 """Elastic transform: a jittered affine map, then small smooth displacements."""
 
+from functools import lru_cache
+
 import cv2
 import numpy as np
+from scipy.fft import dctn, idctn
 
-from wildcal.shift.blur import smooth
-from wildcal.shift.levels import Images, truncate
+from wildcal.shift.blur import gaussian_kernel, smooth
+from wildcal.shift.levels import Floats, Images, truncate
 from wildcal.shift.parameters import Strength
 from wildcal.shift.streams import Streams
+
+_WIDE = 8.0
+"""From this σ on, cosine transforms are faster than a kernel of 6 σ pixels."""
 
 
 def elastic_transform(images: Images, strength: Strength, streams: Streams) -> Images:
@@ -19,22 +25,51 @@ def elastic_transform(images: Images, strength: Strength, streams: Streams) -> I
     height, width = images.shape[1:3]
     centre, side = np.array([width // 2, height // 2]), min(height, width) // 3
     corners = (centre + side * np.array([[1, 1], [1, -1], [-1, -1]])).astype(np.float32)
-    y, x = np.mgrid[:height, :width]
-    grid = np.stack([x, y], axis=-1).astype(np.float32)
+    grid = _grid(height, width)
     out = np.empty(images.shape, np.float32)
     for image, row, rng in zip(images.astype(np.float32), out, streams, strict=True):
         moved = corners + rng.uniform(-jitter, jitter, corners.shape).astype(np.float32)
         affine = cv2.getAffineTransform(corners, moved)
-        warped = cv2.warpAffine(image, affine, (width, height), borderMode=cv2.BORDER_REFLECT_101)
+        warped = row if alpha == 0 else None
+        warped = cv2.warpAffine(
+            image, affine, (width, height), dst=warped, borderMode=cv2.BORDER_REFLECT_101
+        )
         if alpha == 0:
-            row[:] = warped
             continue
         noise = rng.random((height, width, 2), dtype=np.float32)
         noise *= 2
         noise -= 1
-        move = smooth(noise, sigma, reach=3.0, border=cv2.BORDER_REFLECT)
+        move = _smooth(noise, sigma)
         move *= np.float32(alpha)
         move += grid
-        to_x, to_y = cv2.split(move)
-        cv2.remap(warped, to_x, to_y, cv2.INTER_LINEAR, dst=row, borderMode=cv2.BORDER_REFLECT)
+        cv2.remap(warped, move[0], move[1], cv2.INTER_LINEAR, dst=row, borderMode=cv2.BORDER_REFLECT)
     return truncate(out)
+
+
+@lru_cache(maxsize=4)
+def _grid(height: int, width: int) -> Floats:
+    """Return x and y of every pixel, shape (2, H, W)."""
+    y, x = np.mgrid[:height, :width]
+    return np.stack([x, y]).astype(np.float32)
+
+
+def _smooth(noise: Floats, sigma: float) -> Floats:
+    """Return noise (H, W, 2) under a Gaussian cut at 3 σ, mirrored at the edges, as (2, H, W)."""
+    if sigma < _WIDE:
+        return np.stack(cv2.split(smooth(noise, sigma, reach=3.0, border=cv2.BORDER_REFLECT)))
+    height, width, _ = noise.shape
+    waves = dctn(np.stack(cv2.split(noise)), axes=(1, 2), norm="ortho")
+    waves *= _response(height, sigma)[:, None] * _response(width, sigma)
+    return np.asarray(idctn(waves, axes=(1, 2), norm="ortho"), np.float32)
+
+
+@lru_cache(maxsize=8)
+def _response(n: int, sigma: float) -> Floats:
+    """Return the factors Σ_j g_j cos(π k j / n) by which the Gaussian g changes n cosine waves.
+
+    Waves that are mirrored at both edges stay waves, so these factors are the whole convolution,
+    however often the kernel goes around.
+    """
+    kernel = gaussian_kernel(sigma, 3.0)
+    j = np.arange(len(kernel)) - len(kernel) // 2
+    return (np.cos(np.pi / n * np.outer(np.arange(n), j)) @ kernel).astype(np.float32)

@@ -10,6 +10,9 @@ from wildcal.shift.streams import Streams
 
 _WATER = np.array([175, 238, 238], np.float32)
 _MUD = np.array([63, 42, 20], np.float32)
+_LEAST = float(np.nextafter(np.float32(0.8), np.float32(0)))
+"""Mud below 0.8 is none: OpenCV keeps what is above this number."""
+
 _EMBOSS = np.array([[-2, -1, 0], [-1, 1, 1], [0, 1, 2]])
 
 
@@ -25,17 +28,20 @@ def spatter(images: Images, strength: Strength, streams: Streams) -> Images:
     layers += np.float32(mean)
     for layer in layers:  # which becomes the weight of water or mud
         liquid = smooth(layer, sigma)
-        liquid[liquid < threshold] = 0
         if mud:
             cover = smooth((liquid > threshold).astype(np.float32), intensity)
-            cover[cover < 0.8] = 0
-            layer[:] = cover
+            cv2.threshold(cover, _LEAST, 0, cv2.THRESH_TOZERO, dst=layer)
         else:
-            layer[:] = np.float32(intensity) * _height(liquid)
-    weight: Floats = thrice(layers)
-    weight *= _MUD - images if mud else _WATER
-    weight += images
-    return truncate(weight)
+            liquid *= liquid >= threshold
+            np.multiply(_height(liquid), np.float32(intensity), out=layer)
+    # A row of one colour, because NumPy would broadcast it in steps of three numbers.
+    n, height, width, _ = images.shape
+    colour = np.tile(_MUD if mud else _WATER, width)
+    rows = images.reshape(n, height, -1)
+    weight: Floats = thrice(layers).reshape(rows.shape)
+    weight *= colour - rows if mud else colour
+    weight += rows
+    return truncate(weight).reshape(images.shape)
 
 
 def _height(liquid: Floats) -> Floats:

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 
 from wildcal.shift.frost import fitted_textures
-from wildcal.shift.levels import NUDGE, Floats, Images, rounded, split, thrice, truncate
+from wildcal.shift.levels import NUDGE, Floats, Images, split, thrice, truncate
 from wildcal.shift.motion import streak
 from wildcal.shift.parameters import Strength
 from wildcal.shift.plasma import plasma
@@ -30,11 +30,11 @@ def snow(images: Images, strength: Strength, streams: Streams) -> Images:
     layers *= np.float32(deviation)
     layers += np.float32(mean)
     layers = zoomed(layers, zoom) if zoom > 1 else layers
-    layers[layers < threshold] = 0
+    layers *= layers >= threshold
     layers *= 255
     flakes = np.clip(layers, 0, 255)[..., 0].astype(np.uint8)
     falling = np.stack([streak(f, radius, sigma, a) for f, a in zip(flakes, angles, strict=True)])
-    fall = rounded(falling).astype(np.float32)
+    fall: Floats = np.rint(falling)
     # One tall image is turned grey in one call; the pixels do not know.
     white = cv2.cvtColor(images.reshape(n * height, width, 3), cv2.COLOR_RGB2GRAY)
     white = 1.5 * white.reshape(n, height, width).astype(np.float32) + 127.5
