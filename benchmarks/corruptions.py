@@ -1,16 +1,17 @@
 """How fast images are corrupted, beside the `imagecorruptions` package.
 
-    python benchmarks/corruptions.py                       ours alone, 32 x 32 and 224 x 224
+    python benchmarks/corruptions.py                       ours alone, images of 32 x 32
     python benchmarks/corruptions.py --peer /tmp/v/bin/python --size 224       and the ratios
 
 The peer lives in a Python of its own, because it may need other versions of everything:
 
     python -m venv /tmp/v && /tmp/v/bin/pip install imagecorruptions
 
-The two take turns, severity by severity, with one thread each; a time is the least of the turns, a
-mean over the five severities. Ours get a batch, the peer gets images one by one, which is how each
-is used. `--images` takes a folder of pictures; otherwise both get smoothed noise. `--changes` prints
-how far the two move the pixels instead.
+The two take turns, severity by severity, with one thread each; a time is the least processor time
+of the turns, a mean over the five severities. Large images are the same few for both. Of small ones
+ours get a batch and the peer gets twenty, one by one, which is how each is used. `--images` takes a
+folder of pictures; otherwise both get smoothed noise. `--changes` prints how far the two move the
+pixels instead.
 """
 
 import argparse
@@ -144,17 +145,19 @@ def main() -> None:
     parser.add_argument("--peer", help="a Python that has imagecorruptions")
     parser.add_argument("--size", type=int, default=32, help="side of the images in pixels")
     parser.add_argument("--images", type=Path, help="a folder of pictures")
-    parser.add_argument("--count", type=int, help="images in a batch (as many pixels as 8 of 224)")
-    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--count", type=int, help="images in a batch: 512 small or 2 large ones")
+    parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--changes", action="store_true", help="the change of the pixels instead")
     options = parser.parse_args()
-    count = options.count or max(8, 8 * 224**2 // options.size**2)
+    count = options.count or (2 if options.size > 64 else 512)
     images = pictures(options.size, count, options.images)
     with peer(options.peer, images) if options.peer else contextlib.nullcontext() as ask:
-        if options.changes:
+        if options.changes and ask is None:
+            parser.error("--changes needs --peer.")
+        elif options.changes:
             changes(images, ask)
         else:
-            race(images, ask, options.turns, min(count, 2 if options.size > 64 else 20))
+            race(images, ask, options.turns, min(count, 20))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """Digital changes: contrast, saturation, pixels and compression."""
 
+from functools import lru_cache
+
 import cv2
 import numpy as np
 from numpy.typing import NDArray
@@ -74,11 +76,13 @@ def _means(rows: Images, count: int) -> Images:
         longer = np.flatnonzero(length > step)
         total[:, longer] += rows.take(start[longer] + step, axis=1)
     # Runs have at most 5 rows, of which 2 and 4 may end at ½: Pillow rounds that up.
-    means = total * (1 / length[:, None]).astype(np.float32)
+    means = total.astype(np.float32)
+    means *= (1 / length[:, None]).astype(np.float32)
     means += np.float32(0.501)
     return means.astype(np.uint8)
 
 
+@lru_cache(maxsize=16)
 def _runs(size: int, count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return starts and lengths of the runs: the pixels whose middles lie in (i, i + 1] · scale.
 
