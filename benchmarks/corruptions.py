@@ -38,6 +38,9 @@ from wildcal.shift.images import find_pictures, read_picture
 
 cv2.setNumThreads(1)
 HERE = Path(__file__).parent
+_LONG = 0.2
+"""A peer that takes more seconds for an image is asked once; more turns would change little."""
+
 Ask = Callable[[str, int, int], dict[str, Any]]
 
 
@@ -96,21 +99,21 @@ def our_seconds(images: np.ndarray, name: str, severity: int) -> float:
 
 
 def race(images: np.ndarray, ask: Ask | None, turns: int, few: int) -> None:
-    """Print times and ratios, and leave with an error if the mean ratio is below ten."""
+    """Print times and ratios, and leave with an error if their geometric mean is below ten."""
     print(f"{'type':18s}{'ours, ms':>28s}{'mean':>8s}{'peer':>9s}{'ratio':>8s}")
     ratios, total = [], 0.0
     for name in CORRUPTIONS:
-        ours, theirs = np.full(5, np.inf), np.full(5, np.inf)
+        ours, theirs = np.full(5, np.inf), np.full(5, np.nan)
         for severity in SEVERITIES:
             corrupt(images[:1], name, severity)  # tables and textures, once per process
         fault = ""
         for _ in range(turns):
             for at, severity in enumerate(SEVERITIES):
                 ours[at] = min(ours[at], our_seconds(images, name, severity))
-                if ask is not None and not fault:
+                if ask is not None and not fault and not theirs[at] > _LONG:
                     answer = ask(name, severity, few)
                     fault = answer.get("error", "")
-                    theirs[at] = min(theirs[at], answer.get("seconds", np.inf))
+                    theirs[at] = np.fmin(theirs[at], answer.get("seconds", np.nan))
         total += ours.mean()
         line = f"{name:18s}" + "".join(f"{1e3 * t:7.2f}" for t in ours)
         line += f"{1e3 * ours.mean():8.3f}"
@@ -123,7 +126,7 @@ def race(images: np.ndarray, ask: Ask | None, turns: int, few: int) -> None:
     print(f"mean of ours: {1e3 * total / len(CORRUPTIONS):.3f} ms an image")
     if ratios:
         mean = statistics.geometric_mean(ratios)
-        print(f"{len(ratios)} ratios: geometric mean {mean:.1f} (wanted: 10), least {min(ratios):.1f}")
+        print(f"{len(ratios)} ratios: mean {mean:.1f} (wanted: 10), least {min(ratios):.1f}")
         sys.exit(mean < 10)
 
 

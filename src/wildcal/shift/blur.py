@@ -12,10 +12,6 @@ from wildcal.shift.parameters import Strength
 from wildcal.shift.streams import Streams
 
 
-_DIRECT = 130
-"""Kernels with fewer weights are added up directly."""
-
-
 @lru_cache(maxsize=64)
 def gaussian_kernel(sigma: float, reach: float) -> Floats:
     """Return the weights exp(-i² / 2σ²), |i| <= reach · σ rounded, with sum 1."""
@@ -52,8 +48,8 @@ def defocus_blur(images: Images, strength: Strength, streams: Streams) -> Images
     """Convolve with a disk; strength = (radius, softness of its edge)."""
     kernel = _disk(*strength)
     out = np.empty(images.shape, np.float32)
-    # OpenCV adds floats up directly where it takes bytes through a Fourier transform.
-    source = images.astype(np.float32) if kernel.size < _DIRECT else images
+    # Kernels of this size OpenCV adds up for floats, but takes bytes through a Fourier transform.
+    source = images.astype(np.float32) if 50 <= kernel.size < 130 else images
     for image, row in zip(source, out, strict=True):
         cv2.filter2D(image, cv2.CV_32F, kernel, dst=row)  # reflects without the edge pixel
     return truncate(out)
@@ -66,7 +62,7 @@ def _disk(radius: float, softness: float) -> Floats:
     i = np.arange(-half, half + 1)
     disk = (i[:, None] ** 2 + i**2 <= radius**2).astype(np.float32)
     disk = cv2.GaussianBlur(disk / disk.sum(), (width, width), sigmaX=softness)
-    disk[disk < 1e-9] = 0  # which moves no level
+    disk[disk < 1e-12] = 0  # which moves no level
     # Empty rows cost time, and beyond 11 rows OpenCV would go through a Fourier transform.
     used = int(np.abs(i[disk.any(axis=1)]).max())
     return np.ascontiguousarray(disk[half - used : half + used + 1, half - used : half + used + 1])

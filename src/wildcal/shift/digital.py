@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.shift.levels import Images, merged, split, truncate
+from wildcal.shift.levels import Images, merged, split, truncate, turned
 from wildcal.shift.parameters import Strength
 from wildcal.shift.streams import Streams
 
@@ -59,12 +59,12 @@ def pixelate(images: Images, strength: Strength, streams: Streams) -> Images:
     c = strength[0]
     n, height, width, _ = images.shape
     down, right = int(height * c), int(width * c)
-    columns = cv2.transpose(images.reshape(n * height, width, 3))
+    columns = turned(images.reshape(n * height, width, 3))
     columns = _means(columns.reshape(1, width, -1), right)
-    rows = cv2.transpose(columns.reshape(right, n * height, 3))
+    rows = turned(columns.reshape(right, n * height, 3))
     rows = _means(rows.reshape(n, height, -1), down)
-    columns = cv2.transpose(rows.reshape(n * down, right, 3))
-    rows = cv2.transpose(columns.take(_middles(right, width), axis=0))
+    columns = turned(rows.reshape(n * down, right, 3))
+    rows = turned(columns.take(_middles(right, width), axis=0))
     return rows.reshape(n, down, width, 3).take(_middles(down, height), axis=1)
 
 
@@ -116,5 +116,6 @@ def jpeg_compression(images: Images, strength: Strength, streams: Streams) -> Im
     out = np.empty_like(images)
     for image, row in zip(images, out, strict=True):
         data = cv2.imencode(".jpg", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), options)[1]
-        cv2.cvtColor(cv2.imdecode(data, cv2.IMREAD_COLOR), cv2.COLOR_BGR2RGB, dst=row)
+        decoded = np.asarray(cv2.imdecode(data, cv2.IMREAD_COLOR))
+        cv2.cvtColor(decoded, cv2.COLOR_BGR2RGB, dst=row)
     return out

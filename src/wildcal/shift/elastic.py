@@ -42,7 +42,9 @@ def elastic_transform(images: Images, strength: Strength, streams: Streams) -> I
         move = _smooth(noise, sigma)
         move *= np.float32(alpha)
         move += grid
-        cv2.remap(warped, move[0], move[1], cv2.INTER_LINEAR, dst=row, borderMode=cv2.BORDER_REFLECT)
+        cv2.remap(
+            warped, move[0], move[1], cv2.INTER_LINEAR, dst=row, borderMode=cv2.BORDER_REFLECT
+        )
     return truncate(out)
 
 
@@ -72,4 +74,6 @@ def _response(n: int, sigma: float) -> Floats:
     """
     kernel = gaussian_kernel(sigma, 3.0)
     j = np.arange(len(kernel)) - len(kernel) // 2
-    return (np.cos(np.pi / n * np.outer(np.arange(n), j)) @ kernel).astype(np.float32)
+    waves = np.cos(np.pi / n * np.outer(np.arange(n), j))
+    factors: Floats = (waves * kernel).sum(axis=1).astype(np.float32)
+    return factors

@@ -1,10 +1,12 @@
 """From floating levels 0..255 to bytes, the way the published scripts do it."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+
+_Number = TypeVar("_Number", np.uint8, np.float32)
 
 Images = NDArray[np.uint8]
 """A batch, (N, H, W, 3)."""
@@ -24,6 +26,11 @@ def thrice(planes: NDArray[Any]) -> NDArray[Any]:
     n, height, width = planes.shape
     tall = cv2.cvtColor(planes.reshape(n * height, width), cv2.COLOR_GRAY2RGB)
     return np.asarray(tall).reshape(n, height, width, 3)
+
+
+def turned(array: NDArray[_Number]) -> NDArray[_Number]:
+    """Return rows as columns, (H, W) or (H, W, C)."""
+    return np.asarray(cv2.transpose(array), array.dtype)
 
 
 def split(images: Images) -> list[Images]:

@@ -3,12 +3,11 @@
 from functools import lru_cache
 from typing import Any
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from wildcal.shift.levels import Floats, Images, merged, split, truncate
+from wildcal.shift.levels import Floats, Images, merged, split, truncate, turned
 from wildcal.shift.parameters import Strength
 from wildcal.shift.streams import Streams
 
@@ -36,10 +35,9 @@ def zoomed(batch: Floats, factor: float) -> Floats:
     n, height, width, channels = batch.shape
     rows = _between(batch.reshape(n, height, -1), *axis_zoom(height, factor))
     # Whole rows are fast to copy and to weigh, so columns become rows for a while.
-    columns = cv2.transpose(rows.reshape(n * height, width, channels)).reshape(1, width, -1)
+    columns = turned(rows.reshape(n * height, width, channels)).reshape(1, width, -1)
     columns = _between(columns, *axis_zoom(width, factor))
-    out = cv2.transpose(columns.reshape(width, n * height, channels))
-    return np.asarray(out, np.float32).reshape(batch.shape)
+    return turned(columns.reshape(width, n * height, channels)).reshape(batch.shape)
 
 
 def _between(rows: Floats, left: NDArray[np.intp], weight: Floats) -> Floats:
@@ -68,16 +66,16 @@ def _mean(plane: Floats, factors: tuple[float, ...]) -> Images:
     """Return the mean of one plane (N, H, W), which stays in the cache of a core, and its zooms."""
     n, height, width = plane.shape
     step = np.diff(plane, axis=1)
-    total = cv2.transpose(plane.reshape(n * height, width))
+    total = turned(plane.reshape(n * height, width))
     for factor in factors:
         left, weight = axis_zoom(height, factor)
         rows = step.take(left, axis=1, mode="clip")
         rows *= weight[:, None]
         rows += plane.take(left, axis=1, mode="clip")
-        columns = cv2.transpose(rows.reshape(n * height, width))
+        columns = turned(rows.reshape(n * height, width))
         total += _between(columns[None], *axis_zoom(width, factor))[0]
     total /= len(factors) + 1
-    return cv2.transpose(truncate(total)).reshape(plane.shape)
+    return turned(truncate(total)).reshape(plane.shape)
 
 
 @lru_cache(maxsize=16)
