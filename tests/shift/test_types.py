@@ -9,8 +9,8 @@ from PIL import Image
 from scipy.ndimage import zoom as scipy_zoom
 from scipy.stats import poisson
 
-from wildcal.shift import corrupt
-from wildcal.shift.blur import glass_blur
+from wildcal.shift import corrupt, elastic, weather
+from wildcal.shift.blur import gaussian_kernel, glass_blur
 from wildcal.shift.motion import streak
 from wildcal.shift.noise import _alias
 from wildcal.shift.parameters import STRENGTHS
@@ -81,11 +81,11 @@ def test_jpeg_is_pillows(make, height, width):
             assert np.array_equal(got, np.asarray(Image.open(file)))
 
 
-@pytest.mark.parametrize(("height", "width"), [(32, 32), (60, 41)])
+@pytest.mark.parametrize(("height", "width"), [(32, 32), (60, 41), (97, 130), (97, 301)])
 def test_pixelate_is_pillows(make, height, width):
-    images = make(20, height, width)
+    images = make(5, height, width)
     scale = "cifar" if height == 32 else "imagenet"
-    for severity in (1, 5):
+    for severity in range(1, 6):
         c = STRENGTHS[scale]["pixelate"][severity - 1][0]
         for image, got in zip(images, corrupt(images, "pixelate", severity), strict=True):
             small = Image.fromarray(image).resize((int(width * c), int(height * c)), Image.BOX)
@@ -158,6 +158,32 @@ def test_streams_of_neighbours_are_unrelated():
     assert z.std() == pytest.approx(1, abs=0.02)
     other = Streams.of("fog", 2, 0, np.arange(400, dtype=np.uint64)).normal((100,))
     assert np.abs(np.corrcoef(z.ravel(), other.ravel())[0, 1]) < 0.02
+
+
+@pytest.mark.parametrize("sigma", [8.5, 19.5, 170.8])
+@pytest.mark.parametrize(("height", "width"), [(64, 64), (45, 70)])
+def test_wide_waves_are_the_convolution(sigma, height, width):
+    """By the kernel on a plane that is mirrored until it is wide enough."""
+    noise = np.random.default_rng(0).uniform(-1, 1, (height, width, 2)).astype(np.float32)
+    kernel = gaussian_kernel(sigma, 3.0).astype(float)
+    wide = np.pad(noise, [(len(kernel) // 2,) * 2] * 2 + [(0, 0)], mode="symmetric")
+    for axis in (0, 1):
+        wide = np.apply_along_axis(np.convolve, axis, wide, kernel, "valid")
+    got = elastic._smooth(noise, sigma)
+    assert np.abs(got - np.moveaxis(wide, 2, 0)).max() < 1e-6
+
+
+@pytest.mark.parametrize("scale", ["cifar", "imagenet"])
+@pytest.mark.parametrize("severity", [1, 2, 3, 4, 5])
+def test_frost_cuts_every_pair_of_levels(monkeypatch, scale, severity):
+    a, b, _ = strength = STRENGTHS[scale]["frost"][severity - 1]
+    x, ice = np.meshgrid(np.arange(256), np.arange(256))
+    texture = np.repeat(ice[..., None], 3, axis=2).astype(np.uint8)
+    monkeypatch.setattr(weather, "fitted_textures", lambda *_: (texture,))
+    image = np.repeat(x[None, ..., None], 3, axis=3).astype(np.uint8)
+    got = weather.frost(image, strength, streams("frost", 1, 1), None)
+    expected = np.floor(np.minimum(a * x + b * ice, 255) + 1e-6)
+    assert np.array_equal(got[0, ..., 1], expected)
 
 
 @pytest.mark.parametrize("scale", ["cifar", "imagenet"])
