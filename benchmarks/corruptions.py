@@ -8,10 +8,9 @@ The peer lives in a Python of its own, because it may need other versions of eve
     python -m venv /tmp/v && /tmp/v/bin/pip install imagecorruptions
 
 The two take turns, severity by severity, with one thread each; a time is the least processor time
-of the turns, a mean over the five severities. Large images are the same few for both. Of small ones
-ours get a batch and the peer gets twenty, one by one, which is how each is used. `--images` takes a
-folder of pictures; otherwise both get smoothed noise. `--changes` prints how far the two move the
-pixels instead.
+of the turns, a mean over the five severities. Ours get a batch, the peer gets a few of its images,
+one by one, which is how each is used. `--images` takes a folder of pictures; otherwise both get
+smoothed noise. `--changes` prints how far the two move the pixels instead.
 """
 
 import argparse
@@ -148,11 +147,11 @@ def main() -> None:
     parser.add_argument("--peer", help="a Python that has imagecorruptions")
     parser.add_argument("--size", type=int, default=32, help="side of the images in pixels")
     parser.add_argument("--images", type=Path, help="a folder of pictures")
-    parser.add_argument("--count", type=int, help="images in a batch: 512 small or 2 large ones")
+    parser.add_argument("--count", type=int, help="images in a batch: 512 small or 8 large ones")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--changes", action="store_true", help="the change of the pixels instead")
     options = parser.parse_args()
-    count = options.count or (2 if options.size > 64 else 512)
+    count = options.count or (8 if options.size > 64 else 512)
     images = pictures(options.size, count, options.images)
     with peer(options.peer, images) if options.peer else contextlib.nullcontext() as ask:
         if options.changes and ask is None:
@@ -160,7 +159,7 @@ def main() -> None:
         elif options.changes:
             changes(images, ask)
         else:
-            race(images, ask, options.turns, min(count, 20))
+            race(images, ask, options.turns, min(count, 2 if options.size > 64 else 20))
 
 
 if __name__ == "__main__":

@@ -70,23 +70,24 @@ def pixelate(images: Images, strength: Strength, streams: Streams) -> Images:
 
 def _means(rows: Images, count: int) -> Images:
     """Return the rounded means of `count` runs of rows, shape (N, rows, values)."""
-    start, length = _runs(rows.shape[1], count)
-    total = rows.take(start, axis=1).astype(np.uint16)
-    for step in range(1, length.max()):
-        longer = np.flatnonzero(length > step)
-        total[:, longer] += rows.take(start[longer] + step, axis=1)
-    # Runs have at most 5 rows, of which 2 and 4 may end at ½: Pillow rounds that up.
-    means = total.astype(np.float32)
-    means *= (1 / length[:, None]).astype(np.float32)
-    means += np.float32(0.501)
-    return means.astype(np.uint8)
+    wide = rows.astype(np.uint16)
+    out = np.empty((len(rows), count, rows.shape[2]), np.uint8)
+    for length, at, start in _runs(rows.shape[1], count):
+        total = wide.take(start, axis=1)
+        for step in range(1, length):
+            total += wide.take(start + step, axis=1)
+        total += length // 2  # a half goes up, as Pillow has it for runs of at most 5
+        total //= length
+        out[:, at] = total
+    return out
 
 
 @lru_cache(maxsize=16)
-def _runs(size: int, count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return starts and lengths of the runs: the pixels whose middles lie in (i, i + 1] · scale.
+def _runs(size: int, count: int) -> list[tuple[int, NDArray[np.intp], NDArray[np.intp]]]:
+    """Return for each length which runs have it, and where they start.
 
-    In Pillow's own steps, because a middle may lie on an edge up to rounding errors.
+    A run holds the pixels whose middles lie in (i, i + 1] · size / count, in Pillow's own steps,
+    because a middle may lie on an edge up to rounding errors.
     """
     scale = size / count
     centre = (np.arange(count) + 0.5) * scale
@@ -94,7 +95,11 @@ def _runs(size: int, count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     stop = np.minimum((centre + scale * 0.5 + 0.5).astype(np.intp), size)
     start += (start - centre + 0.5) * (1 / scale) <= -0.5
     stop -= (stop - centre - 0.5) * (1 / scale) > 0.5
-    return start, stop - start
+    runs = []
+    for length in np.unique(stop - start).tolist():
+        at = np.flatnonzero(stop - start == length)
+        runs.append((length, at, start[at]))
+    return runs
 
 
 def _middles(count: int, size: int) -> NDArray[np.intp]:

@@ -7,6 +7,7 @@ image came in, nor on its place there.
 import math
 import zlib
 from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,12 @@ def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return words ^ (words >> np.uint64(31))
+
+
+@lru_cache(maxsize=256)
+def _keys(name: str, severity: int, seed: int) -> NDArray[np.uint64]:
+    entropy = (seed, zlib.crc32(name.encode()), severity)
+    return np.asarray(np.random.SeedSequence(entropy).generate_state(3, np.uint64), np.uint64)
 
 
 class Streams:
@@ -35,10 +42,9 @@ class Streams:
     @classmethod
     def of(cls, name: str, severity: int, seed: int, numbers: NDArray[np.uint64]) -> "Streams":
         """Hash what identifies each image's stream to the state of an SFC64 generator."""
-        entropy = (seed, zlib.crc32(name.encode()), severity)
-        keys = np.random.SeedSequence(entropy).generate_state(3, np.uint64)
         states = np.ones((len(numbers), 4), np.uint64)  # the fourth word counts, from 1
-        states[:, :3] = _mix(_mix((numbers + np.uint64(1)) * _GOLDEN)[:, None] ^ keys)
+        hashed = _mix((numbers + np.uint64(1)) * _GOLDEN)[:, None]
+        states[:, :3] = _mix(hashed ^ _keys(name, severity, seed))
         return cls(states)
 
     def __len__(self) -> int:
