@@ -21,6 +21,7 @@ from wildcal import TemperatureScaling, logits_from_proba
 from wildcal.core.errors import CalibrationWarning
 from wildcal.interop.sklearn import CalibratedClassifier, mlp_logits
 from wildcal.interop.sklearn.scores import as_columns
+from wildcal.metrics import ece
 
 # The networks here are stopped early on purpose, and what is calibrated is not always worth it.
 pytestmark = [
@@ -116,14 +117,32 @@ def test_temperature_scaling_is_exact_on_log_probabilities(rows):
         np.testing.assert_allclose(proba, of_scores, atol=1e-7)
 
 
-def test_probabilities_of_zero_become_the_smallest_number(rows):
+def test_probabilities_of_zero_become_half_a_step(rows):
     X, y, X_test, _ = rows
     forest = RandomForestClassifier(3, random_state=0)
     proba = forest.fit(X, y).predict_proba(X_test)
     assert (proba == 0).any()
     for logits in ("predict_proba", "predict_log_proba"):
         model = CalibratedClassifier(forest, "ts", logits=logits).fit(X, y)
-        np.testing.assert_allclose(model.decision_function(X_test), logits_from_proba(proba))
+        floor = model.source_.floor
+        assert floor == pytest.approx(min(1 / 6, 0.1 / proba.shape[1]))
+        expected = logits_from_proba(proba, floor=floor)
+        np.testing.assert_allclose(model.decision_function(X_test), expected)
+        one_by_one = [model.decision_function(X_test[i : i + 1])[0] for i in range(5)]
+        np.testing.assert_array_equal(one_by_one, model.decision_function(X_test)[:5])
+
+
+def test_zeros_of_a_forest_do_not_decide_the_fit():
+    """Rare positives of which a few have no tree: the temperature must not drown the others."""
+    X, y = make_classification(
+        4000, 20, n_informative=8, weights=[0.95], flip_y=0.05, random_state=0
+    )
+    forest = RandomForestClassifier(20, random_state=0).fit(X[:1500], y[:1500])
+    raw = forest.predict_proba(X[2000:])
+    model = CalibratedClassifier(forest, "ts", cv="prefit").fit(X[1500:2000], y[1500:2000])
+    zeros = logits_from_proba(forest.predict_proba(X[1500:2000]))[np.arange(500), y[1500:2000]]
+    assert (zeros == np.log(model.source_.floor)).any(), "no true class has a zero: nothing tested"
+    assert ece(y[2000:], model.predict_proba(X[2000:])) < ece(y[2000:], raw) + 0.01
 
 
 def test_named_methods_and_functions_supply_true_energies(rows):

@@ -150,7 +150,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
                 n_jobs=self.n_jobs,
             )
             estimator = clone(estimator).fit(X, labels, **routed.estimator.fit)
-        calibrator.fit(held.logits, held.y, sample_weight=held.weights(weight))
+        source, logits = source.settle(held.logits)
+        calibrator.fit(logits, held.y, sample_weight=held.weights(weight))
         self.classes_, self.source_ = classes, source
         self.estimator_, self.calibrator_ = estimator, calibrator
         for name in ("n_features_in_", "feature_names_in_"):

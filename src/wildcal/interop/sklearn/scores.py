@@ -1,15 +1,15 @@
 """Where the logits of a scikit-learn classifier come from."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wildcal.core.arrays import Labels, Logits
 from wildcal.core.calibrator import Calibrator
-from wildcal.core.convert import logits_from_proba
+from wildcal.core.convert import logits_from_proba, proba_floor
 from wildcal.interop.sklearn.method import can_read_energy
 from wildcal.interop.sklearn.mlp import ends_in_mlp, mlp_logits
 
@@ -23,6 +23,8 @@ class ScoreSource:
 
     name: str
     function: Callable[[Any, Any], Any] | None = None
+    floor: float | None = None
+    """What a probability of zero is read as; known once the held-out rows were scored."""
 
     @property
     def normalised(self) -> bool:
@@ -35,14 +37,28 @@ class ScoreSource:
             raw = self.function(estimator, X)
         elif self.name == "predict_log_proba":
             with np.errstate(divide="ignore"):  # the logarithm of a probability of zero
-                raw = _lift_zeros(np.asarray(estimator.predict_log_proba(X)))
+                log_proba = np.asarray(estimator.predict_log_proba(X))
+            raw = np.maximum(log_proba, np.log(self.floor or _tiny(log_proba)))
         elif self.name == "predict_proba":
-            raw = logits_from_proba(estimator.predict_proba(X))
+            proba = np.asarray(estimator.predict_proba(X))
+            raw = logits_from_proba(proba, floor=self.floor or _tiny(proba))
         else:
             raw = getattr(estimator, self.name)(X)
             if self.name == "decision_function":
                 _refuse_one_vs_one(estimator, n_classes)
         return as_columns(raw, n_classes, self.name)
+
+    def settle(self, logits: Logits) -> tuple[Self, Logits]:
+        """Return this source with the floor of its zeros, and the held-out logits above it.
+
+        The floor is that of `proba_floor` on the held-out rows, and from then on that of any row.
+        """
+        if not self.normalised or not np.isfinite(logits).all():  # `fit` says which row
+            return self, logits
+        proba = np.exp(logits)
+        proba[proba <= _tiny(logits) * (1 + 1e-6)] = 0
+        floor = proba_floor(np.minimum(proba, 1.0))
+        return replace(self, floor=floor), np.maximum(logits, np.log(floor))
 
 
 def find_source(logits: Any, estimator: Any, calibrator: Calibrator) -> ScoreSource:
@@ -149,7 +165,6 @@ def _raise_one_vs_one() -> NoReturn:
     )
 
 
-def _lift_zeros(log_proba: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
-    """Return log probabilities with the logarithm of the smallest number in place of -inf."""
-    lowest = np.log(np.finfo(log_proba.dtype).tiny)
-    return np.where(np.isneginf(log_proba), lowest, log_proba)
+def _tiny(array: NDArray[np.floating[Any]]) -> float:
+    """Return the smallest normal number, which marks a zero until the floor is known."""
+    return float(np.finfo(array.dtype).tiny)
