@@ -40,7 +40,7 @@ LAYERS = {
 }
 # What each layer may take from outside the standard library.
 OUTSIDE = {layer: {"numpy", "scipy"} for layer in LAYERS} | {
-    "io": {"numpy", "scipy", "safetensors", "torch"},
+    "io": {"numpy", "scipy", "safetensors", "torch", "pyarrow"},
     "shift": {"numpy", "scipy", "PIL", "cv2"},
     "vision": {"numpy", "scipy", "PIL", "torch", "safetensors", "onnxruntime", "onnx", "faiss"},
     "report": {"numpy", "scipy", "matplotlib"},

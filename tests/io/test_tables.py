@@ -129,8 +129,8 @@ def test_a_zip_of_something_else(tmp_path):
     ("content", "message"),
     [
         ("", "it is empty"),
-        ("y,a,b\n1,2\n", "not a whole .csv file"),
-        ("y,a,b\n1,2,spam\n", "not a whole .csv file"),
+        ("y,a,b\n1,2\n", "line 2 has 2 cells, the first line 3"),
+        ("y,a,b\n", "it has column names and no rows"),
         ("y,a,b\n1.5,2,3\n", "column y must be integers"),
         ("y,label,a\n1,1,3\n", "several label columns"),
     ],

@@ -1,0 +1,24 @@
+"""Tables in and out: many formats, one reader, and every number is what it was declared to be."""
+
+from wildcal.io.tables.rows import InputRows, as_rows, read_rows
+from wildcal.io.tables.table import (
+    Table,
+    read_densities,
+    read_environments,
+    read_labels,
+    read_table,
+)
+from wildcal.io.tables.write import check_result, write_result
+
+__all__ = [
+    "InputRows",
+    "Table",
+    "as_rows",
+    "check_result",
+    "read_densities",
+    "read_environments",
+    "read_labels",
+    "read_rows",
+    "read_table",
+    "write_result",
+]

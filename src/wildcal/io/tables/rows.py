@@ -1,0 +1,265 @@
+"""One reader for all: files, streams, frames and arrays become logits, labels and their company."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from wildcal.core.arrays import FloatArray, Labels, Logits, Proba
+from wildcal.core.checks import check_choice, check_densities, check_weight
+from wildcal.core.errors import FileFormatError
+from wildcal.core.kinds import KINDS, Kind
+from wildcal.core.labels import ClassNames, plain_labels
+from wildcal.core.labels import read_labels as read_classes
+from wildcal.io.tables.choose import Chosen, choose
+from wildcal.io.tables.frames import as_array, source_of
+from wildcal.io.tables.interpret import interpret
+from wildcal.io.tables.naming import ROLE_NAMES
+from wildcal.io.tables.opening import open_source
+from wildcal.io.tables.source import Source
+
+Columns = Sequence[str | int] | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class InputRows:
+    """Rows as they were declared: logits, and what came with them."""
+
+    logits: Logits
+    """Shape (n, K); converted where the kind says so."""
+    y: Labels | None = None
+    """Class numbers 0..K-1, or -1 for rows of other classes."""
+    weight: FloatArray | None = None
+    environment: Labels | None = None
+    """Which rows belong together; 0 for the clean ones."""
+    distances: FloatArray | None = None
+    """To training rows, a column for each layer."""
+    classes: ClassNames | None = None
+    ids: NDArray[Any] | None = None
+    kind: str = "logits"
+    proba: Proba | None = None
+    """With kind="proba", the probabilities themselves, rows summing to one, zeros kept."""
+    floor: float | None = None
+    """With kind="proba", what a zero was read as; give it to the reader of later rows."""
+    notes: tuple[str, ...] = ()
+    """What was converted, shared out or left aside."""
+
+
+def read_rows(
+    path: str | Path | IO[bytes],
+    *,
+    kind: Kind = "logits",
+    columns: Columns = None,
+    label_column: str | int | None = None,
+    id_column: str | int | None = None,
+    arrays: Mapping[str, str] | None = None,
+    labels: str | Path | None = None,
+    classes: Sequence[str | Sequence[str]] | ClassNames | None = None,
+    pos_label: Any = None,
+    floor: float | None = None,
+    judge: bool = True,
+    file_format: str | None = None,
+) -> InputRows:
+    """Return the rows of a file, a binary stream, or "-" for standard input.
+
+    Parameters
+    ----------
+    path
+        .npz .npy .csv .tsv .jsonl .parquet .arrow .feather .safetensors .pt; text also as .gz.
+    kind
+        What the numbers are: "logits", "proba" (one column: of class 1), "logprobs" (gaps allowed)
+        or "score" (log-odds of class 1).
+    columns
+        The columns of the classes, in their order; `*` stands for anything. Without it they are
+        all that have no other name, and a column that looks like an id or a label is refused.
+    label_column, id_column
+        By name, or by number where the columns have no names.
+    arrays
+        Names by role, such as {"logits": "predictions", "y": "label_ids"}; also "weight",
+        "environment", "distances", "ids".
+    labels
+        A file of labels alone.
+    classes
+        The names of the classes in column order; for lists of tokens the label tokens.
+    pos_label
+        With two classes, the label that column 1, or the one score, stands for.
+    floor
+        What probabilities of zero are read as; without it `proba_floor` of these rows.
+    judge
+        False takes the declared kind at its word, without a look at whether the values can be that.
+    file_format
+        An ending such as "csv", where the path has none.
+
+    Examples
+    --------
+    >>> import io
+    >>> rows = read_rows(io.BytesIO(b'{"cat": 2.5, "dog": 0.1, "label": "cat"}'))
+    >>> rows.logits, rows.y, rows.classes.names
+    (array([[2.5, 0.1]]), array([0]), ('cat', 'dog'))
+    """
+    roles = _roles(arrays, label_column, id_column)
+    with open_source(path, file_format) as source:
+        with named_after(source.title):
+            chosen = _choose(source, kind, columns, roles)
+        y = None if labels is None else read_label_file(labels)
+        with named_after(source.title):
+            return _assemble(source, chosen, y, kind, classes, pos_label, floor, judge)
+
+
+def as_rows(
+    values: Any,
+    y: ArrayLike | None = None,
+    *,
+    kind: Kind = "logits",
+    columns: Columns = None,
+    label_column: str | int | None = None,
+    id_column: str | int | None = None,
+    arrays: Mapping[str, str] | None = None,
+    classes: Sequence[str | Sequence[str]] | ClassNames | None = None,
+    pos_label: Any = None,
+    floor: float | None = None,
+    judge: bool = True,
+) -> InputRows:
+    """Return the rows of a frame (pandas, polars, pyarrow), a dict of arrays, a tensor or an array.
+
+    The options are those of `read_rows`. The names of a frame's columns become the class names.
+
+    Examples
+    --------
+    >>> rows = as_rows([0.4, -1.2, 2.0], ["spam", "ham", "spam"], kind="score", pos_label="spam")
+    >>> rows.logits.tolist(), rows.y, rows.classes.names
+    ([[0.0, 0.4], [0.0, -1.2], [0.0, 2.0]], array([1, 0, 1]), ('ham', 'spam'))
+    """
+    source = source_of(values)
+    chosen = _choose(source, kind, columns, _roles(arrays, label_column, id_column))
+    given = None if y is None else as_array(y, "y")
+    return _assemble(source, chosen, given, kind, classes, pos_label, floor, judge)
+
+
+def read_label_file(path: str | Path, file_format: str | None = None) -> NDArray[Any]:
+    """Return the labels in a file of their own: its one array, or the one named like labels."""
+    with open_source(path, file_format) as source, named_after(source.title):
+        named = [name for name in source.names if name.lower() in ROLE_NAMES["y"]]
+        if len(named) != 1 and len(source.names) != 1:
+            raise ValueError(
+                f"{source.title} must have one column of labels, or one named y or label, got"
+                f" {', '.join(source.names)}."
+            )
+        name = named[0] if len(named) == 1 else source.names[0]
+        return plain_labels(source.load([name])[name])
+
+
+def _roles(
+    arrays: Mapping[str, str] | None, label_column: str | int | None, id_column: str | int | None
+) -> dict[str, str | int]:
+    roles: dict[str, str | int] = dict(arrays or {})
+    for role, name in (("y", label_column), ("ids", id_column)):
+        if name is not None:
+            if role in roles and roles[role] != name:
+                raise ValueError(f"{role} is named twice: {roles[role]!r} and {name!r}.")
+            roles[role] = name
+    return roles
+
+
+def _choose(source: Source, kind: str, columns: Columns, roles: Mapping[str, str | int]) -> Chosen:
+    check_choice("kind", kind, KINDS)
+    return choose(source, kind, columns, roles)
+
+
+def _assemble(
+    source: Source,
+    chosen: Chosen,
+    y: NDArray[Any] | None,
+    kind: str,
+    classes: Sequence[str | Sequence[str]] | ClassNames | None,
+    pos_label: Any,
+    floor: float | None,
+    judge: bool,
+) -> InputRows:
+    read = interpret(chosen.scores, chosen.names, kind, classes, floor=floor, judge=judge)
+    notes = [*source.notes, *chosen.notes, *read.notes]
+    n, n_classes = read.logits.shape
+    if y is None:
+        y = chosen.roles.get("y")
+    elif "y" in chosen.roles:
+        notes.append("labels beside the scores were not used: others were given")
+    names = read.classes
+    labels = None
+    if y is not None:
+        _check_length("labels", y, n)
+        labels, names = read_classes(y, n_classes, names, pos_label)
+        if names is not None and pos_label is not None and read.classes not in (None, names):
+            raise ValueError(
+                f"pos_label={pos_label!r} is column 1, but the columns are"
+                f" {', '.join(read.classes.names)}. Order them with columns=."
+            )
+    return InputRows(
+        read.logits,
+        labels,
+        _weight(chosen.roles.get("weight"), n),
+        _environment(chosen.roles.get("environment"), n),
+        _distances(chosen.roles.get("distances"), n),
+        names,
+        _ids(chosen.roles.get("ids"), n),
+        kind,
+        read.proba,
+        read.floor,
+        tuple(notes),
+    )
+
+
+def _check_length(what: str, values: NDArray[Any], n: int) -> None:
+    if values.ndim == 0 or len(values) != n:
+        count = len(values) if values.ndim else 0
+        raise ValueError(f"{what} must be one for each of the {n} rows of scores, got {count}.")
+
+
+def _weight(values: NDArray[Any] | None, n: int) -> FloatArray | None:
+    if values is not None:
+        _check_length("weights", values, n)
+    return check_weight(values, n)
+
+
+def _environment(values: NDArray[Any] | None, n: int) -> Labels | None:
+    if values is None:
+        return None
+    _check_length("environments", values, n)
+    whole = values.dtype.kind in "iuf" and values.ndim == 1 and (values == np.round(values)).all()
+    if not whole:
+        raise ValueError(
+            "environments must be whole numbers, 0 for the clean rows, got"
+            f" {values.dtype} {values.shape}. Number them."
+        )
+    return values.astype(np.int64) if values.dtype.kind == "f" else values
+
+
+def _distances(values: NDArray[Any] | None, n: int) -> FloatArray | None:
+    if values is None:
+        return None
+    _check_length("distances", values, n)
+    return check_densities(values[:, None] if values.ndim == 1 else values, n)
+
+
+def _ids(values: NDArray[Any] | None, n: int) -> NDArray[Any] | None:
+    if values is not None:
+        _check_length("ids", values, n)
+    return values
+
+
+class named_after:
+    """Put the title of a file before a complaint about what it holds."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, ValueError) and not isinstance(error, FileFormatError):
+            text = str(error)
+            start = "" if self.title in text else f"{self.title}: "
+            raise FileFormatError(f"{start}{text}") from error
