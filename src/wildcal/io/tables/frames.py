@@ -51,10 +51,11 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
     if hasattr(values, "toarray") and hasattr(values, "nnz"):
         raise ValueError(f"{name} is a sparse matrix. Pass {name}.toarray().")
     package = type(values).__module__.partition(".")[0]
-    if package == "pandas":
-        return _pandas_series(values)
-    if package == "polars":
-        return _polars_series(values)
+    if package in ("pandas", "polars") and hasattr(values, "columns"):
+        source = source_of(values)
+        return np.column_stack(list(source.load(source.names).values()))
+    if package in ("pandas", "polars"):
+        return _pandas_series(values) if package == "pandas" else _polars_series(values)
     if isinstance(values, str | bytes):
         raise ValueError(
             f"{name} must be numbers, got the text {values!r:.40}. Read files with read_rows."
@@ -74,6 +75,13 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
             f" {type(values).__name__}."
         ) from None
     return as_object_column(array.tolist()) if array.dtype == object and array.ndim == 1 else array
+
+
+def label_array(y: Any) -> NDArray[Any]:
+    """Return labels as an array; several in a row stay lists, to be refused by name."""
+    if isinstance(y, list | tuple) and any(isinstance(label, list | tuple | set) for label in y):
+        return as_object_column([list(v) if isinstance(v, set) else v for v in y])
+    return as_array(y, "y")
 
 
 def _pandas(frame: Any) -> Source:

@@ -15,7 +15,7 @@ from wildcal.core.kinds import KINDS, Kind
 from wildcal.core.labels import ClassNames, plain_labels
 from wildcal.core.labels import read_labels as read_classes
 from wildcal.io.tables.choose import Chosen, choose
-from wildcal.io.tables.frames import as_array, source_of
+from wildcal.io.tables.frames import label_array, source_of
 from wildcal.io.tables.interpret import interpret
 from wildcal.io.tables.naming import ROLE_NAMES
 from wildcal.io.tables.opening import open_source
@@ -135,7 +135,7 @@ def as_rows(
     """
     source = source_of(values)
     chosen = _choose(source, kind, columns, _roles(arrays, label_column, id_column))
-    given = None if y is None else as_array(y, "y")
+    given = None if y is None else label_array(y)
     return _assemble(source, chosen, given, kind, classes, pos_label, floor, judge)
 
 

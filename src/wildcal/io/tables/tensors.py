@@ -58,13 +58,14 @@ def read_torch(file: IO[bytes], title: str) -> Source:
     with damage(title, ".pt", "Was it cut short?"):
         start = file.read(2)
         file.seek(0)
-        # A whole archive, or a bare pickle: then what the reader refuses is what it holds.
-        whole = zipfile.is_zipfile(file) or start[:1] == b"\x80"
+        # In a whole archive, or a bare pickle, what the reader refuses is what the file holds.
+        zipped = zipfile.is_zipfile(file)
         file.seek(0)
         try:
             content = torch.load(file, map_location="cpu", weights_only=True)
-        except UnpicklingError as error:
-            if not whole:
+        except Exception as error:
+            objects = isinstance(error, UnpicklingError) and zipped
+            if not objects and start[:1] != b"\x80":
                 raise
             raise FileFormatError(
                 f"cannot read {title}: it holds Python objects, which are not read. {_SAVE_TENSORS}"
