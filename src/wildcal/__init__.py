@@ -33,9 +33,12 @@ from wildcal.calibrators import (
     make_calibrator,
 )
 from wildcal.core.calibrator import Calibrator, FitSummary, TemperatureMap
-from wildcal.core.convert import logits_from_proba, softmax
+from wildcal.core.convert import logits_from_proba, logits_from_score, proba_floor, softmax
+from wildcal.core.labels import ClassNames
+from wildcal.core.logprobs import logits_from_logprobs
 from wildcal.evaluation import compare, evaluate
 from wildcal.io.artifact import load, save
+from wildcal.io.tables import InputRows, as_rows, read_rows
 from wildcal.version import __version__
 
 if TYPE_CHECKING:  # what is large is imported when it is asked for
@@ -57,6 +60,7 @@ __all__ = [
     "BayesianBinning",
     "BetaCalibration",
     "Calibrator",
+    "ClassNames",
     "Context",
     "ContextScaling",
     "DensityAware",
@@ -68,6 +72,7 @@ __all__ = [
     "FitSummary",
     "HistogramBinning",
     "Identity",
+    "InputRows",
     "IsotonicMultiClass",
     "IsotonicOneVsAll",
     "MatrixScaling",
@@ -84,13 +89,18 @@ __all__ = [
     "TopLabelIsotonic",
     "VectorScaling",
     "__version__",
+    "as_rows",
     "compare",
     "evaluate",
     "load",
+    "logits_from_logprobs",
     "logits_from_proba",
+    "logits_from_score",
     "make_calibrator",
     "metrics",
     "plots",
+    "proba_floor",
+    "read_rows",
     "run_protocol",
     "save",
     "softmax",
