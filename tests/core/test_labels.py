@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from wildcal.core.labels import ClassNames, plain_labels, read_labels
+from wildcal.core.labels import ClassNames, read_labels
+from wildcal.core.plain_labels import plain_labels
 
 ANIMALS = ClassNames(("cat", "dog", "fish"))
 

@@ -375,3 +375,32 @@ def test_similarities_between_0_and_1_are_scores():
     """Cosines of a joint embedding are logits of a small scale, and no sigmoids."""
     cosines = RNG.uniform(0.1, 0.4, (50, 10))
     np.testing.assert_array_equal(as_rows(cosines).logits, cosines)
+
+
+def test_results_with_names_come_back(tmp_path, capsysbinary):
+    from wildcal.core.labels import ClassNames
+    from wildcal.io import write_result
+
+    arrays = {"proba": softmax(Z), "ids": np.array(IDS, dtype=object)}
+    write_result(tmp_path / "x.npz", arrays)
+    rows = read_rows(tmp_path / "x.npz", kind="proba", arrays={"ids": "ids"})
+    assert rows.ids.tolist() == IDS
+    write_result("-", {"proba": softmax(Z), "y": Y}, classes=ClassNames(NAMES))
+    rows = read_rows(io.BytesIO(capsysbinary.readouterr().out), kind="proba")
+    np.testing.assert_array_equal(rows.proba, softmax(Z))
+    assert rows.classes.names == NAMES
+
+
+def test_labels_left_aside(tmp_path):
+    np.savez(tmp_path / "x.npz", logits=Z, y=Y + 100)
+    assert read_rows(tmp_path / "x.npz", with_labels=False).y is None
+
+
+def test_columns_of_a_matrix_by_number(tmp_path):
+    np.savez(tmp_path / "x.npz", logits=np.column_stack([Z, Y]))
+    np.testing.assert_array_equal(read_rows(tmp_path / "x.npz", columns=[0, 1, 2]).logits, Z)
+    with pytest.raises(FileFormatError, match="has columns 0 to 3 and no names"):
+        read_rows(tmp_path / "x.npz", columns=[0, 4])
+    bare = as_rows(np.column_stack([Z, Y]), columns=[0, 1, 2], label_column=3)
+    np.testing.assert_array_equal(bare.logits, Z)
+    np.testing.assert_array_equal(bare.y, Y)

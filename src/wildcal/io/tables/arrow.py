@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.core.errors import MissingExtraError
+from wildcal.io.tables.objects import as_object_column
 from wildcal.io.tables.source import (
     Arrays,
     Source,
-    as_object_column,
     check_expansion,
     check_names,
     damage,
@@ -62,12 +62,22 @@ def read_feather(file: IO[bytes], title: str) -> Source:
     from pyarrow import feather
 
     with damage(title, ".arrow", "Was it cut short?"):
+        size = file.seek(0, io.SEEK_END)
+        file.seek(0)
         start = file.read(6)
         file.seek(0)
-        if start.startswith((b"ARROW1", b"FEA1")):
-            table = feather.read_table(file)
+        if start.startswith(b"FEA1"):
+            return table_source(feather.read_table(file), title)
+        if start.startswith(b"ARROW1"):
+            whole = arrow.ipc.open_file(file)
+            parts = (whole.get_batch(i) for i in range(whole.num_record_batches))
         else:
-            table = arrow.ipc.open_stream(file).read_all()
+            whole = parts = arrow.ipc.open_stream(file)
+        batches = []
+        for batch in parts:
+            batches.append(batch)
+            check_expansion(title, "its columns", size, sum(b.nbytes for b in batches))
+        table = arrow.Table.from_batches(batches, whole.schema)
     return table_source(table, title)
 
 

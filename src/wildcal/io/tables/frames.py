@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wildcal.io.tables.objects import as_object_column
 from wildcal.io.tables.source import (
     Arrays,
     Source,
     arrays_source,
-    as_object_column,
     bare_source,
     check_names,
 )

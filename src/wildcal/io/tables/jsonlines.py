@@ -9,7 +9,8 @@ import json
 from typing import Any
 
 from wildcal.core.errors import FileFormatError
-from wildcal.io.tables.source import Source, arrays_source, as_object_column, bare_source
+from wildcal.io.tables.objects import as_object_column
+from wildcal.io.tables.source import Source, arrays_source, bare_source
 
 
 def read_json_lines(data: bytes, title: str) -> Source:

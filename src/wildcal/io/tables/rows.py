@@ -5,21 +5,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wildcal.core.arrays import FloatArray, Labels, Logits, Proba
-from wildcal.core.checks import check_choice, check_densities, check_weight
-from wildcal.core.errors import FileFormatError
+from wildcal.core.checks import check_choice
 from wildcal.core.kinds import KINDS, Kind
-from wildcal.core.labels import ClassNames, plain_labels
+from wildcal.core.labels import ClassNames
 from wildcal.core.labels import read_labels as read_classes
+from wildcal.core.plain_labels import plain_labels
 from wildcal.io.tables.choose import Chosen, choose
+from wildcal.io.tables.company import (
+    check_length,
+    read_distances,
+    read_environment,
+    read_ids,
+    read_weight,
+)
 from wildcal.io.tables.frames import label_array, source_of
 from wildcal.io.tables.interpret import interpret
 from wildcal.io.tables.naming import ROLE_NAMES
 from wildcal.io.tables.opening import open_source
-from wildcal.io.tables.source import Source
+from wildcal.io.tables.source import Source, named_after
 
 Columns = Sequence[str | int] | str | None
 
@@ -61,6 +67,7 @@ def read_rows(
     pos_label: Any = None,
     floor: float | None = None,
     judge: bool = True,
+    with_labels: bool = True,
     file_format: str | None = None,
 ) -> InputRows:
     """Return the rows of a file, a binary stream, or "-" for standard input.
@@ -90,6 +97,8 @@ def read_rows(
         What probabilities of zero are read as; without it `proba_floor` of these rows.
     judge
         False takes the declared kind at its word, without a look at whether the values can be that.
+    with_labels
+        False leaves the labels aside, unread, whatever they are.
     file_format
         An ending such as "csv", where the path has none.
 
@@ -106,6 +115,8 @@ def read_rows(
             chosen = _choose(source, kind, columns, roles)
         y = None if labels is None else read_label_file(labels)
         with named_after(source.title):
+            if not with_labels:
+                chosen = chosen.without("y")
             return _assemble(source, chosen, y, kind, classes, pos_label, floor, judge)
 
 
@@ -189,7 +200,7 @@ def _assemble(
     names = read.classes
     labels = None
     if y is not None:
-        _check_length("labels", y, n)
+        check_length("labels", y, n)
         labels, names = read_classes(y, n_classes, names, pos_label)
         if names is not None and pos_label is not None and read.classes not in (None, names):
             raise ValueError(
@@ -199,67 +210,13 @@ def _assemble(
     return InputRows(
         read.logits,
         labels,
-        _weight(chosen.roles.get("weight"), n),
-        _environment(chosen.roles.get("environment"), n),
-        _distances(chosen.roles.get("distances"), n),
+        read_weight(chosen.roles.get("weight"), n),
+        read_environment(chosen.roles.get("environment"), n),
+        read_distances(chosen.roles.get("distances"), n),
         names,
-        _ids(chosen.roles.get("ids"), n),
+        read_ids(chosen.roles.get("ids"), n),
         kind,
         read.proba,
         read.floor,
         tuple(notes),
     )
-
-
-def _check_length(what: str, values: NDArray[Any], n: int) -> None:
-    if values.ndim == 0 or len(values) != n:
-        count = len(values) if values.ndim else 0
-        raise ValueError(f"{what} must be one for each of the {n} rows of scores, got {count}.")
-
-
-def _weight(values: NDArray[Any] | None, n: int) -> FloatArray | None:
-    if values is not None:
-        _check_length("weights", values, n)
-    return check_weight(values, n)
-
-
-def _environment(values: NDArray[Any] | None, n: int) -> Labels | None:
-    if values is None:
-        return None
-    _check_length("environments", values, n)
-    whole = values.dtype.kind in "iuf" and values.ndim == 1 and (values == np.round(values)).all()
-    if not whole:
-        raise ValueError(
-            "environments must be whole numbers, 0 for the clean rows, got"
-            f" {values.dtype} {values.shape}. Number them."
-        )
-    return values.astype(np.int64) if values.dtype.kind == "f" else values
-
-
-def _distances(values: NDArray[Any] | None, n: int) -> FloatArray | None:
-    if values is None:
-        return None
-    _check_length("distances", values, n)
-    return check_densities(values[:, None] if values.ndim == 1 else values, n)
-
-
-def _ids(values: NDArray[Any] | None, n: int) -> NDArray[Any] | None:
-    if values is not None:
-        _check_length("ids", values, n)
-    return values
-
-
-class named_after:
-    """Put the title of a file before a complaint about what it holds."""
-
-    def __init__(self, title: str) -> None:
-        self.title = title
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, ValueError) and not isinstance(error, FileFormatError):
-            text = str(error)
-            start = "" if self.title in text else f"{self.title}: "
-            raise FileFormatError(f"{start}{text}") from error

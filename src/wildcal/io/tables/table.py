@@ -12,8 +12,7 @@ from wildcal.core.errors import FileFormatError
 from wildcal.io.tables.choose import choose
 from wildcal.io.tables.naming import DENSITY_NAMES, ENVIRONMENT_NAMES, LABEL_NAMES
 from wildcal.io.tables.opening import open_source
-from wildcal.io.tables.rows import named_after
-from wildcal.io.tables.source import Source, few
+from wildcal.io.tables.source import Source, few, named_after
 
 
 @dataclass(frozen=True, slots=True)

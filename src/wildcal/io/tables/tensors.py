@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.core.errors import FileFormatError, MissingExtraError
-from wildcal.io.tables.source import Arrays, Source, bare_source, damage
+from wildcal.io.tables.source import Arrays, Source, bare_source, check_expansion, damage
 
 _TYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
@@ -60,6 +60,9 @@ def read_torch(file: IO[bytes], title: str) -> Source:
         file.seek(0)
         # In a whole archive, or a bare pickle, what the reader refuses is what the file holds.
         zipped = zipfile.is_zipfile(file)
+        if zipped:
+            for member in zipfile.ZipFile(file).infolist():
+                check_expansion(title, member.filename, member.compress_size, member.file_size)
         file.seek(0)
         try:
             content = torch.load(file, map_location="cpu", weights_only=True)
