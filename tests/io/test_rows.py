@@ -6,6 +6,8 @@ import json
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from wildcal import softmax
 from wildcal.core.errors import FileFormatError, MissingExtraError
@@ -281,7 +283,7 @@ def test_rounded_probabilities_are_divided_by_their_sum():
     assert (rounded == 0).any()
     rows = as_rows(rounded, Y, kind="proba")
     np.testing.assert_allclose(rows.proba.sum(axis=1), 1, rtol=1e-12)
-    assert "3 decimals" in rows.notes[0]
+    assert "rounded to 3 decimals" in rows.notes[0]
     assert "probabilities of zero" in rows.notes[1]
     assert rows.floor == pytest.approx(0.0005, rel=1e-2)
 
@@ -404,3 +406,19 @@ def test_columns_of_a_matrix_by_number(tmp_path):
     bare = as_rows(np.column_stack([Z, Y]), columns=[0, 1, 2], label_column=3)
     np.testing.assert_array_equal(bare.logits, Z)
     np.testing.assert_array_equal(bare.y, Y)
+
+
+@given(
+    st.lists(
+        st.tuples(*[st.floats(allow_nan=False, allow_infinity=False)] * 3), min_size=1, max_size=7
+    ),
+    st.sampled_from([",", ";", "\t"]),
+    st.permutations(range(3)),
+)
+def test_text_keeps_every_bit_and_every_name(values, mark, order):
+    """Whatever the order of the columns, a class keeps its numbers; few rows are not judged."""
+    lines = [mark.join([*(f"n{k}" for k in order), "y"])]
+    lines += [mark.join([*(repr(row[k]) for k in order), "-1"]) for row in values]
+    rows = read_rows(io.BytesIO("\n".join(lines).encode()), columns=["n0", "n1", "n2"])
+    assert rows.logits.tobytes() == np.array(values).tobytes()
+    assert rows.classes.names == ("n0", "n1", "n2")

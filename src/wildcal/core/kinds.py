@@ -48,13 +48,17 @@ def check_numbers(matrix: Matrix, names: Sequence[str] | None, *, lowest: bool =
 
 def decimals_of(matrix: Matrix) -> int | None:
     """Return the number of decimals all entries were rounded to, or None if there is no such."""
-    eps = float(np.finfo(matrix.dtype).eps)
     for decimals in range(1, MOST_DECIMALS + 1):
-        scaled = matrix.astype(np.float64) * 10**decimals
-        slack = min(4 * eps * 10**decimals, 0.05) + 1e-9
-        if (np.abs(scaled - np.round(scaled)) <= slack).all():
+        # Genuine numbers leave with the first rows.
+        if _rounded(matrix[:64], decimals) and _rounded(matrix, decimals):
             return decimals
     return None
+
+
+def _rounded(matrix: Matrix, decimals: int) -> bool:
+    scaled = matrix.astype(np.float64) * 10**decimals
+    slack = min(4 * float(np.finfo(matrix.dtype).eps) * 10**decimals, 0.05) + 1e-9
+    return bool((np.abs(scaled - np.round(scaled)) <= slack).all())
 
 
 def sum_tolerance(matrix: Matrix) -> tuple[float, int | None]:

@@ -4,6 +4,7 @@ No package is imported for it: a frame brings its own.
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
         return np.column_stack(list(source.load(source.names).values()))
     if package in ("pandas", "polars"):
         return _pandas_series(values) if package == "pandas" else _polars_series(values)
-    if isinstance(values, str | bytes):
+    if isinstance(values, str | bytes | PurePath):
         raise ValueError(
             f"{name} must be numbers, got the text {values!r:.40}. Read files with read_rows."
         )
@@ -74,7 +75,7 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
             f"{name} must be a table of numbers: rows of one length, on this machine, got"
             f" {type(values).__name__}."
         ) from None
-    return as_object_column(array.tolist()) if array.dtype == object and array.ndim == 1 else array
+    return as_object_column(list(array)) if array.dtype == object and array.ndim else array
 
 
 def label_array(y: Any) -> NDArray[Any]:

@@ -13,6 +13,9 @@ from wildcal.core.kinds import check_is_logits, check_is_proba, check_numbers, c
 from wildcal.core.labels import ClassNames
 from wildcal.core.logprobs import LEAST_LOG_PROBA, logits_from_logprobs
 
+# Rows that miss one by less are whole.
+SUM_NOTED = 1e-6
+
 
 @dataclass(frozen=True, slots=True)
 class Interpreted:
@@ -61,7 +64,11 @@ def as_matrix(scores: NDArray[Any], kind: str) -> NDArray[np.floating[Any]]:
     elif scores.dtype.name == "bfloat16":
         scores = scores.astype(np.float32)
     if scores.dtype.kind != "f":
-        raise ValueError(f"scores must be real numbers, got dtype {scores.dtype}.")
+        what = f"dtype {scores.dtype}"
+        if scores.dtype == object and scores.size:
+            first = scores.reshape(-1)[0]
+            what = f"{type(first).__name__} {first!r:.40}"
+        raise ValueError(f"scores must be real numbers, got {what}. Convert them to float first.")
     if not scores.dtype.isnative:
         scores = scores.astype(scores.dtype.newbyteorder("="))
     if scores.ndim == 1:
@@ -164,10 +171,11 @@ def _proba(
     notes = []
     if judge:
         decimals = check_is_proba(matrix, names)
-        if decimals is not None:
-            dtype = working_dtype(matrix.dtype)
-            matrix = (matrix / matrix.sum(axis=1, keepdims=True, dtype=np.float64)).astype(dtype)
-            notes.append(f"probabilities have {decimals} decimals: rows were divided by their sum")
+        sums = matrix.sum(axis=1, keepdims=True, dtype=np.float64)
+        if decimals is not None and (np.abs(sums - 1) > SUM_NOTED).any():
+            matrix = (matrix / sums).astype(working_dtype(matrix.dtype))
+            word = f"{decimals} decimal{'s' if decimals > 1 else ''}"
+            notes.append(f"probabilities were rounded to {word}: rows were divided by their sum")
     elif ((matrix < 0) | (matrix > 1)).any():
         row, k = map(int, np.argwhere((matrix < 0) | (matrix > 1))[0])
         raise ValueError(

@@ -102,7 +102,7 @@ def _ending(name: str, title: str) -> str:
         what = "pickles are not read; " if suffix in (".pkl", ".pickle", ".joblib") else ""
         raise FileFormatError(
             f"cannot read {title}: {what}its ending must be one of {', '.join(READERS)} (text also"
-            " with .gz)."
+            " with .gz). Save it as one of them."
         )
     return f"{suffix}.gz" if packed else suffix
 
