@@ -245,6 +245,8 @@ def test_company(tmp_path):
     np.testing.assert_array_equal(rows.distances, Z**2)
     np.testing.assert_array_equal(rows.weight, np.ones(40))
     assert rows.ids.tolist() == IDS
+    assert rows.rows.distances is rows.distances
+    assert rows.rows.n_classes == 3
 
 
 def test_labels_in_a_file_of_their_own(tmp_path):

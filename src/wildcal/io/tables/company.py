@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.core.arrays import FloatArray, Labels
-from wildcal.core.checks import check_densities, check_weight
+from wildcal.core.checks import check_distances, check_weight
 
 
 def check_length(what: str, values: NDArray[Any], n: int) -> None:
@@ -42,7 +42,7 @@ def read_distances(values: NDArray[Any] | None, n: int) -> FloatArray | None:
     if values is None:
         return None
     check_length("distances", values, n)
-    return check_densities(values[:, None] if values.ndim == 1 else values, n)
+    return check_distances(values[:, None] if values.ndim == 1 else values, n)
 
 
 def read_ids(values: NDArray[Any] | None, n: int) -> NDArray[Any] | None:

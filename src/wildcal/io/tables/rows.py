@@ -13,6 +13,7 @@ from wildcal.core.kinds import KINDS, Kind
 from wildcal.core.labels import ClassNames
 from wildcal.core.labels import read_labels as read_classes
 from wildcal.core.plain_labels import plain_labels
+from wildcal.core.rows import Rows
 from wildcal.io.tables.choose import Chosen, choose
 from wildcal.io.tables.company import (
     check_length,
@@ -52,6 +53,11 @@ class InputRows:
     """With kind="proba", what a zero was read as; give it to the reader of later rows."""
     notes: tuple[str, ...] = ()
     """What was converted, shared out or left aside."""
+
+    @property
+    def rows(self) -> Rows:
+        """What calibrators are fitted on and asked about."""
+        return Rows(self.logits, self.y, self.weight, self.environment, self.distances)
 
 
 def read_rows(
