@@ -63,7 +63,7 @@ test-oldest:
 	$(PYTHON) -m venv $(VENV)-oldest
 	$(VENV)-oldest/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(VENV)-oldest/bin/python -m pip install --quiet --constraint constraints/oldest.txt \
-		--editable ".[safetensors,shift,onnx,features,sklearn,report]" --group test-core
+		--editable ".[safetensors,shift,onnx,features,sklearn,report,tables]" --group test-core
 	$(VENV)-oldest/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile \
 		tests/core tests/io tests/stream tests/shift tests/metrics tests/cli/test_cli.py \
 		tests/report/test_plots.py tests/interop/test_onnx_export.py tests/interop/test_onnx_attach.py \

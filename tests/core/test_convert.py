@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from wildcal import softmax
 from wildcal.core.convert import logits_from_proba, logits_from_score, proba_floor
@@ -55,15 +53,6 @@ def test_few_rows_cannot_tell_the_floor():
 def test_a_floor_is_a_small_positive_number(floor):
     with pytest.raises(ValueError, match="floor must be a number above 0"):
         logits_from_proba(TREES, floor=floor)
-
-
-@given(st.lists(st.floats(-700, 700), min_size=1, max_size=20))
-def test_a_score_is_the_log_odds_of_class_1(scores):
-    logits = logits_from_score(scores)
-    np.testing.assert_array_equal(logits[:, 1] - logits[:, 0], scores)
-    np.testing.assert_allclose(
-        softmax(logits)[:, 1], 1 / (1 + np.exp(-np.array(scores))), atol=1e-15
-    )
 
 
 def test_scores_are_refused_by_row():
