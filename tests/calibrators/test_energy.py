@@ -215,6 +215,7 @@ def test_single_class_in_validation_works():
     assert np.isfinite(fitted.predict_proba(SUITE.clean.logits)).all()
 
 
+@pytest.mark.filterwarnings("ignore:.*at its published bound:wildcal.core.errors.CalibrationWarning")
 def test_warns_when_energy_does_not_separate():
     rng = np.random.default_rng(0)
     z = rng.normal(0, 2, (500, 4)) + rng.normal(0, 3, (500, 1))
@@ -251,6 +252,7 @@ def test_a_constant_per_row_changes_the_temperature():
     assert np.abs(fitted.temperature(z + shift) - fitted.temperature(z)).max() > 0.05
 
 
+@pytest.mark.filterwarnings("ignore:.*at its published bound:wildcal.core.errors.CalibrationWarning")
 def test_the_free_box_does_not_depend_on_the_unit_of_the_logits_where_energy_allows():
     """F is not homogeneous, so nothing is exactly invariant; the bound is what must not bind."""
     logits, y = SUITE.tuning
@@ -309,7 +311,7 @@ def test_the_reported_loss_is_the_real_one_and_not_above_temperature_scaling(box
         y = np.where(rng.random(n) < rng.random(), z.argmax(axis=1), rng.integers(0, k, n))
         y[rng.random(n) < 0.15] = -1
         y[0] = 0
-        fitted = EnergyScaling(box=box)
+        fitted = EnergyScaling(box=box, ood_share="rows")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CalibrationWarning)
             fitted.fit(z, y)
@@ -331,7 +333,8 @@ def test_ood_rows_count_even_where_the_temperature_is_at_its_floor():
 def test_ood_rows_are_flattened_where_every_known_row_is_right():
     z, strangers = known(SUITE.tuning).logits[:300], SUITE.ood.logits[:50]
     y = np.r_[z.argmax(axis=1), np.full(50, -1)]
-    fitted, _ = fit_with_notes(EnergyScaling(), np.vstack([z, strangers]), y)
+    by_number = EnergyScaling(ood_share="rows")
+    fitted, _ = fit_with_notes(by_number, np.vstack([z, strangers]), y)
     assert fitted.fit_.loss_after < 0.9 * fitted.fit_.loss_before
     assert fitted.confidence(strangers).mean() < 0.9
 
@@ -359,3 +362,10 @@ def test_enormous_weights_are_only_relative():
     one = EnergyScaling().fit(*SUITE.tuning)
     many = EnergyScaling().fit(*SUITE.tuning, sample_weight=np.full(len(SUITE.tuning.y), 1e308))
     assert many.theta_correct_ == pytest.approx(one.theta_correct_, rel=1e-6)
+
+
+def test_a_theta_at_its_published_bound_is_said():
+    logits, y = SUITE.tuning
+    with pytest.warns(CalibrationWarning, match="theta2 is at its published bound of 10"):
+        bounded = EnergyScaling(box="paper").fit(4 * logits, y)
+    assert bounded.theta_incorrect_ == pytest.approx(10)
