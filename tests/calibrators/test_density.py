@@ -195,7 +195,10 @@ def test_saved_with_its_base_and_its_neighbour(tmp_path):
     [
         (lambda d: d["fitted"]["weights_"].update(values=[-1.0, 0, 0]), "weights must lie in"),
         (lambda d: d["fitted"].update(offset_=1e9), "offset must lie within"),
-        (lambda d: d["options"].update(base={"method": "ts", "options": {}}), "options must hold"),
+        (
+            lambda d: d["options"].update(base={"method": "ts", "options": {"x": 1}}),
+            "options must hold",
+        ),
         (lambda d: d["options"].update(base=dict(d["fitted"]["base_"], method="?")), "unknown"),
         (lambda d: d["options"].update(floor=0.0), "floor must lie in"),
         (lambda d: d["options"].update(base=copy.deepcopy(d)), "base must be"),

@@ -215,7 +215,9 @@ def test_single_class_in_validation_works():
     assert np.isfinite(fitted.predict_proba(SUITE.clean.logits)).all()
 
 
-@pytest.mark.filterwarnings("ignore:.*at its published bound:wildcal.core.errors.CalibrationWarning")
+@pytest.mark.filterwarnings(
+    "ignore:.*at its published bound:wildcal.core.errors.CalibrationWarning"
+)
 def test_warns_when_energy_does_not_separate():
     rng = np.random.default_rng(0)
     z = rng.normal(0, 2, (500, 4)) + rng.normal(0, 3, (500, 1))
@@ -252,7 +254,9 @@ def test_a_constant_per_row_changes_the_temperature():
     assert np.abs(fitted.temperature(z + shift) - fitted.temperature(z)).max() > 0.05
 
 
-@pytest.mark.filterwarnings("ignore:.*at its published bound:wildcal.core.errors.CalibrationWarning")
+@pytest.mark.filterwarnings(
+    "ignore:.*at its published bound:wildcal.core.errors.CalibrationWarning"
+)
 def test_the_free_box_does_not_depend_on_the_unit_of_the_logits_where_energy_allows():
     """F is not homogeneous, so nothing is exactly invariant; the bound is what must not bind."""
     logits, y = SUITE.tuning

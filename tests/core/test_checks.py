@@ -121,7 +121,9 @@ def test_columns_must_be_those_of_fit():
         fitted.predict_proba(ROWS[:, :2])
 
 
-@pytest.mark.filterwarnings("ignore:.*at its published bound:wildcal.core.errors.CalibrationWarning")
+@pytest.mark.filterwarnings(
+    "ignore:.*at its published bound:wildcal.core.errors.CalibrationWarning"
+)
 def test_log_softmax_is_refused_where_energy_matters():
     raw = ROWS + 4
     normalised = logits_from_proba(softmax(raw))
