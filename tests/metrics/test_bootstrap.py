@@ -119,3 +119,16 @@ def test_empty_and_bad_input():
         mean_interval([1.0, 2.0], level=95)
     with pytest.raises(ValueError, match="n_boot must be a whole number of at least 2, got 1"):
         mean_interval([1.0, 2.0], n_boot=1)
+
+
+def test_no_interval_excludes_its_own_value():
+    """Where the resamples are all higher than the data, the basic interval would."""
+    from wildcal.metrics.interval import basic_interval
+
+    above = basic_interval(0.10, np.linspace(0.12, 0.15, 100), 0.95, 0, 1)
+    assert above.low < above.high == above.value == 0.10
+    below = basic_interval(0.10, np.linspace(0.05, 0.08, 100), 0.95, 0, 1)
+    assert below.value == below.low < below.high
+    for seed in range(20):
+        result = ece_interval(*shifted(200, 0.0, seed), n_boot=50)
+        assert result.low <= result.value <= result.high

@@ -12,7 +12,13 @@ from wildcal.core.checks import check_count, check_lengths, check_scores
 from wildcal.core.errors import CalibrationWarning
 from wildcal.metrics.binning import bin_index
 from wildcal.metrics.inputs import top_label, undefined
-from wildcal.metrics.interval import Interval, PairedDifference, basic_interval
+from wildcal.metrics.interval import (
+    Interval,
+    PairedDifference,
+    basic_interval,
+    paired_interval,
+    percentile_interval,
+)
 
 Rows = NDArray[np.int64]
 
@@ -99,9 +105,7 @@ def mean_interval(
     if len(values) == 0:
         return basic_interval(undefined("mean_interval"), np.empty(0), level, -np.inf, np.inf)
     drawn = _replicates(lambda rows: float(values[rows].mean()), len(values), n_boot, rng)
-    mean = float(values.mean())
-    # Quantiles of 2 mean - drawn, mirrored, are the quantiles of drawn themselves.
-    return basic_interval(mean, 2 * mean - drawn, level, -np.inf, np.inf)
+    return percentile_interval(float(values.mean()), drawn, level)
 
 
 def ece_interval(
@@ -139,10 +143,17 @@ def ece_interval(
     of_rows = _ece_of_rows(correct, confidence, n_bins)
     drawn = _replicates(of_rows, len(confidence), n_boot, rng)
     whole = basic_interval(of_rows(None), drawn, level, 0, 1)
+    chance = share_by_chance(confidence, whole.value, n_bins, n_boot, rng)
+    return replace(whole, low=0.0) if chance > (1 - level) / 2 else whole
+
+
+def share_by_chance(
+    confidence: FloatArray, value: float, n_bins: int, n_draws: int, rng: np.random.Generator
+) -> float:
+    """Return how often a calibrated model with these confidences would show an ECE of `value`."""
     variance = np.bincount(bin_index(confidence, n_bins), confidence * (1 - confidence), n_bins)
-    noise = np.abs(rng.normal(scale=np.sqrt(variance), size=(n_boot, n_bins)))
-    by_chance = np.mean(noise.sum(axis=1) / len(confidence) >= whole.value)
-    return replace(whole, low=0.0) if by_chance > (1 - level) / 2 else whole
+    noise = np.abs(rng.normal(scale=np.sqrt(variance), size=(n_draws, n_bins)))
+    return float(np.mean(noise.sum(axis=1) / len(confidence) >= value))
 
 
 def paired_difference(
@@ -181,10 +192,7 @@ def paired_difference(
     n, ece_a, ece_b = len(a[0]), _ece_of_rows(*a, n_bins), _ece_of_rows(*b, n_bins)
     value = ece_a(None) - ece_b(None)
     drawn = _replicates(lambda rows: ece_a(rows) - ece_b(rows), n, n_boot, rng)
-    reflected = 2 * value - drawn
-    better = float(np.mean(reflected < 0) + np.mean(reflected == 0) / 2)
-    whole = basic_interval(value, drawn, level, -1, 1)
-    return PairedDifference(**whole.to_dict(), probability_a_better=better)
+    return paired_interval(value, drawn, level)
 
 
 def _ece_of_rows(

@@ -1,12 +1,17 @@
 """A number with its interval, and the basic bootstrap interval."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from wildcal.core.arrays import FloatArray
 from wildcal.core.checks import check_level
+
+HOLDS_ITS_VALUE: Final = (
+    "Intervals allow for the upward bias of a calibration error on few rows, and reach to the value"
+    " itself where it lies outside."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,8 +20,8 @@ class Interval:
 
     `value` is the metric on the data. A calibration error is biased upward on a finite sample;
     `debiased` is 2 · value - mean of the replicates, and `low`, `high` are the basic bootstrap
-    interval 2 · value - quantiles of the replicates, which removes the same bias. For a calibration
-    error, `value` may therefore lie above `high`. `n_boot` is the number of replicates used.
+    interval 2 · value - quantiles of the replicates, which removes the same bias, widened to the
+    value itself where that lies outside. `n_boot` is the number of replicates used.
     """
 
     value: float
@@ -41,7 +46,10 @@ class PairedDifference(Interval):
 def basic_interval(
     value: float, replicates: FloatArray, level: float, low: float, high: float
 ) -> Interval:
-    """Return the basic interval, kept inside the range [low, high] of the metric."""
+    """Return the basic interval, kept inside the range [low, high] of the metric.
+
+    `HOLDS_ITS_VALUE` says what is done to it.
+    """
     used = replicates[~np.isnan(replicates)]
     if len(used) == 0 or np.isnan(value):
         nan = float("nan")
@@ -50,4 +58,19 @@ def basic_interval(
     tail = (1 - check_level(level)) / 2
     ends = [reflected.mean(), *np.quantile(reflected, [tail, 1 - tail])]
     debiased, bottom, top = np.clip(ends, low, high).tolist()
-    return Interval(float(value), debiased, bottom, top, level, len(used))
+    value = float(value)
+    return Interval(value, debiased, min(bottom, value), max(top, value), level, len(used))
+
+
+def percentile_interval(value: float, replicates: FloatArray, level: float) -> Interval:
+    """Return the interval of what is not biased, such as a mean: quantiles of the replicates."""
+    # Quantiles of 2 value - drawn, mirrored, are the quantiles of drawn themselves.
+    return basic_interval(value, 2 * value - replicates, level, -np.inf, np.inf)
+
+
+def paired_interval(value: float, replicates: FloatArray, level: float) -> PairedDifference:
+    """Return the interval of a difference a - b whose replicates drew the same rows for both."""
+    reflected = 2 * value - replicates
+    better = float(np.mean(reflected < 0) + np.mean(reflected == 0) / 2)
+    whole = basic_interval(value, replicates, level, -np.inf, np.inf)
+    return PairedDifference(**whole.to_dict(), probability_a_better=better)
