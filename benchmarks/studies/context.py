@@ -139,9 +139,9 @@ def leave_out(table: Table, name: str, suite: Suite, forms: tuple[Form, ...], st
         step(f"{name}: {method.name}")
 
         def fitted(left: tuple[str, ...], method: Method = method) -> Confidence:
-            tuned_on = set(TUNED_ON) - set(left) if method.sees_shifted else ()
+            tuned_on = set(TUNED_ON) - set(left) if method.sees("shifted") else ()
             some = tuning.rows(tuned_on, strangers=method.uses_ood)
-            weight = some.weights() if method.sees_shifted else None
+            weight = some.weights() if method.sees("shifted") else None
             calibrator = method.calibrator.fit(some.logits, some.y, sample_weight=weight)
             return lambda rows, window=None: calibrator.confidence(tuning.logits[rows])
 
@@ -207,7 +207,7 @@ def test(table: Table, tuned_on: str, opened: dict[str, Suite], n_boot: int, ste
         for method in fitted:
             add_averages(table, tuned_on, results, [name], method.name, types, name)
             for metric, value in single_numbers(results, swapped, name, method.name, types).items():
-                table.add("test", tuned_on, name, method.name, metric, value, knew=method.used)
+                table.add("test", tuned_on, name, method.name, metric, value, knew=method.knew.words())
         step(f"{tuned_on}: {name}: streams")
         streams(table, tuned_on, name, suite, fitted, types)
     common = set.intersection(*(unseen(suite) for suite in opened.values()))
@@ -228,7 +228,7 @@ def add_averages(
 
     The networks were tested on the same images, so one resample of images serves them all.
     """
-    knew = next(m.used for m in results.suites[names[0]].methods if m.name == method)
+    knew = next(m.knew.words() for m in results.suites[names[0]].methods if m.name == method)
 
     def averages_of(which: str) -> list[Average]:
         return [results.average(name, which, types=types) for name in names]
@@ -309,7 +309,7 @@ def streams(
             confidence = in_range(in_stream(method, logits))
             table.add(
                 "test", tuned_on, name, method.name, metric, ece(correct, confidence),
-                knew=method.used, floor=noise_floor(confidence), rows=len(y),
+                knew=method.knew.words(), floor=noise_floor(confidence), rows=len(y),
             )  # fmt: skip
 
 

@@ -41,7 +41,7 @@ def rows(results: Results, suite: str) -> list[dict[str, object]]:
         row: dict[str, object] = {
             "suite": suite,
             "method": method.name,
-            "used": method.used,
+            "used": method.knew.words(),
             "average": average.value,
             "low": average.low,
             "high": average.high,

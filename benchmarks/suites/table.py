@@ -29,7 +29,7 @@ def table(results: Results) -> str:
     """Return Markdown: a row for each method, a column for each suite, 95 % intervals."""
     head = "| method | knew | " + " | ".join(results.suites) + " |"
     lines = [head, "|---|---|" + "--:|" * len(results.suites)]
-    methods = {m.name: m.used for found in results.suites.values() for m in found.methods}
+    methods = {m.name: m.knew.words() for found in results.suites.values() for m in found.methods}
     for method, used in methods.items():
         cells = []
         for suite in results.suites:

@@ -9,8 +9,8 @@ import pytest
 
 from wildcal import Identity
 from wildcal.cli.chart import print_chart, severity_chart
-from wildcal.evaluation.protocol import Record, Results
-from wildcal.evaluation.protocol.methods import FittedMethod
+from wildcal.evaluation.knew import Knew
+from wildcal.evaluation.protocol import FittedMethod, Record, Results
 from wildcal.evaluation.protocol.results import SuiteResults
 
 
@@ -35,7 +35,7 @@ def results(curves):
         for method, levels in curves.items()
         for s, value in enumerate(levels)
     ]
-    methods = tuple(FittedMethod(name, Identity(), "", 0.0) for name in curves)
+    methods = tuple(FittedMethod(name, Identity(), Knew(), 0.0) for name in curves)
     return Results(tuple(records), {"net": SuiteResults(methods, None, {}, None)}, {})
 
 

@@ -6,7 +6,6 @@ import pytest
 from wildcal.calibrators import CALIBRATORS, PAPER_METHODS
 from wildcal.cli.compare import method_names
 from wildcal.cli.main import run
-from wildcal.evaluation.protocol.methods import SUITE_METHODS
 from wildcal.io.suite import SuiteWriter
 
 
@@ -29,7 +28,7 @@ def suite(tmp_path_factory):
 
 
 def test_lists_of_names():
-    names = method_names("paper, context,ts-all,ts", also=SUITE_METHODS)
+    names = method_names("paper, context,ts-all,ts")
     assert names == [*PAPER_METHODS, "context", "ts-all"]
     assert method_names("all") == list(CALIBRATORS)
 

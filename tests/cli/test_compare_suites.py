@@ -127,7 +127,7 @@ def test_wrong_words(suite, tmp_path, capsys):
     assert run(["compare", str(suite.path), str(tmp_path / "val.npz"), "a.npz"]) == 2
     assert "give VAL and TEST, or suites only." in capsys.readouterr().err
     assert run(["compare", str(suite.path), "--methods", "tss"]) == 2
-    assert "unknown method tss" in capsys.readouterr().err
+    assert "there is no method 'tss'; did you mean 'ts'?" in capsys.readouterr().err
     assert run(["compare", str(suite.path), str(suite.path)]) == 2
     assert "two suites have the same name" in capsys.readouterr().err
 

@@ -204,7 +204,7 @@ def test_methods_of_suites_can_be_saved(folder, capsys, name):
     assert run(line.split()) == 0
     assert "It used 5,000 labels" in capsys.readouterr().err
     from wildcal.evaluation.protocol import choose_methods
-    from wildcal.evaluation.protocol.methods import fit_method
+    from wildcal.evaluation.protocol.fitted import fit_method
     from wildcal.evaluation.protocol.tuning import read_tuning
 
     suite = wildcal.suites.load("cifar10-vgg11-half")

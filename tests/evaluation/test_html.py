@@ -12,8 +12,8 @@ import wildcal
 from wildcal import EnergyScaling, Identity, TemperatureScaling, compare, evaluate
 from wildcal.evaluation import Comparison
 from wildcal.evaluation.html import number
-from wildcal.evaluation.protocol import Method, Record, Results, run_protocol
-from wildcal.evaluation.protocol.methods import FittedMethod
+from wildcal.evaluation.knew import Knew
+from wildcal.evaluation.protocol import FittedMethod, Method, Record, Results, run_protocol
 from wildcal.evaluation.protocol.results import Replicates, SuiteResults
 from wildcal.testing import join, make_suite
 
@@ -54,7 +54,7 @@ def record(method, split, value, *, metric="ece", severity=None, shift="none"):
     return Record(
         suite="s",
         method=method,
-        used="things",
+        knew="things",
         split=split,
         shift=shift,
         corruption="fog" if severity else None,
@@ -77,7 +77,7 @@ def results(levels, *, suite="s", names=("a", "b"), replicates=None, failed=()):
             records.append(record(name, f"fog-{severity}", value + extra, **place))
         for metric, value in (("mean_confidence", 0.7), ("ood_auroc", 0.8)):
             records.append(record(name, "svhn", value + extra, metric=metric, shift="semantic"))
-    methods = tuple(FittedMethod(name, Identity(), f"{name} knew", 0.0) for name in names)
+    methods = tuple(FittedMethod(name, Identity(), Knew(labels=ord(name[0])), 0.0) for name in names)
     found = SuiteResults(methods, None, dict(failed), replicates)
     return Results(tuple(replace(r, suite=suite) for r in records), {suite: found}, {})
 
@@ -146,7 +146,7 @@ def test_results_show_averages_levels_and_other_classes():
     (table,) = Tables(both._repr_html_()).tables
     columns = dict(zip(table[0], zip(*table[1:], strict=True), strict=True))
     assert columns["method"] == ("b", "a")  # by value, not by name
-    assert columns["knew"] == ("b knew", "a knew")
+    assert columns["knew"] == ("98 labels", "97 labels")
     average = both.average("s", "b")
     assert average.value == pytest.approx(0.175)
     assert columns["average ECE"][0] == "17.50 (17.50 to 17.50)"
@@ -193,7 +193,7 @@ def test_results_escape_names_and_reasons():
     parsed = Tables(html)
     assert set(parsed.tags) <= {*"table caption thead tbody tr th td p small".split()}
     assert parsed.tables[0][1][0] == HOSTILE
-    assert html.count("&lt;script&gt;") == 6
+    assert html.count("&lt;script&gt;") == 5
 
 
 def test_empty_results():
@@ -201,10 +201,10 @@ def test_empty_results():
     html = Results((), {"s": SuiteResults((), None, {"ts": "no rows."}, None)}, {"x": "gone."})
     assert "ts failed: no rows." in html._repr_html_()
     assert "x was left out: gone." in html._repr_html_()
-    methods = (FittedMethod("ts", Identity(), "labels", 0.0),)
+    methods = (FittedMethod("ts", Identity(), Knew(labels=7), 0.0),)
     unmeasured = Results((), {"s": SuiteResults(methods, None, {}, None)}, {})
     (table,) = Tables(unmeasured._repr_html_()).tables
-    assert table[1] == ["ts", "labels", *"--------"]
+    assert table[1] == ["ts", "7 labels", *"--------"]
 
 
 def test_nothing_comes_from_elsewhere():

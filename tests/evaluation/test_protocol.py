@@ -170,7 +170,7 @@ def test_average_by_hand(results):
 
 
 def test_what_methods_knew(results):
-    used = {r.method: r.used for r in results.records}
+    used = {r.method: r.knew for r in results.records}
     assert used["identity"] == "nothing"
     assert used["ts"] == "800 labels"
     assert used["energy"] == "800 labels, 100 rows of svhn"
@@ -183,7 +183,7 @@ def test_energy_without_ood(suite):
     record = made.record("s", "energy-no-ood", "fog-5", "mean_confidence")
     expected = alone.confidence(suite.split("fog-5").logits).mean(dtype=float)
     assert record.value == pytest.approx(expected, abs=1e-9)
-    assert record.used == "800 labels"
+    assert record.knew == "800 labels"
     assert record.value != made.record("s", "energy", "fog-5", "mean_confidence").value
 
 
@@ -239,7 +239,7 @@ def test_csv_has_every_record(results):
     assert len(rows) == len(results.records)
     first, record = rows[0], results.records[0]
     assert float(first["value"]) == record.value
-    assert (first["suite"], first["method"], first["used"]) == ("drawn", "identity", "nothing")
+    assert (first["suite"], first["method"], first["knew"]) == ("drawn", "identity", "nothing")
 
 
 def test_missing_cell_leaves_the_rest(tmp_path):
@@ -279,7 +279,7 @@ def test_no_ood_rows_to_tune_with(tmp_path):
     suite = write_suite(tmp_path / "s", ood=())
     made = run_protocol({"s": suite}, choose_methods(["energy"]))
     assert made.suites["s"].ood is None
-    assert {r.used for r in made.records} == {"800 labels"}
+    assert {r.knew for r in made.records} == {"800 labels"}
     again = run_protocol({"s": suite}, choose_methods(["energy"]), ood="svhn")
     assert "has no tuning rows of 'svhn'; it has none" in again.skipped["s"]
 

@@ -130,7 +130,7 @@ def fitted_by_hand(suite, name):
     if name == "dac+context":
         more["environment"] = np.concatenate([np.full(len(part), i) for i, part in enumerate(y)])
     return rank, DensityAware(base=base).fit(
-        np.concatenate(logits), np.concatenate(y), densities=np.concatenate(density), **more
+        np.concatenate(logits), np.concatenate(y), distances=np.concatenate(density), **more
     )
 
 
@@ -140,8 +140,8 @@ def test_density_aware_numbers(suite, results, name):
     for split in suite.tests():
         s, around = split.densities(rank), None
         if name == "dac+context":
-            around = calibrator.context(split.logits, s)
-        proba = calibrator.predict_proba(split.logits, s, around).astype(np.float64)
+            around = calibrator.context(split.logits, distances=s)
+        proba = calibrator.predict_proba(split.logits, distances=s, context=around).astype(np.float64)
         pred = split.logits.argmax(axis=1)
         top = np.minimum(proba[np.arange(len(pred)), pred], 1)
         record = results.record("drawn", name, split.name, "mean_confidence")
@@ -162,8 +162,8 @@ def test_density_aware_numbers(suite, results, name):
 def test_detection_reads_scaled_logits(suite, results):
     rank, calibrator = fitted_by_hand(suite, "dac+energy")
     clean, other = suite.split("test"), suite.split("textures-test")
-    inside = calibrator.confidence(clean.logits, clean.densities(rank)).astype(np.float64)
-    outside = calibrator.confidence(other.logits, other.densities(rank)).astype(np.float64)
+    inside = calibrator.confidence(clean.logits, distances=clean.densities(rank)).astype(np.float64)
+    outside = calibrator.confidence(other.logits, distances=other.densities(rank)).astype(np.float64)
     rng = np.random.default_rng(0)
     n = min(len(inside), len(outside))
     inside = inside[np.sort(rng.permutation(len(inside))[:n])]
@@ -203,7 +203,7 @@ def test_noise_tunes_no_other_method(suite):
 
 
 def test_what_each_method_used(results):
-    used = {m.name: m.used for m in results.suites["drawn"].methods}
+    used = {m.name: str(m.knew) for m in results.suites["drawn"].methods}
     layers = "distances to training images in 3 layers"
     assert used["dac"] == f"700 labels, {layers}"
     assert used["dac+energy"] == f"700 labels, 100 rows of svhn, {layers}"

@@ -123,7 +123,7 @@ def test_other_averages(study, suites, name, metric):
 def test_table9_has_both_energy_methods(study):
     table = made(study, "table9")
     assert table.columns[-2:] == ("Ours w/o", "Ours")
-    assert [cell.used for cell in table.rows[0].cells[-2:]] == [
+    assert [cell.knew for cell in table.rows[0].cells[-2:]] == [
         "400 labels",
         "400 labels, 100 rows of svhn",
     ]
@@ -131,7 +131,7 @@ def test_table9_has_both_energy_methods(study):
 
 def test_table3_never_tunes_with_textures(study, suites):
     table = made(study, "table3")
-    assert {cell.used for r in table.rows for cell in r.cells if "rows" in cell.used} == {
+    assert {cell.knew for r in table.rows for cell in r.cells if "rows" in cell.knew} == {
         "400 labels, 100 rows of svhn"
     }
     assert all(r.higher_is_better for r in table.rows)
@@ -158,9 +158,9 @@ def test_table8_tunes_with_either_set(study):
     baselines = made(study, "table1").rows[0].cells[1:-1]
     for ood in ("SVHN", "Textures"):
         uncal, best, ours = row(table, "CIFAR-10", "vgg11-half", ood).cells
-        assert uncal.used == "nothing"
+        assert uncal.knew == "nothing"
         assert best.value == min(cell.value for cell in baselines)
-        assert ours.used == f"400 labels, 100 rows of {ood.lower()}"
+        assert ours.knew == f"400 labels, 100 rows of {ood.lower()}"
 
 
 def test_fig1_histograms(study, suites):

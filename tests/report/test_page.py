@@ -67,7 +67,7 @@ def test_numbers_of_the_table_are_those_of_the_results(results, page):
         for metric in ("mean_confidence", "ood_auroc"):
             wanted.append(results.record("mine", method, "textures-test", metric).value)
         assert [float(cell) for cell in cells[2:]] == pytest.approx(wanted, abs=0)
-        assert cells[1] == results.suites["mine"].methods[NAMES.index(method)].used
+        assert cells[1] == results.suites["mine"].methods[NAMES.index(method)].knew
 
 
 def test_reliability_tables_have_the_ece_of_the_results(results, page):
@@ -123,7 +123,7 @@ def test_verdict_says_who_knew_less_and_what_was_seen_before(shifted):
     assert "80 % interval" in said
     second = results.ranked("mine")[1]
     assert second.name == "ets-all"  # it lacked the rows of SVHN, and the window
-    assert f"the next among them ({second.used})" in said
+    assert f"the next among them ({second.knew})" in said
     assert "tuned on other images under fog, which" in said
     assert "80 % bootstrap interval" in make_page(results, "mine", shifted)
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from wildcal.calibrators import CALIBRATORS, PAPER_METHODS
 from wildcal.cli.evaluate import cells, read_test
 from wildcal.cli.fit import read_labelled, with_ood
 from wildcal.cli.options import PATH, measuring, one_format
@@ -17,8 +16,8 @@ from wildcal.core.calibrator import Calibrator
 from wildcal.core.errors import FileFormatError
 from wildcal.evaluation import METRICS, Comparison
 from wildcal.evaluation import compare as compare_methods
+from wildcal.evaluation.methods import parse, split_list
 from wildcal.evaluation.protocol import choose_methods
-from wildcal.evaluation.protocol.methods import SUITE_METHODS
 from wildcal.io import read_table
 
 _SHOWN = ("excess_ece", "ece", "noise_floor", "sce", "kde_ece", "nll", "brier")
@@ -134,7 +133,7 @@ def compare(
 def _compare_suites(
     files: tuple[Path, ...], methods: str, bins: int, bootstrap: int, as_json: bool, as_csv: bool
 ) -> None:
-    names = method_names(methods, also=SUITE_METHODS)
+    names = method_names(methods)
     called = {file.stem if file.exists() else str(file): file for file in files}
     if len(called) < len(files):
         raise click.UsageError("two suites have the same name.")
@@ -172,23 +171,29 @@ def _is_cut(file: Path) -> bool:
 
 def choose(methods: str) -> dict[str, Calibrator]:
     """Return unfitted calibrators for a list of names, 'paper' or 'all'."""
-    return {name: CALIBRATORS[name]() for name in method_names(methods)}
+    chosen = {name: parse(name) for name in method_names(methods)}
+    on_suites = [
+        name
+        for name, method in chosen.items()
+        if str(method) != method.calibrator.name or "distances" in method.calibrator.reads
+    ]
+    if on_suites:
+        raise click.UsageError(
+            f"{', '.join(on_suites)}: compared on suites only; give suites instead of VAL and TEST."
+        )
+    return {name: method.calibrator for name, method in chosen.items()}
 
 
-def method_names(methods: str, *, also: tuple[str, ...] = ()) -> list[str]:
+def method_names(methods: str) -> list[str]:
     """Return the names in a list, 'paper' and 'all' spelt out, identity always among them."""
-    short = {"paper": PAPER_METHODS, "all": tuple(CALIBRATORS)}
-    words = [word.strip() for word in methods.split(",") if word.strip()]
-    names = [name for word in words for name in short.get(word, (word,))]
-    unknown = [name for name in names if name not in (*CALIBRATORS, *also)]
-    if unknown and set(unknown) <= set(SUITE_METHODS):
-        raise click.UsageError(
-            f"{', '.join(unknown)}: compared on suites only; give suites instead of VAL and TEST."
-        )
-    if unknown or not names:
-        raise click.UsageError(
-            f"unknown method {', '.join(unknown) or '(none given)'}. `wildcal methods` lists them."
-        )
+    names = list(split_list(methods))
+    if not names:
+        raise click.UsageError("no method was given; `wildcal methods` lists them.")
+    for name in names:
+        try:
+            parse(name)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from error
     return list(dict.fromkeys(["identity", *names]))
 
 

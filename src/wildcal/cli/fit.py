@@ -17,7 +17,7 @@ from wildcal.core.calibrator import Calibrator
 from wildcal.core.checks import check_environment, check_labels, check_logits
 from wildcal.core.errors import FileFormatError
 from wildcal.evaluation.protocol import Method, choose_methods
-from wildcal.evaluation.protocol.methods import fit_method
+from wildcal.evaluation.protocol.fitted import fit_method
 from wildcal.evaluation.protocol.tuning import read_tuning as suite_tuning
 from wildcal.io import read_table, save
 from wildcal.io.files import check_writable
@@ -128,7 +128,7 @@ def _fit_on_suite(method: Method, path: Path) -> tuple[Calibrator, str]:
         fitted = fit_method(method, suite_tuning(suite, None, None))
     for note in fitted.calibrator.fit_.notes:
         say(f"warning: {note}")
-    return fitted.calibrator, fitted.used
+    return fitted.calibrator, fitted.knew.words()
 
 
 def with_options(calibrator: Calibrator, settings: tuple[str, ...]) -> Calibrator:

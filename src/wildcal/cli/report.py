@@ -10,7 +10,6 @@ from wildcal.cli.output import progress_bar, say
 from wildcal.cli.suite import open_suite
 from wildcal.cli.suite_table import compare_on_suites
 from wildcal.evaluation.protocol import choose_methods
-from wildcal.evaluation.protocol.methods import SUITE_METHODS
 from wildcal.io.files import check_writable, replacing
 
 
@@ -51,7 +50,7 @@ def report(
     """
     from wildcal.report.page import make_page
 
-    chosen = choose_methods(method_names(methods, also=SUITE_METHODS))
+    chosen = choose_methods(method_names(methods))
     if table is not None and table.resolve() == output.resolve():
         raise click.UsageError("give -o and --csv different files.")
     opened = open_suite(suite, partial=True)

@@ -90,7 +90,7 @@ def rows(results: Results, suite: str, *, markup: bool = False) -> list[list[str
         average = averages[method.name]
         line = [
             method.name,
-            method.used,
+            method.knew.words(),
             _with_interval(average),
             _behind(results, suite, method.name, best),
             *(_percent(level) for level in average.levels),

@@ -72,4 +72,4 @@ def environments(
     from wildcal.evaluation.protocol.tuning import read_tuning
 
     with suite.opened():
-        return read_tuning(suite, ood, ood_rows, only).rows(ood=True, shifted=True)
+        return read_tuning(suite, ood, ood_rows, only).rows(("clean", "ood", "shifted"))

@@ -49,7 +49,7 @@ def average_cell(results: Results, suite: str, method: str, metric: str) -> Cell
     average = results.average(suite, method, metric)
     if math.isnan(average.value):
         return None
-    return Cell(average.value, average.low, average.high, average.noise_floor, fitted[method].used)
+    return Cell(average.value, average.low, average.high, average.noise_floor, fitted[method].knew.words())
 
 
 def average_table(

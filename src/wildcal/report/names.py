@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from wildcal.calibrators import PAPER_METHODS
-from wildcal.evaluation.protocol.methods import WITHOUT_OOD
 from wildcal.io.suite import Suite
 
+WITHOUT_OOD: Final = "energy-no-ood"
+"""The energy method fitted on validation rows alone."""
 METHOD_TITLES: Final = {
     "identity": "Uncal",
     "ts": "TS",

@@ -30,7 +30,7 @@ def record_cell(results: Results, suite: str, method: str, split: str, metric: s
         return None
     if math.isnan(record.value):
         return None
-    return Cell(record.value, record.low, record.high, record.noise_floor, record.used)
+    return Cell(record.value, record.low, record.high, record.noise_floor, record.knew)
 
 
 def table3(study: Study) -> Made:

@@ -6,7 +6,7 @@ from typing import Final, final
 
 from wildcal.core.errors import FileFormatError
 from wildcal.evaluation.protocol import SPLIT_METRICS, Results, choose_methods, run_protocol
-from wildcal.evaluation.protocol.methods import fit_method
+from wildcal.evaluation.protocol.fitted import fit_method
 from wildcal.evaluation.protocol.shared import SplitRows, walk
 from wildcal.evaluation.protocol.tuning import ood_set, read_tuning
 from wildcal.io.suite import Suite, SuiteSplit
@@ -148,7 +148,7 @@ def knowledge(
         by_used: dict[str, list[str]] = {}
         for method in results.suites[name].methods:
             if method.name in methods:
-                by_used.setdefault(method.used, []).append(METHOD_TITLES[method.name])
+                by_used.setdefault(method.knew.words(), []).append(METHOD_TITLES[method.name])
         parts = [f"{', '.join(titles)}: {used}" for used, titles in by_used.items()]
         by_text.setdefault("; ".join(parts), []).append(" ".join(study.labels[name]))
     notes = []

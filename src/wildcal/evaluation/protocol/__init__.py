@@ -3,7 +3,8 @@
 Everything that tables, figures and reports show is read off the one tidy table made here.
 """
 
-from wildcal.evaluation.protocol.methods import FittedMethod, Method, choose_methods
+from wildcal.evaluation.methods import Method, choose_methods
+from wildcal.evaluation.protocol.fitted import FittedMethod
 from wildcal.evaluation.protocol.results import Average, Record, Results
 from wildcal.evaluation.protocol.run import SPLIT_METRICS, run_protocol
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from wildcal.core.arrays import FloatArray
 from wildcal.evaluation.html import html_notes, html_table, number
-from wildcal.evaluation.protocol.methods import FittedMethod
+from wildcal.evaluation.protocol.fitted import FittedMethod
 from wildcal.metrics.interval import PairedDifference, basic_interval
 
 Types: TypeAlias = Collection[str] | None
@@ -32,7 +32,7 @@ class Record:
 
     suite: str
     method: str
-    used: str
+    knew: str
     """What the method knew when it was fitted."""
     split: str
     shift: str
@@ -225,7 +225,7 @@ class Results:
         rows = []
         for method in self.ranked(suite):
             a = averages[method.name]
-            line = [method.name, method.used, number(a.value, a.low, a.high), number(a.noise_floor)]
+            line = [method.name, method.knew.words(), number(a.value, a.low, a.high), number(a.noise_floor)]
             line += [number(level) for level in a.levels]
             for split, metric in sets:
                 record = self._index.get((suite, method.name, split, metric))

@@ -12,13 +12,9 @@ from wildcal.core.errors import FileFormatError
 from wildcal.core.rows import Rows, join
 from wildcal.core.softmax import predicted_class
 from wildcal.evaluation.environments import Choice, everything
+from wildcal.evaluation.methods import Method, choose_methods
 from wildcal.evaluation.protocol.binned import binned
-from wildcal.evaluation.protocol.methods import (
-    FittedMethod,
-    Method,
-    choose_methods,
-    fit_method,
-)
+from wildcal.evaluation.protocol.fitted import FittedMethod, fit_method
 from wildcal.evaluation.protocol.resample import resampled_ece
 from wildcal.evaluation.protocol.results import (
     LEVELS,
@@ -151,12 +147,12 @@ class _SuiteRun:
     ) -> None:
         tuning = read_tuning(self.suite, ood, ood_rows, only)
         self.ood = tuning.ood
-        strangers = [method.name for method in methods if method.uses_ood]
+        strangers = [method.name for method in methods if method.sees("ood")]
         if strangers and tuning.ood is None:
             self.skipped[f"{self.name}: out-of-distribution tuning"] = (
                 f"the suite has no such rows; {', '.join(strangers)} had labels alone."
             )
-        wide = [method.name for method in methods if method.uses_shifted]
+        wide = [method.name for method in methods if method.sees("shifted")]
         if wide:
             types = (split.corruption for split in tuning.shifted)
             self.tuned_types = tuple(dict.fromkeys(kind for kind in types if kind))
@@ -246,7 +242,7 @@ class _SuiteRun:
         return Record(
             suite=self.name,
             method=method.name,
-            used=method.used,
+            knew=method.knew.words(),
             split=split.name,
             shift=split.shift,
             corruption=split.corruption,

@@ -11,7 +11,7 @@ from wildcal.core.arrays import BoolArray, FloatArray, Labels, Logits, working_d
 from wildcal.core.block import Block
 from wildcal.core.blocks import joined, map_blocks
 from wildcal.core.bound import Bound
-from wildcal.evaluation.protocol.methods import FittedMethod
+from wildcal.evaluation.protocol.fitted import FittedMethod
 from wildcal.io.suite import SuiteSplit
 
 # Splits are joined up to this many bytes of logits, so that small ones share the calls of NumPy.

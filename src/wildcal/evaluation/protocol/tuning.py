@@ -1,6 +1,6 @@
 """What methods are fitted on: the tuning splits of a suite, in the parts that methods may see."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -46,24 +46,28 @@ class Tuning:
         """How many out-of-distribution rows there are."""
         return 0 if self.strangers is None or self.ood_trouble else self.ood_rows
 
-    def rows(self, *, ood: bool, shifted: bool = False, perturbed: bool = False) -> EnvironmentRows:
-        """Return the clean rows, and the others as wanted, each split an environment.
+    def rows(self, kinds: Collection[str]) -> EnvironmentRows:
+        """Return the rows of some kinds, each split but the clean ones an environment.
 
         Damaged rows are an error: without them, a method would be another one.
         """
-        others = self._others(shifted, perturbed)
-        if ood and self.ood_trouble:
+        others = self._others(kinds)
+        if "ood" in kinds and self.ood_trouble:
             raise FileFormatError(self.ood_trouble)
-        parts = [(self._logits, self.y), *((split.logits, split.y) for split in others)]
-        if ood and self.strangers is not None and self.n_ood:
+        parts = [(split.logits, split.y) for split in others]
+        if "ood" in kinds and self.strangers is not None and self.n_ood:
             logits = self.strangers.logits[: self.n_ood]
             parts.append((logits, np.full(len(logits), OOD_LABEL)))
+        numbers = list(range(1, 1 + len(parts)))
+        if "clean" in kinds:
+            parts, numbers = [(self._logits, self.y), *parts], [0, *numbers]
         if len(parts) == 1:  # for most methods, which should not each have a copy
-            return EnvironmentRows(self._logits, self.y, np.zeros(len(self.y), np.int64))
+            ((logits, y),) = parts
+            return EnvironmentRows(logits, y, np.full(len(y), numbers[0]))
         return EnvironmentRows(
             np.concatenate([logits for logits, _ in parts]),
             np.concatenate([y for _, y in parts]),
-            np.concatenate([np.full(len(y), i) for i, (_, y) in enumerate(parts)]),
+            np.concatenate([np.full(len(y), i) for i, (_, y) in zip(numbers, parts, strict=True)]),
         )
 
     @property
@@ -71,15 +75,19 @@ class Tuning:
         """How many layers the distances of the clean rows are of."""
         return int(self.clean[0].densities(None).shape[1])
 
-    def distances(self, rank: int | None, *, ood: bool, shifted: bool) -> FloatArray:
+    def distances(self, rank: int | None, kinds: Collection[str]) -> FloatArray:
         """Return the distances of the same rows to their neighbors of a rank."""
-        parts = [s.densities(rank) for s in (*self.clean, *self._others(shifted, False))]
-        if ood and self.strangers is not None and self.n_ood:
+        clean = self.clean if "clean" in kinds else ()
+        parts = [s.densities(rank) for s in (*clean, *self._others(kinds))]
+        if "ood" in kinds and self.strangers is not None and self.n_ood:
             parts.append(self.strangers.densities(rank)[: self.n_ood])
         return np.concatenate(parts)
 
-    def _others(self, shifted: bool, perturbed: bool) -> Sequence[SuiteSplit]:
-        chosen = (*(self.shifted if shifted else ()), *(self.perturbed if perturbed else ()))
+    def _others(self, kinds: Collection[str]) -> Sequence[SuiteSplit]:
+        chosen = (
+            *(self.shifted if "shifted" in kinds else ()),
+            *(self.perturbed if "noise" in kinds else ()),
+        )
         for split in chosen:
             self._verify(split)
         return chosen

@@ -36,7 +36,7 @@ def knowledge_section(content: Content) -> str:
         cells = (
             shown(method.name),
             calibrator.title,
-            method.used,
+            method.knew.words(),
             calibrator.stores,
             "kept" if calibrator.preserves_accuracy else "may change",
             calibrator.reference,

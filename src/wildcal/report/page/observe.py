@@ -9,6 +9,7 @@ import numpy as np
 from wildcal.calibrators import Identity
 from wildcal.core.arrays import BoolArray, FloatArray
 from wildcal.core.softmax import by_row, energy_and_pred
+from wildcal.evaluation.knew import Knew
 from wildcal.evaluation.protocol import FittedMethod
 from wildcal.evaluation.protocol.shared import SplitRows, walk
 from wildcal.io.suite import SuiteSplit
@@ -65,7 +66,7 @@ def observe(splits: Sequence[SuiteSplit], methods: Sequence[FittedMethod], n_bin
     seen = Observed()
     conditions = sum(split.shift != "semantic" for split in splits)
     seen.pooled_only = conditions * len(methods) * n_bins > _MOST_TABLES_BINS
-    raw = FittedMethod("raw", Identity(), "nothing", 0.0)
+    raw = FittedMethod("raw", _raw(splits), Knew(), 0.0)
     for rows in walk(splits, [*methods, raw]):
         split = rows.split
         if split.shift == "semantic":
@@ -83,6 +84,11 @@ def observe(splits: Sequence[SuiteSplit], methods: Sequence[FittedMethod], n_bin
                 mine.merge(new)
     seen.temperatures = _temperatures(splits, methods)
     return seen
+
+
+def _raw(splits: Sequence[SuiteSplit]) -> Identity:
+    n_classes = splits[0].n_classes if splits else 2
+    return Identity().fit(np.zeros((1, n_classes)), np.zeros(1, np.int64))
 
 
 def _conditions(split: SuiteSplit, *, pooled_only: bool) -> Iterator[str]:

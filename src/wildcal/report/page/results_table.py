@@ -24,7 +24,7 @@ def results_table(results: Results, suite: str, order: Sequence[FittedMethod]) -
         average = results.average(suite, method.name)
         cells = [
             _words(shown(method.name)),
-            _words(method.used),
+            _words(method.knew.words()),
             _average(average),
             _behind(results, suite, method.name, order[0].name),
             _number(average.noise_floor),

@@ -82,20 +82,18 @@ def _lead(results: Results, suite: str, best: FittedMethod, second: FittedMethod
 def _knowledge(order: Sequence[FittedMethod], averages: dict[str, float]) -> str:
     """Return who is best of those that knew less, if the best knew more than others."""
     best = order[0]
-    less = [m for m in order if _known(m) < _known(best) and not math.isnan(averages[m.name])]
+    less = [
+        m
+        for m in order
+        if m.knew.knows_less_than(best.knew) and not math.isnan(averages[m.name])
+    ]
     if not less:
         return ""
-    text = f"It knew more than others ({words(best.used)})"
+    text = f"It knew more than others ({words(best.knew)})"
     if less[0] is order[1]:  # named in the sentence before
-        return f"{text}, the next among them ({words(less[0].used)})."
-    text += f"; the best that knew less is {_name(less[0])} ({words(less[0].used)})"
+        return f"{text}, the next among them ({words(less[0].knew)})."
+    text += f"; the best that knew less is {_name(less[0])} ({words(less[0].knew)})"
     return text + f" with {percent(averages[less[0].name])}."
-
-
-def _known(method: FittedMethod) -> frozenset[str]:
-    """Return what a method knew, part by part; what it says it lacked is no knowledge."""
-    parts = method.used.split(", ")
-    return frozenset(p for p in parts if p != "nothing" and not p.startswith(("no ", "so ")))
 
 
 def _name(method: FittedMethod) -> str:

@@ -1,0 +1,126 @@
+"""Methods fitted on the tuning rows of a suite, and bound to its test splits."""
+
+import copy
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from wildcal.core.arrays import OOD_LABEL, FloatArray, Logits
+from wildcal.core.blocks import joined
+from wildcal.core.bound import Bound
+from wildcal.core.calibrator import Calibrator
+from wildcal.core.errors import CalibrationWarning
+from wildcal.core.rows import Rows
+from wildcal.evaluation.environments import EnvironmentRows
+from wildcal.evaluation.knew import Knew, Lack
+from wildcal.evaluation.methods import Method
+from wildcal.evaluation.protocol.tuning import Tuning, rank_of
+from wildcal.evaluation.protocol.windows import window_numbers
+from wildcal.io.suite import SuiteSplit
+
+
+@dataclass(frozen=True, slots=True)
+class FittedMethod:
+    """A method after its fit on one suite."""
+
+    name: str
+    calibrator: Calibrator
+    knew: Knew
+    """The information it used."""
+    seconds: float
+    window: int | None = None
+    """How many test rows share a context; None for a whole split."""
+
+    @property
+    def reads_window(self) -> bool:
+        """Whether the rows around a row change what is said of it."""
+        return "window" in self.calibrator.reads
+
+    def bind(self, splits: Sequence[SuiteSplit], logits: Logits | None = None) -> Bound:
+        """Return what the method says of the rows of some splits, one after the other.
+
+        `logits` are those of the splits, where the caller has joined them already.
+        """
+        if logits is None:
+            logits = joined([split.logits for split in splits])
+        return self.calibrator.bind(
+            Rows(
+                logits,
+                distances=self.distances(splits),
+                window=window_numbers([s.rows for s in splits], self.window)
+                if self.reads_window
+                else None,
+            )
+        )
+
+    def distances(self, splits: Sequence[SuiteSplit]) -> FloatArray | None:
+        """Return the distances of the rows to training rows, if the method reads them."""
+        if "distances" not in self.calibrator.reads:
+            return None
+        rank = rank_of(self.calibrator)
+        return np.concatenate([split.densities(rank).astype(np.float64) for split in splits])
+
+
+def fit_method(method: Method, tuning: Tuning) -> FittedMethod:
+    """Return a fitted copy of a method."""
+    calibrator = copy.deepcopy(method.calibrator)
+    if method.sees("noise") and not tuning.perturbed:
+        raise ValueError(
+            "the suite has no validation rows under noise; `wildcal extract --perturb` adds them."
+        )
+    seen = frozenset(method.rows or ("clean",))
+    if not tuning.shifted:
+        seen -= {"shifted"}
+    rows = tuning.rows(seen)
+    more: dict[str, Any] = {}
+    if seen & {"shifted", "noise"} and "environment" in calibrator.reads:
+        more["environment"] = rows.environment
+    elif "shifted" in seen:
+        more["sample_weight"] = rows.weights()
+    elif "noise" in seen:
+        more["sample_weight"] = _equal_levels(rows)
+    if "distances" in calibrator.reads:
+        more["distances"] = tuning.distances(rank_of(calibrator), seen)
+    start = time.perf_counter()
+    with warnings.catch_warnings():  # they are kept in the calibrator's summary
+        warnings.simplefilter("ignore", CalibrationWarning)
+        calibrator.fit(rows.logits, rows.y, **more)
+    seconds = time.perf_counter() - start
+    calibrator.fit_ = replace(calibrator.fit_, method=str(method))
+    return FittedMethod(
+        method.name, calibrator, _knew(method, tuning, calibrator), seconds, method.window
+    )
+
+
+def _equal_levels(rows: EnvironmentRows) -> FloatArray:
+    """Return row weights with which every level of noise counts as much as the clean rows."""
+    sizes = np.maximum(np.bincount(rows.environment), 1)
+    weight = (sizes[rows.environment[0]] / sizes)[rows.environment]
+    return np.where(rows.y == OOD_LABEL, 1.0, weight)
+
+
+def _knew(method: Method, tuning: Tuning, calibrator: Calibrator) -> Knew:
+    if not method.rows:
+        return Knew()
+    shifted = tuple(s.rows for s in tuning.shifted) if method.sees("shifted") else ()
+    lacked: list[Lack] = ["shifted"] if method.sees("shifted") and not shifted else []
+    window: Any = None
+    if "window" in calibrator.reads:
+        learnt = calibrator.fit_.n_shifted > 0
+        window = (method.window or "whole") if learnt else None
+        lacked += [] if learnt else ["context"]
+    ood = tuning.n_ood if method.sees("ood") else 0
+    return Knew(
+        labels=len(tuning.y) if method.sees("clean") else 0,
+        ood=ood,
+        ood_set=tuning.ood if ood else None,
+        noise_levels=len(tuning.perturbed) if method.sees("noise") else 0,
+        layers=tuning.n_layers if "distances" in calibrator.reads else 0,
+        shifted=shifted,
+        window=window,
+        lacked=tuple(lacked),
+    )
