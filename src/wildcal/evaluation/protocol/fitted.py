@@ -110,7 +110,7 @@ def _knew(method: Method, tuning: Tuning, calibrator: Calibrator) -> Knew:
     lacked: list[Lack] = ["shifted"] if method.sees("shifted") and not shifted else []
     window: Any = None
     if "window" in calibrator.reads:
-        learnt = calibrator.fit_.n_shifted > 0
+        learnt = calibrator.uses_window
         window = (method.window or "whole") if learnt else None
         lacked += [] if learnt else ["context"]
     ood = tuning.n_ood if method.sees("ood") else 0
