@@ -20,14 +20,14 @@ from click.testing import CliRunner
 from wildcal import CALIBRATORS, ContextScaling, DensityAware, Identity, Stream, suites
 from wildcal.cli.demo import FIRST, demo_splits
 from wildcal.cli.main import cli
-from wildcal.cli.suite_table import rows as suite_rows
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.errors import CalibrationWarning
 from wildcal.evaluation import METRICS, Evaluation, environments, evaluate_calibrator
 from wildcal.evaluation.protocol import Results, choose_methods, run_protocol
-from wildcal.evaluation.protocol.shared import walk
+from wildcal.evaluation.suite_table import suite_table
 from wildcal.io.suite.summary import grouped, summarise
 from wildcal.metrics import TopLabelAccumulator
+from wildcal.tables import Cell, Column, Table, markdown, number
 from wildcal.testing import make_suite
 
 ROOT = Path(__file__).parents[1]
@@ -75,14 +75,20 @@ def paper_table() -> str:
     """Return the average ECE of every method on the shipped suites, the best in bold."""
     results = protocol()
     names = list(results.suites)
-    lines = [f"| method | knew | {' | '.join(names)} |", "|---|---|" + "--:|" * len(names)]
-    tables = {name: {row[0]: row for row in suite_rows(results, name)} for name in names}
-    for method, row in tables[names[0]].items():
-        cells = [tables[name][method] for name in names]
-        texts = [f"**{c[2]}**" if c[3] == "best" else c[2] for c in cells]
+    methods = {m.name: m.knew.words() for m in results.ranked(names[0])}
+    rows = []
+    for method, knew in methods.items():
+        cells = []
+        for name in names:
+            average = results.average(name, method)
+            cell = number(average.value, average.interval)
+            best = results.ranked(name)[0].name == method
+            cells.append(Cell(str(cell), rank=1 if best else None))
         shown = "uncalibrated" if method == "identity" else f"`{method}`"
-        lines.append(f"| {shown} | {row[1]} | {' | '.join(texts)} |")
-    return "\n".join(lines)
+        rows.append((Cell(shown), Cell(knew), *cells))
+    words = (Column("method", is_number=False), Column("knew", is_number=False))
+    table = Table("", (*words, *map(Column, names)), tuple(rows))
+    return markdown.render(table, marked=True)
 
 
 def by_severity() -> str:
@@ -93,8 +99,13 @@ def by_severity() -> str:
         "|---|---|" + "--:|" * 8,
     ]
     for name in results.suites:
-        for row in suite_rows(results, name):
-            lines.append(f"| {name} | `{row[0]}` | {' | '.join([*row[4:10], *row[11:13]])} |")
+        table = suite_table(results, name)
+        levels = [table.heads.index(str(level)) for level in range(6)]
+        others = [i for i, head in enumerate(table.heads) if head.endswith("textures-test")]
+        for row in table.rows:
+            cells = [row[i].text for i in levels]
+            cells += [number(row[i].value, digits=1).text for i in others]
+            lines.append(f"| {name} | `{row[0].text}` | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -124,18 +135,13 @@ def demo_table() -> str:
     lines = ["| rows | metric | uncalibrated | `ts` | `energy` |", "|---|---|--:|--:|--:|"]
     for split, by_method in results.items():
         for metric in SHOWN:
-            cells = [by_method[m].measures.get(metric) for m in METHODS]
-            if cells[0] is None:
+            found = [by_method[m].estimates.get(metric) for m in METHODS]
+            if found[0] is None:
                 continue
-            scale, digits = (100, 1) if METRICS[metric].percent else (1, 3)
+            percent = METRICS[metric].percent
+            digits = 1 if percent else 3
             texts = [
-                f"{scale * c.value:.{digits}f}"
-                + (
-                    f" ({scale * c.low:.{digits}f} to {scale * c.high:.{digits}f})"
-                    if c.low is not None
-                    else ""
-                )
-                for c in cells
+                str(number(e.value, e.interval, percent=percent, digits=digits)) for e in found
             ]
             lines.append(f"| {split} | {METRICS[metric].title.strip()} | {' | '.join(texts)} |")
     return "\n".join(lines)
@@ -159,13 +165,16 @@ def commands() -> str:
 def picture() -> str:
     """Return reliability curves under corruptions that no method was tuned on, as SVG."""
     suite, side = suites.load(FIRST), 155
-    methods = run_protocol({FIRST: suite}, choose_methods(PICTURED)).suites[FIRST].methods
+    found = run_protocol({FIRST: suite}, choose_methods(PICTURED), observe=True).suites[FIRST]
+    methods, kept = found.methods, found.observed.cells
     tuned_on = {split.corruption for split in suite.tune("covariate")}
     cells = [s for s in suite.tests("covariate", severity=3) if s.corruption not in tuned_on]
     seen = [TopLabelAccumulator() for _ in methods]
-    for rows in walk(cells, methods):
-        for table, confidence in zip(seen, rows.confidence, strict=True):
-            table.update(rows.correct, confidence)
+    for split in cells:
+        for table, new in zip(
+            seen, kept[f"{split.corruption.replace('_', ' ')}, severity 3"], strict=True
+        ):
+            table.merge(new)
     panels = []
     for i, (method, table) in enumerate(zip(methods, seen, strict=True)):
         curve = table.reliability()

@@ -207,7 +207,9 @@ def test(table: Table, tuned_on: str, opened: dict[str, Suite], n_boot: int, ste
         for method in fitted:
             add_averages(table, tuned_on, results, [name], method.name, types, name)
             for metric, value in single_numbers(results, swapped, name, method.name, types).items():
-                table.add("test", tuned_on, name, method.name, metric, value, knew=method.knew.words())
+                table.add(
+                    "test", tuned_on, name, method.name, metric, value, knew=method.knew.words()
+                )
         step(f"{tuned_on}: {name}: streams")
         streams(table, tuned_on, name, suite, fitted, types)
     common = set.intersection(*(unseen(suite) for suite in opened.values()))
@@ -236,7 +238,7 @@ def add_averages(
     def resampled(which: str) -> tuple[float, float, np.ndarray]:
         averages = averages_of(which)
         value = float(np.mean([a.value for a in averages]))
-        floor = float(np.mean([a.noise_floor for a in averages]))
+        floor = float(np.mean([a.floor for a in averages]))
         drawn = np.mean([results.drawn(name, which, types=types) for name in names], axis=0)
         return value, floor, drawn
 

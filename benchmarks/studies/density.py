@@ -45,7 +45,7 @@ def rows(results: Results, suite: str) -> list[dict[str, object]]:
             "average": average.value,
             "low": average.low,
             "high": average.high,
-            "noise_floor": average.noise_floor,
+            "noise_floor": average.floor,
             "clean": average.levels[0],
             "severity_5": average.levels[5],
             "textures_confidence": results.record(

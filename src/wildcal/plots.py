@@ -13,8 +13,9 @@ from wildcal.core.calibrator import Calibrator
 from wildcal.core.checks import check_choice, check_labels, check_logits
 from wildcal.core.softmax import energy_and_pred
 from wildcal.evaluation.protocol import Results
-from wildcal.evaluation.protocol.results import LEVELS
+from wildcal.evaluation.protocol.observe import raw_scores
 from wildcal.evaluation.protocol.tuning import ood_set
+from wildcal.evaluation.results import LEVELS
 from wildcal.io.suite import Suite
 from wildcal.metrics import reliability as reliability_table
 from wildcal.report.calibrator_figures import reliability_panel, temperature_panel
@@ -103,13 +104,13 @@ def energy_boxes(axes: "Axes", suite: Suite) -> "Axes":
     Boxes are quartiles, whiskers 5 % and 95 %, corruption types pooled. Sets of other classes stand
     at the right. What the suite lacks is left out.
     """
-    strange = {set_title(ood_set(split.name)): [split] for split in suite.tests("semantic")}
-    groups = {name: splits for name, splits in (by_severity(suite) | strange).items() if splits}
+    for split in suite.tests():
+        split.verify()
+    scores = raw_scores(suite.tests())
+    others = {set_title(ood_set(s.split.name)): [s] for s in scores if s.split.shift == "semantic"}
+    groups = {name: found for name, found in (by_severity(scores) | others).items() if found}
     if not groups:
         raise ValueError(f"{suite.path} has no test splits to draw.")
-    for splits in groups.values():
-        for split in splits:
-            split.verify()
     (label,) = suite_labels({"": suite}).values()
     return _draw("energy_boxes", axes, box_panel(", ".join(label), groups))
 

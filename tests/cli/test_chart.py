@@ -9,9 +9,9 @@ import pytest
 
 from wildcal import Identity
 from wildcal.cli.chart import print_chart, severity_chart
-from wildcal.evaluation.knew import Knew
+from wildcal.evaluation import Estimate, Knew
 from wildcal.evaluation.protocol import FittedMethod, Record, Results
-from wildcal.evaluation.protocol.results import SuiteResults
+from wildcal.evaluation.results import SuiteResults
 
 
 def results(curves):
@@ -20,17 +20,13 @@ def results(curves):
         Record(
             "net",
             method,
-            "",
+            Knew(),
             f"fog-{s}" if s else "test",
             "covariate" if s else "none",
             "fog" if s else None,
             s or None,
             "ece",
-            value / 100,
-            None,
-            None,
-            None,
-            100,
+            Estimate(value / 100),
         )
         for method, levels in curves.items()
         for s, value in enumerate(levels)

@@ -86,9 +86,9 @@ def test_evaluate_formats_agree(energy, capsys):
     table = capsys.readouterr().out
     for method in ("uncalibrated", "energy"):
         assert method in table
-        assert f"{100 * document[method]['metrics']['ece']['value']:.2f} [" in table
+        assert f"{100 * document[method]['metrics']['ece']['value']:.2f} (" in table
         assert f"{100 * document[method]['metrics']['noise_floor']['value']:.2f}" in table
-    assert "[low, high]: 95% bootstrap interval" in table
+    assert "Low to high: 95 % bootstrap interval" in table
 
 
 def test_evaluate_says_which_methods_may_change_the_class(folder, capsys):
@@ -126,7 +126,7 @@ def test_demo_runs_everything(tmp_path, capsys):
     assert run(["demo", "-o", str(tmp_path / "demo")]) == 0
     out, err = capsys.readouterr()
     assert err.count("$ wildcal ") == 6
-    assert out.count("noise floor") == 2
+    assert out.count("  noise floor ") == 2 + len(suites.names())
     assert out.count("average ECE") == len(suites.names()) > 0
     assert out.count("ECE (%) by severity") == 1  # the chart, of the first network
     assert (tmp_path / "demo" / "proba.npz").exists()

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from wildcal.cli.main import run
-from wildcal.cli.suite_table import header, rows
 from wildcal.evaluation.protocol import choose_methods, run_protocol
+from wildcal.evaluation.suite_table import suite_table
 from wildcal.io.suite import Suite, SuiteWriter
 
 
@@ -88,20 +88,21 @@ def test_table_shows_the_averages(suite, capsys):
         assert f"{100 * average.value:.2f} ({100 * average.low:.2f} to" in line
         for level in average.levels:
             assert f"{100 * level:.2f}" in line
-    assert "conf. textures-test" in out
-    assert "conf. svhn-test" not in out  # it was tuned with
+    assert "confidence on textures-test" in out
+    assert "confidence on svhn-test" not in out  # it was tuned with
 
 
 def test_rows_are_sorted_and_compared_with_the_best(suite):
     results = run_protocol(
         {"s": suite}, choose_methods(["identity", "ts"]), metrics=("ece",), n_boot=100
     )
-    first, second = rows(results, "s")
+    table = suite_table(results, "s")
+    first, second = table.texts()
     assert [first[0], second[0]] == ["ts", "identity"]
     assert first[3] == "best"
     gap = results.average("s", "identity").value - results.average("s", "ts").value
     assert second[3] == f"+{100 * gap:.2f}"
-    bars = second[header(results, "s").index("by severity")]
+    bars = second[table.heads.index("by severity")]
     assert len(bars) == 6
     assert (
         bars[

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from wildcal import CALIBRATORS, ContextScaling, EnergyScaling, Identity, TemperatureScaling
-from wildcal.evaluation import compare, evaluate_calibrator
+from wildcal.evaluation import Knew, compare, evaluate_calibrator
 from wildcal.testing import join, make_suite
 
 SUITE = make_suite(0, n_tuning=1500, n_ood_tuning=100, n_test=1500)
@@ -15,10 +15,11 @@ def methods():
     return {"identity": Identity(), "ts": TemperatureScaling(), "energy": EnergyScaling()}
 
 
-def test_sorted_by_excess_ece_and_equal_to_evaluate():
+def test_sorted_by_ece_and_equal_to_evaluate():
     result = compare(methods(), SUITE.tuning, TEST, n_boot=50)
-    excess = [m.evaluation["excess_ece"] for m in result.methods]
-    assert excess == sorted(excess)
+    eces = [m.evaluation["ece"] for m in result.methods]
+    assert eces == sorted(eces)
+    assert result["ts"].ece == result["ts"]["ece"] == result["ts"].evaluation.ece
     known = SUITE.tuning.y >= 0
     alone = TemperatureScaling().fit(SUITE.tuning.logits[known], SUITE.tuning.y[known])
     assert result["ts"].evaluation["ece"] == evaluate_calibrator(alone, *TEST, n_boot=0)["ece"]
@@ -26,15 +27,15 @@ def test_sorted_by_excess_ece_and_equal_to_evaluate():
 
 def test_says_what_each_method_knew():
     with_ood = compare(methods(), SUITE.tuning, TEST, n_boot=0)
-    assert {m.name: m.used for m in with_ood.methods} == {
+    assert {m.name: str(m.knew) for m in with_ood.methods} == {
         "identity": "nothing",
-        "ts": "labels",
-        "energy": "labels, OOD rows",
+        "ts": "1,500 labels",
+        "energy": "1,500 labels, 100 OOD rows",
     }
     known = SUITE.tuning.y >= 0
     tuning = SUITE.tuning.logits[known], SUITE.tuning.y[known]
     without = compare(methods(), tuning, TEST, n_boot=0)
-    assert without["energy"].used == "labels"
+    assert without["energy"].knew == Knew(labels=1500)
 
 
 def test_differences_from_the_best_are_paired():
@@ -44,7 +45,7 @@ def test_differences_from_the_best_are_paired():
     gap = result["identity"].evaluation["ece"] - result["energy"].evaluation["ece"]
     assert behind.value == pytest.approx(gap, abs=1e-6)
     assert 0 < behind.low < behind.high
-    alone = result["identity"].evaluation.measures["ece"]
+    alone = result["identity"].evaluation.estimate("ece")
     assert behind.high - behind.low < 2 * (alone.high - alone.low)
 
 
@@ -120,13 +121,16 @@ def test_environments_reach_the_method_that_reads_them():
     result = compare(chosen, (z, y), TEST, environment=environment, n_boot=0)
     expected = ContextScaling().fit(z, y, environment=environment)
     np.testing.assert_array_equal(chosen["context"].coefficients_, expected.coefficients_)
-    assert result["context"].used == "labels, OOD rows, 2 shifted sets, no test window"
-    assert result["ts"].used == "labels"
+    assert str(result["context"].knew) == (
+        "1,500 labels, 100 OOD rows, 2 shifted sets of 750 labels, no test window"
+    )
+    assert str(result["ts"].knew) == "3,000 labels"
     with pytest.raises(ValueError, match="environment 0, the clean one"):
         compare(chosen, (z, y), TEST, environment=environment + 1)
 
 
 def test_without_environments_context_says_what_it_is():
     result = compare({"context": ContextScaling()}, SUITE.tuning, TEST, n_boot=0)
-    used = "labels, OOD rows, no shifted sets, so energy scaling without a context"
-    assert result["context"].used == used
+    assert str(result["context"].knew) == (
+        "1,500 labels, 100 OOD rows, no shifted sets, so energy scaling without a context"
+    )

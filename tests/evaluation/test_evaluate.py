@@ -1,11 +1,9 @@
 """Evaluation: the numbers are those of the metrics, whatever the chunking."""
 
-import sys
-
 import numpy as np
 import pytest
 
-from wildcal import ContextScaling, EnergyScaling, Identity, evaluate, metrics
+from wildcal import EnergyScaling, Identity, evaluate, metrics
 from wildcal.core.errors import NotFittedError
 from wildcal.evaluation import METRICS, evaluate_calibrator
 from wildcal.testing import join, make_suite
@@ -44,17 +42,56 @@ def test_ood_rows_count_for_the_ood_metrics_alone():
     assert with_ood["ood_mean_confidence"] == pytest.approx(confidence[TEST.y < 0].mean(), rel=1e-6)
 
 
-def test_chunks_change_nothing(monkeypatch):
+def test_blocks_change_nothing(monkeypatch):
     whole = evaluate_calibrator(FITTED, *TEST, n_boot=20)
-    module = sys.modules["wildcal.evaluation.evaluate"]  # the name is also that of its function
-    monkeypatch.setattr(module, "_CHUNK_ELEMENTS", 70)
+    monkeypatch.setattr("wildcal.core.blocks.CLASSES_FIRST_ELEMENTS", 700)
+    monkeypatch.setattr("wildcal.evaluation.resample._MOST_COUNTS", 9000)
     seen = []
     pieces = evaluate_calibrator(FITTED, *TEST, n_boot=20, progress=seen.append)
     assert sum(seen) == len(TEST.y)
+    assert len(seen) > 5
     for name in whole:
         assert pieces[name] == pytest.approx(whole[name], rel=1e-10)
-        if whole.measures[name].low is not None:
-            assert pieces.measures[name].low == pytest.approx(whole.measures[name].low, rel=1e-9)
+        if whole.estimate(name).low is not None:
+            assert pieces.estimate(name).low == pytest.approx(whole.estimate(name).low, rel=1e-9)
+
+
+def test_every_metric_has_an_interval_that_holds_it():
+    result = evaluate_calibrator(FITTED, *TEST, n_boot=50)
+    for name, metric in METRICS.items():
+        e = result.estimate(name)
+        if metric.drawn is None:
+            assert (name, e.low) == ("noise_floor", None)
+        else:
+            assert e.low <= e.value <= e.high, name
+            assert e.low < e.high, name
+    assert result.estimate("ece").floor == result.noise_floor
+    assert result.estimate("ece").excess == pytest.approx(result.excess_ece)
+
+
+def test_some_metrics_alone():
+    result = evaluate_calibrator(FITTED, *TEST, metrics=["nll", "ood_auroc"], n_boot=10)
+    assert list(result) == ["nll", "ood_auroc"]
+    assert result.nll == result["nll"] == evaluate_calibrator(FITTED, *TEST, n_boot=0).nll
+    with pytest.raises(AttributeError, match="has no 'ece': it was not measured"):
+        result.ece  # noqa: B018
+    with pytest.raises(AttributeError, match="by their names"):
+        result.eces  # noqa: B018
+    with pytest.raises(ValueError, match="metrics must be one of"):
+        evaluate_calibrator(FITTED, *TEST, metrics=["eces"])
+
+
+def test_shown_and_handed_on():
+    result = evaluate_calibrator(FITTED, *TEST, n_boot=10)
+    lines = str(result).splitlines()
+    assert lines[0] == f"1,500 rows, {result.n_ood:,} out-of-distribution rows, 15 bins"
+    assert f"{100 * result.ece:.2f}" in next(x for x in lines if x.startswith("ECE"))
+    assert result.to_csv().splitlines()[1].startswith("accuracy,0.")
+    assert "ece" in dir(result)
+    pandas = pytest.importorskip("pandas")
+    frame = result.to_pandas()
+    assert isinstance(frame, pandas.DataFrame)
+    assert frame.set_index("metric").value["nll"] == result.nll
 
 
 @pytest.mark.filterwarnings("ignore:kde_ece is rough")  # two rows have no bandwidth
@@ -72,7 +109,8 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say():
     for _ in range(100):
         p = rng.uniform(0.5, 1, 300)
         y = (rng.random(300) > p).astype(int)
-        m = evaluate(y, np.column_stack([p, 1 - p]), n_boot=200, level=0.9).measures["accuracy"]
+        m = evaluate(y, np.column_stack([p, 1 - p]), n_boot=200, level=0.9, metrics=["accuracy"])
+        m = m.estimate("accuracy")
         covered += m.low <= 0.75 <= m.high
     assert 80 <= covered <= 98
 
@@ -81,13 +119,13 @@ def test_intervals_stay_inside_the_range_of_the_metric():
     p = np.linspace(0.8, 0.99, 30)
     y = (np.arange(30) < 1).astype(int)  # 29 of 30 right
     result = evaluate(y, np.column_stack([p, 1 - p]), n_boot=200)
-    assert result.measures["accuracy"].high <= 1
-    assert result.measures["brier"].low >= 0
-    assert result.measures["nll"].low >= 0
+    assert result.estimates["accuracy"].high <= 1
+    assert result.estimates["brier"].low >= 0
+    assert result.estimates["nll"].low >= 0
 
 
 def test_the_row_of_a_nan_is_that_of_the_whole_matrix(monkeypatch):
-    monkeypatch.setattr(sys.modules["wildcal.evaluation.evaluate"], "_CHUNK_ELEMENTS", 70)
+    monkeypatch.setattr("wildcal.core.blocks.CLASSES_FIRST_ELEMENTS", 700)
     spoiled = TEST.logits.copy()
     spoiled[777, 3] = np.nan
     with pytest.raises(ValueError, match="row 777 holds NaN"):
@@ -118,23 +156,6 @@ def test_all_right_and_only_ood():
     z = SUITE.clean.logits
     result = evaluate_calibrator(Identity().fit(*SUITE.clean), z, z.argmax(axis=1), n_boot=0)
     assert result["accuracy"] == 1
-    assert "misclassification_auroc" not in result.measures
+    assert "misclassification_auroc" not in result.estimates
     with pytest.raises(ValueError, match="some in-distribution rows"):
         evaluate_calibrator(FITTED, *SUITE.ood)
-
-
-def test_a_window_looks_at_the_rows_once(monkeypatch):
-    """And not at copies of them."""
-    suite = make_suite(0, n_tuning=600, n_ood_tuning=0, n_test=300)
-    z, y = join(suite.tuning, suite.shifted)
-    calibrator = ContextScaling().fit(z, y, environment=np.repeat([0, 1], [600, 300]))
-    seen, look = [], ContextScaling._row_statistics
-
-    def counted(self, logits):
-        seen.append(logits)
-        return look(self, logits)
-
-    monkeypatch.setattr(ContextScaling, "_row_statistics", counted)
-    test = join(suite.shifted, suite.ood)
-    evaluate_calibrator(calibrator, *test, n_boot=0, window=True)
-    assert [logits is test.logits for logits in seen] == [True]

@@ -10,11 +10,11 @@ import pytest
 
 import wildcal
 from wildcal import EnergyScaling, Identity, TemperatureScaling, compare, evaluate
-from wildcal.evaluation import Comparison
-from wildcal.evaluation.html import number
+from wildcal.evaluation import Comparison, Estimate
 from wildcal.evaluation.knew import Knew
 from wildcal.evaluation.protocol import FittedMethod, Method, Record, Results, run_protocol
-from wildcal.evaluation.protocol.results import Replicates, SuiteResults
+from wildcal.evaluation.results import Replicates, SuiteResults
+from wildcal.tables import number
 from wildcal.testing import join, make_suite
 
 HOSTILE = '<script>alert("x")</script>'
@@ -54,17 +54,13 @@ def record(method, split, value, *, metric="ece", severity=None, shift="none"):
     return Record(
         suite="s",
         method=method,
-        knew="things",
+        knew=Knew(labels=1),
         split=split,
         shift=shift,
         corruption="fog" if severity else None,
         severity=severity,
         metric=metric,
-        value=value,
-        low=None,
-        high=None,
-        noise_floor=0.01 if metric == "ece" else None,
-        rows=100,
+        estimate=Estimate(value, floor=0.01 if metric == "ece" else None, n=100),
     )
 
 
@@ -77,7 +73,8 @@ def results(levels, *, suite="s", names=("a", "b"), replicates=None, failed=()):
             records.append(record(name, f"fog-{severity}", value + extra, **place))
         for metric, value in (("mean_confidence", 0.7), ("ood_auroc", 0.8)):
             records.append(record(name, "svhn", value + extra, metric=metric, shift="semantic"))
-    methods = tuple(FittedMethod(name, Identity(), Knew(labels=ord(name[0])), 0.0) for name in names)
+    knew = [Knew(labels=ord(name[0])) for name in names]
+    methods = tuple(FittedMethod(n, Identity(), k, 0.0) for n, k in zip(names, knew, strict=True))
     found = SuiteResults(methods, None, dict(failed), replicates)
     return Results(tuple(replace(r, suite=suite) for r in records), {suite: found}, {})
 
@@ -88,26 +85,26 @@ def test_evaluation_shows_every_measure():
     html = evaluation._repr_html_()
     (table,) = Tables(html).tables
     assert table[0] == ["metric", "value", "low", "high"]
-    assert len(table) == 1 + len(evaluation.measures)
+    assert len(table) == 1 + len(evaluation.estimates)
     shown = {row[0]: row[1:] for row in table[1:]}
-    m = evaluation.measures
+    m = evaluation.estimates
     assert shown["ECE"] == [f"{100 * x:.2f}" for x in (m["ece"].value, m["ece"].low, m["ece"].high)]
     assert shown["NLL"] == [f"{x:.4f}" for x in (m["nll"].value, m["nll"].low, m["nll"].high)]
     assert shown["noise floor"] == [f"{100 * evaluation['noise_floor']:.2f}", "-", "-"]
     n_ood = len(SUITE.ood.y)
     assert f"400 rows, {n_ood} out-of-distribution rows, 15 bins" in html
-    assert "95% bootstrap interval, 20 replicates" in html
+    assert "95 % bootstrap interval, 20 replicates" in html
     assert "bootstrap" not in evaluate(TEST.y, proba, n_boot=0)._repr_html_()
 
 
 def test_evaluation_with_an_unknown_metric_and_with_none():
     proba = Identity().fit(*SUITE.clean).predict_proba(SUITE.clean.logits)
     evaluation = evaluate(SUITE.clean.y, proba, n_boot=0)
-    odd = replace(evaluation, measures={HOSTILE: evaluation.measures["nll"]})
+    odd = replace(evaluation, estimates={HOSTILE: evaluation.estimates["nll"]})
     html = odd._repr_html_()
     assert "script" not in Tables(html).tags
     assert Tables(html).tables[0][1][0] == HOSTILE
-    assert Tables(replace(evaluation, measures={})._repr_html_()).tables[0] == [
+    assert Tables(replace(evaluation, estimates={})._repr_html_()).tables[0] == [
         ["metric", "value", "low", "high"]
     ]
 
@@ -121,12 +118,12 @@ def test_comparison_shows_the_methods_in_order():
     assert [row[0] for row in table[1:]] == list(result)
     columns = dict(zip(table[0], zip(*table[1:], strict=True), strict=True))
     for i, method in enumerate(result.methods):
-        m = method.evaluation.measures
-        assert columns["ECE"][i] == number(m["ece"].value, m["ece"].low, m["ece"].high)
+        m = method.evaluation.estimates
+        assert columns["ECE"][i] == str(number(m["ece"].value, m["ece"].interval))
         assert columns["NLL"][i] == f"{m['nll'].value:.4f}"
         assert columns["AUROC ID/OOD"][i] == f"{100 * m['ood_auroc'].value:.2f}"
-        assert columns["knew"][i] == method.used
-        behind = columns["ECE - best"][i]
+        assert columns["knew"][i] == str(method.knew)
+        behind = columns["behind"][i]
         assert behind.split(" ")[0] == (
             f"+{100 * method.behind_best:.2f}" if method.behind_best else "best"
         )
@@ -141,8 +138,8 @@ def test_comparison_without_a_method():
 
 def test_results_show_averages_levels_and_other_classes():
     levels = {s: 0.05 * (s + 1) for s in range(6)}
-    drawn = {f"fog-{s}": np.array([[v] * 4, [v + 0.01] * 4]) for s, v in levels.items()}
-    both = results(levels, names=("b", "a"), replicates=Replicates(drawn, 0.95))
+    drawn = {("ece", f"fog-{s}"): np.array([[v] * 4, [v + 0.01] * 4]) for s, v in levels.items()}
+    both = results(levels, names=("b", "a"), replicates=Replicates(drawn, 0.95, 4))
     (table,) = Tables(both._repr_html_()).tables
     columns = dict(zip(table[0], zip(*table[1:], strict=True), strict=True))
     assert columns["method"] == ("b", "a")  # by value, not by name
@@ -155,7 +152,7 @@ def test_results_show_averages_levels_and_other_classes():
     for severity, value in levels.items():
         assert columns[str(severity)] == (f"{100 * value:.2f}", f"{100 * value + 1:.2f}")
     assert columns["confidence on svhn"] == ("70.00", "71.00")
-    assert columns["AUROC against svhn"] == ("80.00", "81.00")
+    assert columns["AUROC of svhn"] == ("80.00", "81.00")
 
 
 def test_the_lowest_average_is_first_and_bold():
@@ -204,7 +201,7 @@ def test_empty_results():
     methods = (FittedMethod("ts", Identity(), Knew(labels=7), 0.0),)
     unmeasured = Results((), {"s": SuiteResults(methods, None, {}, None)}, {})
     (table,) = Tables(unmeasured._repr_html_()).tables
-    assert table[1] == ["ts", "7 labels", *"--------"]
+    assert table[1] == ["ts", "7 labels", *"---------", " " * 6]
 
 
 def test_nothing_comes_from_elsewhere():
@@ -214,8 +211,8 @@ def test_nothing_comes_from_elsewhere():
 
 
 def test_numbers():
-    assert number(None) == number(math.nan) == "-"
-    assert number(0.1, 0.05) == "10.00"  # half an interval is none
+    assert str(number(None)) == str(number(math.nan)) == "-"
+    assert str(number(0.1)) == "10.00"
 
 
 def test_of_a_run():
@@ -231,4 +228,4 @@ def test_of_a_run():
     for method, shown in zip(columns["method"], columns["average ECE"], strict=True):
         assert shown == f"{100 * found.average(name, method).value:.2f}"
     assert "confidence on textures-test" in columns
-    assert "AUROC against textures-test" not in columns  # was not measured
+    assert "AUROC of textures-test" not in columns  # was not measured

@@ -42,9 +42,8 @@ def test_short_forms(text, canonical):
 def test_the_canonical_form_comes_back(name, rows):
     try:
         method = Method("mine", parse(name).calibrator, rows)
-    except ValueError as error:
-        assert str(error).endswith(".")
-        return
+    except ValueError:
+        return  # another test has what is refused
     again = parse(str(method))
     assert (str(again), again.rows) == (str(method), method.rows)
 

@@ -172,7 +172,7 @@ def test_bad_out_of_distribution_tuning_rows(folder, records, damage):
         return
     assert DAMAGES[damage].format(rows=120) in made.skipped["s: svhn-tune"]
     assert made.suites["s"].ood == "textures"
-    assert made.select(method="energy")[0].knew == "300 labels, 100 rows of textures"
+    assert made.select(method="energy")[0].knew.words() == "300 labels, 100 rows of textures"
     asked = run(folder, ood="svhn")
     assert asked.skipped["s"] == f"{folder} has no tuning rows of 'svhn'; it has textures."
 
@@ -208,7 +208,7 @@ def test_no_out_of_distribution_rows(tmp_path):
     assert made.skipped == {
         "s: out-of-distribution tuning": "the suite has no such rows; energy had labels alone."
     }
-    assert made.select(method="energy")[0].knew == "300 labels"
+    assert made.select(method="energy")[0].knew.words() == "300 labels"
     assert {r.split for r in made.select(shift="semantic")} == {"svhn-test", "textures-test"}
     alone = run_protocol({"s": Suite.open(folder)}, choose_methods(["ts", "energy-no-ood"]))
     assert alone.skipped == {}  # nobody wanted them

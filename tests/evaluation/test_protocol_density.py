@@ -141,7 +141,9 @@ def test_density_aware_numbers(suite, results, name):
         s, around = split.densities(rank), None
         if name == "dac+context":
             around = calibrator.context(split.logits, distances=s)
-        proba = calibrator.predict_proba(split.logits, distances=s, context=around).astype(np.float64)
+        proba = calibrator.predict_proba(split.logits, distances=s, context=around).astype(
+            np.float64
+        )
         pred = split.logits.argmax(axis=1)
         top = np.minimum(proba[np.arange(len(pred)), pred], 1)
         record = results.record("drawn", name, split.name, "mean_confidence")
@@ -163,7 +165,9 @@ def test_detection_reads_scaled_logits(suite, results):
     rank, calibrator = fitted_by_hand(suite, "dac+energy")
     clean, other = suite.split("test"), suite.split("textures-test")
     inside = calibrator.confidence(clean.logits, distances=clean.densities(rank)).astype(np.float64)
-    outside = calibrator.confidence(other.logits, distances=other.densities(rank)).astype(np.float64)
+    outside = calibrator.confidence(other.logits, distances=other.densities(rank)).astype(
+        np.float64
+    )
     rng = np.random.default_rng(0)
     n = min(len(inside), len(outside))
     inside = inside[np.sort(rng.permutation(len(inside))[:n])]

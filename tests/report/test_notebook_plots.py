@@ -243,9 +243,10 @@ WRONG = {
         "severity must be a whole number from 1 to 5, got 6.",
     ),
     "no temperature": (
-        lambda axes, r: plots.temperature_curve(axes, IsotonicMultiClass(), DRAWN.ood.logits),
-        "calibrator must divide each row by a temperature, as EnergyScaling does, got"
-        " IsotonicMultiClass.",
+        lambda axes, r: plots.temperature_curve(
+            axes, IsotonicMultiClass().fit(*DRAWN.clean), DRAWN.ood.logits
+        ),
+        "irm divides no row by one temperature.",
     ),
     "groups": (
         lambda axes, r: plots.energy_histograms(axes, *DRAWN.clean, groups="all"),

@@ -12,7 +12,6 @@ from wildcal.io.suite import Suite, SuiteWriter
 from wildcal.report import make_page
 from wildcal.report.page import METRICS
 from wildcal.report.page.axes import Scale
-from wildcal.report.page.observe import observe
 from wildcal.report.page.page import _POLICY
 from wildcal.report.page.verdict import verdict
 
@@ -21,7 +20,12 @@ NAMES = ("identity", "ts", "irova", "energy", "energy-no-ood")
 
 def run(suite, names=NAMES, n_boot=20, **options):
     return run_protocol(
-        {"mine": suite}, choose_methods(names), metrics=METRICS, n_boot=n_boot, **options
+        {"mine": suite},
+        choose_methods(names),
+        metrics=METRICS,
+        n_boot=n_boot,
+        observe=True,
+        **options,
     )
 
 
@@ -63,11 +67,12 @@ def test_numbers_of_the_table_are_those_of_the_results(results, page):
     for method, cells in rows.items():
         average = results.average("mine", method)
         wanted = [average.value, average.value - results.average("mine", next(iter(rows))).value]
-        wanted += [average.noise_floor, *average.levels]
+        wanted += [average.floor, *average.levels]
         for metric in ("mean_confidence", "ood_auroc"):
             wanted.append(results.record("mine", method, "textures-test", metric).value)
-        assert [float(cell) for cell in cells[2:]] == pytest.approx(wanted, abs=0)
-        assert cells[1] == results.suites["mine"].methods[NAMES.index(method)].knew
+        numbers = [*cells[2:11], *cells[12:]]  # between them a chart of letters
+        assert [float(cell) for cell in numbers] == pytest.approx(wanted, abs=0)
+        assert cells[1] == str(results.suites["mine"].methods[NAMES.index(method)].knew)
 
 
 def test_reliability_tables_have_the_ece_of_the_results(results, page):
@@ -81,7 +86,7 @@ def test_reliability_tables_have_the_ece_of_the_results(results, page):
         for method, found in zip(order, data["tables"][names.index(name)], strict=True):
             record = results.record("mine", method, split, "ece")
             assert found["ece"] == pytest.approx(record.value, abs=1e-6)
-            assert found["n"] == sum(found["count"]) == record.rows
+            assert found["n"] == sum(found["count"]) == record.estimate.n
     pooled = data["tables"][names.index("severity 4, all corruptions")][0]
     assert pooled["n"] == 400
 
@@ -105,11 +110,10 @@ def shifted(write_suite, tmp_path_factory):
 
 def test_context_is_drawn_as_it_was_measured(shifted):
     results = run(shifted, ("identity", "ts", "energy", "ets-all", "context"), n_boot=10, level=0.8)
-    splits = [split for split in shifted.tests() if split.name.startswith("fog")]
-    seen = observe(splits, results.suites["mine"].methods, 15)
+    splits = shifted.tests()
     (fitted,) = [m.calibrator for m in results.suites["mine"].methods if m.name == "context"]
-    wanted = [fitted.temperature(s.logits, fitted.context(s.logits)) for s in splits]
-    drawn = seen.temperatures["context"].median
+    wanted = [fitted.temperature(s.logits, context=fitted.context(s.logits)) for s in splits]
+    drawn = results.suites["mine"].observed.temperatures["context"].median
     assert np.median(drawn) == pytest.approx(np.median(np.concatenate(wanted)), rel=0.02)
     alone = np.concatenate([fitted.temperature(s.logits) for s in splits])
     assert np.median(drawn) > 1.1 * np.median(alone)
@@ -136,7 +140,10 @@ def test_a_fallback_knew_nothing_more(suites):
 
 def test_only_troubles_of_the_suite_are_named(suites, bare):
     results = run_protocol(
-        {"mine": suites["vgg"], "other": bare}, choose_methods(["ts", "energy"]), metrics=METRICS
+        {"mine": suites["vgg"], "other": bare},
+        choose_methods(["ts", "energy"]),
+        metrics=METRICS,
+        observe=True,
     )
     assert any(what.startswith("other: ") for what in results.skipped)
     assert "Left out" not in make_page(results, "mine", suites["vgg"])
@@ -213,7 +220,7 @@ def test_missing_cells_are_named(write_suite, tmp_path):
 
 
 def test_too_many_conditions_are_pooled(suites, monkeypatch):
-    monkeypatch.setattr("wildcal.report.page.observe._MOST_TABLES_BINS", 100)
+    monkeypatch.setattr("wildcal.report.page.error_sections._MOST_TABLES_BINS", 100)
     page = make_page(run(suites["vgg"], ("identity", "ts")), "mine", suites["vgg"])
     assert "fog, severity 4" not in page
     assert "only pooled corruptions are here" in page
@@ -226,6 +233,20 @@ def test_every_method_at_once_stays_small(suites):
     page = make_page(run(suites["vgg"], quick, n_boot=0), "mine", suites["vgg"])
     assert set(table(page)) == set(quick)
     assert len(page) < 3e6
+
+
+def test_what_was_not_kept_is_asked_for(suites):
+    results = run_protocol({"mine": suites["vgg"]}, choose_methods(["ts"]))
+    with pytest.raises(ValueError, match="run the protocol with observe=True"):
+        make_page(results, "mine", suites["vgg"])
+
+
+def test_a_page_reads_no_rows(results, suites, page, monkeypatch):
+    def refuse(*args):
+        raise AssertionError("the page measured something")
+
+    monkeypatch.setattr("wildcal.core.blocks.Block", refuse)
+    assert make_page(results, "mine", suites["vgg"]) == page
 
 
 def test_ticks_are_round_and_inside():

@@ -5,9 +5,14 @@ import io
 
 import pytest
 
+from wildcal.metrics.interval import HOLDS_ITS_VALUE
 from wildcal.report import table_csv, table_latex, table_markdown
 from wildcal.report.model import Cell, FigureArtefact, Panel, Published, Row, Series, TableArtefact
-from wildcal.report.tables import figure_csv, figure_markdown, ranks
+from wildcal.report.tables import figure_csv, figure_markdown, row_cells
+
+
+def ranks(made):
+    return [cell.rank for cell in row_cells(made)]
 
 
 def row(*values, higher=False):
@@ -36,7 +41,11 @@ def test_ranks_where_more_is_better():
 
 
 def table(published=None):
-    cells = (Cell(0.1, 0.09, 0.12, 0.02, "nothing"), Cell(0.05, 0.04, 0.07, 0.02, "9 labels"), None)
+    cells = (
+        Cell(0.1, 0.09, 0.12, 0.02, knew="nothing"),
+        Cell(0.05, 0.04, 0.07, 0.02, knew="9 labels"),
+        None,
+    )
     return TableArtefact(
         "table1",
         "Table 1: a_b & 5 %",
@@ -55,20 +64,19 @@ def test_markdown():
         "# Table 1: a\\_b & 5 %\n"
         "\n"
         "| data set | network | Uncal | TS | Ours |\n"
-        "| --- | --- | --: | --: | --: |\n"
-        "| CIFAR-10 | x\\_\\|{^~\\\\\\\\ | <u>10.00</u> \\[9.00, 12.00\\]"
-        " | **5.00** \\[4.00, 7.00\\] | – |\n"
+        "|---|---|--:|--:|--:|\n"
+        "| CIFAR-10 | x\\_\\|{^~\\\\\\\\ | <u>10.00</u> (9.00 to 12.00)"
+        " | **5.00** (4.00 to 7.00) | - |\n"
         "\n"
         "- Bold: best of the row; underlined: second best.\n"
-        "- \\[low, high\\]: 95 % basic bootstrap interval over images; it allows for the upward"
-        " bias of the ECE, so it may lie below the value.\n"
+        f"- In brackets: 95 % bootstrap interval over images. {HOLDS_ITS_VALUE}\n"
         "- All of it: 100 %.\n"
     )
 
 
 def test_markdown_of_the_paper():
     lines = table_markdown(table(PAPER)).splitlines()
-    assert lines[5] == "| CIFAR-10 | VGG19 (paper)† | 16.17 | 10.60 | – |"
+    assert lines[5] == "| CIFAR-10 | VGG19 (paper)† | 16.17 | 10.60 | - |"
 
 
 def test_wide_markdown_has_no_intervals():
@@ -76,7 +84,7 @@ def test_wide_markdown_has_no_intervals():
     wide = TableArtefact("t", "T", ("a", "b"), tuple("ABCDEFGH"), (Row("s", ("x", "y"), cells),))
     text = table_markdown(wide)
     assert "| x | y | **1.00** | <u>2.00</u> | 3.00 |" in text
-    assert "[" not in text
+    assert " to " not in text
 
 
 def test_latex():
@@ -99,7 +107,7 @@ def test_csv_parses_back():
     assert (float(rows[1]["low"]), float(rows[1]["high"])) == (100 * 0.04, 100 * 0.07)
     assert (rows[0]["rank"], rows[1]["rank"], rows[2]["rank"]) == ("2", "1", "")
     assert rows[2]["value"] == ""
-    assert rows[1]["used"] == "9 labels"
+    assert rows[1]["knew"] == "9 labels"
     assert (rows[0]["paper_network"], float(rows[0]["paper"])) == ("VGG19", 16.17)
     assert rows[0]["paper_error"] == "a row that is wrong"
     assert "paper" not in table_csv(table()).splitlines()[0]

@@ -1,34 +1,24 @@
 """`wildcal compare`: fit many methods on one set, measure them on another or on whole suites."""
 
 import zipfile
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from wildcal.cli.evaluate import cells, read_test
+from wildcal.cli.evaluate import read_test
 from wildcal.cli.fit import read_labelled, with_ood
 from wildcal.cli.options import PATH, measuring, one_format
-from wildcal.cli.output import print_csv, print_json, print_table, progress_bar, say
+from wildcal.cli.output import print_json, progress_bar, say
 from wildcal.cli.suite import is_suite, open_suite
 from wildcal.cli.suite_table import compare_on_suites, print_suites
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.errors import FileFormatError
-from wildcal.evaluation import METRICS, Comparison
 from wildcal.evaluation import compare as compare_methods
 from wildcal.evaluation.methods import parse, split_list
 from wildcal.evaluation.protocol import choose_methods
 from wildcal.io import read_table
-
-_SHOWN = ("excess_ece", "ece", "noise_floor", "sce", "kde_ece", "nll", "brier")
-_SHOWN_OOD = ("ood_mean_confidence", "ood_auroc")
-
-_CAPTION = (
-    "In percent, except Brier and NLL. \\[low, high]: 95 % bootstrap interval (--json and --csv"
-    " have more). Bold: best of the column.\nClass kept: whether the most probable class is always"
-    " that of the logits (if not, how often it changed). Not sure: the 95 % paired interval of the"
-    " difference holds 0."
-)
+from wildcal.tables.terminal import show
 
 
 @click.command(no_args_is_help=True)
@@ -56,7 +46,7 @@ def compare(
     as_json: bool,
     as_csv: bool,
 ) -> None:
-    """Fit methods on VAL and measure them on TEST; print a table, least excess ECE first.
+    """Fit methods on VAL and measure them on TEST; print a table, least ECE first.
 
     Both files hold logits and labels. Rows of --ood reach the methods that use such rows, and the
     table says which did. The same set should not serve for tuning and for testing. An array
@@ -123,9 +113,9 @@ def compare(
     if as_json:
         print_json(result.to_dict())
     elif as_csv:
-        _print_csv(result)
-    else:
-        _print(result)
+        click.echo(result.to_csv(), nl=False)
+    elif result.methods:
+        show(result.table())
     if not result.methods:
         raise FileFormatError("no method could be fitted.")
 
@@ -149,7 +139,7 @@ def _compare_suites(
     if as_csv:
         click.echo(results.to_csv(), nl=False)
     elif as_json:
-        print_json([asdict(record) for record in results.records])
+        print_json(results.to_dict()["records"])
     else:
         print_suites(results)
     if not results.suites:
@@ -195,47 +185,3 @@ def method_names(methods: str) -> list[str]:
         except ValueError as error:
             raise click.UsageError(str(error)) from error
     return list(dict.fromkeys(["identity", *names]))
-
-
-def _print_csv(result: Comparison) -> None:
-    print_csv(
-        ("method", "used", "preserves_accuracy", "class_changes", "metric", "value", "low", "high"),
-        (
-            (m.name, m.used, m.preserves_accuracy, m.class_changes, metric, x.value, x.low, x.high)
-            for m in result.methods
-            for metric, x in m.evaluation.measures.items()
-        ),
-    )
-
-
-def _print(result: Comparison) -> None:
-    if not result.methods:
-        return
-    first = result.methods[0].evaluation
-    shown = [*_SHOWN, *(_SHOWN_OOD if first.n_ood else ())]
-    columns = {
-        metric: cells(
-            metric,
-            [m.evaluation.measures.get(metric) for m in result.methods],
-            intervals=metric == "ece",  # of all of them, the table would not fit a screen
-        )
-        for metric in shown
-    }
-    rows = []
-    for i, method in enumerate(result.methods):
-        behind = f"+{100 * method.behind_best:.2f}" if method.behind_best else "best"
-        interval = method.behind_best_interval
-        behind += " (not sure)" if interval is not None and interval.low <= 0 else ""
-        kept = "yes" if method.preserves_accuracy else f"no ({method.class_changes:.1%})"
-        values = [columns[metric][i] for metric in shown]
-        rows.append([method.name, method.used, kept, *values, behind])
-    header = ["method", "used", "class kept", *(METRICS[m].title.strip() for m in shown)]
-    strangers = f" and {first.n_ood:,} out-of-distribution rows" if first.n_ood else ""
-    print_table(
-        [*header, "ECE - best"],
-        rows,
-        title=f"{first.n_rows:,} test rows{strangers}, {first.n_bins} bins",
-        caption=_CAPTION,
-        words=3,
-        spare=["Brier score", "KDE-ECE", "AUROC ID/OOD", "SCE (classwise)", "NLL", "noise floor"],
-    )

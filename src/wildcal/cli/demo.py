@@ -52,7 +52,7 @@ def demo(context: click.Context, output: Path, bootstrap: int) -> None:
 
     output.mkdir(parents=True, exist_ok=True)
     shipped = {name: load(name) for name in names()}
-    results = compare_on_suites(shipped, choose_methods(), n_boot=bootstrap)
+    results = compare_on_suites(shipped, choose_methods(), n_boot=bootstrap, observe=True)
     print_suites(results)
     print_chart(results, FIRST)
     with replacing(output / "report.html") as temporary:

@@ -8,12 +8,15 @@ import click
 from wildcal.calibrators import Identity
 from wildcal.cli.fit import read_labelled, with_ood
 from wildcal.cli.options import PATH, densities_option, measuring, one_format, window_option
-from wildcal.cli.output import print_csv, print_json, print_table, progress_bar
+from wildcal.cli.output import print_csv, print_json, progress_bar
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.checks import check_labels, check_logits, check_some_known
-from wildcal.evaluation import METRICS, Evaluation, Measure, evaluate_calibrator
+from wildcal.evaluation import METRICS, Evaluation, evaluate_calibrator
 from wildcal.io import load, read_table
-from wildcal.io.tables import Table, read_densities
+from wildcal.io.tables import Table as Rows
+from wildcal.io.tables import read_densities
+from wildcal.tables import Cell, Column, Table, number, ranked
+from wildcal.tables.terminal import show
 
 
 @click.command(no_args_is_help=True)
@@ -85,16 +88,16 @@ def evaluate(
             (
                 (name, kept[name], metric, m.value, m.low, m.high)
                 for name, result in results.items()
-                for metric, m in result.measures.items()
+                for metric, m in result.estimates.items()
             ),
         )
     else:
-        _print(results, kept)
+        show(_table(results, kept))
 
 
 def read_test(
     logits: Path, labels: Path | None, ood: Path | None, *, distances: Path | bool | None = False
-) -> Table:
+) -> Rows:
     """Return test rows, followed by out-of-distribution rows with label -1.
 
     `distances` is a file of them, None for those in the file of the logits, False for none.
@@ -108,7 +111,7 @@ def read_test(
     return table if ood is None else with_ood(table, read_table(ood), ood)
 
 
-def uncalibrated(table: Table) -> Calibrator:
+def uncalibrated(table: Rows) -> Calibrator:
     """Return the softmax as a fitted calibrator, its input checked."""
     z = check_logits(table.logits)
     y = check_labels(table.y, *z.shape, accepts_ood=True)  # type: ignore[arg-type]
@@ -126,45 +129,22 @@ def _load_all(paths: tuple[Path, ...]) -> dict[str, Calibrator]:
     return calibrators
 
 
-def _print(results: dict[str, Evaluation], kept: dict[str, bool]) -> None:
+def _table(results: dict[str, Evaluation], kept: dict[str, bool]) -> Table:
+    """Return the metrics of all calibrators side by side, the best of each marked."""
     first = next(iter(results.values()))
-    shown = [name for name in METRICS if any(name in r.measures for r in results.values())]
-    rows = [
-        [METRICS[metric].title, *cells(metric, [r.measures.get(metric) for r in results.values()])]
-        for metric in shown
-    ]
+    rows = []
     if not all(kept.values()):
-        rows.insert(0, ["class always kept", *("yes" if kept[name] else "no" for name in results)])
-    strangers = f", {first.n_ood:,} out-of-distribution rows" if first.n_ood else ""
-    print_table(
-        ("metric", *results),
-        rows,
-        title=f"{first.n_rows:,} rows{strangers}, {first.n_bins} bins",
-        caption=f"In percent, except Brier and NLL. \\[low, high]: {first.level:.0%} bootstrap"
-        f" interval, {first.n_boot} replicates. Bold: best of the row.",
-    )
-
-
-def cells(metric: str, measures: list[Measure | None], *, intervals: bool = True) -> list[str]:
-    """Return the values of one metric as table cells, the best in bold."""
-    info = METRICS[metric]
-    texts = [_cell(measure, info.percent, intervals) for measure in measures]
-    values = [m.value for m in measures if m is not None]
-    if info.better is None or len(measures) < 2 or not values:
-        return texts
-    best = min(values) if info.better == "lower" else max(values)
-    return [
-        f"[bold]{text}[/bold]" if measure is not None and measure.value == best else text
-        for text, measure in zip(texts, measures, strict=True)
-    ]
-
-
-def _cell(measure: Measure | None, percent: bool, interval: bool) -> str:
-    if measure is None:
-        return "-"
-    scale, digits = (100, 2) if percent else (1, 4)
-    text = f"{scale * measure.value:.{digits}f}"
-    if not interval or measure.low is None or measure.high is None:
-        return text
-    # The backslash keeps rich from reading the bracket as markup.
-    return f"{text} \\[{scale * measure.low:.{digits}f}, {scale * measure.high:.{digits}f}]"
+        said = (Cell("yes" if kept[name] else "no") for name in results)
+        rows.append((Cell("class always kept"), *said))
+    for name, metric in METRICS.items():
+        found = [r.estimates.get(name) for r in results.values()]
+        if not any(found):
+            continue
+        cells = [
+            number(e.value if e else None, e.interval if e else None, percent=metric.percent)
+            for e in found
+        ]
+        better = metric.better if len(cells) > 1 else None
+        rows.append((Cell(metric.title), *ranked(cells, better)))
+    columns = (Column("metric", is_number=False), *map(Column, results))
+    return Table(first.title, columns, tuple(rows), tuple(first.notes()))

@@ -6,9 +6,11 @@ import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from wildcal.tables.terminal import show_markup
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -52,41 +54,8 @@ def print_table(
 
     On a terminal that is too narrow, columns named in `spare` are left out, in that order.
     """
-    from rich import box
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console(file=sys.stdout)
-    if not console.is_terminal:  # a pipe or a file has no edge to wrap at
-        console = Console(file=sys.stdout, width=240)
-    shown = list(range(len(header)))
-    widths = [
-        max(len(header[i]), *(Text.from_markup(row[i]).cell_len for row in rows)) + 3 for i in shown
-    ]
-    left_out = []
-    for name in (name for name in spare if name in header):
-        if sum(widths[i] for i in shown) <= console.width:
-            break
-        shown.remove(header.index(name))
-        left_out.append(name)
-    if left_out:
-        caption = f"{caption or ''}\nLeft out to fit the screen: {', '.join(left_out)}.".strip()
-
-    table = Table(
-        title=title,
-        caption=caption,
-        box=box.SIMPLE_HEAD,
-        title_justify="left",
-        caption_justify="left",
-    )
-    for i in shown:
-        justify: Literal["left", "right"] = "left" if i < words else "right"
-        table.add_column(escape(header[i]), justify=justify, overflow="fold")
-    for row in rows:
-        table.add_row(*(row[i] for i in shown))
-    console.print(table)
+    left = [i < words for i in range(len(header))]
+    show_markup(header, rows, title=title, caption=caption, left=left, spare=spare)
 
 
 @contextmanager

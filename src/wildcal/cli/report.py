@@ -58,9 +58,9 @@ def report(
         if path is not None:
             check_writable(path)
     name = suite.stem if suite.exists() else str(suite)
-    results = compare_on_suites({name: opened}, chosen, n_boot=bootstrap, n_bins=bins)
+    results = compare_on_suites({name: opened}, chosen, n_boot=bootstrap, n_bins=bins, observe=True)
     with progress_bar("Writing the page"):
-        page = make_page(results, name, opened, n_bins=bins)
+        page = make_page(results, name, opened)
     with replacing(output) as temporary:
         temporary.write_text(page, "utf-8", newline="\n")
     if table is not None:

@@ -1,20 +1,34 @@
 """From predictions to results: every metric at once, with intervals and the noise floor."""
 
-from wildcal.evaluation.compare import Compared, Comparison, compare
+from wildcal.evaluation.behind import Behind
+from wildcal.evaluation.compare import compare
 from wildcal.evaluation.environments import EnvironmentRows, environments
+from wildcal.evaluation.estimate import Estimate
 from wildcal.evaluation.evaluate import evaluate, evaluate_calibrator
-from wildcal.evaluation.results import METRICS, Evaluation, Measure, MetricInfo
+from wildcal.evaluation.knew import Knew
+from wildcal.evaluation.methods import Method, choose_methods, parse
+from wildcal.evaluation.results import Average, Record, Results
+from wildcal.evaluation.views import Compared, Comparison, Evaluation
+from wildcal.metrics.registry import METRICS, Metric
 
 __all__ = [
     "METRICS",
+    "Average",
+    "Behind",
     "Compared",
     "Comparison",
     "EnvironmentRows",
+    "Estimate",
     "Evaluation",
-    "Measure",
-    "MetricInfo",
+    "Knew",
+    "Method",
+    "Metric",
+    "Record",
+    "Results",
+    "choose_methods",
     "compare",
     "environments",
     "evaluate",
     "evaluate_calibrator",
+    "parse",
 ]

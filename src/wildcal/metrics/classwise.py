@@ -1,11 +1,12 @@
 """Classwise calibration error: every class probability is held against its own label."""
 
-from typing import Self
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wildcal.core.arrays import BoolArray, FloatArray, Proba
+from wildcal.core.arrays import BoolArray, FloatArray, Labels, Proba
 from wildcal.core.checks import (
     PROBA_MAX,
     check_count,
@@ -17,6 +18,7 @@ from wildcal.core.checks import (
 from wildcal.metrics.accumulator import Accumulator
 from wildcal.metrics.binning import bin_edges, bin_index
 from wildcal.metrics.inputs import is_empty, matrix_blocks, take_columns, undefined
+from wildcal.metrics.weighted import place_sums
 
 # Entries that wait for their bins together: many more than a table of 1000 classes has places.
 _ENOUGH = 1 << 17
@@ -99,6 +101,35 @@ class ClasswiseAccumulator(Accumulator):
         if n == 0:
             return undefined("sce", "there are no rows with y >= 0")
         return float(np.abs(self.proba_sum - self.label_sum).sum() / (n * self.n_classes))
+
+
+def weighted_part(y: Labels, proba: Proba, n_bins: int, counts: FloatArray) -> tuple[Any, ...]:
+    """Return the sums of one block of rows that count several times; `weighted_sce` adds them.
+
+    They are the sum of each class, dense, and, sparse, the few entries above bin 0 and the labels.
+    """
+    n_rows, n_classes = proba.shape
+    flat = proba.ravel()
+    above = np.flatnonzero(flat > _at_most(bin_edges(n_bins)[1], flat.dtype))
+    value = np.minimum(flat[above].astype(np.float64), 1.0)
+    column, row = above % n_classes, above // n_classes
+    own = take_columns(proba, y).astype(np.float64)
+    low = column * n_bins
+    place = np.concatenate(
+        [low + bin_index(value, n_bins), low, y * n_bins + bin_index(own, n_bins)]
+    )
+    entry = np.concatenate([value, -value, -np.ones(n_rows)])
+    rows = np.concatenate([row, row, np.arange(n_rows)])
+    sparse = place_sums(entry, place, rows, n_classes * n_bins, counts)
+    return proba.T.astype(np.float64) @ counts, sparse
+
+
+def weighted_sce(parts: Sequence[tuple[Any, ...]], counts: FloatArray) -> FloatArray:
+    """Return the classwise error from what `weighted_part` made of all blocks."""
+    low, gaps = (sum(part) for part in zip(*parts, strict=True))
+    gaps = np.asarray(gaps).reshape(len(low), -1, counts.shape[1])
+    gaps[:, 0] += low
+    return np.asarray(np.abs(gaps).sum(axis=(0, 1)) / (counts.sum(axis=0) * len(low)))
 
 
 def _at_most(edge: float, dtype: np.dtype[np.floating]) -> np.floating:

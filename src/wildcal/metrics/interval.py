@@ -70,7 +70,8 @@ def percentile_interval(value: float, replicates: FloatArray, level: float) -> I
 
 def paired_interval(value: float, replicates: FloatArray, level: float) -> PairedDifference:
     """Return the interval of a difference a - b whose replicates drew the same rows for both."""
-    reflected = 2 * value - replicates
+    used = replicates[~np.isnan(replicates)]
+    reflected = 2 * value - used
     better = float(np.mean(reflected < 0) + np.mean(reflected == 0) / 2)
-    whole = basic_interval(value, replicates, level, -np.inf, np.inf)
+    whole = basic_interval(value, used, level, -np.inf, np.inf)
     return PairedDifference(**whole.to_dict(), probability_a_better=better)

@@ -6,7 +6,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wildcal.core.arrays import FloatArray
+from wildcal.core.arrays import FloatArray, Labels, Proba
 from wildcal.core.checks import PROBA_MAX, check_labels, proba_matrix, reject_proba_row
 from wildcal.metrics.accumulator import Accumulator
 from wildcal.metrics.inputs import is_empty, matrix_blocks, take_columns, undefined
@@ -32,6 +32,19 @@ def _scores(y: ArrayLike, proba: ArrayLike) -> Iterator[tuple[FloatArray, FloatA
         # Σ_k (p_k - t_k)² with t one-hot. Rounding may leave a perfect row a hair below 0.
         brier = np.maximum(squares[inside] - 2 * own + 1, 0)
         yield -np.log(np.clip(own, SMALLEST, 1)), brier
+
+
+def nll_rows(y: Labels, proba: Proba, pred: Labels) -> FloatArray:
+    """Return -log p[y] of each row of a block of probabilities; all rows must have a class."""
+    own = take_columns(proba, y).astype(np.float64)
+    return np.asarray(-np.log(np.clip(own, SMALLEST, 1)))
+
+
+def brier_rows(y: Labels, proba: Proba, pred: Labels) -> FloatArray:
+    """Return Σ_k (p_k - [y = k])² of each row of a block; all rows must have a class."""
+    own = take_columns(proba, y).astype(np.float64)
+    squares = np.vecdot(proba, proba).astype(np.float64)
+    return np.asarray(np.maximum(squares - 2 * own + 1, 0))
 
 
 class ProperAccumulator(Accumulator):

@@ -1,4 +1,4 @@
-"""The paper's tables and figures by name: what each needs, and the function that makes it."""
+"""The paper's tables and figures by name: the runs each reads, and the function that makes it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,104 +19,48 @@ from wildcal.report.study import PAPER, Run, Study
 
 @dataclass(frozen=True, slots=True)
 class Artefact:
-    """A table or figure: what it shows, what a suite must have, and how it is made."""
+    """A table or figure: the runs that it reads, and how it is made from them."""
 
     name: str
-    shows: str
-    needs: str
     make: Callable[[Study], Made]
     runs: tuple[Run, ...] = ()
 
 
-_CELLS = "clean and corrupted test splits"
-_TEXTURES = "SVHN to tune with, Textures to test with"
 _ECE = (Run(PAPER, ("ece",)),)
 _CONFIDENCE = (Run("svhn", ("mean_confidence",)),)
+_RAW = (Run(PAPER, (), methods=("identity",), observe=True),)
 _BOTH = average_tables.has_both_sets
-_VIT = "suites of ViT-B/32, ViT-B/16 or Swin-T on ImageNet"
 
 ARTEFACTS: Final[Mapping[str, Artefact]] = {
     artefact.name: artefact
     for artefact in (
-        Artefact("table1", "average ECE", _CELLS, average_tables.table1, _ECE),
+        Artefact("table1", average_tables.table1, _ECE),
         Artefact(
             "table2",
-            "average ECE with and without DAC",
-            f"{_CELLS}, distances to training images",
             average_tables.table2,
             (Run(PAPER, ("ece",), average_tables.has_distances, WITH_DAC),),
         ),
+        Artefact("table3", other_tables.table3, (Run("svhn", tuple(other_tables.DETECTION)),)),
+        Artefact("table4", average_tables.table4, (Run(PAPER, ("kde_ece",)),)),
+        Artefact("table5", average_tables.table5, (Run(PAPER, ("sce",)),)),
         Artefact(
-            "table3",
-            "detection of Textures",
-            _TEXTURES,
-            other_tables.table3,
-            (Run("svhn", tuple(other_tables.DETECTION)),),
+            "table6", average_tables.table6, (Run(PAPER, ("ece", "kde_ece"), is_transformer),)
         ),
-        Artefact(
-            "table4",
-            "average KDE-ECE",
-            _CELLS,
-            average_tables.table4,
-            (Run(PAPER, ("kde_ece",)),),
-        ),
-        Artefact("table5", "average SCE", _CELLS, average_tables.table5, (Run(PAPER, ("sce",)),)),
-        Artefact(
-            "table6",
-            "average ECE and KDE-ECE of transformers",
-            _VIT,
-            average_tables.table6,
-            (Run(PAPER, ("ece", "kde_ece"), is_transformer),),
-        ),
-        Artefact(
-            "table7",
-            "ECE on ImageNet-R, ImageNet-A and ImageNet-Sketch",
-            "ImageNet suites with these test splits",
-            other_tables.table7,
-            (Run(PAPER, ("ece",), other_tables.has_kin),),
-        ),
+        Artefact("table7", other_tables.table7, (Run(PAPER, ("ece",), other_tables.has_kin),)),
         Artefact(
             "table8",
-            "average ECE, tuned with SVHN and with Textures",
-            f"{_CELLS}, tuning rows of both sets",
             average_tables.table8,
             tuple(Run(ood, ("ece",), _BOTH) for ood in average_tables.TUNING_SETS),
         ),
-        Artefact(
-            "table9",
-            "average ECE, also without OOD rows",
-            _CELLS,
-            average_tables.table9,
-            _ECE,
-        ),
-        Artefact(
-            "fig1",
-            "histograms of confidence and energy",
-            "clean test split, SVHN to test with",
-            score_figures.fig1,
-        ),
-        Artefact(
-            "fig3",
-            "energy and accuracy by severity",
-            f"{_CELLS}, SVHN to test with",
-            score_figures.fig3,
-        ),
-        Artefact("fig4", "ECE by severity", _CELLS, error_figures.fig4, _ECE),
-        Artefact("fig5", "ECE by corruption", _CELLS, error_figures.fig5, _ECE),
-        Artefact(
-            "fig6", "mean confidence on Textures", _TEXTURES, confidence_figures.fig6, _CONFIDENCE
-        ),
-        Artefact(
-            "fig7",
-            "ECE of transformers by severity",
-            _VIT,
-            error_figures.fig7,
-            (Run(PAPER, ("ece",), is_transformer),),
-        ),
-        Artefact("fig8", "fig5, also without OOD rows", _CELLS, error_figures.fig8, _ECE),
-        Artefact(
-            "fig9", "fig6, also without OOD rows", _TEXTURES, confidence_figures.fig9, _CONFIDENCE
-        ),
+        Artefact("table9", average_tables.table9, _ECE),
+        Artefact("fig1", score_figures.fig1, _RAW),
+        Artefact("fig3", score_figures.fig3, _RAW),
+        Artefact("fig4", error_figures.fig4, _ECE),
+        Artefact("fig5", error_figures.fig5, _ECE),
+        Artefact("fig6", confidence_figures.fig6, _CONFIDENCE),
+        Artefact("fig7", error_figures.fig7, (Run(PAPER, ("ece",), is_transformer),)),
+        Artefact("fig8", error_figures.fig8, _ECE),
+        Artefact("fig9", confidence_figures.fig9, _CONFIDENCE),
     )
 }
 

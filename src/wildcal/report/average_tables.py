@@ -49,7 +49,8 @@ def average_cell(results: Results, suite: str, method: str, metric: str) -> Cell
     average = results.average(suite, method, metric)
     if math.isnan(average.value):
         return None
-    return Cell(average.value, average.low, average.high, average.noise_floor, fitted[method].knew.words())
+    knew = fitted[method].knew.words()
+    return Cell(average.value, average.low, average.high, average.floor, knew=knew)
 
 
 def average_table(

@@ -38,11 +38,6 @@ def reliability_panel(table: Reliability) -> Panel:
 
 def temperature_panel(calibrator: Calibrator, logits: ArrayLike) -> Panel:
     """Return the temperature that each row is divided by, against its negative energy."""
-    if not hasattr(calibrator, "temperature"):
-        raise ValueError(
-            "calibrator must divide each row by a temperature, as EnergyScaling does, got"
-            f" {type(calibrator).__name__}."
-        )
     temperature = np.asarray(calibrator.temperature(logits), np.float64)
     energy, _ = energy_and_pred(check_logits(logits))
     order = np.argsort(-energy, kind="stable")

@@ -3,17 +3,14 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from wildcal.evaluation.estimate import Estimate
+
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Estimate):
     """One number of a table, a fraction, with its interval where there is one."""
 
-    value: float
-    low: float | None = None
-    high: float | None = None
-    noise_floor: float | None = None
-    """The value that a perfectly calibrated model would have; for ECE only."""
-    used: str = ""
+    knew: str = ""
     """What the method knew when it was fitted."""
 
 

@@ -1,6 +1,5 @@
 """Tables of single sets: 3 (detection) and 7 (ImageNet's kin)."""
 
-import math
 from typing import Final
 
 from wildcal.evaluation.protocol import Results
@@ -28,9 +27,7 @@ def record_cell(results: Results, suite: str, method: str, split: str, metric: s
         record = results.record(suite, method, split, metric)
     except KeyError:
         return None
-    if math.isnan(record.value):
-        return None
-    return Cell(record.value, record.low, record.high, record.noise_floor, record.knew)
+    return Cell(record.value, record.low, record.high, record.floor, knew=record.knew.words())
 
 
 def table3(study: Study) -> Made:

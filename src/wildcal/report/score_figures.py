@@ -6,12 +6,11 @@ from typing import Final
 import numpy as np
 
 from wildcal.core.arrays import BoolArray, FloatArray
-from wildcal.evaluation.protocol.results import LEVELS
-from wildcal.evaluation.protocol.shared import walk
-from wildcal.io.suite import Suite, SuiteSplit
+from wildcal.evaluation.protocol.observe import Scores
+from wildcal.evaluation.results import LEVELS
 from wildcal.metrics import auroc
 from wildcal.report.model import FigureArtefact, Made, MissingInputs, Panel, Series
-from wildcal.report.study import Study, readable
+from wildcal.report.study import PAPER, Study, troubles
 
 QUANTILES: Final = {"5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95}
 ACCURACY: Final = "accuracy"
@@ -23,40 +22,40 @@ _COMMAND: Final = "wildcal extract DATA --network NETWORK.safetensors --semantic
 def fig1(study: Study) -> Made:
     """Return histograms of softmax confidence and negative energy, of two pairs of groups."""
     title = "Figure 1: softmax confidence and negative energy"
+    results = study.results(PAPER)
     panels: list[Panel] = []
     notes = ["AUROC: how often a row of the first group has the higher score."]
-    for name, suite in study.suites.items():
-        try:
-            panels += _four(study, name, suite, notes)
-        except ValueError as error:
-            notes.append(f"{name} is left out: {error}")
+    left_out = troubles(results, ())
+    for name, found in results.suites.items():
+        seen = found.observed
+        if seen is None or seen.clean is None or _SVHN not in seen.ood:
+            notes.append(f"{name} is left out: it lacks one clean test split or SVHN's.")
+            continue
+        label = ", ".join(study.labels[name])
+        panels += score_panels(label, seen.clean, None, ("correct", "incorrect"))
+        panels += score_panels(label, seen.clean, seen.ood[_SVHN], ("test rows", "SVHN"))
     if not panels:
         needs = "a suite with a clean test split and test rows of SVHN"
-        return MissingInputs("fig1", title, needs, _COMMAND, tuple(notes[1:]))
+        return MissingInputs("fig1", title, needs, _COMMAND, (*notes[1:], *left_out))
+    notes += left_out
     return FigureArtefact("fig1", title, "energy_histograms", tuple(panels), 4, tuple(notes))
 
 
-def _four(study: Study, name: str, suite: Suite, notes: list[str]) -> list[Panel]:
-    strange = [split for split in suite.tests("semantic") if split.name == _SVHN]
-    splits = readable([*suite.tests("none"), *strange], notes)
-    if [split.shift for split in splits] != ["none", "semantic"]:
-        raise ValueError("it lacks one clean test split or SVHN's.")
-    clean, strangers = study.walk(name, splits)
-    known = np.arange(len(clean.energy) + len(strangers.energy)) < len(clean.energy)
-    pairs: list[tuple[BoolArray, tuple[str, str], int]] = [
-        (clean.correct, ("correct", "incorrect"), len(clean.energy)),
-        (known, ("test rows", "SVHN"), len(known)),
-    ]
+def score_panels(
+    label: str, clean: Scores, other: Scores | None, groups: tuple[str, str]
+) -> list[Panel]:
+    """Return confidence and energy: right against wrong rows, or clean rows against others."""
+    sets = [clean] if other is None else [clean, other]
+    energy = np.concatenate([s.energy for s in sets])
+    first = clean.correct if other is None else np.arange(len(energy)) < len(clean.energy)
+    if not first.any() or first.all():
+        return []
     scores = {
-        "softmax confidence": np.concatenate([clean.confidence[0], strangers.confidence[0]]),
-        "negative energy": -np.concatenate([clean.energy, strangers.energy]),
+        "softmax confidence": np.concatenate([s.confidence for s in sets]),
+        "negative energy": -energy,
     }
-    label = ", ".join(study.labels[name])
     return [
-        histogram_panel(label, score, values[:n], first, groups)
-        for first, groups, n in pairs
-        for score, values in scores.items()
-        if first.any() and not first.all()
+        histogram_panel(label, score, values, first, groups) for score, values in scores.items()
     ]
 
 
@@ -81,47 +80,46 @@ def histogram_panel(
 def fig3(study: Study) -> Made:
     """Return quantiles of the negative energy and the accuracy by severity, and for SVHN."""
     title = "Figure 3: negative energy by severity"
+    results = study.results(PAPER)
     panels, notes = [], ["Boxes: quartiles; whiskers: 5 % and 95 %; corruption types pooled."]
-    for name, suite in study.suites.items():
-        try:
-            panels.append(_boxes(study, name, suite, notes))
-        except ValueError as error:
-            notes.append(f"{name} is left out: {error}")
+    left_out = troubles(results, ())
+    for name, found in results.suites.items():
+        scores = [] if found.observed is None else list(found.observed.scores.values())
+        groups = by_severity(scores)
+        groups["SVHN"] = [s for s in scores if s.split.name == _SVHN]
+        missing = [group for group, splits in groups.items() if not splits]
+        if missing:
+            lacks = f"it has no test rows of severity or set {', '.join(missing)}."
+            notes.append(f"{name} is left out: {lacks}")
+            continue
+        panels.append(box_panel(", ".join(study.labels[name]), groups))
     if not panels:
         needs = "a suite with clean and corrupted test splits of severities 1 to 5, and SVHN's"
-        return MissingInputs("fig3", title, needs, _COMMAND, tuple(notes[1:]))
+        return MissingInputs("fig3", title, needs, _COMMAND, (*notes[1:], *left_out))
+    notes += left_out
     return FigureArtefact("fig3", title, "energy_boxes", tuple(panels), 2, tuple(notes))
 
 
-def _boxes(study: Study, name: str, suite: Suite, notes: list[str]) -> Panel:
-    groups = {group: readable(splits, notes) for group, splits in by_severity(suite).items()}
-    strange = [split for split in suite.tests("semantic") if split.name == _SVHN]
-    groups["SVHN"] = readable(strange, notes)
-    missing = [group for group, splits in groups.items() if not splits]
-    if missing:
-        raise ValueError(f"it has no test rows of severity or set {', '.join(missing)}.")
-    study.progress(f"{name}: energies", 0)
-    return box_panel(", ".join(study.labels[name]), groups)
+def by_severity(scores: Sequence[Scores]) -> dict[str, Sequence[Scores]]:
+    """Return the splits of severity 0 to 5, a list each."""
+    levels = {
+        str(level): [s for s in scores if s.split.corruption and s.split.severity == level]
+        for level in LEVELS
+    }
+    return {"0": [s for s in scores if s.split.shift == "none"], **levels}
 
 
-def by_severity(suite: Suite) -> dict[str, Sequence[SuiteSplit]]:
-    """Return the test splits of severity 0 to 5, a list each."""
-    levels = {str(level): suite.tests("covariate", severity=level) for level in LEVELS}
-    return {"0": suite.tests("none"), **levels}
-
-
-def box_panel(title: str, groups: Mapping[str, Sequence[SuiteSplit]]) -> Panel:
+def box_panel(title: str, groups: Mapping[str, Sequence[Scores]]) -> Panel:
     """Return quantiles of the negative energy and the accuracy of groups of splits.
 
     Rows of other classes have no accuracy.
     """
     energies: dict[str, FloatArray] = {}
     accuracy: dict[str, float] = {}
-    for group, splits in groups.items():
-        rows = list(walk(splits, []))  # energy and class need no method
-        energies[group] = -np.concatenate([r.energy for r in rows])
-        right = np.concatenate([r.correct for r in rows])
-        strange = any(split.shift == "semantic" for split in splits)
+    for group, sets in groups.items():
+        energies[group] = -np.concatenate([s.energy for s in sets])
+        right = np.concatenate([s.correct for s in sets])
+        strange = any(s.split.shift == "semantic" for s in sets)
         accuracy[group] = float("nan") if strange else 100 * float(right.mean())
     x = tuple(energies)
     series = [

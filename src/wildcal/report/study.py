@@ -1,15 +1,13 @@
 """The runs of the protocol that artefacts share: each suite is tuned and measured once for all."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
-from wildcal.core.errors import FileFormatError
-from wildcal.evaluation.protocol import SPLIT_METRICS, Results, choose_methods, run_protocol
-from wildcal.evaluation.protocol.fitted import fit_method
-from wildcal.evaluation.protocol.shared import SplitRows, walk
-from wildcal.evaluation.protocol.tuning import ood_set, read_tuning
-from wildcal.io.suite import Suite, SuiteSplit
+from wildcal.evaluation import METRICS
+from wildcal.evaluation.protocol import Results, choose_methods, run_protocol
+from wildcal.evaluation.protocol.tuning import ood_set
+from wildcal.io.suite import Suite
 from wildcal.report.names import (
     METHOD_TITLES,
     WITH_BOTH,
@@ -41,6 +39,8 @@ class Run:
     """Which suites it is about."""
     methods: tuple[str, ...] = WITH_BOTH
     """Which methods it compares."""
+    observe: bool = False
+    """Whether it draws the raw logits."""
 
 
 @final
@@ -72,9 +72,11 @@ class Study:
         self.n_boot, self.progress = n_boot, progress
         self._metrics: dict[tuple[str, str | None], set[str]] = {}
         self._methods: dict[tuple[str, str | None], list[str]] = {}
+        self._observe: set[tuple[str, str | None]] = set()
         self._done: dict[tuple[str, str | None], Results] = {}
         for run in runs:
             for key in self._keys(run.ood, run.only):
+                self._observe |= {key} if run.observe else set()
                 self._metrics.setdefault(key, set()).update(run.metrics)
                 known = self._methods.setdefault(key, [])
                 known += [name for name in run.methods if name not in known]
@@ -107,12 +109,6 @@ class Study:
         """Suites, splits and averages that the runs so far could not use, with the reason."""
         return {k: text for done in self._done.values() for k, text in done.skipped.items()}
 
-    def walk(self, name: str, splits: Sequence[SuiteSplit]) -> Iterator[SplitRows]:
-        """Yield the rows of some splits of a suite: energy, and the raw softmax confidence."""
-        self.progress(f"{name}: energies", 0)
-        tuning = read_tuning(self.suites[name], None, 0)
-        yield from walk(splits, [fit_method(choose_methods(["identity"])[0], tuning)])
-
     def _keys(self, ood: str, only: Condition) -> list[tuple[str, str | None]]:
         keys: list[tuple[str, str | None]] = []
         for name, suite in ((n, suite) for n, suite in self.suites.items() if only(suite)):
@@ -131,9 +127,10 @@ class Study:
             self._done[key] = run_protocol(
                 {name: self.suites[name]},
                 choose_methods(self._methods.get(key, WITH_BOTH)),
-                metrics=[metric for metric in SPLIT_METRICS if metric in wanted],
+                metrics=[metric for metric in METRICS if metric in wanted],
                 ood=ood,
                 n_boot=self.n_boot,
+                observe=key in self._observe,
                 progress=self.progress,
             )
         return self._done[key]
@@ -167,15 +164,3 @@ def troubles(results: Results, methods: Sequence[str]) -> list[str]:
         if method in methods
     ]
     return notes + [f"Left out, {name}: {reason}" for name, reason in results.skipped.items()]
-
-
-def readable(splits: Iterable[SuiteSplit], notes: list[str]) -> list[SuiteSplit]:
-    """Return the splits whose content is whole, and note the others."""
-    whole = []
-    for split in splits:
-        try:
-            split.verify()
-            whole.append(split)
-        except FileFormatError as error:
-            notes.append(f"Left out, {split.name}: {error}")
-    return whole

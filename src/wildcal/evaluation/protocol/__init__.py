@@ -5,11 +5,10 @@ Everything that tables, figures and reports show is read off the one tidy table 
 
 from wildcal.evaluation.methods import Method, choose_methods
 from wildcal.evaluation.protocol.fitted import FittedMethod
-from wildcal.evaluation.protocol.results import Average, Record, Results
-from wildcal.evaluation.protocol.run import SPLIT_METRICS, run_protocol
+from wildcal.evaluation.protocol.run import run_protocol
+from wildcal.evaluation.results import Average, Record, Results
 
 __all__ = [
-    "SPLIT_METRICS",
     "Average",
     "FittedMethod",
     "Method",

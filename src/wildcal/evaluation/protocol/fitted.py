@@ -91,9 +91,9 @@ def fit_method(method: Method, tuning: Tuning) -> FittedMethod:
         calibrator.fit(rows.logits, rows.y, **more)
     seconds = time.perf_counter() - start
     calibrator.fit_ = replace(calibrator.fit_, method=str(method))
-    return FittedMethod(
-        method.name, calibrator, _knew(method, tuning, calibrator), seconds, method.window
-    )
+    layers = more["distances"].shape[1] if "distances" in more else 0
+    knew = _knew(method, tuning, calibrator, layers)
+    return FittedMethod(method.name, calibrator, knew, seconds, method.window)
 
 
 def _equal_levels(rows: EnvironmentRows) -> FloatArray:
@@ -103,7 +103,7 @@ def _equal_levels(rows: EnvironmentRows) -> FloatArray:
     return np.where(rows.y == OOD_LABEL, 1.0, weight)
 
 
-def _knew(method: Method, tuning: Tuning, calibrator: Calibrator) -> Knew:
+def _knew(method: Method, tuning: Tuning, calibrator: Calibrator, layers: int) -> Knew:
     if not method.rows:
         return Knew()
     shifted = tuple(s.rows for s in tuning.shifted) if method.sees("shifted") else ()
@@ -119,7 +119,7 @@ def _knew(method: Method, tuning: Tuning, calibrator: Calibrator) -> Knew:
         ood=ood,
         ood_set=tuning.ood if ood else None,
         noise_levels=len(tuning.perturbed) if method.sees("noise") else 0,
-        layers=tuning.n_layers if "distances" in calibrator.reads else 0,
+        layers=layers,
         shifted=shifted,
         window=window,
         lacked=tuple(lacked),

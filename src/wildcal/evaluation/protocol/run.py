@@ -1,51 +1,33 @@
 """Fit every method once per suite, and measure it on every test split."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from wildcal.core.arrays import FloatArray, Labels
-from wildcal.core.checks import check_choice, check_count
+from wildcal.core.blocks import joined
+from wildcal.core.checks import check_count
 from wildcal.core.errors import FileFormatError
 from wildcal.core.rows import Rows, join
-from wildcal.core.softmax import predicted_class
 from wildcal.evaluation.environments import Choice, everything
+from wildcal.evaluation.estimate import Estimate
+from wildcal.evaluation.measure import Walked, ask_again, measure
 from wildcal.evaluation.methods import Method, choose_methods
-from wildcal.evaluation.protocol.binned import binned
 from wildcal.evaluation.protocol.fitted import FittedMethod, fit_method
-from wildcal.evaluation.protocol.resample import resampled_ece
-from wildcal.evaluation.protocol.results import (
-    LEVELS,
-    Record,
-    Replicates,
-    Results,
-    SuiteResults,
-)
-from wildcal.evaluation.protocol.shared import SplitRows, walk
+from wildcal.evaluation.protocol.observe import Observed
 from wildcal.evaluation.protocol.tuning import ood_set, rank_of, read_tuning
+from wildcal.evaluation.resample import resample
+from wildcal.evaluation.results import LEVELS, Record, Replicates, Results, SuiteResults
 from wildcal.io.suite import Suite, SuiteSplit
-from wildcal.metrics import (
-    ClasswiseAccumulator,
-    KdeAccumulator,
-    aupr_in,
-    aupr_out,
-    auroc,
-    fpr95,
-)
-from wildcal.metrics.interval import basic_interval
-
-TOP_LABEL: Final = ("accuracy", "mean_confidence", "ece", "mce", "top_label_brier")
-"""Metrics of the predicted class, which never need the matrix of probabilities."""
-WHOLE: Final = ("sce", "kde_ece")
-"""Metrics of all classes, which need it in pieces."""
-DETECTION: Final = ("ood_auroc", "ood_aupr_in", "ood_aupr_out", "ood_fpr95")
-"""Metrics of a set of other classes against the clean test rows, the two in one context."""
-SPLIT_METRICS: Final = (*TOP_LABEL, *WHOLE, *DETECTION)
+from wildcal.metrics.registry import METRICS, Metric, choose_metrics
+from wildcal.metrics.seen import Seen
 
 Progress = Callable[[str, int], None]
 """Told what is being done and how many rows were finished."""
+_OOD_CONFIDENCE = "ood_mean_confidence"
+# Splits are joined up to this many bytes of logits, so that small ones share the calls of NumPy.
+_GROUP_BYTES = 64 << 20
 
 
 def run_protocol(
@@ -59,14 +41,15 @@ def run_protocol(
     n_bins: int = 15,
     n_boot: int = 0,
     level: float = 0.95,
+    observe: bool = False,
     progress: Progress = lambda doing, rows: None,
 ) -> Results:
     """Return one tidy table of methods x test splits x metrics of every suite.
 
-    Each method is fitted once, on the clean tuning rows of a suite; methods that use
-    out-of-distribution rows get some of one set, and that set is left out of the tests. The methods
-    `context` and those with "-all" are fitted on the shifted tuning rows too. All methods share one
-    pass over the logits of a split, which is also the window whose context `context` reads.
+    Each method is fitted once, on the tuning rows of a suite that it sees; methods that use
+    out-of-distribution rows get some of one set, and that set is left out of the tests. All methods
+    share one pass over the logits of a split, which is also the window whose context `context`
+    reads.
 
     Parameters
     ----------
@@ -75,8 +58,8 @@ def run_protocol(
     methods
         By default the paper's.
     metrics
-        Any of `SPLIT_METRICS`. On semantic splits only mean_confidence and the ood metrics apply,
-        and these only there. For the ood metrics `context` reads as many clean as other rows in
+        Any of `METRICS`. On semantic splits only mean_confidence and the ood metrics apply, and
+        these only there. For the ood metrics `context` reads as many clean as other rows in
         one context, their mixture: with a window for each set, the window and not the row would
         tell them apart. mean_confidence stays in the split's own windows.
     ood, ood_rows
@@ -85,8 +68,10 @@ def run_protocol(
     only
         Which of the shifted tuning splits to take, by default all.
     n_boot, level
-        Bootstrap replicates for the intervals of the ECE, over images; 0 for none. A context stays
-        that of all rows of its window.
+        Bootstrap replicates for the intervals, over images; 0 for none. A context stays that of
+        all rows of its window.
+    observe
+        Whether to keep what a report draws: reliability tables, energies and temperatures.
 
     Examples
     --------
@@ -97,8 +82,7 @@ def run_protocol(
     >>> [results.average(s, "ts").value < results.average(s, "identity").value for s in suites]
     [True]
     """
-    for metric in metrics:
-        check_choice("metrics", metric, SPLIT_METRICS)
+    measured = choose_metrics(metrics)
     if ood_rows is not None:  # here, because below it would be taken for trouble with a suite
         check_count("ood_rows", ood_rows, least=0)
     chosen = choose_methods() if methods is None else list(methods)
@@ -106,7 +90,7 @@ def run_protocol(
     found: dict[str, SuiteResults] = {}
     skipped: dict[str, str] = {}
     for name, suite in suites.items():
-        runner = _SuiteRun(name, suite, tuple(metrics), n_bins, n_boot, level, progress)
+        runner = _SuiteRun(name, suite, measured, n_bins, n_boot, level, observe, progress)
         try:
             with suite.opened():
                 runner.fit(chosen, ood, ood_rows, only)
@@ -125,22 +109,29 @@ class _SuiteRun:
         self,
         name: str,
         suite: Suite,
-        metrics: tuple[str, ...],
+        metrics: Sequence[Metric],
         n_bins: int,
         n_boot: int,
         level: float,
+        observe: bool,
         progress: Progress,
     ) -> None:
-        self.name, self.suite, self.metrics = name, suite, metrics
+        self.name, self.suite = name, suite
         self.n_bins, self.n_boot, self.level, self.progress = n_bins, n_boot, level, progress
+        self.known = [metric for metric in metrics if metric.needs != "ood"]
+        self.detection = [m for m in metrics if m.needs == "ood" and m.name != _OOD_CONFIDENCE]
+        # On rows of no class, the mean confidence is what both names mean.
+        names = {metric.name for metric in metrics}
+        self.confidence = [n for n in ("mean_confidence", _OOD_CONFIDENCE) if n in names]
         self.methods: list[FittedMethod] = []
         self.failed: dict[str, str] = {}
         self.skipped = {f"{name}: {split}": text for split, text in suite.damaged.items()}
-        self.drawn: dict[str, FloatArray] = {}
-        self.clean: SplitRows | None = None
+        self.drawn: dict[tuple[str, str], FloatArray] = {}
+        self.clean: tuple[SuiteSplit, Walked] | None = None
         self.ood: str | None = None
         self.tuned_types: tuple[str, ...] = ()
         self.distances: dict[int | None, str] = {}
+        self.observed = Observed(n_bins) if observe else None
 
     def fit(
         self, methods: Sequence[Method], ood: str | None, ood_rows: int | None, only: Choice
@@ -196,29 +187,121 @@ class _SuiteRun:
 
     def measure(self) -> list[Record]:
         records: list[Record] = []
-        kept: list[SplitRows] = []
-        for rows in walk(self._splits(), self.methods):
-            self.progress(f"{self.name}: {rows.split.name}", rows.split.rows)
-            if rows.split.shift == "none":
-                self.clean = rows
-            values = self._semantic(rows) if rows.split.shift == "semantic" else self._known(rows)
-            records += values
-            if self.n_boot and rows.split.shift != "semantic":
-                kept.append(rows)
-        if self.n_boot and "ece" in self.metrics:
+        kept: list[_Cell] = []
+        for split, walked in self._walk(self._splits()):
+            self.progress(f"{self.name}: {split.name}", split.rows)
+            if split.shift == "none":
+                self.clean = split, walked
+            cells = (
+                self._others(split, walked)
+                if split.shift == "semantic"
+                else [_Cell(split, self.known, self._seen(split, walked))]
+            )
+            if self.n_boot:  # rows are needed until all splits were seen
+                kept += cells
+            else:
+                records += [record for cell in cells for record in self._records(cell)]
+        if self.observed is not None:
+            self.observed.finish(self.methods)
+        if self.n_boot:
             self.progress(f"{self.name}: resampling", 0)
-            self.drawn = resampled_ece(kept, self.n_bins, self.n_boot)
-            records = [self._with_interval(record) for record in records]
-        return records
+            self._resample(kept)
+        return records + [record for cell in kept for record in self._records(cell)]
 
     def results(self) -> SuiteResults:
-        replicates = Replicates(self.drawn, self.level) if self.drawn else None
-        methods = tuple(self.methods)
-        return SuiteResults(methods, self.ood, self.failed, replicates, self.tuned_types)
+        drawn = Replicates(self.drawn, self.level, self.n_boot) if self.drawn else None
+        return SuiteResults(
+            tuple(self.methods),
+            self.ood,
+            self.failed,
+            drawn,
+            self.tuned_types,
+            self.n_bins,
+            self.observed,
+        )
+
+    def _walk(self, splits: Sequence[SuiteSplit]) -> Iterator[tuple[SuiteSplit, Walked]]:
+        """Yield the splits in order with what one walk found of all methods.
+
+        Short splits are walked together, unless a metric adds up over the rows of a split.
+        """
+        adds = any(metric.sums is not None for metric in self.known)
+        for group in groups(splits, 0 if adds else _GROUP_BYTES):
+            logits = joined([split.logits for split in group])
+            walked = measure(
+                Rows(logits, y=np.concatenate([split.y for split in group])),
+                [method.bind(group, logits) for method in self.methods],
+                self.known if group[0].shift != "semantic" or len(group) > 1 else (),
+                n_bins=self.n_bins,
+                observe=self.observed is not None,
+            )
+            start = 0
+            for split in group:
+                rows = slice(start, start + split.rows)
+                start = rows.stop
+                yield split, walked.cut(rows)
+
+    def _seen(self, split: SuiteSplit, walked: Walked) -> list[Seen]:
+        """Return what metrics read of all methods on a split whose rows have classes."""
+        floors = any(metric.floored for metric in self.known)
+        found = walked.seen(self.n_bins, floors=floors)
+        if self.observed is not None:
+            self.observed.add(split, walked, [seen.top for seen in found])
+        for method, seen in zip(self.methods, found, strict=True):
+            seen.again = lambda look, m=method: ask_again(m.bind([split]), split.y)(look)
+        return found
+
+    def _others(self, split: SuiteSplit, walked: Walked) -> list["_Cell"]:
+        """Return what metrics read on rows of no class: confidence, and against clean rows."""
+        if self.observed is not None:
+            self.observed.add(split, walked, [])
+        if not self._unseen(split):
+            return []
+        cells = []
+        if self.confidence:
+            alone = [Seen(ood=confidence) for confidence in walked.confidence]
+            cells.append(_Cell(split, [METRICS[_OOD_CONFIDENCE]], alone, self.confidence))
+        if self.detection and self.clean is not None:
+            pairs = [
+                Seen(scores=self._scores(method, self.clean, (split, walked), m))
+                for m, method in enumerate(self.methods)
+            ]
+            cells.append(_Cell(split, self.detection, pairs))
+        return cells
+
+    def _records(self, cell: "_Cell") -> Iterator[Record]:
+        split = cell.split
+        for m, (method, seen) in enumerate(zip(self.methods, cell.seen, strict=True)):
+            for metric in cell.metrics:
+                value = metric.value(seen)
+                if np.isnan(value):
+                    continue
+                for name in cell.names or (metric.name,):
+                    drawn = self.drawn.get((name, split.name))
+                    ends: tuple[float | None, float | None] = (None, None)
+                    if drawn is not None:
+                        ends = metric.interval(value, drawn[m], self.level, seen.floor)
+                    floor = seen.floor if metric.name == "ece" else None
+                    estimate = Estimate(value, *ends, floor, split.rows, self.level)
+                    yield self._record(method, split, name, estimate)
+
+    def _resample(self, cells: Sequence["_Cell"]) -> None:
+        """Draw the same images in all cells of as many rows, for all methods."""
+        for metrics in {tuple(cell.metrics): None for cell in cells}:
+            mine = [cell for cell in cells if tuple(cell.metrics) == metrics]
+            drawn = resample([s for cell in mine for s in cell.seen], metrics, self.n_boot)
+            for metric, values in drawn.items():
+                by_cell = values.reshape(len(mine), len(self.methods), self.n_boot)
+                for cell, found in zip(mine, by_cell, strict=True):
+                    for name in cell.names or (metric,):
+                        self.drawn[name, cell.split.name] = found
 
     def _splits(self) -> list[SuiteSplit]:
         """Return the splits to test on, clean first; a damaged one is left out and noted."""
-        tests = [s for s in self.suite.tests() if s.shift != "semantic" or self._unseen(s)]
+        observed = self.observed is not None  # pictures of the raw logits show all sets
+        tests = [
+            s for s in self.suite.tests() if s.shift != "semantic" or observed or self._unseen(s)
+        ]
         usable = []
         self.progress(f"{self.name}: reading", 0)
         for split in sorted(tests, key=lambda s: s.shift != "none"):
@@ -237,90 +320,68 @@ class _SuiteRun:
         return ood_set(split.name) != self.ood
 
     def _record(
-        self, method: FittedMethod, split: SuiteSplit, metric: str, value: float, **more: float
+        self, method: FittedMethod, split: SuiteSplit, metric: str, estimate: Estimate
     ) -> Record:
         return Record(
             suite=self.name,
             method=method.name,
-            knew=method.knew.words(),
+            knew=method.knew,
             split=split.name,
             shift=split.shift,
             corruption=split.corruption,
             severity=split.severity,
             metric=metric,
-            value=value,
-            low=None,
-            high=None,
-            noise_floor=more.get("noise_floor"),
-            rows=split.rows,
+            estimate=estimate,
         )
 
-    def _known(self, rows: SplitRows) -> Iterable[Record]:
-        tops, floors = binned(rows, self.n_bins, floors="ece" in self.metrics)
-        for method, top, floor in zip(self.methods, tops, floors, strict=True):
-            whole = self._whole(method, rows.split)
-            for metric in self.metrics:
-                if metric == "ece":
-                    yield self._record(method, rows.split, metric, top.ece(), noise_floor=floor)
-                elif metric in TOP_LABEL:
-                    yield self._record(method, rows.split, metric, getattr(top, metric)())
-                elif metric in WHOLE:
-                    yield self._record(method, rows.split, metric, whole[metric])
-
-    def _whole(self, method: FittedMethod, split: SuiteSplit) -> dict[str, float]:
-        """Return the metrics of all classes that were asked for; the matrix exists in pieces."""
-        if not set(self.metrics) & set(WHOLE):
-            return {}
-        classwise, kde = ClasswiseAccumulator(split.n_classes, self.n_bins), KdeAccumulator()
-        proba, y = method.bind([split]).proba(), split.y
-        if "sce" in self.metrics:
-            classwise.update(y, proba)
-        if "kde_ece" in self.metrics:
-            kde.update(y, proba, predicted_class(split.logits))
-        values = {}
-        if "sce" in self.metrics:
-            values["sce"] = classwise.sce()
-        if "kde_ece" in self.metrics:
-            values["kde_ece"] = kde.kde_ece()
-        return values
-
-    def _semantic(self, rows: SplitRows) -> Iterable[Record]:
-        for m, (method, confidence) in enumerate(zip(self.methods, rows.confidence, strict=True)):
-            if "mean_confidence" in self.metrics:
-                value = float(confidence.mean())
-                yield self._record(method, rows.split, "mean_confidence", value)
-            wanted = [metric for metric in DETECTION if metric in self.metrics]
-            if wanted and self.clean is not None:
-                scores = self._scores(method, self.clean, rows, m)
-                is_id = np.arange(2 * len(scores[0])) < len(scores[0])
-                for metric in wanted:
-                    value = _DETECTORS[metric](is_id, np.concatenate(scores))
-                    yield self._record(method, rows.split, metric, value)
-
     def _scores(
-        self, method: FittedMethod, clean: SplitRows, other: SplitRows, m: int
-    ) -> Sequence[FloatArray]:
+        self,
+        method: FittedMethod,
+        clean: tuple[SuiteSplit, Walked],
+        other: tuple[SuiteSplit, Walked],
+        m: int,
+    ) -> tuple[FloatArray, FloatArray]:
         """Return the confidences of as many clean as other rows; in a context, that of both."""
-        chosen = _balanced(clean.split.rows, other.split.rows)
+        chosen = _balanced(clean[0].rows, other[0].rows)
         sets = (clean, other)
         if not method.reads_window:
-            return [s.confidence[m][mine] for s, mine in zip(sets, chosen, strict=True)]
+            a, b = (w.confidence[m][mine] for (_, w), mine in zip(sets, chosen, strict=True))
+            return a, b
         # In a context of its own, each set would be told from the other by it, not by its rows.
         parts = [
-            Rows(s.split.logits, distances=method.distances([s.split]))[mine]
-            for s, mine in zip(sets, chosen, strict=True)
+            Rows(split.logits, distances=method.distances([split]))[mine]
+            for (split, _), mine in zip(sets, chosen, strict=True)
         ]
         both = replace(join(parts), window=np.zeros(2 * len(parts[0]), np.int64))
         confidence = method.calibrator.bind(both).confidences().astype(np.float64)
-        return np.split(np.minimum(confidence, 1.0), 2)
+        a, b = np.split(np.minimum(confidence, 1.0), 2)
+        return a, b
 
-    def _with_interval(self, record: Record) -> Record:
-        if record.metric != "ece":
-            return record
-        index = [m.name for m in self.methods].index(record.method)
-        drawn = self.drawn[record.split][index]
-        interval = basic_interval(record.value, drawn, self.level, 0, 1)
-        return replace(record, low=interval.low, high=interval.high)
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """What metrics read of all methods on one split."""
+
+    split: SuiteSplit
+    metrics: Sequence[Metric]
+    seen: Sequence[Seen]
+    names: Sequence[str] = ()
+    """What the metric is called here, where not by its own name."""
+
+
+def groups(splits: Sequence[SuiteSplit], most: int = _GROUP_BYTES) -> Iterator[list[SuiteSplit]]:
+    """Yield runs of consecutive splits of one dtype with at most so many bytes together."""
+    group: list[SuiteSplit] = []
+    size = 0
+    for split in splits:
+        bytes_ = split.rows * split.n_classes * 4
+        if group and (size + bytes_ > most or split.dtype != group[0].dtype):
+            yield group
+            group, size = [], 0
+        group.append(split)
+        size += bytes_
+    if group:
+        yield group
 
 
 def _gap(splits: Sequence[SuiteSplit]) -> str:
@@ -345,11 +406,3 @@ def _balanced(inside: int, outside: int) -> list[Labels]:
     n = min(inside, outside)
     rng = np.random.default_rng(0)
     return [np.sort(rng.permutation(rows)[:n]) for rows in (inside, outside)]
-
-
-_DETECTORS: Final[dict[str, Callable[..., float]]] = {
-    "ood_auroc": auroc,
-    "ood_aupr_in": aupr_in,
-    "ood_aupr_out": aupr_out,
-    "ood_fpr95": fpr95,
-}

@@ -70,11 +70,6 @@ class Tuning:
             np.concatenate([np.full(len(y), i) for i, (_, y) in zip(numbers, parts, strict=True)]),
         )
 
-    @property
-    def n_layers(self) -> int:
-        """How many layers the distances of the clean rows are of."""
-        return int(self.clean[0].densities(None).shape[1])
-
     def distances(self, rank: int | None, kinds: Collection[str]) -> FloatArray:
         """Return the distances of the same rows to their neighbors of a rank."""
         clean = self.clean if "clean" in kinds else ()

@@ -51,8 +51,7 @@ def knowledge_section(content: Content) -> str:
 def computed_section(content: Content) -> str:
     """Return everything needed to make the numbers again."""
     results = content.results.suites[content.name]
-    drawn = results.replicates
-    n_boot = 0 if drawn is None else next(iter(drawn.cells.values())).shape[1]
+    n_boot = 0 if results.replicates is None else results.replicates.n_boot
     names = ",".join(method.name for method in content.order)
     made = ", ".join(f"{plain(k)} {plain(v)}" for k, v in content.suite.versions.items())
     facts = {

@@ -6,11 +6,11 @@ from typing import Final
 import numpy as np
 
 from wildcal.core.arrays import FloatArray
+from wildcal.evaluation.protocol.observe import Temperatures
 from wildcal.report.model import Panel
 from wildcal.report.page.axes import Picture, Scale, padded
 from wildcal.report.page.marks import Marks, shown
 from wildcal.report.page.markup import tag, words
-from wildcal.report.page.observe import Temperatures
 from wildcal.report.score_figures import ACCURACY, QUANTILES
 
 Curves = dict[str, list[float]]

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from wildcal.evaluation.protocol import FittedMethod, Results
-from wildcal.io.suite import Suite, SuiteSplit
+from wildcal.evaluation.protocol.observe import Observed
+from wildcal.io.suite import Suite
 from wildcal.report.page.marks import Marks
 from wildcal.report.page.markup import tag, words
-from wildcal.report.page.observe import Observed
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +17,22 @@ class Content:
     name: str
     """The suite's name in the results."""
     suite: Suite
-    n_bins: int
-    splits: list[SuiteSplit]
-    """The test splits that could be read, clean first."""
     order: list[FittedMethod]
     """Best first."""
     marks: Marks
     seen: Observed
+    """What the run kept to be drawn."""
+
+    @property
+    def n_bins(self) -> int:
+        """The number of bins of the run."""
+        return self.seen.n_bins
+
+    @property
+    def places(self) -> list[int]:
+        """Where each method stands in what the run kept, best method first."""
+        found = self.results.suites[self.name]
+        return [found.index(method.name) for method in self.order]
 
 
 def section(title: str, *parts: str) -> str:

@@ -2,37 +2,33 @@
 
 import numpy as np
 
-from wildcal.evaluation.protocol.results import LEVELS
+from wildcal.evaluation.protocol.observe import CLEAN
 from wildcal.evaluation.protocol.tuning import ood_set
+from wildcal.evaluation.results import LEVELS
+from wildcal.evaluation.suite_table import caption, suite_table
 from wildcal.report.names import plain
 from wildcal.report.page.charts import bar_chart, severity_chart, type_chart
 from wildcal.report.page.content import Content, charts, figure, note, section
 from wildcal.report.page.marks import shown
 from wildcal.report.page.markup import script_json, tag, words
-from wildcal.report.page.observe import CLEAN
 from wildcal.report.page.reliability import diagram, reliability_data
-from wildcal.report.page.results_table import results_table, semantic_sets
-from wildcal.report.page.verdict import interval_level
+from wildcal.tables.html import render_sortable
+
+_MOST_TABLES_BINS = 60_000
 
 
 def methods_section(content: Content) -> str:
     """Return the table of all methods."""
-    interval = interval_level(content.results, content.name)
-    resampled = (
-        f", with its {interval} bootstrap interval over images, which allows for the upward bias of"
-        " the ECE, so a value may lie above its own. Behind: the difference on the same resampled"
-        " images"
+    table = suite_table(content.results, content.name, called=shown, ends=True)
+    notes = caption(content.results, content.name)
+    text = (
+        " Press a head to sort. Confidence: the mean on images of other classes, where lower is"
+        " better; AUROC: how well it tells them from clean rows."
     )
     return section(
         "Methods",
-        results_table(content.results, content.name, content.order),
-        note(
-            "ECE in percent, least average first; press a head to sort. Clean: the clean test rows."
-            " Severity 1 to 5: the mean over corruption types. Average: the mean of these"
-            f" six{resampled if interval else ''}. Noise floor: the ECE that a perfectly calibrated"
-            " model would show on as many rows. Confidence: the mean on images of other classes,"
-            " where lower is better; AUROC: how well it tells them from clean rows."
-        ),
+        render_sortable(table, [method.name for method in content.order]),
+        note(" ".join(notes) + text),
     )
 
 
@@ -60,7 +56,7 @@ def _floor(content: Content) -> list[float]:
     mine = content.results.select(suite=content.name, method=best, metric="ece")
     groups = [[r for r in mine if r.shift == "none"]]
     groups += [[r for r in mine if r.corruption and r.severity == level] for level in LEVELS]
-    floors = [[r.noise_floor for r in group if r.noise_floor is not None] for group in groups]
+    floors = [[r.floor for r in group if r.floor is not None] for group in groups]
     return [100 * float(np.mean(values)) if values else float("nan") for values in floors]
 
 
@@ -90,9 +86,14 @@ def _by_type(content: Content) -> str:
 
 def reliability_section(content: Content) -> str:
     """Return two reliability diagrams, each for any method, both for any condition."""
-    tables, methods = content.seen.tables, [method.name for method in content.order]
+    tables, methods = dict(content.seen.tables), [method.name for method in content.order]
     if not tables:
         return ""
+    cells = content.seen.cells
+    # Tables of every method and condition must leave the page small enough to send.
+    pooled_only = (len(tables) + len(cells)) * len(methods) * content.n_bins > _MOST_TABLES_BINS
+    tables |= {} if pooled_only else cells
+    tables = {name: [found[i] for i in content.places] for name, found in tables.items()}
     conditions = sorted(tables, key=lambda name: (name != CLEAN, "all corruptions" not in name))
     middle = next((name for name in conditions if name.startswith("severity 3")), conditions[0])
     options = [
@@ -103,7 +104,7 @@ def reliability_section(content: Content) -> str:
         " intervals. On the dashed line confidence means what it says; below it the method is too"
         " sure. Orange: the gap. Blue: how many rows."
     )
-    if content.seen.pooled_only:
+    if pooled_only:
         text += " There are too many combinations for one page: only pooled corruptions are here."
     before = "identity" if "identity" in methods else methods[-1]
     return section(
@@ -127,7 +128,7 @@ def reliability_section(content: Content) -> str:
 def strangers_section(content: Content) -> str:
     """Return the mean confidence on images of other classes."""
     figures = []
-    for split in semantic_sets(content.results, content.name):
+    for split in content.results.ood_splits(content.name):
         found = content.results.select(suite=content.name, split=split, metric="mean_confidence")
         by_method = {record.method: 100 * record.value for record in found}
         values = {m.name: by_method[m.name] for m in content.order if m.name in by_method}

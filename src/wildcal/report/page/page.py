@@ -20,10 +20,8 @@ from wildcal.report.page.error_sections import (
 )
 from wildcal.report.page.marks import Marks
 from wildcal.report.page.markup import tag, words
-from wildcal.report.page.observe import observe
 from wildcal.report.page.score_sections import energy_section, temperature_section
 from wildcal.report.page.verdict import verdict
-from wildcal.report.study import readable
 
 METRICS: Final = ("accuracy", "mean_confidence", "ece", "ood_auroc")
 """What a run of the protocol must have measured for the page."""
@@ -42,18 +40,18 @@ _SECTIONS: Final = (
 )
 
 
-def make_page(results: Results, name: str, suite: Suite, *, n_bins: int = 15) -> str:
+def make_page(results: Results, name: str, suite: Suite) -> str:
     """Return the report on one suite, as HTML.
 
     Parameters
     ----------
     results
-        A run of the protocol with `METRICS`; every number of the page that stands in this table
-        is read off it.
+        A run of the protocol with `METRICS` that was told to observe; every number of the page is
+        read off it, and nothing is measured.
     name
         The suite's name there.
-    n_bins
-        The number of bins that the run used.
+    suite
+        The suite itself, for what it says of its network and data.
 
     Examples
     --------
@@ -61,7 +59,7 @@ def make_page(results: Results, name: str, suite: Suite, *, n_bins: int = 15) ->
     >>> from wildcal.evaluation.protocol import choose_methods, run_protocol
     >>> from wildcal.report import make_page
     >>> suite = wildcal.suites.load("cifar10-resnet20")
-    >>> results = run_protocol({"mine": suite}, choose_methods(["identity", "ts"]))
+    >>> results = run_protocol({"mine": suite}, choose_methods(["identity", "ts"]), observe=True)
     >>> make_page(results, "mine", suite)[:15]
     '<!doctype html>'
     """
@@ -70,18 +68,12 @@ def make_page(results: Results, name: str, suite: Suite, *, n_bins: int = 15) ->
         raise ValueError(f"there is nothing to report on {name}: {reason}.")
     if not results.select(suite=name):
         raise ValueError(f"there is nothing to report on {name}: it has no rows to test on.")
+    seen = results.suites[name].observed
+    if seen is None:
+        raise ValueError(f"there is nothing to draw of {name}: run the protocol with observe=True.")
     order = results.ranked(name)
-    splits = readable(sorted(suite.tests(), key=lambda split: split.shift != "none"), [])
-    content = Content(
-        results,
-        name,
-        suite,
-        n_bins,
-        splits,
-        order,
-        Marks([method.name for method in order]),
-        observe(splits, order, n_bins),
-    )
+    marks = Marks([method.name for method in order])
+    content = Content(results, name, suite, order, marks, seen)
     data, network = suite_labels({name: suite})[name]
     body = tag(
         "main",
@@ -106,7 +98,7 @@ def make_page(results: Results, name: str, suite: Suite, *, n_bins: int = 15) ->
 def _size(content: Content) -> str:
     """Return what the suite tests on, in words."""
     measured = {record.split for record in content.results.select(suite=content.name)}
-    splits = [split for split in content.splits if split.name in measured]
+    splits = [s.split for s in content.seen.scores.values() if s.split.name in measured]
     cells = [split for split in splits if split.corruption]
     parts = [f"{split.rows:,} clean rows" for split in splits if split.shift == "none"]
     if cells:

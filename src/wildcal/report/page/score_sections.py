@@ -1,14 +1,12 @@
 """Sections about single rows: energy and confidence of the raw logits, temperatures."""
 
-import numpy as np
-
+from wildcal.evaluation.protocol.observe import Scores
 from wildcal.evaluation.protocol.tuning import ood_set
-from wildcal.io.suite import SuiteSplit
 from wildcal.report.model import Panel
 from wildcal.report.names import plain
 from wildcal.report.page.charts import box_chart, histogram_chart, temperature_chart
 from wildcal.report.page.content import Content, charts, figure, note, section
-from wildcal.report.score_figures import box_panel, histogram_panel
+from wildcal.report.score_figures import box_panel, score_panels
 
 
 def energy_section(content: Content) -> str:
@@ -31,14 +29,15 @@ def energy_section(content: Content) -> str:
     return section("What the raw logits tell", note(text), charts(*figures))
 
 
-def _groups(content: Content) -> dict[str, list[SuiteSplit]]:
+def _groups(content: Content) -> dict[str, list[Scores]]:
     """Return the splits of each severity, then each other set by its name."""
-    groups: dict[str, list[SuiteSplit]] = {}
-    for split in content.splits:
+    groups: dict[str, list[Scores]] = {}
+    for scores in content.seen.scores.values():
+        split = scores.split
         other = plain(ood_set(split.name))
         other = f"set {other}" if other.isdigit() else other
         name = "0" if split.shift == "none" else other if not split.corruption else split.severity
-        groups.setdefault(str(name), []).append(split)
+        groups.setdefault(str(name), []).append(scores)
     return groups
 
 
@@ -47,29 +46,17 @@ def _histograms(content: Content) -> list[Panel]:
     clean = content.seen.clean
     if clean is None:
         return []
-    panels = []
-    if clean.correct.any() and not clean.correct.all():
-        groups = ("correct", "incorrect")
-        for score, values in {
-            "softmax confidence": clean.confidence,
-            "negative energy": -clean.energy,
-        }.items():
-            panels.append(histogram_panel("Clean rows", score, values, clean.correct, groups))
-    for name, other in content.seen.strangers.items():
-        known = np.arange(len(clean.energy) + len(other.energy)) < len(clean.energy)
-        groups = ("clean rows", plain(ood_set(name)))
-        for score, values in {
-            "softmax confidence": np.concatenate([clean.confidence, other.confidence]),
-            "negative energy": -np.concatenate([clean.energy, other.energy]),
-        }.items():
-            title = f"Clean rows and {plain(ood_set(name))}"
-            panels.append(histogram_panel(title, score, values, known, groups))
+    panels = score_panels("Clean rows", clean, None, ("correct", "incorrect"))
+    for name, other in content.seen.ood.items():
+        called = plain(ood_set(name))
+        panels += score_panels(f"Clean rows and {called}", clean, other, ("clean rows", called))
     return panels
 
 
 def temperature_section(content: Content) -> str:
     """Return temperature against energy of the methods that have one for every row."""
-    curves = content.seen.temperatures
+    kept = content.seen.temperatures
+    curves = {m.name: kept[m.name] for m in content.order if m.name in kept}
     if not curves:
         return ""
     clean = content.seen.clean

@@ -8,7 +8,7 @@ import numpy as np
 from wildcal.evaluation.protocol import FittedMethod, Results
 from wildcal.report.page.marks import shown
 from wildcal.report.page.markup import tag, words
-from wildcal.report.tables import percent
+from wildcal.tables import number
 
 
 def verdict(results: Results, suite: str, order: Sequence[FittedMethod]) -> str:
@@ -70,11 +70,11 @@ def _clean_verdict(results: Results, suite: str, order: Sequence[FittedMethod]) 
 
 def _lead(results: Results, suite: str, best: FittedMethod, second: FittedMethod) -> str:
     """Return how far the best is ahead of the second, and whether that is more than chance."""
-    if results.suites[suite].replicates is None:
+    gap = results.behind(suite, second.name, best=best.name)
+    if gap.interval is None:
         return ""
-    gap = results.difference(suite, second.name, best.name)
-    ahead = f"{percent(gap.value)} points{_bracket(gap.low, gap.high)}"
-    if gap.low > 0:
+    ahead = f"{percent(gap.value)} points{_bracket(gap.interval.low, gap.interval.high)}"
+    if gap.is_sure:
         return f"It is ahead of the next, {_name(second)}, by {ahead} on the same images."
     return f"The next, {_name(second)}, is {ahead} behind, which may be chance."
 
@@ -83,9 +83,7 @@ def _knowledge(order: Sequence[FittedMethod], averages: dict[str, float]) -> str
     """Return who is best of those that knew less, if the best knew more than others."""
     best = order[0]
     less = [
-        m
-        for m in order
-        if m.knew.knows_less_than(best.knew) and not math.isnan(averages[m.name])
+        m for m in order if m.knew.knows_less_than(best.knew) and not math.isnan(averages[m.name])
     ]
     if not less:
         return ""
@@ -114,3 +112,8 @@ def _interval(low: float | None, high: float | None, level: str) -> str:
 
 def _bracket(low: float, high: float) -> str:
     return f" ({percent(low)} to {percent(high)})"
+
+
+def percent(value: float) -> str:
+    """Return a fraction in percent, as tables show it."""
+    return number(value).text

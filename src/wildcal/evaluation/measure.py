@@ -1,0 +1,245 @@
+"""One walk over logits for all methods: what metrics, resamples and pictures are made from."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wildcal.core.arrays import OOD_LABEL, BoolArray, FloatArray, Labels, Proba, working_dtype
+from wildcal.core.block import Block
+from wildcal.core.blocks import joined, map_blocks
+from wildcal.core.bound import Bound
+from wildcal.core.checks import check_confidence
+from wildcal.core.rows import Rows
+from wildcal.metrics import TopLabelAccumulator
+from wildcal.metrics.accumulator import Accumulator
+from wildcal.metrics.binning import bin_index
+from wildcal.metrics.noise import expected_gaps
+from wildcal.metrics.registry import Metric
+from wildcal.metrics.seen import Look, Seen
+
+Progress = Callable[[int], None]
+"""Called with the number of rows that were just finished."""
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """What one walk over rows found; numbers of several methods have shape (methods, rows)."""
+
+    y: Labels
+    energy: FloatArray
+    correct: BoolArray
+    """Whether the class of the largest logit is the label; False for rows without a class."""
+    confidence: FloatArray
+    columns: dict[str, FloatArray]
+    """A number for each row, of metrics that read them off the probabilities."""
+    sums: list[dict[str, Accumulator]]
+    """What adds up over rows, of each method."""
+    temperature: list[FloatArray | None]
+    """What each method divides the rows by, where it does and where it was asked for."""
+    raw: FloatArray
+    """The largest softmax probability, uncalibrated, where it was asked for; else empty."""
+
+    def cut(self, rows: slice) -> "Walked":
+        """Return some of the rows; the sums stay those of all."""
+        return Walked(
+            self.y[rows],
+            self.energy[rows],
+            self.correct[rows],
+            self.confidence[:, rows],
+            {name: column[:, rows] for name, column in self.columns.items()},
+            self.sums,
+            [None if t is None else t[rows] for t in self.temperature],
+            self.raw[rows],
+        )
+
+    def seen(self, n_bins: int, *, floors: bool) -> list[Seen]:
+        """Return what metrics read of each method; rows of no class are told apart."""
+        known = self.y != OOD_LABEL
+        inside: Any = slice(None) if known.all() else known
+        others: Any = slice(0, 0) if known.all() else ~known
+        correct, confidence = self.correct[inside], self.confidence[:, inside]
+        tops, floor = binned(correct, confidence, n_bins, floors=floors)
+        return [
+            Seen(
+                correct,
+                confidence[m],
+                tops[m],
+                float(floor[m]),
+                {name: column[m][inside] for name, column in self.columns.items()},
+                self.sums[m],
+                self.confidence[m][others],
+            )
+            for m in range(len(confidence))
+        ]
+
+
+def measure(
+    rows: Rows,
+    bounds: Sequence[Bound],
+    metrics: Sequence[Metric] = (),
+    *,
+    n_bins: int = 15,
+    pred: Labels | None = None,
+    observe: bool = False,
+    progress: Progress | None = None,
+) -> Walked:
+    """Return what the rows show of methods that were bound to them.
+
+    All methods that see the logits as they are share one pass, in which energy, predicted class and
+    exponentials are computed once. One that reads distances sees them scaled, and so takes a pass
+    of its own. Probabilities exist a block at a time, and only if a metric reads them.
+
+    Parameters
+    ----------
+    pred
+        The predicted classes, where they are not those of the largest logits.
+    observe
+        Whether to keep temperatures and the uncalibrated confidence, which reports draw.
+    progress
+        Called with the number of rows of every block.
+    """
+    logits, y = rows.logits, rows.labels
+    readers = [metric for metric in metrics if metric.rows is not None]
+    adders = [metric for metric in metrics if metric.sums is not None]
+    # In the precision of `confidence`, so that a report and a deployed calibrator agree.
+    dtype = working_dtype(logits.dtype)
+
+    def ask(bound: Bound, block: Block, pred: Labels) -> tuple[list[Any], dict[str, Accumulator]]:
+        found: list[Any] = [np.asarray(bound.confidence(block), dtype)]
+        if observe and bound.temperature is not None:
+            found.append(np.asarray(bound.temperature(block), dtype))
+        sums: dict[str, Accumulator] = {}
+        if readers or adders:
+            proba = np.empty(block.original.shape, dtype)
+            bound.fill(block, proba)
+            labels = y[block.rows]
+            found += [m.rows(np.maximum(labels, 0), proba, pred) for m in readers if m.rows]
+            for metric in adders:
+                assert metric.sums is not None
+                made: Any = metric.sums(rows.n_classes, n_bins)
+                sums[metric.name] = made.update(labels, proba)
+        return found, sums
+
+    def walk(
+        source: Any, mine: Sequence[Bound], known: Labels | None, *, first: bool
+    ) -> tuple[Any, list[Any]]:
+        def look(block: Block) -> tuple[tuple[NDArray[Any], ...], list[Any]]:
+            chosen = block.pred() if known is None else known[block.rows]
+            common: list[Any] = [block.energy(), chosen] if first else []
+            if first and observe:
+                common.append(np.asarray(block.confidence(np.ones(block.n)), dtype))
+            asked = [ask(bound, block, chosen) for bound in mine]
+            if progress is not None and first:
+                progress(block.n)
+            return (*common, *(c for found, _ in asked for c in found)), [s for _, s in asked]
+
+        parts = map_blocks(source, look)
+        return joined([columns for columns, _ in parts]), [
+            _merged([sums[m] for _, sums in parts]) for m in range(len(mine))
+        ]
+
+    plain = [bound for bound in bounds if bound.logits is logits]
+    shared, shared_sums = walk(logits, plain, pred, first=True)
+    energy, chosen, *left = shared
+    raw = np.minimum(left.pop(0).astype(np.float64), 1.0) if observe else np.empty(0)
+    confidence: list[FloatArray] = []
+    columns: dict[str, list[FloatArray]] = {metric.name: [] for metric in readers}
+    sums: list[dict[str, Accumulator]] = []
+    temperature: list[FloatArray | None] = []
+    for bound in bounds:
+        if bound.logits is logits:
+            mine, its_sums = left, shared_sums.pop(0)
+        else:
+            found, (its_sums,) = walk(bound.logits, [bound], chosen, first=False)
+            mine = list(found)
+        confidence.append(np.minimum(mine.pop(0).astype(np.float64), 1.0))
+        divides = observe and bound.temperature is not None
+        temperature.append(mine.pop(0).astype(np.float64) if divides else None)
+        for metric in readers:
+            columns[metric.name].append(mine.pop(0))
+        sums.append(its_sums)
+    return Walked(
+        y,
+        energy,
+        chosen == y,
+        np.stack(confidence) if confidence else np.empty((0, len(y))),
+        {name: np.stack(found) for name, found in columns.items() if found},
+        sums,
+        temperature,
+        raw,
+    )
+
+
+def ask_again(bound: Bound, y: Labels) -> Callable[[Look], list[Any]]:
+    """Return what calls a function with the probabilities of the rows with a class, in pieces."""
+    known = y != OOD_LABEL
+    before = np.concatenate([[0], np.cumsum(known)])
+
+    def run(look: Look) -> list[Any]:
+        def work(block: Block) -> Any:
+            proba = np.empty(block.original.shape, working_dtype(bound.logits.dtype))
+            bound.fill(block, proba)
+            mine = known[block.rows]
+            place = slice(before[block.rows.start], before[block.rows.stop])
+            return look(y[block.rows][mine], proba if mine.all() else proba[mine], place)
+
+        return map_blocks(bound.logits, work)
+
+    return run
+
+
+def binned(
+    correct: BoolArray, confidence: FloatArray, n_bins: int, *, floors: bool
+) -> tuple[list[TopLabelAccumulator], FloatArray]:
+    """Return each method's sums per bin, and its noise floor (NaN unless `floors`).
+
+    The numbers are those of `TopLabelAccumulator.update` and of `noise_floor`; all methods at once,
+    so that short sets of rows share the calls of NumPy.
+    """
+    n_methods, n = confidence.shape
+    if not confidence.size:
+        return [TopLabelAccumulator(n_bins)] * n_methods, np.full(n_methods, np.nan)
+    p = check_confidence(confidence.reshape(-1))
+    # Bin b of method m has the number m * n_bins + b.
+    index = bin_index(p, n_bins) + np.repeat(np.arange(n_methods) * n_bins, n)
+    right = np.tile(correct, n_methods)
+    size = n_methods * n_bins
+    both = np.bincount(2 * index + right, minlength=2 * size).reshape(n_methods, n_bins, 2)
+    confidence_sums = np.bincount(index, p, size).reshape(n_methods, n_bins)
+    gaps = (p - right).reshape(n_methods, n)
+    tops = []
+    for m, gap in enumerate(gaps):
+        top = TopLabelAccumulator(n_bins)
+        top.count, top.correct_sum = both[m].sum(axis=1), both[m, :, 1]
+        top.confidence_sum = confidence_sums[m]
+        top.squared_error = np.asarray(gap @ gap)
+        tops.append(top)
+    if not floors:
+        return tops, np.full(n_methods, np.nan)
+    return tops, expected_gaps(p, index, size).reshape(n_methods, n_bins).sum(axis=1) / n
+
+
+def _merged(parts: Sequence[dict[str, Any]]) -> dict[str, Accumulator]:
+    """Return the sums of all blocks, added in the order of the rows."""
+    whole = parts[0]
+    for part in parts[1:]:
+        for name, more in part.items():
+            whole[name].merge(more)
+    return whole
+
+
+def bound_given(proba: Proba, pred: Labels) -> Bound:
+    """Return a method that says what was given, so that arrays are measured as methods are."""
+
+    def fill(block: Block, out: Proba) -> None:
+        out[:] = proba[block.rows]
+
+    def confidence(block: Block) -> FloatArray:
+        mine = proba[block.rows]
+        top = np.take_along_axis(mine, pred[block.rows, None], axis=1)[:, 0]
+        return np.asarray(top, np.float64)
+
+    return Bound(proba, fill, confidence)

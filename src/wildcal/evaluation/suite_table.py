@@ -1,0 +1,134 @@
+"""The one table of methods on a suite: what notebooks, terminals, reports and docs show."""
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from wildcal.evaluation.behind import EXPLAINED
+from wildcal.evaluation.results import CLEAN, LEVELS, Results
+from wildcal.metrics.interval import HOLDS_ITS_VALUE
+from wildcal.metrics.registry import METRICS
+from wildcal.tables import Cell, Column, Table, number
+
+_BARS = "▁▂▃▄▅▆▇█"
+_OF_OTHERS = {"mean_confidence": "confidence on", "ood_auroc": "AUROC of"}
+"""What is shown of a set of other classes."""
+
+
+def suite_table(
+    results: Results,
+    suite: str,
+    metric: str | None = None,
+    *,
+    called: Callable[[str], str] = str,
+    ends: bool = False,
+) -> Table:
+    """Return a row for each method, the best average first.
+
+    Parameters
+    ----------
+    metric
+        What methods are ranked by, by default the results' own.
+    called
+        What to call a method.
+    ends
+        Whether differences to the best show their intervals.
+    """
+    metric = metric or results.primary
+    info = METRICS[metric]
+    found = results.suites[suite]
+    order = results.ranked(suite, metric)
+    averages = {m.name: results.average(suite, m.name, metric) for m in order}
+    floored = info.floored
+    more = [m for m in results.metrics if m != metric and _is_averaged(m)]
+    sets = [
+        (split, name)
+        for split in results.ood_splits(suite)
+        for name in _OF_OTHERS
+        if results.select(suite=suite, split=split, metric=name)
+    ]
+    highest = max((v for a in averages.values() for v in a.levels if not math.isnan(v)), default=0)
+    columns = [
+        Column("method", is_number=False),
+        Column("knew", is_number=False, spare=90),
+        Column(f"average {info.title.strip()}"),
+        Column("behind"),
+        *([Column("noise floor", spare=6)] if floored else []),
+        *(Column(str(level), spare={1: 2, 2: 3, 4: 4, 3: 5}.get(level)) for level in range(6)),
+        Column("by severity", spare=1),
+        *(Column(f"average {METRICS[m].title.strip()}", spare=20 + i) for i, m in enumerate(more)),
+        *(Column(f"{_OF_OTHERS[name]} {split}", spare=50) for split, name in sets),
+    ]
+    rows = []
+    for method in order:
+        average = averages[method.name]
+        row = [
+            Cell(called(method.name)),
+            Cell(method.knew.words()),
+            number(average.value, average.interval, percent=info.percent),
+            results.behind(suite, method.name, metric, best=order[0].name).cell(
+                percent=info.percent, ends=ends
+            ),
+            *([number(average.floor, percent=info.percent)] if floored else []),
+            *(number(level, percent=info.percent) for level in average.levels),
+            Cell(_spark(average.levels, highest)),
+        ]
+        for name in more:
+            other = results.average(suite, method.name, name)
+            row.append(number(other.value, other.interval, percent=METRICS[name].percent))
+        for split, name in sets:
+            e = results.estimate(suite, method.name, split, name)
+            row.append(number(e.value if e else None))
+        rows.append(tuple(row))
+    failed = [f"{name} failed: {reason}" for name, reason in found.failed.items()]
+    is_known = any(not math.isnan(a.value) for a in averages.values())
+    return Table(
+        suite,
+        tuple(columns),
+        tuple(rows),
+        (*caption(results, suite, metric), *failed),
+        0 if is_known else None,
+    )
+
+
+def caption(results: Results, suite: str, metric: str | None = None) -> list[str]:
+    """Return what has to be known about the numbers of a suite's table."""
+    info = METRICS[metric or results.primary]
+    which = "highest" if info.better == "higher" else "lowest"
+    unit = "in percent" if info.percent else "not in percent"
+    notes = [
+        f"{info.title.strip()} {unit}: of clean rows ({CLEAN}), the mean over corruption types at"
+        f" severity {LEVELS[0]} to {LEVELS[-1]}, and the average of the six; the {which} first."
+        " Noise floor: the average of a perfectly calibrated model. Knew: what the method used."
+    ]
+    drawn = results.suites[suite].replicates
+    if drawn is not None:
+        notes.append(
+            f"In brackets: {100 * drawn.level:g} % bootstrap interval over images."
+            f" {HOLDS_ITS_VALUE} {EXPLAINED}"
+        )
+    both = results.tuned_and_tested(suite)
+    if both:
+        notes.append(
+            f"Methods that knew shifted sets were tuned on other images under {', '.join(both)},"
+            " which are in the average."
+        )
+    return notes
+
+
+def left_out(results: Results) -> list[str]:
+    """Return what could not be used, in sentences."""
+    notes = [f"{name} was left out: {reason}" for name, reason in results.skipped.items()]
+    return notes if results.suites else ["No suite was measured.", *notes]
+
+
+def _is_averaged(metric: str) -> bool:
+    info = METRICS[metric]
+    return info.better is not None and info.needs != "ood" and metric != "accuracy"
+
+
+def _spark(values: Sequence[float], highest: float) -> str:
+    """Return a small bar chart; the bars of all methods have one scale."""
+    scale = (len(_BARS) - 1) / highest if highest else 0.0
+    return "".join(" " if np.isnan(v) else _BARS[max(0, round(v * scale))] for v in values)

@@ -1,0 +1,96 @@
+"""Every metric of the registry on rows drawn several times: that of the rows repeated so often."""
+
+import numpy as np
+import pytest
+
+from wildcal.metrics.classwise import ClasswiseAccumulator
+from wildcal.metrics.registry import METRICS, choose_metrics
+from wildcal.metrics.seen import Counts, Seen
+from wildcal.metrics.top_label import TopLabelAccumulator
+
+N, K, OTHERS = 300, 4, 120
+
+
+def rows(seed=0, *, ties=False, n=N):
+    rng = np.random.default_rng(seed)
+    proba = rng.dirichlet(np.full(K, 0.5), n)
+    if ties:
+        proba = np.round(proba * 8 + 0.25) / 8
+        proba[:, 0] = np.maximum(1 - proba[:, 1:].sum(axis=1), 0)
+    y = np.array([rng.choice(K, p=p / p.sum()) for p in proba])
+    return y, proba, rng.beta(3, 2, OTHERS).round(1 if ties else 9)
+
+
+def seen(y, proba, others, repeats=None, n_bins=15):
+    """What a pass collects of rows, each repeated so often; straightforwardly."""
+    if repeats is not None:
+        known, strange = (np.repeat(np.arange(len(r)), r.astype(int)) for r in repeats)
+        y, proba, others = y[known], proba[known], others[strange]
+    pred = proba.argmax(axis=1)
+    correct, confidence = pred == y, np.minimum(proba.max(axis=1), 1)
+    return Seen(
+        correct,
+        confidence,
+        TopLabelAccumulator(n_bins).update(correct, confidence),
+        0.01,
+        {m.name: m.rows(y, proba, pred) for m in METRICS.values() if m.rows},
+        {"sce": ClasswiseAccumulator(K, n_bins).update(y, proba)},
+        others,
+        again=lambda look: [
+            look(y[i : i + 70], proba[i : i + 70], slice(i, i + 70)) for i in range(0, len(y), 70)
+        ],
+    )
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("name", [n for n, m in METRICS.items() if m.drawn])
+def test_drawn_is_the_value_of_repeated_rows(name, ties):
+    metric = METRICS[name]
+    data = rows(ties=ties)
+    rng = np.random.default_rng(1)
+    counts = Counts(
+        rng.multinomial(N, np.full(N, 1 / N), size=6).T.astype(float),
+        rng.multinomial(OTHERS, np.full(OTHERS, 1 / OTHERS), size=6).T.astype(float),
+    )
+    sets = [seen(*data), seen(*rows(2, ties=ties))]
+    drawn = metric.drawn(sets, counts)
+    assert drawn.shape == (2, 6)
+    for b in range(6):
+        again = metric.value(seen(*data, repeats=(counts.known[:, b], counts.ood[:, b])))
+        # The resampled kernel error keeps the bandwidth, on a coarser grid.
+        close = {"abs": 1e-2 if ties else 3e-3} if name == "kde_ece" else {"abs": 1e-12}
+        assert drawn[0, b] == pytest.approx(again, **close)
+
+
+@pytest.mark.parametrize("name", [n for n, m in METRICS.items() if m.drawn])
+def test_drawing_every_row_once_changes_nothing(name):
+    metric, data = METRICS[name], seen(*rows(3))
+    once = Counts(np.ones((N, 1)), np.ones((OTHERS, 1)))
+    close = {"abs": 2e-4} if name == "kde_ece" else {"abs": 1e-12}
+    assert metric.drawn([data], once)[0, 0] == pytest.approx(metric.value(data), **close)
+
+
+def test_one_bin_more_bins_than_rows_and_one_kind():
+    y, proba, others = rows(4, n=5)
+    few = seen(y, proba, others, n_bins=9)
+    counts = Counts(np.array([[2.0, 5, 0, 1], [1, 0, 0, 1], [1, 0, 0, 1], [1, 0, 0, 1],
+                              [0, 0, 5, 1]]), np.ones((OTHERS, 4)))  # fmt: skip
+    for name in ("equal_mass_ece", "mce", "ks_error", "aurc"):
+        drawn = METRICS[name].drawn([few], counts)[0]
+        for b in range(4):
+            repeats = (counts.known[:, b], counts.ood[:, b])
+            again = METRICS[name].value(seen(y, proba, others, repeats, n_bins=9))
+            assert drawn[b] == pytest.approx(again, abs=1e-12)
+    flags = few.correct.copy()
+    few.correct = np.ones_like(flags)
+    assert np.isnan(METRICS["misclassification_auroc"].value(few))
+    assert np.isnan(METRICS["misclassification_auroc"].drawn([few], counts)).all()
+
+
+def test_names():
+    assert [m.name for m in choose_metrics()] == list(METRICS)
+    assert [m.name for m in choose_metrics(["nll", "nll", "ece"])] == ["nll", "ece"]
+    with pytest.raises(ValueError, match="metrics must be one of"):
+        choose_metrics(["eces"])
+    for metric in METRICS.values():
+        assert (metric.rows is None and metric.sums is None) or metric.needs == "proba"
