@@ -1,0 +1,114 @@
+"""A first guess of the prices of an optimal transport, near enough that few rows are misplaced."""
+
+from typing import Final
+
+import numpy as np
+
+from wildcal.core.arrays import FloatArray
+
+# Up to so many sinks a Newton step, whose matrix is J x J, is cheaper than an auction.
+_FEW: Final = 32
+_SMOOTH: Final = (0.1, 0.02, 0.01, 0.002)
+_RAISES: Final = (1e-3, 1e-4)
+_MOST_ROUNDS: Final = 2000
+
+
+def first_prices(value: FloatArray, supply: FloatArray, demand: FloatArray) -> FloatArray:
+    """Return prices of shape (J,) at which sinks are asked for about as much as they demand."""
+    if value.shape[1] <= _FEW:
+        return _smooth(value, supply, demand)
+    price = np.zeros(value.shape[1])
+    for raise_by in _RAISES:
+        price = _auction(value, supply, demand, price, raise_by)
+    return price
+
+
+def _smooth(value: FloatArray, supply: FloatArray, demand: FloatArray) -> FloatArray:
+    """Return the prices that minimise the dual with a soft maximum, ever less soft, by Newton."""
+    price = np.zeros(value.shape[1])
+    total = supply.sum()
+    step = max(1, len(value) // (50 * value.shape[1]))  # the first levels need few rows
+    for level, width in enumerate(_SMOOTH):
+        some = slice(None, None, step if level < 2 else 1)
+        mass = supply[some] / supply[some].sum()
+        price = _newton(value[some], mass, demand / total, price, width)
+    return price
+
+
+def _newton(
+    value: FloatArray, supply: FloatArray, demand: FloatArray, price: FloatArray, width: float
+) -> FloatArray:
+    loss, part = _soft_dual(value, supply, demand, price, width)
+    for _ in range(8):
+        load = supply @ part
+        gradient = demand - load
+        if np.abs(gradient).sum() < 3e-3:
+            break
+        curvature = (np.diag(load) - part.T @ (part * supply[:, None])) / width
+        curvature[np.diag_indices(len(price))] += 1e-6 / width  # a constant moves nothing
+        step = np.linalg.solve(curvature, -gradient)
+        scale = min(1.0, 20 * width / max(np.abs(step).max(), 1e-300))
+        while True:
+            tried = price + scale * step
+            new_loss, new_part = _soft_dual(value, supply, demand, tried, width)
+            if new_loss <= loss + 1e-4 * scale * (gradient @ step):
+                break
+            scale *= 0.4
+            if scale < 1e-3:
+                return price
+        price, loss, part = tried, new_loss, new_part
+    return price
+
+
+def _soft_dual(
+    value: FloatArray, supply: FloatArray, demand: FloatArray, price: FloatArray, width: float
+) -> tuple[float, FloatArray]:
+    net = (value - price) / width
+    top = net.max(axis=1)
+    net -= top[:, None]
+    np.exp(net, out=net)
+    total = net.sum(axis=1)
+    net /= total[:, None]
+    return float(width * (supply @ (np.log(total) + top)) + demand @ price), net
+
+
+def _auction(
+    value: FloatArray,
+    supply: FloatArray,
+    demand: FloatArray,
+    price: FloatArray,
+    raise_by: float,
+) -> FloatArray:
+    """Return the prices after sources without a place have bid for their best sink, in rounds.
+
+    A bid is the price at which the second best would do as well, and a little more; a sink keeps
+    the highest bids, and its price is the lowest it keeps (Bertsekas' auction, all bids at once).
+    """
+    price = price.copy()
+    at = np.full(len(value), -1)
+    bid = np.zeros(len(value))
+    homeless = np.arange(len(value))
+    for _ in range(_MOST_ROUNDS):
+        if not len(homeless):
+            break
+        net = value[homeless] - price
+        best = net.argmax(axis=1)
+        each = np.arange(len(homeless))
+        first = net[each, best]
+        net[each, best] = -np.inf
+        at[homeless] = best
+        bid[homeless] = price[best] + (first - net.max(axis=1)) + raise_by
+        asked = np.zeros(len(demand), bool)
+        asked[best] = True
+        rows = np.flatnonzero((at >= 0) & asked[at])
+        rows = rows[np.lexsort((-bid[rows], at[rows]))]
+        sink, mass = at[rows], supply[rows]
+        start = np.flatnonzero(np.r_[True, sink[1:] != sink[:-1]])
+        before = np.cumsum(mass) - mass
+        before -= np.repeat(before[start], np.diff(np.r_[start, len(sink)]))
+        kept = before < demand[sink] * (1 - 1e-12)
+        last = kept & (before + mass >= demand[sink] * (1 - 1e-12))
+        price[sink[last]] = bid[rows[last]]
+        homeless = rows[~kept]
+        at[homeless] = -1
+    return price
