@@ -1,0 +1,49 @@
+"""How accurate is the network on these rows without labels? Estimators and their registry."""
+
+from wildcal.accuracy.agreement import Agreement
+from wildcal.accuracy.artifact import load, save
+from wildcal.accuracy.cbpe import CalibratedPerformance
+from wildcal.accuracy.compare import compare_estimators
+from wildcal.accuracy.confidence import (
+    AverageConfidence,
+    ConfidenceRegression,
+    DifferenceOfConfidence,
+)
+from wildcal.accuracy.context import ContextConfidence
+from wildcal.accuracy.cot import ConfidenceTransport, ThresholdedTransport, TransportRegression
+from wildcal.accuracy.estimate import AccuracyEstimate
+from wildcal.accuracy.estimator import AccuracyEstimator
+from wildcal.accuracy.registry import ESTIMATORS, make_estimator
+from wildcal.accuracy.scores import MatrixNorm, MetaDistributionEnergy, NuclearNorm
+from wildcal.accuracy.state import WindowState
+from wildcal.accuracy.threshold import ThresholdedConfidence, ThresholdedEntropy
+from wildcal.accuracy.transport import Transport, transport
+from wildcal.accuracy.weighting import ConfidenceWeighting
+
+__all__ = [
+    "ESTIMATORS",
+    "AccuracyEstimate",
+    "AccuracyEstimator",
+    "Agreement",
+    "AverageConfidence",
+    "CalibratedPerformance",
+    "ConfidenceRegression",
+    "ConfidenceTransport",
+    "ConfidenceWeighting",
+    "ContextConfidence",
+    "DifferenceOfConfidence",
+    "MatrixNorm",
+    "MetaDistributionEnergy",
+    "NuclearNorm",
+    "ThresholdedConfidence",
+    "ThresholdedEntropy",
+    "ThresholdedTransport",
+    "Transport",
+    "TransportRegression",
+    "WindowState",
+    "compare_estimators",
+    "load",
+    "make_estimator",
+    "save",
+    "transport",
+]

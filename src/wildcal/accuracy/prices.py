@@ -8,7 +8,14 @@ from wildcal.core.arrays import FloatArray
 
 # Up to so many sinks a Newton step, whose matrix is J x J, is cheaper than an auction.
 _FEW: Final = 32
-_SMOOTH: Final = (0.1, 0.02, 0.01, 0.002)
+# Widths of the soft maximum. Rows with two probabilities near zero decide by tiny differences.
+_WIDE: Final = (0.1, 0.02)
+_MIDDLE: Final = 0.01
+_NARROW: Final = (2e-3, 5e-4, 1e-4, 2e-5, 4e-6)
+_REACH: Final = 5.0
+_NEWTON_STEPS: Final = 8
+_CLOSE: Final = 3e-3
+"""Share of all that may still be misplaced when a level ends."""
 _RAISES: Final = (1e-3, 1e-4)
 _MOST_ROUNDS: Final = 2000
 
@@ -26,26 +33,34 @@ def first_prices(value: FloatArray, supply: FloatArray, demand: FloatArray) -> F
 def _smooth(value: FloatArray, supply: FloatArray, demand: FloatArray) -> FloatArray:
     """Return the prices that minimise the dual with a soft maximum, ever less soft, by Newton."""
     price = np.zeros(value.shape[1])
-    total = supply.sum()
     step = max(1, len(value) // (50 * value.shape[1]))  # the first levels need few rows
-    for level, width in enumerate(_SMOOTH):
-        some = slice(None, None, step if level < 2 else 1)
-        mass = supply[some] / supply[some].sum()
-        price = _newton(value[some], mass, demand / total, price, width)
+    some = supply[::step] * (supply.sum() / supply[::step].sum())
+    for width in _WIDE:
+        price = _newton(value[::step], some, demand, price, width)
+    price = _newton(value, supply, demand, price, _MIDDLE)
+    # From here on only rows between two classes matter.
+    net = value - price
+    near = (net >= net.max(axis=1, keepdims=True) - _REACH * _MIDDLE).sum(axis=1) > 1
+    load = np.bincount(net[~near].argmax(axis=1), supply[~near], len(demand))
+    for width in _NARROW:
+        price = _newton(value[near], supply[near], demand - load, price, width)
     return price
 
 
 def _newton(
     value: FloatArray, supply: FloatArray, demand: FloatArray, price: FloatArray, width: float
 ) -> FloatArray:
+    if not len(value):
+        return price
+    total = supply.sum()
     loss, part = _soft_dual(value, supply, demand, price, width)
-    for _ in range(8):
+    for _ in range(_NEWTON_STEPS):
         load = supply @ part
         gradient = demand - load
-        if np.abs(gradient).sum() < 3e-3:
+        if np.abs(gradient).sum() < _CLOSE * total:
             break
         curvature = (np.diag(load) - part.T @ (part * supply[:, None])) / width
-        curvature[np.diag_indices(len(price))] += 1e-6 / width  # a constant moves nothing
+        curvature[np.diag_indices(len(price))] += 1e-6 * total / width  # a constant moves nothing
         step = np.linalg.solve(curvature, -gradient)
         scale = min(1.0, 20 * width / max(np.abs(step).max(), 1e-300))
         while True:

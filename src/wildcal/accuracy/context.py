@@ -1,0 +1,54 @@
+"""Mean confidence of context scaling, which reads the window it is asked about."""
+
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+
+from wildcal.accuracy.estimator import AccuracyEstimator, Reading
+from wildcal.accuracy.rows import Rows
+from wildcal.calibrators import ContextScaling
+from wildcal.core.arrays import Logits
+
+
+@final
+@dataclass(kw_only=True, eq=False)
+class ContextConfidence(AccuracyEstimator):
+    """The mean confidence of `wildcal.ContextScaling` on the window, in the context of the window.
+
+    Context scaling learns from environments how a window's statistics move the temperature, so that
+    mean confidence and accuracy agree. Each row's confidence depends on the whole window, which is
+    why parts of a window cannot be merged; `wildcal.Stream` does it row by row.
+    """
+
+    name = "context"
+    title = "mean confidence of context scaling"
+    reference = "wildcal, docs/theory/context.md"
+    assumes_clean_class_mix = False
+    smallest_window = 1
+    mergeable = False
+    needs_environments = True
+    shift_invariant = ContextScaling.shift_invariant
+
+    calibrator_: ContextScaling = field(init=False, repr=False)
+
+    def _learn(self, rows: Rows) -> None:
+        self._relearn(rows)
+
+    def _relearn(self, rows: Rows) -> None:
+        if not rows.shifted:  # all were left out; nothing better is known
+            return
+        self.calibrator_ = ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
+
+    def _read(self, logits: Logits, second: Logits | None) -> Reading:
+        around = self.calibrator_.context(logits)
+        top = np.asarray(self.calibrator_.confidence(logits, around), np.float64)
+        return Reading(float(top.mean()), float(top.var()) / len(top))
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        if self.calibrator_.n_classes_ != self.n_classes_:
+            raise ValueError("the calibrator must be of as many classes")
+
+    def _describe(self) -> list[str]:
+        return self.calibrator_.describe()

@@ -1,0 +1,402 @@
+"""The contract that every accuracy estimator keeps, and the promises it declares as data."""
+
+import copy
+import warnings
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple, Self, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from wildcal.accuracy.class_mix import slope_of, unexplained
+from wildcal.accuracy.errors import Errors, Reader, measure
+from wildcal.accuracy.estimate import AccuracyEstimate, interval
+from wildcal.accuracy.rows import Rows, check_window, confidence, pieces
+from wildcal.accuracy.state import WindowState
+from wildcal.calibrators import TemperatureScaling
+from wildcal.core.arrays import FloatArray, Labels, Logits
+from wildcal.core.checks import (
+    check_environment,
+    check_labels,
+    check_logits,
+    check_some_known,
+    check_temperature,
+    refuse_log_probabilities,
+)
+from wildcal.core.errors import CalibrationWarning, NotFittedError
+
+
+class Reading(NamedTuple):
+    """What a method says of a window, before a line turns it into an accuracy."""
+
+    score: float
+    variance: float
+    """What drawing the rows anew does to the score: the variance of its bootstrap."""
+
+
+@dataclass(kw_only=True, eq=False)
+class AccuracyEstimator(ABC):
+    """Estimate the accuracy of a network on a window of rows without labels.
+
+    `fit` and `estimate` are written once, here, with their checks. A method supplies what it learns
+    from the labelled rows (`_learn`) and what it says of a window: `_own_sums` and `_read_state`
+    where sums are enough, else `_read`. Its score is turned into an accuracy by a straight line:
+    the identity, or one that was fitted on environments (`fits_line`).
+    """
+
+    name: ClassVar[str]
+    """Short name in `wildcal.accuracy.ESTIMATORS`."""
+    title: ClassVar[str]
+    """What to call the method in a sentence."""
+    reference: ClassVar[str]
+    """Where it was published."""
+    assumes_clean_class_mix: ClassVar[bool]
+    """Wrong where classes are rarer or more frequent than on the clean rows; then it warns."""
+    smallest_window: ClassVar[int]
+    """Rows below which other methods do better (docs/accuracy.md has the table)."""
+    mergeable: ClassVar[bool]
+    """A window can be read in parts: `state` of each, their sum, `estimate_state`."""
+    needs_environments: ClassVar[bool] = False
+    """Labelled shifted rows are a must, and not only of use for the interval."""
+    fits_line: ClassVar[bool] = False
+    """Its score is turned into an accuracy by a straight line over environments."""
+    needs_second: ClassVar[bool] = False
+    """It compares the logits of two networks on the same rows."""
+    shift_invariant: ClassVar[bool] = True
+    """Adding a constant to a row of logits changes nothing."""
+    reads_energy: ClassVar[bool] = False
+    """It reads the logsumexp of a row, which log_softmax would remove."""
+
+    n_classes_: int = field(init=False, repr=False)
+    temperature_: float = field(init=False, repr=False)
+    """That of the clean rows."""
+    clean_accuracy_: float = field(init=False, repr=False)
+    clean_confidence_: float = field(init=False, repr=False)
+    """Mean confidence of the clean rows, at that temperature."""
+    clean_spread_: float = field(init=False, repr=False)
+    """Its standard deviation over rows."""
+    clean_counts_: Labels = field(init=False, repr=False)
+    """How often each class was predicted on the clean rows."""
+    mix_slope_: float = field(init=False, repr=False)
+    """How much of the class mix a fall of confidence explains."""
+    line_: FloatArray = field(init=False, repr=False)
+    """Accuracy = line[0] + line[1] x score."""
+    n_environments_: int = field(init=False, repr=False)
+    error_sizes_: Labels = field(init=False, repr=False)
+    error_: FloatArray = field(init=False, repr=False)
+    error_slope_: float = field(init=False, repr=False)
+
+    @final
+    def fit(
+        self,
+        logits: ArrayLike,
+        y: ArrayLike,
+        environment: ArrayLike | None = None,
+        *,
+        second: ArrayLike | None = None,
+    ) -> Self:
+        """Fit on labelled rows and return self.
+
+        Parameters
+        ----------
+        logits
+            Raw scores of shape (n_samples, n_classes), never probabilities or log_softmax.
+        y
+            Integer labels 0..K-1; rows with -1, of other classes, have no accuracy and are left
+            out (`context` reads them).
+        environment
+            Which rows belong together: an integer for each row, 0 for the clean ones. Without it
+            all rows are clean.
+        second
+            The logits of another network on the same rows, where `needs_second`.
+        """
+        rows = self._check_rows(logits, y, environment, second)
+        clean = rows.of(0)
+        self.n_classes_ = rows.logits.shape[1]
+        self.temperature_ = float(TemperatureScaling().fit(clean.logits, clean.y).temperature_)
+        top = confidence(clean.logits, self.temperature_)
+        self.clean_accuracy_ = clean.accuracy()
+        self.clean_confidence_, self.clean_spread_ = float(top.mean()), float(top.std())
+        self.clean_counts_ = self._counts(clean.logits)
+        self.line_ = np.array([0.0, 1.0])
+        self.n_environments_ = len(rows.shifted)
+        self._learn(rows)
+        points = self._points(rows)
+        self._draw_line(points)
+        self.mix_slope_ = slope_of([self._mix(rows.of(e)) for e in rows.shifted], self.clean_counts_)
+        errors = measure(rows, lambda left_out: self._reader(rows, points, left_out))
+        self.error_sizes_, self.error_, self.error_slope_ = (
+            errors.sizes,
+            errors.error,
+            errors.slope,
+        )
+        return self
+
+    @final
+    def estimate(self, window: ArrayLike, second: ArrayLike | None = None) -> AccuracyEstimate:
+        """Return the accuracy on a window of rows without labels, shape (n_samples, n_classes)."""
+        if self.mergeable:
+            return self.estimate_state(self.state(window, second))
+        z, other = self._door(window, second)
+        return self._answer(self._read(z, other), self._base_state(z))
+
+    @final
+    def state(self, window: ArrayLike, second: ArrayLike | None = None) -> WindowState:
+        """Return what the estimator keeps of a window; states of disjoint windows add."""
+        self._check_mergeable()
+        z, other = self._door(window, second)
+        return self._state(z, other)
+
+    @final
+    def estimate_state(self, state: WindowState) -> AccuracyEstimate:
+        """Return the accuracy on the rows of a state; the same as `estimate` of all these rows."""
+        self.check_is_fitted()
+        self._check_mergeable()
+        if not isinstance(state, WindowState):
+            raise ValueError(f"state must be what `state` returns, got {type(state).__name__}.")
+        if state.method != self.name or len(state.counts) != self.n_classes_:
+            raise ValueError(
+                f"state must be one of {self.name} with {self.n_classes_} classes, got one of"
+                f" {state.method} with {len(state.counts)}."
+            )
+        zero = self._state(np.zeros((1, self.n_classes_)), np.zeros((1, self.n_classes_)))
+        if (len(state.sums), len(state.log_sums)) != (len(zero.sums), len(zero.log_sums)):
+            raise ValueError(f"the state has {len(state.sums)} sums, not {len(zero.sums)}.")
+        return self._answer(self._read_state(state), state)
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether `fit` has been called, or the estimator was loaded from a file."""
+        return hasattr(self, "n_classes_")
+
+    @final
+    def check_is_fitted(self) -> None:
+        """Raise a NotFittedError if there is nothing to estimate with yet."""
+        if not self.is_fitted:
+            raise NotFittedError(f"{type(self).__name__} is not fitted; call fit(logits, y) first.")
+
+    @final
+    def describe(self) -> list[str]:
+        """Return what was fitted, in words, a sentence per item."""
+        if not self.is_fitted:
+            return [f"{self.title.capitalize()}, not fitted."]
+        clean = (
+            f"On clean rows the accuracy is {100 * self.clean_accuracy_:.1f} % and the mean"
+            f" confidence {100 * self.clean_confidence_:.1f} % at temperature"
+            f" {self.temperature_:.4g}."
+        )
+        sentences = [clean, *self._describe()]
+        if self.fits_line:
+            sentences.append(
+                f"Accuracy = {self.line_[0]:.4g} {self.line_[1]:+.4g} x score, fitted on"
+                f" {self.n_environments_} environments and the clean rows."
+            )
+        if self.n_environments_:
+            whole = 100 * self.error_[-1]
+            sentences.append(
+                f"On left-out environments of about {self.error_sizes_[-1]} rows it was off by"
+                f" {whole:.1f} points beyond sampling."
+            )
+        else:
+            sentences.append(
+                "No shifted environment was seen, so intervals take an estimated fall to be"
+                " uncertain by its own size."
+            )
+        return sentences
+
+    def _describe(self) -> list[str]:
+        return []
+
+    def _check_fitted(self) -> None:
+        """Raise a ValueError if fitted values, as read from a file, cannot be."""
+        check_temperature("temperature_", self.temperature_)
+        shares = self.clean_accuracy_, self.clean_confidence_, self.clean_spread_
+        if not all(0 <= share <= 1 for share in shares):
+            raise ValueError("the accuracy, confidence and spread of clean rows must be in [0, 1]")
+        counts = self.clean_counts_
+        if counts.shape != (self.n_classes_,) or counts.dtype != np.int64 or (counts < 0).any():
+            raise ValueError(f"clean_counts must be {self.n_classes_} counts")
+        if not counts.sum() > 0:
+            raise ValueError("clean_counts must not all be zero")
+        if self.line_.shape != (2,) or self.line_.dtype != np.float64:
+            raise ValueError("line must be two numbers")
+        sizes = self.error_sizes_
+        if sizes.ndim != 1 or sizes.dtype != np.int64 or self.error_.shape != sizes.shape:
+            raise ValueError("error_sizes and error must be lists of the same length")
+        if (sizes < 1).any() or (np.diff(sizes) <= 0).any():
+            raise ValueError("error_sizes must be rising counts")
+        if (self.error_ < 0).any() or min(self.error_slope_, self.mix_slope_) < 0:
+            raise ValueError("errors and slopes must not be negative")
+        if self.n_environments_ < 0 or (self.n_environments_ > 0) != (len(sizes) > 0):
+            raise ValueError("n_environments and error_sizes do not agree")
+        if self.needs_environments and not self.n_environments_:
+            raise ValueError(f"{self.name} needs environments")
+
+    def _learn(self, rows: Rows) -> None:
+        """Learn what the method needs from the rows; those with y == -1 are among them."""
+
+    def _own_sums(self, logits: FloatArray, second: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+        """Return sums over rows, and logarithms of sums, where `mergeable`."""
+        raise NotImplementedError
+
+    def _read_state(self, state: WindowState) -> Reading:
+        """Return the score of a window from its sums, where `mergeable`."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def _read(self, logits: Logits, second: Logits | None) -> Reading:
+        """Return the score of a window."""
+
+    def _relearn(self, rows: Rows) -> None:
+        """Learn again without some environments; what only reads clean rows stays as it is."""
+
+    @final
+    def _points(self, rows: Rows) -> dict[int, tuple[float, float]]:
+        """Return the score and the accuracy of each environment, where a line is drawn."""
+        groups = {e: rows.of(e) for e in (0, *rows.shifted)} if self.fits_line else {}
+        return {
+            e: (self._read(group.logits, group.second).score, group.accuracy())
+            for e, group in groups.items()
+        }
+
+    @final
+    def _draw_line(self, points: dict[int, tuple[float, float]]) -> None:
+        """Fit accuracy = a + b x score by least squares, the clean rows being one more point."""
+        if not self.fits_line:
+            return
+        score, accuracy = np.array(list(points.values())).T
+        centred = score - score.mean()
+        square = float(centred @ centred)
+        slope = float(centred @ accuracy) / square if square > 0 else 0.0
+        self.line_ = np.array([accuracy.mean() - slope * score.mean(), slope])
+
+    @final
+    def _reader(
+        self, rows: Rows, points: dict[int, tuple[float, float]], left_out: list[int]
+    ) -> Reader:
+        """Return how this method, fitted without some environments, reads a window."""
+        other = copy.copy(self)
+        other._draw_line({e: point for e, point in points.items() if e not in left_out})
+        other._relearn(rows.without(left_out))
+
+        def read(window: Rows) -> tuple[float, float]:
+            value, variance = other._value(other._read(window.logits, window.second))
+            return value, variance + other._label_variance(other._base_state(window.logits))
+
+        return read
+
+    @final
+    def _value(self, reading: Reading) -> tuple[float, float]:
+        """Return the accuracy and the variance that a score stands for."""
+        value = float(self.line_[0] + self.line_[1] * reading.score)
+        return min(1.0, max(0.0, value)), float(self.line_[1] ** 2 * reading.variance)
+
+    @final
+    def _answer(self, reading: Reading, state: WindowState) -> AccuracyEstimate:
+        if self.assumes_clean_class_mix:
+            self._warn_of_class_mix(state)
+        value, variance = self._value(reading)
+        errors = Errors(self.error_sizes_, self.error_, self.error_slope_)
+        error = errors.at(state.n, self.clean_accuracy_ - value)
+        low, high = interval(value, variance + self._label_variance(state), error)
+        return AccuracyEstimate(value, low, high, state.n, self.clean_accuracy_, self.name)
+
+    def _label_variance(self, state: WindowState) -> float:
+        """Return Σ c (1 - c) / n²: that of the accuracy of rows whose labels are coins."""
+        return float(state.sums[1]) / state.n**2
+
+    def _warn_of_class_mix(self, state: WindowState) -> None:
+        fall = self.clean_confidence_ - float(state.sums[0]) / state.n
+        error = self.clean_spread_ / float(np.sqrt(state.n))
+        beyond = unexplained(state.counts, self.clean_counts_, fall, error, self.mix_slope_)
+        if beyond > 0:
+            warnings.warn(
+                f"{type(self).__name__}: the predicted classes of the window differ from the clean"
+                " ones more than chance and lost confidence explain, but this method assumes the"
+                " clean class mix. Use atc-ne or context.",
+                CalibrationWarning,
+                stacklevel=4 if self.mergeable else 3,
+            )
+
+    def _mix(self, group: Rows) -> tuple[Labels, float, float]:
+        """Return the class counts, the fall of confidence and its standard error of some rows."""
+        fall = self.clean_confidence_ - float(confidence(group.logits, self.temperature_).mean())
+        return self._counts(group.logits), fall, self.clean_spread_ / float(np.sqrt(len(group.y)))
+
+    def _counts(self, logits: Logits) -> Labels:
+        return np.bincount(logits.argmax(axis=1), minlength=self.n_classes_).astype(np.int64)
+
+    def _base_state(self, logits: Logits) -> WindowState:
+        """Return the sums that every method keeps."""
+        sums = np.zeros(2)
+        for piece in pieces(logits):
+            top = confidence(piece, self.temperature_)
+            sums += top.sum(), (top * (1 - top)).sum()
+        return WindowState(self.name, len(logits), self._counts(logits), sums, np.zeros(0))
+
+    def _state(self, logits: Logits, second: Logits | None) -> WindowState:
+        base = self._base_state(logits)
+        others = pieces(second) if self.needs_second and second is not None else None
+        sums: FloatArray | float = 0.0
+        logs: FloatArray | float = -np.inf
+        for piece in pieces(logits):
+            more, more_logs = self._own_sums(piece, None if others is None else next(others))
+            sums, logs = sums + more, np.logaddexp(logs, more_logs)
+        joined = np.concatenate([base.sums, np.asarray(sums)])
+        return WindowState(self.name, base.n, base.counts, joined, np.asarray(logs))
+
+    def _check_mergeable(self) -> None:
+        if not self.mergeable:
+            raise ValueError(
+                f"{self.name} reads all rows of a window together, so there is no state to add;"
+                " pass the whole window to estimate."
+            )
+
+    def _check_rows(
+        self,
+        logits: ArrayLike,
+        y: ArrayLike,
+        environment: ArrayLike | None,
+        second: ArrayLike | None,
+    ) -> Rows:
+        z = check_logits(logits, fitting=True)
+        if self.reads_energy:
+            refuse_log_probabilities(z, type(self).__name__)
+        labels = check_labels(y, len(z), z.shape[1], accepts_ood=True)
+        check_some_known(labels)
+        groups = np.zeros(len(z), np.int64)
+        if environment is not None:
+            groups = check_environment(environment, labels, None)
+        self._check_second_given(second)
+        other = None if second is None else self._check_second(second, z)
+        rows = Rows(z, labels, groups, other)
+        if self.needs_environments and not rows.shifted:
+            raise ValueError(
+                f"{self.name} learns from labelled shifted rows, but all rows are clean."
+                " Give fit the environment of each row, or use cot or atc-ne."
+            )
+        return rows
+
+    def _door(self, window: ArrayLike, second: ArrayLike | None) -> tuple[Logits, Logits | None]:
+        self.check_is_fitted()
+        z = check_window(window, self.n_classes_)
+        if self.reads_energy:
+            refuse_log_probabilities(z, type(self).__name__)
+        self._check_second_given(second)
+        return z, None if second is None else self._check_second(second, z)
+
+    def _check_second_given(self, second: ArrayLike | None) -> None:
+        if self.needs_second and second is None:
+            raise ValueError(
+                f"{self.name} compares two networks; pass second=, the logits of the other one on"
+                " the same rows."
+            )
+        if not self.needs_second and second is not None:
+            raise ValueError(f"{self.name} reads one network; leave out second=.")
+
+    def _check_second(self, second: ArrayLike, first: Logits) -> Logits:
+        other = check_window(second, first.shape[1], "second")
+        if len(other) != len(first):
+            raise ValueError(f"second must have {len(first)} rows, as logits, got {len(other)}.")
+        return other

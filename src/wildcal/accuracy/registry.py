@@ -1,0 +1,48 @@
+"""The estimators by their short names."""
+
+from wildcal.accuracy.agreement import Agreement
+from wildcal.accuracy.cbpe import CalibratedPerformance
+from wildcal.accuracy.confidence import (
+    AverageConfidence,
+    ConfidenceRegression,
+    DifferenceOfConfidence,
+)
+from wildcal.accuracy.context import ContextConfidence
+from wildcal.accuracy.cot import ConfidenceTransport, ThresholdedTransport, TransportRegression
+from wildcal.accuracy.estimator import AccuracyEstimator
+from wildcal.accuracy.scores import MatrixNorm, MetaDistributionEnergy, NuclearNorm
+from wildcal.accuracy.threshold import ThresholdedConfidence, ThresholdedEntropy
+from wildcal.accuracy.weighting import ConfidenceWeighting
+
+ESTIMATORS: dict[str, type[AccuracyEstimator]] = {
+    kind.name: kind
+    for kind in (
+        AverageConfidence,
+        DifferenceOfConfidence,
+        ConfidenceRegression,
+        ThresholdedConfidence,
+        ThresholdedEntropy,
+        ConfidenceTransport,
+        ThresholdedTransport,
+        TransportRegression,
+        NuclearNorm,
+        MatrixNorm,
+        MetaDistributionEnergy,
+        Agreement,
+        CalibratedPerformance,
+        ConfidenceWeighting,
+        ContextConfidence,
+    )
+}
+"""All of them; those with `needs_second` compare two networks."""
+
+
+def make_estimator(name: str) -> AccuracyEstimator:
+    """Return an unfitted estimator by its short name.
+
+    >>> make_estimator("atc-ne").title
+    'average thresholded confidence, by negative entropy'
+    """
+    if name not in ESTIMATORS:
+        raise ValueError(f"there is no estimator {name!r}; there are {', '.join(ESTIMATORS)}.")
+    return ESTIMATORS[name]()
