@@ -23,6 +23,12 @@ def make_rows(seed=0, n=400, n_classes=4, fall=(0.0,), constant=0.0):
 
 
 @pytest.fixture(scope="session")
+def rows():
+    """The function that makes rows."""
+    return make_rows
+
+
+@pytest.fixture(scope="session")
 def tuning():
     """Clean rows and five shifted environments, with what a second network says of the rows."""
     logits, y, environment = make_rows(fall=(0.0, 0.2, 0.3, 0.5, 0.7, 0.8))
