@@ -5,9 +5,9 @@
 
 Tuning splits alone, the four validation corruptions at five severities: each type is estimated by
 estimators that were fitted on the clean rows and on the other three types ("environments"), or on
-the clean rows alone ("clean labels"); and once without temperature scaling ("unscaled"). Windows are
-whole splits of 1,000 rows, smaller ones, and windows with other class mixes. The two networks of
-`gde` differ in architecture, because each shipped network was trained once.
+the clean rows alone ("clean labels"); and once without temperature scaling ("unscaled"). Windows
+are whole splits of 1,000 rows, smaller ones, and windows with other class mixes. The two networks
+of `gde` differ in architecture, because each shipped network was trained once.
 """
 
 import argparse

@@ -60,9 +60,9 @@ def test_the_truth_is_in_the_interval(name, fitted, window):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_order_of_window_rows_does_not_matter(name, fitted, window, rng=0):
+def test_order_of_window_rows_does_not_matter(name, fitted, window):
     logits, second, _ = window
-    order = np.random.default_rng(rng).permutation(len(logits))
+    order = np.random.default_rng(0).permutation(len(logits))
     a, b = ask(fitted[name], logits, second), ask(fitted[name], logits[order], second[order])
     assert b.value == pytest.approx(a.value, abs=1e-9)
     assert b.low == pytest.approx(a.low, abs=1e-9)
@@ -190,7 +190,7 @@ def test_description_is_of_sentences(name, fitted):
 @pytest.mark.parametrize("name", NAMES)
 def test_clean_labels_alone(name, tuning, window):
     """Enough for most; those that learn from environments say so."""
-    logits, y, environment, second = (array[tuning[2] == 0] for array in tuning)
+    logits, y, _, second = (array[tuning[2] == 0] for array in tuning)
     kind = ESTIMATORS[name]
     if kind.needs_environments:
         with pytest.raises(ValueError, match="learns from labelled shifted rows"):

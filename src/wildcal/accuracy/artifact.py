@@ -1,4 +1,4 @@
-"""Save and load a fitted estimator: one JSON file with a SHA-256, every value checked on the way in.
+"""Save and load a fitted estimator: one JSON file with a SHA-256, whose values are all checked.
 
 A calibrator inside an estimator is a document of its own, read as any calibrator file is.
 """

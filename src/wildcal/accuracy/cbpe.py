@@ -21,8 +21,8 @@ class CalibratedPerformance(Scaled, MeanEstimator):
     """CBPE: the mean over the window of the calibrated probability of the predicted class.
 
     Each class's probability is calibrated by isotonic regression against all others on the clean
-    rows, if that lowers the error of ten equal-mass bins over ten 90/10 splits and the class's AUROC
-    is at most 0.999; rows are then divided by their sum. It corrects no shift: it is average
+    rows, if that lowers the error of ten equal-mass bins over ten 90/10 splits and the class's
+    AUROC is at most 0.999; rows are then divided by their sum. It corrects no shift: it is average
     confidence after `irova`, class by class.
 
     NannyML draws its splits at random; here the rows, sorted by probability, go to the ten parts in

@@ -11,6 +11,7 @@ DEFAULT_SLOPE: Final = 2.0
 tells. The largest on the tuning splits of the shipped suites is 1.85."""
 _FALSE_ALARMS: Final = 0.01
 _LEAST_SLOPE: Final = 1.0
+_MARGIN: Final = 1.25
 
 
 def class_distance(counts: Labels, clean_counts: Labels) -> float:
@@ -19,7 +20,7 @@ def class_distance(counts: Labels, clean_counts: Labels) -> float:
 
 
 def chance_distance(n: int, clean_counts: Labels) -> float:
-    """Return a distance that n rows with the clean class mix exceed at most once in a hundred times.
+    """Return a distance that n rows of the clean class mix exceed at most once in a hundred.
 
     The mean is at most ½ Σ √(q (1 - q) (1/n + 1/n₀)), by Jensen; one row moves the distance by at
     most 1/n, so √(log(100) / 2n) is added, by McDiarmid's inequality.
@@ -44,7 +45,7 @@ def unexplained(
 
 
 def slope_of(cells: list[tuple[Labels, float, float]], clean_counts: Labels) -> float:
-    """Return the slope that leaves none of the environments refuted, and a tenth more.
+    """Return the slope that leaves none of the environments refuted, and a quarter more.
 
     `cells` holds the counts, the fall of confidence and its standard error of each environment.
     """
@@ -53,4 +54,4 @@ def slope_of(cells: list[tuple[Labels, float, float]], clean_counts: Labels) -> 
         / max(fall + 1.64 * error, 1e-3)
         for counts, fall, error in cells
     ]
-    return max(_LEAST_SLOPE, 1.1 * max(slopes)) if slopes else DEFAULT_SLOPE
+    return max(_LEAST_SLOPE, _MARGIN * max(slopes)) if slopes else DEFAULT_SLOPE

@@ -124,7 +124,9 @@ def summarise(cells: Sequence[Cell]) -> list[dict[str, Any]]:
         groups.setdefault((cell.setting, cell.estimator), []).append(cell)
     records = []
     for (setting, name), some in groups.items():
-        value, accuracy = (np.array([getattr(c, key) for c in some]) for key in ("value", "accuracy"))
+        value, accuracy = (
+            np.array([getattr(c, key) for c in some]) for key in ("value", "accuracy")
+        )
         off = value - accuracy
         held = [c.low <= c.accuracy <= c.high for c in some]
         records.append(

@@ -60,7 +60,7 @@ class DifferenceOfConfidence(_Confidence):
 
     def _learn(self, rows: Rows) -> None:
         clean = rows.of(0)
-        mean = float(self._row_values(clean.logits, None).mean())
+        mean = float(confidence(clean.logits, self._unit(self.temperature_)).mean())
         self.line_ = np.array([clean.accuracy() - mean, 1.0])
 
 

@@ -1,7 +1,7 @@
 """Mean confidence of context scaling, which reads the window it is asked about."""
 
 from dataclasses import dataclass, field
-from typing import final
+from typing import Final, final
 
 import numpy as np
 
@@ -9,6 +9,9 @@ from wildcal.accuracy.estimator import AccuracyEstimator, Reading
 from wildcal.accuracy.rows import Rows
 from wildcal.calibrators import ContextScaling
 from wildcal.core.arrays import Logits
+
+_DRAWS: Final = 40
+_MOST_DRAWN: Final = 2000
 
 
 @final
@@ -41,9 +44,25 @@ class ContextConfidence(AccuracyEstimator):
         self.calibrator_ = ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
 
     def _read(self, logits: Logits, second: Logits | None) -> Reading:
+        return Reading(self._mean_confidence(logits), self._bootstrap(logits))
+
+    def _mean_confidence(self, logits: Logits) -> float:
         around = self.calibrator_.context(logits)
-        top = np.asarray(self.calibrator_.confidence(logits, around), np.float64)
-        return Reading(float(top.mean()), float(top.var()) / len(top))
+        return float(np.asarray(self.calibrator_.confidence(logits, around), np.float64).mean())
+
+    def _bootstrap(self, logits: Logits) -> float:
+        """Return the variance of the mean when rows are drawn anew: the context moves with them.
+
+        Rows are drawn from a fixed seed after sorting, so their order does not matter. Of a large
+        window some thousand are drawn; the variance falls as one over the rows.
+        """
+        logits = logits[np.lexsort((logits.sum(axis=1), logits.max(axis=1)))]
+        n = min(len(logits), _MOST_DRAWN)
+        rng = np.random.default_rng(0)
+        values = [
+            self._mean_confidence(logits[rng.integers(0, len(logits), n)]) for _ in range(_DRAWS)
+        ]
+        return float(np.var(values, ddof=1)) * n / len(logits)
 
     def _check_fitted(self) -> None:
         super()._check_fitted()

@@ -122,4 +122,6 @@ class ThresholdedTransport(_Transported):
         return Reading(share, share * (1 - share) / len(logits))
 
     def _describe(self) -> list[str]:
-        return [f"A row counts as right where its transport costs at most {1 - self.threshold_:.4g}."]
+        return [
+            f"A row counts as right where its transport costs at most {1 - self.threshold_:.4g}."
+        ]

@@ -81,7 +81,7 @@ def measure(rows: Rows, reader: Callable[[list[int]], Reader]) -> Errors:
 
 
 def _beyond_sampling(found: list[tuple[float, float]]) -> float:
-    squares = np.mean([error**2 - variance for error, variance in found])
+    squares = float(np.mean([error**2 - variance for error, variance in found]))
     return float(np.sqrt(max(0.0, squares)))
 
 

@@ -124,7 +124,9 @@ class AccuracyEstimator(ABC):
         self._learn(rows)
         points = self._points(rows)
         self._draw_line(points)
-        self.mix_slope_ = slope_of([self._mix(rows.of(e)) for e in rows.shifted], self.clean_counts_)
+        self.mix_slope_ = slope_of(
+            [self._mix(rows.of(e)) for e in rows.shifted], self.clean_counts_
+        )
         errors = measure(rows, lambda left_out: self._reader(rows, points, left_out))
         self.error_sizes_, self.error_, self.error_slope_ = (
             errors.sizes,
@@ -236,7 +238,9 @@ class AccuracyEstimator(ABC):
     def _learn(self, rows: Rows) -> None:
         """Learn what the method needs from the rows; those with y == -1 are among them."""
 
-    def _own_sums(self, logits: FloatArray, second: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+    def _own_sums(
+        self, logits: FloatArray, second: FloatArray | None
+    ) -> tuple[FloatArray, FloatArray]:
         """Return sums over rows, and logarithms of sums, where `mergeable`."""
         raise NotImplementedError
 

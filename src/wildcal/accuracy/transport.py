@@ -8,6 +8,7 @@ rows x rows is built, and the gap between primal and dual is measured before an 
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -207,7 +208,7 @@ def _move_along(
     path.reverse()
     amount = min(surplus[node], -surplus[end])
     free = []
-    for a, b in zip(path[:-1], path[1:], strict=True):
+    for a, b in pairwise(path):
         if amount <= _CRUMB:
             return set()
         here = np.flatnonzero(flow[a])
@@ -217,10 +218,11 @@ def _move_along(
         amount = min(amount, flow[a, here].sum())
     if amount <= _CRUMB:
         return set()
-    for a, b, here in zip(path[:-1], path[1:], free, strict=True):
+    for (a, b), here in zip(pairwise(path), free, strict=True):
         mass = flow[a, here]
         part = np.clip(amount - (np.cumsum(mass) - mass), 0.0, mass)
-        part[(part > 0) & (mass - part < _CRUMB)] = mass[(part > 0) & (mass - part < _CRUMB)]
+        whole = (part > 0) & (mass - part < _CRUMB)
+        part[whole] = mass[whole]
         flow[a, here] -= part
         flow[b, here] += part
     surplus[node] -= amount

@@ -16,7 +16,7 @@ _BINS: Final = 10
 
 def confidence_bin(top: FloatArray) -> Labels:
     """Return which of ten bins (0, 0.1], (0.1, 0.2], ... each confidence is in."""
-    return np.clip(np.ceil(top * _BINS) - 1, 0, _BINS - 1).astype(np.int64)
+    return np.asarray(np.clip(np.ceil(top * _BINS) - 1, 0, _BINS - 1), np.int64)
 
 
 @final

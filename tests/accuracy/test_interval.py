@@ -1,0 +1,114 @@
+"""Intervals: what the draw of rows does, and what left-out environments show."""
+
+import numpy as np
+import pytest
+
+from wildcal.accuracy import ESTIMATORS
+from wildcal.accuracy.errors import NOTHING_KNOWN, Errors, folds, measure
+from wildcal.accuracy.estimate import AccuracyEstimate, interval
+from wildcal.accuracy.rows import Rows
+
+
+def test_interval_by_hand():
+    low, high = interval(0.8, 0.0009, 0.04)  # √(0.03² + 0.04²) = 0.05
+    assert low == pytest.approx(0.8 - 1.959964 * 0.05, abs=1e-6)
+    assert high == pytest.approx(0.8 + 1.959964 * 0.05, abs=1e-6)
+    assert interval(0.99, 0.01, 0.0)[1] == 1.0
+    assert interval(0.01, 0.01, 0.0)[0] == 0.0
+
+
+def test_words():
+    better = AccuracyEstimate(0.95, 0.9, 0.99, n=10, clean_accuracy=0.9, method="ac")
+    assert str(better) == "95.0 % (90.0 to 99.0), 5.0 points above clean"
+
+
+def test_error_by_size_and_fall():
+    errors = Errors(np.array([10, 1000]), np.array([0.2, 0.1]), 0.5)
+    assert errors.at(10, 0.0) == pytest.approx(0.2)
+    assert errors.at(100, 0.0) == pytest.approx(0.15)
+    assert errors.at(1, 0.0) == pytest.approx(0.2)
+    assert errors.at(10**6, 0.0) == pytest.approx(0.1)
+    assert errors.at(1000, 0.2) == pytest.approx(np.hypot(0.1, 1.4 * 0.5 * 0.2))
+    assert NOTHING_KNOWN.at(5, 0.3) == pytest.approx(0.3)
+
+
+def test_neighbours_are_left_out_together():
+    assert folds([1, 2, 3]) == [[1], [2], [3]]
+    assert folds(list(range(1, 11))) == [[1, 2], [3, 4], [5, 6], [7, 8], [9, 10]]
+    assert folds([]) == []
+
+
+def test_what_is_left_out_is_not_known():
+    y = np.zeros(60, np.int64)
+    logits = np.tile([1.0, 0.0], (60, 1))
+    rows = Rows(logits, y, np.repeat([0, 1, 2], 20), None)
+    seen = []
+
+    def reader(left_out):
+        seen.append(left_out)
+        return lambda window: (0.7, 0.0)
+
+    errors = measure(rows, reader)
+    assert seen == [[1], [2]]
+    assert errors.sizes.tolist() == [20]
+    assert errors.error == pytest.approx([0.3])  # all rows are right
+
+
+def test_a_left_out_line_does_not_know_the_point(tuning):
+    """One environment far from the line: seen, it bends the line; left out, it is an error."""
+    z, y, environment, _ = tuning
+    odd = environment == 5
+    estimator = ESTIMATORS["doc-reg"]().fit(z, y, environment)
+    broken = y.copy()
+    broken[odd] = (z[odd].argmax(axis=1) + 1) % 4  # all wrong
+    again = ESTIMATORS["doc-reg"]().fit(z, broken, environment)
+    assert again.error_[-1] > estimator.error_[-1] + 0.05
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in ESTIMATORS if n not in ("cott", "nuclear-norm", "mde")]
+)
+def test_variance_is_that_of_the_bootstrap(name, fitted, window):
+    logits, second, _ = window
+    estimator = fitted[name]
+    other = second if estimator.needs_second else None
+    rng = np.random.default_rng(0)
+    values = []
+    for _ in range(200):
+        drawn = rng.integers(0, len(logits), len(logits))
+        values.append(estimator._read(logits[drawn], None if other is None else other[drawn]).score)
+    claimed = estimator._read(logits, other).variance
+    factor = 2.0 if name == "context" else 1.5  # which draws a few itself
+    assert np.var(values) / factor < claimed < factor * np.var(values)
+
+
+@pytest.mark.parametrize("name", ["cott", "nuclear-norm", "mde"])
+def test_variance_is_at_most_wide(name, fitted, window):
+    """Where the bootstrap is not to be had from sums, what is claimed is no less than it."""
+    logits = window[0]
+    rng = np.random.default_rng(0)
+    estimator = fitted[name]
+    values = [
+        estimator._read(logits[rng.integers(0, len(logits), len(logits))], None).score
+        for _ in range(100)
+    ]
+    assert np.var(values) < 1.5 * estimator._read(logits, None).variance
+
+
+def test_larger_windows_have_narrower_intervals(fitted, window):
+    for name in ("ac", "cot", "nuclear-norm", "mano"):
+        few, many = (fitted[name].estimate(window[0][:n]) for n in (20, 200))
+        assert many.high - many.low < few.high - few.low
+
+
+def test_the_interval_holds_on_environments_it_has_not_seen(rows):
+    """Twenty new windows of other strengths: nearly all are inside."""
+    z, y, environment = rows(fall=(0.0, 0.2, 0.3, 0.5, 0.7, 0.8))
+    for name in ("atc-ne", "cot", "cot-map", "doc-reg", "context"):
+        estimator = ESTIMATORS[name]().fit(z, y, environment)
+        held = 0
+        for seed in range(20):
+            window, labels, _ = rows(seed=100 + seed, n=100, fall=(seed / 25,))
+            found = estimator.estimate(window)
+            held += found.low <= (window.argmax(axis=1) == labels).mean() <= found.high
+        assert held >= 19, name
