@@ -5,7 +5,7 @@
 
 Tuning splits alone, the four validation corruptions at five severities: each type is estimated by
 estimators that were fitted on the clean rows and on the other three types ("environments"), or on
-the clean rows alone ("clean labels"); and once without temperature scaling ("unscaled"). Windows
+the clean rows alone ("clean labels"); and so without temperature scaling ("unscaled"). Windows
 are whole splits of 1,000 rows, smaller ones, and windows with other class mixes. The two networks
 of `gde` differ in architecture, because each shipped network was trained once.
 """
@@ -36,7 +36,7 @@ DRAWS = 2
 PARTS = {
     "environments": {},
     "clean labels": {"environments": False},
-    "unscaled": {"scaled": False, "settings": ("whole",)},
+    "unscaled": {"scaled": False, "environments": False, "settings": ("whole",)},
 }
 NUMBERS = ("mae", "worst", "bias", "spearman", "coverage", "width", "warned")
 FIELDS = ("part", "network", "setting", "estimator", "windows", *NUMBERS, "wildcal", "commit",

@@ -10,7 +10,7 @@ from wildcal.accuracy.rows import Rows
 from wildcal.calibrators import ContextScaling
 from wildcal.core.arrays import Logits
 
-_DRAWS: Final = 40
+_DRAWS: Final = 30
 _MOST_DRAWN: Final = 2000
 
 
@@ -45,6 +45,9 @@ class ContextConfidence(AccuracyEstimator):
 
     def _read(self, logits: Logits, second: Logits | None) -> Reading:
         return Reading(self._mean_confidence(logits), self._bootstrap(logits))
+
+    def _read_quickly(self, logits: Logits, second: Logits | None) -> Reading:
+        return Reading(self._mean_confidence(logits), 0.0)
 
     def _mean_confidence(self, logits: Logits) -> float:
         around = self.calibrator_.context(logits)
