@@ -47,7 +47,7 @@ if TYPE_CHECKING:  # what is large is imported when it is asked for
     from wildcal.io.suite import Suite
     from wildcal.stream import Stream
 
-_MODULES = ("metrics", "plots", "suites")
+_MODULES = ("accuracy", "metrics", "plots", "suites")
 _ELSEWHERE = {
     "Stream": "wildcal.stream",
     "Suite": "wildcal.io.suite",
@@ -89,6 +89,7 @@ __all__ = [
     "TopLabelIsotonic",
     "VectorScaling",
     "__version__",
+    "accuracy",
     "as_rows",
     "compare",
     "evaluate",

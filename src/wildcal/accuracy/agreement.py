@@ -19,8 +19,8 @@ class Agreement(MeanEstimator):
 
     Examples
     --------
-    >>> first, other = np.array([[2.0, 0], [2.0, 0]]), np.array([[1.0, 0], [0, 1.0]])
-    >>> estimator = Agreement().fit(first, np.array([0, 1]), second=other)
+    >>> first, other = np.array([[2.0, 0]] * 4), np.array([[3.0, 0], [0, 3.0]] * 2)
+    >>> estimator = Agreement().fit(first, np.array([0, 0, 0, 1]), second=other)
     >>> estimator.estimate(first, other).value
     0.5
     """

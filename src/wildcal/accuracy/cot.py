@@ -66,7 +66,7 @@ class ConfidenceTransport(_Transported):
 
     Examples
     --------
-    >>> logits, y = np.array([[1.0, 0.0], [0.0, 1.0]] * 2), np.array([0, 1, 0, 0])
+    >>> logits, y = np.array([[2.0, 0.0], [0.0, 2.0]] * 2), np.array([0, 1, 0, 0])
     >>> estimator = ConfidenceTransport().fit(logits, y)
     >>> estimator.prior_
     array([0.75, 0.25])
