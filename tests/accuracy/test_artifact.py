@@ -89,6 +89,11 @@ HOSTILE = [
     ("ac", "mix_slope_", -1.0),
     ("ac", "n_environments_", 0),
     ("ac", "n_environments_", -1),
+    ("ac", "line_", {"dtype": "int64", "values": [0, 1]}),
+    ("ac", "clean_counts_", {"dtype": "float64", "values": [1.0, 2.0, 3.0, 4.0]}),
+    ("ac", "error_", {"dtype": "float32", "values": [0.1, 0.1, 0.1]}),
+    ("cot", "prior_", {"dtype": "float32", "values": [0.25, 0.25, 0.25, 0.25]}),
+    ("cbpe", "knots_", {"dtype": "int64", "values": []}),
     ("atc-ne", "threshold_", None),
     ("cot", "prior_", [0.5, 0.5, 0.5, 0.5]),
     ("cot", "prior_", [1.5, -0.5, 0.0, 0.0]),
@@ -109,7 +114,11 @@ def test_values_that_cannot_be(name, field, value, fitted, tmp_path):
     path = tmp_path / "bad.json"
 
     def change(document):
-        document["fitted"][field] = value
+        stored = document["fitted"][field]
+        if isinstance(stored, dict) and "values" in stored and isinstance(value, list):
+            stored["values"] = value
+        else:
+            document["fitted"][field] = value
 
     resealed(fitted[name], path, change)
     with pytest.raises(FileFormatError):
@@ -118,7 +127,7 @@ def test_values_that_cannot_be(name, field, value, fitted, tmp_path):
 
 def test_curves_that_fall(fitted, tmp_path):
     def change(document):
-        document["fitted"]["heights_"].reverse()
+        document["fitted"]["heights_"]["values"].reverse()
 
     assert (np.diff(fitted["cbpe"].heights_) > 0).any()
     resealed(fitted["cbpe"], tmp_path / "bad.json", change)
@@ -155,5 +164,5 @@ def test_another_calibrator_inside(fitted, tuning, tmp_path):
         document["fitted"]["calibrator_"] = describe_file(other)
 
     resealed(fitted["context"], tmp_path / "bad.json", change)
-    with pytest.raises(FileFormatError, match="must be context scaling, got ts"):
+    with pytest.raises(FileFormatError, match="must be context, got ts"):
         load(tmp_path / "bad.json")

@@ -291,7 +291,7 @@ def test_context(fitted, tuning, window):
     z, y, environment, _ = tuning
     calibrator = ContextScaling().fit(z, y, environment=environment)
     around = calibrator.context(window[0])
-    expected = calibrator.confidence(window[0], around).mean()
+    expected = calibrator.confidence(window[0], context=around).mean()
     assert fitted["context"].estimate(window[0]).value == pytest.approx(expected, abs=1e-12)
 
 

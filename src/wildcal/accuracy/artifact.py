@@ -5,21 +5,21 @@ A calibrator inside an estimator is a document of its own, read as any calibrato
 
 import json
 import tempfile
-from dataclasses import fields
+from dataclasses import Field, fields
 from pathlib import Path
-from typing import Any, Final, get_type_hints
+from typing import Any, Final
 
 import numpy as np
 
 from wildcal.accuracy.estimator import AccuracyEstimator
 from wildcal.accuracy.registry import ESTIMATORS
-from wildcal.calibrators import ContextScaling
-from wildcal.core.arrays import FloatArray, Labels
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.errors import FileFormatError
+from wildcal.core.stored import Nested, kind_of
 from wildcal.io import artifact
 from wildcal.io.files import replacing
 from wildcal.io.sealed import Json, Kind
+from wildcal.io.values import decode, encode_array
 from wildcal.version import __version__
 
 _KIND: Final = Kind(
@@ -29,7 +29,6 @@ _KIND: Final = Kind(
     version=1,
     largest=1 << 26,
 )
-_DTYPES: Final = {FloatArray: np.float64, Labels: np.int64}
 
 
 def save(estimator: AccuracyEstimator, path: str | Path) -> None:
@@ -43,14 +42,13 @@ def save(estimator: AccuracyEstimator, path: str | Path) -> None:
 def describe_file(estimator: AccuracyEstimator) -> dict[str, Json]:
     """Return what `save` writes, as plain JSON values."""
     estimator.check_is_fitted()
-    options, fitted = _field_names(type(estimator))
     return _KIND.seal(
         {
             "wildcal": __version__,
             "estimator": estimator.name,
             "title": estimator.title,
-            "options": {name: getattr(estimator, name) for name in options},
-            "fitted": {name: _encode(getattr(estimator, name)) for name in fitted},
+            "options": _encode_all(estimator, init=True),
+            "fitted": _encode_all(estimator, init=False),
         }
     )
 
@@ -70,10 +68,8 @@ def _rebuild(document: dict[str, Json]) -> AccuracyEstimator:
     if not isinstance(name, str) or name not in ESTIMATORS:
         raise ValueError(f"unknown estimator {name!r:.40}")
     kind = ESTIMATORS[name]
-    hints = get_type_hints(kind)
-    options, fitted = _field_names(kind)
-    estimator = kind(**_decode_all(hints, document["options"], options, "options"))
-    for field, value in _decode_all(hints, document["fitted"], fitted, "fitted").items():
+    estimator = kind(**_decode_all(kind, document["options"], "options"))
+    for field, value in _decode_all(kind, document["fitted"], "fitted").items():
         setattr(estimator, field, value)
     if estimator.n_classes_ < 2:
         raise ValueError(f"n_classes must be at least 2, got {estimator.n_classes_}")
@@ -81,45 +77,40 @@ def _rebuild(document: dict[str, Json]) -> AccuracyEstimator:
     return estimator
 
 
-def _field_names(kind: type[AccuracyEstimator]) -> tuple[list[str], list[str]]:
-    return [f.name for f in fields(kind) if f.init], [f.name for f in fields(kind) if not f.init]
+def _fields(kind: type[AccuracyEstimator], *, init: bool) -> list[Field[Any]]:
+    return [field for field in fields(kind) if field.init == init]
+
+
+def _encode_all(estimator: AccuracyEstimator, *, init: bool) -> dict[str, Json]:
+    names = [field.name for field in _fields(type(estimator), init=init)]
+    return {name: _encode(getattr(estimator, name)) for name in names}
 
 
 def _encode(value: object) -> Json:
     if isinstance(value, Calibrator):
         return artifact.describe_file(value)
-    return value.tolist() if isinstance(value, np.ndarray) else value
+    return encode_array(value) if isinstance(value, np.ndarray) else value
 
 
-def _decode_all(
-    hints: dict[str, Any], document: Json, names: list[str], where: str
-) -> dict[str, Any]:
-    if not isinstance(document, dict) or set(document) != set(names):
+def _decode_all(kind: type[AccuracyEstimator], document: Json, where: str) -> dict[str, Any]:
+    own = _fields(kind, init=where == "options")
+    names = sorted(field.name for field in own)
+    if not isinstance(document, dict) or sorted(document) != names:
         found = sorted(document) if isinstance(document, dict) else document
-        raise ValueError(f"{where} must hold {sorted(names)}, got {found!r:.200}")
-    return {name: _decode(hints[name], document[name], name) for name in names}
+        raise ValueError(f"{where} must hold {names}, got {found!r:.200}")
+    return {
+        field.name: decode(
+            kind_of(field, kind.__name__), document[field.name], field.name, _load_calibrator
+        )
+        for field in own
+    }
 
 
-def _decode(hint: Any, value: Json, where: str) -> Any:
-    """Return a JSON value as the declared type; raise ValueError where it is another."""
-    if hint is float and type(value) in (int, float) and np.isfinite(value):
-        return float(value)
-    if hint in (int, bool) and type(value) is hint:
-        return value
-    if hint in _DTYPES and isinstance(value, list):
-        plain = (int, float) if hint == FloatArray else (int,)
-        if all(type(x) in plain and np.isfinite(x) for x in value):
-            return np.array(value, _DTYPES[hint])
-    if hint is ContextScaling and isinstance(value, dict):
-        return _load_calibrator(value)
-    raise ValueError(f"{where} is {value!r:.80}, which it cannot be")
-
-
-def _load_calibrator(document: dict[str, Json]) -> ContextScaling:
+def _load_calibrator(document: dict[str, Json], kind: Nested) -> Calibrator:
     with tempfile.TemporaryDirectory() as folder:
         inner = Path(folder) / "calibrator.json"
         inner.write_text(json.dumps(document), "utf-8")
         calibrator = artifact.load(inner)
-    if not isinstance(calibrator, ContextScaling):
-        raise ValueError(f"the calibrator must be context scaling, got {calibrator.name}")
+    if calibrator.name != kind.method:
+        raise ValueError(f"the calibrator must be {kind.method}, got {calibrator.name}")
     return calibrator

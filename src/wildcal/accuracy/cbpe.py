@@ -5,9 +5,11 @@ from typing import Final, final
 
 import numpy as np
 
+from wildcal.accuracy.estimator import check_arrays
 from wildcal.accuracy.means import MeanEstimator, Scaled
 from wildcal.accuracy.rows import Rows, proba
 from wildcal.core.arrays import BoolArray, FloatArray, Labels
+from wildcal.core.stored import ARRAY, stored
 
 _PARTS: Final = 10
 _BINS: Final = 10
@@ -37,10 +39,10 @@ class CalibratedPerformance(Scaled, MeanEstimator):
     assumes_clean_class_mix = False
     smallest_window = 1
 
-    knots_: FloatArray = field(init=False, repr=False)
+    knots_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
     """Probabilities where the curves bend, class after class."""
-    heights_: FloatArray = field(init=False, repr=False)
-    lengths_: Labels = field(init=False, repr=False)
+    heights_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
+    lengths_: Labels = field(init=False, repr=False, metadata=stored(ARRAY))
     """Knots of each class; 0 where it is left as it is."""
 
     def _learn(self, rows: Rows) -> None:
@@ -64,10 +66,11 @@ class CalibratedPerformance(Scaled, MeanEstimator):
     def _check_fitted(self) -> None:
         super()._check_fitted()
         lengths = self.lengths_
-        if lengths.shape != (self.n_classes_,) or lengths.dtype != np.int64 or (lengths < 0).any():
-            raise ValueError(f"lengths must be {self.n_classes_} counts")
-        if self.knots_.shape != (lengths.sum(),) or self.heights_.shape != self.knots_.shape:
-            raise ValueError("knots and heights must be as many as lengths say")
+        check_arrays((lengths, np.int64, self.n_classes_))
+        if (lengths < 0).any():
+            raise ValueError("lengths must be counts")
+        total = int(lengths.sum())
+        check_arrays((self.knots_, np.float64, total), (self.heights_, np.float64, total))
         for values in (self.knots_, self.heights_):
             if not ((values >= 0) & (values <= 1)).all():
                 raise ValueError("knots and heights must be in [0, 1]")

@@ -9,6 +9,7 @@ from wildcal.accuracy.estimator import AccuracyEstimator, Reading
 from wildcal.accuracy.rows import Rows
 from wildcal.calibrators import ContextScaling
 from wildcal.core.arrays import Logits
+from wildcal.core.stored import Nested, stored
 
 _DRAWS: Final = 30
 _MOST_DRAWN: Final = 2000
@@ -33,7 +34,9 @@ class ContextConfidence(AccuracyEstimator):
     needs_environments = True
     shift_invariant = ContextScaling.shift_invariant
 
-    calibrator_: ContextScaling = field(init=False, repr=False)
+    calibrator_: ContextScaling = field(
+        init=False, repr=False, metadata=stored(Nested(ContextScaling.name))
+    )
 
     def _learn(self, rows: Rows) -> None:
         self._relearn(rows)
@@ -51,7 +54,9 @@ class ContextConfidence(AccuracyEstimator):
 
     def _mean_confidence(self, logits: Logits) -> float:
         around = self.calibrator_.context(logits)
-        return float(np.asarray(self.calibrator_.confidence(logits, around), np.float64).mean())
+        return float(
+            np.asarray(self.calibrator_.confidence(logits, context=around), np.float64).mean()
+        )
 
     def _bootstrap(self, logits: Logits) -> float:
         """Return the variance of the mean when rows are drawn anew: the context moves with them.

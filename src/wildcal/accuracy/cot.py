@@ -5,12 +5,13 @@ from typing import final
 
 import numpy as np
 
-from wildcal.accuracy.estimator import AccuracyEstimator, Reading
+from wildcal.accuracy.estimator import AccuracyEstimator, Reading, check_arrays
 from wildcal.accuracy.means import Scaled
 from wildcal.accuracy.rows import Rows, proba
 from wildcal.accuracy.threshold import clean_threshold
 from wildcal.accuracy.transport import Transport, transport
 from wildcal.core.arrays import FloatArray, Logits
+from wildcal.core.stored import ARRAY, REAL, stored
 
 
 @dataclass(kw_only=True, eq=False)
@@ -20,7 +21,7 @@ class _Transported(Scaled, AccuracyEstimator):
     reference = "Lu et al., NeurIPS 2023"
     smallest_window = 512
 
-    prior_: FloatArray = field(init=False, repr=False)
+    prior_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
     """Shares of the labels of the clean rows."""
 
     def _learn(self, rows: Rows) -> None:
@@ -45,10 +46,9 @@ class _Transported(Scaled, AccuracyEstimator):
 
     def _check_fitted(self) -> None:
         super()._check_fitted()
-        if self.prior_.shape != (self.n_classes_,) or (self.prior_ < 0).any():
-            raise ValueError(f"prior must be {self.n_classes_} shares")
-        if not abs(self.prior_.sum() - 1) < 1e-9:
-            raise ValueError("prior must sum to 1")
+        check_arrays((self.prior_, np.float64, self.n_classes_))
+        if (self.prior_ < 0).any() or not abs(self.prior_.sum() - 1) < 1e-9:
+            raise ValueError("prior must be shares that sum to 1")
 
 
 @final
@@ -104,7 +104,7 @@ class ThresholdedTransport(_Transported):
     name = "cott"
     title = "thresholded confidence optimal transport"
 
-    threshold_: float = field(init=False, repr=False)
+    threshold_: float = field(init=False, repr=False, metadata=stored(REAL))
     """Rows that get at least this much, one minus their cost, count as right."""
 
     def _learn(self, rows: Rows) -> None:

@@ -4,10 +4,10 @@ import copy
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple, Self, final
+from typing import Any, ClassVar, NamedTuple, Self, final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from wildcal.accuracy.class_mix import slope_of, unexplained
 from wildcal.accuracy.errors import Errors, Reader, measure
@@ -25,6 +25,16 @@ from wildcal.core.checks import (
     refuse_log_probabilities,
 )
 from wildcal.core.errors import CalibrationWarning, NotFittedError
+from wildcal.core.stored import ARRAY, INTEGER, REAL, stored
+
+
+def check_arrays(*arrays: tuple[NDArray[Any], type, int]) -> None:
+    """Raise a ValueError unless each array, as read from a file, has a type and a length."""
+    for array, dtype, length in arrays:
+        if array.dtype != dtype or array.shape != (length,):
+            raise ValueError(
+                f"an array of {length} {dtype.__name__} is {array.dtype} of shape {array.shape}"
+            )
 
 
 class Reading(NamedTuple):
@@ -68,24 +78,24 @@ class AccuracyEstimator(ABC):
     reads_energy: ClassVar[bool] = False
     """It reads the logsumexp of a row, which log_softmax would remove."""
 
-    n_classes_: int = field(init=False, repr=False)
-    temperature_: float = field(init=False, repr=False)
+    n_classes_: int = field(init=False, repr=False, metadata=stored(INTEGER))
+    temperature_: float = field(init=False, repr=False, metadata=stored(REAL))
     """That of the clean rows."""
-    clean_accuracy_: float = field(init=False, repr=False)
-    clean_confidence_: float = field(init=False, repr=False)
+    clean_accuracy_: float = field(init=False, repr=False, metadata=stored(REAL))
+    clean_confidence_: float = field(init=False, repr=False, metadata=stored(REAL))
     """Mean confidence of the clean rows, at that temperature."""
-    clean_spread_: float = field(init=False, repr=False)
+    clean_spread_: float = field(init=False, repr=False, metadata=stored(REAL))
     """Its standard deviation over rows."""
-    clean_counts_: Labels = field(init=False, repr=False)
+    clean_counts_: Labels = field(init=False, repr=False, metadata=stored(ARRAY))
     """How often each class was predicted on the clean rows."""
-    mix_slope_: float = field(init=False, repr=False)
+    mix_slope_: float = field(init=False, repr=False, metadata=stored(REAL))
     """How much of the class mix a fall of confidence explains."""
-    line_: FloatArray = field(init=False, repr=False)
+    line_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
     """Accuracy = line[0] + line[1] x score."""
-    n_environments_: int = field(init=False, repr=False)
-    error_sizes_: Labels = field(init=False, repr=False)
-    error_: FloatArray = field(init=False, repr=False)
-    error_slope_: float = field(init=False, repr=False)
+    n_environments_: int = field(init=False, repr=False, metadata=stored(INTEGER))
+    error_sizes_: Labels = field(init=False, repr=False, metadata=stored(ARRAY))
+    error_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
+    error_slope_: float = field(init=False, repr=False, metadata=stored(REAL))
 
     @final
     def fit(
@@ -216,16 +226,15 @@ class AccuracyEstimator(ABC):
         shares = self.clean_accuracy_, self.clean_confidence_, self.clean_spread_
         if not all(0 <= share <= 1 for share in shares):
             raise ValueError("the accuracy, confidence and spread of clean rows must be in [0, 1]")
-        counts = self.clean_counts_
-        if counts.shape != (self.n_classes_,) or counts.dtype != np.int64 or (counts < 0).any():
-            raise ValueError(f"clean_counts must be {self.n_classes_} counts")
-        if not counts.sum() > 0:
-            raise ValueError("clean_counts must not all be zero")
-        if self.line_.shape != (2,) or self.line_.dtype != np.float64:
-            raise ValueError("line must be two numbers")
-        sizes = self.error_sizes_
-        if sizes.ndim != 1 or sizes.dtype != np.int64 or self.error_.shape != sizes.shape:
-            raise ValueError("error_sizes and error must be lists of the same length")
+        check_arrays(
+            (self.clean_counts_, np.int64, self.n_classes_),
+            (self.line_, np.float64, 2),
+            (self.error_sizes_, np.int64, len(self.error_)),
+            (self.error_, np.float64, len(self.error_)),
+        )
+        counts, sizes = self.clean_counts_, self.error_sizes_
+        if (counts < 0).any() or not counts.sum() > 0:
+            raise ValueError("clean_counts must be counts, not all of them zero")
         if (sizes < 1).any() or (np.diff(sizes) <= 0).any():
             raise ValueError("error_sizes must be rising counts")
         if (self.error_ < 0).any() or min(self.error_slope_, self.mix_slope_) < 0:

@@ -1,13 +1,14 @@
 """Estimators that are the mean of something over the rows of the window."""
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from wildcal.accuracy.estimator import AccuracyEstimator, Reading
 from wildcal.accuracy.state import WindowState
 from wildcal.core.arrays import FloatArray, Logits
+from wildcal.core.stored import FLAG, stored
 
 
 @dataclass(kw_only=True, eq=False)
@@ -53,7 +54,7 @@ class Scaled:
         Divide the logits by the temperature of the clean rows first ("post T" in the papers).
     """
 
-    scaled: bool = True
+    scaled: bool = field(default=True, metadata=stored(FLAG))
 
     def _unit(self, temperature: float) -> float:
         return temperature if self.scaled else 1.0

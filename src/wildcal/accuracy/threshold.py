@@ -9,6 +9,7 @@ import numpy as np
 from wildcal.accuracy.means import MeanEstimator, Scaled
 from wildcal.accuracy.rows import Rows, by_pieces, confidence, negative_entropy
 from wildcal.core.arrays import FloatArray
+from wildcal.core.stored import REAL, stored
 
 
 def clean_threshold(scores: FloatArray, n_errors: int) -> float:
@@ -29,7 +30,7 @@ class _Threshold(Scaled, MeanEstimator):
     assumes_clean_class_mix = False
     reference = "Garg et al., ICLR 2022"
 
-    threshold_: float = field(init=False, repr=False)
+    threshold_: float = field(init=False, repr=False, metadata=stored(REAL))
 
     @abstractmethod
     def _score(self, logits: FloatArray) -> FloatArray: ...

@@ -5,11 +5,12 @@ from typing import Final, final
 
 import numpy as np
 
-from wildcal.accuracy.estimator import Reading
+from wildcal.accuracy.estimator import Reading, check_arrays
 from wildcal.accuracy.means import MeanEstimator, Scaled, mean_reading
 from wildcal.accuracy.rows import Rows, confidence
 from wildcal.accuracy.state import WindowState
 from wildcal.core.arrays import FloatArray, Labels
+from wildcal.core.stored import ARRAY, stored
 
 _BINS: Final = 10
 
@@ -35,9 +36,9 @@ class ConfidenceWeighting(Scaled, MeanEstimator):
     assumes_clean_class_mix = False
     smallest_window = 1
 
-    bin_accuracy_: FloatArray = field(init=False, repr=False)
+    bin_accuracy_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
     """Of clean rows, bin by bin; 0 where there is none."""
-    bin_counts_: Labels = field(init=False, repr=False)
+    bin_counts_: Labels = field(init=False, repr=False, metadata=stored(ARRAY))
 
     def _learn(self, rows: Rows) -> None:
         clean = rows.of(0)
@@ -66,9 +67,8 @@ class ConfidenceWeighting(Scaled, MeanEstimator):
 
     def _check_fitted(self) -> None:
         super()._check_fitted()
-        if self.bin_accuracy_.shape != (_BINS,) or self.bin_counts_.shape != (_BINS,):
-            raise ValueError(f"bins must be {_BINS}")
+        check_arrays((self.bin_accuracy_, np.float64, _BINS), (self.bin_counts_, np.int64, _BINS))
         if not ((self.bin_accuracy_ >= 0) & (self.bin_accuracy_ <= 1)).all():
             raise ValueError("bin_accuracy must be in [0, 1]")
-        if self.bin_counts_.dtype != np.int64 or (self.bin_counts_ < 0).any():
+        if (self.bin_counts_ < 0).any():
             raise ValueError("bin_counts must be counts")
