@@ -32,6 +32,7 @@ from wildcal.testing import make_suite
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks" / "studies"))
+import accuracy_tables  # noqa: E402
 import context_tables  # noqa: E402
 import density_tables  # noqa: E402
 
@@ -487,6 +488,11 @@ MADE = {
     "stream": stream_table,
     "choose-clean": lambda: study("clean"),
     "choose-shifted": lambda: study("shifted"),
+    "accuracy-estimators": accuracy_tables.estimators,
+    "accuracy-whole": lambda: accuracy_tables.whole(accuracy_tables.read()),
+    "accuracy-windows": lambda: accuracy_tables.windows(accuracy_tables.read()),
+    "accuracy-coverage": lambda: accuracy_tables.windows(accuracy_tables.read(), "coverage"),
+    "accuracy-warned": lambda: accuracy_tables.warned(accuracy_tables.read()),
     "density": lambda: density_tables.averages(density_tables.read()),
     "density-ends": lambda: density_tables.ends(density_tables.read()),
     "context-networks": lambda: context_tables.per_network(context_rows()),

@@ -1,6 +1,7 @@
 """Find out how well the accuracy of a network can be told without labels, and by which method.
 
     python benchmarks/studies/accuracy.py            some minutes on one core; writes accuracy.csv
+    python benchmarks/studies/accuracy.py --parts environments    that part anew
     python benchmarks/studies/accuracy.py --quick    one network, whole windows, writes nothing
 
 Tuning splits alone, the four validation corruptions at five severities: each type is estimated by
@@ -62,6 +63,8 @@ def rows(part: str, network: str, cells: list[Cell]) -> list[dict[str, str]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="one network, whole windows")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS),
+                        help="measure these anew, and keep the rest of the csv")  # fmt: skip
     parser.add_argument("--output", type=Path, default=CSV)
     arguments = parser.parse_args()
     start = time.time()
@@ -71,7 +74,7 @@ def main() -> None:
     names = suites.names()
     loaded = {name: suites.load(name) for name in names}
     lines: list[dict[str, str]] = []
-    for part, options in PARTS.items():
+    for part, options in ((part, PARTS[part]) for part in arguments.parts):
         pooled: list[Cell] = []
         for i, name in enumerate(names[:1] if arguments.quick else names):
             chosen = {"settings": ("whole",)} if arguments.quick else {}
@@ -91,9 +94,14 @@ def main() -> None:
         for line in sorted(some, key=lambda r: (r["part"], float(r["mae"]))):
             print(*(f"{line[key]:>24}" for key in ("part", "setting", "estimator", *NUMBERS)))
     if not arguments.quick:
+        kept = []
+        if set(arguments.parts) != set(PARTS):
+            with arguments.output.open(newline="") as file:
+                kept = [r for r in csv.DictReader(file) if r["part"] not in arguments.parts]
         with arguments.output.open("w", newline="") as file:
             writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
             writer.writeheader()
+            writer.writerows(kept)
             writer.writerows(line | company for line in lines)
         print(f"wrote {arguments.output} ({len(ESTIMATORS)} estimators)")
 

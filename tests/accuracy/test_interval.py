@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from wildcal.accuracy import ESTIMATORS
-from wildcal.accuracy.errors import NOTHING_KNOWN, Errors, folds, measure
+from wildcal.accuracy.errors import Errors, folds, measure
 from wildcal.accuracy.estimate import AccuracyEstimate, interval
 from wildcal.accuracy.rows import Rows
 
@@ -29,7 +29,6 @@ def test_error_by_size_and_fall():
     assert errors.at(1, 0.0) == pytest.approx(0.2)
     assert errors.at(10**6, 0.0) == pytest.approx(0.1)
     assert errors.at(1000, 0.2) == pytest.approx(np.hypot(0.1, 1.4 * 0.5 * 0.2))
-    assert NOTHING_KNOWN.at(5, 0.3) == pytest.approx(0.3)
 
 
 def test_neighbours_are_left_out_together():
@@ -48,10 +47,12 @@ def test_what_is_left_out_is_not_known():
         seen.append(left_out)
         return lambda window: (0.7, 0.0)
 
-    errors = measure(rows, reader)
+    errors = measure(rows, reader, 0.5)
     assert seen == [[1], [2]]
     assert errors.sizes.tolist() == [20]
     assert errors.error == pytest.approx([0.3])  # all rows are right
+    alone = measure(rows.of(0), reader, 0.5)
+    assert alone.at(7, 0.2) == pytest.approx(1.4 * 0.5 * 0.2)
 
 
 def test_a_left_out_line_does_not_know_the_point(tuning):

@@ -1,5 +1,7 @@
 """Optimal transport of rows to classes is exact."""
 
+import importlib
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -117,6 +119,17 @@ def test_first_prices_leave_few_rows_to_move():
         assert np.abs(misplaced).sum() < 0.3 * np.abs(unpriced).sum()
 
 
-def test_values_that_are_no_numbers_are_not_answered():
-    with pytest.raises((WildcalError, ValueError, np.linalg.LinAlgError)):
+def test_refusals():
+    with pytest.raises(ValueError, match="value must be finite"):
         transport(np.full((3, 2), np.nan), np.array([0.5, 0.5]))
+    for share in ([0.5, 0.4], [1.5, -0.5], [1.0], [np.nan, 1.0]):
+        with pytest.raises(ValueError, match="share must be 2 numbers"):
+            transport(np.zeros((3, 2)), np.array(share))
+
+
+def test_a_plan_that_misses_its_dual_is_not_handed_out(monkeypatch):
+    module = importlib.import_module("wildcal.accuracy.transport")
+    spoilt = module._Plan(np.full(3, 0.1), np.zeros(2), np.zeros(2))
+    monkeypatch.setattr(module, "_solve", lambda *arguments: spoilt)
+    with pytest.raises(WildcalError, match="3 rows to 2 classes ended .* from its dual"):
+        module.transport(probabilities(3, 2, 0), np.array([0.5, 0.5]))

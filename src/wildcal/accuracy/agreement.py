@@ -30,6 +30,7 @@ class Agreement(MeanEstimator):
     reference = "Jiang et al., ICLR 2022"
     assumes_clean_class_mix = False
     smallest_window = 32
+    usual_error = 0.8
     needs_second = True
 
     def _row_values(self, logits: FloatArray, second: FloatArray | None) -> FloatArray:

@@ -38,6 +38,7 @@ class CalibratedPerformance(Scaled, MeanEstimator):
     reference = "NannyML 0.13"
     assumes_clean_class_mix = False
     smallest_window = 1
+    usual_error = 1.3
 
     knots_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
     """Probabilities where the curves bend, class after class."""

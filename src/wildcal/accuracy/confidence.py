@@ -36,6 +36,7 @@ class AverageConfidence(_Confidence):
     title = "average confidence"
     reference = "Hendrycks and Gimpel, ICLR 2017"
     smallest_window = 1
+    usual_error = 1.1
 
 
 @final
@@ -57,6 +58,7 @@ class DifferenceOfConfidence(_Confidence):
     title = "difference of confidence"
     reference = "Guillory et al., ICCV 2021"
     smallest_window = 1
+    usual_error = 1.1
 
     def _learn(self, rows: Rows) -> None:
         clean = rows.of(0)

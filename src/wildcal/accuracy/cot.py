@@ -20,6 +20,7 @@ class _Transported(Scaled, AccuracyEstimator):
     mergeable = False
     reference = "Lu et al., NeurIPS 2023"
     smallest_window = 512
+    usual_error = 0.2
 
     prior_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
     """Shares of the labels of the clean rows."""

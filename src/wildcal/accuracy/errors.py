@@ -15,8 +15,6 @@ _DRAWS: Final = 2
 _FOLDS: Final = 5
 _UNSEEN: Final = 1.4
 """Shifts in use are harder than those at hand; the same factor as in `ContextScaling`."""
-UNKNOWN_SLOPE: Final = 1.0
-"""Without shifted environments: an estimated fall may be wrong by its own size."""
 
 Reader = Callable[[Rows], tuple[float, float]]
 """From a window to the estimate and its sampling variance."""
@@ -39,9 +37,6 @@ class Errors:
         return float(np.hypot(base, _UNSEEN * self.slope * fall))
 
 
-NOTHING_KNOWN: Final = Errors(np.zeros(0, np.int64), np.zeros(0), UNKNOWN_SLOPE / _UNSEEN)
-
-
 def folds(environments: list[int]) -> list[list[int]]:
     """Return groups of environments to leave out together, at most five.
 
@@ -52,8 +47,11 @@ def folds(environments: list[int]) -> list[list[int]]:
     return [part.tolist() for part in np.array_split(np.array(environments), n)] if n else []
 
 
-def measure(rows: Rows, reader: Callable[[list[int]], Reader]) -> Errors:
-    """Return the errors on left-out environments; `reader(left_out)` must not know these."""
+def measure(rows: Rows, reader: Callable[[list[int]], Reader], usual_slope: float) -> Errors:
+    """Return the errors on left-out environments; `reader(left_out)` must not know these.
+
+    Where there are none, an estimated fall is taken to be wrong as on other networks.
+    """
     found: dict[int, list[tuple[float, float]]] = {}
     falls, whole_sizes, whole = [], [], []
     clean = rows.of(0).accuracy()
@@ -71,7 +69,7 @@ def measure(rows: Rows, reader: Callable[[list[int]], Reader]) -> Errors:
                 else:
                     found.setdefault(size, []).append((error, variance))
     if not whole:
-        return NOTHING_KNOWN
+        return Errors(np.zeros(0, np.int64), np.zeros(0), usual_slope)
     typical = int(np.median(whole_sizes))
     sizes = [size for size in sorted(found) if size < typical]
     errors = [_beyond_sampling(found[size]) for size in sizes] + [_beyond_sampling(whole)]

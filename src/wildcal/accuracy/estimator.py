@@ -67,6 +67,9 @@ class AccuracyEstimator(ABC):
     """Rows below which other methods do better (docs/accuracy.md has the table)."""
     mergeable: ClassVar[bool]
     """A window can be read in parts: `state` of each, their sum, `estimate_state`."""
+    usual_error: ClassVar[float] = 1.0
+    """Error per unit of an estimated fall, where no environment tells: what the shipped networks
+    show on their tuning splits, rounded up (docs/accuracy.md)."""
     needs_environments: ClassVar[bool] = False
     """Labelled shifted rows are a must, and not only of use for the interval."""
     fits_line: ClassVar[bool] = False
@@ -137,7 +140,9 @@ class AccuracyEstimator(ABC):
         self.mix_slope_ = slope_of(
             [self._mix(rows.of(e)) for e in rows.shifted], self.clean_counts_
         )
-        errors = measure(rows, lambda left_out: self._reader(rows, points, left_out))
+        errors = measure(
+            rows, lambda left_out: self._reader(rows, points, left_out), self.usual_error
+        )
         self.error_sizes_, self.error_, self.error_slope_ = (
             errors.sizes,
             errors.error,
@@ -212,8 +217,8 @@ class AccuracyEstimator(ABC):
             )
         else:
             sentences.append(
-                "No shifted environment was seen, so intervals take an estimated fall to be"
-                " uncertain by its own size."
+                "No shifted environment was seen, so intervals take the error of an estimated fall"
+                f" to be {self.usual_error:g} of it, as on other networks."
             )
         return sentences
 

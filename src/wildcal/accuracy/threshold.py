@@ -62,6 +62,7 @@ class ThresholdedConfidence(_Threshold):
 
     name = "atc-mc"
     title = "average thresholded confidence, by maximum confidence"
+    usual_error = 0.6
     smallest_window = 32
 
     def _score(self, logits: FloatArray) -> FloatArray:
@@ -79,6 +80,7 @@ class ThresholdedEntropy(_Threshold):
 
     name = "atc-ne"
     title = "average thresholded confidence, by negative entropy"
+    usual_error = 0.35
     smallest_window = 32
 
     def _score(self, logits: FloatArray) -> FloatArray:

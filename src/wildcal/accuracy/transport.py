@@ -25,6 +25,7 @@ _CRUMB: Final = 1e-10
 _TIE: Final = 1e-13
 # Rows whose best two classes are this near are looked at first; the others seldom move.
 _FIRST_MARGIN: Final = 0.05
+_LAST_MARGIN: Final = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,13 @@ def transport(value: FloatArray, share: FloatArray) -> Transport:
     >>> round(transport(proba, np.array([0.5, 0.5])).value, 12)  # (0.9 + 0.2) / 2
     0.55
     """
+    if not np.isfinite(value).all():
+        raise ValueError("value must be finite, but holds NaN or an infinity.")
+    if share.shape != value.shape[1:] or not (share >= 0).all() or abs(share.sum() - 1) > 1e-6:
+        raise ValueError(
+            f"share must be {value.shape[1]} numbers, not negative, with sum 1, got shape"
+            f" {share.shape} and sum {share.sum():.6g}."
+        )
     used = np.flatnonzero(share > 0)
     weight = share[used] / share[used].sum()
     rows, columns = len(value), len(used)
@@ -107,7 +115,7 @@ def _solve(value: FloatArray, supply: FloatArray, demand: FloatArray) -> _Plan:
         slack = own - (value - price).max(axis=1)
         # A row that was left out may want to move after all: look at more of them.
         enough = bool((slack[far] >= -_TIE).all()) and _is_met(flow, demand - load)
-        if enough or len(near) == len(value):
+        if enough or margin > _LAST_MARGIN:
             break
         margin *= 8
     got = np.zeros(len(value))

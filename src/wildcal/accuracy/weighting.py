@@ -35,6 +35,7 @@ class ConfidenceWeighting(Scaled, MeanEstimator):
     reference = "Chen et al., ICML 2021 (Mandoline, one slice)"
     assumes_clean_class_mix = False
     smallest_window = 1
+    usual_error = 1.3
 
     bin_accuracy_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
     """Of clean rows, bin by bin; 0 where there is none."""
