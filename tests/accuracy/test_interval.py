@@ -55,6 +55,22 @@ def test_what_is_left_out_is_not_known():
     assert alone.at(7, 0.2) == pytest.approx(1.4 * 0.5 * 0.2)
 
 
+def test_each_environment_has_its_own_draws():
+    """The same rows under several shifts: equal draws would all have the same luck."""
+    y = np.zeros(100, np.int64)
+    logits = np.column_stack([np.arange(100.0), np.zeros(100)])
+    rows = Rows(np.tile(logits, (4, 1)), np.tile(y, 4), np.repeat(np.arange(4), 100), None)
+    seen = []
+
+    def read(window):
+        seen.append(tuple(np.sort(window.logits[:, 0])))
+        return 1.0, 0.0
+
+    measure(rows, lambda left_out: read, 0.5)
+    small = [rows for rows in seen if len(rows) == 32]
+    assert len(small) == len(set(small)) == 6
+
+
 def test_a_left_out_line_does_not_know_the_point(tuning):
     """One environment far from the line: seen, it bends the line; left out, it is an error."""
     z, y, environment, _ = tuning

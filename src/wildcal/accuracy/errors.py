@@ -59,7 +59,7 @@ def measure(rows: Rows, reader: Callable[[list[int]], Reader], usual_slope: floa
         read = reader(left_out)
         for number in left_out:
             group = rows.of(number)
-            for size, window in _windows(group):
+            for size, window in _windows(group, number):
                 value, variance = read(window)
                 error = value - window.accuracy()
                 if size is None:
@@ -83,10 +83,11 @@ def _beyond_sampling(found: list[tuple[float, float]]) -> float:
     return float(np.sqrt(max(0.0, squares)))
 
 
-def _windows(group: Rows) -> Iterator[tuple[int | None, Rows]]:
+def _windows(group: Rows, number: int) -> Iterator[tuple[int | None, Rows]]:
     """Yield the whole environment, and smaller windows drawn from it, the same ones every time."""
     yield None, group
-    rng = np.random.default_rng(0)
+    # Environments may be the same rows under several shifts: draw others from each.
+    rng = np.random.default_rng(number)
     for size in SIZES:
         for _ in range(_DRAWS if size < len(group.y) else 0):
             yield size, group.where(rng.permutation(len(group.y))[:size])
