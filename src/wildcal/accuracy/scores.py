@@ -43,7 +43,7 @@ class NuclearNorm(Scaled, _Score):
     title = "nuclear norm of the probabilities"
     reference = "Deng et al., ICML 2023"
     assumes_clean_class_mix = True
-    smallest_window = 512
+    smallest_window = 128
 
     def _own_sums(
         self, logits: FloatArray, second: FloatArray | None
