@@ -28,7 +28,11 @@ def test_writes_the_page_and_the_numbers(tmp_path, capsys):
 
 WRONG = {
     "no suite": ("report nope", 1, "nope"),
-    "method": ("report cifar10-resnet20 --methods tss", 2, "there is no method 'tss'; did you mean"),
+    "method": (
+        "report cifar10-resnet20 --methods tss",
+        2,
+        "there is no method 'tss'; did you mean",
+    ),
     "folder": ("report cifar10-resnet20 -o no/report.html", 1, "the folder no does not exist"),
     "one replicate": ("report cifar10-resnet20 --bootstrap 1", 2, "at least 2"),
     "one file": ("report cifar10-resnet20 -o x --csv x", 2, "give -o and --csv different files"),

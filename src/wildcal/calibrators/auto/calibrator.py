@@ -47,8 +47,8 @@ class AutoCalibrator(Calibrator):
     belief in the identity, which fades with the number of mistakes.
 
     Choosing one method by cross-validation is not safe with few labels: with few mistakes among
-    them it is blind. A mixture that keeps the identity is: since q >= w_identity p, no row's negative
-    log-likelihood can rise by more than -log w_identity.
+    them it is blind. A mixture that keeps the identity is: since q >= w_identity p, no row's
+    negative log-likelihood can rise by more than -log w_identity.
 
     Notes
     -----
