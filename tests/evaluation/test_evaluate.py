@@ -1,5 +1,7 @@
 """Evaluation: the numbers are those of the metrics, whatever the chunking."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -136,7 +138,8 @@ def test_the_row_of_a_nan_is_that_of_the_whole_matrix(monkeypatch):
 
 def test_many_rows_draw_fewer_replicates_and_say_so(monkeypatch):
     # The limit is on rows times replicates; a hundredth of both shows the same in little time.
-    monkeypatch.setattr(sys.modules[evaluate.__module__], "_MOST_DRAWS", 1_000_000)
+    module = sys.modules[evaluate.__module__]
+    monkeypatch.setattr(module, "_MOST_DRAWS", 1_000_000)
     p = np.linspace(0.8, 1, 2_500)
     y = (np.arange(len(p)) % 10 == 0).astype(int)
     result = evaluate(y, np.column_stack([p, 1 - p]), n_boot=1000)
