@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from wildcal.calibrators import (
+    AutoCalibrator,
     BayesianBinning,
     BetaCalibration,
     ContextScaling,
@@ -29,6 +30,7 @@ from wildcal.calibrators import (
     VectorScaling,
 )
 from wildcal.core.calibrator import Calibrator
+from wildcal.interop.maps.auto import Together
 from wildcal.interop.maps.base import Map, run
 from wildcal.interop.maps.context import InContext, context_vector
 from wildcal.interop.maps.density import Scaled
@@ -43,6 +45,10 @@ __all__ = ["MAPS", "Map", "context_vector", "map_of", "run"]
 
 def _scaled(calibrator: DensityAware, prefix: str = "") -> Map:
     return Scaled(calibrator, _made)
+
+
+def _together(calibrator: AutoCalibrator, prefix: str = "") -> Map:
+    return Together(calibrator, _made, prefix)
 
 
 def _spline(calibrator: SplineCalibration, prefix: str = "") -> Map:
@@ -60,6 +66,7 @@ MAPS: dict[type[Calibrator], Callable[[Any, str], Map]] = {
     EnergyScaling: Energy,
     EnergyLinear: Linear,
     ContextScaling: InContext,
+    AutoCalibrator: _together,
     DensityAware: _scaled,
     IsotonicMultiClass: MultiClass,
     IsotonicOneVsAll: OneVsAll,

@@ -1,0 +1,57 @@
+"""What harm.py compares: our methods, and scikit-learn's on the same rows.
+
+`CalibratedClassifierCV` refuses rows in which a class is missing, as fifty labels of many classes
+must; so its own parts are called here, one class against the others and then normalized, as it does.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.calibration import _SigmoidCalibration, _TemperatureScaling
+from sklearn.isotonic import IsotonicRegression
+
+from wildcal import BetaCalibration, TemperatureScaling, make_calibrator, softmax
+
+SKLEARN = ("sklearn sigmoid", "sklearn isotonic", "sklearn temperature")
+OURS: dict[str, Callable[[], Any]] = {
+    "ts": TemperatureScaling,
+    "ts, prior=2": lambda: TemperatureScaling(prior=2.0),
+    "ets": lambda: make_calibrator("ets"),
+    "energy": lambda: make_calibrator("energy"),
+    "irova": lambda: make_calibrator("irova"),
+    "beta": BetaCalibration,
+    "isotonic": lambda: make_calibrator("isotonic"),
+    "auto": lambda: make_calibrator("auto"),
+}
+METHODS = ("identity", *OURS, *SKLEARN)
+
+
+def calibrated(method: str, z: Any, y: Any, asked: Any, raw: bool) -> Any:
+    """Fit a method on labelled scores, and return the probabilities of others."""
+    if method == "identity":
+        return softmax(asked)
+    if method in OURS:
+        return OURS[method]().fit(z, y).predict_proba(asked)
+    # scikit-learn reads decision functions where there are some, and else probabilities.
+    scores, asked = (z, asked) if raw else (np.exp(z), np.exp(asked))
+    if method == "sklearn temperature":
+        return _TemperatureScaling().fit(scores, y).predict(asked)
+    n_classes = z.shape[1]
+    if n_classes == 2:
+        less = (scores[:, 0], asked[:, 0]) if raw else (0.0, 0.0)
+        right = _one(method, scores[:, 1] - less[0], y == 1, asked[:, 1] - less[1])
+        return np.stack([1 - right, right], axis=1)
+    columns = [_one(method, scores[:, k], y == k, asked[:, k]) for k in range(n_classes)]
+    proba = np.stack(columns, axis=1)
+    total = proba.sum(axis=1, keepdims=True)
+    return np.where(total > 0, proba / np.where(total > 0, total, 1.0), 1 / n_classes)
+
+
+def _one(method: str, scores: Any, is_class: Any, asked: Any) -> Any:
+    kind = (
+        IsotonicRegression(out_of_bounds="clip")
+        if method == "sklearn isotonic"
+        else _SigmoidCalibration()
+    )
+    return kind.fit(scores, is_class.astype(float)).predict(asked)
