@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from wildcal import CALIBRATORS, Context, EnergyScaling, evaluation, suites
-from wildcal.core.calibrator import TemperatureMap
+from wildcal import CALIBRATORS, Context, DensityAware, EnergyScaling, evaluation, suites
+from wildcal.core.rows import Rows
 from wildcal.interop.maps import MAPS, context_vector, map_of
 
 TOLERANCE = 1e-5
 DTYPES = [np.float16, np.float32, np.float64]
-NAMES = [kind.name for kind in MAPS]
+NAMES = [kind.name for kind in MAPS if kind is not DensityAware]  # it has a file of its own
 # Those that look probabilities up, where the last bit of a softmax could show.
 TABLES = ["irm", "irova", "irovats", "isotonic", "histogram", "bbq", "spline", "beta"]
 
@@ -26,7 +26,7 @@ def differences(calibrator, z, answers, **around):
         yield f"{where} confidence", np.abs(found["confidence"] - confidence)
         energy = EnergyScaling.energy(calibrator, z)
         yield f"{where} energy", np.abs(found["energy"] - energy) / np.maximum(1, np.abs(energy))
-        if isinstance(calibrator, TemperatureMap):
+        if calibrator.bind(Rows(z)).temperature is not None:
             h = calibrator.temperature(z, **around)
             yield f"{where} temperature", np.abs(found["temperature"] / h - 1)
         else:
@@ -53,7 +53,7 @@ def test_any_row(name, dtype, fitted, three_ways):
     widths = st.sampled_from([2, 3, 10, 15, 20])
 
     @given(st.data(), widths)
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=15, deadline=None)
     def holds(data, width):
         calibrator = fitted(name, width)
         z = data.draw(rows(dtype, width))
@@ -73,7 +73,7 @@ def test_many_random_rows(name, scale, fitted, three_ways):
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("width", [2, 3, 7, 10, 15, 20])
+@pytest.mark.parametrize("width", [2, 7, 20])
 def test_ties(name, dtype, width, fitted, three_ways):
     """The first m classes tied, and the others behind them or ruled out: 1/m, an edge of bins."""
     tied = np.tri(width)[1:]
@@ -221,7 +221,7 @@ counts = st.lists(st.integers(0, 300), min_size=5, max_size=5)
 
 
 @given(counts, st.floats(-6, 6), st.floats(-6, 6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_contexts(fitted, three_ways, numbers, energy, confidence):
     """Any window, one of no rows and one of a single row included."""
     calibrator, n = fitted("context"), sum(numbers)
@@ -261,4 +261,4 @@ def test_every_method_has_a_map_or_says_why_not(fitted):
     for name in CALIBRATORS:
         calibrator = fitted(name)
         assert set(map_of(calibrator).outputs) >= {"probabilities", "confidence", "energy"}
-    assert {kind.name for kind in MAPS} == set(CALIBRATORS)
+    assert {kind.name for kind in MAPS} == {*CALIBRATORS, DensityAware.name}
