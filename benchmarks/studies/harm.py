@@ -3,11 +3,11 @@
     python benchmarks/studies/harm.py --data DIR    a quarter of an hour on one core; harm.csv
 
 Every model is trained on a third of its data. Of the other rows, n are drawn to be the labels that
-a method is fitted on, and up to 2,000 of what is left are the test; anew for each of 20 draws. A draw
-is harmed if the test NLL is more than 0.5 % above that of no calibration. Probabilities of the truth
-count as 1e-7 where they are less. Excess ECE is that beyond the ECE of a perfect model on as many
-rows. What is done is kept in --work by the commit that did it, where another run goes on.
-docs/theory/auto.md is made from the csv.
+a method is fitted on, and up to 2,000 of what is left are the test; anew for each of 20 draws. A
+draw is harmed if the test NLL is more than 0.5 % above that of no calibration. Probabilities of the
+truth count as 1e-7 where they are less. Excess ECE is that beyond the ECE of a perfect model on as
+many rows. What is done is kept in --work by the commit that did it, where another run goes on.
+docs/theory/auto.md is made from the csv, by harm_tables.py.
 """
 
 import os
@@ -52,8 +52,9 @@ def held_out(pair: Pair, work: Path) -> tuple[Any, Any]:
     path = work / f"{pair.name}.npz"
     if not path.exists():
         z, y = pair.make()
-        np.savez(work / "new.npz", z=z, y=y)
-        (work / "new.npz").replace(path)
+        new = path.with_suffix(f".{os.getpid()}.npz")
+        np.savez(new, z=z, y=y)
+        new.replace(path)
     with np.load(path) as arrays:
         return arrays["z"], arrays["y"]
 
@@ -88,8 +89,9 @@ def run(options: argparse.Namespace, code: str) -> list[tuple[Pair, int, dict[st
                 path = done / f"{pair.name}, {n}, {options.draws}.json"
                 if not path.exists():
                     found = measure(pair, z, y, n, options.draws)
-                    (done / "new.json").write_text(json.dumps(found))
-                    (done / "new.json").replace(path)
+                    new = path.with_suffix(f".{os.getpid()}")
+                    new.write_text(json.dumps(found))
+                    new.replace(path)
                 results.append((pair, n, json.loads(path.read_text())))
     return results
 

@@ -103,9 +103,7 @@ def pairs(models: int, folder: Path | None) -> Iterator[Pair]:
             yield Pair(name, kind, halves[i], lambda n=name, k=kind: scores(*shipped(n), k))
     for i, (name, words) in enumerate({"newsgroups": groups, "banking": banking}.items()):
         if folder is not None:
-            yield Pair(
-                name, "logistic", halves[i], lambda w=words: scores(*w(folder), "logistic")
-            )
+            yield Pair(name, "logistic", halves[i], lambda w=words: scores(*w(folder), "logistic"))
     for name in suites.names():
         yield Pair(name, "network", "known", lambda n=name: network(n))
 
@@ -114,7 +112,9 @@ def network(name: str) -> tuple[Any, Any]:
     suite = suites.load(name)
     clean = next(s for s in suite.splits if s.role == "test" and s.shift == "none")
     parts = (suite.split("validation"), clean)
-    return tuple(np.concatenate([np.asarray(getattr(p, k)) for p in parts]) for k in ("logits", "y"))
+    return tuple(
+        np.concatenate([np.asarray(getattr(p, k)) for p in parts]) for k in ("logits", "y")
+    )
 
 
 def shipped(name: str) -> tuple[Any, Any]:

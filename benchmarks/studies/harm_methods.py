@@ -1,7 +1,7 @@
 """What harm.py compares: our methods, and scikit-learn's on the same rows.
 
 `CalibratedClassifierCV` refuses rows in which a class is missing, as fifty labels of many classes
-must; so its own parts are called here, one class against the others and then normalized, as it does.
+must have it; so its own parts are called here, one class against the others and then normalized.
 """
 
 from collections.abc import Callable

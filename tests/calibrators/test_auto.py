@@ -9,9 +9,17 @@ from scipy.optimize import minimize
 import wildcal
 from wildcal import AutoCalibrator, TemperatureScaling
 from wildcal.calibrators.auto.folds import folds
-from wildcal.calibrators.auto.mixture import mixture_weights
+from wildcal.calibrators.auto.members import (
+    choose,
+    evidence,
+    fit_member,
+    held_out_scores,
+    log_probability,
+)
+from wildcal.calibrators.auto.mixture import LEAST_BELIEF, mixture_weights, safe_weights
 from wildcal.calibrators.soft_rows import mistakes_and_doubt, soft_weight
 from wildcal.core.errors import CalibrationWarning
+from wildcal.core.rows import Rows
 from wildcal.metrics import nll
 from wildcal.testing import make_suite
 
@@ -30,7 +38,7 @@ def test_no_row_loses_more_than_is_promised():
     x = np.concatenate([SUITE.clean.logits, SUITE.shifted.logits, SUITE.ood.logits])
     own, proba = wildcal.softmax(x), calibrator.predict_proba(x)
     identity = calibrator.weights_[0]
-    assert identity >= 2 / (len(Y) + 2)
+    assert identity >= LEAST_BELIEF / (len(Y) + LEAST_BELIEF)
     assert (proba >= identity * own * (1 - 1e-5)).all()
     words = " ".join(calibrator.describe())
     assert f"rise by more than {-np.log(identity):.3g}" in words
@@ -77,6 +85,29 @@ def test_weights_are_the_optimum():
 
     best = minimize(loss, np.zeros(3), tol=1e-12)
     assert loss(np.log(found)) == pytest.approx(best.fun, rel=1e-4)
+
+
+def test_belief_in_the_identity_fades_with_evidence():
+    """The same gain for each row: with few rows it may be luck, with many it is not."""
+    rng = np.random.default_rng(0)
+    own, other = np.full(4000, 0.5), np.where(rng.random(4000) < 0.5, 0.35, 0.8)
+    log_proba = np.log(np.column_stack([own, other]))
+    careful, sure = (safe_weights(log_proba[:n], np.ones(n)) for n in (20, 4000))
+    np.testing.assert_array_equal(careful, mixture_weights(log_proba[:20], np.ones(20), 5.0))
+    assert sure[0] < mixture_weights(log_proba, np.ones(4000), 5.0)[0] < careful[0]
+    doubled = safe_weights(log_proba[:300], np.full(300, 2.0))
+    twice = safe_weights(np.repeat(log_proba[:300], 2, axis=0), np.ones(600))
+    np.testing.assert_allclose(doubled, twice, atol=1e-9)
+
+
+def test_the_first_three_members_come_from_one_fit():
+    """As cheap scores of them, and the same as three fits give."""
+    rows, asked = Rows(Z[:300], Y[:300]), Rows(Z[300:], Y[300:])
+    members = choose(rows, evidence(rows))
+    scores = held_out_scores(members, rows, asked)
+    for m, member in enumerate(members):
+        expected = log_probability(fit_member(member, rows), asked)
+        np.testing.assert_allclose(scores[:, m], expected, atol=1e-5)
 
 
 def test_folds_hold_every_row_once_and_copies_together():

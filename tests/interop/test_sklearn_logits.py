@@ -106,6 +106,22 @@ def test_auto(rows, estimator, source):
     assert np.isfinite(model.decision_function(X_test)).all()
 
 
+@pytest.mark.parametrize(
+    "estimator",
+    [RandomForestClassifier(20, random_state=0), LogisticRegression()],
+    ids=lambda value: type(value).__name__,
+)
+def test_the_safe_mixture_takes_any_classifier(rows, estimator):
+    """It reads the energy where there is one, and does without where there is none."""
+    X, y, X_test, _ = rows
+    model = CalibratedClassifier(estimator, "auto", cv=3).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X_test).sum(axis=1), 1)
+    np.testing.assert_array_equal(
+        model.predict(X_test), model.classes_[model.predict_proba(X_test).argmax(axis=1)]
+    )
+    assert model.source_.normalised == isinstance(estimator, RandomForestClassifier)
+
+
 def test_temperature_scaling_is_exact_on_log_probabilities(rows):
     X, y, X_test, _ = rows
     inner = LogisticRegression()

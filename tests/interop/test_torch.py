@@ -381,11 +381,11 @@ def test_the_mode_is_that_of_the_network(fitted, x):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_log_probabilities_are_for_methods_that_are_shift_invariant(name, fitted, x):
+def test_log_probabilities_are_for_methods_that_can_do_with_them(name, fitted, x):
     calibrator = fitted(name)
     network, last = Network().eval(), nn.LogSoftmax(dim=1)
     model = attach(nn.Sequential(network, last), calibrator).eval()
-    if not calibrator.shift_invariant:
+    if not calibrator.takes_log_proba:
         with pytest.raises(ValueError, match="these are log probabilities"):
             model(x)
         return

@@ -28,8 +28,7 @@ def fit_beta(
 ) -> tuple[FloatArray, float, Solution]:
     """Return (a, b, c) of the beta map with a, b >= 0, the log loss of p itself, and the solution.
 
-    The log loss is convex, so its minimum under a, b >= 0 is the free minimum if that is allowed,
-    and else the lowest of the free minima on the faces a = 0, b = 0 and a = b = 0.
+    The log loss is convex, so there is one minimum in the box a, b >= 0.
     """
     plus, minus = _logs(p)
     ones, log2 = np.ones(len(p)), np.log(2.0)
@@ -43,40 +42,20 @@ def fit_beta(
     share = ones / len(p) if weight is None else weight / weight.sum()
     sign = np.where(target, 1.0, -1.0)
 
-    best, n_free = None, expand.shape[1]
-    for columns in _faces(parameters):
-        free = design[:, columns]
+    def objective(phi: FloatArray) -> Point:
+        margin = sign * (design @ phi)
+        wrong = np.exp(-np.logaddexp(0.0, margin))  # the probability of the other outcome
+        return Point(
+            float(share @ np.logaddexp(0.0, -margin)),
+            -design.T @ (share * sign * wrong),
+            (design.T * (share * wrong * (1.0 - wrong))) @ design,
+        )
 
-        def objective(phi: FloatArray, free: FloatArray = free) -> Point:
-            margin = sign * (free @ phi)
-            wrong = np.exp(-np.logaddexp(0.0, margin))  # the probability of the other outcome
-            return Point(
-                float(share @ np.logaddexp(0.0, -margin)),
-                -free.T @ (share * sign * wrong),
-                (free.T * (share * wrong * (1.0 - wrong))) @ free,
-            )
-
-        bound = np.full(len(columns), _LARGEST)
-        solution = minimize_in_box(objective, np.zeros(len(columns)), -bound, bound, max_iter=200)
-        phi = np.zeros(n_free)
-        phi[columns] = solution.x
-        abc = expand @ phi
-        if min(abc[:2]) >= 0 and (best is None or solution.value < best[1].value):
-            best = abc, solution
-        if len(columns) == n_free and best is not None:
-            break  # the free maximum is allowed, so it is the one
-    assert best is not None  # a = b = 0 is always allowed
+    high = np.full(design.shape[1], _LARGEST)
+    low = {"abm": [0.0, 0.0, -_LARGEST], "am": [0.0, -_LARGEST], "ab": [0.0, 0.0]}[parameters]
+    solution = minimize_in_box(objective, np.zeros(len(high)), np.array(low), high, max_iter=200)
     unchanged = share @ np.logaddexp(0.0, -sign * (plus + minus))
-    return best[0], float(unchanged), best[1]
-
-
-def _faces(parameters: Parameters) -> list[list[int]]:
-    """Return the free parameters of each face of a, b >= 0, the inside first."""
-    return {
-        "abm": [[0, 1, 2], [1, 2], [0, 2], [2]],
-        "am": [[0, 1], [1]],
-        "ab": [[0, 1], [1], [0], []],
-    }[parameters]
+    return expand @ solution.x, float(unchanged), solution
 
 
 def apply_beta(p: FloatArray, a: float, b: float, c: float) -> FloatArray:

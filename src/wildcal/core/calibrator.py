@@ -226,6 +226,11 @@ class Calibrator(ABC):
         return self.is_fitted and self._reads_energy()
 
     @property
+    def takes_log_proba(self) -> bool:
+        """Whether normalized scores, such as log probabilities, serve it as well as raw ones."""
+        return self.shift_invariant
+
+    @property
     def uses_window(self) -> bool:
         """Whether what the fitted method says of a row depends on the rows around it."""
         return "window" in self.reads

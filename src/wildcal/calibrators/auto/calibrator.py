@@ -1,6 +1,5 @@
 """`auto`: a mixture of simple calibrators and of the network's own softmax."""
 
-import copy
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,9 +13,10 @@ from wildcal.calibrators.auto.members import (
     choose,
     evidence,
     fit_member,
+    held_out_scores,
     log_probability,
 )
-from wildcal.calibrators.auto.mixture import mixture_weights
+from wildcal.calibrators.auto.mixture import safe_weights
 from wildcal.core.arrays import OOD_LABEL, FloatArray, Proba, working_dtype
 from wildcal.core.block import Block
 from wildcal.core.bound import Bound
@@ -27,9 +27,7 @@ from wildcal.core.rows import Rows, join
 from wildcal.core.stored import ARRAY, Many, Nested, stored
 
 # Rows from which two repeats of the folds say enough, and one.
-_FEW, _MANY = 300, 20_000
-# How many rows the identity is worth, by how many mistakes there are to learn from.
-_STRONG, _MIDDLE, _WEAK = (30, 5.0), (100, 3.0), 2.0
+_FEW, _MANY = 300, 2_000
 # A member of less weight changes nothing that could be seen.
 _LEAST = 1e-3
 _SUSPICIOUS = 5.0
@@ -44,7 +42,7 @@ class AutoCalibrator(Calibrator):
     are more mistakes to learn from, energy scaling, beta calibration and isotonic regression of the
     confidence, each pulled towards leaving things as they are while there are few. Their weights
     maximize the likelihood of rows that the members were not fitted on, with some rows' worth of
-    belief in the identity, which fades with the number of mistakes.
+    belief in the identity, which fades as the gain over it becomes certain.
 
     Choosing one method by cross-validation is not safe with few labels: with few mistakes among
     them it is blind. A mixture that keeps the identity is: since q >= w_identity p, no row's
@@ -61,10 +59,10 @@ class AutoCalibrator(Calibrator):
     Examples
     --------
     >>> from wildcal.testing import make_suite
-    >>> suite = make_suite(seed=0, n_tuning=200, n_ood_tuning=0)
+    >>> suite = make_suite(seed=0, n_tuning=1000, n_ood_tuning=0)
     >>> calibrator = AutoCalibrator().fit(*suite.tuning)
     >>> [member.name for member in calibrator.members_]
-    ['identity', 'ts', 'ets', 'energy', 'beta']
+    ['identity', 'ts', 'ets', 'energy', 'beta', 'isotonic']
     """
 
     name = "auto"
@@ -78,6 +76,11 @@ class AutoCalibrator(Calibrator):
     members_: list[Calibrator] = field(init=False, repr=False, metadata=stored(Many(Nested())))
     """The identity first."""
     weights_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
+
+    @property
+    def takes_log_proba(self) -> bool:
+        """Whether no member reads the energy; it is mixed from others where there is none."""
+        return not self.reads_energy
 
     def _check_fitted(self) -> None:
         if not self.members_ or self.members_[0].name != "identity":
@@ -98,7 +101,7 @@ class AutoCalibrator(Calibrator):
         members = choose(known, found)
         with warnings.catch_warnings():  # what matters of them is said below
             warnings.simplefilter("ignore", CalibrationWarning)
-            weights = self._weights(known, ood, members, found)
+            weights = self._weights(known, ood, members)
             used = [i for i, w in enumerate(weights) if i == 0 or w >= _LEAST]
             self.members_ = [fit_member(members[i], rows) for i in used]
         self.weights_ = weights[used] / weights[used].sum()
@@ -110,9 +113,7 @@ class AutoCalibrator(Calibrator):
             notes=_notes(found),
         )
 
-    def _weights(
-        self, known: Rows, ood: Rows | None, members: Sequence[Calibrator], found: Evidence
-    ) -> FloatArray:
+    def _weights(self, known: Rows, ood: Rows | None, members: Sequence[Calibrator]) -> FloatArray:
         repeats = 4 if len(known) < _FEW else 2 if len(known) < _MANY else 1
         scores = np.zeros((len(known), len(members)))
         for held in folds(known.logits[:], known.labels, repeats):
@@ -122,11 +123,9 @@ class AutoCalibrator(Calibrator):
             if train.weight is not None and not train.weight.any():
                 continue
             train = train if ood is None else join([train, ood])
-            for m, member in enumerate(members):
-                fitted = fit_member(copy.deepcopy(member), train)
-                scores[held, m] += log_probability(fitted, known[held])
+            scores[held] += held_out_scores(members, train, known[held])
         weight = np.ones(len(known)) if known.weight is None else known.weight
-        return mixture_weights(scores / repeats, weight, _belief(found))
+        return safe_weights(scores / repeats, weight)
 
     def _loss(self, rows: Rows) -> float:
         weight = np.ones(len(rows)) if rows.weight is None else rows.weight
@@ -168,13 +167,6 @@ class AutoCalibrator(Calibrator):
             else "The softmax itself: no method was better on rows it had not seen.",
             f"No row's negative log-likelihood can rise by more than {most:.3g}.",
         ]
-
-
-def _belief(found: Evidence) -> float:
-    for limit, strength in (_STRONG, _MIDDLE):
-        if found.least < limit:
-            return strength
-    return _WEAK
 
 
 def _notes(found: Evidence) -> tuple[str, ...]:

@@ -107,6 +107,11 @@ class DensityAware(Calibrator):
         return self.base.shift_invariant
 
     @property
+    def takes_log_proba(self) -> bool:
+        """Whether its base does."""
+        return (self.base_ if self.is_fitted else self.base).takes_log_proba
+
+    @property
     def accepts_ood(self) -> bool:  # type: ignore[override]
         """Whether its base uses them; the layer weights are fitted without."""
         return self.base.accepts_ood

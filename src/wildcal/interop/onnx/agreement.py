@@ -94,7 +94,7 @@ def agreement(
         return None
     if not is_alone and len(rows):
         wide = rows.astype(np.float64)
-        what = normalised(wide, shift_invariant=calibrator.shift_invariant)
+        what = normalised(wide, log_proba_serves=calibrator.takes_log_proba)
         if what:
             raise ValueError(
                 f"{logits} must hold logits, but on random inputs {what}. Name the scores before"

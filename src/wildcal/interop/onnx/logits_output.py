@@ -101,7 +101,7 @@ def _refuse_normalised(
 ) -> None:
     """Raise if a value comes from a softmax, and say which value could be used instead."""
     found = values.normalised(name)
-    if found is None or (found.is_shifted and calibrator.shift_invariant):
+    if found is None or (found.is_shifted and calibrator.takes_log_proba):
         return
     instead = found.before if found.before in known else None
     if instead is not None:

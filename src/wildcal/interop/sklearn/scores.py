@@ -101,7 +101,7 @@ def _automatic(estimator: Any, calibrator: Calibrator) -> ScoreSource:
             f"{who} has neither decision_function nor predict_proba. Pass"
             " logits=function(estimator, X) that returns one score per class."
         )
-    if not calibrator.shift_invariant:
+    if not calibrator.takes_log_proba:
         raise ValueError(
             f"{who} has no decision_function, and {type(calibrator).__name__} needs the scores from"
             f" before the softmax. {_ways_out(estimator)}"

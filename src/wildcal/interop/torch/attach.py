@@ -30,7 +30,7 @@ class CalibratedModel(nn.Module):
         self.calibrator = CalibratorModule(fitted, wanted)
         # Not by train(), which would change layers that were frozen on purpose.
         self.training = self.calibrator.training = model.training
-        self._shift_invariant = calibrator.shift_invariant
+        self._takes_log_proba = calibrator.takes_log_proba
         self._reads = fitted.reads
         self._to_judge = ROWS_TO_JUDGE
 
@@ -68,7 +68,7 @@ class CalibratedModel(nn.Module):
         values = logits.detach().double().cpu().numpy()
         if values.ndim != 2 or not len(values):
             return  # the calibrator says what is wrong with it
-        what = normalised(values, shift_invariant=self._shift_invariant)
+        what = normalised(values, log_proba_serves=self._takes_log_proba)
         remaining = self._to_judge - len(values)
         self._to_judge = 0 if what is None else max(1, remaining)
         if what is not None and remaining <= 0:
