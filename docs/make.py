@@ -35,6 +35,7 @@ sys.path.insert(0, str(ROOT / "benchmarks" / "studies"))
 import accuracy_tables  # noqa: E402
 import context_tables  # noqa: E402
 import density_tables  # noqa: E402
+import harm_tables  # noqa: E402
 
 SHOWN = ("accuracy", "mean_confidence", "ece", "noise_floor", "nll", "brier", "ood_mean_confidence")
 METHODS = ("identity", "ts", "energy")
@@ -495,6 +496,10 @@ MADE = {
     "accuracy-warned": lambda: accuracy_tables.warned(accuracy_tables.read()),
     "density": lambda: density_tables.averages(density_tables.read()),
     "density-ends": lambda: density_tables.ends(density_tables.read()),
+    "harm": lambda: harm_tables.harm(harm_tables.read()),
+    "harm-ece": lambda: harm_tables.errors(harm_tables.read()),
+    "harm-hindsight": lambda: harm_tables.hindsight(harm_tables.read()),
+    "harm-models": lambda: harm_tables.models(harm_tables.read()),
     "context-networks": lambda: context_tables.per_network(context_rows()),
     "context-numbers": lambda: context_tables.numbers(context_rows()),
     "context-transforms": lambda: context_tables.numbers(context_rows(), context_tables.BOTH),

@@ -49,7 +49,7 @@ def mixture_weights(log_proba: FloatArray, row_weight: FloatArray, prior: float)
     Examples
     --------
     >>> mixture_weights(np.log([[0.5, 0.9]] * 20), np.ones(20), prior=5.0).round(2)
-    array([0.2, 0.8])
+    array([0.45, 0.55])
     """
     p = np.exp(log_proba - log_proba.max(axis=1, keepdims=True))
     w = np.full(p.shape[1], 1 / p.shape[1])
