@@ -82,7 +82,7 @@ def run(options: argparse.Namespace, code: str) -> list[tuple[Pair, int, dict[st
         for pair in progress.track(list(pairs(options.models, options.data))):
             if options.half not in ("all", pair.half):
                 continue
-            z, y = held_out(pair, options.work)
+            z, y = held_out(pair, done)
             for n in SIZES:
                 if len(y) - n < LEAST_TEST:
                     continue
@@ -124,7 +124,7 @@ def main() -> None:
         writer.writerow(("data", "model", "half", "classes", "labels", "method", "draws", "harmed",
                          "worst", *ends, "wildcal", "commit", "versions"))  # fmt: skip
         for pair, n, found in results:
-            classes = held_out(pair, options.work)[0].shape[1]
+            classes = held_out(pair, options.work / code)[0].shape[1]
             before = np.array(found["identity"]["nll"])
             for method, values in found.items():
                 change = np.array(values["nll"]) / before - 1

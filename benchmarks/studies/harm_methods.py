@@ -34,7 +34,7 @@ def calibrated(method: str, z: Any, y: Any, asked: Any, raw: bool) -> Any:
     if method in OURS:
         return OURS[method]().fit(z, y).predict_proba(asked)
     # scikit-learn reads decision functions where there are some, and else probabilities.
-    scores, asked = (z, asked) if raw else (np.exp(z), np.exp(asked))
+    scores, asked = (z, asked) if raw else (softmax(z), softmax(asked))
     if method == "sklearn temperature":
         return _TemperatureScaling().fit(scores, y).predict(asked)
     n_classes = z.shape[1]

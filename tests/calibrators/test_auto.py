@@ -73,6 +73,15 @@ def test_members_come_with_mistakes_to_learn_from():
     assert many.weights_.sum() == pytest.approx(1)
 
 
+def test_lifted_zeros_are_no_energy():
+    """A forest's zeros leave sums above 1, which later rows without a zero would not have."""
+    proba = wildcal.softmax(Z.astype(float))
+    proba[proba < 0.01] = 0
+    calibrator = quiet(AutoCalibrator(), wildcal.logits_from_proba(proba), Y)
+    assert "energy" not in {m.name for m in calibrator.members_}
+    assert calibrator.takes_log_proba
+
+
 def test_weights_are_the_optimum():
     rng = np.random.default_rng(0)
     log_proba = np.log(rng.uniform(0.1, 1, (80, 3)))

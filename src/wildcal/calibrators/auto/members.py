@@ -16,7 +16,8 @@ from wildcal.calibrators.soft_rows import mistakes_and_doubt, soft_weight
 from wildcal.calibrators.temperature import TemperatureScaling
 from wildcal.core.arrays import OOD_LABEL, FloatArray
 from wildcal.core.calibrator import Calibrator
-from wildcal.core.checks import looks_like_log_proba
+from wildcal.core.checks import LOG_SUM_TOLERANCE
+from wildcal.core.convert import LIFTED_MASS
 from wildcal.core.rows import Rows
 from wildcal.core.softmax import energy_and_pred
 
@@ -67,15 +68,19 @@ def choose(rows: Rows, found: Evidence) -> list[Calibrator]:
         TemperatureScaling(prior=SOFT_STRENGTH),
         EnsembleTemperatureScaling(prior=SOFT_STRENGTH),
     ]
-    if found.least >= ENOUGH_FOR_ENERGY and not looks_like_log_proba(
-        energy_and_pred(rows.logits)[0]
-    ):
+    if found.least >= ENOUGH_FOR_ENERGY and _has_energy(rows):
         members.append(EnergyScaling())
     if found.least >= ENOUGH_FOR_CURVE:
         members.append(BetaCalibration(prior=SOFT_STRENGTH))
     if found.least >= ENOUGH_FOR_STEPS:
         members.append(TopLabelIsotonic(prior=SOFT_STRENGTH))
     return members
+
+
+def _has_energy(rows: Rows) -> bool:
+    """Return whether rows are raw scores: not log probabilities, zeros lifted to a floor or not."""
+    energy, _ = energy_and_pred(rows.logits)
+    return bool((np.abs(energy) > np.log1p(LIFTED_MASS) + LOG_SUM_TOLERANCE).any())
 
 
 def held_out_scores(members: Sequence[Calibrator], train: Rows, held: Rows) -> FloatArray:
