@@ -1,6 +1,7 @@
 """The documentation is true: examples run, computed parts are current, everything is mentioned."""
 
 import doctest
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,20 @@ TEXT = "\n".join(page.read_text("utf-8") for page in PAGES)
 def test_examples_run(page):
     results = doctest.testfile(str(page), module_relative=False)
     assert results.failed == 0
+
+
+@pytest.mark.parametrize(
+    "page", sorted((ROOT / "docs" / "tutorials").glob("*.md")), ids=lambda p: p.stem
+)
+def test_every_block_of_a_tutorial_is_run(page):
+    """A block is an example that `test_examples_run` runs to its end, or what pip is told."""
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)
+    blocks = [text for language, text in fenced if language]
+    assert len(blocks) >= 4
+    assert all(text.startswith(">>> ") and text.endswith("\n\n") for text in blocks)
+    assert all(text.startswith("pip install ") for language, text in fenced if not language)
+    run = doctest.DocTestParser().get_examples(page.read_text("utf-8"))
+    assert sum(text.count(">>> ") for text in blocks) == len(run)
 
 
 def test_computed_parts_are_current():
@@ -46,8 +61,6 @@ def test_every_metric_is_documented(name):
 
 
 def test_links_lead_somewhere():
-    import re
-
     for page in PAGES:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text("utf-8")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"

@@ -36,7 +36,7 @@ from wildcal.core.calibrator import Calibrator, FitSummary, TemperatureMap
 from wildcal.core.convert import logits_from_proba, logits_from_score, proba_floor, softmax
 from wildcal.core.labels import ClassNames
 from wildcal.core.logprobs import logits_from_logprobs
-from wildcal.evaluation import compare, evaluate
+from wildcal.evaluation import choose_methods, compare, evaluate, evaluate_calibrator
 from wildcal.io.artifact import load, save
 from wildcal.io.tables import InputRows, as_rows, read_rows
 from wildcal.version import __version__
@@ -44,13 +44,16 @@ from wildcal.version import __version__
 if TYPE_CHECKING:  # what is large is imported when it is asked for
     from wildcal import metrics, plots, suites
     from wildcal.evaluation.protocol import run_protocol
-    from wildcal.io.suite import Suite
+    from wildcal.io.suite import Suite, SuiteWriter
+    from wildcal.report import make_page
     from wildcal.stream import Stream
 
 _MODULES = ("accuracy", "metrics", "plots", "suites")
 _ELSEWHERE = {
     "Stream": "wildcal.stream",
     "Suite": "wildcal.io.suite",
+    "SuiteWriter": "wildcal.io.suite",
+    "make_page": "wildcal.report",
     "run_protocol": "wildcal.evaluation.protocol",
 }
 
@@ -83,6 +86,7 @@ __all__ = [
     "StructuredMatrixScaling",
     "StructuredVectorScaling",
     "Suite",
+    "SuiteWriter",
     "TemperatureMap",
     "TemperatureMix",
     "TemperatureScaling",
@@ -91,13 +95,16 @@ __all__ = [
     "__version__",
     "accuracy",
     "as_rows",
+    "choose_methods",
     "compare",
     "evaluate",
+    "evaluate_calibrator",
     "load",
     "logits_from_logprobs",
     "logits_from_proba",
     "logits_from_score",
     "make_calibrator",
+    "make_page",
     "metrics",
     "plots",
     "proba_floor",
