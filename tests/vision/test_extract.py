@@ -46,7 +46,6 @@ def plan(folder, **options):
         "extra": {},
         "corrupted": None,
         "sizes": SIZES,
-        "size": 32,
         "seed": 0,
     } | options
     return make_plan("cifar10", folder, **chosen)
@@ -123,7 +122,7 @@ def test_seed_changes_rows_and_noise(suite, small_data, network, tmp_path):
 def test_a_suite_that_lacks_cells_gets_them(suite, small_data, network, tmp_path):
     """A finished suite without the transforms: only they are computed, and nothing else differs."""
     classifier = open_classifier(str(network), NORMALISERS["cifar10"])
-    before = extract(classifier, plan(small_data, transforms=False), tmp_path / "s")
+    before = extract(classifier, plan(small_data, transforms=()), tmp_path / "s")
     assert before.complete
     assert len(before.splits) == len(suite.splits) - 24
     old = {p.name: p.stat().st_mtime_ns for p in before.path.iterdir() if p.suffix == ".npy"}
@@ -138,7 +137,7 @@ def test_a_suite_that_lacks_cells_gets_them(suite, small_data, network, tmp_path
             return classifier.logits(images)
 
     after = extract(Counting(), plan(small_data), before.path)
-    assert asked == [6] * 24
+    assert asked == [32] * 24  # each of the 6 rows, filled up to a block
     assert contents(after.path) == contents(suite.path)
     assert old == {name: (after.path / name).stat().st_mtime_ns for name in old}
 
@@ -147,7 +146,7 @@ def test_a_suite_with_more_cells_is_refused(suite, small_data, network):
     classifier = open_classifier(str(network), NORMALISERS["cifar10"])
     before = contents(suite.path)
     with pytest.raises(ValueError, match="holds validation-rotation-1, which was not asked for"):
-        extract(classifier, plan(small_data, transforms=False), suite.path)
+        extract(classifier, plan(small_data, transforms=()), suite.path)
     assert contents(suite.path) == before
 
 
@@ -262,11 +261,11 @@ def test_command_line(small_data, network, tmp_path, capsys):
 
 def test_command_line_without_transforms(small_data, network, tmp_path, capsys):
     words = command(small_data, network, tmp_path / "s")[3:]
-    assert run([*words, "--semantic", "none", "--no-transforms"]) == 0
+    assert run([*words, "--semantic", "none", "--transforms", "none"]) == 0
     assert "Wrote 940 rows in 117 splits to " in capsys.readouterr().err
     assert run([*words, "--semantic", "none"]) == 0
     assert "Wrote 1,084 rows in 141 splits to " in capsys.readouterr().err
-    assert run([*words, "--semantic", "none", "--no-transforms"]) == 1
+    assert run([*words, "--semantic", "none", "--transforms", "none"]) == 1
     assert "holds validation-rotation-1, which was not asked for" in capsys.readouterr().err
 
 
@@ -421,7 +420,7 @@ def test_other_folders_do_not_pass_for_textures(small_data, tmp_path):
 def test_network_of_another_size_is_refused_before_the_work(small_data, network, tmp_path):
     classifier = open_classifier(str(network), NORMALISERS["cifar10"])
     classifier.size = 64
-    with pytest.raises(ValueError, match="takes images of 64 x 64 pixels, not 32; give --size 64"):
+    with pytest.raises(ValueError, match="takes images of 64 x 64 pixels, not 32; give --crop 64"):
         extract(classifier, plan(small_data), tmp_path / "s")
     classifier.size, classifier.class_names = None, ("cat", "dog")
     with pytest.raises(ValueError, match="trained for other classes"):

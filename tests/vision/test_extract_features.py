@@ -219,7 +219,7 @@ def test_float16(data, network, tmp_path):
     plan, classifier = maker.make(), open_classifier(str(network), NORMALISERS["cifar10"])
     extract(classifier, plan, tmp_path / "s", dtype="float16")
     wanted = Neighbours(
-        training=training_images("cifar10", data, 32),
+        training=training_images("cifar10", data, LOOK),
         layers=[LAYERS[1], LAYERS[4], "logits"],
         k=20,
     )
@@ -273,7 +273,7 @@ def test_training_features_are_read_once(plain, data, network, tmp_path):
         seed=0,
         transforms=False,
     )
-    training = training_images("cifar10", data, 32)
+    training = training_images("cifar10", data, LOOK)
     wanted = Neighbours(training=training, layers=["logits"], k=3)
 
     class Stopped(Exception):
@@ -389,15 +389,15 @@ def test_few_rows_on_the_command_line(data, network, tmp_path, capsys):
 
 
 def test_training_images_of_cifar(data):
-    found = training_images("cifar10", data, 32)
+    found = training_images("cifar10", data, LOOK)
     assert found.rows.tolist() == list(range(180))
-    some = training_images("cifar10", data, 32, rows=30, seed=1)
+    some = training_images("cifar10", data, LOOK, rows=30, seed=1)
     assert len(some.rows) == 30
     assert sorted([*some.rows, *some.others]) == list(range(180))
-    again = training_images("cifar10", data, 32, rows=30, seed=1)
+    again = training_images("cifar10", data, LOOK, rows=30, seed=1)
     np.testing.assert_array_equal(some.rows, again.rows)
     with pytest.raises(ValueError, match="--train-rows must be at most 180, .* got 181"):
-        training_images("cifar10", data, 32, rows=181)
+        training_images("cifar10", data, LOOK, rows=181)
 
 
 def test_training_images_of_imagenet(tmp_path):
@@ -412,7 +412,7 @@ def test_training_images_of_imagenet(tmp_path):
             (tmp_path / part / wnid).mkdir(parents=True)
             for i in range(n):
                 Image.fromarray(picture).save(tmp_path / part / wnid / f"{i}.png")
-    found = training_images("imagenet", tmp_path, 32)
+    found = training_images("imagenet", tmp_path, make_preprocess("imagenet", crop=32))
     assert len(found.rows) == 2
     wanted = imagenet(tmp_path, 32).read(slice(0, 1))
     np.testing.assert_array_equal(found.images.read(found.rows[:1]), wanted)
@@ -448,7 +448,7 @@ def test_folders(data, export, tmp_path, capsys, monkeypatch):
     about = Suite.open(tmp_path / "s").neighbours
     assert (about["ranks"], about["train_rows"], about["search"]) == ([1, 10], 40, "ivf")
     assert (about["train"]["name"], about["cells"]) == ("train", 1)
-    other = training_images("folders", tmp_path, 32, train=tmp_path / "data" / "test", rows=15)
+    other = training_images("folders", tmp_path, LOOK, train=tmp_path / "data" / "test", rows=15)
     assert (other.images.name, len(other.images), len(other.rows)) == ("test", 20, 15)
     capsys.readouterr()
     known = ["-o", str(tmp_path / "u"), "--train", str(tmp_path / "data" / "validation")]

@@ -1,9 +1,12 @@
 """`wildcal extract`: a network's logits on clean and shifted images, as a suite."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
+from wildcal.cli.extract_preprocess import COLOURS, preprocess_options
+from wildcal.cli.extract_progress import Steps
 from wildcal.cli.extras import needs_extra
 from wildcal.cli.options import PATH
 from wildcal.cli.output import progress_bar, say
@@ -20,20 +23,6 @@ def _named(context: click.Context, option: click.Parameter, values: tuple[str, .
     return pairs
 
 
-def _colours(
-    context: click.Context, option: click.Parameter, value: str | None
-) -> tuple[float, ...] | None:
-    if value is None:
-        return None
-    try:
-        numbers = tuple(float(word) for word in value.split(","))
-    except ValueError:
-        numbers = ()
-    if len(numbers) != 3 or (option.name == "std" and min(numbers) <= 0):
-        raise click.BadParameter("give three numbers, such as 0.485,0.456,0.406.")
-    return numbers
-
-
 def _layers(
     context: click.Context, option: click.Parameter, value: str | None
 ) -> tuple[str, ...] | None:
@@ -45,7 +34,8 @@ def _layers(
 @click.option(
     "--network",
     required=True,
-    help="Checkpoint of `wildcal train` (.safetensors), ONNX file (.onnx), or module:callable.",
+    help="Checkpoint of `wildcal train` (.safetensors), ONNX file (.onnx), module:callable, or"
+    " wildcal:NAME for weights that come with wildcal.",
 )
 @click.option("--weights", type=PATH, help="For module:callable, a .safetensors file.")
 @click.option("-o", "--output", type=PATH, required=True, help="Folder of the suite.")
@@ -56,7 +46,25 @@ def _layers(
     show_default=True,
     help="Layout of DATA.",
 )
+@click.option("--name", help="What the suite calls the data.  [the data set, or the folder]")
+@click.option(
+    "--validation-rows",
+    type=click.IntRange(min=1),
+    help="Clean rows to tune on, of every class as many.  [all; a quarter of imagenet]",
+)
+@click.option(
+    "--test-rows",
+    type=click.IntRange(min=1),
+    help="Clean rows to test on, of every class as many.  [all; a quarter of imagenet]",
+)
 @click.option("--rows", type=click.IntRange(min=1), help="Rows per corrupted test cell.  [all]")
+@click.option(
+    "--paired/--unpaired",
+    default=True,
+    show_default=True,
+    help="Whether all corruptions are applied to the same images, or each type to a draw of its"
+    " own.",
+)
 @click.option(
     "--tuning-rows",
     type=click.IntRange(min=1),
@@ -65,10 +73,10 @@ def _layers(
     help="Rows per corrupted, transformed or perturbed tuning cell.",
 )
 @click.option(
-    "--transforms/--no-transforms",
-    default=True,
-    show_default=True,
-    help="Tune on rotated, cut, recoloured ... validation images too.",
+    "--transforms",
+    metavar="color|geometric|all|none|LIST",
+    help="Tune on recoloured, rotated, cut ... validation images too. Take those that leave the"
+    " class as it is.  [all; color for folders]",
 )
 @click.option(
     "--perturb/--no-perturb",
@@ -80,9 +88,13 @@ def _layers(
 @click.option(
     "--ood-rows",
     type=click.IntRange(min=1),
-    default=500,
-    show_default=True,
-    help="Rows of each semantic set that tune; the rest test.",
+    help="Rows of each semantic set that tune, at most half of it.  [100, 400 or 3500 by the number"
+    " of classes]",
+)
+@click.option(
+    "--ood-test-rows",
+    type=click.IntRange(min=1),
+    help="Rows of each semantic set that test.  [all others]",
 )
 @click.option(
     "--semantic",
@@ -90,7 +102,7 @@ def _layers(
     callback=_named,
     metavar="NAME[=FOLDER]",
     help="Set with other classes: svhn, textures, or a folder of classes. Repeatable; `none` for"
-    " none.  [svhn and textures, in DATA]",
+    " none.  [those of svhn and textures that are in DATA]",
 )
 @click.option(
     "--extra",
@@ -132,9 +144,7 @@ def _layers(
     type=click.Choice(["exact", "ivf"]),
     help="With --features: search all training images, or only near ones.  [exact]",
 )
-@click.option("--size", type=click.IntRange(min=32), help="Side of the images.  [32 or 224]")
-@click.option("--mean", callback=_colours, help="R,G,B in 0..1.  [those of the data set]")
-@click.option("--std", callback=_colours, help="R,G,B in 0..1.  [those of the data set]")
+@preprocess_options
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
 @click.option(
     "--dtype",
@@ -150,11 +160,16 @@ def extract(
     weights: Path | None,
     output: Path,
     dataset: str,
+    name: str | None,
+    validation_rows: int | None,
+    test_rows: int | None,
     rows: int | None,
+    paired: bool,
     tuning_rows: int,
-    transforms: bool,
+    transforms: str | None,
     perturb: bool,
-    ood_rows: int,
+    ood_rows: int | None,
+    ood_test_rows: int | None,
     semantic: Named,
     extra: Named,
     corrupted: Path | None,
@@ -164,74 +179,83 @@ def extract(
     train: Path | None,
     train_rows: int | None,
     search: str | None,
-    size: int | None,
-    mean: tuple[float, ...] | None,
-    std: tuple[float, ...] | None,
     seed: int,
     dtype: str,
     device: str,
+    **preprocess: Any,
 ) -> None:
     """Run a network over the images in the folder DATA and keep its logits as a suite.
 
-    The suite has validation images clean, under 4 corruptions and under 24 transforms to tune on,
-    test images clean and under 19 corruptions x 5 severities, and sets of other classes for both.
+    The suite has validation images clean, under 4 corruptions and under transforms to tune on, test
+    images clean and under 19 corruptions x 5 severities, and sets of other classes for both.
     Corrupted images are made on the fly and not stored. A run that was interrupted goes on when it
-    is started again, and ends with the same files; a finished suite that lacks some splits gets
-    them.
+    is started again, and ends with the same files. A finished suite grows: the same command with
+    more rows or further sets computes what is missing and touches nothing else.
 
     \b
     Layouts of DATA:
       cifar10, cifar100  the published folders; svhn and dtd beside them
-      imagenet           val/n01440764/*.JPEG
+      imagenet           val/n01440764/*.JPEG, or val/0/*.JPEG by the number of the class
       folders            validation/CLASS/*.png and test/CLASS/*.png
     With --features, training images of the last two are in train/CLASS/.
 
     \b
     Example:
       wildcal extract data --network resnet20.safetensors --rows 2000 -o suite
-      wildcal extract data --dataset imagenet --network vit.onnx --rows 1000 -o suite
+      wildcal extract data --dataset imagenet --network vit.onnx --preprocess timm-0.5 -o suite
       wildcal extract data --network mymodels:resnet --weights w.safetensors -o suite
       wildcal extract data --network resnet20.safetensors --rows 2000 --features -o suite
     """
     with needs_extra():
-        from wildcal.vision.batches import Normaliser
         from wildcal.vision.classifiers import open_classifier
         from wildcal.vision.extract import extract as run
         from wildcal.vision.perturb import notes
         from wildcal.vision.plan import Sizes
-        from wildcal.vision.sources import input_size, make_plan
-        from wildcal.vision.training_data import NORMALISERS
+        from wildcal.vision.plausible import plausibility_notes
+        from wildcal.vision.preprocess import make_preprocess
+        from wildcal.vision.sources import make_plan, semantic_there
+        from wildcal.vision.transforms import chosen_transforms
     given = {"layers": layers, "k": k, "train": train, "train-rows": train_rows, "search": search}
-    for name, value in given.items():
+    for option, value in given.items():
         if value is not None and not features:
-            raise click.UsageError(f"--{name} is for --features.")
-    usual = NORMALISERS.get(dataset, NORMALISERS["imagenet"])
-    chosen = semantic or (("svhn", None), ("textures", None))
-    if ("none", None) in chosen:
-        if len(chosen) > 1:
-            raise click.UsageError("--semantic none excludes other sets.")
-        chosen = ()
-    if (mean or std) and Path(network).suffix == ".safetensors":
-        raise click.UsageError("leave out --mean and --std: a checkpoint knows its own.")
+            raise click.UsageError(f"--{option} is for --features.")
+    if ("none", None) in semantic and len(semantic) > 1:
+        raise click.UsageError("--semantic none excludes other sets.")
+    knows_its_own = Path(network).suffix == ".safetensors" or network.startswith("wildcal:")
+    if knows_its_own and any(preprocess[name] is not None for name in COLOURS):
+        words = ", ".join(f"--{name}" for name in COLOURS)
+        raise click.UsageError(f"leave out {words}: a checkpoint knows its own colours.")
+    look = make_preprocess(dataset, **preprocess)
     with needs_extra():
-        classifier = open_classifier(
-            network,
-            Normaliser(mean or usual.mean, std or usual.std),
-            weights=weights,
-            device=device,
-        )
+        classifier = open_classifier(network, look.normalise, weights=weights, device=device)
+    if semantic:
+        chosen = {} if ("none", None) in semantic else _folders(semantic, data)
+    else:
+        chosen = semantic_there(data)
+        say(f"Sets of other classes: {', '.join(chosen) or 'none in ' + str(data)}.")
     plan = make_plan(
         dataset,
         data,
-        semantic=_folders(chosen, data),
+        semantic=chosen,
         extra=_folders(extra, data),
         corrupted=corrupted,
-        sizes=Sizes(corrupted=rows, tuning=tuning_rows, ood=ood_rows),
-        size=size or input_size(dataset),
+        sizes=Sizes(
+            validation=validation_rows,
+            test=test_rows,
+            corrupted=rows,
+            tuning=tuning_rows,
+            ood=ood_rows,
+            ood_test=ood_test_rows,
+        ),
+        preprocess=look,
+        name=name,
+        paired=paired,
         seed=seed,
-        transforms=transforms,
+        transforms=chosen_transforms(transforms, dataset),
         perturb=perturb,
     )
+    for note in plan.notes:
+        say(note)
     densities = None
     if features:
         with needs_extra():
@@ -240,7 +264,7 @@ def extract(
         from wildcal.vision.training_images import training_images
 
         training = training_images(
-            dataset, data, plan.data["size"], train=train, rows=train_rows, seed=seed
+            dataset, data, look, train=train, rows=train_rows, seed=seed
         )
         wanted = Neighbours(
             training=training, layers=layers, k=k or usual_k(dataset), search=search or "exact"
@@ -248,15 +272,19 @@ def extract(
         densities = DensityPlan(classifier, plan, wanted)
     work = plan.rows + (len(densities.training.rows) if densities else 0)
     with progress_bar(f"Extracting {classifier.about['name']}", work) as bar:
-        tenths = _Tenths(work, watched=not bar.disable)
+        steps = Steps(work, watched=not bar.disable)
 
         def show(cell: str, count: int) -> None:
             bar.update(bar.task_ids[0], advance=count, description=f"Extracting {cell}")
-            tenths.add(count)
+            steps.add(count)
+
+        def found(count: int) -> None:
+            bar.update(bar.task_ids[0], advance=count)
+            steps.found(count)
 
         def expect(more: int) -> None:
-            tenths.total = tenths.done + more + work  # the search comes before all cells
-            bar.update(bar.task_ids[0], total=tenths.total)
+            steps.total = steps.done + more + work  # the search comes before all cells
+            bar.update(bar.task_ids[0], total=steps.total)
 
         suite = run(
             classifier,
@@ -265,28 +293,15 @@ def extract(
             dtype=dtype,
             densities=densities,
             on_rows=show,
+            on_there=found,
             on_expected=expect,
         )
-    for note in notes(suite.perturbation or {}):
+    for note in (*notes(suite.perturbation or {}), *plausibility_notes(suite)):
         say(note)
     say(
         f"Wrote {plan.rows:,} rows in {len(suite.splits)} splits to {output};"
         f" `wildcal suite show {output}` shows them."
     )
-
-
-class _Tenths:
-    """A line for each tenth of the work, for a log that shows no bar."""
-
-    def __init__(self, total: int, *, watched: bool) -> None:
-        self.total, self.done, self.said, self.watched = total, 0, 0, watched
-
-    def add(self, rows: int) -> None:
-        self.done += rows
-        if (tenth := 10 * self.done // self.total) > self.said:
-            self.said = tenth
-            if not self.watched:
-                say(f"{self.done:,} of {self.total:,} rows.")
 
 
 def _folders(named: Named, data: Path) -> dict[str, Path]:

@@ -14,6 +14,7 @@ from wildcal.cli.output import print_json, print_table, progress_bar, say
 from wildcal.core.errors import FileFormatError
 from wildcal.io import write_result
 from wildcal.io.suite import Suite
+from wildcal.io.suite.lock import is_written
 from wildcal.io.suite.manifest import DTYPES, MANIFEST
 from wildcal.io.suite.summary import SplitSummary, grouped, summarise
 from wildcal.suites import load, names
@@ -187,7 +188,7 @@ def _head(opened: Suite, rows: int, verified: bool) -> list[str]:
         f"{len(opened.splits)} splits",
         f"{rows:,} rows",
         *dtypes,
-        "complete" if opened.complete else "UNFINISHED: the extraction was interrupted",
+        "complete" if opened.complete else _unfinished(opened.path),
         *(["every content hash matches"] if verified else []),
     ]
     return [
@@ -198,6 +199,12 @@ def _head(opened: Suite, rows: int, verified: bool) -> list[str]:
         f"seed      {opened.seed}",
         *_distances(opened),
     ]
+
+
+def _unfinished(path: Path) -> str:
+    if is_written(path):
+        return "UNFINISHED: its extraction is running"
+    return "UNFINISHED: its extraction has stopped, and goes on when it is started again"
 
 
 def _distances(opened: Suite) -> list[str]:

@@ -2,21 +2,37 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from wildcal.core.checks import check_choice
+
+CHANNELS: Final = ("rgb", "bgr")
 
 Pixels: TypeAlias = NDArray[np.uint8] | NDArray[np.float32]
 """Images, shape (n, H, W, 3): uint8 as they were taken, or float32 and normalised already."""
 
 
 def batch_size(side: int) -> int:
-    """Return the images per forward pass: 500 of 32 x 32 pixels, fewer of larger ones.
+    """Return the images per forward pass: 32 of 32 x 32 pixels, 8 of 224 x 224.
 
-    It depends on nothing else, because the last bits of the logits may depend on it.
+    It depends on nothing else, because the last bits of the logits may depend on it. More at once
+    are no faster on a CPU: what they give no longer fits its caches.
     """
-    return max(1, min(500, 2_000_000 // side**2))
+    return max(1, min(32, 8 * 224**2 // side**2))
+
+
+def filled(images: Pixels, size: int) -> Pixels:
+    """Return the images, the last repeated until their number is a multiple of `size`.
+
+    A network that always sees as many images gives an image the same bits, whatever their number.
+    """
+    missing = -len(images) % size
+    if not missing:
+        return images
+    return np.concatenate([images, np.repeat(images[-1:], missing, axis=0)])
 
 
 PAD = 4
@@ -25,10 +41,32 @@ PAD = 4
 
 @dataclass(frozen=True, slots=True)
 class Normaliser:
-    """Pixels 0..255 to what the network expects: ((x / 255) - mean) / std."""
+    """Pixels 0..255 to what the network expects: (scale * x / 255 - mean) / std.
+
+    Parameters
+    ----------
+    mean, std
+        Of red, green and blue, in units of the scale.
+    channels
+        The order in which the network reads them: "rgb" or "bgr".
+    scale
+        What white is before the mean is taken off: 1, or 255 for pixels as they are.
+    """
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
+    channels: str = "rgb"
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_choice("channels", self.channels, CHANNELS)
+        if len(self.mean) != 3 or len(self.std) != 3 or min(self.std) <= 0:
+            raise ValueError(
+                "mean and std must be three numbers each, std above 0,"
+                f" got {self.mean} and {self.std}."
+            )
+        if not 0 < self.scale < float("inf"):
+            raise ValueError(f"scale must be above 0, got {self.scale}.")
 
     def __call__(self, images: Pixels) -> NDArray[np.float32]:
         """Return float32 of the same shape, (n, H, W, 3); what is float32 already stays as it is.
@@ -37,11 +75,11 @@ class Normaliser:
         """
         if images.dtype == np.float32:
             return np.asarray(images, np.float32)
-        mean, std = np.array([self.mean, self.std], np.float32) * np.float32(255)
+        mean, std = np.array([self.mean, self.std], np.float32) * np.float32(255 / self.scale)
         pixels = images.astype(np.float32)
         pixels -= mean
         pixels /= std
-        return pixels
+        return pixels if self.channels == "rgb" else np.ascontiguousarray(pixels[..., ::-1])
 
 
 @dataclass(frozen=True, slots=True)

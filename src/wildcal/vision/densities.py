@@ -97,9 +97,14 @@ class DensityPlan:
             handed_over, k=self._wanted.k, search=self._wanted.search, seed=self._plan.seed
         )
 
+        block = classifier.block(self._plan.data["size"])
+
         def measure(images: Pixels) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
             logits, vectors = self.reader(images)
-            return logits, search(vectors)
+            # As many at once as the network reads: how faiss multiplies depends on their number.
+            starts = range(0, len(images), block)
+            near = [search([v[i : i + block] for v in vectors]) for i in starts]
+            return logits, np.concatenate(near)
 
         return measure
 

@@ -1,6 +1,6 @@
 """A network and a plan to a suite, cell by cell; what was done survives an interruption."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from wildcal.core.checks import check_logits, refuse_log_probabilities
 from wildcal.io.suite import Suite, SuiteWriter
+from wildcal.io.suite.arrays import stored_logits
+from wildcal.io.suite.lock import writing
 from wildcal.vision.ahead import ahead
-from wildcal.vision.batches import Pixels, batch_size
+from wildcal.vision.batches import Pixels, filled
 from wildcal.vision.classifiers import Classifier
-from wildcal.vision.datasets import ImageSet
+from wildcal.vision.grow import check_cells, check_noise, check_rows, grows, save_rows
 from wildcal.vision.match import check_match, check_width
 from wildcal.vision.noise import Noise
 from wildcal.vision.perturb import with_noise
@@ -25,6 +27,8 @@ if TYPE_CHECKING:  # needs faiss
     from wildcal.vision.densities import DensityPlan
 
 Read = Callable[[Pixels], tuple[NDArray[np.float32], NDArray[np.float32] | None]]
+# What is prepared while the network works on other images: enough to share the cost of a call.
+_PIXELS_AHEAD, _MOST_AHEAD = 2_000_000, 512
 _PACKAGES = (
     "wildcal",
     "numpy",
@@ -44,13 +48,15 @@ def extract(
     dtype: str = "float32",
     densities: "DensityPlan | None" = None,
     on_rows: Callable[[str, int], None] = lambda cell, rows: None,
+    on_there: Callable[[int], None] = lambda rows: None,
     on_expected: Callable[[int], None] = lambda rows: None,
 ) -> Suite:
     """Write the logits of every cell of a plan into a folder and return the suite.
 
-    Cells that the folder holds already are not computed again. A run that was killed goes on with
+    Rows that the folder holds already are not computed again. A run that was killed goes on with
     the cell it was in, and ends with the bytes of a run that was not. A finished suite that lacks
-    cells of the plan gets them, in their place.
+    cells of the plan gets them, in their place, and cells with fewer rows than the plan's get the
+    others; that suite, too, has the bytes of one that was made at once.
 
     Parameters
     ----------
@@ -58,171 +64,191 @@ def extract(
         Write distances to the nearest training images as well, also for cells that are there. Then
         their logits must come out as they were written, bit for bit.
     on_rows
-        Told the cell and the number of images whenever some are done; cells found done count too,
-        and so do training images.
+        Told the cell and the number of images whenever some are done, training images too.
+    on_there
+        Told the number of images that were found done.
     on_expected
         Told, before the cells, how many images the search for the strengths of noise is expected
         still to take; again whenever that changes.
     """
     folder = Path(folder)
     check_match(classifier, plan)
-    writer = SuiteWriter(
-        folder,
-        network=classifier.about | {"normalise": asdict(classifier.normalise)},
-        data=plan.data,
-        seed=plan.seed,
-        versions=_versions(),
-        n_classes=len(plan.class_names),
-        class_names=plan.class_names,
-        dtype=dtype,
-    )
-    _check_cells(folder, writer.names, plan)
-    done = {c.name for c in plan.cells if writer.done(c.name, rows=len(c.rows))}
-    if densities is not None:
-        _check_densities(densities, plan, writer, done)
-    _save_rows(folder, plan)
-
-    def only_logits(images: Pixels) -> tuple[NDArray[np.float32], None]:
-        return classifier.logits(images), None
-
-    plan = with_noise(
-        plan,
-        classifier.normalise,
-        lambda cell: _read_cell(only_logits, plan, cell, cell.source(), on_rows)[0],
-        stored=writer.perturbation,
-        keep=lambda record: writer.describe(perturbation=record),
-        on_expected=on_expected,
-    )
-    if densities is None:
-        _extract_cells(plan, writer, done, only_logits, on_rows, finished=done)
-    else:
-        _with_densities(densities, plan, writer, done, on_rows)
-    writer.finish([cell.name for cell in plan.cells])
-    remove_cache(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder):
+        check_rows(folder, plan)
+        writer = SuiteWriter(
+            folder,
+            network=classifier.about | {"normalise": asdict(classifier.normalise)},
+            data=plan.data,
+            seed=plan.seed,
+            versions=_versions(),
+            n_classes=len(plan.class_names),
+            class_names=plan.class_names,
+            dtype=dtype,
+            grows=grows,
+        )
+        check_cells(writer, plan)
+        check_noise(writer, plan)
+        work = _Work(classifier, plan, writer, densities, on_rows, on_there)
+        work.check()
+        save_rows(folder, plan)
+        work.run(on_expected)
+        writer.finish([cell.name for cell in plan.cells])
+        remove_cache(folder)
     return Suite.open(folder)
 
 
-def _check_densities(
-    densities: "DensityPlan", plan: Plan, writer: SuiteWriter, done: Collection[str]
-) -> None:
-    """Raise if the suite cannot get these distances, as long as nothing in it has changed.
+class _Work:
+    """The cells of one run: what is there, and what is computed."""
 
-    The first split that has logits alone stands for the others: where something else computed them,
-    such as another number of threads, its bits differ as a rule.
-    """
-    writer.check_description(neighbours=densities.about)
-    for cell in plan.cells:
-        # The strengths of noise are filled in later.
-        if cell.name in done and not isinstance(cell.change, Noise):
-            if not writer.has_densities(cell.name):
-                logits, _ = _read_cell(densities.only_logits, plan, cell, cell.source(), _silent)
-                _check_same(writer, cell.name, logits)
-                return
+    def __init__(
+        self,
+        classifier: Classifier,
+        plan: Plan,
+        writer: SuiteWriter,
+        densities: "DensityPlan | None",
+        on_rows: Callable[[str, int], None],
+        on_there: Callable[[int], None],
+    ) -> None:
+        self.classifier, self.plan, self.writer, self.densities = (
+            classifier,
+            plan,
+            writer,
+            densities,
+        )
+        self.on_rows, self.on_there = on_rows, on_there
+        # Damaged ones are made anew.
+        self.there = {c.name: writer.rows(c.name) for c in plan.cells if writer.done(c.name)}
+        self.near = {name for name in self.there if writer.has_densities(name)}
 
+    def check(self) -> None:
+        """Raise if the suite cannot get what is asked for, as long as nothing in it has changed.
 
-def _silent(cell: str, rows: int) -> None:
-    """Count nothing: these rows come again."""
+        The first split that has logits alone stands for the others: where something else computed
+        them, such as another number of threads, its bits differ as a rule.
+        """
+        if self.densities is None:
+            grown = [c.name for c in self.plan.cells if self._missing(c) and c.name in self.near]
+            if grown:
+                raise ValueError(
+                    f"{self.writer.folder}: {grown[0]} has distances to training images, so more"
+                    " rows of it need them too; give --features."
+                )
+            return
+        self.writer.check_description(neighbours=self.densities.about)
+        for cell in self.plan.cells:
+            # The strengths of noise are filled in later.
+            if cell.name in self.there and not isinstance(cell.change, Noise):
+                if cell.name not in self.near:
+                    self._check_same(cell, self._read(self.densities.only_logits, cell, 0)[0])
+                    return
 
+    def run(self, on_expected: Callable[[int], None]) -> None:
+        """Compute what is missing."""
+        self.plan = with_noise(
+            self.plan,
+            self.classifier.normalise,
+            lambda cell: self._read(self._only_logits, cell, 0, self.on_rows)[0],
+            stored=self.writer.perturbation,
+            keep=lambda record: self.writer.describe(perturbation=record),
+            on_expected=on_expected,
+        )
+        read: Read = self._only_logits
+        if self.densities is not None:
+            finished = all(c.name in self.near and not self._missing(c) for c in self.plan.cells)
+            if finished:
+                self.on_there(len(self.densities.training.rows))
+            else:
+                read = self.densities.prepare(self.writer.folder, self.on_rows)
+                self.writer.describe(neighbours=self.densities.about)
+        for cell in self.plan.cells:
+            self._extract(cell, read)
 
-def _with_densities(
-    densities: "DensityPlan",
-    plan: Plan,
-    writer: SuiteWriter,
-    done: Collection[str],
-    on_rows: Callable[[str, int], None],
-) -> None:
-    """Extract what is missing, with the distances to the training images."""
-    finished = {name for name in done if writer.has_densities(name)}
-    if len(finished) < len(plan.cells):
-        measure = densities.prepare(writer.folder, on_rows)
-        writer.describe(neighbours=densities.about)
-        _extract_cells(plan, writer, done, measure, on_rows, finished)
-    else:
-        on_rows("everything", len(densities.training.rows) + plan.rows)
+    def _missing(self, cell: Cell) -> int:
+        return len(cell.rows) - self.there.get(cell.name, 0)
 
-
-def _extract_cells(
-    plan: Plan,
-    writer: SuiteWriter,
-    done: Collection[str],
-    read: Read,
-    on_rows: Callable[[str, int], None],
-    finished: Collection[str],
-) -> None:
-    """Write all cells but those finished; what is done already must come out the same."""
-    for cell in plan.cells:
-        if cell.name in finished:
-            on_rows(cell.name, len(cell.rows))
-            continue
-        source = cell.source()
-        logits, distances = _read_cell(read, plan, cell, source, on_rows)
-        if cell.name in done:
-            _check_same(writer, cell.name, logits)
-        else:
-            writer.add(
-                cell.name,
-                logits,
-                cell.labels(source),
-                role=cell.role,
-                shift=cell.shift,
-                corruption=cell.corruption,
-                severity=cell.severity,
-            )
+    def _extract(self, cell: Cell, read: Read) -> None:
+        """Write what is missing of a cell; where distances are, what is there must come out so."""
+        name, there = cell.name, self.there.get(cell.name, 0)
+        lacks_near = self.densities is not None and there > 0 and name not in self.near
+        if lacks_near:
+            logits, distances = self._read(read, cell, 0, self.on_rows)
+            self._check_same(cell, logits)
+            assert distances is not None
+            self.writer.add_densities(name, distances[:there])
+            if there < len(logits):
+                labels = cell.labels(cell.source())[there:]
+                self.writer.extend(name, logits[there:], labels, distances[there:])
+            return
+        if there:
+            self.on_there(there)
+        if not self._missing(cell):
+            return
+        logits, distances = self._read(read, cell, there, self.on_rows)
+        labels = cell.labels(cell.source())[there:]
+        if there:
+            self.writer.extend(name, logits, labels, distances)
+            return
+        self.writer.add(
+            name,
+            logits,
+            labels,
+            role=cell.role,
+            shift=cell.shift,
+            corruption=cell.corruption,
+            severity=cell.severity,
+        )
         if distances is not None:
-            writer.add_densities(cell.name, distances)
+            self.writer.add_densities(name, distances)
 
+    def _only_logits(self, images: Pixels) -> tuple[NDArray[np.float32], None]:
+        return self.classifier.logits(images), None
 
-def _check_same(writer: SuiteWriter, name: str, logits: NDArray[np.float32]) -> None:
-    """Raise unless logits are those that a split was written with."""
-    stored = writer.stored(name)
-    if not np.array_equal(stored, logits.astype(stored.dtype)):
-        apart = np.abs(stored.astype(np.float64) - logits).max()
-        raise ValueError(
-            f"{writer.folder}: the logits of {name} come out otherwise than they were written (up"
-            f" to {apart:.2g} apart), so distances would not belong to them. Run with the threads"
-            " and the device that the suite was extracted with, or choose another folder."
-        )
+    def _read(
+        self,
+        read: Read,
+        cell: Cell,
+        start: int,
+        on_rows: Callable[[str, int], None] = lambda cell, rows: None,
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
+        """Return the logits of a cell from a row on and, where `read` gives them, distances.
 
+        The network reads blocks of one size that begin at its multiples, the last one filled up. So
+        the bits of a row do not depend on where a run began or how many rows there are.
+        """
+        side = self.plan.data["size"]
+        block = self.classifier.block(side)
+        size = max(1, min(_MOST_AHEAD, _PIXELS_AHEAD // side**2) // block) * block
+        first = start - start % block
+        chunks = [cell.rows[i : i + size] for i in range(first, len(cell.rows), size)]
+        source = cell.source()
+        parts, distances = [], []
+        skip = start - first
+        for images in ahead(cell.pixels(source, rows, self.plan.seed) for rows in chunks):
+            logits, near = read(filled(images, block))
+            logits = logits[skip : len(images)]
+            check_width(logits, self.plan)
+            check_logits(logits, fitting=True)
+            refuse_log_probabilities(logits, "A suite")
+            parts.append(logits)
+            if near is not None:
+                distances.append(near[skip : len(images)])
+            on_rows(cell.name, len(logits))
+            skip = 0
+        return np.concatenate(parts), np.concatenate(distances) if distances else None
 
-def _check_cells(folder: Path, there: Iterable[str], plan: Plan) -> None:
-    """Raise if the folder holds splits that the plan has not, before all others are compared."""
-    planned = {cell.name for cell in plan.cells}
-    strange = [name for name in there if name not in planned]
-    if strange:
-        raise ValueError(
-            f"{folder} holds {strange[0]}, which was not asked for; choose another folder."
-        )
-
-
-def _save_rows(folder: Path, plan: Plan) -> None:
-    """Keep the row numbers beside the suite; what is there already is not touched."""
-    for name, split in plan.splits.items():
-        path = folder / f"rows-{name}.json"
-        if not path.exists():
-            split.save(path)
-
-
-def _read_cell(
-    read: Read,
-    plan: Plan,
-    cell: Cell,
-    source: ImageSet,
-    on_rows: Callable[[str, int], None],
-) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
-    """Return the logits of a cell and, where `read` gives them, distances."""
-    size = batch_size(plan.data["size"])
-    chunks = [cell.rows[i : i + size] for i in range(0, len(cell.rows), size)]
-    parts, distances = [], []
-    for images in ahead(cell.pixels(source, rows, plan.seed) for rows in chunks):
-        logits, near = read(images)
-        check_width(logits, plan)
-        check_logits(logits, fitting=True)
-        refuse_log_probabilities(logits, "A suite")
-        parts.append(logits)
-        if near is not None:
-            distances.append(near)
-        on_rows(cell.name, len(images))
-    return np.concatenate(parts), np.concatenate(distances) if distances else None
+    def _check_same(self, cell: Cell, logits: NDArray[np.float32]) -> None:
+        """Raise unless logits begin with those that a split was written with."""
+        stored = self.writer.stored(cell.name)
+        found = logits[: len(stored)]
+        if not np.array_equal(stored, stored_logits(found, found.shape[1], stored.dtype.name)):
+            apart = np.abs(stored.astype(np.float64) - found).max()
+            raise ValueError(
+                f"{self.writer.folder}: the logits of {cell.name} come out otherwise than they were"
+                f" written (up to {apart:.2g} apart), so distances would not belong to them. Run"
+                " with the threads and the device that the suite was extracted with, or choose"
+                " another folder."
+            )
 
 
 def _versions() -> dict[str, str]:

@@ -23,7 +23,8 @@ from wildcal.shift import (
 )
 from wildcal.shift.checks import check_name
 from wildcal.vision.batches import Pixels
-from wildcal.vision.datasets import ImageSet, Split, make_split
+from wildcal.vision.datasets import ImageSet, Split
+from wildcal.vision.datasets.order import random_order
 from wildcal.vision.noise import PERTURBATION, Noise
 from wildcal.vision.noise_search import N_LEVELS
 
@@ -67,6 +68,8 @@ class Plan:
     seed: int
     cells: tuple[Cell, ...]
     splits: Mapping[str, Split]
+    notes: tuple[str, ...] = ()
+    """What whoever asked for it should know."""
 
     @property
     def rows(self) -> int:
@@ -78,19 +81,38 @@ class Plan:
 class Sizes:
     """How many rows the parts of a suite have; None takes all there are.
 
+    A suite grows when it is extracted again with larger numbers: the rows of each part are taken
+    from the beginning of an order that depends on the seed alone.
+
     Parameters
     ----------
+    validation, test
+        Clean rows; of ImageNet's validation images a quarter each, unless told.
     corrupted
         Rows of each corrupted test cell.
     tuning
         Rows of each corrupted, transformed or perturbed tuning cell.
     ood
-        Rows of each semantic set that are for tuning; the rest are for tests.
+        Rows of each semantic set that are for tuning, at most half of them; by default as many as
+        `usual_ood_rows` says.
+    ood_test
+        Rows of each semantic set that are for tests, of the others.
     """
 
+    validation: int | None = None
+    test: int | None = None
     corrupted: int | None = None
     tuning: int | None = 1000
-    ood: int = 500
+    ood: int | None = None
+    ood_test: int | None = None
+
+
+def usual_ood_rows(n_classes: int) -> int:
+    """Return the rows of other classes that the paper tunes on: 100, 400 or 3,500.
+
+    These are its numbers for 10, 100 and 1000 classes.
+    """
+    return 100 if n_classes < 100 else 400 if n_classes < 1000 else 3500
 
 
 Corrupted = Callable[[str, int], ImageSet]
@@ -106,6 +128,8 @@ class PlanMaker:
         Images with the network's classes; rows that the network was not trained on.
     validation_rows, test_rows
         Which of them; by default all.
+    drawn
+        Whether these are in random order; then corrupted cells take the first of them.
     splits
         How those rows were drawn, to be kept with the suite.
     semantic
@@ -116,8 +140,11 @@ class PlanMaker:
         Reader of published corrupted test images; by default they are made on the fly.
     types
         The corruptions to test with.
+    paired
+        Whether the cells of all corruptions have the same images. Otherwise each type has its own
+        draw, so that cells of several types pooled are nearly independent.
     transforms
-        Whether validation images under `TUNING_TRANSFORMS` are for tuning too.
+        Which of `TUNING_TRANSFORMS` are for tuning too.
     perturb
         Whether there are validation images under noise, and to what it is added: see `Noise`.
     """
@@ -127,12 +154,14 @@ class PlanMaker:
     test: ImageSet
     validation_rows: NDArray[np.int64] | None = None
     test_rows: NDArray[np.int64] | None = None
+    drawn: bool = False
     splits: Mapping[str, Split] = field(default_factory=dict)
     semantic: Mapping[str, ImageSet] = field(default_factory=dict)
     extra: Mapping[str, ImageSet] = field(default_factory=dict)
     corrupted: Corrupted | None = None
     types: Sequence[str] = CORRUPTIONS
-    transforms: bool = True
+    paired: bool = True
+    transforms: Sequence[str] = tuple(TUNING_TRANSFORMS)
     perturb: str | None = None
     sizes: Sizes = field(default_factory=Sizes)
     seed: int = 0
@@ -154,11 +183,24 @@ class PlanMaker:
         ]
         _check_names([cell.name for cell in cells])
         data = self.data | {
-            "sizes": vars(self.sizes),
+            "sizes": vars(self.sizes) | {"ood": self._ood_rows()},
+            "paired": self.paired,
             "corrupted": "generated" if self.corrupted is None else "published",
             "sources": self._fingerprints(),
         }
-        return Plan(data, self.test.class_names, self.seed, tuple(cells), self._splits)
+        return Plan(
+            data, self.test.class_names, self.seed, tuple(cells), self._splits, self._notes()
+        )
+
+    def _notes(self) -> tuple[str, ...]:
+        wanted = self._ood_rows()
+        found = {name: len(self._splits[name].rows("tune")) for name in self.semantic}
+        return tuple(
+            f"{name}: {count:,} rows tune, not {wanted:,}, because it has {len(images):,} images"
+            " and half of them are for tests."
+            for (name, images), count in zip(self.semantic.items(), found.values(), strict=True)
+            if count < wanted
+        )
 
     def _fingerprints(self) -> dict[str, dict[str, Any]]:
         """Return what tells other images apart: their number, labels and a few of the pixels."""
@@ -175,8 +217,9 @@ class PlanMaker:
         rows = self._some("validation", self.validation, validation, self.sizes.tuning)
         kinds: list[tuple[Change, str, int]]
         kinds = [(corrupt, name, len(SEVERITIES)) for name in VALIDATION_CORRUPTIONS]
-        if self.transforms:
-            kinds += [(transform, name, len(levels)) for name, levels in TUNING_TRANSFORMS.items()]
+        for name, levels in TUNING_TRANSFORMS.items():  # in this order, whatever the order asked
+            if name in self.transforms:
+                kinds.append((transform, name, len(levels)))
         for change, name, count in kinds:
             for level in range(1, count + 1):
                 yield Cell(
@@ -207,8 +250,9 @@ class PlanMaker:
             )
 
     def _test_corruptions(self, test: NDArray[np.int64]) -> Iterable[Cell]:
-        rows = self._some("test", self.test, test, self.sizes.corrupted)
         for name in map(check_name, self.types):
+            own = "" if self.paired else name
+            rows = self._some("test", self.test, test, self.sizes.corrupted, own)
             for level in SEVERITIES:
                 yield Cell(
                     f"{name}-{level}",
@@ -238,15 +282,21 @@ class PlanMaker:
 
         return source
 
+    def _ood_rows(self) -> int:
+        return self.sizes.ood or usual_ood_rows(len(self.test.class_names))
+
     def _semantic(self, role: str) -> Iterable[Cell]:
         for name, images in self.semantic.items():
             if name not in self._splits:
-                if len(images) < 2:
-                    raise ValueError(f"{name} must have at least 2 images, got {len(images)}.")
-                tune = min(self.sizes.ood, len(images) // 2)
-                self._splits[name] = make_split(
-                    len(images), {"tune": tune, "test": -1}, self.seed, data=images.name
-                )
+                n = len(images)
+                if n < 2:
+                    raise ValueError(f"{name} must have at least 2 images, got {n}.")
+                tune, test = min(self._ood_rows(), n // 2), self.sizes.ood_test
+                # From both ends, so that either part can grow.
+                order = random_order(n, self.seed)
+                rest = order[tune:][::-1]
+                parts = {"tune": order[:tune], "test": rest[: len(rest) if test is None else test]}
+                self._splits[name] = Split(n, self.seed, parts, images.name)
             rows = self._splits[name].rows(role)
             yield Cell(f"{name}-{role}", role, "semantic", _opened(images), rows)
 
@@ -259,12 +309,22 @@ class PlanMaker:
         return np.arange(len(images)) if rows is None else rows
 
     def _some(
-        self, name: str, images: ImageSet, rows: NDArray[np.int64], size: int | None
+        self,
+        name: str,
+        images: ImageSet,
+        rows: NDArray[np.int64],
+        size: int | None,
+        own: str = "",
     ) -> NDArray[np.int64]:
-        """Return random rows, the same for every type and severity, so that cells are paired."""
-        size = len(rows) if size is None else min(size, len(rows))
-        chosen = rows[make_split(len(rows), {"corrupted": size}, self.seed).rows("corrupted")]
-        self._splits[name] = Split(len(images), self.seed, {"corrupted": chosen}, images.name)
+        """Return random rows, the same for every type and severity, so that cells are paired.
+
+        With a name of their `own` they are others.
+        """
+        if own or not self.drawn:
+            rows = rows[random_order(len(rows), self.seed, own)]
+        chosen = rows[:size]
+        kept = f"{name}-{own}" if own else name
+        self._splits[kept] = Split(len(images), self.seed, {"corrupted": chosen}, images.name)
         return chosen
 
 

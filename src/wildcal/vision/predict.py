@@ -68,7 +68,7 @@ def predict_logits(
 ) -> NDArray[np.float32]:
     """Return float32 logits, shape (n, n_classes); the network is left in evaluation mode.
 
-    `contiguous` is for networks that would look at the layout of the memory.
+    `contiguous` is for networks that look at the layout of the memory.
     """
     network.eval()
     parts = []

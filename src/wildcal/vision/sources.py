@@ -1,14 +1,15 @@
 """From the words of a command to a plan: published data sets by name, folders of the user's own."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from wildcal.shift import CORRUPTIONS
+from wildcal.shift import CORRUPTIONS, TUNING_TRANSFORMS
 from wildcal.vision.datasets import (
     ImageSet,
+    Split,
     cifar10_c,
     cifar100_c,
     image_folder,
@@ -17,11 +18,12 @@ from wildcal.vision.datasets import (
     imagenet_c,
     imagenet_r,
     imagenet_sketch,
-    make_split,
     svhn,
     textures,
 )
+from wildcal.vision.datasets.order import stratified_order
 from wildcal.vision.plan import Plan, PlanMaker, Sizes
+from wildcal.vision.preprocess import Preprocess, make_preprocess
 from wildcal.vision.training_data import CIFAR, rows_to_learn
 
 _CORRUPTED: Final[dict[str, Callable[..., ImageSet]]] = {
@@ -35,10 +37,7 @@ _EXTRA: Final[dict[str, Callable[..., ImageSet]]] = {
     "imagenet-sketch": imagenet_sketch,
 }
 
-
-def input_size(dataset: str) -> int:
-    """Return the side of the images that networks for a data set usually take."""
-    return 32 if dataset in CIFAR else 224
+_PARTS: Final = ("validation", "test")
 
 
 def make_plan(
@@ -49,9 +48,11 @@ def make_plan(
     extra: Mapping[str, Path],
     corrupted: Path | None,
     sizes: Sizes,
-    size: int,
     seed: int,
-    transforms: bool = True,
+    preprocess: Preprocess | None = None,
+    name: str | None = None,
+    paired: bool = True,
+    transforms: Sequence[str] = tuple(TUNING_TRANSFORMS),
     perturb: bool = False,
 ) -> Plan:
     """Return the plan for a data set.
@@ -60,8 +61,9 @@ def make_plan(
     ----------
     dataset
         cifar10 and cifar100: the last tenth of the training images tunes, the test images test.
-        imagenet: a random quarter of the validation images tunes, another tests.
-        folders: `folder` has subfolders validation and test, these a subfolder for each class.
+        imagenet: a random quarter of the validation images tunes, another tests, every class in
+        both. folders: `folder` has subfolders validation and test, these a subfolder for each
+        class.
     semantic
         Names and folders of sets with other classes: svhn, textures, or any name for a folder of
         classes.
@@ -71,26 +73,39 @@ def make_plan(
     corrupted
         Folder of the published corrupted images, to be taken instead of making them. Types that it
         lacks are left out.
-    size
-        Side of the images that the network takes; those of CIFAR are always 32.
-    transforms
-        Whether validation images under `TUNING_TRANSFORMS` are for tuning too.
+    preprocess
+        How pictures are cut out; by default as is usual. Images of CIFAR always have 32 pixels.
+    name
+        What the suite calls the data; by default `dataset`, or the name of the folder.
+    paired, transforms
+        As for `PlanMaker`.
     perturb
         Whether there are validation images under noise of five strengths. It is added to the
         normalised input of 32 x 32 pixels, to the pixels of ImageNet and of larger images.
     """
+    look = preprocess or make_preprocess(dataset)
+    size = look.crop
     if dataset in CIFAR and size != 32:
         raise ValueError(f"the images of {dataset} have 32 x 32 pixels, not {size} x {size}.")
     _check_sets([*semantic, *extra])
-    options = _clean(dataset, folder, size, seed)
+    options = _clean(dataset, folder, look, sizes, seed)
     names = options["test"].class_names
     reader = _published(dataset, corrupted, size)
+    if name is None:
+        name = folder.resolve().name if dataset == "folders" else dataset
     maker = PlanMaker(
-        data={"name": dataset, "size": size, "semantic": sorted(semantic), "extra": sorted(extra)},
-        semantic={name: _semantic(name, path, size) for name, path in semantic.items()},
-        extra={name: _extra(name, path, size, names, dataset) for name, path in extra.items()},
+        data={
+            "name": name,
+            "layout": dataset,
+            "semantic": sorted(semantic),
+            "extra": sorted(extra),
+            **look.pictures,
+        },
+        semantic={word: _semantic(word, path, look) for word, path in semantic.items()},
+        extra={word: _extra(word, path, look, names, dataset) for word, path in extra.items()},
         corrupted=reader,
         types=CORRUPTIONS if reader is None else _types_there(reader),
+        paired=paired,
         transforms=transforms,
         perturb=_noise_space(dataset, size) if perturb else None,
         sizes=sizes,
@@ -98,6 +113,18 @@ def make_plan(
         **options,
     )
     return maker.make()
+
+
+def semantic_there(folder: Path) -> dict[str, Path]:
+    """Return those of the usual sets of other classes, svhn and textures, that a folder has."""
+    found = {}
+    for name, reader in (("svhn", svhn), ("textures", textures)):
+        try:
+            reader(folder)
+        except FileNotFoundError:
+            continue
+        found[name] = folder
+    return found
 
 
 def _noise_space(dataset: str, size: int) -> str:
@@ -113,49 +140,71 @@ def _check_sets(names: list[str]) -> None:
             raise ValueError(f"the name {name!r} is taken; give the set another one.")
 
 
-def _clean(dataset: str, folder: Path, size: int, seed: int) -> dict[str, Any]:
+def _clean(
+    dataset: str, folder: Path, look: Preprocess, sizes: Sizes, seed: int
+) -> dict[str, Any]:
     """Return the images to tune and to test on, and which of their rows."""
+    if dataset == "imagenet":
+        return _parts_of_imagenet(imagenet(folder, **look.pictures), sizes, seed)
+    found: dict[str, Any]
     if dataset in CIFAR:
         train = CIFAR[dataset](folder, "train")
         rows = np.arange(rows_to_learn(train), len(train))
-        return {
-            "validation": train,
-            "validation_rows": rows,
-            "test": CIFAR[dataset](folder, "test"),
-        }
-    if dataset == "folders":
-        parts = {part: image_folder(folder / part, size) for part in ("validation", "test")}
+        test = CIFAR[dataset](folder, "test")
+        found = {"validation": train, "validation_rows": rows, "test": test}
+    else:
+        parts = {part: image_folder(folder / part, **look.pictures) for part in _PARTS}
         if parts["validation"].class_names != parts["test"].class_names:
             raise ValueError(f"{folder}: validation and test must have the same class folders.")
-        return dict(parts)
-    images = imagenet(folder, size)
+        found = dict(parts)
+    for part in _PARTS:
+        wanted = getattr(sizes, part)
+        if wanted is not None:
+            images = found[part]
+            rows = found.get(f"{part}_rows", np.arange(len(images)))
+            _check_enough(part, wanted, len(rows))
+            order = stratified_order(images.labels[rows], seed)
+            found[f"{part}_rows"] = rows[order[:wanted]]
+    return found
+
+
+def _parts_of_imagenet(images: ImageSet, sizes: Sizes, seed: int) -> dict[str, Any]:
+    """Return parts of one set of images: from both ends of an order, so that either can grow."""
     quarter = len(images) // 4
-    split = make_split(
-        len(images), {"validation": quarter, "test": quarter}, seed, data=images.name
-    )
+    tune = quarter if sizes.validation is None else sizes.validation
+    test = quarter if sizes.test is None else sizes.test
+    _check_enough("validation and test together", tune + test, len(images))
+    order = stratified_order(images.labels, seed)
+    parts = {"validation": order[:tune], "test": order[::-1][:test]}
     return {
-        "splits": {"images": split},
+        "splits": {"images": Split(len(images), seed, parts, images.name)},
         "validation": images,
-        "validation_rows": split.rows("validation"),
+        "validation_rows": parts["validation"],
         "test": images,
-        "test_rows": split.rows("test"),
+        "test_rows": parts["test"],
+        "drawn": True,
     }
 
 
-def _semantic(name: str, folder: Path, size: int) -> ImageSet:
+def _check_enough(what: str, wanted: int, there: int) -> None:
+    if wanted > there:
+        raise ValueError(f"there are {there:,} images for {what}, fewer than {wanted:,}.")
+
+
+def _semantic(name: str, folder: Path, look: Preprocess) -> ImageSet:
     if name == "svhn":
-        return svhn(folder, size=size)
+        return svhn(folder, size=look.crop, interpolation=look.interpolation)
     if name == "textures":
-        return textures(folder, size)
-    return image_folder(folder, size)
+        return textures(folder, **look.pictures)
+    return image_folder(folder, **look.pictures)
 
 
 def _extra(
-    name: str, folder: Path, size: int, class_names: tuple[str, ...], dataset: str
+    name: str, folder: Path, look: Preprocess, class_names: tuple[str, ...], dataset: str
 ) -> ImageSet:
     if dataset == "imagenet" and name in _EXTRA:
-        return _EXTRA[name](folder, size)
-    return image_folder(folder, size, class_names=class_names)
+        return _EXTRA[name](folder, **look.pictures)
+    return image_folder(folder, class_names=class_names, **look.pictures)
 
 
 def _published(dataset: str, folder: Path | None, size: int) -> Callable[..., ImageSet] | None:

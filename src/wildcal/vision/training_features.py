@@ -24,7 +24,7 @@ from wildcal.vision.training_images import TrainingImages
 
 CACHE: Final = ".training-features"
 _ABOUT = "about.json"
-_BATCHES = 10
+_BATCHES = 160
 
 
 class FeatureCache:

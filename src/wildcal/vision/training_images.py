@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from wildcal.core.checks import check_count
 from wildcal.vision.batches import batch_size
 from wildcal.vision.datasets import ArrayImages, ImageSet, image_folder, make_split
-from wildcal.vision.datasets.imagenet import usual_resize
+from wildcal.vision.preprocess import Preprocess
 from wildcal.vision.training_data import CIFAR, rows_to_learn
 
 # The published share of ImageNet's training images: 1 %.
@@ -43,7 +43,7 @@ class TrainingImages:
 def training_images(
     dataset: str,
     folder: Path,
-    size: int,
+    look: Preprocess,
     *,
     train: Path | None = None,
     rows: int | None = None,
@@ -56,6 +56,8 @@ def training_images(
     dataset
         cifar10 and cifar100: the first nine tenths of the training images. Others: the class
         folders in `train` inside `folder`.
+    look
+        How pictures are cut out.
     train
         Another folder of class folders.
     rows
@@ -72,7 +74,7 @@ def training_images(
                 " from with --train, one folder for each class inside."
             )
         # Cut out as the images to tune and to test on are.
-        images = image_folder(place, size, usual_resize(size) if dataset == "imagenet" else None)
+        images = image_folder(place, **look.pictures)
         n = len(images)
     if rows is None:
         rows = max(1, n // _IMAGENET_SHARE) if dataset == "imagenet" else n

@@ -89,6 +89,22 @@ def stored_logits(logits: ArrayLike, n_classes: int, dtype: str) -> Logits:
             f"logits must lie within ±{float(np.finfo(dtype).max):g} to be stored as {dtype},"
             f" got {largest:g}. Try a wider dtype."
         )
+    return _keep_winners(array, stored) if stored.dtype.itemsize < array.dtype.itemsize else stored
+
+
+def _keep_winners(logits: Logits, stored: Logits) -> Logits:
+    """Return rounded logits whose largest are where they were.
+
+    Rounding can make a class as large as the winner, which the first of them then would be. Such a
+    rival is lowered to the next number below.
+    """
+    for piece in row_slices(logits):
+        winners = logits[piece].argmax(axis=1)
+        for row in np.flatnonzero(stored[piece].argmax(axis=1) != winners):
+            values = stored[piece][row]
+            winner = winners[row]
+            rivals = np.flatnonzero(values[:winner] == values[winner])
+            values[rivals] = np.nextafter(values[rivals], values.dtype.type(-np.inf))
     return stored
 
 

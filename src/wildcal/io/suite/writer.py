@@ -1,6 +1,6 @@
 """Write a suite split by split, so that an interrupted extraction goes on where it stopped."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
@@ -63,6 +63,9 @@ class SuiteWriter:
         The classes, in the order of the columns.
     dtype
         How logits are stored: float16, float32 or float64.
+    grows
+        Called with the description of the data that the folder has and with `data`, where they
+        differ; says whether splits of both can be in one suite. By default they cannot.
 
     Example
     -------
@@ -86,6 +89,7 @@ class SuiteWriter:
         n_classes: int,
         class_names: Sequence[str],
         dtype: str = "float32",
+        grows: Callable[[dict[str, Any], dict[str, Any]], bool] = lambda there, here: False,
     ) -> None:
         check_choice("dtype", dtype, DTYPES)
         wanted = Manifest(
@@ -105,8 +109,11 @@ class SuiteWriter:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._files = FolderFiles(self.folder)
         if (self.folder / MANIFEST).exists():
-            self._manifest = parsed(self._files)
-            refuse_another_source(self.folder, self._manifest, wanted, dtype)
+            found = parsed(self._files)
+            if found.data != wanted.data and grows(found.data, wanted.data):
+                found = replace(found, data=wanted.data)  # written with the first new rows
+            refuse_another_source(self.folder, found, wanted, dtype)
+            self._manifest = found
             kept = {name for e in self._manifest.splits for name in e.files}
             remove_leftovers(self.folder, kept)
         else:
@@ -167,6 +174,11 @@ class SuiteWriter:
             refuse_other(self.folder, "perturbations", there, here)
         return wanted
 
+    def rows(self, name: str) -> int:
+        """Return how many rows of a split the manifest has; 0 if there is no such split."""
+        entry = self._entry(name)
+        return 0 if entry is None else entry.rows
+
     def done(self, name: str, *, rows: int | None = None) -> bool:
         """Return whether a split is written and whole: its content hash is compared.
 
@@ -215,12 +227,7 @@ class SuiteWriter:
             array = stored_densities(densities, entry.rows, columns(self.neighbours), dtype)
         except ValueError as error:
             raise ValueError(f"split {name}: {error}") from error
-        new = replace(
-            entry,
-            densities=f"{name}.densities.npy",
-            densities_dtype=dtype,
-            densities_sha256=densities_hash(array),
-        )
+        new = _with_densities(entry, array)
         check_manifest(replace(self._manifest, splits=self._with(new)))
         if entry.densities is not None:
             # Until the array is new there are none, so the manifest forgets it first.
@@ -259,32 +266,78 @@ class SuiteWriter:
             The type and strength 1..5 of a corruption, or neither.
         """
         check_split(name, role, shift, corruption, severity)
-        try:
-            z = stored_logits(logits, self._manifest.n_classes, self.dtype)
-            labels = stored_labels(y, len(z), self._manifest.n_classes, shift)
-        except ValueError as error:
-            raise ValueError(f"split {name}: {error}") from error
         entry = Entry(
             name=name,
             role=role,
             shift=shift,
             corruption=corruption,
             severity=severity,
-            rows=len(z),
+            rows=0,
             dtype=self.dtype,
             logits=f"{name}.logits.npy",
             labels=f"{name}.labels.npy",
-            sha256=content_hash(z, labels),
+            sha256="",
         )
-        others = tuple(e for e in self._manifest.splits if e.name != name)
-        check_manifest(replace(self._manifest, splits=(*others, entry)))
+        try:
+            z = stored_logits(logits, self._manifest.n_classes, self.dtype)
+            labels = stored_labels(y, len(z), self._manifest.n_classes, shift)
+        except ValueError as error:
+            raise ValueError(f"split {name}: {error}") from error
+        self._put(entry, z, labels, None)
+
+    def extend(
+        self, name: str, logits: ArrayLike, y: ArrayLike, densities: ArrayLike | None = None
+    ) -> None:
+        """Add rows at the end of a split; those that are there stay as they are, bit for bit.
+
+        The result has the bytes of a split that was written at once. Distances must come with
+        the rows of a split that has some.
+        """
+        entry = self._need(name)
+        old, known = read_content(self._files, entry, self._manifest.n_classes)
+        if (densities is None) != (entry.densities is None):
+            what = "needs" if densities is None else "has no"
+            raise ValueError(f"split {name} {what} distances to training images for more rows.")
+        try:
+            z = stored_logits(logits, self._manifest.n_classes, entry.dtype)
+            z = np.concatenate([old, z])
+            labels = np.concatenate([known, np.asarray(y, np.int64)])
+            labels = stored_labels(labels, len(z), self._manifest.n_classes, entry.shift)
+            distances = None
+            if densities is not None and self.neighbours is not None:
+                there = verified_densities(self._files, entry, self.neighbours)
+                more = stored_densities(
+                    densities, len(z) - len(old), columns(self.neighbours), there.dtype.name
+                )
+                distances = np.concatenate([there, more])
+        except ValueError as error:
+            raise ValueError(f"split {name}: {error}") from error
+        self._put(entry, z, labels, distances)
+
+    def _put(
+        self,
+        entry: Entry,
+        logits: NDArray[Any],
+        labels: NDArray[Any],
+        densities: NDArray[Any] | None,
+    ) -> None:
+        """Write the arrays of a split, then the manifest."""
+        new = replace(
+            without_densities(entry), rows=len(logits), sha256=content_hash(logits, labels)
+        )
+        if densities is not None:
+            new = _with_densities(new, densities)
+        others = tuple(e for e in self._manifest.splits if e.name != entry.name)
+        check_manifest(replace(self._manifest, splits=(*others, new)))
         if len(others) < len(self._manifest.splits):
-            # Until both arrays are new the split is none, so the manifest forgets it first.
+            # Until all arrays are new the split is none, so the manifest forgets it first.
             self._write(replace(self._manifest, splits=others, complete=False))
-            (self.folder / f"{name}.densities.npy").unlink(missing_ok=True)
-        self._write_array(entry.logits, z)
-        self._write_array(entry.labels, labels)
-        self._write(replace(self._manifest, splits=(*others, entry), complete=False))
+            (self.folder / f"{entry.name}.densities.npy").unlink(missing_ok=True)
+        self._write_array(new.logits, logits)
+        self._write_array(new.labels, labels)
+        if densities is not None:
+            self._write_array(str(new.densities), densities)
+        self._write(replace(self._manifest, splits=(*others, new), complete=False))
 
     def finish(self, order: Sequence[str]) -> None:
         """Put the splits in order and mark the suite as complete."""
@@ -325,3 +378,12 @@ class SuiteWriter:
         with replacing(self.folder / name) as temporary, temporary.open("wb") as file:
             file.write(npy_header(array))
             file.write(np.ascontiguousarray(array).data.cast("B"))
+
+
+def _with_densities(entry: Entry, densities: NDArray[Any]) -> Entry:
+    return replace(
+        entry,
+        densities=f"{entry.name}.densities.npy",
+        densities_dtype=densities.dtype.name,
+        densities_sha256=densities_hash(densities),
+    )

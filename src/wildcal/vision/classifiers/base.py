@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.vision.batches import Normaliser, Pixels
+from wildcal.vision.batches import Normaliser, Pixels, batch_size
 
 
 class Classifier(ABC):
@@ -27,6 +27,10 @@ class Classifier(ABC):
     """The classes it was trained for, where they are known."""
     size: int | None = None
     """The side of the images it takes, where only one will do."""
+
+    def block(self, side: int) -> int:
+        """Return how many images of a side the network reads at once."""
+        return batch_size(side)
 
     @abstractmethod
     def logits(self, images: Pixels) -> NDArray[np.float32]:

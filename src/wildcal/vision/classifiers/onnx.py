@@ -54,6 +54,10 @@ class OnnxClassifier(Classifier):
         names = [output.name for output in self._session.get_outputs()]
         self._output = "logits" if "logits" in names else names[0]
 
+    def block(self, side: int) -> int:
+        """Return how many images of a side the network reads at once."""
+        return self._fixed or batch_size(side)
+
     def logits(self, images: Pixels) -> NDArray[np.float32]:
         """Return float32 logits."""
         (logits,) = self._outputs(self._session, images, [self._output])
@@ -100,7 +104,7 @@ class OnnxClassifier(Classifier):
         self, session: Any, images: Pixels, names: Sequence[str]
     ) -> list[list[NDArray[Any]]]:
         """Return some outputs, each as a list of the batches."""
-        size = self._fixed or batch_size(images.shape[1])
+        size = self.block(images.shape[1])
         batches = [
             self._run(session, images[i : i + size], names) for i in range(0, len(images), size)
         ]

@@ -35,19 +35,38 @@ class TorchClassifier(Classifier):
         device: str = "cpu",
         class_names: tuple[str, ...] | None = None,
     ) -> None:
-        # Our own networks are fastest channels-last; others may look at the memory's layout.
-        self._ours = class_names is not None
-        self.module = on_device(module.eval(), device)
-        if self._ours:
-            self.module = channels_last(self.module)
+        # Networks are fastest channels-last, but some look at the memory's layout.
+        self.module = channels_last(on_device(module.eval(), device))
+        self._contiguous: bool | None = None if class_names is None else False
         self.normalise, self.class_names, self.device = normalise, class_names, device
         self.about = about | {"n_parameters": sum(p.numel() for p in module.parameters())}
 
     def logits(self, images: Pixels) -> NDArray[np.float32]:
         """Return float32 logits."""
+        self._settle(images)
+        return self._logits(images)
+
+    def _logits(self, images: Pixels) -> NDArray[np.float32]:
         return predict_logits(
-            self.module, images, self.normalise, device=self.device, contiguous=not self._ours
+            self.module,
+            images,
+            self.normalise,
+            device=self.device,
+            contiguous=bool(self._contiguous),
         )
+
+    def _settle(self, images: Pixels) -> None:
+        """Try once whether the module works on channels-last memory; a `view` inside it may not.
+
+        What fails either way is raised by the run that follows.
+        """
+        if self._contiguous is None:
+            try:
+                self._logits(images[:1])
+                self._contiguous = False
+            except RuntimeError:
+                self._contiguous = True
+                _rows_first(self.module)
 
     def features(
         self, images: Pixels, layers: Sequence[str]
@@ -56,6 +75,7 @@ class TorchClassifier(Classifier):
         if not layers:
             return self.logits(images), []
         check_open(self.module)
+        self._settle(images)
         with pooled_outputs(self.module, layers) as taken:
             logits = self.logits(images)
         arrays = as_arrays(taken, len(images))
@@ -64,6 +84,7 @@ class TorchClassifier(Classifier):
     def default_layers(self, images: Pixels) -> tuple[str, ...]:
         """Return the ends of the blocks, what comes before the first and before the last layer."""
         check_open(self.module)
+        self._settle(images)
         return default_layers(self.module, lambda: self.logits(images))
 
 
@@ -107,6 +128,11 @@ def open_module(
         _load_weights(module, target, weights)
     about = {"name": target, "kind": "module", "sha256": _weights_hash(module)}
     return TorchClassifier(module, normalise, about, device=device)
+
+
+def _rows_first(module: nn.Module) -> None:
+    """Lay the weights out as they were; torch converts between layouts otherwise."""
+    module.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
 
 
 def _weights_hash(module: nn.Module) -> str:

@@ -23,18 +23,20 @@ _MOST_PIXELS = 60_000_000
 _LONGEST = 50
 
 
-def read_square(path: Path, size: int, resize: int) -> NDArray[np.uint8]:
+def read_square(
+    path: Path, size: int, resize: int, interpolation: str = "bilinear"
+) -> NDArray[np.uint8]:
     """Return the centre of a picture as RGB, shape (size, size, 3).
 
-    The short side is resized to `resize` (bilinear, antialiased), the long side in proportion and
-    rounded down; then the middle is cut out. So do the usual evaluation scripts for ImageNet.
+    The short side is resized to `resize` (antialiased), the long side in proportion and rounded
+    down; then the middle is cut out. So do the usual evaluation scripts for ImageNet.
     """
     try:
         with Image.open(path, formats=_FORMATS) as picture:
             _check_shape(*picture.size)
             # A palette with transparency cannot be turned into RGB in one step without a warning.
             whole = picture.convert("RGBA") if picture.mode == "P" else picture
-            square = _centre(whole.convert("RGB"), size, resize)
+            square = _centre(whole.convert("RGB"), size, resize, interpolation)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} does not exist any more.") from None
     # Pillow raises these for files that are cut short, hostile or no pictures at all, and warnings
@@ -47,10 +49,16 @@ def read_square(path: Path, size: int, resize: int) -> NDArray[np.uint8]:
     return np.asarray(square)
 
 
-def resized(image: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
-    """Return a square image in another size, bilinear and antialiased."""
-    picture = Image.fromarray(image).resize((size, size), Image.Resampling.BILINEAR)
+def resized(
+    image: NDArray[np.uint8], size: int, interpolation: str = "bilinear"
+) -> NDArray[np.uint8]:
+    """Return a square image in another size, antialiased."""
+    picture = Image.fromarray(image).resize((size, size), _filter(interpolation))
     return np.asarray(picture)
+
+
+def _filter(interpolation: str) -> Image.Resampling:
+    return Image.Resampling[interpolation.upper()]
 
 
 def _check_shape(width: int, height: int) -> None:
@@ -62,11 +70,11 @@ def _check_shape(width: int, height: int) -> None:
         raise ValueError(f"it is a stripe of {width} x {height} pixels")
 
 
-def _centre(picture: Image.Image, size: int, resize: int) -> Image.Image:
+def _centre(picture: Image.Image, size: int, resize: int, interpolation: str) -> Image.Image:
     width, height = picture.size
     short = min(width, height)
     if short != resize:
         width, height = resize * width // short, resize * height // short
-        picture = picture.resize((width, height), Image.Resampling.BILINEAR)
+        picture = picture.resize((width, height), _filter(interpolation))
     left, top = round((width - size) / 2), round((height - size) / 2)
     return picture.crop((left, top, left + size, top + size))

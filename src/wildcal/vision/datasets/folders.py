@@ -18,6 +18,8 @@ def image_folder(
     size: int,
     resize: int | None = None,
     class_names: Sequence[str] | None = None,
+    *,
+    interpolation: str = "bilinear",
 ) -> ImageSet:
     """Return the pictures of a folder that has one subfolder for each class.
 
@@ -32,6 +34,8 @@ def image_folder(
     class_names
         The classes in the order of the classifier's outputs. Each subfolder must be one of them.
         By default the names of the subfolders, sorted. `classes` are those that have a subfolder.
+    interpolation
+        How pictures are resized: "nearest", "bilinear", "bicubic" or "lanczos".
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -50,7 +54,13 @@ def image_folder(
         )
     chosen = {name: labels[name] for name in found}
     return labelled(
-        folder.resolve().name, folder, chosen, names, size, size if resize is None else resize
+        folder.resolve().name,
+        folder,
+        chosen,
+        names,
+        size,
+        size if resize is None else resize,
+        interpolation=interpolation,
     )
 
 
@@ -62,6 +72,7 @@ def labelled(
     size: int,
     resize: int,
     *,
+    interpolation: str = "bilinear",
     all_classes: bool = False,
 ) -> ImageSet:
     """Return the pictures of some subfolders, whose labels are given.
@@ -88,6 +99,7 @@ def labelled(
         classes=np.array(classes, np.int64),
         size=size,
         resize=resize,
+        interpolation=interpolation,
     )
 
 

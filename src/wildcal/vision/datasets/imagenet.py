@@ -2,7 +2,7 @@
 
 All of them keep their pictures in folders named by WordNet id. The label of a picture is the place
 of its id among the 1000 sorted ids of ILSVRC 2012, which is how published classifiers number their
-outputs.
+outputs. Folders named by that number, 0 to 999, are understood too.
 """
 
 from functools import cache
@@ -30,29 +30,39 @@ def imagenet_wnids() -> tuple[str, ...]:
     return tuple(text.split())
 
 
-def imagenet(folder: str | Path, size: int = 224) -> ImageSet:
-    """Return the 50000 validation images of ILSVRC 2012.
+def imagenet(
+    folder: str | Path,
+    size: int = 224,
+    *,
+    resize: int | None = None,
+    interpolation: str = "bilinear",
+) -> ImageSet:
+    """Return the 50000 validation images of ILSVRC 2012, or those of them that are there.
 
     Parameters
     ----------
     folder
-        `<wnid>/*.JPEG`, or the folder that holds this as `val`.
+        `<wnid>/*.JPEG` or `<number of the class>/*.JPEG`, or the folder that holds this as `val`.
     size
-        Width and height of the images, in pixels. The short side is resized to 256 / 224 of it
-        before the centre is cut out.
+        Width and height of the images, in pixels.
+    resize
+        What the short side is resized to before the centre is cut out; 256 / 224 of `size` by
+        default.
+    interpolation
+        How: "nearest", "bilinear", "bicubic" or "lanczos".
     """
     folder = Path(folder)
     places = (folder / "val", folder)
     for place in places:
-        if place.is_dir() and not _has_wnids(place) and _is_flat(place):
+        if place.is_dir() and not _has_classes(place) and _is_flat(place):
             raise FileFormatError(
                 f"{place} must hold one folder for each WordNet id, and holds the validation"
                 " pictures side by side. Move each into the folder of its class: line k of"
                 " ILSVRC2012_validation_ground_truth.txt, in the development kit, is the class"
                 " number of picture k, and meta.mat there gives the WordNet id of a class number."
             )
-    home = find("ImageNet", IMAGENET_URL, places, _has_wnids)
-    return _labelled("imagenet-val", home, size, usual_resize(size), all_classes=True)
+    home = find("ImageNet", IMAGENET_URL, places, _has_classes)
+    return _labelled("imagenet-val", home, size, resize, interpolation, all_classes=True)
 
 
 def imagenet_c(folder: str | Path, name: str, severity: int, size: int = 224) -> ImageSet:
@@ -77,68 +87,114 @@ def imagenet_c(folder: str | Path, name: str, severity: int, size: int = 224) ->
     folder = Path(folder)
     homes = (folder, *(folder / group for group in _GROUPS))
     places = [home / name / str(severity) for home in homes]
-    home = find("ImageNet-C", IMAGENET_C_URL, places, _has_wnids)
-    return _labelled(f"imagenet-c-{name}-{severity}", home, size, size, all_classes=True)
+    home = find("ImageNet-C", IMAGENET_C_URL, places, _has_classes)
+    cell = f"imagenet-c-{name}-{severity}"
+    return _labelled(cell, home, size, size, "bilinear", all_classes=True)
 
 
-def imagenet_r(folder: str | Path, size: int = 224) -> ImageSet:
+def imagenet_r(
+    folder: str | Path,
+    size: int = 224,
+    *,
+    resize: int | None = None,
+    interpolation: str = "bilinear",
+) -> ImageSet:
     """Return ImageNet-R: 30000 renditions (art, cartoons, toys) of 200 of the 1000 classes.
 
     Parameters
     ----------
     folder
         `imagenet-r`, with one folder for each WordNet id, or the folder that holds it.
-    size
-        Width and height of the images, in pixels.
+    size, resize, interpolation
+        As for `imagenet`.
     """
-    return _relative("ImageNet-R", IMAGENET_R_URL, Path(folder), "imagenet-r", size)
+    home = find("ImageNet-R", IMAGENET_R_URL, _places(folder, "imagenet-r"), _has_classes)
+    return _labelled("imagenet-r", home, size, resize, interpolation, all_classes=False)
 
 
-def imagenet_a(folder: str | Path, size: int = 224) -> ImageSet:
+def imagenet_a(
+    folder: str | Path,
+    size: int = 224,
+    *,
+    resize: int | None = None,
+    interpolation: str = "bilinear",
+) -> ImageSet:
     """Return ImageNet-A: 7500 photographs of 200 classes that ResNet-50 got wrong.
 
     Parameters
     ----------
     folder
         `imagenet-a`, with one folder for each WordNet id, or the folder that holds it.
-    size
-        Width and height of the images, in pixels.
+    size, resize, interpolation
+        As for `imagenet`.
     """
-    return _relative("ImageNet-A", IMAGENET_A_URL, Path(folder), "imagenet-a", size)
+    home = find("ImageNet-A", IMAGENET_A_URL, _places(folder, "imagenet-a"), _has_classes)
+    return _labelled("imagenet-a", home, size, resize, interpolation, all_classes=False)
 
 
-def imagenet_sketch(folder: str | Path, size: int = 224) -> ImageSet:
+def imagenet_sketch(
+    folder: str | Path,
+    size: int = 224,
+    *,
+    resize: int | None = None,
+    interpolation: str = "bilinear",
+) -> ImageSet:
     """Return ImageNet-Sketch: 50889 black and white sketches of all 1000 classes.
 
     Parameters
     ----------
     folder
         `sketch`, with one folder for each WordNet id, or the folder that holds it.
-    size
-        Width and height of the images, in pixels.
+    size, resize, interpolation
+        As for `imagenet`.
     """
-    folder = Path(folder)
-    home = find("ImageNet-Sketch", IMAGENET_SKETCH_URL, (folder / "sketch", folder), _has_wnids)
-    return _labelled("imagenet-sketch", home, size, usual_resize(size), all_classes=True)
+    places = _places(folder, "sketch")
+    home = find("ImageNet-Sketch", IMAGENET_SKETCH_URL, places, _has_classes)
+    return _labelled("imagenet-sketch", home, size, resize, interpolation, all_classes=True)
 
 
-def _relative(title: str, url: str, folder: Path, name: str, size: int) -> ImageSet:
-    home = find(title, url, (folder / name, folder), _has_wnids)
-    return _labelled(name, home, size, usual_resize(size), all_classes=False)
+def _places(folder: str | Path, name: str) -> tuple[Path, Path]:
+    return Path(folder) / name, Path(folder)
 
 
-def _labelled(name: str, home: Path, size: int, resize: int, *, all_classes: bool) -> ImageSet:
+def _labelled(
+    name: str,
+    home: Path,
+    size: int,
+    resize: int | None,
+    interpolation: str,
+    *,
+    all_classes: bool,
+) -> ImageSet:
     wnids = imagenet_wnids()
-    known = {wnid: k for k, wnid in enumerate(wnids)}
+    labels = _class_numbers(home)
+    return labelled(
+        name,
+        home,
+        labels,
+        wnids,
+        size,
+        usual_resize(size) if resize is None else resize,
+        interpolation=interpolation,
+        all_classes=all_classes,
+    )
+
+
+def _class_numbers(home: Path) -> dict[str, int]:
+    """Return the label of each class folder, in the order of the labels."""
     found = subfolders(home)
-    unknown = [wnid for wnid in found if wnid not in known]
+    known = {wnid: k for k, wnid in enumerate(imagenet_wnids())}
+    if any(name in known for name in found):
+        what = "one of the 1000 WordNet ids of ILSVRC 2012"
+    else:
+        known = {str(k): k for k in range(len(known))}
+        what = "the number of a class, 0 to 999, as the others are"
+    unknown = [name for name in found if name not in known]
     if unknown:
         raise FileFormatError(
-            f"{home / unknown[0]} must be named by one of the 1000 WordNet ids of ILSVRC 2012."
-            " Move it elsewhere if it is no class."
+            f"{home / unknown[0]} must be named by {what}. Move it elsewhere if it is no class."
         )
-    labels = {wnid: known[wnid] for wnid in found}
-    return labelled(name, home, labels, wnids, size, resize, all_classes=all_classes)
+    return {name: known[name] for name in sorted(found, key=known.__getitem__)}
 
 
 def usual_resize(size: int) -> int:
@@ -146,12 +202,13 @@ def usual_resize(size: int) -> int:
     return round(size * 256 / 224)
 
 
-def _has_wnids(folder: Path) -> bool:
-    return folder.is_dir() and any(_is_wnid(name) for name in subfolders(folder))
+def _has_classes(folder: Path) -> bool:
+    return folder.is_dir() and any(_is_class(name) for name in subfolders(folder))
 
 
-def _is_wnid(name: str) -> bool:
-    return len(name) == 9 and name[0] == "n" and name[1:].isdigit()
+def _is_class(name: str) -> bool:
+    wnid = len(name) == 9 and name[0] == "n" and name[1:].isdigit()
+    return wnid or (name.isascii() and name.isdigit() and len(name) <= 3)
 
 
 def _is_flat(folder: Path) -> bool:

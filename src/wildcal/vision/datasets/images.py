@@ -1,14 +1,16 @@
 """What every reader returns: labelled images that are fetched by row number."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.checks import check_labels
+from wildcal.core.checks import check_choice, check_labels
 
 Rows: TypeAlias = NDArray[np.int64] | slice
+INTERPOLATIONS: Final = ("nearest", "bilinear", "bicubic", "lanczos")
+"""How images are resized; all but the first are antialiased."""
 
 
 class ImageSet(Protocol):
@@ -53,6 +55,8 @@ class ArrayImages:
         The K names.
     size
         Side to which images are resized when they are read; needs Pillow. By default as they are.
+    interpolation
+        How they are resized.
 
     Examples
     --------
@@ -69,8 +73,10 @@ class ArrayImages:
     labels: NDArray[np.int64]
     class_names: tuple[str, ...]
     size: int | None = None
+    interpolation: str = "bilinear"
 
     def __post_init__(self) -> None:
+        check_choice("interpolation", self.interpolation, INTERPOLATIONS)
         images = self.images
         if images.ndim != 4 or images.shape[3] != 3 or images.dtype != np.uint8 or not len(images):
             raise ValueError(
@@ -96,7 +102,7 @@ class ArrayImages:
             return images
         from wildcal.vision.datasets.decode import resized
 
-        return np.stack([resized(image, self.size) for image in images])
+        return np.stack([resized(image, self.size, self.interpolation) for image in images])
 
 
 def check_rows(rows: Rows, n: int) -> NDArray[np.int64]:

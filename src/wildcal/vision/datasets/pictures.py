@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.checks import check_count
+from wildcal.core.checks import check_choice, check_count
 from wildcal.core.parallel import run_parts, thread_count
-from wildcal.vision.datasets.images import Rows, check_rows
+from wildcal.vision.datasets.images import INTERPOLATIONS, Rows, check_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,6 +34,8 @@ class PictureFiles:
         Width and height of the images, in pixels.
     resize
         What the short side of a picture is resized to before the centre is cut out.
+    interpolation
+        How: "nearest", "bilinear", "bicubic" or "lanczos".
     """
 
     name: str
@@ -44,11 +46,13 @@ class PictureFiles:
     classes: NDArray[np.int64]
     size: int
     resize: int
+    interpolation: str = "bilinear"
 
     def __post_init__(self) -> None:
         # Imported to fail now, with the pip line, and not at the first batch.
         import wildcal.vision.datasets.decode  # noqa: F401
 
+        check_choice("interpolation", self.interpolation, INTERPOLATIONS)
         if check_count("resize", self.resize) < check_count("size", self.size):
             raise ValueError(f"resize must be at least size = {self.size}, got {self.resize}.")
 
@@ -68,7 +72,7 @@ class PictureFiles:
         def work(places: Sequence[int]) -> None:
             for i in places:
                 path = self.folder / self.files[chosen[i]]
-                images[i] = read_square(path, self.size, self.resize)
+                images[i] = read_square(path, self.size, self.resize, self.interpolation)
 
         run_parts(work, range(len(chosen)), thread_count())
         return images

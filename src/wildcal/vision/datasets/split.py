@@ -21,7 +21,7 @@ _KIND = Kind("wildcal split", "split", "make_split", version=1, largest=100_000_
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Split:
-    """Disjoint parts of the rows 0..n-1, each part sorted.
+    """Disjoint parts of the rows 0..n-1.
 
     The code of the paper takes contiguous slices, such as the last 5000 of the training images.
     That is fair only if the rows come in random order. Folders of pictures are sorted by class, so
@@ -36,7 +36,7 @@ class Split:
     seed
         What the parts were drawn with.
     parts
-        The row numbers of each part, by its name.
+        The row numbers of each part, by its name, in the order in which they are used.
     data
         The name of the data set, if it matters.
     """
@@ -56,13 +56,25 @@ class Split:
         parts = {name: _check_part(name, rows, self.n) for name, rows in self.parts.items()}
         together = np.concatenate([np.empty(0, np.int64), *parts.values()])
         if len(np.unique(together)) != len(together):
-            raise ValueError("parts must be disjoint, but some rows are in two of them.")
+            raise ValueError("parts must be disjoint, but some rows occur twice.")
         object.__setattr__(self, "parts", MappingProxyType(parts))
 
     def rows(self, name: str) -> NDArray[np.int64]:
-        """Return the sorted row numbers of one part."""
+        """Return the row numbers of one part, in their order."""
         check_choice("name", name, tuple(self.parts))
         return self.parts[name].copy()
+
+    def continues(self, other: Self) -> bool:
+        """Return whether the parts are those of another split, with or without more at the end."""
+        same = (self.n, self.seed, self.data) == (other.n, other.seed, other.data)
+        return (
+            same
+            and list(self.parts) == list(other.parts)
+            and all(
+                np.array_equal(self.parts[name][: len(rows)], rows)
+                for name, rows in other.parts.items()
+            )
+        )
 
     def save(self, path: str | Path) -> None:
         """Write the split to one JSON file that a person can read."""
@@ -96,7 +108,7 @@ class Split:
 
 
 def make_split(n: int, sizes: Mapping[str, int], seed: int, *, data: str = "") -> Split:
-    """Return random disjoint parts of n rows.
+    """Return random disjoint parts of n rows, each part sorted.
 
     Parameters
     ----------
@@ -141,8 +153,8 @@ def _check_part(name: str, rows: NDArray[np.int64], n: int) -> NDArray[np.int64]
             f" got {array.dtype} of shape {array.shape}."
         )
     array = array.astype(np.int64)
-    if array.size and (array[0] < 0 or array[-1] >= n or (np.diff(array) <= 0).any()):
-        raise ValueError(f"part {name!r:.40} must be increasing row numbers in [0, {n - 1}].")
+    if array.size and (array.min() < 0 or array.max() >= n):
+        raise ValueError(f"part {name!r:.40} must be row numbers in [0, {n - 1}].")
     return array
 
 

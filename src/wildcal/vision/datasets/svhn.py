@@ -16,7 +16,13 @@ URL = "http://ufldl.stanford.edu/housenumbers/"
 _LARGEST_FILE = 100_000 * (32 * 32 * 3 + 8)
 
 
-def svhn(folder: str | Path, part: Literal["train", "test"] = "test", size: int = 32) -> ImageSet:
+def svhn(
+    folder: str | Path,
+    part: Literal["train", "test"] = "test",
+    size: int = 32,
+    *,
+    interpolation: str = "bilinear",
+) -> ImageSet:
     """Return the house numbers: 73257 training or 26032 test images of 32 x 32 pixels.
 
     The digit 0, which the files call 10, gets label 0.
@@ -29,6 +35,8 @@ def svhn(folder: str | Path, part: Literal["train", "test"] = "test", size: int 
         "train" or "test".
     size
         Width and height of the images; other than 32 they are resized, which needs Pillow.
+    interpolation
+        How they are resized.
     """
     check_choice("part", part, ("train", "test"))
     file = f"{part}_32x32.mat"
@@ -50,4 +58,5 @@ def svhn(folder: str | Path, part: Literal["train", "test"] = "test", size: int 
         raise FileFormatError(f"{path} must have labels y from 1 to 10, which is the digit 0.")
     images = np.ascontiguousarray(pixels.transpose(3, 0, 1, 2))
     labels = y.ravel().astype(np.int64) % 10
-    return ArrayImages(f"svhn-{part}", images, labels, tuple("0123456789"), size)
+    names = tuple("0123456789")
+    return ArrayImages(f"svhn-{part}", images, labels, names, size, interpolation)

@@ -16,10 +16,14 @@ CLASSES = frozenset(
 URL = "https://www.robots.ox.ac.uk/~vgg/data/dtd/"
 
 
-def textures(folder: str | Path, size: int = 32) -> ImageSet:
+def textures(
+    folder: str | Path,
+    size: int = 32,
+    *,
+    resize: int | None = None,
+    interpolation: str = "bilinear",
+) -> ImageSet:
     """Return the 5640 textures in 47 classes, as squares for a network's input.
-
-    The short side is resized to `size` and the centre cut out.
 
     Parameters
     ----------
@@ -27,13 +31,17 @@ def textures(folder: str | Path, size: int = 32) -> ImageSet:
         `dtd/images`, `dtd`, or the folder that holds it.
     size
         Width and height of the images, in pixels.
+    resize, interpolation
+        What the short side is resized to before the centre is cut out, `size` by default, and how.
     """
     folder = Path(folder)
     places = (folder / "dtd" / "images", folder / "images", folder)
     home = find("DTD", URL, places, _has_classes)
     names = tuple(subfolders(home))
     labels = {name: k for k, name in enumerate(names)}
-    return labelled("textures", home, labels, names, size, size)
+    return labelled(
+        "textures", home, labels, names, size, resize or size, interpolation=interpolation
+    )
 
 
 def _has_classes(folder: Path) -> bool:
