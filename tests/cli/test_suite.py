@@ -8,6 +8,7 @@ import pytest
 from wildcal import suites
 from wildcal.cli.main import run
 from wildcal.io.suite import Suite, SuiteWriter
+from wildcal.io.suite.lock import writing
 
 
 def rows(*logits):
@@ -140,12 +141,16 @@ def test_unfinished(folder, capsys):
     )
     assert run(["suite", "show", "half"]) == 0
     assert capsys.readouterr().out == (
-        "half: 2 classes, 0 splits, 0 rows, UNFINISHED: the extraction was interrupted\n"
+        "half: 2 classes, 0 splits, 0 rows, UNFINISHED: its extraction has stopped, and goes on"
+        " when it is started again\n"
         "network   -\ndata      -\nversions  -\nseed      0\n"
     )
     writer.add("val", [[0, 3]], [1], role="tune", shift="none")
     assert run(["suite", "show", "half"]) == 0
     assert "1 splits, 1 rows, float32, UNFINISHED" in capsys.readouterr().out
+    with writing("half"):
+        assert run(["suite", "show", "half"]) == 0
+    assert "UNFINISHED: its extraction is running" in capsys.readouterr().out
 
 
 def test_a_shipped_suite_goes_by_its_name(folder, tmp_path, monkeypatch, capsys):

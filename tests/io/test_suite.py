@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 from wildcal.core.errors import FileFormatError
 from wildcal.io.suite import Suite, SuiteWriter
 from wildcal.io.suite import files as suite_files
-from wildcal.io.suite.arrays import content_hash, npy_header, read_header
+from wildcal.io.suite.arrays import content_hash, npy_header, read_header, stored_logits
 from wildcal.io.suite.summary import grouped, summarise
 
 HEADER = {
@@ -315,3 +315,26 @@ def test_the_hash_does_not_depend_on_the_layout():
     z, y = draw(0)
     assert content_hash(np.asfortranarray(z), y.astype(np.uint8)) == content_hash(z, y)
     assert content_hash(z.astype(">f8"), y) == content_hash(z, y)
+
+
+def test_float16_keeps_the_winner(tmp_path):
+    """2049 rounds to 2048, which class 0 has already; class 1 is to win all the same."""
+    z = np.array([[2048, 2049, 0], [2049, 2048, 0], [1.0, 1.0001, 1.00005]], np.float32)
+    assert (z.astype(np.float16).argmax(axis=1) != z.argmax(axis=1)).tolist() == [True, False, True]
+    writer = SuiteWriter(tmp_path / "s", **HEADER)
+    writer.add("val", z, [0, 1, 2], role="tune", shift="none")
+    writer.finish(["val"])
+    Suite.open(tmp_path / "s").pack(tmp_path / "s.npz", dtype="float16")
+    packed = Suite.open(tmp_path / "s.npz", verify=True).split("val").logits
+    np.testing.assert_array_equal(packed[0], np.array([2047, 2048, 0], np.float16))
+    np.testing.assert_array_equal(packed.argmax(axis=1), z.argmax(axis=1))
+
+
+@given(seed=st.integers(0, 1000), scale=st.sampled_from([1e-3, 1.0, 1e3]))
+def test_float16_keeps_every_winner(seed, scale):
+    z = (np.random.default_rng(seed).normal(size=(50, 40)) * scale).astype(np.float32)
+    z += np.float32(10 * scale)  # numbers that lie close together, relative to their size
+    stored = stored_logits(z, 40, "float16")
+    np.testing.assert_array_equal(stored.argmax(axis=1), z.argmax(axis=1))
+    step = np.spacing(np.abs(z).astype(np.float16)).astype(np.float64)
+    assert (np.abs(stored.astype(np.float64) - z) <= 1.5 * step).all()

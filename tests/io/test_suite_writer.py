@@ -326,3 +326,99 @@ def test_labels_take_the_smallest_type(tmp_path, n_classes, y, dtype):
     assert np.load(tmp_path / "x.labels.npy").dtype == dtype
     got = Suite.open(tmp_path, verify=True).split("x").y
     assert (got.dtype, got.tolist()) == (np.int64, y)
+
+
+def grown(folder, rows):
+    """What a resumable program does that wants more rows."""
+    writer = SuiteWriter(
+        folder, **HEADER | {"data": {"rows": rows}}, grows=lambda there, here: True
+    )
+    for name, words in PLAN.items():
+        z, y = draw(name)
+        there = writer.rows(name) if writer.done(name) else 0
+        if there == 0:
+            writer.add(name, z[:rows], y[:rows], **words)
+        elif there < rows:
+            writer.extend(name, z[there:rows], y[there:rows])
+    writer.finish(list(PLAN))
+
+
+def test_grown_in_three_steps_is_made_at_once(tmp_path):
+    grown(tmp_path / "once", 4)
+    for rows in (1, 3, 4):
+        grown(tmp_path / "s", rows)
+        suite = Suite.open(tmp_path / "s", verify=True)
+        assert (suite.complete, suite.data) == (True, {"rows": rows})
+        np.testing.assert_allclose(suite.split("val").logits, draw("val")[0][:rows], rtol=1e-6)
+    assert content(tmp_path / "s") == content(tmp_path / "once")
+
+
+def test_killed_anywhere_while_it_grows(tmp_path, kill_at):
+    arm, disarm = kill_at
+    grown(tmp_path / "once", 4)
+    wanted = content(tmp_path / "once")
+    for step in range(1000):
+        folder = tmp_path / str(step)
+        grown(folder, 1)
+        arm(step)
+        try:
+            grown(folder, 4)
+            killed = False
+        except Killed:
+            killed = True
+        disarm()
+        # At any moment a valid suite, which lacks at most the split that was being written.
+        assert len(Suite.open(folder, verify=True).splits) >= 2
+        grown(folder, 4)
+        assert content(folder) == wanted, step
+        if not killed:
+            break
+    assert 30 < step < 999
+
+
+def test_growing_needs_leave(tmp_path):
+    grown(tmp_path / "s", 1)
+    with pytest.raises(ValueError, match=r"from other data \(rows: 1 there, 4 here\)"):
+        SuiteWriter(tmp_path / "s", **HEADER | {"data": {"rows": 4}})
+    asked = []
+
+    def refuse(there, here):
+        asked.append((there, here))
+        return False
+
+    with pytest.raises(ValueError, match="from other data"):
+        SuiteWriter(tmp_path / "s", **HEADER | {"data": {"rows": 4}}, grows=refuse)
+    assert asked == [({"rows": 1}, {"rows": 4})]
+
+
+def test_larger_labels_need_a_larger_type(tmp_path):
+    """300 classes: labels of the first rows fit a byte, those of the others do not."""
+    about = HEADER | {"n_classes": 300, "class_names": [str(k) for k in range(300)]}
+    z, y = np.random.default_rng(0).normal(size=(3, 300)), [0, 7, 299]
+    for folder, first in (("once", 3), ("s", 2)):
+        writer = SuiteWriter(tmp_path / folder, **about)
+        writer.add("val", z[:first], y[:first], **PLAN["val"])
+        if first < 3:
+            assert np.load(tmp_path / folder / "val.labels.npy").dtype == np.uint8
+            writer.extend("val", z[first:], y[first:])
+    assert content(tmp_path / "s") == content(tmp_path / "once")
+    assert np.load(tmp_path / "s" / "val.labels.npy").dtype == np.uint16
+
+
+def test_wrong_rows_change_nothing(tmp_path):
+    grown(tmp_path, 3)
+    before = content(tmp_path)
+    writer = SuiteWriter(tmp_path, **HEADER | {"data": {"rows": 3}})
+    for z, y, message in (
+        ([[np.nan, 0, 0]], [0], "split val: logits must be finite"),
+        ([[0.0, 1.0]], [0], "split val: logits must have 3 columns"),
+        ([[0.0, 1.0, 2.0]], [-1], "split val: y must be -1 in no row"),
+        ([[0.0, 1.0, 2.0]], [0, 1], "split val: y must have"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            writer.extend("val", z, y)
+    with pytest.raises(ValueError, match="there is no split 'fog'"):
+        writer.extend("fog", [[0.0, 1.0, 2.0]], [0])
+    with pytest.raises(ValueError, match="split val has no distances"):
+        writer.extend("val", [[0.0, 1.0, 2.0]], [0], [[1.0]])
+    assert content(tmp_path) == before

@@ -57,6 +57,39 @@ def small_data(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def foggy_data(small_data, tmp_path_factory):
+    """The small data sets, and published corrupted images of one type, so that cells are few."""
+    from wildcal.shift import corrupt
+    from wildcal.vision.datasets import cifar10
+
+    root = tmp_path_factory.mktemp("data")
+    for folder in small_data.iterdir():
+        (root / folder.name).symlink_to(folder)
+    (root / "CIFAR-10-C").mkdir()
+    test = cifar10(small_data, "test")
+    foggy = [corrupt(test.read(slice(None)), "fog", severity, seed=0) for severity in range(1, 6)]
+    np.save(root / "CIFAR-10-C" / "fog.npy", np.concatenate(foggy))
+    np.save(root / "CIFAR-10-C" / "labels.npy", np.tile(test.labels, 5).astype(np.uint8))
+    return root
+
+
+@pytest.fixture(scope="session")
+def small_network():
+    """Make a network that takes next to no time, and whose logits differ from image to image."""
+
+    def make(n_classes=10, seed=0):
+        import torch
+        from torch import nn
+
+        torch.manual_seed(seed)
+        return nn.Sequential(
+            nn.Conv2d(3, 8, 5, stride=4), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 49, n_classes)
+        )
+
+    return make
+
+
+@pytest.fixture(scope="session")
 def export():
     """Write a torch network as ONNX, with any number of images per batch unless told one."""
 

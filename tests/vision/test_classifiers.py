@@ -6,6 +6,7 @@ from safetensors.torch import save_file
 from wildcal.core.errors import FileFormatError
 from wildcal.vision.batches import Normaliser
 from wildcal.vision.classifiers import open_classifier
+from wildcal.vision.classifiers.torch_module import TorchClassifier
 from wildcal.vision.networks import build
 
 USUAL = Normaliser((0.4915, 0.4821, 0.4464), (0.2472, 0.2437, 0.2617))
@@ -185,3 +186,32 @@ def test_weights_beside_an_onnx_file_are_part_of_its_hash(network, export, tmp_p
 def test_unknown_device(module):
     with pytest.raises(ValueError, match="cannot use the device 'abacus'"):
         open_classifier(module, USUAL, device="abacus")
+
+
+def test_modules_of_users_read_channels_last(tmp_path, monkeypatch):
+    """Those that cannot, because they look at the memory, get what they can read."""
+    seen = []
+
+    class Watching(torch.nn.Module):
+        def __init__(self, views):
+            super().__init__()
+            self.conv, self.fc = torch.nn.Conv2d(3, 4, 3), torch.nn.Linear(4 * 900, 2)
+            self.views = views
+
+        def forward(self, x):
+            x = self.conv(x)
+            seen.append(x.is_contiguous(memory_format=torch.channels_last))
+            return self.fc(x.view(len(x), -1) if self.views else x.flatten(1))
+
+    images = np.random.default_rng(0).integers(0, 256, (3, 32, 32, 3), dtype=np.uint8)
+    torch.manual_seed(0)
+    plain, viewing = Watching(False), Watching(True)
+    viewing.load_state_dict(plain.state_dict())
+    found = TorchClassifier(plain, USUAL, {}).logits(images)
+    assert seen == [True, True]
+    seen.clear()
+    picky = TorchClassifier(viewing, USUAL, {})
+    np.testing.assert_allclose(picky.logits(images), found, atol=1e-5)
+    assert seen == [True, False]
+    picky.logits(images)
+    assert seen == [True, False, False]

@@ -136,3 +136,18 @@ def test_a_picture_cut_short_is_named(tmp_path):
     path.write_bytes(path.read_bytes()[:400])
     with pytest.raises(FileFormatError, match=f"cannot read {path}"):
         imagenet(tmp_path).read(slice(None))
+
+
+def test_folders_named_by_the_number_of_the_class(tmp_path):
+    """Sorted as numbers, and the same pictures and labels as under their WordNet ids."""
+    write(tmp_path / "ids", [imagenet_wnids()[k] for k in (2, 10, 999)])
+    write(tmp_path / "numbers", ["2", "10", "999"])
+    ids, numbers = imagenet(tmp_path / "ids", size=28), imagenet(tmp_path / "numbers", size=28)
+    assert numbers.labels.tolist() == ids.labels.tolist() == [2, 10, 999]
+    np.testing.assert_array_equal(numbers.read(slice(None)), ids.read(slice(None)))
+    assert numbers.class_names == imagenet_wnids()
+    (tmp_path / "numbers" / "cats").mkdir()
+    with pytest.raises(FileFormatError, match="cats must be named by the number of a class, 0 to"):
+        imagenet(tmp_path / "numbers")
+    with pytest.raises(FileNotFoundError, match="ImageNet was not found"):
+        imagenet(tmp_path)

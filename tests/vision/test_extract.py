@@ -22,9 +22,8 @@ from wildcal.vision.batches import Normaliser
 from wildcal.vision.classifiers import open_classifier
 from wildcal.vision.datasets import Split, cifar10, svhn
 from wildcal.vision.extract import extract
-from wildcal.vision.networks import build
-from wildcal.vision.plan import PlanMaker, Sizes
-from wildcal.vision.sources import make_plan
+from wildcal.vision.plan import PlanMaker, Sizes, usual_ood_rows
+from wildcal.vision.sources import make_plan, semantic_there
 from wildcal.vision.training_data import NORMALISERS
 
 SIZES = Sizes(corrupted=8, tuning=6, ood=5)
@@ -34,10 +33,8 @@ TRANSFORMED = [
 
 
 @pytest.fixture(scope="module")
-def network(tmp_path_factory, export):
-    """A small network whose logits differ from image to image."""
-    torch.manual_seed(0)
-    return export(build("vgg11-half", 10), tmp_path_factory.mktemp("net") / "net.onnx")
+def network(tmp_path_factory, export, small_network):
+    return export(small_network(), tmp_path_factory.mktemp("net") / "net.onnx")
 
 
 def plan(folder, **options):
@@ -157,9 +154,8 @@ def test_transforms_are_not_for_tests(small_data):
         maker.make()
 
 
-def test_another_network_is_refused(suite, small_data, export, tmp_path):
-    torch.manual_seed(1)
-    path = export(build("vgg11-half", 10), tmp_path / "net.onnx")
+def test_another_network_is_refused(small_network, suite, small_data, export, tmp_path):
+    path = export(small_network(seed=1), tmp_path / "net.onnx")
     classifier = open_classifier(str(path), NORMALISERS["cifar10"])
     with pytest.raises(ValueError, match="was extracted from another network"):
         extract(classifier, plan(small_data), suite.path)
@@ -171,15 +167,15 @@ def test_another_normalisation_is_refused(suite, small_data, network):
         extract(classifier, plan(small_data), suite.path)
 
 
-def test_wrong_number_of_classes(small_data, export, tmp_path):
-    path = export(build("vgg11-half", 7), tmp_path / "net.onnx")
+def test_wrong_number_of_classes(small_network, small_data, export, tmp_path):
+    path = export(small_network(7), tmp_path / "net.onnx")
     classifier = open_classifier(str(path), NORMALISERS["cifar10"])
     with pytest.raises(ValueError, match="must give 10 logits per image, .* got 7"):
         extract(classifier, plan(small_data), tmp_path / "s")
 
 
-def test_network_that_ends_in_a_softmax(small_data, export, tmp_path):
-    network = torch.nn.Sequential(build("vgg11-half", 10), torch.nn.Softmax(1))
+def test_network_that_ends_in_a_softmax(small_network, small_data, export, tmp_path):
+    network = torch.nn.Sequential(small_network(), torch.nn.Softmax(1))
     classifier = open_classifier(
         str(export(network, tmp_path / "net.onnx")), NORMALISERS["cifar10"]
     )
@@ -269,7 +265,7 @@ def test_command_line_without_transforms(small_data, network, tmp_path, capsys):
     assert "holds validation-rotation-1, which was not asked for" in capsys.readouterr().err
 
 
-def test_folders_of_classes(small_data, export, tmp_path, capsys):
+def test_folders_of_classes(small_network, small_data, export, tmp_path, capsys):
     """Any data set, as folders of pictures; further sets of its classes and of other classes."""
     from PIL import Image
 
@@ -282,7 +278,7 @@ def test_folders_of_classes(small_data, export, tmp_path, capsys):
                 Image.fromarray(images.read(np.array([i]))[0]).resize((40, 48)).save(
                     place / f"{i}.png"
                 )
-    network = export(build("vgg11-half", 2), tmp_path / "net.onnx")
+    network = export(small_network(2), tmp_path / "net.onnx")
     words = ["extract", str(tmp_path / "data"), "--dataset", "folders", "--size", "32"]
     words += ["--network", str(network), "-o", str(tmp_path / "s"), "--rows", "4"]
     words += ["--extra", f"sketches={tmp_path / 'sketches'}", "--semantic", f"svhn={small_data}"]
@@ -319,12 +315,13 @@ def test_wrong_words(small_data, network, tmp_path, capsys, words, text):
     assert not (tmp_path / "s").exists()
 
 
-def test_imagenet_and_its_relatives(export, tmp_path, capsys):
-    """Labels of every set are those of the 1000 classes; a quarter tunes, another tests."""
+def test_imagenet_and_its_relatives(small_network, export, tmp_path, capsys, monkeypatch):
+    """Labels of every set are those of the 1000 classes; every class tunes and tests."""
     from PIL import Image
 
     from wildcal.vision.datasets import imagenet_wnids
 
+    monkeypatch.setattr("wildcal.vision.sources.CORRUPTIONS", ("fog", "frost"))
     rng = np.random.default_rng(0)
     wnids = np.array(imagenet_wnids())
     for place, chosen in (("val", [3, 500, 999, 7]), ("imagenet-r", [500, 999])):
@@ -334,17 +331,56 @@ def test_imagenet_and_its_relatives(export, tmp_path, capsys):
             for i in range(4):
                 picture = rng.integers(0, 256, (44, 40, 3), dtype=np.uint8)
                 Image.fromarray(picture).save(folder / f"{i}.JPEG")
-    network = export(build("vgg11-half", 1000), tmp_path / "net.onnx")
+    network = export(small_network(1000), tmp_path / "net.onnx")
     words = ["extract", str(tmp_path), "--dataset", "imagenet", "--size", "32", "--rows", "2"]
-    words += ["--network", str(network), "-o", str(tmp_path / "s"), "--semantic", "none"]
-    words += ["--extra", f"imagenet-r={tmp_path / 'imagenet-r'}"]
-    assert run(words) == 0, capsys.readouterr().err
+    words += ["--network", str(network), "--semantic", "none"]
+    words += ["--extra", f"imagenet-r={tmp_path / 'imagenet-r'}", "--transforms", "grey"]
+    assert run([*words, "-o", str(tmp_path / "s")]) == 0, capsys.readouterr().err
     suite = Suite.open(tmp_path / "s", verify=True)
     assert suite.n_classes == 1000
     assert [suite.split(name).rows for name in ("validation", "test", "fog-3")] == [4, 4, 2]
     assert set(suite.split("imagenet-r").y) == {500, 999}
     rows = Split.load(suite.path / "rows-images.json")
     assert not set(rows.rows("validation")) & set(rows.rows("test"))
+    words += ["--preprocess", "caffe", "--interpolation", "bicubic", "--resize", "40"]
+    words += ["--validation-rows", "8", "--test-rows", "6", "-o", str(tmp_path / "t")]
+    assert run(words) == 0, capsys.readouterr().err
+    suite = Suite.open(tmp_path / "t", verify=True)
+    assert sorted(suite.split("validation").y) == [3, 3, 7, 7, 500, 500, 999, 999]
+    assert set(suite.split("test").y) == {3, 7, 500, 999}
+    told = {key: suite.data[key] for key in ("name", "size", "resize", "interpolation")}
+    assert told == {"name": "imagenet", "size": 32, "resize": 40, "interpolation": "bicubic"}
+    assert suite.network["normalise"]["channels"] == "bgr"
+    assert suite.network["normalise"]["scale"] == 255.0
+    assert run([*words[:-2], "--test-rows", "9", "-o", str(tmp_path / "u")]) == 1
+    said = capsys.readouterr().err
+    assert "there are 16 images for validation and test together, fewer than 17" in said
+
+
+def test_sets_of_other_classes(small_data, foggy_data, network, tmp_path, capsys):
+    """By default those that are there, with the paper's numbers of rows where there are as many."""
+    assert plan(small_data, sizes=Sizes()).data["sizes"]["ood"] == 100
+    notes = plan(small_data, sizes=Sizes()).notes
+    assert notes[0] == (
+        "svhn: 15 rows tune, not 100, because it has 30 images and half of them are for tests."
+    )
+    assert len(notes) == 2
+    assert plan(small_data, sizes=Sizes(ood=4)).notes == ()
+    assert [usual_ood_rows(k) for k in (2, 10, 100, 1000, 21841)] == [100, 100, 400, 3500, 3500]
+    capped = plan(small_data, sizes=Sizes(ood=4, ood_test=6))
+    assert {c.name: len(c.rows) for c in capped.cells if c.shift == "semantic"} == {
+        "svhn-tune": 4,
+        "textures-tune": 4,
+        "svhn-test": 6,
+        "textures-test": 6,
+    }
+    assert list(semantic_there(small_data)) == ["svhn", "textures"]
+    assert semantic_there(tmp_path) == {}
+    words = ["extract", str(foggy_data), "--network", str(network), "--rows", "1"]
+    words += ["--tuning-rows", "1", "--transforms", "none", "--corrupted", str(foggy_data)]
+    assert run([*words, "-o", str(tmp_path / "s")]) == 0
+    said = capsys.readouterr().err
+    assert said.startswith("Sets of other classes: svhn, textures.\nsvhn: 15 rows tune, not 100,")
 
 
 def test_names_that_no_split_may_have(small_data):
@@ -355,8 +391,8 @@ def test_names_that_no_split_may_have(small_data):
         plan(small_data, semantic={"svhn": small_data, "SVHN": folder})
 
 
-def test_log_softmax_is_refused(small_data, export, tmp_path):
-    network = torch.nn.Sequential(build("vgg11-half", 10), torch.nn.LogSoftmax(1))
+def test_log_softmax_is_refused(small_network, small_data, export, tmp_path):
+    network = torch.nn.Sequential(small_network(), torch.nn.LogSoftmax(1))
     classifier = open_classifier(
         str(export(network, tmp_path / "net.onnx")), NORMALISERS["cifar10"]
     )

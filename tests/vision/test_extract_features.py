@@ -20,11 +20,13 @@ from wildcal.vision.extract import extract
 from wildcal.vision.features import make_reader
 from wildcal.vision.networks import build
 from wildcal.vision.plan import PlanMaker, Sizes
+from wildcal.vision.preprocess import make_preprocess
 from wildcal.vision.sources import make_plan
 from wildcal.vision.training_data import NORMALISERS
 from wildcal.vision.training_features import CACHE
 from wildcal.vision.training_images import TrainingImages, training_images, without_shared
 
+LOOK = make_preprocess("cifar10")
 LAYERS = tuple(f"/features/features.{i}/Relu_output_0" for i in (2, 6, 13, 20, 27))
 
 
@@ -42,17 +44,8 @@ def network(tmp_path_factory, export):
 
 
 @pytest.fixture(scope="module")
-def data(small_data, tmp_path_factory):
-    """The small data sets, and published corrupted images of one type, so that cells are few."""
-    root = tmp_path_factory.mktemp("data")
-    for folder in small_data.iterdir():
-        (root / folder.name).symlink_to(folder)
-    (root / "CIFAR-10-C").mkdir()
-    test = cifar10(small_data, "test")
-    foggy = [corrupt(test.read(slice(None)), "fog", severity, seed=0) for severity in range(1, 6)]
-    np.save(root / "CIFAR-10-C" / "fog.npy", np.concatenate(foggy))
-    np.save(root / "CIFAR-10-C" / "labels.npy", np.tile(test.labels, 5).astype(np.uint8))
-    return root
+def data(foggy_data):
+    return foggy_data
 
 
 def command(data, network, output, *more):
@@ -69,7 +62,17 @@ def command(data, network, output, *more):
             "--tuning-rows",
             "6",
         ),
-        *("--ood-rows", "5", "--no-transforms", "--corrupted", str(data), "-o", str(output), *more),
+        *(
+            "--ood-rows",
+            "5",
+            "--transforms",
+            "none",
+            "--corrupted",
+            str(data),
+            "-o",
+            str(output),
+            *more,
+        ),
     ]
 
 
@@ -213,7 +216,7 @@ def test_float16(data, network, tmp_path):
         validation_rows=np.arange(180, 200),
         test=test,
         types=("fog",),
-        transforms=False,
+        transforms=(),
         sizes=Sizes(corrupted=8, tuning=6),
     )
     plan, classifier = maker.make(), open_classifier(str(network), NORMALISERS["cifar10"])
@@ -269,9 +272,8 @@ def test_training_features_are_read_once(plain, data, network, tmp_path):
         extra={},
         corrupted=data,
         sizes=Sizes(corrupted=8, tuning=6, ood=5),
-        size=32,
         seed=0,
-        transforms=False,
+        transforms=(),
     )
     training = training_images("cifar10", data, LOOK)
     wanted = Neighbours(training=training, layers=["logits"], k=3)

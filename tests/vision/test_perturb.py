@@ -86,7 +86,7 @@ def make_plan(sets, perturb="input", seed=0, tuning=160):
         validation=sets["validation"],
         test=sets["test"],
         types=("fog",),
-        transforms=False,
+        transforms=(),
         perturb=perturb,
         sizes=Sizes(tuning=tuning),
         seed=seed,

@@ -213,6 +213,7 @@ def extract(
         from wildcal.vision.plan import Sizes
         from wildcal.vision.plausible import plausibility_notes
         from wildcal.vision.preprocess import make_preprocess
+        from wildcal.vision.shipped import is_shipped
         from wildcal.vision.sources import make_plan, semantic_there
         from wildcal.vision.transforms import chosen_transforms
     given = {"layers": layers, "k": k, "train": train, "train-rows": train_rows, "search": search}
@@ -221,7 +222,7 @@ def extract(
             raise click.UsageError(f"--{option} is for --features.")
     if ("none", None) in semantic and len(semantic) > 1:
         raise click.UsageError("--semantic none excludes other sets.")
-    knows_its_own = Path(network).suffix == ".safetensors" or network.startswith("wildcal:")
+    knows_its_own = Path(network).suffix == ".safetensors" or is_shipped(network)
     if knows_its_own and any(preprocess[name] is not None for name in COLOURS):
         words = ", ".join(f"--{name}" for name in COLOURS)
         raise click.UsageError(f"leave out {words}: a checkpoint knows its own colours.")
@@ -263,9 +264,7 @@ def extract(
             from wildcal.vision.neighbours import usual_k
         from wildcal.vision.training_images import training_images
 
-        training = training_images(
-            dataset, data, look, train=train, rows=train_rows, seed=seed
-        )
+        training = training_images(dataset, data, look, train=train, rows=train_rows, seed=seed)
         wanted = Neighbours(
             training=training, layers=layers, k=k or usual_k(dataset), search=search or "exact"
         )

@@ -6,7 +6,7 @@ checked before it is used.
 
 import json
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -102,6 +102,33 @@ class Checkpoint:
         network = build(self.network, len(self.class_names))
         network.load_state_dict(self.weights)
         return network.eval()
+
+    def packed(self) -> Self:
+        """Return the trained network in half the bytes: weights of float16, nothing to train on.
+
+        Raises
+        ------
+        ValueError
+            If it is not trained to its end, or float16 cannot hold a weight.
+        """
+        self.check_trained("the network")
+        weights = {
+            name: tensor.half() if tensor.is_floating_point() else tensor
+            for name, tensor in self.weights.items()
+        }
+        for name, tensor in weights.items():
+            if not torch.isfinite(tensor).all():
+                raise ValueError(f"{name} has weights that float16 cannot hold.")
+        return replace(self, weights=weights, momentum={}, sha256="")
+
+    def check_trained(self, what: object) -> None:
+        """Raise unless every epoch of the recipe is done."""
+        done, wanted = len(self.history), self.recipe["epochs"]
+        if done < wanted:
+            raise ValueError(
+                f"{what} is not trained to its end ({done} of {wanted} epochs); go on with"
+                " `wildcal train --resume`."
+            )
 
     def _check_weights(self, path: Path) -> None:
         with torch.device("meta"):

@@ -140,9 +140,7 @@ def _check_sets(names: list[str]) -> None:
             raise ValueError(f"the name {name!r} is taken; give the set another one.")
 
 
-def _clean(
-    dataset: str, folder: Path, look: Preprocess, sizes: Sizes, seed: int
-) -> dict[str, Any]:
+def _clean(dataset: str, folder: Path, look: Preprocess, sizes: Sizes, seed: int) -> dict[str, Any]:
     """Return the images to tune and to test on, and which of their rows."""
     if dataset == "imagenet":
         return _parts_of_imagenet(imagenet(folder, **look.pictures), sizes, seed)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from wildcal.vision.batches import Normaliser
 from wildcal.vision.classifiers.base import Classifier
+from wildcal.vision.shipped import is_shipped, shipped_weights
 
 __all__ = ["Classifier", "open_classifier"]
 
@@ -20,18 +21,19 @@ def open_classifier(
     Parameters
     ----------
     network
-        A checkpoint of `wildcal train` (.safetensors), an ONNX file (.onnx), or `module:callable`.
+        A checkpoint of `wildcal train` (.safetensors), an ONNX file (.onnx), `module:callable`, or
+        `wildcal:NAME` for weights that come with wildcal.
     normalise
         What is done to the pixels; a checkpoint knows its own.
     weights
         A safetensors file for `module:callable`.
     """
-    path = Path(network)
+    path = shipped_weights(network) if is_shipped(network) else Path(network)
     is_module = path.suffix not in (".safetensors", ".onnx")
     if is_module and (":" not in network or path.exists()):
         raise ValueError(
-            f"cannot tell what {network} is: give a checkpoint (.safetensors), an ONNX file (.onnx)"
-            " or module:callable."
+            f"cannot tell what {network} is: give a checkpoint (.safetensors), an ONNX file"
+            " (.onnx), module:callable or wildcal:NAME."
         )
     if weights is not None and not is_module:
         raise ValueError("weights are for module:callable; the file has its own.")

@@ -91,11 +91,7 @@ class TorchClassifier(Classifier):
 def open_checkpoint(path: Path, *, device: str = "cpu") -> TorchClassifier:
     """Return a network that `wildcal train` wrote."""
     checkpoint = Checkpoint.load(path)
-    if len(checkpoint.history) < checkpoint.recipe["epochs"]:
-        raise ValueError(
-            f"{path} is not trained to its end ({len(checkpoint.history)} of"
-            f" {checkpoint.recipe['epochs']} epochs); go on with `wildcal train --resume`."
-        )
+    checkpoint.check_trained(path)
     about = {
         "name": checkpoint.network,
         "family": NETWORKS[checkpoint.network].family,
