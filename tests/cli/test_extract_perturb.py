@@ -68,7 +68,7 @@ def words(place, output, *more, network="Sides", data="data"):
             "-o",
             str(output),
         ),
-        *("--network", f"side_networks:{network}", "--semantic", "none", "--no-transforms"),
+        *("--network", f"side_networks:{network}", "--semantic", "none", "--transforms", "none"),
         *more,
     ]
 

@@ -22,7 +22,8 @@ from wildcal.vision.batches import Normaliser
 from wildcal.vision.classifiers import open_classifier
 from wildcal.vision.datasets import Split, cifar10, svhn
 from wildcal.vision.extract import extract
-from wildcal.vision.plan import PlanMaker, Sizes, usual_ood_rows
+from wildcal.vision.plan import PlanMaker
+from wildcal.vision.sizes import Sizes, usual_ood_rows
 from wildcal.vision.sources import make_plan, semantic_there
 from wildcal.vision.training_data import NORMALISERS
 

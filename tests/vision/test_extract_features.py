@@ -19,8 +19,9 @@ from wildcal.vision.densities import DensityPlan, Neighbours
 from wildcal.vision.extract import extract
 from wildcal.vision.features import make_reader
 from wildcal.vision.networks import build
-from wildcal.vision.plan import PlanMaker, Sizes
+from wildcal.vision.plan import PlanMaker
 from wildcal.vision.preprocess import make_preprocess
+from wildcal.vision.sizes import Sizes
 from wildcal.vision.sources import make_plan
 from wildcal.vision.training_data import NORMALISERS
 from wildcal.vision.training_features import CACHE
@@ -49,31 +50,9 @@ def data(foggy_data):
 
 
 def command(data, network, output, *more):
-    return [
-        *(
-            "--threads",
-            "1",
-            "extract",
-            str(data),
-            "--network",
-            str(network),
-            "--rows",
-            "8",
-            "--tuning-rows",
-            "6",
-        ),
-        *(
-            "--ood-rows",
-            "5",
-            "--transforms",
-            "none",
-            "--corrupted",
-            str(data),
-            "-o",
-            str(output),
-            *more,
-        ),
-    ]
+    words = "--rows 8 --tuning-rows 6 --ood-rows 5 --transforms none".split()
+    given = ["--network", str(network), "--corrupted", str(data), "-o", str(output)]
+    return ["--threads", "1", "extract", str(data), *given, *words, *more]
 
 
 FEATURES = ("--features", "--k", "20", "--layers", f"{LAYERS[1]},{LAYERS[4]},logits")
@@ -437,13 +416,22 @@ def test_folders(data, export, tmp_path, capsys, monkeypatch):
             Image.fromarray(images.read(np.array([i]))[0]).save(place / f"{i}.png")
     network = export(build("vgg11-half", 2), tmp_path / "net.onnx")
     words = ["extract", str(tmp_path / "data"), "--dataset", "folders", "--size", "32"]
-    words += ["--network", str(network), "--rows", "4", "--semantic", "none", "--no-transforms"]
+    words += [
+        "--network",
+        str(network),
+        "--rows",
+        "4",
+        "--semantic",
+        "none",
+        "--transforms",
+        "none",
+    ]
     # A network of another size is refused alike, before it runs.
     for more in ([], ["--features"]):
         assert run([*words, "-o", str(tmp_path / "s"), "--size", "40", *more]) == 1
         said = capsys.readouterr().err
         assert (
-            said == "error: the network takes images of 32 x 32 pixels, not 40; give --size 32.\n"
+            said == "error: the network takes images of 32 x 32 pixels, not 40; give --crop 32.\n"
         )
     words += ["--features"]
     assert run([*words, "-o", str(tmp_path / "s"), "--search", "ivf"]) == 0

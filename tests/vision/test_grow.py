@@ -18,8 +18,8 @@ from wildcal.vision.classifiers.torch_module import TorchClassifier
 from wildcal.vision.densities import DensityPlan, Neighbours
 from wildcal.vision.extract import extract
 from wildcal.vision.grow import check_noise
-from wildcal.vision.plan import Sizes
 from wildcal.vision.preprocess import make_preprocess
+from wildcal.vision.sizes import Sizes
 from wildcal.vision.sources import make_plan
 from wildcal.vision.training_images import training_images
 

@@ -12,7 +12,8 @@ from wildcal.vision.datasets import ArrayImages, Split
 from wildcal.vision.extract import extract
 from wildcal.vision.noise import Noise
 from wildcal.vision.perturb import notes
-from wildcal.vision.plan import PlanMaker, Sizes
+from wildcal.vision.plan import PlanMaker
+from wildcal.vision.sizes import Sizes
 
 USUAL = Normaliser((0.5, 0.4, 0.6), (0.25, 0.2, 0.3))
 CLASSES = ("rows", "columns", "rising", "falling")

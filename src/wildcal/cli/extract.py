@@ -210,10 +210,10 @@ def extract(
         from wildcal.vision.classifiers import open_classifier
         from wildcal.vision.extract import extract as run
         from wildcal.vision.perturb import notes
-        from wildcal.vision.plan import Sizes
         from wildcal.vision.plausible import plausibility_notes
         from wildcal.vision.preprocess import make_preprocess
         from wildcal.vision.shipped import is_shipped
+        from wildcal.vision.sizes import Sizes
         from wildcal.vision.sources import make_plan, semantic_there
         from wildcal.vision.transforms import chosen_transforms
     given = {"layers": layers, "k": k, "train": train, "train-rows": train_rows, "search": search}

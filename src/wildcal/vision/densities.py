@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.vision.batches import Pixels
+from wildcal.vision.cells import Plan
 from wildcal.vision.classifiers import Classifier
 from wildcal.vision.features import FeatureReader, make_reader
 from wildcal.vision.match import check_match, check_width
 from wildcal.vision.neighbours import NeighbourSearch, about_search, check_k, stored_ranks
-from wildcal.vision.plan import Plan
 from wildcal.vision.training_features import FeatureCache, training_features
 from wildcal.vision.training_images import TrainingImages, without_shared
 

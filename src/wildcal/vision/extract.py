@@ -15,12 +15,12 @@ from wildcal.io.suite.arrays import stored_logits
 from wildcal.io.suite.lock import writing
 from wildcal.vision.ahead import ahead
 from wildcal.vision.batches import Pixels, filled
+from wildcal.vision.cells import Cell, Plan
 from wildcal.vision.classifiers import Classifier
 from wildcal.vision.grow import check_cells, check_noise, check_rows, grows, save_rows
 from wildcal.vision.match import check_match, check_width
 from wildcal.vision.noise import Noise
 from wildcal.vision.perturb import with_noise
-from wildcal.vision.plan import Cell, Plan
 from wildcal.vision.training_features import remove_cache
 
 if TYPE_CHECKING:  # needs faiss

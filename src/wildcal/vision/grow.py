@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from wildcal.io.suite import SuiteWriter
+from wildcal.vision.cells import Plan
 from wildcal.vision.datasets import Split
-from wildcal.vision.plan import Plan
 
 
 def grows(there: dict[str, Any], here: dict[str, Any]) -> bool:

@@ -4,8 +4,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from wildcal.vision.cells import Plan
 from wildcal.vision.classifiers import Classifier
-from wildcal.vision.plan import Plan
 
 
 def check_match(classifier: Classifier, plan: Plan) -> None:

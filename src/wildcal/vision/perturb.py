@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from wildcal.core.errors import FileFormatError
 from wildcal.vision.batches import Normaliser
+from wildcal.vision.cells import Cell, Plan
 from wildcal.vision.noise import Noise
 from wildcal.vision.noise_search import LARGEST, N_LEVELS, Accuracy, Level, find_levels
-from wildcal.vision.plan import Cell, Plan
 
 SEARCH: Final = "noise strengths"
 """What stands in place of a cell's name while they are searched."""

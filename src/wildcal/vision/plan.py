@@ -22,98 +22,12 @@ from wildcal.shift import (
     transform,
 )
 from wildcal.shift.checks import check_name
-from wildcal.vision.batches import Pixels
+from wildcal.vision.cells import Cell, Change, Plan
 from wildcal.vision.datasets import ImageSet, Split
 from wildcal.vision.datasets.order import random_order
 from wildcal.vision.noise import PERTURBATION, Noise
 from wildcal.vision.noise_search import N_LEVELS
-
-Change = Callable[..., Pixels]
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One split of a suite: some rows of a data set, as they are or changed on the fly."""
-
-    name: str
-    role: str
-    shift: str
-    source: Callable[[], ImageSet]
-    rows: NDArray[np.int64]
-    corruption: str | None = None
-    severity: int | None = None
-    change: Change | None = None
-    """What is applied here: `corrupt`, `transform`, `Noise`, or nothing where images stay."""
-
-    def pixels(self, source: ImageSet, rows: NDArray[np.int64], seed: int) -> Pixels:
-        """Return the images of some of the rows; under noise, as the network reads them."""
-        images = source.read(rows)
-        if self.change is None:
-            return images
-        return self.change(images, self.corruption, self.severity, seed=seed, indices=rows)
-
-    def labels(self, source: ImageSet) -> NDArray[np.int64]:
-        """Return the labels of all rows: -1 where the classes are not the network's."""
-        if self.shift == "semantic":
-            return np.full(len(self.rows), -1, np.int64)
-        return source.labels[self.rows]
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The cells of a suite, in order, and the random rows they were made of."""
-
-    data: Mapping[str, Any]
-    class_names: tuple[str, ...]
-    seed: int
-    cells: tuple[Cell, ...]
-    splits: Mapping[str, Split]
-    notes: tuple[str, ...] = ()
-    """What whoever asked for it should know."""
-
-    @property
-    def rows(self) -> int:
-        """The number of images in all cells together."""
-        return sum(len(cell.rows) for cell in self.cells)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sizes:
-    """How many rows the parts of a suite have; None takes all there are.
-
-    A suite grows when it is extracted again with larger numbers: the rows of each part are taken
-    from the beginning of an order that depends on the seed alone.
-
-    Parameters
-    ----------
-    validation, test
-        Clean rows; of ImageNet's validation images a quarter each, unless told.
-    corrupted
-        Rows of each corrupted test cell.
-    tuning
-        Rows of each corrupted, transformed or perturbed tuning cell.
-    ood
-        Rows of each semantic set that are for tuning, at most half of them; by default as many as
-        `usual_ood_rows` says.
-    ood_test
-        Rows of each semantic set that are for tests, of the others.
-    """
-
-    validation: int | None = None
-    test: int | None = None
-    corrupted: int | None = None
-    tuning: int | None = 1000
-    ood: int | None = None
-    ood_test: int | None = None
-
-
-def usual_ood_rows(n_classes: int) -> int:
-    """Return the rows of other classes that the paper tunes on: 100, 400 or 3,500.
-
-    These are its numbers for 10, 100 and 1000 classes.
-    """
-    return 100 if n_classes < 100 else 400 if n_classes < 1000 else 3500
-
+from wildcal.vision.sizes import Sizes, usual_ood_rows
 
 Corrupted = Callable[[str, int], ImageSet]
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from wildcal.shift import CORRUPTIONS, TUNING_TRANSFORMS
+from wildcal.vision.cells import Plan
 from wildcal.vision.datasets import (
     ImageSet,
     Split,
@@ -22,8 +23,9 @@ from wildcal.vision.datasets import (
     textures,
 )
 from wildcal.vision.datasets.order import stratified_order
-from wildcal.vision.plan import Plan, PlanMaker, Sizes
+from wildcal.vision.plan import PlanMaker
 from wildcal.vision.preprocess import Preprocess, make_preprocess
+from wildcal.vision.sizes import Sizes
 from wildcal.vision.training_data import CIFAR, rows_to_learn
 
 _CORRUPTED: Final[dict[str, Callable[..., ImageSet]]] = {
