@@ -21,11 +21,12 @@ def test_tenths_rate_and_time_left(capsys):
 
 
 def test_rows_that_were_there_say_nothing_of_the_rate(capsys):
-    clock = iter([0, 100]).__next__
+    clock = iter([0, 1, 201]).__next__
     steps = Steps(1000, watched=False, clock=clock)
     steps.found(900)
+    assert lines(capsys) == ["900 of 1,000 rows."]
     steps.add(50)
-    assert lines(capsys) == ["950 of 1,000 rows, 0.5 a second, about 2 minutes left."]
+    assert lines(capsys) == ["950 of 1,000 rows, 0.249 a second, about 3 minutes left."]
 
 
 def test_a_line_is_due_after_a_while(capsys):

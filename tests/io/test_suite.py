@@ -319,14 +319,14 @@ def test_the_hash_does_not_depend_on_the_layout():
 
 def test_float16_keeps_the_winner(tmp_path):
     """2049 rounds to 2048, which class 0 has already; class 1 is to win all the same."""
-    z = np.array([[2048, 2049, 0], [2049, 2048, 0], [1.0, 1.0001, 1.00005]], np.float32)
+    z = np.array([[2048, 2049, 0, 0], [2049, 2048, 0, 0], [1, 1.0001, 1.00005, 0]], np.float32)
     assert (z.astype(np.float16).argmax(axis=1) != z.argmax(axis=1)).tolist() == [True, False, True]
     writer = SuiteWriter(tmp_path / "s", **HEADER)
     writer.add("val", z, [0, 1, 2], role="tune", shift="none")
     writer.finish(["val"])
     Suite.open(tmp_path / "s").pack(tmp_path / "s.npz", dtype="float16")
     packed = Suite.open(tmp_path / "s.npz", verify=True).split("val").logits
-    np.testing.assert_array_equal(packed[0], np.array([2047, 2048, 0], np.float16))
+    np.testing.assert_array_equal(packed[0], np.array([2047, 2048, 0, 0], np.float16))
     np.testing.assert_array_equal(packed.argmax(axis=1), z.argmax(axis=1))
 
 

@@ -129,11 +129,15 @@ def test_added_to_a_finished_suite(plain, near, data, network, tmp_path, capsys)
     assert capsys.readouterr().out == ""
 
 
-def test_progress_counts_training_images(data, network, near, capsys):
-    assert run(command(data, network, near, *FEATURES)) == 0
+def test_progress_counts_training_images(data, network, near, tmp_path, capsys):
+    """They are read again for the last split, which is lost."""
+    shutil.copytree(near, tmp_path / "s")
+    (tmp_path / "s" / "textures-test.labels.npy").unlink()
+    assert run(command(data, network, tmp_path / "s", *FEATURES)) == 0
     said = capsys.readouterr().err.splitlines()
     rows = sum(split.rows for split in Suite.open(near).splits)
     assert said[-2] == f"{rows + 180:,} of {rows + 180:,} rows."
+    assert contents(tmp_path / "s") == contents(near)
 
 
 def with_other_logits(plain, folder, name):
@@ -264,7 +268,8 @@ def test_training_features_are_read_once(plain, data, network, tmp_path):
         if cell != "training images":
             raise Stopped
 
-    for seen in ([180], []):
+    blocks = [*[32] * 5, 20]
+    for seen in (blocks, []):
         asked = []
 
         class Counting:
@@ -278,15 +283,15 @@ def test_training_features_are_read_once(plain, data, network, tmp_path):
         densities = DensityPlan(Counting(), plan, wanted)
         with pytest.raises(Stopped):
             extract(classifier, plan, tmp_path / "s", densities=densities, on_rows=stop)
-        # Eight images are tried, then the first cell is compared, then the training images, then
-        # the first cell.
-        assert asked == [8, 20, *seen, 20]
+        # Eight images are tried, then the 20 of the first cell are compared, filled up to a block,
+        # then come the training images, then the first cell.
+        assert asked == [8, 32, *seen, 32]
     (block,) = (tmp_path / "s" / CACHE).glob("*.npy")
     block.write_bytes(block.read_bytes()[:-1])
     asked.clear()
     with pytest.raises(Stopped):
         extract(classifier, plan, tmp_path / "s", densities=densities, on_rows=stop)
-    assert asked == [20, 180, 20]
+    assert asked == [32, *blocks, 32]
     Suite.open(tmp_path / "s", verify=True)
 
 

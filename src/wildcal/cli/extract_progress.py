@@ -42,10 +42,14 @@ class Steps:
     def found(self, rows: int) -> None:
         """Count rows that were there; they say nothing of the rate."""
         self._there += rows
+        self._tell()
 
     def add(self, rows: int) -> None:
         """Count rows that were computed."""
         self._computed += rows
+        self._tell()
+
+    def _tell(self) -> None:
         now, tenth = self._clock(), 10 * self.done // self.total
         if tenth > self._tenth or now - self._last >= self._every:
             self._tenth, self._last = tenth, now
