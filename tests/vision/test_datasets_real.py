@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wildcal.vision.datasets import cifar10, cifar100, make_split, svhn, textures
+from wildcal.vision.datasets import cifar10, cifar100, imagenet, make_split, svhn, textures
+from wildcal.vision.datasets.order import stratified_order
 
 ROOT = Path(os.environ.get("WILDCAL_DATA", "."))
 pytestmark = pytest.mark.skipif(
@@ -73,3 +74,17 @@ def test_textures(needs):
     images = data.read(rows)
     assert images.shape == (100, 32, 32, 3)
     assert images.std(axis=(1, 2, 3)).mean() > 20  # textures, not grey squares
+
+
+def test_imagenet(needs):
+    """Any number of its validation images; every class is in the parts to tune and to test on."""
+    needs("PIL")
+    data = imagenet(there("imagenet"))
+    counts = np.bincount(data.labels, minlength=1000)
+    assert counts.min() >= 2
+    order = stratified_order(data.labels, seed=0)
+    assert set(data.labels[order[:1000]]) == set(data.labels[order[-1000:]]) == set(range(1000))
+    images = data.read(order[:16])
+    assert images.shape == (16, 224, 224, 3)
+    # Photographs: not far from the mean and standard deviation that everybody normalises by.
+    assert images.mean((0, 1, 2)) / 255 == pytest.approx([0.485, 0.456, 0.406], abs=0.1)
