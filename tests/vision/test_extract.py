@@ -287,6 +287,10 @@ def test_folders_of_classes(small_network, small_data, export, tmp_path, capsys)
     assert run(words) == 0, capsys.readouterr().err
     suite = Suite.open(tmp_path / "s", verify=True)
     assert suite.class_names == ("cat", "dog")
+    assert (suite.data["name"], suite.data["layout"]) == ("data", "folders")
+    # Of images that nobody knows, only the colours are changed.
+    changed = {s.corruption for s in suite.tune("covariate")} - set(VALIDATION_CORRUPTIONS)
+    assert changed == {"posterise", "solarise", "gamma", "grey", "inverted", "channel_swap"}
     assert [s.name for s in suite.tests("semantic")] == ["svhn-test", "stripes-test"]
     sketches = suite.split("sketches")
     assert (sketches.shift, sketches.corruption, sketches.rows) == ("covariate", None, 8)
