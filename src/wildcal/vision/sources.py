@@ -23,6 +23,7 @@ from wildcal.vision.datasets import (
     textures,
 )
 from wildcal.vision.datasets.order import stratified_order
+from wildcal.vision.datasets.svhn import svhn_file
 from wildcal.vision.plan import PlanMaker
 from wildcal.vision.preprocess import Preprocess, make_preprocess
 from wildcal.vision.sizes import Sizes
@@ -120,9 +121,9 @@ def make_plan(
 def semantic_there(folder: Path) -> dict[str, Path]:
     """Return those of the usual sets of other classes, svhn and textures, that a folder has."""
     found = {}
-    for name, reader in (("svhn", svhn), ("textures", textures)):
+    for name, look_for in (("svhn", svhn_file), ("textures", textures)):
         try:
-            reader(folder)
+            look_for(folder)
         except FileNotFoundError:
             continue
         found[name] = folder

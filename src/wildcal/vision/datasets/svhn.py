@@ -16,6 +16,12 @@ URL = "http://ufldl.stanford.edu/housenumbers/"
 _LARGEST_FILE = 100_000 * (32 * 32 * 3 + 8)
 
 
+def svhn_file(folder: Path, part: str = "test") -> Path:
+    """Return the file of a part; raise a FileNotFoundError that says where it was looked for."""
+    name = f"{part}_32x32.mat"
+    return find("SVHN", URL, [folder / name, folder / "svhn" / name])
+
+
 def svhn(
     folder: str | Path,
     part: Literal["train", "test"] = "test",
@@ -39,8 +45,7 @@ def svhn(
         How they are resized.
     """
     check_choice("part", part, ("train", "test"))
-    file = f"{part}_32x32.mat"
-    path = find("SVHN", URL, [Path(folder) / file, Path(folder) / "svhn" / file])
+    path = svhn_file(Path(folder), part)
     arrays = read_mat(path, _LARGEST_FILE)
     pixels, y = arrays.get("X"), arrays.get("y")
     if pixels is None or y is None:
