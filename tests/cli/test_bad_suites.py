@@ -64,7 +64,7 @@ HALF = "half.npz is not a suite: neither a folder nor a whole .npz."
 
 
 def test_compare_names_what_is_missing_and_shows_the_rest(shell, capsys):
-    assert run(["compare", "lost", *COMPARE, "--csv"]) == 0
+    assert run(["compare", "lost", *COMPARE, "--csv", "-"]) == 0
     out, err = capsys.readouterr()
     assert err.splitlines() == LOST
     splits = {row["split"] for row in csv.DictReader(io.StringIO(out))}
@@ -72,15 +72,14 @@ def test_compare_names_what_is_missing_and_shows_the_rest(shell, capsys):
 
 
 def test_compare_goes_on_to_the_next_suite(shell, capsys):
-    assert run(["compare", "half.npz", "lost", "good", *COMPARE, "--csv"]) == 0
+    assert run(["suite", "compare", "half.npz", "lost", "good", *COMPARE, "--csv", "-"]) == 0
     out, err = capsys.readouterr()
     assert err.splitlines() == [f"warning: half was left out: {HALF}", *LOST]
     assert {row["suite"] for row in csv.DictReader(io.StringIO(out))} == {"lost", "good"}
 
 
-def test_compare_with_two_files_of_which_one_is_cut(shell, capsys):
-    """Not taken for VAL and TEST."""
-    assert run(["compare", "good", "half.npz", *COMPARE, "--csv"]) == 0
+def test_compare_with_two_suites_of_which_one_is_cut(shell, capsys):
+    assert run(["suite", "compare", "good", "half.npz", *COMPARE, "--csv", "-"]) == 0
     assert capsys.readouterr().err == f"warning: half was left out: {HALF}\n"
 
 
@@ -112,7 +111,7 @@ def test_compare_without_out_of_distribution_rows(shell, capsys):
 def test_compare_with_a_changed_tuning_set(shell, capsys):
     path = shell / "good" / "svhn-tune.logits.npy"
     np.save(path, np.load(path) + 1)
-    assert run(["compare", "good", *COMPARE, "--csv"]) == 0
+    assert run(["compare", "good", *COMPARE, "--csv", "-"]) == 0
     out, err = capsys.readouterr()
     assert err == (
         "warning: energy failed on good: good: split svhn-tune was changed after it was written"

@@ -30,12 +30,12 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def energy(folder):
-    assert run("fit --logits val.npz --ood ood.npz -o energy.json".split()) == 0
+    assert run("fit val.npz --method energy --ood ood.npz -o energy.json".split()) == 0
     return folder / "energy.json"
 
 
 def test_fit_says_what_it_did(folder, capsys):
-    assert run("fit --method energy --logits val.npz --ood ood.npz -o energy.json".split()) == 0
+    assert run("fit --method energy val.npz --ood ood.npz -o energy.json".split()) == 0
     out, err = capsys.readouterr()
     assert out == ""
     fitted = EnergyScaling().fit(*SUITE.tuning)
@@ -48,7 +48,7 @@ def test_fit_says_what_it_did(folder, capsys):
 
 
 def test_fit_takes_options(folder):
-    line = "fit --method ts --set loss=mse --set bounds=[0.5,2] --logits val.npz -o ts.json"
+    line = "fit --method ts --set loss=mse --set bounds=[0.5,2] val.npz -o ts.json"
     assert run(line.split()) == 0
     fitted = load(folder / "ts.json")
     assert (fitted.loss, fitted.bounds) == ("mse", (0.5, 2))
@@ -65,7 +65,7 @@ def test_apply(energy, folder, capsys):
         np.testing.assert_array_equal(got["y"], SUITE.shifted.y)
     assert "Wrote 500 rows to proba.npz; mean confidence" in capsys.readouterr().err
     assert run("apply energy.json test.npz --confidence-only -o c.csv".split()) == 0
-    assert (folder / "c.csv").read_text().startswith("confidence,pred,temperature,y\n")
+    assert (folder / "c.csv").read_text().startswith("confidence,temperature,pred,y\n")
 
 
 def test_evaluate_formats_agree(energy, capsys):
@@ -76,7 +76,7 @@ def test_evaluate_formats_agree(energy, capsys):
     assert list(document) == ["uncalibrated", "energy"]
     assert document["energy"]["n_rows"] == 500
     assert document["energy"]["n_ood"] == 80
-    assert run([*words, "--csv"]) == 0
+    assert run([*words, "--csv", "-"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     for row in rows:
         expected = document[row["method"]]["metrics"][row["metric"]]
@@ -93,7 +93,7 @@ def test_evaluate_formats_agree(energy, capsys):
 
 def test_evaluate_says_which_methods_may_change_the_class(folder, capsys):
     for method in ("ts", "vector"):
-        assert run(f"fit --method {method} --logits val.npz -o {method}.json".split()) == 0
+        assert run(f"fit --method {method} val.npz -o {method}.json".split()) == 0
     words = "evaluate test.npz --bootstrap 0 --with ts.json --with vector.json".split()
     assert run(words) == 0
     row = next(x for x in capsys.readouterr().out.splitlines() if "class always kept" in x)
@@ -137,40 +137,42 @@ def test_demo_runs_everything(tmp_path, capsys):
 
 
 WRONG = {
-    "missing file": ("fit --logits nope.npz -o x.json", 1, "error: nope.npz does not exist."),
+    "missing file": ("fit nope.npz -o x.json", 1, "error: nope.npz does not exist."),
     "no labels": (
-        "fit --logits ood.npz -o x.json",
+        "fit ood.npz -o x.json",
         1,
-        "error: ood.npz has no labels; add an array `y` (or see --labels).",
+        "error: ood.npz has no labels. Name their column with --label-column, or give a file of"
+        " labels with --labels.",
     ),
     "probabilities": (
-        "fit --logits proba.npz -o x.json",
+        "fit proba.npz -o x.json",
         1,
-        "error: logits must be raw scores, but every row lies in [0, 1] and sums to 1: these are"
-        " probabilities. Pass the scores before the softmax, or logits_from_proba(proba).",
+        "error: proba.npz: every row lies in [0, 1] and sums to 1, rounded to 1 decimals: these are"
+        " probabilities. Pass --input proba, or better the scores before the softmax.",
     ),
     "NaN": (
         "evaluate nan.npz",
         1,
-        "error: logits must be finite, but row 3 holds NaN. Drop that row or mend the network.",
+        "error: nan.npz: scores must be numbers, but row 3 is empty (NaN) in column 2. Drop that"
+        " row or mend the model.",
     ),
     "ood for ts": (
-        "fit --method ts --logits val.npz --ood ood.npz -o x.json",
+        "fit --method ts val.npz --ood ood.npz -o x.json",
         2,
-        "Error: ts does not use out-of-distribution rows. Leave out --ood, or use one of: energy",
+        "Error: ts does not use out-of-distribution rows. Leave out --ood, or use one of: auto,",
     ),
     "unknown option": (
-        "fit --set bax=paper --logits val.npz -o x.json",
+        "fit --method energy --set bax=paper val.npz -o x.json",
         2,
-        "Error: --set takes NAME=VALUE with a NAME of box, bounds for energy, got 'bax=paper'.",
+        "NAME of box, bounds, ood_share for energy, got 'bax=paper'.",
     ),
     "bad option value": (
-        "fit --set box=huge --logits val.npz -o x.json",
+        "fit --method energy --set box=huge val.npz -o x.json",
         1,
         "error: box must be one of 'safe', 'paper', 'free', got 'huge'.",
     ),
     "unknown method": (
-        "fit --method magic --logits val.npz -o x.json",
+        "fit --method magic val.npz -o x.json",
         2,
         "there is no method 'magic'",
     ),
@@ -180,31 +182,36 @@ WRONG = {
         "error: val.npz is not a whole JSON file (UnicodeDecodeError); was it cut short?",
     ),
     "missing folder": (
-        "fit --logits val.npz -o no/x.json",
+        "fit val.npz -o no/x.json",
         1,
         "error: cannot write no/x.json: the folder no does not exist.",
     ),
     "both formats": (
-        "evaluate test.npz --json --csv",
+        "evaluate test.npz --json --csv -",
         2,
-        "Error: --json and --csv exclude each other.",
+        "Error: --json and --csv - exclude each other.",
     ),
     "ood of other width": (
         "evaluate test.npz --ood narrow.npz",
         1,
-        "error: narrow.npz must have logits of 10 classes, as the other file, got shape (5, 3).",
+        "error: narrow.npz must have scores of 10 classes, as the other file, got shape (5, 3).",
     ),
     "one replicate": ("evaluate test.npz --bootstrap 1", 2, "give 0 for no intervals"),
     "bounds that are none": (
-        "fit --method ts --set bounds=5 --logits val.npz -o x.json",
+        "fit --method ts --set bounds=5 val.npz -o x.json",
         1,
         "error: bounds must be a pair (low, high) of temperatures with"
         " 1e-06 <= low < high <= 1e+06, got 5.",
     ),
     "wrong ending": (
-        "fit --logits val.npz -o val.npz",
+        "fit val.npz -o x.npz",
         2,
-        "Error: -o must end in .json, got val.npz.",
+        "Error: -o must end in .json, got x.npz.",
+    ),
+    "own input": (
+        "apply energy.json test.npz -o test.npz",
+        2,
+        "Error: -o test.npz would replace a file that is read. Give another.",
     ),
     "wrong result": (
         "apply energy.json test.npz -o x.pkl",
@@ -235,13 +242,13 @@ def test_one_line_for_what_went_wrong(folder, capsys, line, code, message):
 def test_warnings_are_one_line_too(folder, capsys):
     z = SUITE.clean.logits
     np.savez("right.npz", logits=z, y=z.argmax(axis=1))
-    assert run("fit --method ts --logits right.npz -o x.json".split()) == 0
+    assert run("fit --method ts right.npz -o x.json".split()) == 0
     err = capsys.readouterr().err
     assert err.startswith("warning: TemperatureScaling: the temperature 0.01 is at its bound;")
 
 
 def test_debug_shows_the_traceback(folder, capsys):
-    assert run("--debug fit --logits nope.npz -o x.json".split()) == 1
+    assert run("--debug fit nope.npz -o x.json".split()) == 1
     assert "Traceback" in capsys.readouterr().err
 
 
@@ -255,7 +262,7 @@ def test_ctrl_c_leaves_no_broken_file(folder, capsys, monkeypatch):
     monkeypatch.setattr(
         "wildcal.io.artifact.json.dumps", lambda *a, **k: (_ for _ in ()).throw(KeyboardInterrupt)
     )
-    assert run("fit --method ts --logits val.npz -o ts.json".split()) == 1
+    assert run("fit --method ts val.npz -o ts.json".split()) == 1
     assert capsys.readouterr().err.strip() == "interrupted; no unfinished file was left."
     assert not [p for p in folder.iterdir() if "ts.json" in p.name]
 
@@ -274,14 +281,14 @@ def test_unsigned_labels_with_strangers(folder):
     """The label type of CIFAR and SVHN files cannot hold -1."""
     with np.load(folder / "val.npz") as val:
         np.savez("u8.npz", logits=val["logits"], y=val["y"].astype(np.uint8))
-    assert run("fit --logits u8.npz --ood ood.npz -o a.json".split()) == 0
-    assert run("fit --logits val.npz --ood ood.npz -o b.json".split()) == 0
+    assert run("fit --method energy u8.npz --ood ood.npz -o a.json".split()) == 0
+    assert run("fit --method energy val.npz --ood ood.npz -o b.json".split()) == 0
     assert load("a.json").theta_correct_ == load("b.json").theta_correct_
 
 
 def test_a_defect_is_one_line_too(folder, capsys, monkeypatch):
     monkeypatch.setattr("wildcal.cli.fit.save", lambda *_: 1 / 0)
-    assert run("fit --method ts --logits val.npz -o ts.json".split()) == 1
+    assert run("fit --method ts val.npz -o ts.json".split()) == 1
     err = capsys.readouterr().err
     assert "error: division by zero (ZeroDivisionError; --debug shows where)" in err
     assert "Traceback" not in err
@@ -306,7 +313,7 @@ def test_kill_cleans_up(folder):
         "def slow(self, *a):\n"
         "    old(self, *a); os.kill(os.getpid(), signal.SIGTERM)\n"
         "pathlib.Path.write_text = slow\n"
-        "main('fit --method ts --logits val.npz -o ts.json'.split())\n"
+        "main('fit --method ts val.npz -o ts.json'.split())\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1

@@ -57,7 +57,7 @@ def test_formats_agree_and_order_is_by_ece(folder, capsys):
     evaluations = [m["evaluation"]["metrics"] for m in document["methods"].values()]
     eces = [metrics["ece"]["value"] for metrics in evaluations]
     assert eces == sorted(eces)
-    assert run([*words, "--csv"]) == 0
+    assert run([*words, "--csv", "-"]) == 0
     for row in csv.DictReader(io.StringIO(capsys.readouterr().out)):
         entry = document["methods"][row["method"]]
         assert float(row["value"]) == entry["evaluation"]["metrics"][row["metric"]]["value"]
@@ -85,11 +85,11 @@ WRONG = {
     "of suites": (
         "compare val.npz test.npz --methods ts-all",
         2,
-        "Error: ts-all: compared on suites only;",
+        "Error: ts-all: compared on suites only, with `wildcal suite compare`.",
     ),
     "no method": ("compare val.npz test.npz --methods ,", 2, "no method was given"),
-    "no labels": ("compare ood.npz test.npz", 1, "error: ood.npz has no labels; add an array `y`"),
-    "both formats": ("compare val.npz test.npz --json --csv", 2, "exclude each other"),
+    "no labels": ("compare ood.npz test.npz", 1, "error: ood.npz has no labels."),
+    "both formats": ("compare val.npz test.npz --json --csv -", 2, "exclude each other"),
     "missing": ("compare val.npz gone.npz", 1, "error: gone.npz does not exist."),
 }  # fmt: skip
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from wildcal.calibrators import CALIBRATORS, PAPER_METHODS
-from wildcal.cli.compare import method_names
+from wildcal.cli.choice import choose
 from wildcal.cli.main import run
 from wildcal.io.suite import SuiteWriter
 
@@ -28,9 +28,9 @@ def suite(tmp_path_factory):
 
 
 def test_lists_of_names():
-    names = method_names("paper, context,ts-all,ts")
+    names = [method.name for method in choose("paper, context,ts-all,ts")]
     assert names == [*PAPER_METHODS, "context", "ts-all"]
-    assert method_names("all") == list(CALIBRATORS)
+    assert [method.name for method in choose("all")] == list(CALIBRATORS)
 
 
 def test_the_table_says_what_was_known(suite, capsys, monkeypatch):
@@ -61,15 +61,15 @@ def files(tmp_path, monkeypatch):
     np.savez("val.npz", logits=z, y=y, environment=environment)
     np.savez("plain.npz", logits=z, y=y)
     np.savez("ood.npz", logits=3 * rng.normal(size=(50, 3)))
-    return ["--bootstrap", "0", "--csv"]
+    return ["--bootstrap", "0", "--csv", "-"]
 
 
 def test_environments_of_a_file(files, capsys):
     words = ["val.npz", "plain.npz", *files]
     assert run(["compare", *words, "--methods", "ts,context"]) == 0
-    assert '"labels, 2 shifted sets, no test window"' in capsys.readouterr().out
+    assert "2 shifted sets of 200 labels, no test window" in capsys.readouterr().out
     assert run(["compare", *words, "--methods", "context", "--ood", "ood.npz"]) == 0
-    assert '"labels, OOD rows, 2 shifted sets, no test window"' in capsys.readouterr().out
+    assert "50 OOD rows, 2 shifted sets of 200 labels, no test window" in capsys.readouterr().out
 
 
 def test_files_without_environments(files, capsys):

@@ -50,7 +50,16 @@ def suite(tmp_path_factory):
 
 
 def test_csv_is_the_tidy_table(suite, capsys):
-    words = ["compare", str(suite.path), "--methods", "ts,energy", "--bootstrap", "20", "--csv"]
+    words = [
+        "compare",
+        str(suite.path),
+        "--methods",
+        "ts,energy",
+        "--bootstrap",
+        "20",
+        "--csv",
+        "-",
+    ]
     assert run(words) == 0
     found = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     metrics = ("accuracy", "mean_confidence", "ece", "ood_auroc")
@@ -124,12 +133,14 @@ def test_suite_without_all_levels(tmp_path, capsys):
 
 def test_wrong_words(suite, tmp_path, capsys):
     assert run(["compare", str(suite.path), "--ood", "x.npz"]) == 2
-    assert "suites bring their labels" in capsys.readouterr().err
+    assert "a suite, which brings its labels" in capsys.readouterr().err
     assert run(["compare", str(suite.path), str(tmp_path / "val.npz"), "a.npz"]) == 2
-    assert "give VAL and TEST, or suites only." in capsys.readouterr().err
+    assert "unexpected extra argument" in capsys.readouterr().err
+    assert run(["compare", str(suite.path), str(suite.path)]) == 1
+    assert "`wildcal suite compare` takes suites" in capsys.readouterr().err
     assert run(["compare", str(suite.path), "--methods", "tss"]) == 2
     assert "there is no method 'tss'; did you mean 'ts'?" in capsys.readouterr().err
-    assert run(["compare", str(suite.path), str(suite.path)]) == 2
+    assert run(["suite", "compare", str(suite.path), str(suite.path)]) == 2
     assert "two suites have the same name" in capsys.readouterr().err
 
 

@@ -50,14 +50,14 @@ def same(found, expected):
 
 
 def test_environments_in_the_file(files, capsys):
-    same(fitted("--logits", "all.npz"), ContextScaling().fit(Z, Y, environment=ENVIRONMENT))
+    same(fitted("all.npz"), ContextScaling().fit(Z, Y, environment=ENVIRONMENT))
     assert "on 1,200 rows of 10 classes" in (said := capsys.readouterr().err)
     assert "It used 4 environments." in said
 
 
 def test_environments_in_a_file_of_their_own(files):
     expected = ContextScaling().fit(Z, Y, environment=ENVIRONMENT)
-    same(fitted("--logits", "val.npz", "--environments", "environments.npy"), expected)
+    same(fitted("val.npz", "--environments", "environments.npy"), expected)
 
 
 def test_environments_in_a_csv(files):
@@ -68,10 +68,10 @@ def test_environments_in_a_csv(files):
     np.testing.assert_array_equal(table.environment, ENVIRONMENT)
     assert table.logits.shape == Z.shape
     expected = ContextScaling().fit(table.logits, Y, environment=ENVIRONMENT)
-    same(fitted("--logits", "all.csv"), expected)
+    same(fitted("all.csv"), expected)
     header = "environment\n"
     (files / "e.csv").write_text(header + "\n".join(map(str, ENVIRONMENT)))
-    same(fitted("--logits", "all.csv", "--environments", "e.csv"), expected)
+    same(fitted("all.csv", "--environments", "e.csv"), expected)
 
 
 def test_other_classes_are_one_more_environment(files):
@@ -80,19 +80,19 @@ def test_other_classes_are_one_more_environment(files):
         np.concatenate([Y, np.full(80, -1)]),
         environment=np.concatenate([ENVIRONMENT, np.full(80, 4)]),
     )
-    same(fitted("--logits", "all.npz", "--ood", "ood.npz"), expected)
+    same(fitted("all.npz", "--ood", "ood.npz"), expected)
 
 
 def test_huge_numbers_of_environments(files):
-    expected = fitted("--logits", "all.npz", "--ood", "ood.npz")
+    expected = fitted("all.npz", "--ood", "ood.npz")
     for largest in (np.uint64(2**64 - 1), np.int64(2**63 - 1)):
         numbers = np.array([0, 1, 2, largest], largest.dtype)[ENVIRONMENT]
         np.savez("huge.npz", logits=Z, y=Y, environment=numbers)
-        same(fitted("--logits", "huge.npz", "--ood", "ood.npz"), expected)
+        same(fitted("huge.npz", "--ood", "ood.npz"), expected)
 
 
 def test_environments_of_test_rows_are_not_looked_at(files):
-    fitted("--logits", "all.npz")
+    fitted("all.npz")
     shifted = DRAWN.shifted
     np.savez("test.npz", logits=shifted.logits, y=shifted.y, environment=np.full(400, 3))
     words = ["evaluate", "test.npz", "--ood", "test-ood.npz", "--bootstrap", "0"]
@@ -100,7 +100,7 @@ def test_environments_of_test_rows_are_not_looked_at(files):
 
 
 def test_without_environments_it_says_what_it_did(files, capsys):
-    assert fitted("--logits", "val.npz").fallback_ is not None
+    assert fitted("val.npz").fallback_ is not None
     assert "no shifted environment to learn a context from" in capsys.readouterr().err
 
 
@@ -123,7 +123,7 @@ def test_a_method_that_reads_none(files, capsys):
 )
 def test_wrong_environments(files, capsys, values, message):
     np.save("wrong.npy", values)
-    words = ["--logits", "val.npz", "--environments", "wrong.npy", "-o", "c.json"]
+    words = ["val.npz", "--environments", "wrong.npy", "-o", "c.json"]
     for more in ([], ["--ood", "ood.npz"]):
         assert run(["fit", "--method", "context", *words, *more]) == 1
         error = capsys.readouterr().err
@@ -161,18 +161,18 @@ def test_fit_on_a_suite(files, capsys):
 
 def test_one_source_of_rows(files, capsys):
     assert run(["fit", "--method", "ts", "-o", "ts.json"]) == 2
-    assert "give --logits, or --suite" in capsys.readouterr().err
-    assert run(["fit", "--suite", "s", "--logits", "val.npz", "-o", "ts.json"]) == 2
+    assert "give ROWS" in capsys.readouterr().err
+    assert run(["fit", "--suite", "s", "val.npz", "-o", "ts.json"]) == 2
     assert "--suite brings all rows" in capsys.readouterr().err
 
 
 def test_apply_in_a_window(files, capsys):
-    calibrator = fitted("--logits", "all.npz")
+    calibrator = fitted("all.npz")
     z = DRAWN.shifted.logits
     capsys.readouterr()
     assert run(["apply", "context.json", "test.npz", "-o", "alone.npz"]) == 0
     assert "note: rows are read as clean ones" in capsys.readouterr().err
-    assert run(["apply", "context.json", "test.npz", "--window", "-o", "window.npz"]) == 0
+    assert run(["apply", "context.json", "test.npz", "--window", "all", "-o", "window.npz"]) == 0
     assert "note:" not in capsys.readouterr().err
     around = calibrator.context(z)
     with np.load("alone.npz") as alone, np.load("window.npz") as window:
@@ -188,21 +188,21 @@ def test_apply_in_a_window(files, capsys):
 
 
 def test_apply_says_that_there_is_no_context(files, capsys):
-    assert run(["fit", "--method", "context", "--logits", "val.npz", "-o", "context.json"]) == 0
-    assert run(["apply", "context.json", "test.npz", "--window", "-o", "p.npz"]) == 0
+    assert run(["fit", "--method", "context", "val.npz", "-o", "context.json"]) == 0
+    assert run(["apply", "context.json", "test.npz", "--window", "all", "-o", "p.npz"]) == 0
     assert "note: this calibrator learnt no context" in capsys.readouterr().err
 
 
 def evaluated(capsys, *words):
-    assert run([*words, "--bootstrap", "0", "--csv"]) == 0
+    assert run([*words, "--bootstrap", "0", "--csv", "-"]) == 0
     rows = csv.DictReader(io.StringIO(capsys.readouterr().out))
     return {(row["method"], row["metric"]): float(row["value"]) for row in rows}
 
 
 def test_evaluate_in_a_window(files, capsys):
-    calibrator = fitted("--logits", "all.npz")
+    calibrator = fitted("all.npz")
     words = ["evaluate", "test.npz", "--ood", "test-ood.npz", "--with", "context.json"]
-    found = evaluated(capsys, *words, "--window")
+    found = evaluated(capsys, *words, "--window", "all")
     parts = [DRAWN.shifted.logits, DRAWN.ood.logits]
     proba = np.concatenate(
         [calibrator.predict_proba(z, context=calibrator.context(z)) for z in parts]
@@ -223,9 +223,9 @@ def test_evaluate_in_a_window(files, capsys):
 
 
 def test_window_of_a_method_that_reads_rows_alone(files, capsys):
-    assert run(["fit", "--method", "ts", "--logits", "val.npz", "-o", "ts.json"]) == 0
+    assert run(["fit", "--method", "ts", "val.npz", "-o", "ts.json"]) == 0
     capsys.readouterr()
-    assert run(["apply", "ts.json", "test.npz", "--window", "-o", "p.npz"]) == 2
+    assert run(["apply", "ts.json", "test.npz", "--window", "all", "-o", "p.npz"]) == 2
     assert "--window is for context; ts reads each row alone" in capsys.readouterr().err
-    assert run(["evaluate", "test.npz", "--with", "ts.json", "--window"]) == 2
+    assert run(["evaluate", "test.npz", "--with", "ts.json", "--window", "all"]) == 2
     assert "--window is for context" in capsys.readouterr().err

@@ -162,7 +162,7 @@ def test_a_shipped_suite_goes_by_its_name(folder, tmp_path, monkeypatch, capsys)
     assert run(["suite", "show", "cifar10-big"]) == 1
     assert capsys.readouterr().err == (
         "error: cifar10-big does not exist, and no suite of that name comes with wildcal"
-        " (cifar10-tiny).\n"
+        " (cifar10-tiny). Did you mean cifar10-tiny?\n"
     )
 
 

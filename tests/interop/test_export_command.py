@@ -91,7 +91,7 @@ def test_a_softmax_is_refused_by_its_node(folder, capsys):
     assert run("export energy.json -o both.onnx --attach soft.onnx".split()) == 1
     assert capsys.readouterr().err == (
         "error: p must hold logits, but it comes from the node Softmax: these are probabilities,"
-        " and the energy of a row is lost in them. Use logits_output='scores' (--logits-output).\n"
+        " and the energy of a row is lost in them. Use --logits-output scores.\n"
     )
     line = "export energy.json -o both.onnx --attach soft.onnx --logits-output scores"
     assert run(line.split()) == 0

@@ -144,7 +144,7 @@ def test_probabilities_are_refused(tail, text, fitted, open_model, tmp_path, x):
     path = network(tmp_path / "net.onnx", *tail, outputs=("p",))
     with pytest.raises(ValueError, match=f"p must hold logits, .*{text}") as caught:
         attach(path, fitted("energy"), tmp_path / "both.onnx")
-    assert "Use logits_output='scores' (--logits-output)." in str(caught.value)
+    assert "Use logits_output='scores'." in str(caught.value)
     attach(path, fitted("energy"), tmp_path / "both.onnx", logits_output="scores")
     found = open_model(str(tmp_path / "both.onnx"))(x=x)
     expected = fitted("energy").predict_proba(x @ WEIGHTS)

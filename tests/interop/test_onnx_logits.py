@@ -66,7 +66,7 @@ def test_probabilities(form, method, fitted, classifier, open_model, tmp_path, w
     calibrator = fitted(method)
     with pytest.raises(ValueError, match="p must hold logits, .*: these are probabilities") as said:
         attach(path, calibrator, target, check=False)
-    assert "Use logits_output='scores' (--logits-output)." in str(said.value)
+    assert "Use logits_output='scores'." in str(said.value)
     assert not target.exists()
     attach(path, calibrator, target, logits_output="scores")
     x = np.random.default_rng(0).standard_normal((9, 7)).astype(np.float32)
@@ -81,7 +81,7 @@ def test_scores_without_their_energy(form, fitted, classifier, tmp_path):
     for method in ("energy", "vector", "pts"):
         with pytest.raises(ValueError, match="the energy of a row is lost in them") as said:
             attach(path, fitted(method), target, check=False)
-        assert "Use logits_output='scores' (--logits-output)." in str(said.value)
+        assert "Use logits_output='scores'." in str(said.value)
     assert not target.exists()
     for method in ("ts", "irova", "dirichlet"):
         attach(path, fitted(method), target)

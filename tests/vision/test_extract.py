@@ -461,7 +461,7 @@ def test_other_folders_do_not_pass_for_textures(small_data, tmp_path):
 def test_network_of_another_size_is_refused_before_the_work(small_data, network, tmp_path):
     classifier = open_classifier(str(network), NORMALISERS["cifar10"])
     classifier.size = 64
-    with pytest.raises(ValueError, match="takes images of 64 x 64 pixels, not 32; give --crop 64"):
+    with pytest.raises(ValueError, match="takes images of 64 x 64 pixels, not 32; give crop=64"):
         extract(classifier, plan(small_data), tmp_path / "s")
     classifier.size, classifier.class_names = None, ("cat", "dog")
     with pytest.raises(ValueError, match="trained for other classes"):

@@ -382,7 +382,7 @@ def test_training_images_of_cifar(data):
     assert sorted([*some.rows, *some.others]) == list(range(180))
     again = training_images("cifar10", data, LOOK, rows=30, seed=1)
     np.testing.assert_array_equal(some.rows, again.rows)
-    with pytest.raises(ValueError, match="--train-rows must be at most 180, .* got 181"):
+    with pytest.raises(ValueError, match="train_rows must be at most 180, .* got 181"):
         training_images("cifar10", data, LOOK, rows=181)
 
 

@@ -308,9 +308,9 @@ def test_hooks_are_gone_when_the_network_fails(images):
 
 def test_no_layers_and_twice_the_same(images):
     classifier = ours("resnet20")
-    with pytest.raises(ValueError, match="give at least one layer, such as --layers logits"):
+    with pytest.raises(ValueError, match="give at least one layer, such as layers=logits"):
         make_reader(classifier, images, [])
-    with pytest.raises(ValueError, match="the name of a layer is empty in --layers stem,,logits"):
+    with pytest.raises(ValueError, match="the name of a layer is empty in layers=stem,,logits"):
         make_reader(classifier, images, ["stem", "", "logits"])
     with pytest.raises(ValueError, match="the layer stem was given twice"):
         make_reader(classifier, images, ["stem", "logits", "stem"])

@@ -156,7 +156,7 @@ def test_only_the_nearest():
 
 
 def test_more_neighbours_than_images():
-    text = "k must be at most the number of training images, 30, got 31. Give a smaller --k"
+    text = "k must be at most the number of training images, 30, got 31. Give a smaller k"
     with pytest.raises(ValueError, match=text):
         NeighbourSearch([np.eye(30, dtype=np.float32)], k=31)
     check_k(30, 30)

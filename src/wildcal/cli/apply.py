@@ -1,68 +1,107 @@
-"""`wildcal apply`: calibrated probabilities for new logits."""
+"""`wildcal apply`: calibrated probabilities for new rows."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
+from numpy.typing import NDArray
 
-from wildcal.cli.fit import with_densities
-from wildcal.cli.options import PATH, densities_option, window_option
+from wildcal.cli.declared import Declared, input_options, with_columns
+from wildcal.cli.options import (
+    PATH,
+    STANDARD,
+    distances_option,
+    quiet_option,
+    refuse_same,
+    window_option,
+)
 from wildcal.cli.output import progress_bar, say
 from wildcal.core.calibrator import Calibrator
-from wildcal.io import load, read_table, write_result
+from wildcal.io import InputRows, load_with_about, write_result
 from wildcal.io.tables import check_result
 
 
 @click.command(no_args_is_help=True)
 @click.argument("calibrator", type=PATH)
-@click.argument("logits", type=PATH)
-@click.option("-o", "--output", type=PATH, required=True, help="Result: .npz, .csv or .npy.")
+@click.argument("rows", type=PATH)
+@click.option(
+    "-o", "--output", type=PATH, required=True, help="Result: .npz, .csv, .npy; - prints a .csv."
+)
 @click.option("--confidence-only", is_flag=True, help="Leave out the probability matrix.")
-@densities_option
+@distances_option
 @window_option
+@input_options
+@quiet_option
 def apply(
     calibrator: Path,
-    logits: Path,
+    rows: Path,
     output: Path,
     confidence_only: bool,
-    densities: Path | None,
-    window: bool,
+    distances: Path | None,
+    window: int | str | None,
+    declared: Declared,
 ) -> None:
-    """Apply a saved CALIBRATOR to LOGITS.
+    """Apply a saved CALIBRATOR to ROWS, a file of scores, or - for standard input.
 
-    The result has `proba` (n x K), `confidence` and `pred` (the class of the raw logits), and where
-    the method has one, the `temperature` of each row. A .npy holds the first of these alone. The
-    method dac needs an array `densities` besides the logits.
+    The result has `proba` (n x K), `confidence` and `pred` (the class of the raw scores), and where
+    the method has one, the `temperature` of each row; labels and ids are handed on. A .npy holds
+    the first of these alone. Scores are what the calibrator was fitted on, unless --input says
+    otherwise. The method dac needs an array `distances` besides the scores.
 
     \b
     Example:
-      wildcal apply energy.json test.npz -o proba.npz
-      wildcal apply context.json batch.npz --window -o proba.npz
-      wildcal apply dac.json test.npy --densities distances.npy -o proba.npz
+      wildcal apply auto.json test.npz -o proba.npz
+      wildcal apply auto.json - -o - < scores.csv > proba.csv
+      wildcal apply context.json batch.npz --window all -o proba.npz
+      wildcal apply dac.json test.npy --distances distances.npy -o proba.npz
     """
+    refuse_same(output, rows, calibrator, distances, declared.labels)
     check_result(output)  # before the work, not after it
-    fitted = load(calibrator)
-    table = with_densities(read_table(logits), densities, fitted)
-    reads_context = "window" in fitted.reads
-    if window and not reads_context:
-        raise click.UsageError(f"--window is for context; {fitted.name} reads each row alone.")
-    if reads_context:
+    fitted, about = load_with_about(calibrator)
+    read = with_columns(declared.read(rows, about=about), distances=distances)
+    if distances is not None and "distances" not in fitted.reads:
+        raise click.UsageError(
+            f"{fitted.name} does not read distances. Leave out --distances, or use dac."
+        )
+    if "window" in fitted.reads:
         _say_of_the_window(fitted, window)
-    z, s = table.logits, table.densities
-    beside: dict[str, Any] = {"distances": s} if "distances" in fitted.reads else {}
+    elif window is not None:
+        raise click.UsageError(f"--window is for context; {fitted.name} reads each row alone.")
+    if "distances" not in fitted.reads:
+        read = replace(read, distances=None)
     with progress_bar(f"Applying {fitted.title}"):
-        if window:
-            beside["context"] = fitted.context(z, **beside)
-        arrays = fitted.apply(z, proba=not confidence_only, **beside)
-    if table.y is not None:
-        arrays["y"] = table.y
-    write_result(output, arrays)
+        arrays = _applied(fitted, read, window, not confidence_only)
+    names = None if about.classes is None else about.classes
+    for name, column in (("y", read.y), ("id", read.ids)):
+        if column is not None:
+            arrays[name] = column
+    write_result(output, arrays, classes=read.classes or names)
     confidence = arrays["confidence"]
-    say(f"Wrote {len(confidence):,} rows to {output}; mean confidence {confidence.mean():.2%}.")
+    where = "standard output" if output == STANDARD else output
+    say(f"Wrote {len(confidence):,} rows to {where}; mean confidence {confidence.mean():.2%}.")
 
 
-def _say_of_the_window(fitted: Calibrator, window: bool) -> None:
+def _applied(
+    fitted: Calibrator, rows: InputRows, window: int | str | None, proba: bool
+) -> dict[str, NDArray[Any]]:
+    """Return what a calibrator says of rows, window by window where it reads windows."""
+    z, s = rows.logits, rows.distances
+    if window is None:
+        return dict(fitted.apply(z, proba=proba, distances=s))
+    size = len(z) if window == "all" else int(window)
+    parts = []
+    for start in range(0, len(z), size):
+        part = slice(start, start + size)
+        beside = None if s is None else s[part]
+        context = fitted.context(z[part], distances=beside)
+        parts.append(fitted.apply(z[part], context=context, distances=beside, proba=proba))
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _say_of_the_window(fitted: Calibrator, window: int | str | None) -> None:
     if not fitted.uses_window:
         say("note: this calibrator learnt no context, so each row is read alone.")
-    elif not window:
+    elif window is None:
         say("note: rows are read as clean ones; with --window they are each other's context.")

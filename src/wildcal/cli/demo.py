@@ -45,7 +45,7 @@ def demo(context: click.Context, output: Path, bootstrap: int) -> None:
     """
     from wildcal.cli.chart import print_chart
     from wildcal.cli.main import cli
-    from wildcal.cli.suite_table import compare_on_suites, print_suites
+    from wildcal.cli.suite_compare import compare_on_suites, print_suites
     from wildcal.evaluation.protocol import choose_methods
     from wildcal.report.page import make_page
     from wildcal.suites import load, names
@@ -74,8 +74,8 @@ def demo(context: click.Context, output: Path, bootstrap: int) -> None:
     saved = ["--with", at("ts.json"), "--with", at("energy.json")]
     energy = ["--method", "energy", "--ood", at("svhn.npz"), "-o", at("energy.json")]
     for words in (
-        ["fit", "--logits", at("val.npz"), "--method", "ts", "-o", at("ts.json")],
-        ["fit", "--logits", at("val.npz"), *energy],
+        ["fit", at("val.npz"), "--method", "ts", "-o", at("ts.json")],
+        ["fit", at("val.npz"), *energy],
         ["inspect", at("energy.json")],
         ["apply", at("energy.json"), at("shifted.npz"), "-o", at("proba.npz")],
         ["evaluate", at("clean.npz"), *saved],

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from wildcal.cli.options import PATH
+from wildcal.cli.options import PATH, quiet_option, refuse_same
 from wildcal.cli.output import say
 from wildcal.io import load
 
@@ -25,6 +25,7 @@ from wildcal.io import load
     help="Of the logits; float32 unless given. A network has its own.",
 )
 @click.option("--opset", type=int, help="Operator set; 17 unless given. A network has its own.")
+@quiet_option
 def export(
     calibrator: Path,
     output: Path,
@@ -45,6 +46,7 @@ def export(
       wildcal export energy.json -o cal.onnx
       wildcal export energy.json -o calibrated.onnx --attach classifier.onnx --logits-output logits
     """
+    refuse_same(output, calibrator, network)
     if network is None and logits_output is not None:
         raise click.UsageError("--logits-output goes with --attach.")
     if network is not None and (dtype is not None or opset is not None):

@@ -6,16 +6,16 @@ from pathlib import Path
 import click
 
 from wildcal.cli.fit import summary_line
-from wildcal.cli.options import PATH
+from wildcal.cli.options import PATH, json_option
 from wildcal.cli.output import print_json
 from wildcal.core.calibrator import Calibrator
-from wildcal.io import load
+from wildcal.io import About, load_with_about
 from wildcal.io.artifact import describe_file
 
 
 @click.command(no_args_is_help=True)
 @click.argument("calibrator", type=PATH)
-@click.option("--json", "as_json", is_flag=True, help="Print the verified content as JSON.")
+@json_option
 def inspect(calibrator: Path, as_json: bool) -> None:
     """Say what a saved CALIBRATOR does. The file's hash is verified first.
 
@@ -23,12 +23,25 @@ def inspect(calibrator: Path, as_json: bool) -> None:
     Example:
       wildcal inspect energy.json
     """
-    fitted = load(calibrator)
+    fitted, about = load_with_about(calibrator)
     if as_json:
-        print_json(describe_file(fitted))
+        print_json(describe_file(fitted, about))
         return
-    for line in in_words(fitted):
+    for line in [*in_words(fitted), *about_in_words(about)]:
         click.echo(line)
+
+
+def about_in_words(about: About) -> list[str]:
+    """Return what a file says besides its calibrator, line by line."""
+    lines = []
+    if about.classes is not None:
+        names = about.classes.names
+        more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+        lines.append(f"Classes: {', '.join(names[:8])}{more}.")
+    if about.kind != "logits":
+        floor = "" if about.floor is None else f", zeros read as {about.floor:.3g}"
+        lines.append(f"Rows: {about.kind}{floor}.")
+    return lines + [f"{name}: {words}" for name, words in about.notes.items()]
 
 
 def in_words(fitted: Calibrator) -> list[str]:

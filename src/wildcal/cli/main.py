@@ -16,19 +16,24 @@ from wildcal.cli.evaluate import evaluate
 from wildcal.cli.export import export
 from wildcal.cli.extract import extract
 from wildcal.cli.fit import fit
+from wildcal.cli.groups import SuggestingGroup
 from wildcal.cli.inspect import inspect
 from wildcal.cli.methods import methods
-from wildcal.cli.output import say
+from wildcal.cli.output import warn
 from wildcal.cli.report import report
 from wildcal.cli.reproduce import reproduce
 from wildcal.cli.stream import stream
-from wildcal.cli.suite import suite
+from wildcal.cli.suite_group import suite
 from wildcal.cli.train import train
+from wildcal.cli.words import as_flags
 from wildcal.core.errors import CalibrationWarning, WildcalError
 from wildcal.version import __version__
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=SuggestingGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="wildcal")
 @click.option("--debug", is_flag=True, help="Show the full traceback of an error.")
 @click.option(
@@ -40,8 +45,8 @@ def cli(context: click.Context, debug: bool, threads: int | None) -> None:
 
     \b
     Example:
-      wildcal fit --method energy --logits val.npz --ood ood.npz -o energy.json
-      wildcal evaluate test.npz --with energy.json
+      wildcal fit val.npz -o auto.json
+      wildcal evaluate test.npz --with auto.json
     """
     # --debug is read by `run`, which catches the errors after this context is gone.
     if threads is not None:
@@ -92,7 +97,7 @@ def run(words: list[str]) -> int:
             error.show()
             return 2
         except (click.Abort, KeyboardInterrupt):
-            say("interrupted; no unfinished file was left.")
+            warn("interrupted; no unfinished file was left.")
             return 1
         except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
             sys.stderr.close()
@@ -103,10 +108,10 @@ def run(words: list[str]) -> int:
             text = " ".join(str(error).split()) or type(error).__name__
             expected = isinstance(error, WildcalError | ValueError | OSError | MemoryError)
             hint = "" if expected else f" ({type(error).__name__}; --debug shows where)"
-            say(f"error: {text}{hint}")
+            warn(f"error: {as_flags(text)}{hint}")
             return 1
     return code if isinstance(code, int) else 0  # a number is what `click.exceptions.Exit` held
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    say(f"warning: {message}")
+    warn(f"warning: {as_flags(str(message))}")

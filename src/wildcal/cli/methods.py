@@ -3,12 +3,13 @@
 import click
 
 from wildcal.calibrators import CALIBRATORS, PAPER_METHODS, make_calibrator
+from wildcal.cli.options import json_option
 from wildcal.cli.output import print_json, print_table
 from wildcal.core.calibrator import Calibrator
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def methods(as_json: bool) -> None:
     """List every method: what it needs, whether it keeps the predicted class, what it stores.
 

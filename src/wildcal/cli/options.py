@@ -1,27 +1,57 @@
-"""Options that several commands share."""
+"""Options that several commands share; each flag has one meaning, whatever the command."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from wildcal.cli.output import QUIET, print_json
+from wildcal.io.files import check_writable, replacing
+
 PATH = click.Path(path_type=Path)
+STANDARD = Path("-")
+"""Standard input or standard output."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+
+class Window(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """How many rows share a context: a number, or all of them."""
+
+    name = "ROWS|all"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | str:
+        """Return the number of rows, or "all"."""
+        if value == "all":
+            return "all"
+        if str(value).isascii() and str(value).isdigit() and int(value) > 0:
+            return int(value)
+        self.fail(f"give a number of rows, or all, got {value!r}.", param, ctx)
+
+
 window_option = click.option(
     "--window",
-    is_flag=True,
-    help="Read the rows of LOGITS as one window, the context of each; for the method context."
+    type=Window(),
+    help="Rows that are each other's context: so many at a time, or all; for the method context."
     " Without it, each row is read alone.",
 )
 
-
-densities_option = click.option(
-    "--densities",
+distances_option = click.option(
+    "--distances",
     type=PATH,
     help="Distances to training rows, if in a file of their own; for dac and dac+NAME.",
+)
+
+methods_option = click.option(
+    "--methods",
+    default="paper",
+    show_default=True,
+    help="Names, separated by commas; 'paper' and 'all' stand for several.",
 )
 
 
@@ -40,23 +70,87 @@ replicates = click.option(
     help="Replicates for the 95 % intervals; 0 for none.",
 )
 
+bins_option = click.option(
+    "--bins", default=15, show_default=True, type=click.IntRange(1, 1000), help="ECE bins."
+)
+
+
+def _set_quiet(context: click.Context, option: click.Parameter, value: bool) -> None:
+    context.meta[QUIET] = value
+
+
+quiet_option = click.option(
+    "-q",
+    "--quiet",
+    is_flag=True,
+    expose_value=False,
+    callback=_set_quiet,
+    help="Say nothing but warnings and errors.",
+)
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Where results go: a table on standard output unless JSON or CSV was asked for there."""
+
+    as_json: bool = False
+    csv: Path | None = None
+
+    def write(
+        self, *, json: Callable[[], Any], csv: Callable[[], str], table: Callable[[], None]
+    ) -> None:
+        """Write the forms that were asked for; each is made only if it is."""
+        if self.csv is not None:
+            write_text(self.csv, csv())
+        if self.as_json:
+            print_json(json())
+        elif self.csv != STANDARD:
+            table()
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text to a file, whole or not at all; `-` is standard output."""
+    if path == STANDARD:
+        click.echo(text, nl=False)
+        return
+    with replacing(path) as temporary:
+        temporary.write_text(text, "utf-8", newline="\n")
+
+
+csv_option = click.option(
+    "--csv",
+    "csv_path",
+    type=PATH,
+    metavar="FILE",
+    help="Write every number to this file; - for standard output.",
+)
+
+
+def output_options(command: Command) -> Command:
+    """Add --json, --csv and --quiet; the command gets them as `output`."""
+
+    @wraps(command)
+    def with_output(*args: Any, as_json: bool, csv_path: Path | None, **options: Any) -> Any:
+        if as_json and csv_path == STANDARD:
+            raise click.UsageError("--json and --csv - exclude each other.")
+        if csv_path not in (None, STANDARD):
+            check_writable(csv_path)  # before the work, not after it
+        return command(*args, output=Output(as_json, csv_path), **options)
+
+    for option in (quiet_option, csv_option, json_option):
+        with_output = option(with_output)
+    return with_output  # type: ignore[return-value]
+
 
 def measuring(command: Command) -> Command:
-    """Add the options of a command that measures: bins, bootstrap and the form of the output."""
-    options = (
-        click.option(
-            "--bins", default=15, show_default=True, type=click.IntRange(min=1), help="ECE bins."
-        ),
-        replicates,
-        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
-        click.option("--csv", "as_csv", is_flag=True, help="Print CSV, a row for each metric."),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+    """Add the options of a command that measures: bins and bootstrap, and where results go."""
+    return bins_option(replicates(output_options(command)))
 
 
-def one_format(as_json: bool, as_csv: bool) -> None:
-    """Raise if two forms of output were asked for."""
-    if as_json and as_csv:
-        raise click.UsageError("--json and --csv exclude each other.")
+def refuse_same(output: Path, *inputs: Path | None) -> None:
+    """Raise if a file that is read would be replaced by what is made of it."""
+    for path in inputs:
+        if path is not None and path != STANDARD and path.resolve() == output.resolve():
+            raise click.UsageError(f"-o {output} would replace a file that is read. Give another.")

@@ -1,10 +1,8 @@
 """How the commands speak: data to stdout, talk to stderr, progress only for a person watching."""
 
-import csv
 import json
 import math
-import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +14,24 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 
+QUIET = "wildcal.quiet"
+"""Where a command's context keeps whether --quiet was given."""
+
+
+def is_quiet() -> bool:
+    """Whether the command that runs was told to be quiet."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(QUIET))
+
+
 def say(text: str) -> None:
-    """Write a line of talk to stderr."""
+    """Write a line of talk to stderr; --quiet leaves it out."""
+    if not is_quiet():
+        click.echo(text, err=True)
+
+
+def warn(text: str) -> None:
+    """Write a warning or an error to stderr, whatever was asked."""
     click.echo(text, err=True)
 
 
@@ -32,13 +46,6 @@ def _without_nan(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_without_nan(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def print_csv(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Write rows to stdout as CSV."""
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
 
 
 def print_table(
@@ -72,7 +79,8 @@ def progress_bar(description: str, total: float | None = None) -> Iterator["Prog
     )
 
     console = Console(stderr=True)
-    console.quiet = not console.is_terminal  # rich may end a disabled bar with a blank line
+    hidden = is_quiet() or not console.is_terminal
+    console.quiet = hidden  # rich may end a disabled bar with a blank line
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -81,7 +89,7 @@ def progress_bar(description: str, total: float | None = None) -> Iterator["Prog
         TimeRemainingColumn(),
         console=console,
         transient=True,
-        disable=not console.is_terminal,
+        disable=hidden,
     ) as progress:
         progress.add_task(description, total=total)
         yield progress

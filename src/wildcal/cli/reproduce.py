@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
-from wildcal.cli.options import PATH, replicates
-from wildcal.cli.output import progress_bar, say
-from wildcal.cli.suite import open_suite
+from wildcal.cli.opening import open_suite
+from wildcal.cli.options import PATH, Command, quiet_option, replicates
+from wildcal.cli.output import progress_bar, warn
 from wildcal.core.errors import FileFormatError
 from wildcal.io.suite import Suite
 from wildcal.report.artefacts import ARTEFACTS, choose_artefacts, plan
@@ -49,6 +49,34 @@ def _forms(context: click.Context, option: click.Parameter, value: str) -> tuple
     return tuple(dict.fromkeys(chosen))
 
 
+def output_form_options(command: Command) -> Command:
+    """Add the options that say what is written, and where."""
+    for option in (
+        quiet_option,
+        replicates,
+        click.option("--paper", is_flag=True, help="Put the paper's numbers beside ours."),
+        click.option(
+            "--figures",
+            "pictures",
+            default="png",
+            show_default=True,
+            callback=_forms,
+            help="Forms of a figure: png, svg, pdf; or none.",
+        ),
+        click.option(
+            "--format",
+            "texts",
+            default="md,csv,latex",
+            show_default=True,
+            callback=_forms,
+            help="Forms of a table; of figures, md writes the notes and csv the data.",
+        ),
+        click.option("-o", "--output", type=PATH, required=True, help="Folder for the files."),
+    ):
+        command = option(command)
+    return command
+
+
 @click.command(cls=_ManySuites, no_args_is_help=True)
 @click.argument("artefacts", nargs=-1, metavar="[ARTEFACT]...")
 @click.option(
@@ -58,25 +86,7 @@ def _forms(context: click.Context, option: click.Parameter, value: str) -> tuple
     metavar="PATH|NAME...",
     help="Folders, .npz files or names of suites that come with wildcal.  [all that do]",
 )
-@click.option("-o", "--output", type=PATH, required=True, help="Folder for the files.")
-@click.option(
-    "--format",
-    "texts",
-    default="md,csv,latex",
-    show_default=True,
-    callback=_forms,
-    help="Forms of a table; of figures, md writes the notes and csv the data.",
-)
-@click.option(
-    "--figures",
-    "pictures",
-    default="png",
-    show_default=True,
-    callback=_forms,
-    help="Forms of a figure: png, svg, pdf; or none.",
-)
-@click.option("--paper", is_flag=True, help="Put the paper's numbers beside ours.")
-@replicates
+@output_form_options
 def reproduce(
     artefacts: tuple[str, ...],
     suites: tuple[Path, ...],
@@ -97,6 +107,45 @@ def reproduce(
       wildcal reproduce table1 fig4 --suites cifar10-resnet20 my-suite -o paper --paper
       wildcal reproduce all -o paper --figures svg,pdf
     """
+    write_artefacts(artefacts, suites, output, texts, pictures, paper, bootstrap)
+
+
+@click.command("reproduce", no_args_is_help=True)
+@click.argument("suites", type=PATH, nargs=-1, metavar="[SUITE]...")
+@click.option(
+    "--only", multiple=True, metavar="ARTEFACT", help="table1 ... fig9; repeatable.  [all]"
+)
+@output_form_options
+def suite_reproduce(
+    suites: tuple[Path, ...],
+    only: tuple[str, ...],
+    output: Path,
+    texts: tuple[str, ...],
+    pictures: tuple[str, ...],
+    paper: bool,
+    bootstrap: int,
+) -> None:
+    """Make the paper's tables and figures from suites, by default from those that are shipped.
+
+    What cannot be made from them is named with what it needs; the rest is made.
+
+    \b
+    Example:
+      wildcal suite reproduce cifar10-resnet20 my-suite --only table1 --only fig4 -o paper --paper
+    """
+    write_artefacts(only, suites, output, texts, pictures, paper, bootstrap)
+
+
+def write_artefacts(
+    artefacts: tuple[str, ...],
+    suites: tuple[Path, ...],
+    output: Path,
+    texts: tuple[str, ...],
+    pictures: tuple[str, ...],
+    paper: bool,
+    bootstrap: int,
+) -> None:
+    """Make artefacts and write them; say which could not be made, and fail if none could."""
     try:
         chosen = choose_artefacts(artefacts)
     except ValueError as error:
@@ -130,11 +179,13 @@ def reproduce(
     for name, files in written.items():
         click.echo(f"{name}: {', '.join(map(str, files)) or 'no form was asked for'}")
     for answer in answers:
-        say(f"not made: {answer}")
+        warn(f"not made: {answer}")
     for what, reason in study.left_out.items():
-        say(f"warning: {what} was left out: {reason}")
+        warn(f"warning: {what} was left out: {reason}")
     for note in dict.fromkeys(note for answer in answers for note in answer.notes):
-        say(f"warning: {note}")
+        warn(f"warning: {note}")
+    if not written:
+        raise FileFormatError("nothing could be made of these suites.")
 
 
 def _open(given: tuple[Path, ...]) -> dict[str, Suite]:
@@ -151,7 +202,7 @@ def _open(given: tuple[Path, ...]) -> dict[str, Suite]:
         try:
             suite = open_suite(path, partial=True) if given else load(str(path))
         except FileFormatError as error:
-            say(f"warning: left out: {error}")
+            warn(f"warning: left out: {error}")
             continue
         if suite.path.resolve() in seen:
             continue

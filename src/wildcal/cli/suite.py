@@ -1,7 +1,6 @@
-"""`wildcal suite`: what a suite of logits holds, and packing one into a single file."""
+"""`wildcal suite show`, `pack` and `rows`: what a suite of logits holds, and taking it along."""
 
 import json
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,37 +8,26 @@ from typing import Any
 import click
 from numpy.typing import NDArray
 
-from wildcal.cli.options import PATH
+from wildcal.cli.opening import open_suite
+from wildcal.cli.options import PATH, json_option, quiet_option, refuse_same
 from wildcal.cli.output import print_json, print_table, progress_bar, say
-from wildcal.core.errors import FileFormatError
 from wildcal.io import write_result
 from wildcal.io.suite import Suite
 from wildcal.io.suite.lock import is_written
-from wildcal.io.suite.manifest import DTYPES, MANIFEST
+from wildcal.io.suite.manifest import DTYPES
 from wildcal.io.suite.summary import SplitSummary, grouped, summarise
-from wildcal.suites import load, names
 
 
-@click.group(no_args_is_help=True)
-def suite() -> None:
-    """Look at a suite: one network's logits on many splits, clean and shifted.
-
-    \b
-    Example:
-      wildcal suite show cifar10-resnet20
-      wildcal suite pack resnet20 -o resnet20.npz --dtype float16
-    """
-
-
-@suite.command(no_args_is_help=True)
-@click.argument("path", type=PATH)
+@click.command(no_args_is_help=True)
+@click.argument("path", type=PATH, metavar="SUITE")
 @click.option("--splits", is_flag=True, help="List every split instead of groups of them.")
 @click.option("--verify", is_flag=True, help="Compare the content hashes first.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
+@quiet_option
 def show(path: Path, splits: bool, verify: bool, as_json: bool) -> None:
     """Show what a suite holds.
 
-    PATH is a folder, a .npz, or the name of a suite that comes with wildcal. Corruptions
+    SUITE is a folder, a .npz, or the name of a suite that comes with wildcal. Corruptions
     are pooled by severity. Accuracy, confidence and energy are those of the raw logits.
 
     \b
@@ -76,8 +64,8 @@ def _ranks(context: click.Context, option: click.Parameter, value: str | None) -
     return [int(word) for word in words]
 
 
-@suite.command(no_args_is_help=True)
-@click.argument("folder", type=PATH)
+@click.command(no_args_is_help=True)
+@click.argument("folder", type=PATH, metavar="SUITE")
 @click.option("-o", "--output", type=PATH, required=True, help="The .npz to write.")
 @click.option("--dtype", type=click.Choice(DTYPES), help="Store logits in another precision.")
 @click.option(
@@ -86,6 +74,7 @@ def _ranks(context: click.Context, option: click.Parameter, value: str | None) -
     metavar="K[,K...]",
     help="Neighbours whose distances are kept; `none` for none.  [all]",
 )
+@quiet_option
 def pack(folder: Path, output: Path, dtype: str | None, ranks: list[int] | None) -> None:
     """Pack a suite into one .npz.
 
@@ -97,6 +86,7 @@ def pack(folder: Path, output: Path, dtype: str | None, ranks: list[int] | None)
       wildcal suite pack resnet20 -o resnet20.npz --dtype float16
       wildcal suite pack resnet20 -o resnet20.npz --dtype float16 --ranks 50
     """
+    refuse_same(output, folder)
     opened = open_suite(folder)
     if not opened.complete:
         raise ValueError(f"{folder} is not finished; run its extraction again first.")
@@ -106,11 +96,12 @@ def pack(folder: Path, output: Path, dtype: str | None, ranks: list[int] | None)
     say(f"Wrote {len(opened.splits)} splits to {output} ({size / 1e6:.1f} MB).")
 
 
-@suite.command("rows", no_args_is_help=True)
+@click.command("rows", no_args_is_help=True)
 @click.argument("path", type=PATH, metavar="SUITE")
 @click.argument("split")
 @click.option("-o", "--output", type=PATH, required=True, help="The .npz to write.")
 @click.option("--rank", type=click.IntRange(min=1), help="Which neighbour's distances.  [the k-th]")
+@quiet_option
 def write_rows(path: Path, split: str, output: Path, rank: int | None) -> None:
     """Write the rows of one SPLIT to a file that fit, apply and evaluate read.
 
@@ -133,35 +124,6 @@ def write_rows(path: Path, split: str, output: Path, rank: int | None) -> None:
         arrays["densities"] = rows.densities(rank)
     write_result(output, arrays)
     say(f"Wrote {', '.join(arrays)} of {rows.rows:,} rows to {output}.")
-
-
-def is_suite(path: Path) -> bool:
-    """Return whether a path looks like a suite, or is the name of one that is shipped."""
-    if path.is_dir():
-        return (path / MANIFEST).exists()
-    if path.suffix == ".npz" and zipfile.is_zipfile(path):
-        try:
-            with zipfile.ZipFile(path) as archive:
-                return MANIFEST in archive.namelist()
-        except (zipfile.BadZipFile, OSError, ValueError):  # its list of members is damaged
-            return False
-    return not path.exists() and str(path) in names()
-
-
-def open_suite(path: Path, *, partial: bool = False) -> Suite:
-    """Return the suite at a path or, where there is nothing, the shipped one of that name.
-
-    With `partial`, a suite with damaged splits is opened without them.
-    """
-    if path.exists():
-        return Suite.open(path, partial=partial)
-    shipped = names()
-    if str(path) in shipped:
-        return load(str(path))
-    raise FileFormatError(
-        f"{path} does not exist, and no suite of that name comes with wildcal"
-        f" ({', '.join(shipped) or 'there are none'})."
-    )
 
 
 def _document(opened: Suite, verified: bool, shown: Sequence[SplitSummary]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Files in and out: logits, labels, probabilities and fitted calibrators. No pickle, ever."""
 
-from wildcal.io.artifact import load, save
+from wildcal.io.artifact import About, load, load_with_about, save
 from wildcal.io.tables import (
     InputRows,
     Table,
@@ -12,10 +12,12 @@ from wildcal.io.tables import (
 )
 
 __all__ = [
+    "About",
     "InputRows",
     "Table",
     "as_rows",
     "load",
+    "load_with_about",
     "read_labels",
     "read_rows",
     "read_table",

@@ -1,12 +1,14 @@
 """Save and load a fitted calibrator: one JSON file that a person can read.
 
-The file holds the method's short name, its options, its fitted values, a summary of the fit and a
-SHA-256 of all that. Nothing in the file is executed: every value is checked against the kind that
-its field declares.
+The file holds the method's short name, its options, its fitted values, a summary of the fit, where
+it was told the names of the classes, what the numbers were and notes of the user, and a SHA-256 of
+all that. Nothing in the file is executed: every value is checked against the kind that its field
+declares.
 """
 
 import json
-from dataclasses import MISSING, Field, fields
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,10 @@ import numpy as np
 
 from wildcal.calibrators import CALIBRATORS, DensityAware
 from wildcal.core.calibrator import Calibrator, FitSummary
+from wildcal.core.checks import check_choice
 from wildcal.core.errors import FileFormatError, NotFittedError
+from wildcal.core.kinds import KINDS
+from wildcal.core.labels import ClassNames
 from wildcal.core.stored import INTEGER, Nested, kind_of
 from wildcal.io.files import replacing
 from wildcal.io.sealed import Json, Kind
@@ -25,26 +30,59 @@ from wildcal.version import __version__
 _KIND = Kind("wildcal calibrator", "calibrator file", "`wildcal fit`", version=1, largest=1 << 28)
 
 
-def save(calibrator: Calibrator, path: str | Path) -> None:
-    """Write a fitted calibrator to a JSON file; `load` gives back the same bytes of output."""
-    document = describe_file(calibrator)
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a file says besides the calibrator: how to read rows for it, and notes of the user."""
+
+    classes: ClassNames | None = None
+    """The names of the classes, in the order of the columns."""
+    kind: str = "logits"
+    """What the numbers were that it was fitted on."""
+    floor: float | None = None
+    """What probabilities of zero were read as."""
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """Free words by name, such as the network, a hash of the data or a date."""
+
+    def __post_init__(self) -> None:
+        """Raise a ValueError for what a file cannot say."""
+        check_choice("kind", self.kind, KINDS)
+        if self.floor is not None and not (type(self.floor) is float and 0 < self.floor < 1):
+            raise ValueError(f"floor must be a number between 0 and 1, got {self.floor!r:.40}.")
+        if not all(isinstance(w, str) for pair in self.notes.items() for w in pair):
+            raise ValueError("notes must map texts to texts.")
+
+
+def save(calibrator: Calibrator, path: str | Path, about: About | None = None) -> None:
+    """Write a fitted calibrator to a JSON file; `load` gives back the same bytes of output.
+
+    `about` says how its rows are to be read, and what else is worth keeping.
+    """
+    document = describe_file(calibrator, about)
     text = json.dumps(document, indent=2, allow_nan=False)
-    _rebuild(json.loads(text))  # what cannot be read back is not written
+    read_back = json.loads(text)  # what cannot be read back is not written
+    _rebuild(read_back)
+    _rebuild_about(read_back)
     with replacing(path) as temporary:
         temporary.write_text(text + "\n", "utf-8")
 
 
-def describe_file(calibrator: Calibrator) -> dict[str, Json]:
+def describe_file(calibrator: Calibrator, about: About | None = None) -> dict[str, Json]:
     """Return what `save` writes, as plain JSON values."""
-    return _KIND.seal({"wildcal": __version__, **_describe(calibrator)})
+    more = _describe_about(about or About())
+    return _KIND.seal({"wildcal": __version__, **_describe(calibrator), **more})
 
 
 def load(path: str | Path) -> Calibrator:
     """Return the calibrator saved in a file; any damage gives a FileFormatError."""
+    return load_with_about(path)[0]
+
+
+def load_with_about(path: str | Path) -> tuple[Calibrator, About]:
+    """Return the calibrator saved in a file, and what the file says about its rows."""
     path = Path(path)
     document = _KIND.read(path)
     try:
-        return _rebuild(document)
+        return _rebuild(document), _rebuild_about(document)
     except (
         KeyError,
         TypeError,
@@ -54,6 +92,26 @@ def load(path: str | Path) -> Calibrator:
         RecursionError,  # a calibrator in a calibrator in a calibrator ...
     ) as error:
         raise FileFormatError(f"{path} is not a valid calibrator: {error}") from error
+
+
+def _describe_about(about: About) -> dict[str, Json]:
+    """Return the entries of what was told; plain logits without names need none."""
+    told: dict[str, Json] = {}
+    if about.classes is not None:
+        told["classes"] = list(about.classes.names)
+    if about.kind != "logits":
+        told["input"] = {"kind": about.kind, "floor": about.floor}
+    if about.notes:
+        told["notes"] = dict(about.notes)
+    return told
+
+
+def _rebuild_about(document: dict[str, Json]) -> About:
+    names, given = document.get("classes"), document.get("input", {"kind": "logits", "floor": None})
+    if names is not None and len(names) != document["n_classes"]:
+        raise ValueError(f"classes must be {document['n_classes']} names, got {len(names)}")
+    classes = None if names is None else ClassNames(tuple(names))
+    return About(classes, given["kind"], given["floor"], document.get("notes", {}))
 
 
 def _describe(calibrator: Calibrator) -> dict[str, Json]:

@@ -44,7 +44,7 @@ class FeatureReader:
             if found.shape[1] != width:
                 raise ValueError(
                     f"layer {name} gave {width} numbers per image before, now {found.shape[1]};"
-                    " choose another with --layers."
+                    " choose another with layers=."
                 )
         return logits, vectors
 
@@ -72,9 +72,9 @@ def make_reader(
     else:
         names = list(layers)
         if not any(names):
-            raise ValueError("give at least one layer, such as --layers logits.")
+            raise ValueError("give at least one layer, such as layers=logits.")
         if not all(names):
-            raise ValueError(f"the name of a layer is empty in --layers {','.join(names)}.")
+            raise ValueError(f"the name of a layer is empty in layers={','.join(names)}.")
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise ValueError(f"the layer {twice} was given twice.")
@@ -90,7 +90,7 @@ def unit_rows(values: NDArray[Any], layer: str) -> NDArray[np.float32]:
         if not np.isfinite(block).all():
             raise ValueError(
                 f"the features of layer {layer} are not finite numbers; does the network overflow"
-                " there? Choose other layers with --layers."
+                " there? Choose other layers with layers=."
             )
         lengths = np.sqrt(np.einsum("ij,ij->i", block, block))
         out[piece] = block / (lengths + _TINY)[:, None]

@@ -13,7 +13,7 @@ def check_match(classifier: Classifier, plan: Plan) -> None:
     if classifier.size not in (None, plan.data["size"]):
         raise ValueError(
             f"the network takes images of {classifier.size} x {classifier.size} pixels,"
-            f" not {plan.data['size']}; give --crop {classifier.size}."
+            f" not {plan.data['size']}; give crop={classifier.size}."
         )
     if classifier.class_names not in (None, plan.class_names):
         raise ValueError("the network was trained for other classes than those of the images.")

@@ -115,7 +115,7 @@ def check_k(k: int, train_rows: int) -> None:
     if k > train_rows:
         raise ValueError(
             f"k must be at most the number of training images, {train_rows:,}, got {k:,}."
-            " Give a smaller --k, or more --train-rows."
+            " Give a smaller k, or more training rows."
         )
 
 

@@ -98,8 +98,8 @@ def find_levels(
     if not clean > 1 / n_classes:
         raise ValueError(
             f"perturbation needs a network that is better than chance: it is right on {clean:.1%}"
-            f" of the clean tuning rows, of {n_classes} classes. Leave out --perturb, or look"
-            " whether the network and its normalisation fit the data."
+            f" of the clean tuning rows, of {n_classes} classes. Leave out the perturbation, or"
+            " look whether the network and its normalisation fit the data."
         )
     trials = Trials({0.0: clean})
     levels = []

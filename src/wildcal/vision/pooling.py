@@ -20,5 +20,5 @@ def pooled_axes(shape: Sequence[int], layer: str) -> tuple[int, ...]:
         return ()
     raise ValueError(
         f"layer {layer} must give 2 to 4 axes, images first, got shape {tuple(shape)};"
-        " leave it out of --layers."
+        " leave it out of layers=."
     )

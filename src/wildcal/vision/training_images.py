@@ -71,7 +71,7 @@ def training_images(
         if not place.is_dir():
             raise FileNotFoundError(
                 f"{place} was not found; give the folder of the images that the network learnt"
-                " from with --train, one folder for each class inside."
+                " from with train=, one folder for each class inside."
             )
         # Cut out as the images to tune and to test on are.
         images = image_folder(place, **look.pictures)
@@ -79,7 +79,7 @@ def training_images(
     if rows is None:
         rows = max(1, n // _IMAGENET_SHARE) if dataset == "imagenet" else n
     if check_count("train_rows", rows) > n:
-        raise ValueError(f"--train-rows must be at most {n:,}, the images there are, got {rows:,}.")
+        raise ValueError(f"train_rows must be at most {n:,}, the images there are, got {rows:,}.")
     chosen = make_split(n, {"train": rows}, seed).rows("train")
     return TrainingImages(images, chosen, np.setdiff1d(np.arange(n), chosen))
 
@@ -119,7 +119,7 @@ def without_shared(
         raise ValueError(
             f"{len(shared):,} of {len(known):,} images to tune on are among the training images"
             f" ({training.images.name}{part}). Distances to images that the network knows say"
-            " nothing; give the images it learnt from with --train, or others to tune on."
+            " nothing; give the images it learnt from with train=, or others to tune on."
         )
     return replace(
         training,

@@ -87,7 +87,7 @@ def agreement(
         if MUST_HAVE in str(error):
             raise ValueError(
                 f"{logits} must have shape (n, {calibrator.n_classes_}), but on random inputs it"
-                " has not. Name the logits with logits_output (--logits-output)."
+                " has not. Name the logits with logits_output=."
             ) from error
         return None  # the network wants numbers of another kind than random ones
     if not is_alone and not np.isfinite(rows).all():
@@ -98,7 +98,7 @@ def agreement(
         if what:
             raise ValueError(
                 f"{logits} must hold logits, but on random inputs {what}. Name the scores before"
-                " that with logits_output (--logits-output)."
+                " that with logits_output=."
             )
     if DISTANCES in around:  # one row of distances stood for all images
         shape = (len(rows), around[DISTANCES].shape[1])

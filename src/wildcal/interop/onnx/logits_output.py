@@ -66,7 +66,7 @@ def _default(outputs: list[ValueInfoProto], values: Values) -> str:
     what = "none is" if not matrices else f"{len(matrices)} are"
     raise ValueError(
         f"cannot tell which output holds the logits: of {', '.join(names)}, {what} a float matrix."
-        " Name it with logits_output (--logits-output)."
+        " Name it with logits_output=."
     )
 
 
@@ -109,7 +109,7 @@ def _refuse_normalised(
         # Such as a softmax over more classes than are then handed on.
         if last and isinstance(last[0], int) and last[0] != calibrator.n_classes_:
             instead = None
-    hint = f" Use logits_output={instead!r} (--logits-output)." if instead else ""
+    hint = f" Use logits_output={instead!r}." if instead else ""
     raise ValueError(
         f"{name} must hold logits, but it comes from the node {found.node}: these are"
         f" {found.what}, and the energy of a row is lost in them.{hint}"

@@ -1,5 +1,6 @@
 """Tables in and out: many formats, one reader, and every number is what it was declared to be."""
 
+from wildcal.io.tables.others import with_others
 from wildcal.io.tables.rows import InputRows, as_rows, read_rows
 from wildcal.io.tables.table import (
     Table,
@@ -20,5 +21,6 @@ __all__ = [
     "read_labels",
     "read_rows",
     "read_table",
+    "with_others",
     "write_result",
 ]

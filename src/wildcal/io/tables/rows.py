@@ -117,6 +117,8 @@ def read_rows(
     """
     roles = _roles(arrays, label_column, id_column)
     with open_source(path, file_format) as source:
+        if not with_labels and roles.get("y") not in source.names:
+            roles.pop("y", None)  # a column that is not read need not be there
         with named_after(source.title):
             chosen = _choose(source, kind, columns, roles)
         y = None if labels is None else read_label_file(labels)

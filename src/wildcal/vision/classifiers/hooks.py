@@ -40,7 +40,7 @@ def pooled_outputs(network: nn.Module, layers: Sequence[str]) -> Iterator[dict[s
             if name in seen:
                 raise ValueError(
                     f"layer {name} runs more than once in a forward pass, so its features are not"
-                    " defined; choose the layer around it with --layers."
+                    " defined; choose the layer around it with layers=."
                 )
             seen.add(name)
             taken[name].append(_pooled(output, name))
@@ -57,7 +57,7 @@ def pooled_outputs(network: nn.Module, layers: Sequence[str]) -> Iterator[dict[s
     silent = [name for name in layers if not taken[name]]
     if silent:
         raise ValueError(
-            f"layer {silent[0]} does not run when the network does; choose another with --layers."
+            f"layer {silent[0]} does not run when the network does; choose another with layers=."
         )
 
 
@@ -69,7 +69,7 @@ def check_open(network: nn.Module) -> None:
             what = f"layer {name}" if name else "the network"
             raise ValueError(
                 f"{what} is scripted or traced (torch.jit), which hides the layers inside; return"
-                " the plain module, or use --layers logits."
+                " the plain module, or use layers=logits."
             )
 
 
@@ -85,7 +85,7 @@ def as_arrays(taken: Mapping[str, Sequence[Tensor]], n: int) -> dict[str, NDArra
         widths = {part.shape[1] for part in parts}
         if len(widths) > 1 or sum(map(len, parts)) != n:
             raise ValueError(
-                f"layer {name} must give one row for each image; choose another with --layers."
+                f"layer {name} must give one row for each image; choose another with layers=."
             )
         arrays[name] = np.concatenate([part.cpu().numpy() for part in parts])
     return arrays
@@ -95,7 +95,7 @@ def _pooled(output: object, name: str) -> Tensor:
     if not isinstance(output, Tensor):
         raise ValueError(
             f"layer {name} must return one tensor, got {type(output).__name__}; choose a layer"
-            " inside or behind it with --layers."
+            " inside or behind it with layers=."
         )
     values = output.detach()
     axes = pooled_axes(values.shape, name)

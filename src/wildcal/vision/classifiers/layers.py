@@ -51,8 +51,8 @@ def default_layers(network: nn.Module, run: Callable[[], NDArray[np.float32]]) -
     blocks = _blocks(network, "", runs)
     if not blocks:
         raise ValueError(
-            "cannot tell the blocks of this network; name some of its layers with --layers, such as"
-            f" --layers {','.join([*_examples(runs), 'logits'])}."
+            "cannot tell the blocks of this network; name some of its layers with layers=, such as"
+            f" layers={','.join([*_examples(runs), 'logits'])}."
         )
     names = [*_before_first(network, blocks[0], runs), *blocks]
     return tuple(dict.fromkeys([*names, *_before_last_linear(network, runs, logits.shape)]))

@@ -121,7 +121,7 @@ class OnnxClassifier(Classifier):
         for name, output in zip(names, outputs, strict=True):
             # Before it is cut: of several rows per image, the first would be those of few images.
             if output.shape[:1] != (len(pixels),):
-                choose = "" if name == self._output else "; choose another with --layers"
+                choose = "" if name == self._output else "; choose another with layers="
                 raise ValueError(f"layer {name} must give one row for each image{choose}.")
         return [output[: len(images)] for output in outputs]
 

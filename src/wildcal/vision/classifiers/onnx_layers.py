@@ -73,7 +73,7 @@ def default_tensors(path: Path, side: int, *, channels_last: bool, logits: str) 
     if len(last) < 2:
         raise ValueError(
             f"cannot tell the blocks of {path} by the shapes inside; name some of its tensors with"
-            " --layers."
+            " layers=."
         )
     names = [*last.values(), *_before_last_linear(model, logits)]
     return tuple(dict.fromkeys(names))

@@ -1,0 +1,95 @@
+"""`wildcal suite compare`: methods fitted and measured on whole suites."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from wildcal.cli.choice import choose
+from wildcal.cli.opening import open_suites
+from wildcal.cli.options import PATH, Output, measuring, methods_option
+from wildcal.cli.output import progress_bar, warn
+from wildcal.core.errors import FileFormatError
+from wildcal.evaluation.protocol import Method, Results, run_protocol
+from wildcal.evaluation.suite_table import suite_table
+from wildcal.io.suite import Suite
+from wildcal.tables.terminal import show
+
+METRICS = ("accuracy", "mean_confidence", "ece", "ood_auroc")
+
+
+@click.command("compare", no_args_is_help=True)
+@click.argument("suites", type=PATH, nargs=-1, required=True, metavar="SUITE...")
+@methods_option
+@measuring
+def compare_command(
+    suites: tuple[Path, ...], methods: str, bins: int, bootstrap: int, output: Output
+) -> None:
+    """Fit methods on the tuning splits of each SUITE and measure them on all its test splits.
+
+    SUITE is a folder, a .npz, or the name of a suite that comes with wildcal. The method
+    `energy-no-ood` is the energy method without out-of-distribution rows. Shifted tuning splits
+    reach `context`, which also reads each test split as one unlabelled window, and methods whose
+    names end in -all, such as `ts-all`: its rivals with the same labels. Names that end in -p are
+    tuned on validation rows under noise too; `dac` and `dac+NAME` read distances to training
+    images. `wildcal extract --perturb --features` adds both to a suite.
+
+    \b
+    Example:
+      wildcal suite compare cifar10-resnet20 my-suite --methods ts,ets,energy
+      wildcal suite compare cifar10-resnet20 --methods paper,context,ts-all,energy-all
+      wildcal suite compare cifar10-resnet20 --methods ets,dac+ets,ets-p --csv numbers.csv
+    """
+    compare_suites(suites, methods, bins, bootstrap, output)
+
+
+def compare_suites(
+    paths: Sequence[Path], methods: str, bins: int, bootstrap: int, output: Output
+) -> None:
+    """Compare methods on suites and write the result."""
+    chosen = choose(methods)
+    results = compare_on_suites(open_suites(paths), chosen, n_boot=bootstrap, n_bins=bins)
+    if not results.suites:
+        raise FileFormatError("no suite could be used.")
+    output.write(
+        json=lambda: results.to_dict()["records"],
+        csv=results.to_csv,
+        table=lambda: print_suites(results),
+    )
+
+
+def compare_on_suites(
+    suites: Mapping[str, Suite],
+    methods: Sequence[Method],
+    *,
+    n_boot: int,
+    n_bins: int = 15,
+    metrics: Sequence[str] = METRICS,
+    observe: bool = False,
+) -> Results:
+    """Run the protocol with a progress bar, and say what could not be used."""
+    total = sum(split.rows for suite in suites.values() for split in suite.tests())
+    with progress_bar("Comparing", total) as bar:
+        results = run_protocol(
+            suites,
+            methods,
+            metrics=metrics,
+            n_bins=n_bins,
+            n_boot=n_boot,
+            observe=observe,
+            progress=lambda doing, rows: bar.update(
+                bar.task_ids[0], advance=rows, description=doing
+            ),
+        )
+    for what, reason in results.skipped.items():
+        warn(f"warning: {what} was left out: {reason}")
+    for name, found in results.suites.items():
+        for method, reason in found.failed.items():
+            warn(f"warning: {method} failed on {name}: {reason}")
+    return results
+
+
+def print_suites(results: Results) -> None:
+    """Print a table for each suite, the method with the lowest average ECE first."""
+    for name in results.suites:
+        show(suite_table(results, name))
