@@ -78,7 +78,7 @@ class Record:
 class Average(Estimate):
     """A metric by severity: the clean value, the mean over types at levels 1 to 5, and their mean.
 
-    Severity 0 has weight 1/6 and so has each level.
+    Severity 0 has weight 1/6 and so has each level; likewise of clean rows and named shifts.
     """
 
     levels: tuple[float, ...] = ()
@@ -124,6 +124,8 @@ class Results:
     """Suites and splits that could not be used, with the reason."""
     _index: dict[tuple[str, str, str, str], Record] = field(init=False, repr=False)
     _groups: dict[tuple[str, str, str], list[Record]] = field(init=False, repr=False)
+    _shifts: dict[str, dict[str, str | None]] = field(init=False, repr=False)
+    """By suite, the shifted splits and the corruption of each."""
 
     def __post_init__(self) -> None:
         index = {(r.suite, r.method, r.split, r.metric): r for r in self.records}
@@ -132,6 +134,11 @@ class Results:
         for record in self.records:
             groups.setdefault((record.suite, record.method, record.metric), []).append(record)
         object.__setattr__(self, "_groups", groups)
+        shifts: dict[str, dict[str, str | None]] = {}
+        for record in self.records:
+            if record.shift == "covariate":
+                shifts.setdefault(record.suite, {})[record.split] = record.corruption
+        object.__setattr__(self, "_shifts", shifts)
 
     @property
     def metrics(self) -> list[str]:
@@ -168,7 +175,8 @@ class Results:
         """Return a metric averaged as the paper does: (clean + Σ mean over types at a level) / 6.
 
         `types` are the corruptions to average over, by default all: for a method that was tuned on
-        some of them, those it has not seen. NaN where a suite lacks the clean test split or all
+        some of them, those it has not seen. Where shifts have names of their own, clean rows and
+        each shift count alike. NaN where a suite lacks the clean test split or all
         cells of a level, or where a level lacks one of the types.
         """
         metric = metric or self.primary
@@ -223,7 +231,22 @@ class Results:
             for group in self._by_level(suite, method, metric, types)
             if group and (metric, group[0].split) in cells
         ]
-        return np.asarray(np.mean(levels, axis=0)) if len(levels) == 1 + len(LEVELS) else None
+        wanted = len(self.conditions(suite))
+        return np.asarray(np.mean(levels, axis=0)) if len(levels) == wanted else None
+
+    def has_levels(self, suite: str) -> bool:
+        """Whether shifts come as corruptions of five severities, and not by names of their own."""
+        return any(self._shifts.get(suite, {}).values())
+
+    def conditions(self, suite: str) -> tuple[str, ...]:
+        """Return what an average is over: severities 0 to 5, or clean rows and each named shift."""
+        if self.has_levels(suite):
+            return tuple(str(level) for level in (CLEAN, *LEVELS))
+        return ("clean", *self._shifts.get(suite, {}))
+
+    def noun(self, suite: str) -> str:
+        """Return what to call the rows of a suite: corruptions are of images."""
+        return "images" if self.has_levels(suite) else "rows"
 
     def ranked(self, suite: str, metric: str | None = None) -> list["FittedMethod"]:
         """Return the methods of a suite, the best average first; then by the clean value."""
@@ -301,9 +324,15 @@ class Results:
         return "".join(tables) + html.notes(left_out(self))
 
     def _by_level(self, suite: str, method: str, metric: str, wanted: Types) -> list[list[Record]]:
-        """Return the records of severity 0 to 5; a level with the wrong types is left empty."""
+        """Return the records of severity 0 to 5; a level with the wrong types is left empty.
+
+        Where shifts have names of their own, those of clean rows and of each shift.
+        """
         mine = self._groups.get((suite, method, metric), [])
         clean = [r for r in mine if r.shift == "none"]
+        if not self.has_levels(suite):
+            named = [r for r in mine if r.shift == "covariate"]
+            return [clean if len(clean) == 1 else [], *([r] for r in named)]
         if wanted is not None:
             mine = [r for r in mine if r.corruption in wanted]
         groups = [[r for r in mine if r.corruption and r.severity == s] for s in LEVELS]

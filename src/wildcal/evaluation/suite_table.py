@@ -55,8 +55,7 @@ def suite_table(
         Column(f"average {info.title.strip()}"),
         Column("behind"),
         *([Column("noise floor", spare=6)] if floored else []),
-        *(Column(str(level), spare={1: 2, 2: 3, 4: 4, 3: 5}.get(level)) for level in range(6)),
-        Column("by severity", spare=1),
+        *_condition_columns(results, suite, floored),
         *(Column(f"average {METRICS[m].title.strip()}", spare=20 + i) for i, m in enumerate(more)),
         *(Column(f"{_OF_OTHERS[name]} {split}", spare=50) for split, name in sets),
     ]
@@ -71,9 +70,13 @@ def suite_table(
                 percent=info.percent, ends=ends
             ),
             *([number(average.floor, percent=info.percent)] if floored else []),
-            *(number(level, percent=info.percent) for level in average.levels),
-            Cell(_spark(average.levels, highest)),
-        ]
+            *(
+                [*(number(v, percent=info.percent) for v in average.levels),
+                 Cell(_spark(average.levels, highest))]
+                if results.has_levels(suite)
+                else _named_cells(results, suite, method.name, metric)
+            ),
+        ]  # fmt: skip
         for name in more:
             other = results.average(suite, method.name, name)
             row.append(number(other.value, other.interval, percent=METRICS[name].percent))
@@ -98,14 +101,13 @@ def caption(results: Results, suite: str, metric: str | None = None) -> list[str
     which = "highest" if info.better == "higher" else "lowest"
     unit = "in percent" if info.percent else "not in percent"
     notes = [
-        f"{info.title.strip()} {unit}: of clean rows ({CLEAN}), the mean over corruption types at"
-        f" severity {LEVELS[0]} to {LEVELS[-1]}, and the average of the six; the {which} first."
+        f"{info.title.strip()} {unit}: {_averaged_words(results, suite)}; the {which} first."
         " Noise floor: the average of a perfectly calibrated model. Knew: what the method used."
     ]
     drawn = results.suites[suite].replicates
     if drawn is not None:
         notes.append(
-            f"In brackets: {100 * drawn.level:g} % bootstrap interval over images."
+            f"In brackets: {100 * drawn.level:g} % bootstrap interval over {results.noun(suite)}."
             f" {HOLDS_ITS_VALUE} {EXPLAINED}"
         )
     both = results.tuned_and_tested(suite)
@@ -115,6 +117,43 @@ def caption(results: Results, suite: str, metric: str | None = None) -> list[str
             " which are in the average."
         )
     return notes
+
+
+def _condition_columns(results: Results, suite: str, floored: bool) -> list[Column]:
+    """Return a column for each severity, or for each named shift one and its noise floor."""
+    names = results.conditions(suite)
+    if results.has_levels(suite):
+        spare = {"1": 2, "2": 3, "4": 4, "3": 5}
+        return [*(Column(n, spare=spare.get(n)) for n in names), Column("by severity", spare=1)]
+    pairs = [(Column(n), Column(f"floor of {n}", spare=i)) for i, n in enumerate(names, start=1)]
+    return [column for pair in pairs for column in (pair if floored else pair[:1])]
+
+
+def _named_cells(results: Results, suite: str, method: str, metric: str) -> list[Cell]:
+    """Return a method's value with its interval, and the noise floor, of clean rows and shifts."""
+    info = METRICS[metric]
+    found = {r.split: r.estimate for r in results.select(suite=suite, method=method, metric=metric)}
+    clean = results.select(suite=suite, method=method, metric=metric, shift="none")
+    if len(clean) == 1:
+        found["clean"] = clean[0].estimate
+    cells = []
+    for name in results.conditions(suite):
+        e = found.get(name)
+        cells.append(
+            number(e.value if e else None, e.interval if e else None, percent=info.percent)
+        )
+        if info.floored:
+            cells.append(number(e.floor if e else None, percent=info.percent))
+    return cells
+
+
+def _averaged_words(results: Results, suite: str) -> str:
+    if results.has_levels(suite):
+        return (
+            f"of clean rows ({CLEAN}), the mean over corruption types at severity {LEVELS[0]} to"
+            f" {LEVELS[-1]}, and the average of the six"
+        )
+    return "of clean rows, of each shift, and the average of these"
 
 
 def left_out(results: Results) -> list[str]:

@@ -21,8 +21,9 @@ def methods_section(content: Content) -> str:
     """Return the table of all methods."""
     table = suite_table(content.results, content.name, called=shown, ends=True)
     notes = caption(content.results, content.name)
+    noun = content.results.noun(content.name)
     text = (
-        " Press a head to sort. Confidence: the mean on images of other classes, where lower is"
+        f" Press a head to sort. Confidence: the mean on {noun} of other classes, where lower is"
         " better; AUROC: how well it tells them from clean rows."
     )
     return section(
@@ -33,10 +34,9 @@ def methods_section(content: Content) -> str:
 
 
 def shift_section(content: Content) -> str:
-    """Return ECE by severity and by corruption; nothing where no corrupted cell was measured."""
-    cells = [r for r in content.results.select(suite=content.name, metric="ece") if r.corruption]
-    if not cells:
-        return ""
+    """Return ECE by severity and by corruption, or by named shift; nothing without shifts."""
+    if not content.results.has_levels(content.name):
+        return _named_shifts(content)
     curves = {
         method.name: [100 * v for v in content.results.average(content.name, method.name).levels]
         for method in content.order
@@ -48,6 +48,21 @@ def shift_section(content: Content) -> str:
         content.marks.legend(),
         charts(figure("ECE by severity", chart, caption), _by_type(content)),
     )
+
+
+def _named_shifts(content: Content) -> str:
+    """Return ECE on clean rows and on each shift; nothing where there is no shift."""
+    names = list(content.results.conditions(content.name))
+    if len(names) == 1:
+        return ""
+    values = {
+        method.name: [100 * v for v in content.results.average(content.name, method.name).levels]
+        for method in content.order
+    }
+    largest = max((v for found in values.values() for v in found if not np.isnan(v)), default=1.0)
+    chart = type_chart(names, values, largest, content.marks)
+    legend = content.marks.legend()
+    return section("Calibration error under shift", legend, charts(figure("ECE by shift", chart)))
 
 
 def _floor(content: Content) -> list[float]:
@@ -126,7 +141,7 @@ def reliability_section(content: Content) -> str:
 
 
 def strangers_section(content: Content) -> str:
-    """Return the mean confidence on images of other classes."""
+    """Return the mean confidence on rows of other classes."""
     figures = []
     for split in content.results.ood_splits(content.name):
         found = content.results.select(suite=content.name, split=split, metric="mean_confidence")
@@ -137,4 +152,5 @@ def strangers_section(content: Content) -> str:
     if not figures:
         return ""
     text = "No answer is right here: lower is better. The set that tuned the methods is not shown."
-    return section("Images of other classes", note(text), charts(*figures))
+    title = f"{content.results.noun(content.name).capitalize()} of other classes"
+    return section(title, note(text), charts(*figures))

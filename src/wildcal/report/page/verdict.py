@@ -16,9 +16,10 @@ def verdict(results: Results, suite: str, order: Sequence[FittedMethod]) -> str:
     averages = {method.name: results.average(suite, method.name) for method in order}
     best = order[0]
     found = averages[best.name]
-    if math.isnan(found.value):
+    if math.isnan(found.value) or len(results.conditions(suite)) == 1:
         return _clean_verdict(results, suite, order)
-    text = f"Ship {_name(best)}: over clean and shifted images its confidence is off by"
+    noun = results.noun(suite)
+    text = f"Ship {_name(best)}: over clean and shifted {noun} its confidence is off by"
     interval = _interval(found.low, found.high, interval_level(results, suite))
     text += f" {percent(found.value)} points on average (ECE{interval})"
     plain = averages.get("identity")
@@ -32,7 +33,7 @@ def verdict(results: Results, suite: str, order: Sequence[FittedMethod]) -> str:
     if cleanest is not best:
         a, b = averages[cleanest.name].levels[0], found.levels[0]
         sentences.append(
-            f"On clean images alone {_name(cleanest)} is lowest:"
+            f"On clean {noun} alone {_name(cleanest)} is lowest:"
             f" {percent(a)} against {percent(b)} points."
         )
     sentences.append(_tuned_and_tested(results, suite))
@@ -57,7 +58,7 @@ def _clean_verdict(results: Results, suite: str, order: Sequence[FittedMethod]) 
     if cells:
         why = "Not every corruption is there at every severity 1 to 5, so there is no average."
     else:
-        why = "There are no corrupted images, so nothing is said about shift."
+        why = "There are no shifted rows, so nothing is said about shift."
     value = results.average(suite, order[0].name).levels[0]
     if math.isnan(value):
         return f"There are no clean test rows, so methods cannot be ranked. {why}"
@@ -65,7 +66,7 @@ def _clean_verdict(results: Results, suite: str, order: Sequence[FittedMethod]) 
     level = [m for m in order if percent(results.average(suite, m.name).levels[0]) == shown_value]
     names = ", ".join(map(_name, level))
     lowest = f"{names} is lowest" if len(level) == 1 else f"{names} are level, and lowest"
-    return f"On clean images {lowest}: off by {shown_value} points (ECE). {why}"
+    return f"On clean {results.noun(suite)} {lowest}: off by {shown_value} points (ECE). {why}"
 
 
 def _lead(results: Results, suite: str, best: FittedMethod, second: FittedMethod) -> str:
@@ -75,7 +76,7 @@ def _lead(results: Results, suite: str, best: FittedMethod, second: FittedMethod
         return ""
     ahead = f"{percent(gap.value)} points{_bracket(gap.interval.low, gap.interval.high)}"
     if gap.is_sure:
-        return f"It is ahead of the next, {_name(second)}, by {ahead} on the same images."
+        return f"It is ahead of the next, {_name(second)}, by {ahead} on the same {results.noun(suite)}."
     return f"The next, {_name(second)}, is {ahead} behind, which may be chance."
 
 
