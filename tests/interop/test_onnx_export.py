@@ -7,8 +7,8 @@ import onnx
 import pytest
 
 from wildcal import CALIBRATORS, TemperatureScaling
-from wildcal.core.rows import Rows
 from wildcal.core.errors import MissingExtraError, NotFittedError
+from wildcal.core.rows import Rows
 from wildcal.interop.maps import map_of
 from wildcal.interop.onnx import export
 from wildcal.interop.onnx.agreement import DisagreementError
