@@ -147,7 +147,7 @@ class EnergyScaling(TemperatureMap):
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise ValueError(f"{name} must be positive, got {value}.")
-        heights, _ = self._terms()
+        heights, _ = self.terms()
         if min(heights) < 0:
             raise ValueError("theta_correct_ and theta_incorrect_ must not be negative.")
         lowest = self.temperature_ - heights[0]
@@ -246,7 +246,7 @@ class EnergyScaling(TemperatureMap):
         return correct, incorrect
 
     def _describe(self) -> list[str]:
-        (down, up), (correct, incorrect) = self._terms()
+        (down, up), (correct, incorrect) = self.terms()
         words = [f"Rows unlike both groups below are divided by {self.temperature_:.4g}."]
         if correct is not None:
             words.append(
@@ -268,7 +268,8 @@ class EnergyScaling(TemperatureMap):
         limit = {"paper": published, "free": most, "safe": min(published, most)}[self.box]
         return max(0.0, limit)
 
-    def _terms(self) -> tuple[tuple[float, float], tuple[Gaussian | None, Gaussian | None]]:
+    def terms(self) -> tuple[tuple[float, float], tuple[Gaussian | None, Gaussian | None]]:
+        """Return how much each density takes off and adds at its mode, and the densities."""
         correct = _density(self.correct_mean_, self.correct_std_)
         incorrect = _density(self.incorrect_mean_, self.incorrect_std_)
         return (
@@ -277,7 +278,7 @@ class EnergyScaling(TemperatureMap):
         ), (correct, incorrect)
 
     def _temperature(self, block: Block) -> FloatArray:
-        (down, up), (correct, incorrect) = self._terms()
+        (down, up), (correct, incorrect) = self.terms()
         h = np.full(block.n, self.temperature_)
         if down == 0 and up == 0:
             return h

@@ -94,7 +94,7 @@ class ParameterizedTemperatureScaling(TemperatureMap):
         check_strength("ridge", self.ridge)
 
     def _check_fitted(self) -> None:
-        network = self._network(self.n_classes_)
+        network = self.network(self.n_classes_)
         shapes = {"mean_": network.n_inputs, "std_": network.n_inputs, "weights_": network.size}
         for name, length in shapes.items():
             if getattr(self, name).shape != (length,):
@@ -102,12 +102,13 @@ class ParameterizedTemperatureScaling(TemperatureMap):
         if not (self.std_ > 0).all():
             raise ValueError("std_ must be positive.")
 
-    def _network(self, n_classes: int) -> Network:
+    def network(self, n_classes: int) -> Network:
+        """Return the shape of the network for so many classes."""
         return Network(min(self.top_k, n_classes), self.n_hidden)
 
     def _fit(self, rows: Rows) -> FitSummary:
         logits, y, weight = rows.tuning()
-        network = self._network(logits.shape[1])
+        network = self.network(logits.shape[1])
         share = np.full(len(y), 1 / len(y)) if weight is None else weight / weight.sum()
         top = map_blocks(logits, lambda block: top_logits(block, network.n_inputs), joined)
         self.mean_ = share @ top
@@ -149,7 +150,7 @@ class ParameterizedTemperatureScaling(TemperatureMap):
         return np.ascontiguousarray(x.T)
 
     def _describe(self) -> list[str]:
-        network = self._network(self.n_classes_)
+        network = self.network(self.n_classes_)
         _, _, eta = network.forward(self.weights_, np.zeros((network.n_inputs, 1)))
         typical = softplus_temperature(eta, self.bounds)[0]
         return [
@@ -158,7 +159,7 @@ class ParameterizedTemperatureScaling(TemperatureMap):
         ]
 
     def _temperature(self, block: Block) -> FloatArray:
-        network = self._network(self.n_classes_)
+        network = self.network(self.n_classes_)
         x = self._standardised(top_logits(block, network.n_inputs))
         _, _, eta = network.forward(self.weights_, x)
         return softplus_temperature(eta, self.bounds)

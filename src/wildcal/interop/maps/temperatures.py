@@ -74,7 +74,7 @@ class Parameterized(Scaling):
 
     def __init__(self, calibrator: ParameterizedTemperatureScaling, prefix: str = "") -> None:
         super().__init__(calibrator, prefix)
-        network = calibrator._network(calibrator.n_classes_)
+        network = calibrator.network(calibrator.n_classes_)
         layers = network.layers(calibrator.weights_)
         low, high = calibrator.bounds
         self.keep(mean=calibrator.mean_, std=calibrator.std_, low=low, high=high)
@@ -103,7 +103,7 @@ class Energy(Scaling):
 
     def __init__(self, calibrator: EnergyScaling, prefix: str = "") -> None:
         super().__init__(calibrator, prefix)
-        (down, up), (correct, incorrect) = calibrator._terms()
+        (down, up), (correct, incorrect) = calibrator.terms()
         temperature = calibrator.temperature_
         self.keep(temperature=temperature, floor=min(MIN_TEMPERATURE, temperature))
         # A term that could not be fitted has height 0, wherever its density would lie.

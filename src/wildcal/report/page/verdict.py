@@ -76,7 +76,8 @@ def _lead(results: Results, suite: str, best: FittedMethod, second: FittedMethod
         return ""
     ahead = f"{percent(gap.value)} points{_bracket(gap.interval.low, gap.interval.high)}"
     if gap.is_sure:
-        return f"It is ahead of the next, {_name(second)}, by {ahead} on the same {results.noun(suite)}."
+        noun = results.noun(suite)
+        return f"It is ahead of the next, {_name(second)}, by {ahead} on the same {noun}."
     return f"The next, {_name(second)}, is {ahead} behind, which may be chance."
 
 
