@@ -201,7 +201,7 @@ def test_empty_results():
     methods = (FittedMethod("ts", Identity(), Knew(labels=7), 0.0),)
     unmeasured = Results((), {"s": SuiteResults(methods, None, {}, None)}, {})
     (table,) = Tables(unmeasured._repr_html_()).tables
-    assert table[1] == ["ts", "7 labels", *"---------", " " * 6]
+    assert table[1] == ["ts", "7 labels", *"-----"]
 
 
 def test_nothing_comes_from_elsewhere():

@@ -172,7 +172,7 @@ def test_hostile_names_stay_text(write_suite, tmp_path):
 
 def test_suite_without_shift_says_so(bare):
     page = make_page(run(bare, ("identity", "ts", "energy")), "mine", bare)
-    assert "There are no corrupted images, so nothing is said about shift." in page
+    assert "There are no shifted rows, so nothing is said about shift." in page
     assert "ECE by severity" not in page
     assert "Images of other classes" not in page
     assert 'class="reliability"' in page
@@ -199,7 +199,7 @@ def test_no_test_rows_is_one_line(tmp_path):
 def test_methods_that_are_level_are_both_named(bare):
     results = run(bare, ("energy", "context"), n_boot=0)  # context falls back to energy
     said = re.sub("<[^>]*>", "", verdict(results, "mine", results.ranked("mine")))
-    assert said.startswith("On clean images energy, context are level, and lowest")
+    assert said.startswith("On clean rows energy, context are level, and lowest")
 
 
 def test_missing_cells_are_named(write_suite, tmp_path):

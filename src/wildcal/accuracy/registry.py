@@ -1,5 +1,7 @@
 """The estimators by their short names."""
 
+from difflib import get_close_matches
+
 from wildcal.accuracy.agreement import Agreement
 from wildcal.accuracy.cbpe import CalibratedPerformance
 from wildcal.accuracy.confidence import (
@@ -44,5 +46,7 @@ def make_estimator(name: str) -> AccuracyEstimator:
     'average thresholded confidence, by negative entropy'
     """
     if name not in ESTIMATORS:
-        raise ValueError(f"there is no estimator {name!r}; there are {', '.join(ESTIMATORS)}.")
+        near = get_close_matches(name, ESTIMATORS, 1)
+        guess = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(ESTIMATORS)}."
+        raise ValueError(f"there is no estimator {name!r}; {guess}")
     return ESTIMATORS[name]()

@@ -19,6 +19,7 @@ from wildcal.calibrators.irova import IsotonicOneVsAll
 from wildcal.calibrators.irovats import ScaledIsotonicOneVsAll
 from wildcal.calibrators.isotonic import TopLabelIsotonic
 from wildcal.calibrators.matrix import MatrixScaling
+from wildcal.calibrators.own import add_own
 from wildcal.calibrators.parameterized_temperature import ParameterizedTemperatureScaling
 from wildcal.calibrators.spline import SplineCalibration
 from wildcal.calibrators.structured import StructuredMatrixScaling, StructuredVectorScaling
@@ -72,6 +73,8 @@ to the k-th neighbour or to the first (`dac-first`): which neighbour, and which 
 def make_calibrator(name: str) -> Calibrator:
     """Return an unfitted calibrator by its short name, such as ``energy``, ``dac`` or ``dac+ets``.
 
+    Also MODULE:CLASS, and the name of an entry point of the group ``wildcal.calibrators``.
+
     >>> make_calibrator("dac+ets").base.name
     'ets'
     """
@@ -80,6 +83,9 @@ def make_calibrator(name: str) -> Calibrator:
     if name in DENSITY_METHODS:
         neighbour, base = DENSITY_METHODS[name]
         return DensityAware(base=CALIBRATORS[base](), neighbour=neighbour)
+    own = add_own(name, CALIBRATORS)
+    if own is not None:
+        return CALIBRATORS[own]()
     raise ValueError(f"there is no method {name!r}; `wildcal methods` lists them.")
 
 

@@ -83,7 +83,7 @@ def severity_chart(results: Results, suite: str, width: int = WIDTH) -> list["Te
 
 def _curves(results: Results, suite: str) -> Mapping[str, Sequence[float]]:
     """Return ECE in percent at each severity, by method, the lowest average first."""
-    if suite not in results.suites:
+    if suite not in results.suites or not results.has_levels(suite):
         return {}
     found = {m.name: results.average(suite, m.name) for m in results.suites[suite].methods}
     known = {name: a for name, a in found.items() if not math.isnan(a.value)}

@@ -48,6 +48,10 @@ class Declared:
             )
         return rows
 
+    def read_unlabelled(self, path: Path) -> InputRows:
+        """Return the rows of a file; labels, if there are any, are left aside."""
+        return self._read(path, About(), None, False)
+
     def read_others(self, path: Path, *, like: InputRows) -> InputRows:
         """Return rows of other classes; labels, if there are any, are left aside."""
         about = About(like.classes, like.kind, like.floor)

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from wildcal.calibrators import make_calibrator
+from wildcal.cli.accuracy import accuracy
 from wildcal.cli.apply import apply
 from wildcal.cli.compare import compare
 from wildcal.cli.corrupt import corrupt
@@ -39,8 +41,15 @@ from wildcal.version import __version__
 @click.option(
     "--threads", type=click.IntRange(min=1), envvar="WILDCAL_THREADS", help="Kernel threads."
 )
+@click.option(
+    "--use",
+    "own",
+    multiple=True,
+    metavar="MODULE:CLASS",
+    help="A method of your own, for files that were saved with it; repeatable.",
+)
 @click.pass_context
-def cli(context: click.Context, debug: bool, threads: int | None) -> None:
+def cli(context: click.Context, debug: bool, threads: int | None, own: tuple[str, ...]) -> None:
     """Make a classifier's confidence mean what it says, on clean data and under shift.
 
     \b
@@ -48,6 +57,10 @@ def cli(context: click.Context, debug: bool, threads: int | None) -> None:
       wildcal fit val.npz -o auto.json
       wildcal evaluate test.npz --with auto.json
     """
+    for name in own:
+        if ":" not in name:
+            raise click.UsageError(f"--use takes MODULE:CLASS, got {name!r}.")
+        make_calibrator(name)
     # --debug is read by `run`, which catches the errors after this context is gone.
     if threads is not None:
         from wildcal.core.parallel import use_threads
@@ -62,6 +75,7 @@ for command in (
     stream,
     evaluate,
     compare,
+    accuracy,
     methods,
     inspect,
     corrupt,
@@ -106,6 +120,8 @@ def run(words: list[str]) -> int:
             if "--debug" in words:
                 traceback.print_exc()
             text = " ".join(str(error).split()) or type(error).__name__
+            if "unknown method" in text:
+                text += ". A method of your own? Name it with --use MODULE:CLASS"
             expected = isinstance(error, WildcalError | ValueError | OSError | MemoryError)
             hint = "" if expected else f" ({type(error).__name__}; --debug shows where)"
             warn(f"error: {as_flags(text)}{hint}")

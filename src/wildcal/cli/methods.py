@@ -3,6 +3,7 @@
 import click
 
 from wildcal.calibrators import CALIBRATORS, PAPER_METHODS, make_calibrator
+from wildcal.calibrators.own import add_installed
 from wildcal.cli.options import json_option
 from wildcal.cli.output import print_json, print_table
 from wildcal.core.calibrator import Calibrator
@@ -20,6 +21,7 @@ def methods(as_json: bool) -> None:
     Example:
       wildcal methods
     """
+    add_installed(CALIBRATORS)
     described = {
         name: {
             "title": kind.title,

@@ -117,7 +117,7 @@ def _measure(
         warnings.simplefilter("ignore", CalibrationWarning)
         calibrator.fit_rows(mine)
     seconds = time.perf_counter() - start
-    metrics = choose_metrics()
+    metrics = choose_metrics(n_classes=tested.n_classes)
     seen = look_at(calibrator, tested, metrics, n_bins=n_bins)
     return _Measured(
         name=name,

@@ -60,8 +60,9 @@ def evaluate(
     >>> evaluate([0, 1, 0, 1], proba).accuracy
     0.75
     """
-    chosen = choose_metrics(metrics)
+    choose_metrics(metrics)  # names first
     array = check_proba(proba)
+    chosen = choose_metrics(metrics, array.shape[1])
     labels = check_labels(y, *array.shape, accepts_ood=True)
     classes = array.argmax(axis=1) if pred is None else check_pred(pred, *array.shape)
     check_some_known(labels)
@@ -93,7 +94,7 @@ def evaluate_calibrator(
     context and not the row would tell them apart.
     """
     calibrator.check_is_fitted()
-    chosen = choose_metrics(metrics)
+    chosen = choose_metrics(metrics, calibrator.n_classes_)
     rows = check_rows(logits, n_classes=calibrator.n_classes_, y=y, distances=distances)
     if window:
         if "window" not in calibrator.reads:

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from wildcal.calibrators import CALIBRATORS, DENSITY_METHODS, PAPER_METHODS, make_calibrator
+from wildcal.calibrators.own import add_own
 from wildcal.core.calibrator import Calibrator
 
 ROWS: Final = ("clean", "ood", "shifted", "noise")
@@ -135,7 +136,7 @@ def choose_methods(names: Sequence[str] | None = None) -> list[Method]:
 
 
 def _is_known(name: str) -> bool:
-    return name in CALIBRATORS or name in DENSITY_METHODS
+    return name in CALIBRATORS or name in DENSITY_METHODS or add_own(name, CALIBRATORS) is not None
 
 
 def _calibrator(name: str) -> Calibrator:

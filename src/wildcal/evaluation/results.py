@@ -231,15 +231,19 @@ class Results:
             for group in self._by_level(suite, method, metric, types)
             if group and (metric, group[0].split) in cells
         ]
-        wanted = len(self.conditions(suite))
+        wanted = len(self.conditions(suite)) if self.has_names(suite) else 1 + len(LEVELS)
         return np.asarray(np.mean(levels, axis=0)) if len(levels) == wanted else None
 
     def has_levels(self, suite: str) -> bool:
-        """Whether shifts come as corruptions of five severities, and not by names of their own."""
+        """Whether some shifts are corruptions of a severity."""
         return any(self._shifts.get(suite, {}).values())
 
+    def has_names(self, suite: str) -> bool:
+        """Whether there are shifts, and all have names of their own."""
+        return bool(self._shifts.get(suite)) and not self.has_levels(suite)
+
     def conditions(self, suite: str) -> tuple[str, ...]:
-        """Return what an average is over: severities 0 to 5, or clean rows and each named shift."""
+        """Return what is shown: severities 0 to 5, or clean rows and each named shift."""
         if self.has_levels(suite):
             return tuple(str(level) for level in (CLEAN, *LEVELS))
         return ("clean", *self._shifts.get(suite, {}))
@@ -330,7 +334,7 @@ class Results:
         """
         mine = self._groups.get((suite, method, metric), [])
         clean = [r for r in mine if r.shift == "none"]
-        if not self.has_levels(suite):
+        if self.has_names(suite):
             named = [r for r in mine if r.shift == "covariate"]
             return [clean if len(clean) == 1 else [], *([r] for r in named)]
         if wanted is not None:

@@ -94,10 +94,12 @@ class Evaluation:
 
     def notes(self) -> list[str]:
         """Return what has to be known about the numbers."""
+        two = "spiegelhalter_z" in self.estimates
+        units = UNITS.replace(" and NLL", ", NLL, slope, intercept and z") if two else UNITS
         if not self.n_boot:
-            return [UNITS]
+            return [units]
         drawn = f"{100 * self.level:g} % bootstrap interval, {self.n_boot} replicates."
-        return [UNITS, f"Low to high: {drawn} {HOLDS_ITS_VALUE}"]
+        return [units, f"Low to high: {drawn} {HOLDS_ITS_VALUE}"]
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each metric, plain values."""

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from wildcal.calibrators import CALIBRATORS, DensityAware
+from wildcal.calibrators.own import add_own
 from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.checks import check_choice
 from wildcal.core.errors import FileFormatError, NotFittedError
@@ -148,8 +149,10 @@ def _rebuild_options(document: dict[str, Json]) -> Calibrator:
     method = document["method"]
     # Looked up now, and not copied at import: users may add methods of their own.
     known: dict[str, type[Calibrator]] = {**CALIBRATORS, DensityAware.name: DensityAware}
+    if isinstance(method, str) and method not in known and ":" not in method:
+        add_own(method, known)  # of an installed package; a file names no module to import
     if not isinstance(method, str) or method not in known:
-        raise ValueError(f"unknown method {method!r}")
+        raise ValueError(f"unknown method {method!r:.80}")
     calibrator = known[method](**_decode_all(known[method], document["options"], "options"))
     calibrator.check_options()
     return calibrator

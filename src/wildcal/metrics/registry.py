@@ -13,6 +13,14 @@ import numpy as np
 
 from wildcal.core.arrays import BoolArray, FloatArray, Labels, Proba
 from wildcal.metrics.accumulator import Accumulator
+from wildcal.metrics.binary import (
+    calibration_intercept,
+    calibration_slope,
+    drawn_line,
+    signed_rows,
+    spiegelhalter_z,
+    unsigned,
+)
 from wildcal.metrics.classwise import ClasswiseAccumulator, weighted_part, weighted_sce
 from wildcal.metrics.detection import aupr_in, aupr_out, auroc, fpr95
 from wildcal.metrics.equal_mass import equal_mass_ece
@@ -68,6 +76,8 @@ class Metric:
     replicates are drawn."""
     beyond_floor: bool = False
     """Whether the floor is subtracted, so that it may be negative."""
+    classes: int | None = None
+    """The number of classes it is for; None for any."""
 
     def interval(
         self, value: float, drawn: FloatArray, level: float, floor: float = 0.0
@@ -148,6 +158,18 @@ def _detect_drawn(
     return drawn
 
 
+def _positive_ece(sets: Sequence[Seen], counts: Counts) -> FloatArray:
+    pairs = [unsigned(seen.columns["positive_ece"]) for seen in sets]
+    return weighted_ece([y for y, _ in pairs], [p for _, p in pairs], sets[0].n_bins, counts.known)
+
+
+def _one_sample(drawn: Drawn) -> Callable[[Seen], float]:
+    """Return the value of a metric of which only the resampling is written: each row once."""
+    return lambda seen: float(
+        drawn([seen], Counts(np.ones((len(seen.correct), 1)), np.ones((0, 1))))[0, 0]
+    )
+
+
 def _of_others() -> tuple[Callable[[Seen], float], Drawn]:
     return lambda seen: float(seen.ood.mean()), lambda sets, counts: weighted_means(
         [seen.ood for seen in sets], counts.ood
@@ -208,6 +230,27 @@ _ENTRIES: Final = (
         biased=False,
     ),
     Metric(
+        "positive_ece", "ECE of class 1", "lower", _one_sample(_positive_ece), _positive_ece,
+        needs="proba", rows=signed_rows, classes=2,
+    ),
+    Metric(
+        "calibration_slope", "slope (1 is right)", None,
+        lambda s: calibration_slope(s.columns["calibration_slope"]),
+        _each(lambda s, c: drawn_line(s.columns["calibration_slope"], c, free=True)),
+        needs="proba", rows=signed_rows, percent=False, biased=False, classes=2,
+    ),
+    Metric(
+        "calibration_intercept", "intercept (0 is right)", None,
+        lambda s: calibration_intercept(s.columns["calibration_intercept"]),
+        _each(lambda s, c: drawn_line(s.columns["calibration_intercept"], c, free=False)),
+        needs="proba", rows=signed_rows, percent=False, biased=False, classes=2,
+    ),
+    Metric(
+        "spiegelhalter_z", "Spiegelhalter's z", None,
+        lambda s: spiegelhalter_z(s.columns["spiegelhalter_z"]), None,
+        needs="proba", rows=signed_rows, percent=False, classes=2,
+    ),
+    Metric(
         "aurc", "AURC", "lower", lambda s: aurc(s.correct, s.confidence),
         _each(lambda s, c: weighted_aurc(s.correct, s.confidence, c)), costly=True,
     ),
@@ -231,8 +274,10 @@ METRICS: Final[dict[str, Metric]] = {metric.name: metric for metric in _ENTRIES}
 """All metrics, in the order in which tables show them."""
 
 
-def choose_metrics(names: Sequence[str] | None = None) -> list[Metric]:
-    """Return metrics by their names, by default all.
+def choose_metrics(
+    names: Sequence[str] | None = None, n_classes: int | None = None
+) -> list[Metric]:
+    """Return metrics by their names, by default all; with `n_classes`, those that apply to them.
 
     >>> [metric.title for metric in choose_metrics(["nll", "aurc"])]
     ['NLL', 'AURC']
@@ -242,4 +287,5 @@ def choose_metrics(names: Sequence[str] | None = None) -> list[Metric]:
     chosen = tuple(METRICS) if names is None else tuple(dict.fromkeys(names))
     for name in chosen:
         check_choice("metrics", name, tuple(METRICS))
-    return [METRICS[name] for name in chosen]
+    found = [METRICS[name] for name in chosen]
+    return [m for m in found if n_classes is None or m.classes in (None, n_classes)]

@@ -27,7 +27,7 @@ def severity_panel(results: Results, suite: str, title: str, methods: Sequence[s
     for method in methods:
         if method in fitted:
             levels = results.average(suite, method).levels
-            if not np.isnan(levels).any():
+            if not np.isnan(levels).any() and results.has_levels(suite):
                 y = tuple(100 * level for level in levels)
                 series.append(Series(method_title(method), tuple(map(float, range(6))), y))
     return Panel(title, "severity", "ECE (%)", tuple(series))

@@ -118,7 +118,8 @@ class _SuiteRun:
     ) -> None:
         self.name, self.suite = name, suite
         self.n_bins, self.n_boot, self.level, self.progress = n_bins, n_boot, level, progress
-        self.known = [metric for metric in metrics if metric.needs != "ood"]
+        mine = [m for m in metrics if m.classes in (None, suite.n_classes)]
+        self.known = [metric for metric in mine if metric.needs != "ood"]
         self.detection = [m for m in metrics if m.needs == "ood" and m.name != _OOD_CONFIDENCE]
         # On rows of no class, the mean confidence is what both names mean.
         names = {metric.name for metric in metrics}
