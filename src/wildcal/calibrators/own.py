@@ -1,8 +1,8 @@
 """Methods of the user: from installed packages by entry point, or as MODULE:CLASS.
 
 A package offers a method with an entry point of the group ``wildcal.calibrators``. A class in a
-file of one's own is named MODULE:CLASS. Either is a `Calibrator`, and is known by its short name from
-then on, also to files that were saved with it; a file itself never says what to import.
+file of one's own is named MODULE:CLASS. Either is a `Calibrator`, and is known by its short name
+from then on, also to files that were saved with it; a file itself never says what to import.
 """
 
 import importlib

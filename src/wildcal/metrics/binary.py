@@ -77,7 +77,7 @@ def drawn_line(column: FloatArray, counts: FloatArray, *, free: bool) -> FloatAr
 
 
 def _fitted(column: FloatArray, *, free: bool) -> FloatArray:
-    """Return (a, b) of the maximum likelihood; b is 1 unless it is free. NaN where there is none."""
+    """Return (a, b) of the maximum likelihood; b is 1 unless it is free, NaN if there is none."""
     y, p = unsigned(column)
     if y.all() or not y.any():
         return np.full(2, math.nan)
