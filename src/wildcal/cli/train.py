@@ -129,4 +129,8 @@ class _Shown:
                 self.bar.task_ids[0], completed=done, description=f"{self.network} {text}"
             )
         else:
-            self.bar.console.print(f"{text}, {at.watched_accuracy:.1%} on images kept from it.")
+            line = f"{text}, {at.watched_accuracy:.1%} on images kept from it."
+            if self.bar.disable:  # nobody watches, so the console of the bar is quiet
+                say(line)
+            else:
+                self.bar.console.print(line)
