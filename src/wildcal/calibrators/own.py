@@ -10,8 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import is_dataclass
-from importlib.metadata import entry_points
-from typing import Final
+from typing import Any, Final
 
 from wildcal.core.calibrator import Calibrator
 
@@ -71,6 +70,13 @@ def _loaded(name: str, load: Callable[[], object]) -> object:
         raise ValueError(
             f"cannot import the method {name}: {type(error).__name__}: {error}."
         ) from error
+
+
+def entry_points(**wanted: str) -> Any:
+    """Return the entry points of installed packages, as importlib.metadata does."""
+    from importlib import metadata  # slow, and wanted for names that are not our own only
+
+    return metadata.entry_points(**wanted)
 
 
 @contextmanager

@@ -237,13 +237,13 @@ _ENTRIES: Final = (
         "calibration_slope", "slope (1 is right)", None,
         lambda s: calibration_slope(s.columns["calibration_slope"]),
         _each(lambda s, c: drawn_line(s.columns["calibration_slope"], c, free=True)),
-        needs="proba", rows=signed_rows, percent=False, biased=False, classes=2,
+        needs="proba", rows=signed_rows, percent=False, biased=False, costly=True, classes=2,
     ),
     Metric(
         "calibration_intercept", "intercept (0 is right)", None,
         lambda s: calibration_intercept(s.columns["calibration_intercept"]),
         _each(lambda s, c: drawn_line(s.columns["calibration_intercept"], c, free=False)),
-        needs="proba", rows=signed_rows, percent=False, biased=False, classes=2,
+        needs="proba", rows=signed_rows, percent=False, biased=False, costly=True, classes=2,
     ),
     Metric(
         "spiegelhalter_z", "Spiegelhalter's z", None,

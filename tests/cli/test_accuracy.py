@@ -1,0 +1,67 @@
+"""`wildcal accuracy`: the estimates of the library, from files."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+
+from wildcal import accuracy
+from wildcal.cli.main import run
+from wildcal.testing import make_suite
+
+SUITE = make_suite(seed=2, n_tuning=300, n_test=200, n_ood_tuning=0)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.savez("val.npz", logits=SUITE.tuning.logits, y=SUITE.tuning.y)
+    np.savez("today.npz", logits=SUITE.shifted.logits, y=SUITE.shifted.y)
+    return tmp_path
+
+
+def test_fit_and_estimate(folder, capsys):
+    assert run("accuracy fit val.npz -o e.json".split()) == 0
+    expected = accuracy.make_estimator("atc-ne").fit(*SUITE.tuning)
+    capsys.readouterr()
+    assert run("accuracy estimate e.json today.npz".split()) == 0
+    found = expected.estimate(SUITE.shifted.logits)
+    assert capsys.readouterr().out == f"{found} (200 rows, atc-ne)\n"
+    assert run("accuracy estimate e.json today.npz --json".split()) == 0
+    assert json.loads(capsys.readouterr().out) == [{"rows": "0-199", **found.to_dict()}]
+
+
+def test_windows(folder, capsys):
+    assert run("accuracy fit val.npz --method ac -o e.json".split()) == 0
+    capsys.readouterr()
+    assert run("accuracy estimate e.json today.npz --window 80 --csv -".split()) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [r["rows"] for r in rows] == ["0-79", "80-159", "160-199"]
+    part = accuracy.load("e.json").estimate(SUITE.shifted.logits[80:160])
+    assert float(rows[1]["value"]) == part.value
+    assert run("accuracy estimate e.json today.npz --window 80".split()) == 0
+    assert "below clean" in capsys.readouterr().out
+
+
+def test_compare_on_a_suite(capsys):
+    line = "accuracy compare cifar10-resnet20 --methods ac,doc --setting whole --csv -"
+    assert run(line.split()) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert {r["estimator"] for r in rows} == {"ac", "doc"}
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("accuracy fit val.npz --method atcne -o x.json", "did you mean 'atc-ne'?"),
+        ("accuracy fit val.npz -o val.npz", "would replace"),
+        ("accuracy compare cifar10-resnet20 --methods magic", "there is no estimator 'magic'"),
+        ("accuracy estmate e.json", "Did you mean 'estimate'?"),
+    ],
+)
+def test_wrong_words(folder, capsys, line, said):
+    assert run(line.split()) != 0
+    assert said in capsys.readouterr().err
+    assert not (folder / "x.json").exists()
