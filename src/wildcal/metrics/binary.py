@@ -9,10 +9,13 @@ import numpy as np
 
 from wildcal.core.arrays import BoolArray, FloatArray, Labels, Proba
 
-# Beyond, classes are told apart without a mistake, and no slope is the best.
+# For samples in which classes are told apart without a mistake: no slope is the best.
 _STEEPEST = 100.0
-_STEPS = 50
+_STEPS = 60
+_CLOSE = 1e-13
 _SMALLEST = 1e-12
+# Rows times samples that are looked at together: a few tens of megabytes.
+_NUMBERS = 1 << 20
 
 
 def signed_rows(y: Labels, proba: Proba, pred: Labels) -> FloatArray:
@@ -47,59 +50,61 @@ def calibration_slope(column: FloatArray) -> float:
 
     Below 1 probabilities are too extreme. NaN where one class is missing or all is told apart.
     """
-    return float(_fitted(column, free=True)[1])
+    return _alone(column, free=True)
 
 
 def calibration_intercept(column: FloatArray) -> float:
     """Return a of logit P(y = 1) = a + logit(p): calibration in the large, 0 where calibrated.
 
-    Above 0 class 1 is more frequent than its probabilities say.
+    Above 0 class 1 is more frequent than its probabilities say. NaN where one class is missing.
     """
-    return float(_fitted(column, free=False)[0])
+    return _alone(column, free=False)
 
 
 def drawn_line(column: FloatArray, counts: FloatArray, *, free: bool) -> FloatArray:
     """Return slope (free) or intercept of resampled rows, a value for each column of counts.
 
-    One Newton step from the line of all rows, with the weights of a sample: as near to its own line
-    as two samples of the size are to each other, squared.
+    A sample that has no such line, because all is told apart in it, gets the steepest.
     """
     y, p = unsigned(column)
     x = _logits(p)
-    line = _fitted(column, free=free)
-    fit = _sigmoid(line[0] + line[1] * x)
-    gap, v = y - fit, fit * (1 - fit)
-    if not free:
-        return np.asarray(line[0] + (gap @ counts) / (v @ counts))
-    g0, g1 = gap @ counts, (gap * x) @ counts
-    h00, h01, h11 = v @ counts, (v * x) @ counts, (v * x * x) @ counts
-    return np.asarray(line[1] + (h00 * g1 - h01 * g0) / (h00 * h11 - h01**2))
+    together = max(1, _NUMBERS // len(x))
+    parts = [
+        _lines(x, y, counts[:, i : i + together], free=free)
+        for i in range(0, counts.shape[1], together)
+    ]
+    return np.concatenate(parts)
 
 
-def _fitted(column: FloatArray, *, free: bool) -> FloatArray:
-    """Return (a, b) of the maximum likelihood; b is 1 unless it is free, NaN if there is none."""
+def _alone(column: FloatArray, *, free: bool) -> float:
     y, p = unsigned(column)
     if y.all() or not y.any():
-        return np.full(2, math.nan)
-    x = _logits(p)
-    line = np.array([0.0, 1.0])
+        return math.nan
+    apart = p[~y].max() <= p[y].min() or p[y].max() <= p[~y].min()
+    if free and apart:  # the steeper the likelier
+        return math.nan
+    return float(drawn_line(column, np.ones((len(column), 1)), free=free)[0])
+
+
+def _lines(x: FloatArray, y: BoolArray, counts: FloatArray, *, free: bool) -> FloatArray:
+    """Return b, or with b = 1 the a, of largest likelihood, by Newton's method for all samples."""
+    a, b = np.zeros(counts.shape[1]), np.ones(counts.shape[1])
     for _ in range(_STEPS):
-        fit = _sigmoid(line[0] + line[1] * x)
-        gap, v = y - fit, np.maximum(fit * (1 - fit), _SMALLEST)
+        fit = _sigmoid(a + x[:, None] * b)
+        gap, v = counts * (y[:, None] - fit), counts * np.maximum(fit * (1 - fit), _SMALLEST)
+        g0, h00 = gap.sum(axis=0), v.sum(axis=0)
         if free:
-            hessian = np.array([[v.sum(), (v * x).sum()], [(v * x).sum(), (v * x * x).sum()]])
-            if np.linalg.det(hessian) < _SMALLEST:
-                return np.full(2, math.nan)
-            step = np.linalg.solve(hessian, np.array([gap.sum(), (gap * x).sum()]))
+            g1, h01, h11 = x @ gap, x @ v, (x * x) @ v
+            det = np.maximum(h00 * h11 - h01**2, _SMALLEST)
+            steps = (h11 * g0 - h01 * g1) / det, (h00 * g1 - h01 * g0) / det
         else:
-            step = np.array([gap.sum() / v.sum(), 0.0])
-        step = np.clip(step, -2, 2)  # far from the solution the quadratic is no guide
-        line = line + step
-        if np.abs(line).max() > _STEEPEST:
-            return np.full(2, math.nan)
-        if np.abs(step).max() < 1e-10:
+            steps = g0 / h00, np.zeros_like(b)
+        # Far from the solution the quadratic is no guide.
+        moved = [np.clip(step, -2, 2) for step in steps]
+        a, b = (np.clip(o + m, -_STEEPEST, _STEEPEST) for o, m in zip((a, b), moved, strict=True))
+        if max(np.abs(m).max() for m in moved) < _CLOSE:
             break
-    return line
+    return b if free else a
 
 
 def _logits(p: FloatArray) -> FloatArray:
