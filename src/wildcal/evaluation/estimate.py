@@ -33,6 +33,16 @@ class Estimate:
         """Both ends, where there is an interval."""
         return None if self.low is None or self.high is None else (self.low, self.high)
 
+    def __str__(self) -> str:
+        """Return the number with its company, as it is.
+
+        >>> print(Estimate(0.05, 0.03, 0.06, floor=0.01))
+        0.0500 (0.0300 to 0.0600), noise floor 0.0100
+        """
+        between = "" if self.interval is None else f" ({self.low:.4f} to {self.high:.4f})"
+        floor = "" if self.floor is None else f", noise floor {self.floor:.4f}"
+        return f"{self.value:.4f}{between}{floor}"
+
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain JSON values."""
         return asdict(self)

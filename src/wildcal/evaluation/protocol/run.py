@@ -32,7 +32,7 @@ _GROUP_BYTES = 64 << 20
 
 def run_protocol(
     suites: Mapping[str, Suite],
-    methods: Sequence[Method] | None = None,
+    methods: Sequence[Method | str] | None = None,
     *,
     metrics: Sequence[str] = ("accuracy", "mean_confidence", "ece"),
     ood: str | None = None,
@@ -56,7 +56,7 @@ def run_protocol(
     suites
         Suites by the name that the table shows.
     methods
-        By default the paper's.
+        Methods, or their short forms such as "ts" or "energy@clean"; by default the paper's.
     metrics
         Any of `METRICS`. On semantic splits only mean_confidence and the ood metrics apply, and
         these only there. For the ood metrics `context` reads as many clean as other rows in
@@ -76,16 +76,17 @@ def run_protocol(
     Examples
     --------
     >>> import wildcal
-    >>> from wildcal.evaluation.protocol import choose_methods, run_protocol
     >>> suites = {name: wildcal.suites.load(name) for name in wildcal.suites.names()[:1]}
-    >>> results = run_protocol(suites, choose_methods(["identity", "ts"]))
+    >>> results = wildcal.run_protocol(suites, ["identity", "ts"])
     >>> [results.average(s, "ts").value < results.average(s, "identity").value for s in suites]
     [True]
     """
     measured = choose_metrics(metrics)
     if ood_rows is not None:  # here, because below it would be taken for trouble with a suite
         check_count("ood_rows", ood_rows, least=0)
-    chosen = choose_methods() if methods is None else list(methods)
+    chosen = choose_methods() if methods is None else []
+    for method in methods or ():
+        chosen += choose_methods([method]) if isinstance(method, str) else [method]
     records: list[Record] = []
     found: dict[str, SuiteResults] = {}
     skipped: dict[str, str] = {}
