@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax, softmax
 
-from wildcal.calibrators import linear_softmax
+from wildcal.calibrators import linear_softmax, make_calibrator
 from wildcal.calibrators.linear_map import (
     bound_linear,
     log_mixed_proba,
@@ -155,3 +155,11 @@ def test_penalty_by_part():
     np.testing.assert_array_equal(centre, [[0.5, 0, 0], [0, 0.5, 0], [0, 0, 0.5], [0, 0, 0]])
     default = Penalty.structured(10, 500.0, None, 0.1, None)
     assert default == Penalty(pytest.approx(90 / 500), pytest.approx(1 / 500), 10 / 500)
+
+
+@pytest.mark.parametrize("name", ["matrix", "dirichlet", "sms"])
+def test_a_matrix_beyond_memory_is_refused_with_the_number(name):
+    z = np.zeros((2, 20_000), np.float32)
+    z[:, :2] = 1, 0
+    with pytest.raises(ValueError, match="20,000 classes has 400,020,000 .* needs 160 GB .* Use v"):
+        make_calibrator(name).fit(z, [0, 1])

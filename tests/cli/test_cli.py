@@ -252,9 +252,16 @@ def test_debug_shows_the_traceback(folder, capsys):
     assert "Traceback" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", sorted(cli.commands))
-def test_every_command_has_help_with_an_example(command, capsys):
-    assert run([command, "--help"]) == 0
+COMMANDS = sorted(
+    [name, *inner]
+    for name, command in cli.commands.items()
+    for inner in ([], *([word] for word in getattr(command, "commands", ())))
+)
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_command_has_help_with_an_example(words, capsys):
+    assert run([*words, "--help"]) == 0
     assert "Example:" in capsys.readouterr().out
 
 

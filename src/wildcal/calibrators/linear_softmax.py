@@ -40,6 +40,25 @@ _PASSES, _FEWEST_PASSES, _PASS_BUDGET = 1000, 100, 2e12
 # because the sum over pieces is as large as W.
 _PIECE = 1 << 18
 _PIECE_ROWS = 1000
+# Matrices as large as W that a fit holds: 40 of the history of L-BFGS, and what is around them.
+_COPIES = 50
+MOST_BYTES = 16 << 30
+"""A fit that would need more is refused before it begins."""
+
+
+def check_memory(n_classes: int) -> None:
+    """Raise a ValueError if a full matrix of so many classes takes too much memory to fit.
+
+    >>> check_memory(1000)
+    """
+    parameters = n_classes * (n_classes + 1)
+    needed = 8 * _COPIES * parameters
+    if needed > MOST_BYTES:
+        raise ValueError(
+            f"a full matrix of {n_classes:,} classes has {parameters:,} parameters, whose fit needs"
+            f" {needed / 1e9:.0f} GB of memory ({MOST_BYTES >> 30} GiB at most). Use vector, svs or"
+            " ts, which have few parameters for each class."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +105,7 @@ class Penalty:
 
     def arrays(self, n_classes: int, diagonal: float) -> tuple[FloatArray, FloatArray]:
         """Return ridge and centre in the shape of theta, centred at `diagonal` times identity."""
+        check_memory(n_classes)
         eye = np.eye(n_classes + 1, n_classes)
         ridge = np.where(eye > 0, self.diagonal, self.off_diagonal)
         ridge[-1] = self.intercept
