@@ -160,6 +160,6 @@ def test_penalty_by_part():
 @pytest.mark.parametrize("name", ["matrix", "dirichlet", "sms"])
 def test_a_matrix_beyond_memory_is_refused_with_the_number(name):
     z = np.zeros((2, 20_000), np.float32)
-    z[:, :2] = 1, 0
+    z[:, :2] = 5, 1
     with pytest.raises(ValueError, match="20,000 classes has 400,020,000 .* needs 160 GB .* Use v"):
         make_calibrator(name).fit(z, [0, 1])

@@ -87,6 +87,18 @@ def test_evaluate_reads_what_apply_wrote(folder, capsys):
             assert given[name]["value"] == pytest.approx(fitted[name]["value"], abs=1e-6)
 
 
+def test_the_class_that_was_predicted_is_read_with_the_probabilities(folder, capsys):
+    """Of equal probabilities the first is not the predicted one: `pred` tells."""
+    proba, pred, y = np.full((4, 2), 0.5), np.array([1, 1, 0, 1]), np.array([1, 1, 0, 0])
+    np.savez("ties.npz", proba=proba, pred=pred, y=y)
+    rows = "\n".join(f"0.5,0.5,{a},{b}" for a, b in zip(pred, y, strict=True))
+    (folder / "ties.csv").write_text(f"proba_a,proba_b,pred,y\n{rows}\n")
+    for name in ("ties.npz", "ties.csv"):
+        assert run(f"evaluate {name} --input proba --bootstrap 0 --json -q".split()) == 0
+        found = json.loads(capsys.readouterr().out)["as given"]["metrics"]
+        assert found["accuracy"]["value"] == 0.75
+
+
 def test_binary_metrics_where_there_are_two_classes(folder, capsys):
     assert run(f"evaluate mail.csv --input proba {MAIL} --bootstrap 50 --json -q".split()) == 0
     found = json.loads(capsys.readouterr().out)["as given"]["metrics"]

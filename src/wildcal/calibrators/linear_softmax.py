@@ -105,7 +105,6 @@ class Penalty:
 
     def arrays(self, n_classes: int, diagonal: float) -> tuple[FloatArray, FloatArray]:
         """Return ridge and centre in the shape of theta, centred at `diagonal` times identity."""
-        check_memory(n_classes)
         eye = np.eye(n_classes + 1, n_classes)
         ridge = np.where(eye > 0, self.diagonal, self.off_diagonal)
         ridge[-1] = self.intercept

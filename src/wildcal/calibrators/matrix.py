@@ -12,7 +12,7 @@ from wildcal.calibrators.linear_map import (
     stack_matrix,
     total_weight,
 )
-from wildcal.calibrators.linear_softmax import FullSoftmax, Penalty
+from wildcal.calibrators.linear_softmax import FullSoftmax, Penalty, check_memory
 from wildcal.calibrators.temperature import fit_temperature
 from wildcal.core.arrays import FloatArray
 from wildcal.core.bound import Bound
@@ -81,6 +81,7 @@ class MatrixScaling(Calibrator):
 
     def _fit(self, rows: Rows) -> FitSummary:
         logits, y, weight = rows.tuning()
+        check_memory(logits.shape[1])
         ts = fit_temperature(logits, y, weight=weight)
         n_classes, n = logits.shape[1], total_weight(y, weight)
         penalty = Penalty.structured(n_classes, n, self.reg_lambda, self.ridge, self.reg_mu)

@@ -15,7 +15,7 @@ from wildcal.calibrators.linear_map import (
     stack_matrix,
     total_weight,
 )
-from wildcal.calibrators.linear_softmax import DiagonalSoftmax, FullSoftmax, Penalty
+from wildcal.calibrators.linear_softmax import DiagonalSoftmax, FullSoftmax, Penalty, check_memory
 from wildcal.calibrators.temperature import fit_temperature
 from wildcal.calibrators.temperature_mix import uniform_part
 from wildcal.core.arrays import FloatArray, Logits, Proba
@@ -149,6 +149,7 @@ class StructuredMatrixScaling(Calibrator):
 
     def _fit(self, rows: Rows) -> FitSummary:
         logits, y, weight = rows.tuning()
+        check_memory(logits.shape[1])
         ts = fit_temperature(logits, y, weight=weight)
         self.temperature_, self.uniform_ = ts.temperature, uniform_part(len(y), weight)
         n_classes = logits.shape[1]

@@ -74,7 +74,13 @@ def evaluate(
     table = read_test(declared, rows, ood, about=about, distances=distances, near=near)
     results: dict[str, Evaluation] = {}
     if table.proba is not None:
-        results[AS_GIVEN] = evaluate_proba(table.y, table.proba, n_bins=bins, n_boot=bootstrap)  # type: ignore[arg-type]
+        results[AS_GIVEN] = evaluate_proba(
+            table.y,  # type: ignore[arg-type]  # read_test checked it
+            table.proba,
+            pred=table.pred,
+            n_bins=bins,
+            n_boot=bootstrap,
+        )
     else:
         raw = UNCALIBRATED if table.kind == "logits" else AS_GIVEN
         calibrators = {raw: uncalibrated(table), **calibrators}

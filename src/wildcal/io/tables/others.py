@@ -43,6 +43,10 @@ def with_others(rows: InputRows, others: InputRows, title: str | Path) -> InputR
     proba = None
     if rows.proba is not None and others.proba is not None:
         proba = np.concatenate([rows.proba, others.proba])
+    pred = rows.pred
+    if pred is not None:
+        theirs = more.argmax(axis=1) if others.pred is None else others.pred
+        pred = np.concatenate([pred, theirs])
     return replace(
         rows,
         logits=np.concatenate([z, more]),
@@ -52,6 +56,7 @@ def with_others(rows: InputRows, others: InputRows, title: str | Path) -> InputR
         distances=_joined(rows, others, title),
         ids=None,
         proba=proba,
+        pred=pred,
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wildcal.core.arrays import FloatArray, Labels, Logits, Proba
@@ -51,6 +52,9 @@ class InputRows:
     """With kind="proba", the probabilities themselves, rows summing to one, zeros kept."""
     floor: float | None = None
     """With kind="proba", what a zero was read as; give it to the reader of later rows."""
+    pred: Labels | None = None
+    """With kind="proba", the class that was predicted, where an array `pred` says so: of equal
+    probabilities, the numbers alone do not tell which."""
     notes: tuple[str, ...] = ()
     """What was converted, shared out or left aside."""
 
@@ -226,5 +230,17 @@ def _assemble(
         kind,
         read.proba,
         read.floor,
+        _predicted(source, n, n_classes) if kind == "proba" else None,
         tuple(notes),
     )
+
+
+def _predicted(source: Source, n: int, n_classes: int) -> Labels | None:
+    """Return the array `pred` that `wildcal apply` writes, if there is one and it can be that."""
+    if "pred" not in source.names:
+        return None
+    found = source.load(["pred"])["pred"]
+    if found.shape != (n,) or found.dtype.kind not in "iuf" or (found != np.round(found)).any():
+        return None
+    whole = found.astype(np.int64)
+    return whole if whole.min() >= 0 and whole.max() < n_classes else None
