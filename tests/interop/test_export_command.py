@@ -229,3 +229,28 @@ def test_steps_agree(name, fitted):
     found = agreement(as_model(map_of(calibrator)), calibrator)
     assert found.n_rows == 301
     assert found.difference <= 1e-6
+
+
+def test_behind_probabilities(folder, capsys, open_model):
+    """As of a converted scikit-learn model, whose only float matrix is `probabilities`."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["probabilities"], axis=1),
+    ]
+    write_network("soft.onnx", nodes, "probabilities")
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((400, 7)).astype(np.float32)
+    z = x @ WEIGHTS
+    proba = np.exp(z - z.max(axis=1, keepdims=True))
+    proba /= proba.sum(axis=1, keepdims=True)
+    y = [rng.choice(5, p=np.sqrt(p) / np.sqrt(p).sum()) for p in proba.astype(float)]
+    np.savez("val.npz", proba=proba, y=y)
+    assert run("fit val.npz --input proba --method ts -o ts.json".split()) == 0
+    assert run("apply ts.json val.npz -o out.npz".split()) == 0
+    assert run("export ts.json -o both.onnx --attach soft.onnx".split()) == 0
+    found = open_model("both.onnx")(x=x)["calibrated_probabilities"]
+    with np.load("out.npz") as out:
+        np.testing.assert_allclose(found, out["proba"], atol=1e-5)
+    capsys.readouterr()
+    assert run("export ts.json -o soft.onnx --attach soft.onnx".split()) == 2
+    assert "would replace a file that is read" in capsys.readouterr().err

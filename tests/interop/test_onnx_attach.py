@@ -240,7 +240,7 @@ def test_attached_context(fitted, open_model, tmp_path, x):
     found = run(x=x, calibrated_context=around)["calibrated_probabilities"]
     context = calibrator.context(clean["scores"])
     np.testing.assert_allclose(context_vector(context), around, atol=1e-4)
-    expected = calibrator.predict_proba(clean["scores"], context)
+    expected = calibrator.predict_proba(clean["scores"], context=context)
     np.testing.assert_allclose(found, expected, atol=1e-5)
     assert np.abs(found - clean["calibrated_probabilities"]).max() > 1e-3
 

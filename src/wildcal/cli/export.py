@@ -6,7 +6,7 @@ import click
 
 from wildcal.cli.options import PATH, quiet_option, refuse_same
 from wildcal.cli.output import say
-from wildcal.io import load
+from wildcal.io import load_with_about
 
 
 @click.command(no_args_is_help=True)
@@ -38,8 +38,9 @@ def export(
 
     The file takes logits and gives probabilities, confidence, energy and, where the method has one,
     the temperature of each row. With --attach it is the network itself with these outputs added,
-    named calibrated_probabilities and so on. Before it is written, ONNX Runtime and NumPy must
-    agree on random rows.
+    named calibrated_probabilities and so on; a calibrator that was fitted on probabilities stands
+    behind the output that has them, as converted scikit-learn models do. Before it is written, ONNX
+    Runtime and NumPy must agree on random rows.
 
     \b
     Example:
@@ -60,13 +61,13 @@ def export(
     from wildcal.interop.onnx.graph import DEFAULT_OPSET
 
     check_target(output)  # before the work, not after it
-    fitted = load(calibrator)
+    fitted, about = load_with_about(calibrator)
     if network is None:
         opset = DEFAULT_OPSET if opset is None else opset
         model = as_model(map_of(fitted), dtype=dtype or "float32", opset=opset)
         said = compare(model, fitted)
     else:
-        model, logits = attached(network, fitted, logits_output)
+        model, logits = attached(network, fitted, logits_output, floor=about.floor)
         say(f"Calibrating the value {logits!r} of {network}.")
         said = compare(model, fitted, logits=logits, prefix=PREFIX)
     write(model, output)

@@ -13,6 +13,7 @@ from wildcal.interop.onnx.build import build, check_opset
 from wildcal.interop.onnx.compare import compare
 from wildcal.interop.onnx.describe import opset_of
 from wildcal.interop.onnx.files import check_model, check_target, read, write
+from wildcal.interop.onnx.from_proba import add_logits
 from wildcal.interop.onnx.logits_output import find_logits
 
 PREFIX: Final = "calibrated_"
@@ -25,6 +26,7 @@ def attach(
     *,
     logits_output: str | None = None,
     prefix: str = PREFIX,
+    floor: float | None = None,
     check: bool = True,
 ) -> None:
     """Write a network with a calibrator behind its logits.
@@ -47,13 +49,16 @@ def attach(
         methods that are not shift invariant log probabilities too.
     prefix
         Stands before the names of all that is added.
+    floor
+        For a network that gives probabilities alone, and a calibrator fitted on these: what a zero
+        was read as. `logits_output` is then the output with the probabilities.
     check
         Run the new network on random inputs and compare it with NumPy, where ONNX Runtime is
         installed and the inputs can be made up. Where they differ, or the logits are probabilities
         after all, an error is raised and nothing is written.
     """
     path = check_target(path)
-    model, logits = attached(classifier, calibrator, logits_output, prefix)
+    model, logits = attached(classifier, calibrator, logits_output, prefix, floor)
     if check:
         compare(model, calibrator, logits=logits, prefix=prefix)
     write(model, path)
@@ -64,12 +69,19 @@ def attached(
     calibrator: Calibrator,
     logits_output: str | None = None,
     prefix: str = PREFIX,
+    floor: float | None = None,
 ) -> tuple[ModelProto, str]:
     """Return the network in a file with a calibrator behind its logits, and the name of these."""
     fitted = map_of(calibrator)
     model = read(classifier)
     opset = opset_of(model)
     check_opset(opset, "the operator set of the network")
+    if floor is not None:
+        if not calibrator.takes_log_proba:
+            raise ValueError(
+                f"{calibrator.name} reads the energy of a row, which is lost in probabilities."
+            )
+        logits_output = add_logits(model, logits_output, floor, prefix)
     logits = find_logits(model, logits_output, calibrator)
     parts = build(
         fitted,
