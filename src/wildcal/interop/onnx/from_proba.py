@@ -41,7 +41,7 @@ def add_logits(model: ModelProto, name: str | None, floor: float, prefix: str) -
         f"{prefix}{word}" for word in ("log_proba", "proba_float32", "proba_above", "floor")
     )
     tiny = max(floor, float(np.finfo(np.float32).tiny))
-    model.graph.initializer.append(numpy_helper.from_array(np.float32(tiny), least))
+    model.graph.initializer.append(numpy_helper.from_array(np.array(tiny, np.float32), least))
     model.graph.node.extend(
         [
             helper.make_node("Cast", [name], [wide], to=_FLOAT32),
