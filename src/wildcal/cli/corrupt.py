@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.cli.extras import needs_extra
-from wildcal.cli.options import PATH
+from wildcal.cli.options import PATH, quiet_option
 from wildcal.cli.output import progress_bar, say
 from wildcal.io.files import check_writable, replacing
 
@@ -57,6 +57,7 @@ class _Job:
 @click.option("--frost-textures", type=PATH, help="Folder with the published frost pictures.")
 @click.option("-o", "--output", type=PATH, help="Result: of the kind of IMAGES, or a folder.")
 @click.option("--gallery", type=PATH, help="Write a contact sheet of all types instead.")
+@quiet_option
 def corrupt(
     images: Path | None,
     name: str | None,

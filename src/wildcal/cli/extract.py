@@ -8,7 +8,7 @@ import click
 from wildcal.cli.extract_preprocess import COLOURS, preprocess_options
 from wildcal.cli.extract_progress import Steps
 from wildcal.cli.extras import needs_extra
-from wildcal.cli.options import PATH
+from wildcal.cli.options import PATH, quiet_option
 from wildcal.cli.output import progress_bar, say
 
 Named = tuple[tuple[str, str | None], ...]
@@ -154,6 +154,7 @@ def _layers(
     help="How logits are stored.",
 )
 @click.option("--device", default="cpu", show_default=True, help="Any device of torch.")
+@quiet_option
 def extract(
     data: Path,
     network: str,

@@ -30,7 +30,8 @@ def _known_method(context: click.Context, option: click.Parameter, value: str) -
         raise click.BadParameter(str(error)) from error
 
 
-def _notes(context: click.Context, option: click.Parameter, values: Iterable[str]) -> Any:
+def read_notes(context: click.Context, option: click.Parameter, values: Iterable[str]) -> Any:
+    """Read NAME=WORDS."""
     notes = {}
     for value in values:
         name, equals, words = value.partition("=")
@@ -49,7 +50,7 @@ def fit_options(command: Any) -> Any:
             "--note",
             "notes",
             multiple=True,
-            callback=_notes,
+            callback=read_notes,
             metavar="NAME=WORDS",
             help="Words to keep in the file, such as network=resnet20; repeatable.",
         ),

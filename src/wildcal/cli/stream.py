@@ -10,7 +10,7 @@ import click
 import numpy as np
 from click.core import ParameterSource
 
-from wildcal.cli.options import PATH
+from wildcal.cli.options import PATH, quiet_option
 from wildcal.cli.output import say
 from wildcal.cli.stream_input import Batch, read_json_lines, read_npy_arrays
 from wildcal.core.errors import FileFormatError
@@ -56,6 +56,7 @@ ALERT_EXIT = 3
 @click.option("--proba", is_flag=True, help="Also write the probability of every class.")
 @click.option("--skip-bad", is_flag=True, help="Leave out bad rows instead of ending there.")
 @click.pass_context
+@quiet_option
 def stream(
     context: click.Context,
     calibrator: Path,

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from wildcal.cli.declared import Declared, input_options
-from wildcal.cli.fit import _notes
+from wildcal.cli.fit import read_notes
 from wildcal.cli.options import PATH, Command, quiet_option, refuse_same
 from wildcal.cli.output import progress_bar, say
 from wildcal.io import About, InputRows
@@ -78,7 +78,7 @@ def part_options(command: Command) -> Command:
     "--note",
     "notes",
     multiple=True,
-    callback=_notes,
+    callback=read_notes,
     metavar="NAME=WORDS",
     help="Words about the network to keep, such as name=resnet20; repeatable.",
 )
