@@ -11,7 +11,7 @@ import numpy as np
 from click.core import ParameterSource
 
 from wildcal.cli.options import PATH, quiet_option
-from wildcal.cli.output import say
+from wildcal.cli.output import say, warn
 from wildcal.cli.stream_input import Batch, read_json_lines, read_npy_arrays
 from wildcal.core.errors import FileFormatError
 from wildcal.core.softmax import softmax_at
@@ -186,7 +186,7 @@ class _Watch:
         now = bool(rows.alarm[-1])
         decided = self._live.seen % self._live.window == 0
         if decided and now and (self._alert == "exit" or not self._before):
-            say(f"alarm at row {self._live.seen:,}: {self._words()}")
+            warn(f"alarm at row {self._live.seen:,}: {self._words()}")
         elif decided and self._before and not now:
             say(f"clean again at row {self._live.seen:,}: {self._words()}")
         self._before = now
