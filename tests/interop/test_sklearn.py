@@ -195,8 +195,9 @@ def test_rows_of_other_classes_are_doubted(digits):
     inner = LinearSVC(random_state=0)
     known = y < 8
     strangers = X[y == 8]
-    plain = CalibratedClassifier(inner).fit(X[known], y[known])
-    taught = CalibratedClassifier(inner).fit(X[known], y[known], X_ood=strangers)
+    by_number = EnergyScaling(ood_share="rows")
+    plain = CalibratedClassifier(inner, by_number).fit(X[known], y[known])
+    taught = CalibratedClassifier(inner, by_number).fit(X[known], y[known], X_ood=strangers)
     assert taught.calibrator_.fit_.n_ood == len(strangers)
     assert taught.calibrator_.fit_.n_rows == known.sum() + len(strangers)
     nines = X_test[y_test == 9]
