@@ -106,7 +106,7 @@ def test_a_rolling_context_on_a_server(network, images, logits, classifier, open
     for start in range(0, 300, 50):
         found = run(images=images[start : start + 50].numpy(), calibrated_context=context)
         around = calibrator.context(z[:start]) if start else None
-        expected = calibrator.confidence(z[start : start + 50], around)
+        expected = calibrator.confidence(z[start : start + 50], context=around)
         np.testing.assert_allclose(found["calibrated_confidence"], expected, atol=1e-5)
         seen.append(found["calibrated_statistics"])
         context = np.concatenate(seen).sum(axis=0, keepdims=True)

@@ -242,8 +242,8 @@ def test_statistics_add_up_to_a_context(fitted, three_ways):
     each = np.concatenate([context_vector(part) for part in np.repeat(parts, [100, 200])])
     # A context for each row.
     for found in three_ways(calibrator, z, each).values():
-        expected = [calibrator.predict_proba(z[:100], parts[0])]
-        expected.append(calibrator.predict_proba(z[100:], parts[1]))
+        expected = [calibrator.predict_proba(z[:100], context=parts[0])]
+        expected.append(calibrator.predict_proba(z[100:], context=parts[1]))
         np.testing.assert_allclose(found["probabilities"], np.concatenate(expected), atol=TOLERANCE)
 
 

@@ -47,7 +47,7 @@ def test_missing_scikit_learn():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"method": "platt"}, "one of 'identity', 'ts', .* got 'platt'"),
+        ({"method": "platt"}, "one of 'identity', 'auto', 'ts', .* got 'platt'"),
         ({"method": TemperatureScaling}, "a calibrator such as EnergyScaling.., or one of"),
         ({"method": "context"}, "ContextScaling learns from environments.*method='energy'"),
         ({"method": ContextScaling()}, "ContextScaling learns from environments"),

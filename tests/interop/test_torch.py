@@ -287,7 +287,7 @@ def test_methods_without_a_map(fitted):
         def _bind(self, rows):
             raise NotImplementedError
 
-    own = Own().fit([[1.0, 0.0], [0.0, 3.0]], [0, 1])
+    own = Own().fit([[1.0, 0.0], [0.0, 3.0]], [1, 1])
     with pytest.raises(
         ValueError, match=r"own cannot be exported: its map is Python code .* energy"
     ):

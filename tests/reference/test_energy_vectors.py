@@ -10,6 +10,9 @@ from wildcal.core.softmax import energy_and_pred
 
 SETS = [(k, ood) for k in ("k10", "k3", "k2") for ood in ("with_ood", "without_ood")]
 
+# The published range of theta ends where some of these want to go on.
+pytestmark = pytest.mark.filterwarnings("ignore:.*at its published bound")
+
 
 def theta(calibrator):
     return [calibrator.theta_correct_, calibrator.theta_incorrect_]
@@ -20,7 +23,7 @@ def theta(calibrator):
 def test_fit(vectors, reference_data, k, ood, box):
     expected = vectors("energy")[k]
     data = reference_data(k)
-    fitted = EnergyScaling(box=box).fit(*data[ood])
+    fitted = EnergyScaling(box=box, ood_share="rows").fit(*data[ood])
     exact, reference = expected[ood]["exact"], expected[ood]["reference"]
     assert fitted.fit_.converged
     assert fitted.temperature_ == pytest.approx(expected["T_ts_exact"], rel=1e-7)
@@ -39,7 +42,7 @@ def test_fit(vectors, reference_data, k, ood, box):
 def test_predictions(vectors, reference_data, k, ood):
     exact = vectors("energy")[k][ood]["exact"]
     data = reference_data(k)
-    fitted = EnergyScaling().fit(*data[ood])
+    fitted = EnergyScaling(ood_share="rows").fit(*data[ood])
     test = data["test_logits"]
     np.testing.assert_allclose(fitted.temperature(test)[:10], exact["h_test_first10"], rtol=1e-6)
     np.testing.assert_allclose(fitted.confidence(test)[:20], exact["conf_test_first20"], rtol=1e-6)
@@ -53,7 +56,7 @@ def test_predictions(vectors, reference_data, k, ood):
 @pytest.mark.parametrize("k", ["k10", "k3", "k2"])
 def test_energies(vectors, reference_data, k):
     expected, data = vectors("energy")[k], reference_data(k)
-    fitted = EnergyScaling().fit(*data["with_ood"])
+    fitted = EnergyScaling(ood_share="rows").fit(*data["with_ood"])
     for split in ("val", "test", "ood"):
         got = fitted.energy(data[f"{split}_logits"])[:10]
         np.testing.assert_allclose(got, expected[f"energy_{split}_first10"], rtol=1e-6)
@@ -62,7 +65,7 @@ def test_energies(vectors, reference_data, k):
 @pytest.mark.parametrize(("k", "ood"), SETS)
 def test_free_box(vectors, reference_data, k, ood):
     expected = vectors("energy")[k][ood]["exact_free_box_hmin0.05"]
-    fitted = EnergyScaling(box="free").fit(*reference_data(k)[ood])
+    fitted = EnergyScaling(box="free", ood_share="rows").fit(*reference_data(k)[ood])
     assert theta(fitted) == pytest.approx(expected["theta"], rel=1e-6)
     assert fitted.fit_.loss_after == pytest.approx(expected["loss_sum_norm"], rel=1e-9)
 
@@ -102,10 +105,10 @@ def test_logit_scale_stress(vectors, reference_data, scale):
     """[0, 10] is in density units: larger logits push theta to the bound, the free box does not."""
     expected = vectors("energy")["k10_logit_scale_stress"][scale]
     logits, y = reference_data("k10")["with_ood"]
-    fitted = EnergyScaling(box="paper").fit(logits * float(scale), y)
+    fitted = EnergyScaling(box="paper", ood_share="rows").fit(logits * float(scale), y)
     assert fitted.temperature_ == pytest.approx(expected["T_exact"], rel=1e-7)
     assert theta(fitted) == pytest.approx(expected["theta_exact_box10"], rel=1e-6)
-    free = EnergyScaling(box="free").fit(logits * float(scale), y)
+    free = EnergyScaling(box="free", ood_share="rows").fit(logits * float(scale), y)
     assert theta(free) == pytest.approx(expected["theta_exact_unbounded"], rel=1e-6)
 
 

@@ -16,6 +16,7 @@ FLAGS: Final = {
     "layers": "--layers",
     "train": "--train",
     "size": "--size",
+    "crop": "--crop",
 }
 """Parameters of the library that are flags of a command."""
 # A name with its value: a text, a list, a dict, plain words with commas, or nothing.

@@ -62,7 +62,7 @@ class Calibrator(ABC):
     """What to call the method in a sentence."""
     reference: ClassVar[str]
     """Where it was published."""
-    stores: ClassVar[str]
+    stores: ClassVar[str] = "its fitted values"
     """What it stores, which is also what it has to learn from the data."""
     preserves_accuracy: ClassVar[bool]
     """No class is ever more probable than that of the largest logit (it may tie by rounding)."""

@@ -1,5 +1,7 @@
 """Sections about calibration error: the table, by shift, reliability, other classes."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from wildcal.evaluation.protocol.observe import CLEAN
@@ -13,13 +15,14 @@ from wildcal.report.page.marks import shown
 from wildcal.report.page.markup import script_json, tag, words
 from wildcal.report.page.reliability import diagram, reliability_data
 from wildcal.tables.html import render_sortable
+from wildcal.tables.model import Table
 
 _MOST_TABLES_BINS = 60_000
 
 
 def methods_section(content: Content) -> str:
     """Return the table of all methods."""
-    table = suite_table(content.results, content.name, called=shown, ends=True)
+    table = _spelled_out(suite_table(content.results, content.name, called=shown, ends=True))
     notes = caption(content.results, content.name)
     noun = content.results.noun(content.name)
     text = (
@@ -31,6 +34,13 @@ def methods_section(content: Content) -> str:
         render_sortable(table, [method.name for method in content.order]),
         note(" ".join(notes) + text),
     )
+
+
+def _spelled_out(table: Table) -> Table:
+    """Return the table with heads in words: a page has room for them, a terminal has not."""
+    heads = {"0": "clean"} | {str(level): f"severity {level}" for level in LEVELS}
+    columns = (replace(c, head=heads.get(c.head, c.head)) for c in table.columns)
+    return replace(table, columns=tuple(columns))
 
 
 def shift_section(content: Content) -> str:
