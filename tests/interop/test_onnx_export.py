@@ -56,7 +56,13 @@ def test_operator_sets(name, opset, fitted, open_model, z):
 
 
 def test_the_newest_operator_set(fitted, open_model, z):
-    found = open_model(as_model(map_of(fitted("energy")), opset=OPSETS[1]))(logits=z)
+    model = as_model(map_of(fitted("energy")), opset=OPSETS[1])
+    try:
+        found = open_model(model)(logits=z)
+    except Exception as error:
+        if "opset" not in str(error).lower():
+            raise
+        pytest.skip("this ONNX Runtime is older than the newest operator set of onnx")
     np.testing.assert_allclose(found["probabilities"], fitted("energy").predict_proba(z), atol=1e-5)
 
 
