@@ -37,10 +37,15 @@ def methods_section(content: Content) -> str:
 
 
 def _spelled_out(table: Table) -> Table:
-    """Return the table with heads in words: a page has room for them, a terminal has not."""
+    """Return the table with heads in words, and without the small bars: a chart stands below."""
     heads = {"0": "clean"} | {str(level): f"severity {level}" for level in LEVELS}
-    columns = (replace(c, head=heads.get(c.head, c.head)) for c in table.columns)
-    return replace(table, columns=tuple(columns))
+    kept = [i for i, c in enumerate(table.columns) if c.head != "by severity"]
+    columns = [table.columns[i] for i in kept]
+    return replace(
+        table,
+        columns=tuple(replace(c, head=heads.get(c.head, c.head)) for c in columns),
+        rows=tuple(tuple(row[i] for i in kept) for row in table.rows),
+    )
 
 
 def shift_section(content: Content) -> str:
