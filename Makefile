@@ -15,8 +15,8 @@ $(VENV)/pip.done:
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	@touch $@
 
-$(VENV)/wildcal.done: $(VENV)/pip.done pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable .
+$(VENV)/wildcal.done: $(VENV)/pip.done pyproject.toml packages/suites/pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable packages/suites --editable .
 	@touch $@
 
 # The exact torch version is the one with a small CPU build; a looser pin pulls in CUDA.
@@ -47,14 +47,14 @@ test: $(VENV)/test.done
 test-on:
 	$(PYTHON) -m venv $(VENV)-$(VERSION)
 	$(VENV)-$(VERSION)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(VENV)-$(VERSION)/bin/python -m pip install --quiet --editable . --group test-core
+	$(VENV)-$(VERSION)/bin/python -m pip install --quiet --editable packages/suites --editable . --group test-core
 	$(VENV)-$(VERSION)/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile $(CORE)
 
 # Beside NumPy, SciPy, click and rich alone; a test that needs more is skipped and says why.
 test-minimal:
 	$(PYTHON) -m venv $(VENV)-minimal
 	$(VENV)-minimal/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(VENV)-minimal/bin/python -m pip install --quiet --editable . --group test-minimal
+	$(VENV)-minimal/bin/python -m pip install --quiet --editable packages/suites --editable . --group test-minimal
 	$(VENV)-minimal/bin/python -m pytest -r s -o addopts="-q --import-mode=importlib" tests/core tests/io tests/metrics tests/stream \
 		tests/cli/test_cli.py tests/shift tests/interop tests/test_public_api.py
 
@@ -63,7 +63,7 @@ test-oldest:
 	$(PYTHON) -m venv $(VENV)-oldest
 	$(VENV)-oldest/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(VENV)-oldest/bin/python -m pip install --quiet --constraint constraints/oldest.txt \
-		--editable ".[safetensors,shift,onnx,features,sklearn,report,tables]" --group test-core
+		--editable packages/suites --editable ".[safetensors,shift,onnx,features,sklearn,report,tables]" --group test-core
 	$(VENV)-oldest/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile \
 		tests/core tests/io tests/stream tests/shift tests/metrics tests/cli/test_cli.py \
 		tests/report/test_plots.py tests/interop/test_onnx_export.py tests/interop/test_onnx_attach.py \

@@ -18,7 +18,6 @@ LAYERS = {
     "accuracy": {"core", "calibrators", "io"},
     "stream": {"core", "calibrators", "metrics", "io"},
     "shift": set(),
-    "suites": {"core", "io"},
     "vision": {"core", "io", "shift"},
     "report": {"core", "calibrators", "metrics", "io", "evaluation", "tables"},
     "interop": {"core", "calibrators", "io"},
@@ -40,6 +39,7 @@ LAYERS = {
     },
     # Panels come from `report`; the door of the notebook checks arrays and reads results itself.
     "plots.py": {"core", "metrics", "io", "evaluation", "report"},
+    "suites.py": {"core", "io"},
     # The contract has a clause about saving and loading.
     "testing.py": {"core", "metrics", "io"},
 }

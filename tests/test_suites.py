@@ -5,6 +5,7 @@ import pytest
 
 from wildcal import suites
 from wildcal.calibrators import PAPER_METHODS
+from wildcal.core.errors import MissingExtraError
 from wildcal.evaluation.protocol import run_protocol
 from wildcal.io.suite import SuiteWriter
 from wildcal.io.suite.summary import grouped, summarise
@@ -44,6 +45,16 @@ def test_unknown_names(shipped, name):
     )
 
 
+def test_without_the_data_package(monkeypatch):
+    monkeypatch.setattr(suites, "_folder", lambda: None)
+    assert suites.names() == ()
+    with pytest.raises(MissingExtraError) as error:
+        suites.load("x")
+    assert str(error.value) == (
+        "the suite 'x' is not installed. Install the suites with: pip install \"wildcal[suites]\""
+    )
+
+
 def test_a_package_without_suites(tmp_path, monkeypatch):
     monkeypatch.setattr(suites, "_folder", lambda: tmp_path)
     assert suites.names() == ()
@@ -62,11 +73,6 @@ def test_every_shipped_suite_is_whole(name):
     for split in suite.splits:
         assert np.isfinite(split.logits).all()
         assert split.logits.shape == (split.rows, suite.n_classes)
-
-
-def test_shipped_suites_stay_small():
-    sizes = [path.stat().st_size for path in suites._folder().glob("*.npz")]
-    assert sum(sizes) <= 19.5e6  # with the code, the package stays below 20 MB
 
 
 @pytest.fixture(scope="module")

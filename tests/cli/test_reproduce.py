@@ -130,8 +130,8 @@ def test_no_shipped_suites(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(shipped, "_folder", lambda: tmp_path)
     assert run(["reproduce", "table1", "-o", str(tmp_path / "out")]) == 1
     assert capsys.readouterr().err == (
-        "error: no suite comes with this wildcal; give your own with --suites,"
-        " made by `wildcal extract`.\n"
+        "error: no suites are installed; give your own, made by `wildcal extract`, or install those"
+        ' that come with wildcal: pip install "wildcal[suites]"\n'
     )
 
 

@@ -238,3 +238,14 @@ def test_pack_ranks(with_distances, tmp_path, capsys):
     assert "to the neighbours 1, 50, not to 2;" in capsys.readouterr().err
     assert run([*words, "x"]) == 2
     assert "give whole numbers such as 1,50, or none." in capsys.readouterr().err
+
+
+def test_without_the_data_package(monkeypatch, capsys):
+    monkeypatch.setattr(suites, "_folder", lambda: None)
+    assert run(["suite", "show", "cifar10-resnet20"]) == 1
+    assert capsys.readouterr().err == (
+        "error: cifar10-resnet20 does not exist; the suites that come with wildcal are not"
+        ' installed: pip install "wildcal[suites]"\n'
+    )
+    assert run(["demo", "-o", "demo"]) == 1
+    assert 'pip install "wildcal[suites]"' in capsys.readouterr().err

@@ -36,7 +36,7 @@ def weights(tmp_path, monkeypatch):
     (package / "weights").mkdir(parents=True)
     (package / "__init__.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(shipped, "_PACKAGES", ("wildcal_absent", package.name))
+    monkeypatch.setattr(shipped, "_PACKAGE", package.name)
     return package / "weights"
 
 
@@ -54,6 +54,13 @@ def test_half_the_bytes_and_nearly_the_same_logits(weights, tmp_path):
     assert {p.dtype for p in found.module.parameters()} == {torch.float32}
     apart = np.abs(found.logits(images) - there.logits(images)).max()
     assert 0 < apart < 2e-3
+
+
+def test_without_the_data_package(monkeypatch):
+    monkeypatch.setattr(shipped, "_PACKAGE", "wildcal_absent")
+    assert shipped.shipped_names() == ()
+    with pytest.raises(FileNotFoundError, match=r'pip install "wildcal\[suites\]"'):
+        open_classifier("wildcal:cifar10-resnet20", NORMALISE)
 
 
 def test_a_name_that_is_not_there(weights):

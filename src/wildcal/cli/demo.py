@@ -50,6 +50,7 @@ def demo(context: click.Context, output: Path, bootstrap: int) -> None:
     from wildcal.report.page import make_page
     from wildcal.suites import load, names
 
+    load(FIRST)  # or what to install, before anything is made
     output.mkdir(parents=True, exist_ok=True)
     shipped = {name: load(name) for name in names()}
     results = compare_on_suites(shipped, choose_methods(), n_boot=bootstrap, observe=True)

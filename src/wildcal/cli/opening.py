@@ -9,7 +9,7 @@ import click
 from wildcal.cli.output import warn
 from wildcal.core.errors import FileFormatError
 from wildcal.io.suite import Suite
-from wildcal.suites import load, names
+from wildcal.suites import HOW_TO_INSTALL, load, names
 
 
 def open_suite(path: Path, *, partial: bool = False) -> Suite:
@@ -22,11 +22,16 @@ def open_suite(path: Path, *, partial: bool = False) -> Suite:
     shipped = names()
     if str(path) in shipped:
         return load(str(path))
+    if not shipped:
+        raise FileFormatError(
+            f"{path} does not exist; the suites that come with wildcal are not installed:"
+            f" {HOW_TO_INSTALL}"
+        )
     near = get_close_matches(str(path), shipped, 1)
     guess = f" Did you mean {near[0]}?" if near else ""
     raise FileFormatError(
         f"{path} does not exist, and no suite of that name comes with wildcal"
-        f" ({', '.join(shipped) or 'there are none'}).{guess}"
+        f" ({', '.join(shipped)}).{guess}"
     )
 
 

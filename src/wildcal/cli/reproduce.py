@@ -7,13 +7,13 @@ import click
 from wildcal.cli.opening import open_suite
 from wildcal.cli.options import PATH, Command, quiet_option, replicates
 from wildcal.cli.output import progress_bar, warn
-from wildcal.core.errors import FileFormatError
+from wildcal.core.errors import FileFormatError, MissingExtraError
 from wildcal.io.suite import Suite
 from wildcal.report.artefacts import ARTEFACTS, choose_artefacts, plan
 from wildcal.report.model import MissingInputs, TableArtefact
 from wildcal.report.paper import beside_paper
 from wildcal.report.write import PICTURES, TEXTS, write_artefact
-from wildcal.suites import load, names
+from wildcal.suites import HOW_TO_INSTALL, load, names
 
 
 class _ManySuites(click.Command):
@@ -192,9 +192,9 @@ def _open(given: tuple[Path, ...]) -> dict[str, Suite]:
     """Return suites by name, by default all that come with wildcal; bad ones are named."""
     paths = given or tuple(Path(name) for name in names())
     if not paths:
-        raise FileFormatError(
-            "no suite comes with this wildcal; give your own with --suites,"
-            " made by `wildcal extract`."
+        raise MissingExtraError(
+            "no suites are installed; give your own, made by `wildcal extract`, or install those"
+            f" that come with wildcal: {HOW_TO_INSTALL}"
         )
     opened: dict[str, Suite] = {}
     seen: set[Path] = set()

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Final
 
 PREFIX: Final = "wildcal:"
-# The data package, or the suites of a package that has them inside.
-_PACKAGES = ("wildcal_suites", "wildcal.suites")
+_PACKAGE = "wildcal_suites"
 
 
 def is_shipped(network: str) -> bool:
@@ -19,16 +18,15 @@ def is_shipped(network: str) -> bool:
 
 def shipped_names() -> tuple[str, ...]:
     """Return the names of the networks whose weights are there, sorted."""
-    return tuple(sorted({path.stem for folder in _folders() for path in _weights(folder)}))
+    return tuple(path.stem for path in _weights())
 
 
 def shipped_weights(network: str) -> Path:
     """Return the checkpoint that `wildcal:NAME` stands for."""
     name = network.removeprefix(PREFIX)
-    for folder in _folders():
-        for path in _weights(folder):
-            if path.stem == name:
-                return path
+    for path in _weights():
+        if path.stem == name:
+            return path
     known = shipped_names()
     if known:
         raise ValueError(f"no weights {name!r} come with wildcal; there are {', '.join(known)}.")
@@ -37,16 +35,10 @@ def shipped_weights(network: str) -> Path:
     )
 
 
-def _folders() -> list[Path]:
-    found = []
-    for package in _PACKAGES:
-        try:
-            # A path, because safetensors maps the file; a package inside a zip archive has none.
-            found.append(Path(str(files(package).joinpath("weights"))))
-        except ModuleNotFoundError:
-            continue
-    return found
-
-
-def _weights(folder: Path) -> list[Path]:
+def _weights() -> list[Path]:
+    try:
+        # A path, because safetensors maps the file; a package inside a zip archive has none.
+        folder = Path(str(files(_PACKAGE).joinpath("weights")))
+    except ModuleNotFoundError:
+        return []
     return sorted(folder.glob("*.safetensors"))

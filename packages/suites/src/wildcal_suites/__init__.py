@@ -1,0 +1,1 @@
+"""Suites and weights for wildcal, as files beside this one."""

@@ -1,0 +1,56 @@
+"""What is published: a light package, and the data package beside it, built from the sources."""
+
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DATA = ROOT / "packages" / "suites"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """Build a wheel of a folder; return its path and the names inside."""
+
+    def build(folder):
+        target = tmp_path_factory.mktemp("wheel")
+        words = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(target)]
+        subprocess.run(words, cwd=folder, check=True, capture_output=True)
+        (path,) = target.glob("*.whl")
+        return path, zipfile.ZipFile(path).namelist()
+
+    return build
+
+
+def test_the_package_is_light(wheel, needs):
+    needs("hatchling")
+    path, names = wheel(ROOT)
+    assert path.stat().st_size <= 1.5e6
+    assert {name.split("/")[0].partition("-")[0] for name in names} == {"wildcal"}
+    assert "wildcal/py.typed" in names
+    assert not [name for name in names if name.endswith((".npz", ".safetensors"))]
+
+
+def test_the_data_package_holds_data_alone(wheel, needs):
+    needs("hatchling")
+    path, names = wheel(DATA)
+    assert path.stat().st_size <= 60e6
+    held = [name for name in names if name.startswith("wildcal_suites/")]
+    source = DATA / "src"
+    there = [p for p in source.rglob("*") if p.suffix in (".npz", ".safetensors")]
+    assert there
+    assert set(held) == {
+        "wildcal_suites/__init__.py",
+        *(p.relative_to(source).as_posix() for p in there),
+    }
+
+
+def test_the_extra_asks_for_the_data_that_is_here():
+    floor = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    data = tomllib.loads((DATA / "pyproject.toml").read_text())["project"]
+    (wanted,) = floor["optional-dependencies"]["suites"]
+    assert wanted == f"{data['name']}>={data['version'].rpartition('.')[0]}"
