@@ -4,7 +4,6 @@ A calibrator inside an estimator is a document of its own, read as any calibrato
 """
 
 import json
-import tempfile
 from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any, Final
@@ -56,11 +55,19 @@ def describe_file(estimator: AccuracyEstimator) -> dict[str, Json]:
 def load(path: str | Path) -> AccuracyEstimator:
     """Return the estimator saved in a file; any damage gives a FileFormatError."""
     path = Path(path)
-    document = _KIND.read(path)
+    return _rebuild_from(_KIND.read(path), path)
+
+
+def rebuild(document: dict[str, Json], where: str = "the document") -> AccuracyEstimator:
+    """Return the estimator that `describe_file` described, for files that hold one inside."""
+    return _rebuild_from(_KIND.opened(document, where), where)
+
+
+def _rebuild_from(document: dict[str, Json], where: str | Path) -> AccuracyEstimator:
     try:
         return _rebuild(document)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise FileFormatError(f"{path} is not a valid accuracy estimator: {error}") from error
+        raise FileFormatError(f"{where} is not a valid accuracy estimator: {error}") from error
 
 
 def _rebuild(document: dict[str, Json]) -> AccuracyEstimator:
@@ -107,10 +114,7 @@ def _decode_all(kind: type[AccuracyEstimator], document: Json, where: str) -> di
 
 
 def _load_calibrator(document: dict[str, Json], kind: Nested) -> Calibrator:
-    with tempfile.TemporaryDirectory() as folder:
-        inner = Path(folder) / "calibrator.json"
-        inner.write_text(json.dumps(document), "utf-8")
-        calibrator = artifact.load(inner)
+    calibrator = artifact.rebuild(document, "the calibrator")
     if calibrator.name != kind.method:
         raise ValueError(f"the calibrator must be {kind.method}, got {calibrator.name}")
     return calibrator

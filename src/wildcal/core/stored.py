@@ -4,6 +4,7 @@ Type hints are for people and type checkers; what they are at run time changes w
 NumPy. What a file may hold is data instead, kept in the metadata of a dataclass field.
 """
 
+from collections.abc import Callable
 from dataclasses import Field, dataclass
 from typing import Any, TypeAlias
 
@@ -49,7 +50,15 @@ class Many:
     container: type[list[Any]] | type[tuple[Any, ...]] = list
 
 
-Stored: TypeAlias = Plain | Array | Nested | Either | Row | Many
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Something with files of its own: to plain JSON values and back, a ValueError if it cannot."""
+
+    write: Callable[[Any], dict[str, Any]]
+    read: Callable[[dict[str, Any]], Any]
+
+
+Stored: TypeAlias = Plain | Array | Nested | Either | Row | Many | Written
 
 REAL = Plain("real")
 INTEGER = Plain("integer")

@@ -21,7 +21,7 @@ from wildcal.core.checks import check_choice
 from wildcal.core.errors import FileFormatError, NotFittedError
 from wildcal.core.kinds import KINDS
 from wildcal.core.labels import ClassNames
-from wildcal.core.stored import INTEGER, Nested, kind_of
+from wildcal.core.stored import INTEGER, Nested, Stored, Written, kind_of
 from wildcal.io.files import replacing
 from wildcal.io.sealed import Json, Kind
 from wildcal.io.values import decode, encode_array
@@ -81,7 +81,21 @@ def load(path: str | Path) -> Calibrator:
 def load_with_about(path: str | Path) -> tuple[Calibrator, About]:
     """Return the calibrator saved in a file, and what the file says about its rows."""
     path = Path(path)
-    document = _KIND.read(path)
+    return _rebuild_all(_KIND.read(path), path)
+
+
+def rebuild(document: dict[str, Json], where: str = "the document") -> Calibrator:
+    """Return the calibrator that `describe_file` described, for files that hold one inside.
+
+    >>> from wildcal import TemperatureScaling
+    >>> fitted = TemperatureScaling().fit([[3.0, 0.0]] * 4, [0, 0, 0, 1])
+    >>> rebuild(describe_file(fitted)).temperature_ == fitted.temperature_
+    True
+    """
+    return _rebuild_all(_KIND.opened(document, where), where)[0]
+
+
+def _rebuild_all(document: dict[str, Json], where: str | Path) -> tuple[Calibrator, About]:
     try:
         return _rebuild(document), _rebuild_about(document)
     except (
@@ -92,7 +106,7 @@ def load_with_about(path: str | Path) -> tuple[Calibrator, About]:
         OverflowError,
         RecursionError,  # a calibrator in a calibrator in a calibrator ...
     ) as error:
-        raise FileFormatError(f"{path} is not a valid calibrator: {error}") from error
+        raise FileFormatError(f"{where} is not a valid calibrator: {error}") from error
 
 
 def _describe_about(about: About) -> dict[str, Json]:
@@ -170,11 +184,16 @@ def _fields(kind: type, *, init: bool) -> list[Field[Any]]:
 
 
 def _encode_all(calibrator: Calibrator, *, init: bool) -> dict[str, Json]:
-    names = [field.name for field in _fields(type(calibrator), init=init)]
-    return {name: _encode(getattr(calibrator, name)) for name in names}
+    kind = type(calibrator)
+    return {
+        field.name: _encode(getattr(calibrator, field.name), kind_of(field, kind.__name__))
+        for field in _fields(kind, init=init)
+    }
 
 
-def _encode(value: object) -> Json:
+def _encode(value: object, kind: Stored | None = None) -> Json:
+    if isinstance(kind, Written):
+        return kind.write(value)
     if isinstance(value, Calibrator):
         return _describe(value) if value.is_fitted else _describe_options(value)
     if isinstance(value, np.ndarray):

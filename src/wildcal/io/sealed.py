@@ -34,19 +34,23 @@ class Kind:
 
     def read(self, path: Path) -> Document:
         """Return the document in a file, without its hash; any damage gives a FileFormatError."""
-        document = self._parse(path)
+        return self.opened(self._parse(path), path)
+
+    def opened(self, document: Document, where: Path | str) -> Document:
+        """Return a document without its hash, which must be right; `where` is for messages."""
+        document = dict(document)
         if document.get("format") != self.name:
-            raise self._not_one(path)
+            raise self._not_one(where)
         version = document.get("format_version")
         if type(version) is not int or version != self.version:
             raise FileFormatError(
-                f"{path} has format version {version!r:.40}; this wildcal {__version__} reads"
+                f"{where} has format version {version!r:.40}; this wildcal {__version__} reads"
                 f" version {self.version}. Try a newer wildcal, or make a new one with"
                 f" {self.remedy}."
             )
         if document.pop("sha256", None) != _digest(document):
             raise FileFormatError(
-                f"{path} was changed after it was saved (its SHA-256 does not match)."
+                f"{where} was changed after it was saved (its SHA-256 does not match)."
                 f" Restore the file, or make a new one with {self.remedy}."
             )
         return document
@@ -70,8 +74,8 @@ class Kind:
             raise self._not_one(path)
         return document
 
-    def _not_one(self, path: Path) -> FileFormatError:
-        return FileFormatError(f"{path} is not a {self.name}. Make one with {self.remedy}.")
+    def _not_one(self, where: Path | str) -> FileFormatError:
+        return FileFormatError(f"{where} is not a {self.name}. Make one with {self.remedy}.")
 
 
 def _digest(document: Document) -> str:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.stored import Array, Either, Many, Nested, Plain, Row, Stored
+from wildcal.core.stored import Array, Either, Many, Nested, Plain, Row, Stored, Written
 from wildcal.io.sealed import Json
 
 # Longer arrays are stored as base64: nobody reads so many numbers, and it is smaller.
@@ -53,6 +53,8 @@ def decode(kind: Stored, value: Json, where: str, rebuild: Rebuild) -> Any:
             return decode_array(value, where)
         case Nested() if isinstance(value, dict):
             return rebuild(value, kind)
+        case Written() if isinstance(value, dict):
+            return kind.read(value)
         case Either(kinds):
             for option in kinds:
                 try:
