@@ -18,6 +18,7 @@ import numpy as np
 from click.testing import CliRunner
 
 from wildcal import CALIBRATORS, ContextScaling, DensityAware, Identity, Stream, suites
+from wildcal.calibrators import WINDOW_METHODS, make_calibrator
 from wildcal.cli.demo import FIRST, demo_splits
 from wildcal.cli.main import cli
 from wildcal.core.calibrator import Calibrator
@@ -270,11 +271,13 @@ def methods() -> str:
         "| name | class | method | also uses | keeps the class | stores | reference |",
         "|---|---|---|---|---|---|---|",
     ]
-    for kind in (*(make() for make in CALIBRATORS.values()), DensityAware()):
+    match = make_calibrator("match+cot")
+    others = [make_calibrator(n) for n in WINDOW_METHODS if not n.startswith("match+")]
+    for kind in (*(make() for make in CALIBRATORS.values()), DensityAware(), match, *others):
         cells = (
-            f"`{kind.name}`",
+            "`match+ESTIMATOR`" if kind is match else f"`{kind.name}`",
             f"`{type(kind).__name__}`",
-            kind.title,
+            "one temperature matched to an estimated accuracy" if kind is match else kind.title,
             _also_uses(kind),
             "yes" if kind.preserves_accuracy else "no",
             kind.stores,
@@ -288,9 +291,12 @@ def _also_uses(kind: Calibrator) -> str:
     """Return what a method can use beside labelled rows."""
     if "distances" in kind.reads:
         return "distances to training rows"
-    if "environment" in kind.reads:
-        return "OOD rows, environments, a test window"
-    return "OOD rows" if kind.accepts_ood else ""
+    used = (
+        ("OOD rows", kind.accepts_ood),
+        ("environments", "environment" in kind.reads),
+        ("a test window", "window" in kind.reads),
+    )
+    return ", ".join(words for words, is_used in used if is_used)
 
 
 def study(split: str) -> str:

@@ -42,13 +42,13 @@ from wildcal.io.tables import InputRows, as_rows, read_rows
 from wildcal.version import __version__
 
 if TYPE_CHECKING:  # what is large is imported when it is asked for
-    from wildcal import metrics, plots, suites
+    from wildcal import metrics, plots, suites, window
     from wildcal.evaluation.protocol import run_protocol
     from wildcal.io.suite import Suite, SuiteWriter
     from wildcal.report import make_page
     from wildcal.stream import Stream
 
-_MODULES = ("accuracy", "metrics", "plots", "suites")
+_MODULES = ("accuracy", "metrics", "plots", "suites", "window")
 _ELSEWHERE = {
     "Stream": "wildcal.stream",
     "Suite": "wildcal.io.suite",
@@ -113,6 +113,7 @@ __all__ = [
     "save",
     "softmax",
     "suites",
+    "window",
 ]
 
 

@@ -410,6 +410,49 @@ def check_promises_are_kept(make: Make) -> None:
             np.testing.assert_allclose(_proba(calibrator, x + shift), proba, atol=1e-9)
 
 
+def check_windows_are_read_together(make: Make) -> None:
+    """In windows, by number or as contexts, rows say the same; odd windows have an answer."""
+    x = _unseen(n=200).astype(np.float64)
+    odd = {
+        "one row": x[:1],
+        "equal rows": x[[3] * 20],
+        "fewer rows than classes": x[:3],
+        "one class": x[x.argmax(axis=1) == 1],
+        "all logits equal": np.full((9, x.shape[1]), 2.0),
+        "classes ruled out": np.where(np.arange(x.shape[1]) < 3, x, -np.inf)[:40],
+    }
+    spoiled = x.copy()
+    spoiled[7, 1] = np.nan
+    for data in _tunings(make) if "window" in make().reads else []:
+        calibrator = data.at(np.float64).fit(make)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CalibrationWarning)
+            window = np.arange(len(x)) % 2
+            rows = Rows(x, window=window, **_beside(calibrator, x))
+            both = calibrator.bind(rows).confidences()
+            for number in (0, 1):
+                mine = x[window == number]
+                proba, confidence = _in_window(calibrator, mine)
+                np.testing.assert_array_equal(both[window == number], confidence)
+                turned, _ = _in_window(calibrator, mine[::-1])
+                np.testing.assert_allclose(turned[::-1], proba, atol=1e-6)
+            for what, some in odd.items():
+                proba, _ = _in_window(calibrator, some)
+                assert np.isfinite(proba).all(), what
+                np.testing.assert_allclose(proba.sum(axis=1), 1.0, atol=1e-5, err_msg=what)
+        _expect(ValueError, "row 7 holds NaN", lambda c=calibrator: _in_window(c, spoiled))  # type: ignore[misc]
+
+
+def _in_window(calibrator: Calibrator, logits: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return probabilities and confidences of rows that are each other's window."""
+    beside = _beside(calibrator, logits)
+    around = calibrator.context(logits, **beside)
+    return (
+        calibrator.predict_proba(logits, context=around, **beside),
+        calibrator.confidence(logits, context=around, **beside),
+    )
+
+
 def _temperature_is_known(calibrator: Calibrator, logits: NDArray[Any]) -> bool:
     rows = Rows(logits, **_beside(calibrator, logits))
     return calibrator.bind(rows).temperature is not None
@@ -441,6 +484,7 @@ CALIBRATOR_CHECKS: tuple[Callable[[Make], None], ...] = (
     check_saved_and_loaded_is_the_same,
     check_bad_input_is_refused,
     check_promises_are_kept,
+    check_windows_are_read_together,
 )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from wildcal import CALIBRATORS
-from wildcal.calibrators import PAPER_METHODS
+from wildcal.calibrators import PAPER_METHODS, WINDOW_METHODS
 from wildcal.cli.main import run
 from wildcal.testing import make_suite
 
@@ -107,7 +107,7 @@ def test_methods_lists_everything(capsys):
     table = capsys.readouterr().out
     assert run(["methods", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert list(document) == [*CALIBRATORS, "dac"]
+    assert list(document) == [*CALIBRATORS, *WINDOW_METHODS, "dac"]
     for name, kind in CALIBRATORS.items():
         assert kind.title in table
         assert kind.reference in table

@@ -132,5 +132,5 @@ def test_environments_reach_the_method_that_reads_them():
 def test_without_environments_context_says_what_it_is():
     result = compare({"context": ContextScaling()}, SUITE.tuning, TEST, n_boot=0)
     assert str(result["context"].knew) == (
-        "1,500 labels, 100 OOD rows, no shifted sets, so energy scaling without a context"
+        "1,500 labels, 100 OOD rows, no shifted sets, so each row is read alone"
     )

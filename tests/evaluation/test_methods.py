@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wildcal import CALIBRATORS, TemperatureScaling
-from wildcal.calibrators import DENSITY_METHODS
+from wildcal.calibrators import DENSITY_METHODS, WINDOW_METHODS
 from wildcal.evaluation.knew import Knew
 from wildcal.evaluation.methods import ROWS, Method, choose_methods, parse, split_list
 
-NAMES = [*CALIBRATORS, *DENSITY_METHODS]
+NAMES = [*CALIBRATORS, *DENSITY_METHODS, *WINDOW_METHODS]
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,8 @@ NAMES = [*CALIBRATORS, *DENSITY_METHODS]
         ("dac-first+ets@noise", "dac-first+ets@noise"),
         ("dac+identity@clean", "dac"),
         ("energy@ood,clean", "energy"),
+        ("match+cot", "match+cot"),
+        ("match+cot-map@shifted,clean", "match+cot-map"),
     ],
 )
 def test_short_forms(text, canonical):

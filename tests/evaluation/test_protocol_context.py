@@ -176,7 +176,7 @@ def test_no_shifted_rows_to_tune_with(tmp_path):
     assert "context, ts-all had clean ones alone" in made.skipped["s: shifted tuning"]
     used = {m.name: str(m.knew) for m in made.suites["s"].methods}
     assert used["ts-all"] == "800 labels, no shifted sets"
-    assert used["context"].endswith("no shifted sets, so energy scaling without a context")
+    assert used["context"].endswith("no shifted sets, so each row is read alone")
     for other, mine in (("ts", "ts-all"), ("energy", "context")):
         values = [made.record("s", m, "test-fog-3", "ece").value for m in (other, mine)]
         assert values[0] == values[1]

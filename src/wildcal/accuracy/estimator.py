@@ -108,6 +108,7 @@ class AccuracyEstimator(ABC):
         environment: ArrayLike | None = None,
         *,
         second: ArrayLike | None = None,
+        errors: bool = True,
     ) -> Self:
         """Fit on labelled rows and return self.
 
@@ -123,6 +124,9 @@ class AccuracyEstimator(ABC):
             all rows are clean.
         second
             The logits of another network on the same rows, where `needs_second`.
+        errors
+            Measure how far it is off on environments that are left out. Without, `fit` is quicker,
+            and intervals are those of an estimator that was fitted on clean rows alone.
         """
         rows = self._check_rows(logits, y, environment, second)
         clean = rows.of(0)
@@ -140,14 +144,12 @@ class AccuracyEstimator(ABC):
         self.mix_slope_ = slope_of(
             [self._mix(rows.of(e)) for e in rows.shifted], self.clean_counts_
         )
-        errors = measure(
-            rows, lambda left_out: self._reader(rows, points, left_out), self.usual_error
+        found = measure(
+            rows if errors else rows.of(0),
+            lambda left_out: self._reader(rows, points, left_out),
+            self.usual_error,
         )
-        self.error_sizes_, self.error_, self.error_slope_ = (
-            errors.sizes,
-            errors.error,
-            errors.slope,
-        )
+        self.error_sizes_, self.error_, self.error_slope_ = found.sizes, found.error, found.slope
         return self
 
     @final
@@ -157,6 +159,22 @@ class AccuracyEstimator(ABC):
             return self.estimate_state(self.state(window, second))
         z, other = self._door(window, second)
         return self._answer(self._read(z, other), self._base_state(z))
+
+    @final
+    def value(self, window: ArrayLike, second: ArrayLike | None = None) -> float:
+        """Return the estimate alone: no interval is made, and no class mix is doubted."""
+        return self._value(self._read_quickly(*self._door(window, second)))[0]
+
+    @final
+    def refutes_class_mix(self, window: ArrayLike) -> bool:
+        """Return whether the predicted classes of a window contradict what the method assumes.
+
+        False for methods that assume nothing of the class mix.
+        """
+        if not self.assumes_clean_class_mix:
+            return False
+        self.check_is_fitted()
+        return self._beyond(self._base_state(check_window(window, self.n_classes_))) > 0
 
     @final
     def state(self, window: ArrayLike, second: ArrayLike | None = None) -> WindowState:
@@ -209,7 +227,7 @@ class AccuracyEstimator(ABC):
                 f"Accuracy = {self.line_[0]:.4g} {self.line_[1]:+.4g} x score, fitted on"
                 f" {self.n_environments_} environments and the clean rows."
             )
-        if self.n_environments_:
+        if len(self.error_):
             whole = 100 * self.error_[-1]
             sentences.append(
                 f"On left-out environments of about {self.error_sizes_[-1]} rows it was off by"
@@ -217,8 +235,8 @@ class AccuracyEstimator(ABC):
             )
         else:
             sentences.append(
-                "No shifted environment was seen, so intervals take the error of an estimated fall"
-                f" to be {self.usual_error:g} of it, as on other networks."
+                "Its error on environments was not measured, so intervals take that of an"
+                f" estimated fall to be {self.usual_error:g} of it, as on other networks."
             )
         return sentences
 
@@ -244,7 +262,7 @@ class AccuracyEstimator(ABC):
             raise ValueError("error_sizes must be rising counts")
         if (self.error_ < 0).any() or min(self.error_slope_, self.mix_slope_) < 0:
             raise ValueError("errors and slopes must not be negative")
-        if self.n_environments_ < 0 or (self.n_environments_ > 0) != (len(sizes) > 0):
+        if self.n_environments_ < 0 or (len(sizes) > 0 and not self.n_environments_):
             raise ValueError("n_environments and error_sizes do not agree")
         if self.needs_environments and not self.n_environments_:
             raise ValueError(f"{self.name} needs environments")
@@ -328,11 +346,14 @@ class AccuracyEstimator(ABC):
         """Return Σ c (1 - c) / n²: that of the accuracy of rows whose labels are coins."""
         return float(state.sums[1]) / state.n**2
 
-    def _warn_of_class_mix(self, state: WindowState) -> None:
+    def _beyond(self, state: WindowState) -> float:
+        """Return how far the class mix is from the clean one, beyond what has another cause."""
         fall = self.clean_confidence_ - float(state.sums[0]) / state.n
         error = self.clean_spread_ / float(np.sqrt(state.n))
-        beyond = unexplained(state.counts, self.clean_counts_, fall, error, self.mix_slope_)
-        if beyond > 0:
+        return unexplained(state.counts, self.clean_counts_, fall, error, self.mix_slope_)
+
+    def _warn_of_class_mix(self, state: WindowState) -> None:
+        if self._beyond(state) > 0:
             warnings.warn(
                 f"{type(self).__name__}: the predicted classes of the window differ from the clean"
                 " ones more than chance and lost confidence explain, but this method assumes the"

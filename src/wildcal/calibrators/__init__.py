@@ -19,6 +19,7 @@ from wildcal.calibrators.irova import IsotonicOneVsAll
 from wildcal.calibrators.irovats import ScaledIsotonicOneVsAll
 from wildcal.calibrators.isotonic import TopLabelIsotonic
 from wildcal.calibrators.matrix import MatrixScaling
+from wildcal.calibrators.more import WINDOW_METHODS, make_window_method
 from wildcal.calibrators.own import add_own
 from wildcal.calibrators.parameterized_temperature import ParameterizedTemperatureScaling
 from wildcal.calibrators.spline import SplineCalibration
@@ -71,7 +72,7 @@ to the k-th neighbour or to the first (`dac-first`): which neighbour, and which 
 
 
 def make_calibrator(name: str) -> Calibrator:
-    """Return an unfitted calibrator by its short name, such as ``energy``, ``dac`` or ``dac+ets``.
+    """Return an unfitted calibrator by its short name: ``energy``, ``dac+ets``, ``match+cot``.
 
     Also MODULE:CLASS, and the name of an entry point of the group ``wildcal.calibrators``.
 
@@ -83,6 +84,8 @@ def make_calibrator(name: str) -> Calibrator:
     if name in DENSITY_METHODS:
         neighbour, base = DENSITY_METHODS[name]
         return DensityAware(base=CALIBRATORS[base](), neighbour=neighbour)
+    if name in WINDOW_METHODS:
+        return make_window_method(name)
     own = add_own(name, CALIBRATORS)
     if own is not None:
         return CALIBRATORS[own]()
@@ -96,6 +99,7 @@ __all__ = [
     "CALIBRATORS",
     "DENSITY_METHODS",
     "PAPER_METHODS",
+    "WINDOW_METHODS",
     "AutoCalibrator",
     "BayesianBinning",
     "BetaCalibration",

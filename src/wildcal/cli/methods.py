@@ -2,7 +2,7 @@
 
 import click
 
-from wildcal.calibrators import CALIBRATORS, PAPER_METHODS, make_calibrator
+from wildcal.calibrators import CALIBRATORS, PAPER_METHODS, WINDOW_METHODS, make_calibrator
 from wildcal.calibrators.own import add_installed
 from wildcal.cli.options import json_option
 from wildcal.cli.output import print_json, print_table
@@ -14,8 +14,9 @@ from wildcal.core.calibrator import Calibrator
 def methods(as_json: bool) -> None:
     """List every method: what it needs, whether it keeps the predicted class, what it stores.
 
-    A method can stand behind `dac+`, such as dac+ets. On suites, NAME-all is fitted on shifted
-    tuning rows too, NAME-p on validation rows under noise.
+    A method can stand behind `dac+`, such as dac+ets; `match+` takes any estimator of `wildcal
+    accuracy`. On suites, NAME-all is fitted on shifted tuning rows too, NAME-p on validation rows
+    under noise.
 
     \b
     Example:
@@ -33,7 +34,9 @@ def methods(as_json: bool) -> None:
             "in_the_paper": name in PAPER_METHODS,
             "reference": kind.reference,
         }
-        for name, kind in ((name, make_calibrator(name)) for name in (*CALIBRATORS, "dac"))
+        for name, kind in (
+            (name, make_calibrator(name)) for name in (*CALIBRATORS, *WINDOW_METHODS, "dac")
+        )
     }
     if as_json:
         print_json(described)
@@ -63,5 +66,7 @@ def _needs(method: Calibrator) -> str:
     if "distances" in method.reads:
         return "labels, distances to training rows"
     if "environment" in method.reads:
-        return "environments, OOD rows"
+        return "environments" + ", OOD rows" * method.accepts_ood
+    if "window" in method.reads:
+        return "labels, a test window"
     return "labels, OOD rows if any" if method.accepts_ood else "labels"

@@ -46,7 +46,7 @@ class Knew:
             self._shifted_words(),
             f"unlabelled {self._window_words()}" if self.window else "",
             *(text for name, text in lacked.items() if name in self.lacked),
-            "so energy scaling without a context" * ("context" in self.lacked),
+            "so each row is read alone" * ("context" in self.lacked),
         ]
         return ", ".join(part for part in parts if part) or "nothing"
 

@@ -5,7 +5,13 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
 
-from wildcal.calibrators import CALIBRATORS, DENSITY_METHODS, PAPER_METHODS, make_calibrator
+from wildcal.calibrators import (
+    CALIBRATORS,
+    DENSITY_METHODS,
+    PAPER_METHODS,
+    WINDOW_METHODS,
+    make_calibrator,
+)
 from wildcal.calibrators.own import add_own
 from wildcal.core.calibrator import Calibrator
 
@@ -17,7 +23,11 @@ _SUFFIXES: Final = {"-all": {"clean", "ood", "shifted"}, "-p": {"clean", "ood", 
 """Other words for rows: ``ts-all`` is ``ts@clean,shifted``, ``ets-p`` is ``ets@clean,noise``."""
 _WITHOUT_OOD: Final = "-no-ood"
 _UNFITTED: Final = "identity"
-SHORT_LISTS: Final = {"paper": PAPER_METHODS, "all": tuple(CALIBRATORS)}
+SHORT_LISTS: Final = {
+    "paper": PAPER_METHODS,
+    "all": tuple(CALIBRATORS),
+    "window": tuple(WINDOW_METHODS),
+}
 """Names that stand for several methods."""
 
 
@@ -136,12 +146,13 @@ def choose_methods(names: Sequence[str] | None = None) -> list[Method]:
 
 
 def _is_known(name: str) -> bool:
-    return name in CALIBRATORS or name in DENSITY_METHODS or add_own(name, CALIBRATORS) is not None
+    ours = name in CALIBRATORS or name in DENSITY_METHODS or name in WINDOW_METHODS
+    return ours or add_own(name, CALIBRATORS) is not None
 
 
 def _calibrator(name: str) -> Calibrator:
     if _is_known(name):
         return make_calibrator(name)
-    near = get_close_matches(name, [*CALIBRATORS, *DENSITY_METHODS], 1)
+    near = get_close_matches(name, [*CALIBRATORS, *DENSITY_METHODS, *WINDOW_METHODS], 1)
     guess = f"did you mean {near[0]!r}? " if near else ""
     raise ValueError(f"there is no method {name!r}; {guess}`wildcal methods` lists them.")

@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from wildcal.calibrators import CALIBRATORS, DensityAware
+from wildcal.calibrators.more import WINDOW_METHODS, window_class
 from wildcal.calibrators.own import add_own
 from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.checks import check_choice
 from wildcal.core.errors import FileFormatError, NotFittedError
 from wildcal.core.kinds import KINDS
 from wildcal.core.labels import ClassNames
-from wildcal.core.stored import INTEGER, Nested, Stored, Written, kind_of
+from wildcal.core.stored import INTEGER, Either, Nested, Stored, Written, kind_of
 from wildcal.io.files import replacing
 from wildcal.io.sealed import Json, Kind
 from wildcal.io.values import decode, encode_array
@@ -163,6 +164,8 @@ def _rebuild_options(document: dict[str, Json]) -> Calibrator:
     method = document["method"]
     # Looked up now, and not copied at import: users may add methods of their own.
     known: dict[str, type[Calibrator]] = {**CALIBRATORS, DensityAware.name: DensityAware}
+    if isinstance(method, str) and method in WINDOW_METHODS:
+        known[method] = window_class(method)
     if isinstance(method, str) and method not in known and ":" not in method:
         add_own(method, known)  # of an installed package; a file names no module to import
     if not isinstance(method, str) or method not in known:
@@ -192,8 +195,10 @@ def _encode_all(calibrator: Calibrator, *, init: bool) -> dict[str, Json]:
 
 
 def _encode(value: object, kind: Stored | None = None) -> Json:
-    if isinstance(kind, Written):
-        return kind.write(value)
+    options = kind.kinds if isinstance(kind, Either) else (kind,)
+    for option in options:
+        if isinstance(option, Written) and value is not None:
+            return option.write(value)
     if isinstance(value, Calibrator):
         return _describe(value) if value.is_fitted else _describe_options(value)
     if isinstance(value, np.ndarray):

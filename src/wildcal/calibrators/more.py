@@ -1,0 +1,38 @@
+"""Methods beyond the registry, by short names: they read a window, and are imported when asked for.
+
+They stand in rooms above this one (what matches an accuracy needs the accuracy estimators), so they
+are known here by name alone.
+"""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, Final
+
+from wildcal.core.calibrator import Calibrator
+
+_ESTIMATORS: Final = (
+    "ac", "doc", "doc-reg", "atc-mc", "atc-ne", "cot", "cott", "cot-map", "nuclear-norm", "mano",
+    "mde", "cbpe", "im", "context",
+)  # fmt: skip
+_MATCH: Final = "wildcal.window.match:MatchedConfidence"
+
+WINDOW_METHODS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
+    **{f"match+{name}": (_MATCH, {"estimator": name}) for name in _ESTIMATORS},
+}
+"""MODULE:CLASS and options of each."""
+
+
+def window_class(name: str) -> type[Calibrator]:
+    """Return the class of a method of `WINDOW_METHODS`."""
+    module, _, attribute = WINDOW_METHODS[name][0].partition(":")
+    kind: type[Calibrator] = getattr(import_module(module), attribute)
+    return kind
+
+
+def make_window_method(name: str) -> Calibrator:
+    """Return an unfitted calibrator of `WINDOW_METHODS`.
+
+    >>> make_window_method("match+cot").estimator
+    'cot'
+    """
+    return window_class(name)(**WINDOW_METHODS[name][1])

@@ -1,0 +1,13 @@
+"""Calibrators that read a window of unlabelled rows: the published ones, by their short names."""
+
+from wildcal.window.match import MATCHABLE, MatchedConfidence
+from wildcal.window.matching import matched_temperature, mean_confidence_at
+from wildcal.window.reading import WindowReading
+
+__all__ = [
+    "MATCHABLE",
+    "MatchedConfidence",
+    "WindowReading",
+    "matched_temperature",
+    "mean_confidence_at",
+]

@@ -1,0 +1,54 @@
+"""The one temperature at which the mean confidence of some rows is a given accuracy."""
+
+from typing import Final
+
+import numpy as np
+
+from wildcal.core.arrays import Source
+from wildcal.core.blocks import added, map_blocks
+
+LOG_RANGE: Final = (-4.0, 5.0)
+"""Of log T."""
+LARGEST: Final = 0.9999
+_ABOVE_CHANCE: Final = 1e-3
+
+
+def mean_confidence_at(logits: Source, temperature: float) -> float:
+    """Return the mean of max softmax(z / T) over rows."""
+    total = map_blocks(
+        logits, lambda b: float(b.confidence(np.full(b.n, 1 / temperature)).sum()), added
+    )
+    return float(total) / len(logits)
+
+
+def matchable(accuracy: float, n_classes: int) -> float:
+    """Return the accuracy within [1/K + 0.001, 0.9999], what mean confidences can be."""
+    return min(LARGEST, max(1 / n_classes + _ABOVE_CHANCE, accuracy))
+
+
+def matched_temperature(logits: Source, accuracy: float) -> float:
+    """Return T with mean max softmax(z / T) = `accuracy`, log T within [-4, 5].
+
+    The confidence of a row falls as T grows unless all its logits are equal, so there is one such T
+    at most. An accuracy that no T gives is answered by the end of the range; T is 1 where the
+    confidence does not depend on it. No class changes.
+
+    Examples
+    --------
+    >>> logits = np.array([[2.0, 0.0], [0.0, 2.0]])
+    >>> round(matched_temperature(logits, 0.75), 6)  # 2 / log 3
+    1.820478
+    """
+    from scipy.optimize import brentq  # slow to import
+
+    wanted = matchable(accuracy, logits.shape[1])
+
+    def gap(log_t: float) -> float:
+        return mean_confidence_at(logits, float(np.exp(log_t))) - wanted
+
+    low, high = (gap(end) for end in LOG_RANGE)
+    if not low > high:
+        return 1.0
+    if low <= 0 or high >= 0:
+        return float(np.exp(LOG_RANGE[0] if low <= 0 else LOG_RANGE[1]))
+    return float(np.exp(brentq(gap, *LOG_RANGE, xtol=1e-10)))
