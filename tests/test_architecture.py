@@ -18,10 +18,12 @@ LAYERS = {
     "accuracy": {"core", "calibrators", "io"},
     "window": {"core", "calibrators", "accuracy"},
     "stream": {"core", "calibrators", "metrics", "io"},
+    # It reads scores of a declared kind as files of rows are read.
+    "serve": {"core", "calibrators", "io", "stream"},
     "shift": set(),
     "vision": {"core", "io", "shift"},
     "report": {"core", "calibrators", "metrics", "io", "evaluation", "tables"},
-    "interop": {"core", "calibrators", "io"},
+    "interop": {"core", "calibrators", "io", "serve"},
     "cli": {
         "core",
         "calibrators",
@@ -31,6 +33,7 @@ LAYERS = {
         "accuracy",
         "window",
         "stream",
+        "serve",
         "shift",
         "suites",
         "vision",
@@ -49,6 +52,7 @@ LAYERS = {
 OUTSIDE = {layer: {"numpy", "scipy"} for layer in LAYERS} | {
     "evaluation": {"numpy", "scipy", "pandas"},
     "io": {"numpy", "scipy", "safetensors", "torch", "pyarrow"},
+    "serve": {"numpy", "starlette", "uvicorn", "prometheus_client"},
     "shift": {"numpy", "scipy", "PIL", "cv2"},
     "vision": {"numpy", "scipy", "PIL", "torch", "safetensors", "onnxruntime", "onnx", "faiss"},
     "report": {"numpy", "scipy", "matplotlib"},

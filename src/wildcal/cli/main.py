@@ -24,6 +24,7 @@ from wildcal.cli.methods import methods
 from wildcal.cli.output import warn
 from wildcal.cli.report import report
 from wildcal.cli.reproduce import reproduce
+from wildcal.cli.serve import serve
 from wildcal.cli.stream import stream
 from wildcal.cli.suite_group import suite
 from wildcal.cli.train import train
@@ -73,6 +74,7 @@ for command in (
     apply,
     export,
     stream,
+    serve,
     evaluate,
     compare,
     accuracy,

@@ -9,10 +9,12 @@ from pathlib import Path
 
 
 @contextmanager
-def replacing(path: str | Path) -> Iterator[Path]:
+def replacing(path: str | Path, *, sync: bool = False) -> Iterator[Path]:
     """Yield a temporary name beside `path`; rename it on success, remove it on any exception.
 
-    The temporary name keeps the ending of the real one, because some writers look at it.
+    The temporary name keeps the ending of the real one, because some writers look at it. With
+    `sync` the bytes are on disk before the name is, so that not even a power cut leaves half a
+    file.
     """
     check_writable(path)
     target = Path(path).resolve()  # through a link, so that the link stays one
@@ -24,10 +26,26 @@ def replacing(path: str | Path) -> Iterator[Path]:
     try:
         yield temporary
         temporary.chmod(_mode(target))
+        if sync:
+            _to_disk(temporary)
         temporary.replace(target)
+        if sync:
+            _to_disk(target.parent)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _to_disk(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on disk."""
+    folder = path.is_dir()
+    if folder and os.name == "nt":
+        return  # where a folder cannot be opened
+    handle = os.open(path, os.O_RDONLY if folder else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def file_hash(path: Path) -> str:

@@ -54,7 +54,7 @@ def write_state(path: str | Path, state: State, calibrator: WindowMap) -> None:
             "class": pred,
         }
     )
-    with replacing(path) as temporary:
+    with replacing(path, sync=True) as temporary:
         temporary.write_text(json.dumps(document, allow_nan=False) + "\n", "utf-8")
 
 

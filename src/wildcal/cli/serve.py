@@ -1,0 +1,119 @@
+"""`wildcal serve`: calibrators as a service."""
+
+import logging
+from pathlib import Path
+
+import click
+
+from wildcal.cli.options import PATH, quiet_option
+from wildcal.cli.output import is_quiet, say
+from wildcal.cli.saving import SAVE_EVERY, SaveEvery
+from wildcal.io.artifact import load_with_about
+from wildcal.io.files import check_writable
+
+
+@click.command(no_args_is_help=True)
+@click.argument("calibrators", nargs=-1, required=True, metavar="[NAME=]CALIBRATOR...")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535))
+@click.option(
+    "--token-file", type=PATH, help="Bearer tokens, one a line; without it, anyone may ask."
+)
+@click.option("--state", type=PATH, metavar="FOLDER", help="Where windows are kept on disk.")
+@click.option(
+    "--save-every",
+    type=SAVE_EVERY,
+    default="10s",
+    show_default=True,
+    help="Save windows after so many seconds (10s) or rows of a stream (500).",
+)
+@click.option("--window", default=256, show_default=True, type=int, help="Rows in a window.")
+@click.option(
+    "--false-alarms",
+    default=0.01,
+    show_default=True,
+    type=float,
+    help="How often a window of clean rows may raise an alarm.",
+)
+@click.option(
+    "--max-streams",
+    default=1000,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Windows in memory; the least recently used go to disk.",
+)
+@click.option(
+    "--max-rows", default=65536, show_default=True, type=click.IntRange(min=1), help="A request."
+)
+@click.option(
+    "--max-bytes",
+    default=1 << 24,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Of a request's body.",
+)
+@click.option(
+    "--max-connections", default=1000, show_default=True, type=click.IntRange(min=1), help="Open."
+)
+@quiet_option
+def serve(
+    calibrators: tuple[str, ...],
+    host: str,
+    port: int,
+    token_file: Path | None,
+    state: Path | None,
+    save_every: SaveEvery,
+    window: int,
+    false_alarms: float,
+    max_streams: int,
+    max_rows: int,
+    max_bytes: int,
+    max_connections: int,
+) -> None:
+    """Serve saved calibrators by the Open Inference Protocol, which KServe and Triton speak.
+
+    A calibrator is called by its file's name, or by NAME in NAME=FILE. Calibrators of the method
+    `context` keep a window for each stream that requests name. /metrics is for Prometheus.
+    Needs pip install 'wildcal[serve]'.
+
+    \b
+    Example:
+      wildcal serve resnet=context.json --state windows
+      curl localhost:8000/v2/models/resnet
+    """
+    # Here, so that the other commands do not wait for the import.
+    from wildcal.serve.app import Settings
+    from wildcal.serve.lanes import Windows
+    from wildcal.serve.limits import Limits
+    from wildcal.serve.model import Model
+    from wildcal.serve.run import run
+    from wildcal.serve.tokens import Tokens
+
+    models = [Model(name, *load_with_about(path)) for name, path in map(_named, calibrators)]
+    if state is not None:
+        state.mkdir(parents=True, exist_ok=True)
+        check_writable(state / "windows")
+    settings = Settings(
+        windows=Windows(window, false_alarms),
+        limits=Limits(
+            streams=max_streams, rows=max_rows, body_bytes=max_bytes, connections=max_connections
+        ),
+        tokens=Tokens([]) if token_file is None else Tokens.read(token_file),
+        state=state,
+        save_seconds=save_every.seconds,
+        save_rows=save_every.rows,
+    )
+    for model in models:
+        settings.windows.new(model)  # so that a bad --window is told before the first request
+    logging.basicConfig(format="%(message)s", level="WARNING" if is_quiet() else "INFO")
+    logging.getLogger("uvicorn").propagate = False
+    try:
+        run(models, settings, host, port, say)
+    except KeyboardInterrupt:  # which uvicorn raises again when all is done
+        say("Stopped." if state is None else f"Stopped; windows are in {state}.")
+
+
+def _named(word: str) -> tuple[str, Path]:
+    """Return the name and the file of NAME=FILE, or of FILE alone."""
+    name, equals, path = word.partition("=")
+    return (name, Path(path)) if equals else (Path(word).stem, Path(word))

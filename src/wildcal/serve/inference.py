@@ -1,0 +1,73 @@
+"""`/infer`: tensors in, calibrated tensors out, and the rows into their window."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Final
+
+from numpy.typing import NDArray
+from starlette.types import Receive, Scope
+
+from wildcal.core.arrays import Logits
+from wildcal.serve.body import read_body, whole_number
+from wildcal.serve.lane import Lane
+from wildcal.serve.lanes import Lanes
+from wildcal.serve.limits import Limits
+from wildcal.serve.messages import Request, read_request, write_answer
+from wildcal.serve.model import VERSION, Answer, Model
+from wildcal.serve.refusal import Refusal
+from wildcal.serve.replies import Headers
+from wildcal.serve.watcher import Watcher
+
+# Fewer numbers are calibrated sooner than a thread is woken.
+_SMALL: Final = 1 << 15
+# Smaller bodies are read sooner than a thread is woken.
+_SMALL_BODY: Final = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class Inference:
+    """Answers `/infer` of all models."""
+
+    models: dict[str, Model]
+    lanes: Lanes
+    limits: Limits
+    watcher: Watcher
+
+    async def __call__(self, scope: Scope, receive: Receive) -> tuple[Headers, bytes]:
+        """Return headers and body of the answer."""
+        model = self.model(scope)
+        with self.watcher.request(model.name):
+            body = await read_body(scope, receive, self.limits)
+            length = whole_number(scope, b"inference-header-content-length")
+            if len(body) <= _SMALL_BODY:
+                request = read_request(body, length)
+            else:
+                request = await asyncio.to_thread(read_request, body, length)
+            return await self._answer(model, request)
+
+    def model(self, scope: Scope) -> Model:
+        """Return the model that a path names."""
+        names = scope["path_params"]
+        model = self.models.get(names["model"])
+        if model is None or names.get("version", VERSION) != VERSION:
+            raise Refusal(404, f"there is no such model; there are {', '.join(self.models)}.")
+        return model
+
+    async def _answer(self, model: Model, request: Request) -> tuple[Headers, bytes]:
+        logits, distances = model.read(request.inputs, self.limits.rows)
+        async with self.lanes.turn(model, request.stream) as lane:
+            work = (model, lane, request, logits, distances)
+            if logits.size <= _SMALL:
+                answer = _calibrate(*work)
+            else:
+                answer = await asyncio.to_thread(_calibrate, *work)
+            await self.watcher.answered(lane, request, answer)
+        return write_answer(model.name, VERSION, request, answer.outputs)
+
+
+def _calibrate(
+    model: Model, lane: Lane, request: Request, logits: Logits, distances: NDArray[Any] | None
+) -> Answer:
+    if lane.live is not None:
+        return model.answer_in(lane.live, logits, request.outputs)
+    return model.answer(logits, distances, request.outputs)

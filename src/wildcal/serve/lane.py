@@ -1,0 +1,98 @@
+"""One stream of a model as the server sees it: its window, and what was seen of it."""
+
+import asyncio
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wildcal.core.arrays import FloatArray
+from wildcal.stream import Stream, StreamRows
+
+HISTOGRAM_BINS: Final = 20
+# A row counts half after about 700 further ones.
+_FORGET: Final = 1e-3
+_POINTS: Final = 300
+_ALARMS: Final = 50
+
+
+@dataclass(slots=True)
+class Lane:
+    """What belongs to one stream of rows, such as a camera or a tenant."""
+
+    model: str
+    name: str
+    live: Stream | None
+    """Its window; None where each row is read alone."""
+    rows: int = 0
+    """Since it began; a window that was loaded counts its own."""
+    confidence: float = float("nan")
+    """Mean of the last rows, older ones counting less."""
+    histogram: FloatArray = field(default_factory=lambda: np.zeros(HISTOGRAM_BINS))
+    """Shares of the confidences of the last rows in bins of the same width."""
+    alarm: bool = False
+    alarm_row: int | None = None
+    """The row that raised the last alarm."""
+    alarms: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_ALARMS))
+    points: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_POINTS))
+    """The past, for the page: a few hundred moments."""
+    unsaved: int = 0
+    """Rows since the window was written to disk."""
+    closed: bool = False
+    """It has gone to disk; whoever still holds it must ask for it again."""
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Whose rows are being read."""
+    writing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def note(self, confidence: NDArray[Any], found: StreamRows | None) -> dict[str, Any] | None:
+        """Take note of rows that were answered; return the alarm that they raised, if they did."""
+        n = len(confidence)
+        self.rows += n
+        self.unsaved += n
+        kept = 0.0 if self.rows == n else (1 - _FORGET) ** n
+        mean = float(confidence.mean())
+        self.confidence = mean if self.rows == n else kept * self.confidence + (1 - kept) * mean
+        self.histogram *= kept
+        if n == 1:
+            self.histogram[min(int(mean * HISTOGRAM_BINS), HISTOGRAM_BINS - 1)] += 1 - kept
+        else:
+            counts = np.histogram(confidence, HISTOGRAM_BINS, (0.0, 1.0))[0]
+            self.histogram += (1 - kept) / n * counts
+        return None if found is None else self._alarm(found)
+
+    def _alarm(self, found: StreamRows) -> dict[str, Any] | None:
+        before, self.alarm = self.alarm, bool(found.alarm[-1])
+        if before and found.alarm[0] and self.alarm:
+            return None
+        rises = np.flatnonzero(np.diff(found.alarm, prepend=before) & found.alarm)
+        if not len(rises):
+            return None
+        self.alarm_row = found.first + int(rises[-1]) + 1
+        event = {"time": time.time(), "row": self.alarm_row, **self.now()}
+        self.alarms.append(event)
+        return event
+
+    def now(self) -> dict[str, Any]:
+        """Return what there is to say of the stream at this moment, as plain numbers."""
+        found: dict[str, Any] = {
+            "model": self.model,
+            "stream": self.name,
+            "rows": self.rows,
+            "confidence": self.confidence,
+        }
+        if self.live is None:
+            return found
+        estimate, drift = self.live.estimated_accuracy, self.live.drift
+        return found | {
+            "window": estimate.n,
+            "estimated_accuracy": estimate.value,
+            "estimated_accuracy_low": estimate.low,
+            "estimated_accuracy_high": estimate.high,
+            "drift": drift.score,
+            "threshold": drift.threshold,
+            "alarm": drift.alarm,
+            "rows_since_alarm": None if self.alarm_row is None else self.rows - self.alarm_row,
+        }

@@ -1,0 +1,50 @@
+"""The server as a process: uvicorn, with our limits."""
+
+import socket
+from collections.abc import Callable, Sequence
+
+import uvicorn
+
+from wildcal.serve.app import Settings, make_app
+from wildcal.serve.connections import guarded
+from wildcal.serve.model import Model
+
+
+def run(
+    models: Sequence[Model], settings: Settings, host: str, port: int, say: Callable[[str], None]
+) -> None:
+    """Serve until a signal comes; what is on its way is answered, and windows are saved.
+
+    Parameters
+    ----------
+    models, settings
+        What is served, and how.
+    host, port
+        Where; port 0 takes one that is free.
+    say
+        Told the address, once it can be reached.
+    """
+    config = uvicorn.Config(
+        make_app(models, settings),
+        http=guarded(settings.limits),
+        limit_concurrency=settings.limits.connections,
+        timeout_graceful_shutdown=10,
+        h11_max_incomplete_event_size=settings.limits.header_bytes,
+        server_header=False,
+        access_log=False,
+        log_level="warning",
+        lifespan="on",
+    )
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(settings.limits.connections)  # so that nobody is turned away from now on
+    except OSError as error:
+        raise OSError(f"cannot listen on {host} port {port}: {error.strerror}.") from error
+    shown = f"[{host}]" if family == socket.AF_INET6 else host
+    say(
+        f"Serving {', '.join(m.name for m in models)} on http://{shown}:{listener.getsockname()[1]}"
+    )
+    uvicorn.Server(config).run(sockets=[listener])
