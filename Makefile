@@ -67,7 +67,7 @@ test-oldest:
 	$(VENV)-oldest/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile \
 		tests/core tests/io tests/stream tests/shift tests/metrics tests/cli/test_cli.py \
 		tests/report/test_plots.py tests/interop/test_onnx_export.py tests/interop/test_onnx_attach.py \
-		tests/interop/test_sklearn.py tests/vision/test_neighbours.py
+		tests/interop/test_sklearn.py tests/vision/test_neighbors.py
 
 lint: $(VENV)/lint.done
 	$(BIN)/ruff check .

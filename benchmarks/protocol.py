@@ -92,7 +92,7 @@ def fit_ensemble(z, y, ood) -> Apply:
     )
 
 
-def normalised(p):
+def normalized(p):
     return p / p.sum(axis=1, keepdims=True)
 
 
@@ -103,7 +103,7 @@ def fit_irm(z, y, ood) -> Apply:
 
     def apply(z):
         p = softmax(z, axis=1)
-        return normalised(curve.predict(p.ravel()).reshape(p.shape) + 1e-9 * p)
+        return normalized(curve.predict(p.ravel()).reshape(p.shape) + 1e-9 * p)
 
     return apply
 
@@ -117,7 +117,7 @@ def fit_one_vs_all(z, y, ood, temperature=1.0) -> Apply:
     def apply(z):
         p = softmax(z / temperature, axis=1)
         columns = [curve.predict(p[:, k]) for k, curve in enumerate(curves)]
-        return normalised(np.column_stack(columns) + 1e-9 * p)
+        return normalized(np.column_stack(columns) + 1e-9 * p)
 
     return apply
 
@@ -200,7 +200,7 @@ FITS = {
 def run_plain(path: Path, cells: list[str], ood: str) -> tuple[Eces, Clock]:
     clock, start, wall = {}, time.process_time(), time.perf_counter()
     with np.load(path) as file:
-        # In float64: the finite differences of the optimisers need it.
+        # In float64: the finite differences of the optimizers need it.
         def read(split):
             return file[f"{split}.logits"].astype(np.float64), file[f"{split}.labels"].astype(int)
 

@@ -26,7 +26,7 @@ from wildcal.core.errors import CalibrationWarning
 from wildcal.evaluation import METRICS, Evaluation, environments, evaluate_calibrator
 from wildcal.evaluation.protocol import Results, choose_methods, run_protocol
 from wildcal.evaluation.suite_table import suite_table
-from wildcal.io.suite.summary import grouped, summarise
+from wildcal.io.suite.summary import grouped, summarize
 from wildcal.metrics import TopLabelAccumulator
 from wildcal.tables import Cell, Column, Table, markdown, number
 from wildcal.testing import make_suite
@@ -120,7 +120,7 @@ def shipped_suites() -> str:
     ]
     for name in suites.names():
         suite = suites.load(name)
-        tests = [s for s in grouped(summarise(suite)) if s.role == "test" and s.accuracy]
+        tests = [s for s in grouped(summarize(suite)) if s.role == "test" and s.accuracy]
         clean = next(s for s in tests if s.shift == "none")
         levels = [s for s in tests if s.severity]
         cells = [f"{100 * s.accuracy:.1f}" for s in [clean, *levels]]
@@ -288,7 +288,7 @@ def methods() -> str:
 
 
 def _also_uses(kind: Calibrator) -> str:
-    """Return what a method can use beside labelled rows."""
+    """Return what a method can use beside labeled rows."""
     if "distances" in kind.reads:
         return "distances to training rows"
     used = (

@@ -8,7 +8,7 @@ from wildcal.calibrators import PAPER_METHODS
 from wildcal.core.errors import MissingExtraError
 from wildcal.evaluation.protocol import run_protocol
 from wildcal.io.suite import SuiteWriter
-from wildcal.io.suite.summary import grouped, summarise
+from wildcal.io.suite.summary import grouped, summarize
 from wildcal.shift import CORRUPTIONS, TUNING_TRANSFORMS, VALIDATION_CORRUPTIONS
 
 
@@ -92,7 +92,7 @@ def test_networks_are_well_trained(name, least):
 
 @pytest.mark.parametrize("name", suites.names())
 def test_accuracy_falls_and_energy_rises_with_severity(name):
-    summaries = grouped(summarise(suites.load(name)))
+    summaries = grouped(summarize(suites.load(name)))
     clean = [s for s in summaries if (s.role, s.shift) == ("test", "none")]
     levels = [s for s in summaries if s.role == "test" and s.severity]
     assert [s.severity for s in levels] == [1, 2, 3, 4, 5]
@@ -148,9 +148,9 @@ def test_shipped_distances_grow_with_shift(name, layers):
     suite = suites.load(name)
     assert len(suite.layers) == layers
     assert suite.layers[-1] == "logits"
-    assert suite.neighbours["ranks"] == [50]
-    assert suite.neighbours["train_rows"] == 45_000
-    assert all(split.has_densities for split in suite.splits)
-    clean = suite.split("test").densities().mean(axis=0)
-    severe = [split.densities().mean(axis=0) for split in suite.tests(severity=5)]
+    assert suite.neighbors["ranks"] == [50]
+    assert suite.neighbors["train_rows"] == 45_000
+    assert all(split.has_distances for split in suite.splits)
+    clean = suite.split("test").distances().mean(axis=0)
+    severe = [split.distances().mean(axis=0) for split in suite.tests(severity=5)]
     assert (np.mean(severe, axis=0) > 1.1 * clean).all()

@@ -26,7 +26,7 @@ import scipy
 
 from wildcal import __version__, suites
 from wildcal.accuracy import ESTIMATORS, compare_estimators
-from wildcal.accuracy.compare import SETTINGS, Cell, summarise
+from wildcal.accuracy.compare import SETTINGS, Cell, summarize
 
 HERE = Path(__file__).parent
 CSV = HERE / "accuracy.csv"
@@ -53,7 +53,7 @@ def commit() -> str:
 def rows(part: str, network: str, cells: list[Cell]) -> list[dict[str, str]]:
     """Return the lines of the csv for some cells."""
     lines = []
-    for record in summarise(cells):
+    for record in summarize(cells):
         line = {"part": part, "network": network, **{k: str(v) for k, v in record.items()}}
         line |= {key: f"{record[key]:.5f}" for key in NUMBERS}
         lines.append(line)

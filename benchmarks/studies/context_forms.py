@@ -115,7 +115,7 @@ class Tuning:
         often = 1.0 if form.mixture is None else form.mixture / usual
         weight = np.concatenate([groups.weight, often * groups.mixture_weight[known]])
         columns = [0, *form.columns]
-        loss = _Penalised(
+        loss = _Penalized(
             TemperatureObjective(
                 np.concatenate([logits, logits[known]]),
                 np.concatenate([y, y[known]]),
@@ -150,7 +150,7 @@ class Tuning:
 
 
 @dataclass(frozen=True)
-class _Penalised:
+class _Penalized:
     objective: TemperatureObjective
     penalty: float
 
@@ -158,8 +158,8 @@ class _Penalised:
     def logits(self) -> np.ndarray:
         return self.objective.logits
 
-    def warm_up(self, n_rows: int) -> list["_Penalised"]:
-        return [_Penalised(few, self.penalty) for few in self.objective.warm_up(n_rows)]
+    def warm_up(self, n_rows: int) -> list["_Penalized"]:
+        return [_Penalized(few, self.penalty) for few in self.objective.warm_up(n_rows)]
 
     def __call__(self, phi: np.ndarray) -> Point:
         point = self.objective(phi)

@@ -223,16 +223,16 @@ def figure(rows: Sequence[Row]) -> str:
     # Names stand at the ends of the lines, pushed apart where these are close.
     free = float(bottom)
     for method in sorted(values, key=lambda m: values[m][-1]):
-        name, colour = _LINES[method]
+        name, color = _LINES[method]
         points = [at(severity, value) for severity, value in enumerate(values[method])]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         thick = 3 if method == "context" else 2
         marks.append(
-            f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="{thick}"/>'
+            f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="{thick}"/>'
         )
         y = min(points[-1][1], free)
         free = y - 16
-        marks.append(f'<text x="{left + width + 8}" y="{y + 4:.1f}" fill="{colour}">{name}</text>')
+        marks.append(f'<text x="{left + width + 8}" y="{y + 4:.1f}" fill="{color}">{name}</text>')
     style = (
         "line{stroke:#8884}text{font:13px sans-serif}.end,.middle{fill:#777}"
         ".end{text-anchor:end}.middle{text-anchor:middle}"

@@ -134,7 +134,7 @@ def read(table: Table) -> tuple[Any, Any]:
         frame = frame.sample(MOST_ROWS, random_state=0)
     labels = frame[table.target].astype(str)
     counts = labels.value_counts()
-    common = labels.isin(counts.index[counts >= 30])  # a class needs some rows to be learnt
+    common = labels.isin(counts.index[counts >= 30])  # a class needs some rows to be learned
     frame, labels = frame[common], labels[common]
     frame = frame.drop(columns=[table.target, "rownames", *table.without])
     parts = []

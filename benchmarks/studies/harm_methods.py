@@ -28,7 +28,7 @@ METHODS = ("identity", *OURS, *SKLEARN)
 
 
 def calibrated(method: str, z: Any, y: Any, asked: Any, raw: bool) -> Any:
-    """Fit a method on labelled scores, and return the probabilities of others."""
+    """Fit a method on labeled scores, and return the probabilities of others."""
     if method == "identity":
         return softmax(asked)
     if method in OURS:

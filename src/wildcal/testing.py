@@ -64,17 +64,17 @@ def make_suite(
         z[np.arange(n), y] += signal
         return Split((3.4 * (1 - 0.03 * severity) * z + 0.5).astype(np.float32), y)
 
-    def strangers(n: int) -> Split:
+    def ood(n: int) -> Split:
         spread = rng.uniform(0.8, 1.4, (n, 1))
         z = 3.0 * spread * rng.normal(0.0, 1.0, (n, n_classes)) + 0.5
         return Split(z.astype(np.float32), np.full(n, -1))
 
     shifted = [rows(n_test // 5, severity) for severity in range(1, 6)]
     return SyntheticSuite(
-        tuning=join(rows(n_tuning, 0), strangers(n_ood_tuning)),
+        tuning=join(rows(n_tuning, 0), ood(n_ood_tuning)),
         clean=rows(n_test, 0),
         shifted=join(*shifted),
-        ood=strangers(n_test // 5),
+        ood=ood(n_test // 5),
     )
 
 

@@ -38,7 +38,7 @@ def tuning():
 
 @pytest.fixture(scope="session")
 def window():
-    """Unlabelled rows half way down, and what the second network says of them."""
+    """Unlabeled rows half way down, and what the second network says of them."""
     logits, y, _ = make_rows(seed=5, n=200, fall=(0.4,))
     noise = np.random.default_rng(8).normal(size=logits.shape)
     return logits, logits + 1.5 * noise, y

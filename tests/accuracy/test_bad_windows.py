@@ -110,7 +110,7 @@ def test_second_networks(fitted, window):
 
 def test_log_probabilities_have_no_energy(fitted, window):
     log = window[0] - np.log(np.exp(window[0]).sum(axis=1, keepdims=True))
-    with pytest.raises(ValueError, match="reads the energy, which normalising removes"):
+    with pytest.raises(ValueError, match="reads the energy, which normalizing removes"):
         fitted["mde"].estimate(log)
     assert defined(fitted["cot"].estimate(log))
 

@@ -5,7 +5,7 @@ import pytest
 
 import wildcal
 from wildcal.accuracy import compare_estimators
-from wildcal.accuracy.compare import SETTINGS, Cell, draw_window, spearman, summarise
+from wildcal.accuracy.compare import SETTINGS, Cell, draw_window, spearman, summarize
 
 
 def test_windows_by_hand():
@@ -23,7 +23,7 @@ def test_summary_by_hand():
         Cell("ac", "whole", "a", 0, 10, 0.8, 0.7, 0.9, 0.7, False),
         Cell("ac", "whole", "b", 0, 10, 0.5, 0.4, 0.6, 0.8, True),
     ]
-    (record,) = summarise(cells)
+    (record,) = summarize(cells)
     assert record["mae"] == pytest.approx(0.2)
     assert record["worst"] == pytest.approx(0.3)
     assert record["bias"] == pytest.approx(-0.1)
@@ -55,7 +55,7 @@ def test_on_a_shipped_suite(shipped):
     assert all(0 <= cell.low <= cell.value <= cell.high <= 1 for cell in cells)
     assert not any(split.role == "test" and split.name in {c.split for c in cells}
                    for split in shipped.splits)  # fmt: skip
-    found = {(r["setting"], r["estimator"]): r["mae"] for r in summarise(cells)}
+    found = {(r["setting"], r["estimator"]): r["mae"] for r in summarize(cells)}
     assert found["whole", "atc-ne"] < found["whole", "ac"]
 
 

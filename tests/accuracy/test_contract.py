@@ -193,7 +193,7 @@ def test_clean_labels_alone(name, tuning, window):
     logits, y, _, second = (array[tuning[2] == 0] for array in tuning)
     kind = ESTIMATORS[name]
     if kind.needs_environments:
-        with pytest.raises(ValueError, match="learns from labelled shifted rows"):
+        with pytest.raises(ValueError, match="learns from labeled shifted rows"):
             learn(name, logits, y, None, second)
         return
     estimator = learn(name, logits, y, None, second)

@@ -31,7 +31,7 @@ def test_error_by_size_and_fall():
     assert errors.at(1000, 0.2) == pytest.approx(np.hypot(0.1, 1.4 * 0.5 * 0.2))
 
 
-def test_neighbours_are_left_out_together():
+def test_neighbors_are_left_out_together():
     assert folds([1, 2, 3]) == [[1], [2], [3]]
     assert folds(list(range(1, 11))) == [[1, 2], [3, 4], [5, 6], [7, 8], [9, 10]]
     assert folds([]) == []

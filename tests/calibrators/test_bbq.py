@@ -56,7 +56,7 @@ def test_ties_are_never_separated():
     assert len(values) == len(edges) + 1
 
 
-def test_neighbouring_floats_can_be_separated():
+def test_neighboring_floats_can_be_separated():
     low = 0.9
     high = float(np.nextafter(low, 1))
     edges, values = fit_bbq(np.repeat([low, high], 200), np.repeat([False, True], 200), None)

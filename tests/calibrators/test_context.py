@@ -46,7 +46,7 @@ def fit(z, y, **options):
 
 
 def objective_of(fitted, z, y, environment, weight=None):
-    """The loss that `fit` minimises, with the temperature and the units it found."""
+    """The loss that `fit` minimizes, with the temperature and the units it found."""
     weight = np.ones(len(y)) if weight is None else weight
     clean = (environment == 0) & (y >= 0)
     raw, pred = raw_features(z, fitted.clean_temperature_)
@@ -260,7 +260,7 @@ def test_weights_that_sum_to_one_are_warned_about():
         ContextScaling().fit(Z, Y, environment=E, sample_weight=np.full(len(Y), 1 / len(Y)))
 
 
-def test_the_mixture_takes_in_strangers_of_labelled_environments():
+def test_the_mixture_takes_in_strangers_of_labeled_environments():
     """And leaves out environments that are nothing else."""
     y = np.where(np.arange(len(Y)) == np.flatnonzero(E == 2)[0], -1, Y)
     raw, pred = raw_features(Z, 1.0)
@@ -349,8 +349,8 @@ def test_a_later_fit_with_environments_forgets_the_fallback():
         (E.astype(float), "environment must be integers, got dtype float64"),
         (E.astype(str), "environment must be integers"),
         (E - 1, "environment must not be negative, got -1"),
-        (E + 1, "environment 0, the clean one, must have labelled rows"),
-        (np.where(Y < 0, 0, 1), "environment 0, the clean one, must have labelled rows"),
+        (E + 1, "environment 0, the clean one, must have labeled rows"),
+        (np.where(Y < 0, 0, 1), "environment 0, the clean one, must have labeled rows"),
     ],
 )
 def test_environments_that_cannot_be(environment, message):
@@ -359,7 +359,7 @@ def test_environments_that_cannot_be(environment, message):
 
 
 def test_a_clean_environment_without_weight_is_refused():
-    with pytest.raises(ValueError, match="zero on every labelled row of environment 0"):
+    with pytest.raises(ValueError, match="zero on every labeled row of environment 0"):
         ContextScaling().fit(Z, Y, environment=E, sample_weight=(E != 0).astype(float))
 
 
@@ -403,7 +403,7 @@ def test_one_predicted_class_only_in_the_clean_environment():
 def test_constant_energies():
     """After log_softmax the context is read from confidences alone, with a warning."""
     z = log_softmax(Z, axis=1)
-    with pytest.warns(CalibrationWarning, match="look normalised"):
+    with pytest.warns(CalibrationWarning, match="look normalized"):
         fitted = ContextScaling().fit(z, Y, environment=E)
     assert fitted.coefficients_[2] == 0
     x = log_softmax(SHIFTED, axis=1)
@@ -416,10 +416,10 @@ def test_equal_logits():
     np.testing.assert_allclose(fitted.predict_proba(np.full((3, 4), 2.0)), 0.25)
 
 
-def test_normalised_logits_are_refused_where_the_energy_is_read():
-    with pytest.raises(ValueError, match="every row is normalised"):
+def test_normalized_logits_are_refused_where_the_energy_is_read():
+    with pytest.raises(ValueError, match="every row is normalized"):
         FITTED.predict_proba(log_softmax(SHIFTED, axis=1))
-    with pytest.raises(ValueError, match="every row is normalised"):
+    with pytest.raises(ValueError, match="every row is normalized"):
         FITTED.context(log_softmax(SHIFTED, axis=1))
 
 

@@ -59,7 +59,7 @@ def test_never_worse_than_one_temperature_on_the_tuning_rows():
 
 
 def test_the_minimum_is_one():
-    """A general optimiser with bounds finds nothing lower."""
+    """A general optimizer with bounds finds nothing lower."""
     from scipy.optimize import minimize
 
     z, s, onehot = Z.astype(np.float64), S[KNOWN], np.eye(6)[Y]
@@ -177,13 +177,13 @@ def test_rows_are_scaled_when_they_are_read():
     assert FITTED.bind(Rows(x, distances=sx)).logits.shape == x.shape
 
 
-def test_saved_with_its_base_and_its_neighbour(tmp_path):
-    made = DensityAware(base=EnergyScaling(box="paper"), neighbour="first", loss="nll", floor=0.1)
+def test_saved_with_its_base_and_its_neighbor(tmp_path):
+    made = DensityAware(base=EnergyScaling(box="paper"), neighbor="first", loss="nll", floor=0.1)
     made.fit(Z, Y, distances=S[KNOWN])
     wildcal.save(made, tmp_path / "dac.json")
     loaded = wildcal.load(tmp_path / "dac.json")
     assert (loaded.base.box, loaded.base_.box) == ("paper", "paper")
-    assert (loaded.neighbour, loaded.loss, loaded.floor) == ("first", "nll", 0.1)
+    assert (loaded.neighbor, loaded.loss, loaded.floor) == ("first", "nll", 0.1)
     assert not loaded.base.is_fitted
     np.testing.assert_array_equal(
         loaded.predict_proba(Z, distances=S[KNOWN]), made.predict_proba(Z, distances=S[KNOWN])
@@ -254,8 +254,8 @@ def test_clear_errors():
         DensityAware(base=DensityAware()).fit(Z, Y, distances=S[KNOWN])
     with pytest.raises(ValueError, match="base must be a calibrator.*got str"):
         DensityAware(base="ets").fit(Z, Y, distances=S[KNOWN])
-    with pytest.raises(ValueError, match="neighbour must be one of 'kth', 'first'"):
-        DensityAware(neighbour="third").fit(Z, Y, distances=S[KNOWN])
+    with pytest.raises(ValueError, match="neighbor must be one of 'kth', 'first'"):
+        DensityAware(neighbor="third").fit(Z, Y, distances=S[KNOWN])
     with pytest.raises(NotFittedError):
         DensityAware().scale(S)
     with pytest.raises(ValueError, match="does not use out-of-distribution rows"):

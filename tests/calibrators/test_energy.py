@@ -167,7 +167,7 @@ def test_a_single_incorrect_row_drops_the_second_term():
     assert fitted.theta_incorrect_ == 0
 
 
-def test_normalised_logits_fall_back_to_temperature_scaling(vectors):
+def test_normalized_logits_fall_back_to_temperature_scaling(vectors):
     case = vectors("edge_cases")["log_softmax_input_kills_energy"]
     fitted = EnergyScaling().fit(*SUITE.tuning)
     raw = np.hstack([case["raw_logits"], np.full((2, 7), -800.0)])
@@ -175,13 +175,13 @@ def test_normalised_logits_fall_back_to_temperature_scaling(vectors):
 
     tuning = known(SUITE.tuning)
     for dtype in (np.float64, np.float32, np.float16):
-        normalised = logits_from_proba(softmax(tuning.logits.astype(np.float64))).astype(dtype)
-        with pytest.warns(CalibrationWarning, match="logits look normalised"):
-            fallen = EnergyScaling().fit(normalised, tuning.y)
+        normalized = logits_from_proba(softmax(tuning.logits.astype(np.float64))).astype(dtype)
+        with pytest.warns(CalibrationWarning, match="logits look normalized"):
+            fallen = EnergyScaling().fit(normalized, tuning.y)
         assert fallen.theta_correct_ == fallen.theta_incorrect_ == 0
-        plain = TemperatureScaling().fit(normalised, tuning.y)
+        plain = TemperatureScaling().fit(normalized, tuning.y)
         np.testing.assert_array_equal(
-            fallen.predict_proba(normalised), plain.predict_proba(normalised)
+            fallen.predict_proba(normalized), plain.predict_proba(normalized)
         )
 
 

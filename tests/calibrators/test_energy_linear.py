@@ -1,4 +1,4 @@
-"""Temperature from the energy: finds its own map, uses OOD rows, refuses normalised logits."""
+"""Temperature from the energy: finds its own map, uses OOD rows, refuses normalized logits."""
 
 import numpy as np
 import pytest
@@ -58,21 +58,21 @@ def test_never_worse_than_temperature_scaling_in_squared_error():
     assert fitted.fit_.loss_after <= fitted.fit_.loss_before
 
 
-def test_normalised_logits_fall_back_to_one_temperature():
+def test_normalized_logits_fall_back_to_one_temperature():
     logits, y = known(SUITE.tuning)
-    normalised = logits_from_proba(softmax(logits.astype(np.float64)))
+    normalized = logits_from_proba(softmax(logits.astype(np.float64)))
     with pytest.warns(CalibrationWarning, match="same energy"):
-        fallen = EnergyLinear().fit(normalised, y)
+        fallen = EnergyLinear().fit(normalized, y)
     assert fallen.slope_ == 0
-    plain = TemperatureScaling(loss="mse").fit(normalised, y)
-    np.testing.assert_allclose(fallen.temperature(normalised), plain.temperature_, rtol=1e-5)
+    plain = TemperatureScaling(loss="mse").fit(normalized, y)
+    np.testing.assert_allclose(fallen.temperature(normalized), plain.temperature_, rtol=1e-5)
 
 
-def test_a_fit_that_uses_the_energy_refuses_normalised_logits():
+def test_a_fit_that_uses_the_energy_refuses_normalized_logits():
     fitted = EnergyLinear().fit(*SUITE.tuning)
-    normalised = logits_from_proba(softmax(SUITE.clean.logits.astype(np.float64)))
-    with pytest.raises(ValueError, match="every row is normalised"):
-        fitted.predict_proba(normalised)
+    normalized = logits_from_proba(softmax(SUITE.clean.logits.astype(np.float64)))
+    with pytest.raises(ValueError, match="every row is normalized"):
+        fitted.predict_proba(normalized)
 
 
 def test_temperatures_stay_in_bounds_for_every_row():

@@ -70,7 +70,7 @@ def test_one_class_only(kind):
     assert [values.max() for values in fitted.values_] == [0, 0, 1] + [0] * 7
 
 
-def test_the_unnormalised_rows_are_cut_at_one():
+def test_the_unnormalized_rows_are_cut_at_one():
     fitted = IsotonicOneVsAll(normalize="none").fit(*SUITE.tuning)
     proba = fitted.predict_proba(SUITE.clean.logits.astype(np.float64))
     assert proba.max() == 1.0

@@ -88,7 +88,7 @@ def test_a_strong_ridge_leaves_temperature_scaling(method):
 
 
 def test_a_pull_towards_one_would_hold_back_the_common_scale():
-    """Why the ridge of vector scaling is centred at temperature scaling, not at v = 1."""
+    """Why the ridge of vector scaling is centered at temperature scaling, not at v = 1."""
     logits, y = SUITE.tuning
     temperature = TemperatureScaling().fit(logits, y).temperature_
     strong = VectorScaling(ridge=100.0).fit(logits, y)

@@ -22,17 +22,17 @@ def problem(kind, n=60, k=4, dtype=np.float64):
     shape = (2, k) if kind is DiagonalSoftmax else (k + 1, k)
     z = rng.normal(0, 2, (n, k)).astype(dtype)
     y, weight = rng.integers(0, k, n), rng.uniform(0, 2, n)
-    ridge, centre = rng.uniform(0, 0.1, shape), rng.normal(0, 1, shape)
-    return kind(raw_logits, z, y, weight, ridge, centre), rng.normal(0, 0.5, shape)
+    ridge, center = rng.uniform(0, 0.1, shape), rng.normal(0, 1, shape)
+    return kind(raw_logits, z, y, weight, ridge, center), rng.normal(0, 0.5, shape)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_value_is_the_penalised_cross_entropy(kind):
+def test_value_is_the_penalized_cross_entropy(kind):
     objective, theta = problem(kind)
     z, y, w = objective.logits, objective.y, objective.weight
     scores = theta[0] * z + theta[1] if kind is DiagonalSoftmax else z @ theta[:-1] + theta[-1]
     nll = -log_softmax(scores, axis=1)[np.arange(len(y)), y]
-    penalty = (objective.ridge * (theta - objective.centre) ** 2).sum()
+    penalty = (objective.ridge * (theta - objective.center) ** 2).sum()
     value = objective._evaluate(theta, hessian=False).value
     assert value == pytest.approx(np.average(nll, weights=w) + penalty, rel=1e-12)
 
@@ -117,9 +117,9 @@ def test_a_class_ruled_out_gets_nothing_and_teaches_nothing(kind):
     total = objective.weight.sum()
     without = kind(
         raw_logits, z[others], objective.y[others], objective.weight[others], objective.ridge,
-        objective.centre,
+        objective.center,
     )  # fmt: skip
-    penalty = (objective.ridge * (theta - objective.centre) ** 2).sum()
+    penalty = (objective.ridge * (theta - objective.center) ** 2).sum()
     rest = without._evaluate(theta, hessian=False).value - penalty
     expected = rest * (total - objective.weight[4]) / total
     assert at.value - penalty == pytest.approx(expected, rel=1e-12)
@@ -150,9 +150,9 @@ def test_features(dtype, tolerance):
 
 
 def test_penalty_by_part():
-    ridge, centre = Penalty(3.0, 2.0, 1.0).arrays(3, diagonal=0.5)
+    ridge, center = Penalty(3.0, 2.0, 1.0).arrays(3, diagonal=0.5)
     np.testing.assert_array_equal(ridge, [[2, 3, 3], [3, 2, 3], [3, 3, 2], [1, 1, 1]])
-    np.testing.assert_array_equal(centre, [[0.5, 0, 0], [0, 0.5, 0], [0, 0, 0.5], [0, 0, 0]])
+    np.testing.assert_array_equal(center, [[0.5, 0, 0], [0, 0.5, 0], [0, 0, 0.5], [0, 0, 0]])
     default = Penalty.structured(10, 500.0, None, 0.1, None)
     assert default == Penalty(pytest.approx(90 / 500), pytest.approx(1 / 500), 10 / 500)
 

@@ -1,4 +1,4 @@
-"""Parameterised temperature scaling: exact gradients, one fit per data set, T within bounds."""
+"""Parameterized temperature scaling: exact gradients, one fit per data set, T within bounds."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The chart of letters: each stands where its number says, and it can be read without colour."""
+"""The chart of letters: each stands where its number says, and it can be read without color."""
 
 import io
 import re
@@ -132,7 +132,7 @@ def test_printed_without_codes_in_a_pipe(capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_colours_on_a_terminal(monkeypatch):
+def test_colors_on_a_terminal(monkeypatch):
     class Terminal(io.StringIO):
         def isatty(self):
             return True

@@ -70,7 +70,7 @@ def test_fallbacks_are_told(folder, capsys):
     np.savez("normal.npz", logits=z, y=np.maximum(SUITE.tuning.y, 0))
     assert run("compare normal.npz test.npz --methods ts,energy --bootstrap 0".split()) == 0
     out, err = capsys.readouterr()
-    assert "warning: energy: the logits look normalised" in err
+    assert "warning: energy: the logits look normalized" in err
     lines = {x.split()[0]: x.split() for x in out.splitlines() if x.split()[:1]}
     assert "best" in lines["energy"]
     assert "best" in lines["ts"]  # the same map by now

@@ -30,7 +30,7 @@ def folder(tmp_path, monkeypatch):
     for name, (z, y, s) in {"val": VAL, "test": TEST}.items():
         np.savez(f"{name}.npz", logits=z, y=y, distances=s)
         np.savez(f"{name}-plain.npz", logits=z, y=y)
-        np.save(f"{name}-densities.npy", s)
+        np.save(f"{name}-distances.npy", s)
     np.savez("ood.npz", logits=OOD[0], distances=OOD[1])
     np.savez("ood-plain.npz", logits=OOD[0])
     return tmp_path
@@ -43,10 +43,10 @@ def by_hand():
 
 @pytest.mark.parametrize(
     "files",
-    [["val.npz"], ["val-plain.npz", "--distances", "val-densities.npy"]],
+    [["val.npz"], ["val-plain.npz", "--distances", "val-distances.npy"]],
 )
 @pytest.mark.parametrize(
-    "tested", [["test.npz"], ["test-plain.npz", "--distances", "test-densities.npy"]]
+    "tested", [["test.npz"], ["test-plain.npz", "--distances", "test-distances.npy"]]
 )
 def test_fit_and_apply(folder, files, tested):
     assert run(["fit", "--method", "dac+ets", *files, "-o", "dac.json"]) == 0
@@ -59,7 +59,7 @@ def test_fit_and_apply(folder, files, tested):
 
 
 def test_columns_of_a_csv(folder):
-    header = ",".join([*(f"logit_{k}" for k in range(5)), "y", "density_1", "density_2"])
+    header = ",".join([*(f"logit_{k}" for k in range(5)), "y", "distance_1", "distance_2"])
     rows = np.column_stack(VAL)
     np.savetxt("val.csv", rows, delimiter=",", header=header, comments="", fmt="%.9g")
     assert run(["fit", "--method", "dac", "val.csv", "-o", "dac.json"]) == 0
@@ -71,7 +71,7 @@ def test_options_and_out_of_distribution_rows(folder, capsys):
     assert run(line.split()) == 0
     assert f"{len(OOD[0])} out-of-distribution rows" in capsys.readouterr().err
     made = wildcal.load("d.json")
-    assert (made.neighbour, made.floor, made.fit_.n_ood) == ("first", 0.1, len(OOD[0]))
+    assert (made.neighbor, made.floor, made.fit_.n_ood) == ("first", 0.1, len(OOD[0]))
     assert run(["apply", "d.json", "test.npz", "-o", "out.csv"]) == 0
     assert "temperature" in (folder / "out.csv").read_text().splitlines()[0]
     assert run(["inspect", "d.json"]) == 0
@@ -100,10 +100,10 @@ def test_evaluate_beside_others(folder, capsys):
     [
         ("fit --method dac val-plain.npz -o x.json", "needs distances"),
         (
-            "fit --method ts val.npz --distances val-densities.npy -o x.json",
+            "fit --method ts val.npz --distances val-distances.npy -o x.json",
             "does not read",
         ),
-        ("fit --method dac val.npz --distances test-densities.npy -o x.json", "600"),
+        ("fit --method dac val.npz --distances test-distances.npy -o x.json", "600"),
         ("fit --method dac+magic val.npz -o x.json", "no method 'dac+magic'"),
         ("fit --method dac+energy val.npz --ood ood-plain.npz -o x.json", "no distances"),
         ("fit --method dac --set base=ts val.npz -o x.json", "--set takes NAME=VALUE"),
@@ -136,11 +136,11 @@ def test_methods_that_do_not_read_distances_ignore_them(folder):
 
 def test_evaluate_with_distances_of_their_own(folder, capsys):
     assert run("fit --method dac val.npz -o dac.json".split()) == 0
-    line = "evaluate test-plain.npz --distances test-densities.npy --with dac.json --bootstrap 0"
+    line = "evaluate test-plain.npz --distances test-distances.npy --with dac.json --bootstrap 0"
     assert run(line.split()) == 0
     assert run("fit --method ts val.npz -o ts.json".split()) == 0
     capsys.readouterr()
-    assert run("evaluate test.npz --distances test-densities.npy --with ts.json".split()) != 0
+    assert run("evaluate test.npz --distances test-distances.npy --with ts.json".split()) != 0
     assert "--distances is for dac" in capsys.readouterr().err
 
 
@@ -157,16 +157,16 @@ def test_columns_are_known_by_their_numbers(folder, capsys):
         np.testing.assert_array_equal(a["proba"], b["proba"])
     capsys.readouterr()
     assert run("apply dac.json gap.csv -o x.npz".split()) != 0
-    assert "must be density_1 to density_2, each once" in capsys.readouterr().err
+    assert "must be distance_1 to distance_2, each once" in capsys.readouterr().err
 
 
 def test_an_array_of_another_name_is_no_distance(folder, capsys):
     np.savez("zonly.npz", logits=TEST[0])
     assert run("fit --method dac val.npz -o dac.json".split()) == 0
     assert run("apply dac.json test-plain.npz --distances zonly.npz -o x.npz".split()) != 0
-    assert "has no densities" in capsys.readouterr().err
-    np.save("val.densities.npy", VAL[2])
-    line = "fit --method dac val-plain.npz --distances val.densities.npy -o x.json"
+    assert "has no distances" in capsys.readouterr().err
+    np.save("val.distances.npy", VAL[2])
+    line = "fit --method dac val-plain.npz --distances val.distances.npy -o x.json"
     assert run(line.split()) != 0
     assert "wildcal suite rows" in capsys.readouterr().err
 
@@ -181,7 +181,7 @@ def test_from_a_suite_to_files(folder, capsys):
     fog = suite.split("fog-5")
     with np.load("fog.npz") as rows, np.load("out.npz") as out:
         np.testing.assert_array_equal(rows["y"], fog.y)
-        expected = wildcal.load("dac.json").predict_proba(fog.logits, distances=fog.densities())
+        expected = wildcal.load("dac.json").predict_proba(fog.logits, distances=fog.distances())
         np.testing.assert_array_equal(out["proba"], expected)
     assert run("suite rows cifar10-resnet20 textures-test -o far.npz".split()) == 0
     with np.load("far.npz") as rows:

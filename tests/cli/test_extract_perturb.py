@@ -68,7 +68,7 @@ def words(place, output, *more, network="Sides", data="data"):
             "-o",
             str(output),
         ),
-        *("--network", f"side_networks:{network}", "--semantic", "none", "--transforms", "none"),
+        *("--network", f"side_networks:{network}", "--ood", "none", "--transforms", "none"),
         *more,
     ]
 

@@ -116,7 +116,7 @@ def test_a_method_that_reads_none(files, capsys):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (np.ones(1200, int), "environment 0, the clean one, must have labelled rows"),
+        (np.ones(1200, int), "environment 0, the clean one, must have labeled rows"),
         (np.zeros(7, int), "environment must have shape (1200,), got (7,)"),
         (np.full(1200, 0.5), "environment must be integers"),
     ],
@@ -190,7 +190,7 @@ def test_apply_in_a_window(files, capsys):
 def test_apply_says_that_there_is_no_context(files, capsys):
     assert run(["fit", "--method", "context", "val.npz", "-o", "context.json"]) == 0
     assert run(["apply", "context.json", "test.npz", "--window", "all", "-o", "p.npz"]) == 0
-    assert "note: this calibrator learnt no context" in capsys.readouterr().err
+    assert "note: this calibrator learned no context" in capsys.readouterr().err
 
 
 def evaluated(capsys, *words):

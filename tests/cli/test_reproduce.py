@@ -8,7 +8,7 @@ import pytest
 from wildcal import suites as shipped
 from wildcal.cli.main import run
 from wildcal.io.suite import Suite, SuiteWriter
-from wildcal.report import ARTEFACTS
+from wildcal.report import ARTIFACTS
 from wildcal.testing import make_suite
 
 
@@ -56,7 +56,7 @@ def test_all(needs, shell, capsys):
     assert answered == ["table2", "table6", "table7", "fig7"]
     assert all(line.startswith("not made: ") for line in err.splitlines())
     made = [line.split(":")[0] for line in out.splitlines()]
-    assert made == [name for name in ARTEFACTS if name not in answered]
+    assert made == [name for name in ARTIFACTS if name not in answered]
     expected = {f"{n}.{e}" for n in made if n[0] == "t" for e in ("md", "csv", "tex")}
     expected |= {f"{n}.{e}" for n in made if n[0] == "f" for e in ("md", "csv", "png")}
     assert {path.name for path in (shell / "out" / "deep").iterdir()} == expected
@@ -138,7 +138,7 @@ def test_no_shipped_suites(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["table10", "--suites", "one", "-o", "out"], "there is no artefact 'table10'; choose"),
+        (["table10", "--suites", "one", "-o", "out"], "there is no artifact 'table10'; choose"),
         (["table1", "--suites", "one"], "Missing option '-o'"),
         (["table1", "-o", "out", "--format", "html"], "there is no form html; choose from md"),
         (["fig1", "-o", "out", "--figures", "gif"], "there is no form gif; choose from png"),

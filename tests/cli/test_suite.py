@@ -107,7 +107,7 @@ def test_show_json(folder, capsys):
         "versions": {"numpy": "2.0", "torch": "2.4"},
         "n_classes": 2,
         "complete": True,
-        "neighbours": None,
+        "neighbors": None,
         "perturbation": None,
         "verified": False,
     }
@@ -214,8 +214,8 @@ def with_distances(tmp_path):
     writer.add("val", [[0.0, 2.0], [3.0, 1.0]], [1, 0], role="tune", shift="none")
     writer.add("test", [[0.0, 2.0], [3.0, 1.0]], [1, 0], role="test", shift="none")
     layers = [{"name": "stem", "width": 16}, {"name": "logits", "width": 2}]
-    writer.describe(neighbours={"layers": layers, "ranks": [1, 50], "train_rows": 90})
-    writer.add_densities("val", np.array([[0.1, 0.2, 0.3, 0.4], [0.5, 0.6, 0.7, 0.8]]))
+    writer.describe(neighbors={"layers": layers, "ranks": [1, 50], "train_rows": 90})
+    writer.add_distances("val", np.array([[0.1, 0.2, 0.3, 0.4], [0.5, 0.6, 0.7, 0.8]]))
     writer.finish(["val", "test"])
     return tmp_path / "near"
 
@@ -224,18 +224,18 @@ def test_show_distances(with_distances, capsys):
     assert run(["suite", "show", str(with_distances)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[5] == (
-        "distances neighbours 1 and 50 at stem (16), logits (2), train_rows 90; 1 splits without"
+        "distances neighbors 1 and 50 at stem (16), logits (2), train_rows 90; 1 splits without"
     )
 
 
 def test_pack_ranks(with_distances, tmp_path, capsys):
     words = ["suite", "pack", str(with_distances), "-o", str(tmp_path / "s.npz"), "--ranks"]
     assert run([*words, "50"]) == 0
-    assert Suite.open(tmp_path / "s.npz").neighbours["ranks"] == [50]
+    assert Suite.open(tmp_path / "s.npz").neighbors["ranks"] == [50]
     assert run([*words, "none"]) == 0
-    assert Suite.open(tmp_path / "s.npz").neighbours is None
+    assert Suite.open(tmp_path / "s.npz").neighbors is None
     assert run([*words, "2"]) == 1
-    assert "to the neighbours 1, 50, not to 2;" in capsys.readouterr().err
+    assert "to the neighbors 1, 50, not to 2;" in capsys.readouterr().err
     assert run([*words, "x"]) == 2
     assert "give whole numbers such as 1,50, or none." in capsys.readouterr().err
 

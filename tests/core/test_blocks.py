@@ -1,4 +1,4 @@
-"""The kernel: equal to SciPy, finite differences and hand arithmetic; blind to its neighbours."""
+"""The kernel: equal to SciPy, finite differences and hand arithmetic; blind to its neighbors."""
 
 import numpy as np
 import pytest

@@ -126,15 +126,15 @@ def test_columns_must_be_those_of_fit():
 )
 def test_log_softmax_is_refused_where_energy_matters():
     raw = ROWS + 4
-    normalised = logits_from_proba(softmax(raw))
+    normalized = logits_from_proba(softmax(raw))
     energy = EnergyScaling().fit(raw, LABELS)
     assert energy.theta_correct_ + energy.theta_incorrect_ > 0
-    with pytest.raises(ValueError, match="every row is normalised"):
-        energy.predict_proba(normalised)
-    energy.predict_proba(normalised[:3])  # too few rows to judge
+    with pytest.raises(ValueError, match="every row is normalized"):
+        energy.predict_proba(normalized)
+    energy.predict_proba(normalized[:3])  # too few rows to judge
     # Temperature scaling does not care: adding a constant to a row changes nothing.
     np.testing.assert_allclose(
-        TemperatureScaling().fit(normalised, LABELS).predict_proba(normalised),
+        TemperatureScaling().fit(normalized, LABELS).predict_proba(normalized),
         TemperatureScaling().fit(raw, LABELS).predict_proba(raw),
         atol=1e-8,
     )

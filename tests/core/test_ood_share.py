@@ -28,7 +28,7 @@ def fitted(n, **options):
 
 def test_weights_by_hand():
     rows = Rows(np.zeros((5, 3)), np.array([0, 1, -1, -1, 2]), np.array([1.0, 2.0, 3.0, 1.0, 1.0]))
-    # Labelled rows weigh 4, so a share of 0.5 is 2, in the proportions 3 : 1.
+    # Labeled rows weigh 4, so a share of 0.5 is 2, in the proportions 3 : 1.
     np.testing.assert_allclose(shared(rows, 0.5).weight, [1.0, 2.0, 1.5, 0.5, 1.0])
     assert shared(rows, "rows") is rows
     known = Rows(np.zeros((2, 3)), np.array([0, 1]))

@@ -8,11 +8,11 @@ from wildcal.core.optimize import WARM_START_ROWS, minimize_in_box, minimize_tem
 from wildcal.testing import make_suite
 
 
-def quadratic(matrix, centre, constant=1.0):
-    matrix, centre = np.array(matrix, float), np.array(centre, float)
+def quadratic(matrix, center, constant=1.0):
+    matrix, center = np.array(matrix, float), np.array(center, float)
 
     def f(x):
-        d = x - centre
+        d = x - center
         return Point(float(d @ matrix @ d / 2 + constant), matrix @ d, matrix)
 
     return f
@@ -44,9 +44,9 @@ def test_every_convex_quadratic_in_a_box(size):
     low, high = np.zeros(size), np.full(size, 10.0)
     for _ in range(300):
         root = rng.normal(size=(size, size)) * np.exp(rng.normal(0, 1.5, size))
-        matrix, centre = root @ root.T + 1e-3 * np.eye(size), rng.normal(3, 8, size)
-        solution = minimize_in_box(quadratic(matrix, centre), np.ones(size), low, high)
-        gradient = matrix @ (solution.x - centre)
+        matrix, center = root @ root.T + 1e-3 * np.eye(size), rng.normal(3, 8, size)
+        solution = minimize_in_box(quadratic(matrix, center), np.ones(size), low, high)
+        gradient = matrix @ (solution.x - center)
         outward = ((solution.x <= low) & (gradient > 0)) | ((solution.x >= high) & (gradient < 0))
         tolerance = 1e-6 * (1 + np.abs(matrix).max())
         assert solution.converged

@@ -60,7 +60,7 @@ def test_the_canonical_form_comes_back(name, rows):
         ("ts@", "rows must be of clean, ood, shifted, noise, got"),
         ("ts@dirty", "got dirty"),
         ("ts@clean,ood", "ts does not use out-of-distribution rows"),
-        ("energy@ood", "energy needs labelled rows"),
+        ("energy@ood", "energy needs labeled rows"),
         ("identity@clean", "identity is not fitted"),
     ],
 )
@@ -104,7 +104,7 @@ def test_knowledge_in_words_and_in_json():
     )
     assert str(knew) == (
         "5,000 labels, 100 OOD rows, noise at 2 levels, distances to training images in 3 layers,"
-        " 2 shifted sets of 300 labels, unlabelled windows of 256 test rows"
+        " 2 shifted sets of 300 labels, unlabeled windows of 256 test rows"
     )
     assert str(Knew(labels=1, shifted=(3,), lacked=("window",))) == (
         "1 labels, 1 shifted set of 3 labels, no test window"

@@ -141,8 +141,8 @@ def test_what_methods_knew(results):
     assert used["ts"] == "800 labels"
     assert used["ts-all"] == f"800 labels, {sets}"
     assert used["energy-all"] == f"800 labels, 100 rows of svhn, {sets}"
-    assert used["context"] == f"800 labels, 100 rows of svhn, {sets}, unlabelled test window"
-    assert used["context-32"].endswith(f"{sets}, unlabelled windows of 32 test rows")
+    assert used["context"] == f"800 labels, 100 rows of svhn, {sets}, unlabeled test window"
+    assert used["context-32"].endswith(f"{sets}, unlabeled windows of 32 test rows")
 
 
 def test_others_do_not_notice(suite, results):
@@ -244,7 +244,7 @@ def test_strangers_are_told_apart_in_one_context(suite, calibrator, window):
 
 
 def test_a_refusal_of_one_split_leaves_the_others(suite, tmp_path):
-    """Normalised test rows say nothing to the methods that read energies, and do no harm."""
+    """Normalized test rows say nothing to the methods that read energies, and do no harm."""
     writer = SuiteWriter(
         tmp_path / "s", network={}, data={}, seed=0, versions={}, n_classes=10,
         class_names=[str(k) for k in range(10)],

@@ -26,7 +26,7 @@ DRAWN = make_suite(3, n_tuning=700, n_ood_tuning=120, n_test=500)
 KNOWN = DRAWN.tuning.y >= 0
 
 
-def distances(logits, y, seed):
+def drawn_distances(logits, y, seed):
     """Return both ranks of all layers side by side: farther where the row is wrong or shifted."""
     rng = np.random.default_rng(seed)
     far = 0.01 * (logits.argmax(axis=1) != y)[:, None]
@@ -34,8 +34,8 @@ def distances(logits, y, seed):
     return np.column_stack([first, first + rng.gamma(2.0, 0.05, (len(y), 3))]).astype(np.float32)
 
 
-def write_suite(folder, *, densities=True, perturbed=True, without=()):
-    neighbours = {
+def write_suite(folder, *, distances=True, perturbed=True, without=()):
+    neighbors = {
         "layers": [{"name": name, "width": 8} for name in LAYERS],
         "ranks": RANKS,
         "train_rows": 100,
@@ -51,14 +51,14 @@ def write_suite(folder, *, densities=True, perturbed=True, without=()):
         n_classes=10,
         class_names=[str(k) for k in range(10)],
     )
-    if densities:
-        writer.describe(neighbours=neighbours)
+    if distances:
+        writer.describe(neighbors=neighbors)
 
     def add(name, logits, y, **more):
         writer.add(name, logits, y, **more)
-        if densities and name not in without:
+        if distances and name not in without:
             seed = sum(map(ord, name))
-            writer.add_densities(name, distances(logits, y, seed))
+            writer.add_distances(name, drawn_distances(logits, y, seed))
 
     z, y = DRAWN.tuning.logits[KNOWN], DRAWN.tuning.y[KNOWN]
     add("validation", z, y, role="tune", shift="none")
@@ -120,12 +120,12 @@ def fitted_by_hand(suite, name):
     splits = [suite.split(n) for n in names]
     logits = [s.logits for s in splits]
     y = [s.y for s in splits]
-    density = [s.densities(rank) for s in splits]
+    density = [s.distances(rank) for s in splits]
     if base.accepts_ood:
         strangers = suite.split("svhn-tune")
         logits.append(strangers.logits[:100])
         y.append(np.full(100, -1))
-        density.append(strangers.densities(rank)[:100])
+        density.append(strangers.distances(rank)[:100])
     more = {}
     if name == "dac+context":
         more["environment"] = np.concatenate([np.full(len(part), i) for i, part in enumerate(y)])
@@ -138,7 +138,7 @@ def fitted_by_hand(suite, name):
 def test_density_aware_numbers(suite, results, name):
     rank, calibrator = fitted_by_hand(suite, name)
     for split in suite.tests():
-        s, around = split.densities(rank), None
+        s, around = split.distances(rank), None
         if name == "dac+context":
             around = calibrator.context(split.logits, distances=s)
         proba = calibrator.predict_proba(split.logits, distances=s, context=around).astype(
@@ -164,8 +164,8 @@ def test_density_aware_numbers(suite, results, name):
 def test_detection_reads_scaled_logits(suite, results):
     rank, calibrator = fitted_by_hand(suite, "dac+energy")
     clean, other = suite.split("test"), suite.split("textures-test")
-    inside = calibrator.confidence(clean.logits, distances=clean.densities(rank)).astype(np.float64)
-    outside = calibrator.confidence(other.logits, distances=other.densities(rank)).astype(
+    inside = calibrator.confidence(clean.logits, distances=clean.distances(rank)).astype(np.float64)
+    outside = calibrator.confidence(other.logits, distances=other.distances(rank)).astype(
         np.float64
     )
     rng = np.random.default_rng(0)
@@ -213,14 +213,14 @@ def test_what_each_method_used(results):
     assert used["dac+energy"] == f"700 labels, 100 rows of svhn, {layers}"
     assert used["dac+context"] == (
         f"700 labels, 100 rows of svhn, {layers}, 2 shifted sets of 300 labels,"
-        " unlabelled test window"
+        " unlabeled test window"
     )
     assert used["ts-p"] == "700 labels, noise at 2 levels"
     assert used["energy-p"] == "700 labels, 100 rows of svhn, noise at 2 levels"
 
 
 def test_a_suite_without_distances_or_noise(tmp_path):
-    suite = write_suite(tmp_path / "s", densities=False, perturbed=False)
+    suite = write_suite(tmp_path / "s", distances=False, perturbed=False)
     results = run_protocol({"drawn": suite}, choose_methods(["ts", "dac+ets", "ts-p"]))
     found = results.suites["drawn"]
     assert [m.name for m in found.methods] == ["ts"]
@@ -248,7 +248,7 @@ def test_only_one_rank(suite, tmp_path):
 
 def test_damaged_distances_harm_those_who_read_them(tmp_path):
     write_suite(tmp_path / "s")
-    path = tmp_path / "s" / "fog-1.densities.npy"
+    path = tmp_path / "s" / "fog-1.distances.npy"
     raw = bytearray(path.read_bytes())
     raw[-1] ^= 1
     path.write_bytes(raw)
@@ -258,7 +258,7 @@ def test_damaged_distances_harm_those_who_read_them(tmp_path):
     assert [m.name for m in found.methods] == ["ts"]
     assert np.isfinite(results.average("drawn", "ts").value)
     for reason in found.failed.values():
-        assert "fog-1.densities.npy, the distances of split fog-1, was changed" in reason
+        assert "fog-1.distances.npy, the distances of split fog-1, was changed" in reason
 
 
 def test_the_nearest_alone_is_not_taken_for_the_kth(suite, tmp_path):

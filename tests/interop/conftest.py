@@ -30,7 +30,7 @@ def _fit(name, n_classes, dtype, n, options):
 
 @pytest.fixture(scope="session")
 def fitted():
-    """A method fitted on a small synthetic suite; contexts are learnt from environments."""
+    """A method fitted on a small synthetic suite; contexts are learned from environments."""
 
     def get(name, n_classes=5, dtype=np.float32, n=400, **options):
         return _fit(name, n_classes, dtype, n, tuple(options.items()))

@@ -141,7 +141,7 @@ def test_operators_that_onnx_runtime_does_not_know(folder, capsys):
 
 @pytest.mark.parametrize(("batch", "n_rows"), [(1, 8), (3, 9), (8, 8), (16, 16)])
 def test_networks_for_a_fixed_number_of_rows(batch, n_rows, folder, capsys):
-    """A single row may look normalised by chance, so there are always some."""
+    """A single row may look normalized by chance, so there are always some."""
     nodes = [helper.make_node("MatMul", ["x", "w"], ["scores"])]
     write_network("fixed.onnx", nodes, "scores", shape=(batch, 7))
     assert run("export context.json -o both.onnx --attach fixed.onnx".split()) == 0

@@ -168,7 +168,7 @@ def test_every_method_gives_distributions(noisy, method):
         assert np.array_equal(column, proba.argmax(axis=1))
 
 
-def test_rows_of_published_options_are_normalised(noisy):
+def test_rows_of_published_options_are_normalized(noisy):
     X, y, X_test = noisy[0], noisy[1], noisy[4]
     option = IsotonicOneVsAll(normalize="none")
     model = CalibratedClassifier(LogisticRegression(), option).fit(X, y)

@@ -119,7 +119,7 @@ def test_the_safe_mixture_takes_any_classifier(rows, estimator):
     np.testing.assert_array_equal(
         model.predict(X_test), model.classes_[model.predict_proba(X_test).argmax(axis=1)]
     )
-    assert model.source_.normalised == isinstance(estimator, RandomForestClassifier)
+    assert model.source_.normalized == isinstance(estimator, RandomForestClassifier)
 
 
 def test_temperature_scaling_is_exact_on_log_probabilities(rows):

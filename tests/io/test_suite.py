@@ -15,7 +15,7 @@ from wildcal.core.errors import FileFormatError
 from wildcal.io.suite import Suite, SuiteWriter
 from wildcal.io.suite import files as suite_files
 from wildcal.io.suite.arrays import content_hash, npy_header, read_header, stored_logits
-from wildcal.io.suite.summary import grouped, summarise
+from wildcal.io.suite.summary import grouped, summarize
 
 HEADER = {
     "network": {"name": "tiny", "n_parameters": 12, "widths": (4, 8)},
@@ -251,7 +251,7 @@ def test_the_hash_is_the_one_that_is_documented(folder):
 def test_groups(folder):
     """Pooled numbers are those of all rows together."""
     suite = Suite.open(folder)
-    groups = grouped(summarise(suite))
+    groups = grouped(summarize(suite))
     assert [(g.name, g.role, g.cells) for g in groups] == [
         ("clean", "tune", 1),
         ("clean", "test", 1),

@@ -73,7 +73,7 @@ def refuse(path, words):
     ("field", "value", "words"),
     [
         ("format", "zip", "it does not say 'wildcal-suite'"),
-        ("version", 3, "version 3 was made by a newer wildcal; this one reads up to 2"),
+        ("version", 4, "version 4 was made by a newer wildcal; this one reads up to 3"),
         ("version", "1", "version must be a whole number, got '1'"),
         ("version", True, "version must be a whole number"),
         ("network", [], "network must be an object"),
@@ -126,7 +126,7 @@ def test_manifest_values(folder, field, value, words):
         ("logits", "missing.npy", "missing.npy of .*: the file is not there"),
         ("labels", ".hidden.npy", "plain name of a .npy file"),
         ("sha256", "x", "sha256 must be 64 hexadecimal digits"),
-        ("colour", "red", "a split has the unknown field 'colour'"),
+        ("color", "red", "a split has the unknown field 'color'"),
     ],
 )
 def test_split_values(folder, field, value, words):

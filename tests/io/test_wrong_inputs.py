@@ -305,7 +305,7 @@ CASES = {
         "x.npz", ("has no logits", "found embedding", "arrays={'logits': 'embedding'}"),
         lambda p: np.savez(p, embedding=Z),
     ),
-    "a misspelt column": file(
+    "a misspelled column": file(
         "x.csv", ("has no column 'lable'", "Did you mean 'label'?"),
         csv(scores(label=Y)), label_column="lable",
     ),

@@ -10,7 +10,7 @@ def rule(confidence, n_bins):
 
 
 @pytest.mark.parametrize("n_bins", [*range(1, 41), 100, 999, 4096])
-def test_index_is_the_documented_rule_on_edges_and_their_neighbours(n_bins):
+def test_index_is_the_documented_rule_on_edges_and_their_neighbors(n_bins):
     edges = np.linspace(0, 1, n_bins + 1)
     # The same fractions, reached by other roundings.
     others = [np.arange(n_bins + 1) / n_bins, np.arange(n_bins + 1) * (1 / n_bins)]

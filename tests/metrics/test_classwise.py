@@ -48,7 +48,7 @@ def test_out_of_distribution_rows_are_left_out(make_rows):
     assert sce(y, proba) == pytest.approx(sce(y[y >= 0], proba[y >= 0]), abs=1e-15)
 
 
-def test_rows_are_not_normalised():
+def test_rows_are_not_normalized():
     assert sce([0], np.array([[0.5, 0.25]]), n_bins=1) == pytest.approx((0.5 + 0.25) / 2)
 
 

@@ -65,7 +65,7 @@ def test_wide_bandwidth_warns():
         kde_ece(correct, confidence)
 
 
-def test_rows_are_normalised_but_confidences_are_not(make_rows):
+def test_rows_are_normalized_but_confidences_are_not(make_rows):
     y, proba = make_rows(300, 4)
     correct, confidence = proba.argmax(axis=1) == y, proba.max(axis=1)
     assert kde_ece(y, proba * 0.5) == pytest.approx(kde_ece(y, proba), abs=1e-12)

@@ -21,9 +21,9 @@ def dac(vectors, reference_data):
 
 
 def fitted(dac, **options):
-    logits, y, densities = dac["val"]
+    logits, y, distances = dac["val"]
     with pytest.warns(CalibrationWarning, match="clamped"):
-        return DensityAware(**options).fit(logits, y, distances=densities)
+        return DensityAware(**options).fit(logits, y, distances=distances)
 
 
 @pytest.mark.parametrize(("loss", "key", "per_row"), [("mse", "mse", 10), ("nll", "ce", 1)])
@@ -39,11 +39,11 @@ def test_weights_and_loss(dac, loss, key, per_row):
 
 @pytest.mark.parametrize(("loss", "key"), [("mse", "mse"), ("nll", "ce")])
 def test_temperatures_and_confidences(dac, loss, key):
-    found, (logits, densities) = fitted(dac, loss=loss, floor=NO_FLOOR), dac["test"]
+    found, (logits, distances) = fitted(dac, loss=loss, floor=NO_FLOOR), dac["test"]
     clipped = np.maximum(dac[key]["T_test_first10_ref"], NO_FLOOR)
-    np.testing.assert_allclose(found.scale(densities)[:10], clipped, rtol=1e-4)
+    np.testing.assert_allclose(found.scale(distances)[:10], clipped, rtol=1e-4)
     np.testing.assert_allclose(
-        found.confidence(logits, distances=densities)[:20],
+        found.confidence(logits, distances=distances)[:20],
         dac[key]["conf_test_first20_ref"],
         atol=1e-4,
     )
@@ -51,6 +51,6 @@ def test_temperatures_and_confidences(dac, loss, key):
 
 def test_the_floor_we_add(dac):
     """Most rows of this set would get a temperature of zero; ours is at least 0.05."""
-    found, (_, densities) = fitted(dac), dac["test"]
-    assert found.scale(densities).min() == 0.05
+    found, (_, distances) = fitted(dac), dac["test"]
+    assert found.scale(distances).min() == 0.05
     assert found.fit_.loss_after / 10 == pytest.approx(dac["mse"]["exact_loss"], rel=0.01)

@@ -1,4 +1,4 @@
-"""A small suite with every kind of split that the paper's artefacts read."""
+"""A small suite with every kind of split that the paper's artifacts read."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def write_suite(
     ood=("svhn", "textures"),
     cells=True,
     shifted=(),
-    densities=False,
+    distances=False,
 ):
     drawn = make_suite(seed, n_tuning=400, n_ood_tuning=150, n_test=300)
     rng = np.random.default_rng(seed)
@@ -60,17 +60,17 @@ def write_suite(
             writer.add(f"{kind}-{level}", logits, drawn.clean.y[:200], role="test", **place)
     for name in extra:
         writer.add(name, *drawn.shifted, role="test", shift="covariate")
-    if densities:
-        add_densities(writer, rng)
+    if distances:
+        add_distances(writer, rng)
     writer.finish(list(writer.names))
     return Suite.open(folder)
 
 
-def add_densities(writer, rng):
-    """Give every split distances of two layers to one neighbour."""
+def add_distances(writer, rng):
+    """Give every split distances of two layers to one neighbor."""
     layers = [{"name": "stem", "width": 8}, {"name": "logits", "width": 10}]
     writer.describe(
-        neighbours={
+        neighbors={
             "layers": layers,
             "ranks": [50],
             "train_rows": 100,
@@ -80,7 +80,7 @@ def add_densities(writer, rng):
     )
     for name in writer.names:
         rows = len(writer.stored(name))
-        writer.add_densities(name, 0.1 + rng.gamma(4.0, 0.01, (rows, 2)).astype(np.float32))
+        writer.add_distances(name, 0.1 + rng.gamma(4.0, 0.01, (rows, 2)).astype(np.float32))
 
 
 @pytest.fixture(scope="package")
@@ -90,15 +90,15 @@ def suites(tmp_path_factory):
     kin = ("imagenet-r", "imagenet-sketch")
     return {
         "vit": write_suite(folder / "vit", data="imagenet", network="vit_b_16", seed=1, extra=kin),
-        "vgg": write_suite(folder / "vgg", data="cifar10", network="vgg11-half", densities=True),
+        "vgg": write_suite(folder / "vgg", data="cifar10", network="vgg11-half", distances=True),
     }
 
 
 @pytest.fixture(scope="package")
 def study(suites):
-    from wildcal.report import choose_artefacts, plan
+    from wildcal.report import choose_artifacts, plan
 
-    return plan(choose_artefacts(["all"]), suites, n_boot=20)
+    return plan(choose_artifacts(["all"]), suites, n_boot=20)
 
 
 @pytest.fixture

@@ -5,13 +5,13 @@ from importlib.resources import files
 
 import pytest
 
-from wildcal.report import TableArtefact, beside_paper
+from wildcal.report import TableArtifact, beside_paper
 from wildcal.report.model import Cell, Row
 
 
 def table(name, *labels):
     row = Row("s", labels, (Cell(0.1),))
-    return TableArtefact(name, "T", ("word",) * len(labels), ("Uncal",), (row,), ("note",))
+    return TableArtifact(name, "T", ("word",) * len(labels), ("Uncal",), (row,), ("note",))
 
 
 def published(name, *labels):

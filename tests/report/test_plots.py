@@ -6,22 +6,22 @@ from dataclasses import replace
 import pytest
 
 from wildcal.core.errors import MissingExtraError
-from wildcal.report import ARTEFACTS, write_artefact
-from wildcal.report.model import FigureArtefact, Panel, Series
+from wildcal.report import ARTIFACTS, write_artifact
+from wildcal.report.model import FigureArtifact, Panel, Series
 
-FIGURES = [name for name in ARTEFACTS if name.startswith("fig")]
+FIGURES = [name for name in ARTIFACTS if name.startswith("fig")]
 
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_files_are_the_same_each_time(needs, study, tmp_path, name):
     needs("matplotlib")
-    made = ARTEFACTS[name].make(study)
+    made = ARTIFACTS[name].make(study)
     made = replace(made, panels=made.panels[:1])  # one is drawn as all are
     forms = ("png", "svg", "pdf") if name == "fig1" else ("svg",)
     runs = []
     for run in ("a", "b"):
         (tmp_path / run).mkdir()
-        files = write_artefact(made, tmp_path / run, pictures=forms)
+        files = write_artifact(made, tmp_path / run, pictures=forms)
         assert [f.name for f in files] == [f"{name}.{form}" for form in ("md", "csv", *forms)]
         runs.append([f.read_bytes() for f in files])
     assert runs[0] == runs[1]
@@ -35,7 +35,7 @@ def test_axes_say_what_they_show(needs, study, name):
 
     from wildcal.report.plots import KINDS
 
-    made = ARTEFACTS[name].make(study)
+    made = ARTIFACTS[name].make(study)
     axes = Figure().subplots()
     KINDS[made.kind](axes, made.panels[0])
     assert axes.get_xlabel() == made.panels[0].x_label
@@ -49,8 +49,8 @@ def test_axes_say_what_they_show(needs, study, name):
 def test_a_dollar_is_no_formula(needs, tmp_path):
     needs("matplotlib")
     panel = Panel(r"$\broken$", "severity", "ECE (%)", (Series("TS", (0.0, 1.0), (1.0, 2.0)),))
-    made = FigureArtefact("fig4", "F", "severity_curves", (panel,))
-    assert write_artefact(made, tmp_path, texts=())[0].stat().st_size > 0
+    made = FigureArtifact("fig4", "F", "severity_curves", (panel,))
+    assert write_artifact(made, tmp_path, texts=())[0].stat().st_size > 0
 
 
 def test_without_matplotlib(monkeypatch):

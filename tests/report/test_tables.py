@@ -7,7 +7,7 @@ import pytest
 
 from wildcal.metrics.interval import HOLDS_ITS_VALUE
 from wildcal.report import table_csv, table_latex, table_markdown
-from wildcal.report.model import Cell, FigureArtefact, Panel, Published, Row, Series, TableArtefact
+from wildcal.report.model import Cell, FigureArtifact, Panel, Published, Row, Series, TableArtifact
 from wildcal.report.tables import figure_csv, figure_markdown, row_cells
 
 
@@ -46,7 +46,7 @@ def table(published=None):
         Cell(0.05, 0.04, 0.07, 0.02, knew="9 labels"),
         None,
     )
-    return TableArtefact(
+    return TableArtifact(
         "table1",
         "Table 1: a_b & 5 %",
         ("data set", "network"),
@@ -81,7 +81,7 @@ def test_markdown_of_the_paper():
 
 def test_wide_markdown_has_no_intervals():
     cells = tuple(Cell(0.01 * i, 0.0, 1.0) for i in range(1, 9))
-    wide = TableArtefact("t", "T", ("a", "b"), tuple("ABCDEFGH"), (Row("s", ("x", "y"), cells),))
+    wide = TableArtifact("t", "T", ("a", "b"), tuple("ABCDEFGH"), (Row("s", ("x", "y"), cells),))
     text = table_markdown(wide)
     assert "| x | y | **1.00** | <u>2.00</u> | 3.00 |" in text
     assert " to " not in text
@@ -114,16 +114,16 @@ def test_csv_parses_back():
 
 
 def test_csv_of_an_average_is_exact(study):
-    from wildcal.report import ARTEFACTS
+    from wildcal.report import ARTIFACTS
 
-    made = ARTEFACTS["table1"].make(study)
+    made = ARTIFACTS["table1"].make(study)
     rows = list(csv.DictReader(io.StringIO(table_csv(made))))
     assert [float(r["value"]) for r in rows] == [
         100 * cell.value for line in made.rows for cell in line.cells
     ]
 
 
-FIGURE = FigureArtefact(
+FIGURE = FigureArtifact(
     "fig4",
     "Figure 4: x_y",
     "severity_curves",

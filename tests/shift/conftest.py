@@ -9,7 +9,7 @@ HERE = Path(__file__).parent
 
 
 def make_images(n, height=32, width=32, seed=0):
-    """Smooth colours with edges and grain: something for every type to change."""
+    """Smooth colors with edges and grain: something for every type to change."""
     rng = np.random.default_rng(seed)
     y, x = np.mgrid[:height, :width] / 32
     waves = rng.uniform(1, 4, (n, 1, 1, 3)), rng.uniform(0, 6, (n, 1, 1, 3))

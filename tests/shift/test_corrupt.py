@@ -86,7 +86,7 @@ def test_changes_the_images_and_leaves_the_input(images, name, severity):
 
 
 # Severities of which each changes the image more than the one before. The others do not form one
-# row: saturate takes colour away (1, 2) or adds it, spatter is water (1 to 3) or mud, glass does
+# row: saturate takes color away (1, 2) or adds it, spatter is water (1 to 3) or mud, glass does
 # one round (1 to 3) or two, motion 3 and 4 differ in a negligible tail, and elastic has less and
 # less affine jitter at 32 x 32; frost dims the image as it adds ice (see test_frost).
 ROWS = {

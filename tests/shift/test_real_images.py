@@ -26,11 +26,11 @@ def cifar():
 
 
 @pytest.mark.parametrize("name", CORRUPTIONS)
-def test_every_type_changes_every_image_but_leaves_it_recognisable(cifar, name):
+def test_every_type_changes_every_image_but_leaves_it_recognizable(cifar, name):
     for severity in SEVERITIES:
         got = corrupt(cifar, name, severity)
         changed = (got != cifar).any(axis=(1, 2, 3))
-        # Mild spatter misses some, and a grey image has no colour to take away.
+        # Mild spatter misses some, and a gray image has no color to take away.
         assert changed.mean() > (0.97 if name in ("spatter", "saturate") else 0.999)
         a, b = cifar.reshape(500, -1).astype(float), got.reshape(500, -1).astype(float)
         a -= a.mean(axis=1, keepdims=True)

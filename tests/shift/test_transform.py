@@ -105,13 +105,13 @@ def pillow(images, function):
     return np.stack([np.asarray(function(Image.fromarray(image))) for image in images])
 
 
-def test_flip_inversion_and_solarisation_are_pillows(images):
+def test_flip_inversion_and_solarization_are_pillows(images):
     for name, level, function in (
         ("vertical_flip", 1, ImageOps.flip),
         ("inverted", 1, ImageOps.invert),
-        ("solarise", 1, lambda image: ImageOps.solarize(image, 192)),
-        ("solarise", 2, lambda image: ImageOps.solarize(image, 128)),
-        ("grey", 1, lambda image: image.convert("L").convert("RGB")),
+        ("solarize", 1, lambda image: ImageOps.solarize(image, 192)),
+        ("solarize", 2, lambda image: ImageOps.solarize(image, 128)),
+        ("gray", 1, lambda image: image.convert("L").convert("RGB")),
     ):
         assert np.array_equal(transform(images, name, level), pillow(images, function)), name
 
@@ -125,19 +125,19 @@ def test_known_levels():
 
     assert got("channel_swap", 1) == [[255, 64, 0], [200, 127, 10], [230, 128, 60]]
     assert got("inverted", 1) == [[255, 191, 0], [245, 128, 55], [195, 127, 25]]
-    assert got("solarise", 2) == [[0, 64, 0], [10, 127, 55], [60, 127, 25]]
+    assert got("solarize", 2) == [[0, 64, 0], [10, 127, 55], [60, 127, 25]]
     # Four levels: 0, 85, 170, 255, each for those nearest to it.
-    assert got("posterise", 2) == [[0, 85, 255], [0, 85, 170], [85, 170, 255]]
+    assert got("posterize", 2) == [[0, 85, 255], [0, 85, 170], [85, 170, 255]]
     # 255 √(x / 255) and x² / 255.
     assert got("gamma", 1) == [[0, 128, 255], [50, 180, 226], [124, 181, 242]]
     assert got("gamma", 2) == [[0, 16, 255], [0, 63, 157], [14, 64, 207]]
     # 0.587 · 64 + 0.114 · 255 = 66.6
-    assert got("grey", 1)[0] == [67, 67, 67]
+    assert got("gray", 1)[0] == [67, 67, 67]
 
 
-def test_posterise_keeps_few_levels(images):
+def test_posterize_keeps_few_levels(images):
     for level, count in ((1, 8), (2, 4)):
-        assert len(np.unique(transform(images, "posterise", level))) == count
+        assert len(np.unique(transform(images, "posterize", level))) == count
 
 
 def signs(name, level, n):
@@ -163,14 +163,14 @@ def matrix(name, level, sign):
 @pytest.mark.parametrize(("height", "width"), [(32, 32), (45, 70)])
 def test_affine_maps_are_scipys(make, name, level, height, width):
     images = make(6, height, width)
-    centre = np.array([height - 1, width - 1]) / 2
+    center = np.array([height - 1, width - 1]) / 2
     drawn = signs(name, level, 6)
     assert len(set(drawn)) == 2
     for image, sign, got in zip(images, drawn, transform(images, name, level), strict=True):
         a = matrix(name, level, sign)
         for channel in range(3):
             expected = affine_transform(
-                image[..., channel].astype(float), a, centre - a @ centre, order=1, mode="nearest"
+                image[..., channel].astype(float), a, center - a @ center, order=1, mode="nearest"
             )
             # OpenCV may take places on a grid of 1/32 pixel.
             difference = np.abs(got[..., channel] - expected)
@@ -209,18 +209,18 @@ GOOD = np.zeros((2, 32, 32, 3), np.uint8)
 @pytest.mark.parametrize(
     ("arguments", "options", "text"),
     [
-        ((GOOD[0], "grey", 1), {}, "images must have shape (N, H, W, 3), got (32, 32, 3)."),
-        ((GOOD / 1.0, "grey", 1), {}, "images must be uint8 (levels 0 to 255), got float64."),
-        ((GOOD[:0], "grey", 1), {}, "images must hold at least one image"),
-        ((GOOD[:, :31], "grey", 1), {}, "images must be at least 32 x 32 pixels, got 31 x 32."),
+        ((GOOD[0], "gray", 1), {}, "images must have shape (N, H, W, 3), got (32, 32, 3)."),
+        ((GOOD / 1.0, "gray", 1), {}, "images must be uint8 (levels 0 to 255), got float64."),
+        ((GOOD[:0], "gray", 1), {}, "images must hold at least one image"),
+        ((GOOD[:, :31], "gray", 1), {}, "images must be at least 32 x 32 pixels, got 31 x 32."),
         ((GOOD, "fog", 1), {}, "name must be one of rotation, shear, translation,"),
-        ((GOOD, ["grey"], 1), {}, "name must be one of rotation, shear, translation,"),
+        ((GOOD, ["gray"], 1), {}, "name must be one of rotation, shear, translation,"),
         ((GOOD, "rotation", 4), {}, "level of rotation must be an integer from 1 to 3, got 4."),
         ((GOOD, "rotation", 0), {}, "level of rotation must be an integer from 1 to 3, got 0."),
         ((GOOD, "shear", True), {}, "level of shear must be an integer from 1 to 2, got True."),
-        ((GOOD, "grey", 2), {}, "level of grey must be 1, got 2."),
-        ((GOOD, "grey", 1), {"seed": -1}, "seed must be an integer >= 0, got -1."),
-        ((GOOD, "grey", 1), {"indices": [1]}, "indices must be 2 integers >= 0"),
+        ((GOOD, "gray", 2), {}, "level of gray must be 1, got 2."),
+        ((GOOD, "gray", 1), {"seed": -1}, "seed must be an integer >= 0, got -1."),
+        ((GOOD, "gray", 1), {"indices": [1]}, "indices must be 2 integers >= 0"),
     ],
 )
 def test_errors(arguments, options, text):

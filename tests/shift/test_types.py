@@ -94,7 +94,7 @@ def test_pixelate_is_pillows(make, height, width):
 
 @pytest.mark.parametrize("severity", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("name", ["brightness", "saturate"])
-def test_colours_go_through_hsv(make, name, severity):
+def test_colors_go_through_hsv(make, name, severity):
     image = make(1)[0]
     image[0, :4] = [[0, 0, 0], [90, 90, 90], [255, 255, 255], [255, 0, 0]]
     strength = STRENGTHS["cifar"][name][severity - 1]
@@ -150,7 +150,7 @@ def test_normal_noise_has_its_deviation(name):
     assert got.std() == pytest.approx(sigma, rel=0.01)
 
 
-def test_streams_of_neighbours_are_unrelated():
+def test_streams_of_neighbors_are_unrelated():
     z = Streams.of("fog", 1, 0, np.arange(400, dtype=np.uint64)).normal((100,))
     assert len(np.unique(z)) > 0.999 * z.size
     assert np.abs(np.corrcoef(z[:-1].ravel(), z[1:].ravel())[0, 1]) < 0.02
@@ -199,7 +199,7 @@ def test_snow_by_its_formula(make, scale, severity):
         layer = np.where(layer < threshold, 0, np.clip(layer, 0, 1))
         fall = np.rint(streak((255 * layer).astype(np.uint8), radius, sigma, angle)) / 255
         x = image / 255
-        grey = (x @ [0.299, 0.587, 0.114])[..., None]
-        x = mix * x + (1 - mix) * np.maximum(x, 1.5 * grey + 0.5)
+        gray = (x @ [0.299, 0.587, 0.114])[..., None]
+        x = mix * x + (1 - mix) * np.maximum(x, 1.5 * gray + 0.5)
         x = x + (fall + np.rot90(fall, 2))[..., None]
         assert np.abs(result - np.clip(255 * x, 0, 255)).max() < 1.5

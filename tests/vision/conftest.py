@@ -10,13 +10,13 @@ NAMES = "airplane automobile bird cat deer dog frog horse ship truck".split()
 
 
 def scenes(n, side, rng):
-    """Smooth coloured pictures: a few bright spots on a dark ground."""
+    """Smooth colored pictures: a few bright spots on a dark ground."""
     rows, columns = np.mgrid[:side, :side] / side
-    centres, colours = rng.random((n, 3, 2)), rng.random((n, 3, 3))
-    distance = (rows - centres[..., 0, None, None]) ** 2 + (
-        columns - centres[..., 1, None, None]
+    centers, colors = rng.random((n, 3, 2)), rng.random((n, 3, 3))
+    distance = (rows - centers[..., 0, None, None]) ** 2 + (
+        columns - centers[..., 1, None, None]
     ) ** 2
-    light = np.einsum("nshw,nsc->nhwc", np.exp(-20 * distance), colours)
+    light = np.einsum("nshw,nsc->nhwc", np.exp(-20 * distance), colors)
     return np.clip(40 + 200 * light, 0, 255).astype(np.uint8)
 
 
@@ -29,7 +29,7 @@ def write_cifar10(folder, n_train, n_test, rng):
     ]:
         labels = np.arange(n, dtype=np.uint8) % 10
         images = scenes(n, 32, rng)
-        # Classes that can be learnt: each has its own tint.
+        # Classes that can be learned: each has its own tint.
         images[..., 0] //= 1 + labels[:, None, None] % 4
         images[..., 1] //= 1 + labels[:, None, None] // 4
         planes = images.transpose(0, 3, 1, 2).reshape(n, -1)

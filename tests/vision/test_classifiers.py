@@ -4,12 +4,12 @@ import torch
 from safetensors.torch import save_file
 
 from wildcal.core.errors import FileFormatError
-from wildcal.vision.batches import Normaliser
+from wildcal.vision.batches import Normalizer
 from wildcal.vision.classifiers import open_classifier
 from wildcal.vision.classifiers.torch_module import TorchClassifier
 from wildcal.vision.networks import build
 
-USUAL = Normaliser((0.4915, 0.4821, 0.4464), (0.2472, 0.2437, 0.2617))
+USUAL = Normalizer((0.4915, 0.4821, 0.4464), (0.2472, 0.2437, 0.2617))
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_onnx_with_channels_last(images, tmp_path):
     import onnx
     from onnx import TensorProto, helper
 
-    # The mean of each colour.
+    # The mean of each color.
     node = helper.make_node("ReduceMean", ["x", "axes"], ["y"], keepdims=0)
     graph = helper.make_graph(
         [node],

@@ -76,7 +76,7 @@ def test_given_classes(tmp_path):
 
 @pytest.mark.parametrize(("width", "height"), [(50, 40), (40, 50), (40, 40), (301, 77), (77, 300)])
 @pytest.mark.parametrize(("size", "resize"), [(32, None), (32, 37), (40, 40), (64, 64)])
-def test_short_side_then_centre(tmp_path, width, height, size, resize):
+def test_short_side_then_center(tmp_path, width, height, size, resize):
     pixels = picture(width, height)
     save(tmp_path / "a" / "a.png", pixels)
     short = resize or size

@@ -36,7 +36,7 @@ def test_cifar10(version):
         "frog",
         "frog",
     ]
-    # The usual normalisation of CIFAR-10, from the training images.
+    # The usual normalization of CIFAR-10, from the training images.
     mean = train.read(slice(None)).mean((0, 1, 2)) / 255
     assert mean == pytest.approx([0.4914, 0.4822, 0.4465], abs=1e-4)
 
@@ -73,7 +73,7 @@ def test_textures(needs):
     rows = make_split(len(data), {"some": 100}, 0).rows("some")
     images = data.read(rows)
     assert images.shape == (100, 32, 32, 3)
-    assert images.std(axis=(1, 2, 3)).mean() > 20  # textures, not grey squares
+    assert images.std(axis=(1, 2, 3)).mean() > 20  # textures, not gray squares
 
 
 def test_imagenet(needs):
@@ -86,5 +86,5 @@ def test_imagenet(needs):
     assert set(data.labels[order[:1000]]) == set(data.labels[order[-1000:]]) == set(range(1000))
     images = data.read(order[:16])
     assert images.shape == (16, 224, 224, 3)
-    # Photographs: not far from the mean and standard deviation that everybody normalises by.
+    # Photographs: not far from the mean and standard deviation that everybody normalizes by.
     assert images.mean((0, 1, 2)) / 255 == pytest.approx([0.485, 0.456, 0.406], abs=0.1)

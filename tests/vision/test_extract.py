@@ -18,14 +18,14 @@ from wildcal.shift import (
     corrupt,
     transform,
 )
-from wildcal.vision.batches import Normaliser
+from wildcal.vision.batches import Normalizer
 from wildcal.vision.classifiers import open_classifier
 from wildcal.vision.datasets import Split, cifar10, svhn
 from wildcal.vision.extract import extract
 from wildcal.vision.plan import PlanMaker
 from wildcal.vision.sizes import Sizes, usual_ood_rows
-from wildcal.vision.sources import make_plan, semantic_there
-from wildcal.vision.training_data import NORMALISERS
+from wildcal.vision.sources import make_plan, ood_there
+from wildcal.vision.training_data import NORMALIZERS
 
 SIZES = Sizes(corrupted=8, tuning=6, ood=5)
 TRANSFORMED = [
@@ -40,7 +40,7 @@ def network(tmp_path_factory, export, small_network):
 
 def plan(folder, **options):
     chosen = {
-        "semantic": {"svhn": folder, "textures": folder},
+        "ood": {"svhn": folder, "textures": folder},
         "extra": {},
         "corrupted": None,
         "sizes": SIZES,
@@ -51,7 +51,7 @@ def plan(folder, **options):
 
 @pytest.fixture(scope="module")
 def suite(small_data, network, tmp_path_factory):
-    classifier = open_classifier(str(network), NORMALISERS["cifar10"])
+    classifier = open_classifier(str(network), NORMALIZERS["cifar10"])
     return extract(classifier, plan(small_data), tmp_path_factory.mktemp("suite") / "s")
 
 
@@ -86,7 +86,7 @@ def test_validation_is_the_part_kept_from_training(suite, small_data):
 
 def test_logits_are_those_of_the_images(suite, small_data, network):
     """Cells made here by hand: rows from the split file, corruption and network called plainly."""
-    classifier = open_classifier(str(network), NORMALISERS["cifar10"])
+    classifier = open_classifier(str(network), NORMALIZERS["cifar10"])
     test = cifar10(small_data, "test")
     rows = Split.load(suite.path / "rows-test.json").rows("corrupted")
     for name, level in (("fog", 3), ("gaussian_noise", 5)):
@@ -111,7 +111,7 @@ def test_logits_are_those_of_the_images(suite, small_data, network):
 
 
 def test_seed_changes_rows_and_noise(suite, small_data, network, tmp_path):
-    classifier = open_classifier(str(network), NORMALISERS["cifar10"])
+    classifier = open_classifier(str(network), NORMALIZERS["cifar10"])
     other = extract(classifier, plan(small_data, seed=1), tmp_path / "s")
     assert not np.array_equal(other.split("fog-3").y, suite.split("fog-3").y)
     np.testing.assert_array_equal(other.split("test").logits, suite.split("test").logits)
@@ -119,7 +119,7 @@ def test_seed_changes_rows_and_noise(suite, small_data, network, tmp_path):
 
 def test_a_suite_that_lacks_cells_gets_them(suite, small_data, network, tmp_path):
     """A finished suite without the transforms: only they are computed, and nothing else differs."""
-    classifier = open_classifier(str(network), NORMALISERS["cifar10"])
+    classifier = open_classifier(str(network), NORMALIZERS["cifar10"])
     before = extract(classifier, plan(small_data, transforms=()), tmp_path / "s")
     assert before.complete
     assert len(before.splits) == len(suite.splits) - 24
@@ -141,7 +141,7 @@ def test_a_suite_that_lacks_cells_gets_them(suite, small_data, network, tmp_path
 
 
 def test_a_suite_with_more_cells_is_refused(suite, small_data, network):
-    classifier = open_classifier(str(network), NORMALISERS["cifar10"])
+    classifier = open_classifier(str(network), NORMALIZERS["cifar10"])
     before = contents(suite.path)
     with pytest.raises(ValueError, match="holds validation-rotation-1, which was not asked for"):
         extract(classifier, plan(small_data, transforms=()), suite.path)
@@ -157,20 +157,20 @@ def test_transforms_are_not_for_tests(small_data):
 
 def test_another_network_is_refused(small_network, suite, small_data, export, tmp_path):
     path = export(small_network(seed=1), tmp_path / "net.onnx")
-    classifier = open_classifier(str(path), NORMALISERS["cifar10"])
+    classifier = open_classifier(str(path), NORMALIZERS["cifar10"])
     with pytest.raises(ValueError, match="was extracted from another network"):
         extract(classifier, plan(small_data), suite.path)
 
 
-def test_another_normalisation_is_refused(suite, small_data, network):
-    classifier = open_classifier(str(network), Normaliser((0.5,) * 3, (0.5,) * 3))
+def test_another_normalization_is_refused(suite, small_data, network):
+    classifier = open_classifier(str(network), Normalizer((0.5,) * 3, (0.5,) * 3))
     with pytest.raises(ValueError, match="was extracted from another network"):
         extract(classifier, plan(small_data), suite.path)
 
 
 def test_wrong_number_of_classes(small_network, small_data, export, tmp_path):
     path = export(small_network(7), tmp_path / "net.onnx")
-    classifier = open_classifier(str(path), NORMALISERS["cifar10"])
+    classifier = open_classifier(str(path), NORMALIZERS["cifar10"])
     with pytest.raises(ValueError, match="must give 10 logits per image, .* got 7"):
         extract(classifier, plan(small_data), tmp_path / "s")
 
@@ -178,7 +178,7 @@ def test_wrong_number_of_classes(small_network, small_data, export, tmp_path):
 def test_network_that_ends_in_a_softmax(small_network, small_data, export, tmp_path):
     network = torch.nn.Sequential(small_network(), torch.nn.Softmax(1))
     classifier = open_classifier(
-        str(export(network, tmp_path / "net.onnx")), NORMALISERS["cifar10"]
+        str(export(network, tmp_path / "net.onnx")), NORMALIZERS["cifar10"]
     )
     with pytest.raises(ValueError, match="these are probabilities"):
         extract(classifier, plan(small_data), tmp_path / "s")
@@ -193,7 +193,7 @@ def test_published_corrupted_images(small_data, network, tmp_path, suite):
         levels = [corrupt(test.read(slice(None)), name, s, seed=0) for s in range(1, 6)]
         np.save(folder / f"{name}.npy", np.concatenate(levels))
     np.save(folder / "labels.npy", np.tile(test.labels, 5))
-    classifier = open_classifier(str(network), NORMALISERS["cifar10"])
+    classifier = open_classifier(str(network), NORMALIZERS["cifar10"])
     made = extract(classifier, plan(small_data, corrupted=folder), tmp_path / "s")
     for split in suite.tests("covariate"):
         np.testing.assert_allclose(made.split(split.name).logits, split.logits, atol=1e-5)
@@ -246,7 +246,7 @@ def test_killed_ten_times(small_data, network, suite, tmp_path):
 
 def test_command_line(small_data, network, tmp_path, capsys):
     words = command(small_data, network, tmp_path / "s")[3:]
-    assert run([*words, "--semantic", "none", "--dtype", "float16"]) == 0
+    assert run([*words, "--ood", "none", "--dtype", "float16"]) == 0
     said = capsys.readouterr().err
     *tenths, last = said.splitlines()
     assert (len(tenths), tenths[-1]) == (10, "1,084 of 1,084 rows.")
@@ -258,11 +258,11 @@ def test_command_line(small_data, network, tmp_path, capsys):
 
 def test_command_line_without_transforms(small_data, network, tmp_path, capsys):
     words = command(small_data, network, tmp_path / "s")[3:]
-    assert run([*words, "--semantic", "none", "--transforms", "none"]) == 0
+    assert run([*words, "--ood", "none", "--transforms", "none"]) == 0
     assert "Wrote 940 rows in 117 splits to " in capsys.readouterr().err
-    assert run([*words, "--semantic", "none"]) == 0
+    assert run([*words, "--ood", "none"]) == 0
     assert "Wrote 1,084 rows in 141 splits to " in capsys.readouterr().err
-    assert run([*words, "--semantic", "none", "--transforms", "none"]) == 1
+    assert run([*words, "--ood", "none", "--transforms", "none"]) == 1
     assert "holds validation-rotation-1, which was not asked for" in capsys.readouterr().err
 
 
@@ -282,15 +282,15 @@ def test_folders_of_classes(small_network, small_data, export, tmp_path, capsys)
     network = export(small_network(2), tmp_path / "net.onnx")
     words = ["extract", str(tmp_path / "data"), "--dataset", "folders", "--size", "32"]
     words += ["--network", str(network), "-o", str(tmp_path / "s"), "--rows", "4"]
-    words += ["--extra", f"sketches={tmp_path / 'sketches'}", "--semantic", f"svhn={small_data}"]
-    words += ["--semantic", f"stripes={small_data / 'dtd' / 'images'}"]
+    words += ["--extra", f"sketches={tmp_path / 'sketches'}", "--ood", f"svhn={small_data}"]
+    words += ["--ood", f"stripes={small_data / 'dtd' / 'images'}"]
     assert run(words) == 0, capsys.readouterr().err
     suite = Suite.open(tmp_path / "s", verify=True)
     assert suite.class_names == ("cat", "dog")
     assert (suite.data["name"], suite.data["layout"]) == ("data", "folders")
-    # Of images that nobody knows, only the colours are changed.
+    # Of images that nobody knows, only the colors are changed.
     changed = {s.corruption for s in suite.tune("covariate")} - set(VALIDATION_CORRUPTIONS)
-    assert changed == {"posterise", "solarise", "gamma", "grey", "inverted", "channel_swap"}
+    assert changed == {"posterize", "solarize", "gamma", "gray", "inverted", "channel_swap"}
     assert [s.name for s in suite.tests("semantic")] == ["svhn-test", "stripes-test"]
     sketches = suite.split("sketches")
     assert (sketches.shift, sketches.corruption, sketches.rows) == ("covariate", None, 8)
@@ -300,13 +300,13 @@ def test_folders_of_classes(small_network, small_data, export, tmp_path, capsys)
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["--semantic", "svhn=nowhere"], "nowhere"),
+        (["--ood", "svhn=nowhere"], "nowhere"),
         (["--mean", "1,2"], "give three numbers"),
         (["--std", "1,0,1"], "give three numbers"),
         (["--extra", "a", "--extra", "a=b"], "a name was given twice"),
         (["--extra", "svhn"], "the name 'svhn' is taken"),
-        (["--semantic", "test=here"], "the name 'test' is taken"),
-        (["--semantic", "none", "--semantic", "svhn"], "--semantic none excludes other sets"),
+        (["--ood", "test=here"], "the name 'test' is taken"),
+        (["--ood", "none", "--ood", "svhn"], "--ood none excludes other sets"),
         (["--extra", "imagenet-r"], "imagenet-r"),
         (["--extra", "my set=here"], "here"),
         (["--size", "64"], "the images of cifar10 have 32 x 32 pixels, not 64 x 64"),
@@ -338,8 +338,8 @@ def test_imagenet_and_its_relatives(small_network, export, tmp_path, capsys, mon
                 Image.fromarray(picture).save(folder / f"{i}.JPEG")
     network = export(small_network(1000), tmp_path / "net.onnx")
     words = ["extract", str(tmp_path), "--dataset", "imagenet", "--size", "32", "--rows", "2"]
-    words += ["--network", str(network), "--semantic", "none"]
-    words += ["--extra", f"imagenet-r={tmp_path / 'imagenet-r'}", "--transforms", "grey"]
+    words += ["--network", str(network), "--ood", "none"]
+    words += ["--extra", f"imagenet-r={tmp_path / 'imagenet-r'}", "--transforms", "gray"]
     assert run([*words, "-o", str(tmp_path / "s")]) == 0, capsys.readouterr().err
     suite = Suite.open(tmp_path / "s", verify=True)
     assert suite.n_classes == 1000
@@ -355,8 +355,8 @@ def test_imagenet_and_its_relatives(small_network, export, tmp_path, capsys, mon
     assert set(suite.split("test").y) == {3, 7, 500, 999}
     told = {key: suite.data[key] for key in ("name", "size", "resize", "interpolation")}
     assert told == {"name": "imagenet", "size": 32, "resize": 40, "interpolation": "bicubic"}
-    assert suite.network["normalise"]["channels"] == "bgr"
-    assert suite.network["normalise"]["scale"] == 255.0
+    assert suite.network["normalize"]["channels"] == "bgr"
+    assert suite.network["normalize"]["scale"] == 255.0
     assert run([*words[:-2], "--test-rows", "9", "-o", str(tmp_path / "u")]) == 1
     said = capsys.readouterr().err
     assert "there are 16 images for validation and test together, fewer than 17" in said
@@ -379,8 +379,8 @@ def test_sets_of_other_classes(small_data, foggy_data, network, tmp_path, capsys
         "svhn-test": 6,
         "textures-test": 6,
     }
-    assert list(semantic_there(small_data)) == ["svhn", "textures"]
-    assert semantic_there(tmp_path) == {}
+    assert list(ood_there(small_data)) == ["svhn", "textures"]
+    assert ood_there(tmp_path) == {}
     words = ["extract", str(foggy_data), "--network", str(network), "--rows", "1"]
     words += ["--tuning-rows", "1", "--transforms", "none", "--corrupted", str(foggy_data)]
     assert run([*words, "-o", str(tmp_path / "s")]) == 0
@@ -390,18 +390,18 @@ def test_sets_of_other_classes(small_data, foggy_data, network, tmp_path, capsys
 
 def test_names_that_no_split_may_have(small_data):
     with pytest.raises(ValueError, match="cannot be the name of a split"):
-        plan(small_data, semantic={"my set": small_data / "dtd" / "images"})
+        plan(small_data, ood={"my set": small_data / "dtd" / "images"})
     folder = small_data / "dtd" / "images"
     with pytest.raises(ValueError, match="the name 'SVHN-tune' is taken"):
-        plan(small_data, semantic={"svhn": small_data, "SVHN": folder})
+        plan(small_data, ood={"svhn": small_data, "SVHN": folder})
 
 
 def test_log_softmax_is_refused(small_network, small_data, export, tmp_path):
     network = torch.nn.Sequential(small_network(), torch.nn.LogSoftmax(1))
     classifier = open_classifier(
-        str(export(network, tmp_path / "net.onnx")), NORMALISERS["cifar10"]
+        str(export(network, tmp_path / "net.onnx")), NORMALIZERS["cifar10"]
     )
-    with pytest.raises(ValueError, match="every row is normalised"):
+    with pytest.raises(ValueError, match="every row is normalized"):
         extract(classifier, plan(small_data), tmp_path / "s")
 
 
@@ -413,7 +413,7 @@ def test_other_images_are_refused(suite, small_data, network, tmp_path):
     raw = bytearray(path.read_bytes())
     raw[5] ^= 255
     path.write_bytes(raw)
-    classifier = open_classifier(str(network), NORMALISERS["cifar10"])
+    classifier = open_classifier(str(network), NORMALIZERS["cifar10"])
     with pytest.raises(ValueError, match="was extracted from other data"):
         extract(classifier, plan(other), suite.path)
 
@@ -455,11 +455,11 @@ def test_other_folders_do_not_pass_for_textures(small_data, tmp_path):
     (tmp_path / "cat").mkdir()
     shutil.copy(next((small_data / "dtd" / "images" / "banded").iterdir()), tmp_path / "cat")
     with pytest.raises(FileNotFoundError, match="DTD was not found"):
-        plan(small_data, semantic={"textures": tmp_path})
+        plan(small_data, ood={"textures": tmp_path})
 
 
 def test_network_of_another_size_is_refused_before_the_work(small_data, network, tmp_path):
-    classifier = open_classifier(str(network), NORMALISERS["cifar10"])
+    classifier = open_classifier(str(network), NORMALIZERS["cifar10"])
     classifier.size = 64
     with pytest.raises(ValueError, match="takes images of 64 x 64 pixels, not 32; give crop=64"):
         extract(classifier, plan(small_data), tmp_path / "s")

@@ -15,7 +15,7 @@ from wildcal.io.suite import Suite
 from wildcal.shift import corrupt
 from wildcal.vision.classifiers import open_classifier
 from wildcal.vision.datasets import ArrayImages, Split, cifar10
-from wildcal.vision.densities import DensityPlan, Neighbours
+from wildcal.vision.distances import DistancePlan, Neighbors
 from wildcal.vision.extract import extract
 from wildcal.vision.features import make_reader
 from wildcal.vision.networks import build
@@ -23,7 +23,7 @@ from wildcal.vision.plan import PlanMaker
 from wildcal.vision.preprocess import make_preprocess
 from wildcal.vision.sizes import Sizes
 from wildcal.vision.sources import make_plan
-from wildcal.vision.training_data import NORMALISERS
+from wildcal.vision.training_data import NORMALIZERS
 from wildcal.vision.training_features import CACHE
 from wildcal.vision.training_images import TrainingImages, training_images, without_shared
 
@@ -79,7 +79,7 @@ def contents(folder):
 
 
 def by_hand(reader, train, images, rank):
-    """Return distances to one neighbour from all pairs."""
+    """Return distances to one neighbor from all pairs."""
     found = []
     for t, x in zip(reader(train)[1], reader(images)[1], strict=True):
         apart = ((x[:, None].astype(float) - t[None]) ** 2).sum(axis=2)
@@ -91,12 +91,12 @@ def test_distances_are_those_of_the_images(near, data, network):
     suite = Suite.open(near, verify=True)
     assert suite.complete
     assert suite.layers == (LAYERS[1], LAYERS[4], "logits")
-    assert suite.neighbours["ranks"] == [1, 20]
-    assert suite.neighbours["train_rows"] == 180
-    classifier = open_classifier(str(network), NORMALISERS["cifar10"])
+    assert suite.neighbors["ranks"] == [1, 20]
+    assert suite.neighbors["train_rows"] == 180
+    classifier = open_classifier(str(network), NORMALIZERS["cifar10"])
     train, test = cifar10(data, "train"), cifar10(data, "test")
     reader = make_reader(classifier, test.read(slice(0, 4)), suite.layers)
-    learnt = train.read(slice(0, 180))
+    learned = train.read(slice(0, 180))
     rows = Split.load(near / "rows-test.json").rows("corrupted")
     tuned = Split.load(near / "rows-validation.json").rows("corrupted")
     shown = train.read(tuned)
@@ -108,9 +108,9 @@ def test_distances_are_those_of_the_images(near, data, network):
     }
     for name, images in cases.items():
         for rank in (1, 20):
-            found = suite.split(name).densities(rank)
-            np.testing.assert_allclose(found, by_hand(reader, learnt, images, rank), atol=1e-5)
-    assert all(split.has_densities for split in suite.splits)
+            found = suite.split(name).distances(rank)
+            np.testing.assert_allclose(found, by_hand(reader, learned, images, rank), atol=1e-5)
+    assert all(split.has_distances for split in suite.splits)
 
 
 def test_added_to_a_finished_suite(plain, near, data, network, tmp_path, capsys):
@@ -186,7 +186,7 @@ def test_other_distances_are_refused(near, data, network, capsys):
     before = contents(near)
     assert run(command(data, network, near, *FEATURES, "--k", "5")) == 1
     said = capsys.readouterr().err
-    assert "holds other neighbour distances (ranks: [1, 20] there, [1, 5] here)" in said
+    assert "holds other neighbor distances (ranks: [1, 20] there, [1, 5] here)" in said
     assert contents(near) == before
 
 
@@ -202,19 +202,19 @@ def test_float16(data, network, tmp_path):
         transforms=(),
         sizes=Sizes(corrupted=8, tuning=6),
     )
-    plan, classifier = maker.make(), open_classifier(str(network), NORMALISERS["cifar10"])
+    plan, classifier = maker.make(), open_classifier(str(network), NORMALIZERS["cifar10"])
     extract(classifier, plan, tmp_path / "s", dtype="float16")
-    wanted = Neighbours(
+    wanted = Neighbors(
         training=training_images("cifar10", data, LOOK),
         layers=[LAYERS[1], LAYERS[4], "logits"],
         k=20,
     )
-    densities = DensityPlan(classifier, plan, wanted)
-    suite = extract(classifier, plan, tmp_path / "s", dtype="float16", densities=densities)
+    distances = DistancePlan(classifier, plan, wanted)
+    suite = extract(classifier, plan, tmp_path / "s", dtype="float16", distances=distances)
     suite.verify()
     split = suite.split("fog-3")
     assert split.dtype == "float16"
-    assert split.densities().shape == (8, 3)
+    assert split.distances().shape == (8, 3)
 
 
 def count(folder, pattern):
@@ -228,7 +228,7 @@ def test_killed(data, network, near, tmp_path):
     words = [sys.executable, "-m", "wildcal", *command(data, network, folder, *FEATURES)]
     targets = [
         (f"{CACHE}/about.json", 0),
-        *(("*.densities.npy", n) for n in np.sort(rng.choice(np.arange(24), 3, replace=False))),
+        *(("*.distances.npy", n) for n in np.sort(rng.choice(np.arange(24), 3, replace=False))),
     ]
     for pattern, target in targets:
         process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -247,11 +247,11 @@ def test_killed(data, network, near, tmp_path):
 def test_training_features_are_read_once(plain, data, network, tmp_path):
     """A run that ends after the training images goes on without them."""
     shutil.copytree(plain, tmp_path / "s")
-    classifier = open_classifier(str(network), NORMALISERS["cifar10"])
+    classifier = open_classifier(str(network), NORMALIZERS["cifar10"])
     plan = make_plan(
         "cifar10",
         data,
-        semantic={"svhn": data, "textures": data},
+        ood={"svhn": data, "textures": data},
         extra={},
         corrupted=data,
         sizes=Sizes(corrupted=8, tuning=6, ood=5),
@@ -259,7 +259,7 @@ def test_training_features_are_read_once(plain, data, network, tmp_path):
         transforms=(),
     )
     training = training_images("cifar10", data, LOOK)
-    wanted = Neighbours(training=training, layers=["logits"], k=3)
+    wanted = Neighbors(training=training, layers=["logits"], k=3)
 
     class Stopped(Exception):
         pass
@@ -280,9 +280,9 @@ def test_training_features_are_read_once(plain, data, network, tmp_path):
                 asked.append(len(images))  # noqa: B023
                 return classifier.features(images, layers)
 
-        densities = DensityPlan(Counting(), plan, wanted)
+        distances = DistancePlan(Counting(), plan, wanted)
         with pytest.raises(Stopped):
-            extract(classifier, plan, tmp_path / "s", densities=densities, on_rows=stop)
+            extract(classifier, plan, tmp_path / "s", distances=distances, on_rows=stop)
         # Eight images are tried, then the 20 of the first cell are compared, filled up to a block,
         # then come the training images, then the first cell.
         assert asked == [8, 32, *seen, 32]
@@ -290,7 +290,7 @@ def test_training_features_are_read_once(plain, data, network, tmp_path):
     block.write_bytes(block.read_bytes()[:-1])
     asked.clear()
     with pytest.raises(Stopped):
-        extract(classifier, plan, tmp_path / "s", densities=densities, on_rows=stop)
+        extract(classifier, plan, tmp_path / "s", distances=distances, on_rows=stop)
     assert asked == [32, *blocks, 32]
     Suite.open(tmp_path / "s", verify=True)
 
@@ -426,7 +426,7 @@ def test_folders(data, export, tmp_path, capsys, monkeypatch):
         str(network),
         "--rows",
         "4",
-        "--semantic",
+        "--ood",
         "none",
         "--transforms",
         "none",
@@ -440,7 +440,7 @@ def test_folders(data, export, tmp_path, capsys, monkeypatch):
         )
     words += ["--features"]
     assert run([*words, "-o", str(tmp_path / "s"), "--search", "ivf"]) == 0
-    about = Suite.open(tmp_path / "s").neighbours
+    about = Suite.open(tmp_path / "s").neighbors
     assert (about["ranks"], about["train_rows"], about["search"]) == ([1, 10], 40, "ivf")
     assert (about["train"]["name"], about["cells"]) == ("train", 1)
     other = training_images("folders", tmp_path, LOOK, train=tmp_path / "data" / "test", rows=15)
@@ -478,7 +478,7 @@ def test_wrong_words(data, network, tmp_path, capsys, words, text):
 @pytest.mark.parametrize(
     ("package", "modules", "text"),
     [
-        ("faiss", ("neighbours", "densities"), 'pip install "wildcal[features]"'),
+        ("faiss", ("neighbors", "distances"), 'pip install "wildcal[features]"'),
         ("onnx", ("classifiers.onnx_layers",), 'pip install "wildcal[onnx]"'),
     ],
 )

@@ -7,14 +7,14 @@ import pytest
 import torch
 from torch import nn
 
-from wildcal.vision.batches import Normaliser
+from wildcal.vision.batches import Normalizer
 from wildcal.vision.classifiers import Classifier, open_classifier
 from wildcal.vision.classifiers.torch_module import TorchClassifier
 from wildcal.vision.features import make_reader, unit_rows
 from wildcal.vision.networks import build
 from wildcal.vision.pooling import pooled_axes
 
-NORMALISE = Normaliser((0.5,) * 3, (0.25,) * 3)
+NORMALIZE = Normalizer((0.5,) * 3, (0.25,) * 3)
 NAMES = tuple("abcdefghij")
 FAMILIES = {
     "resnet20": ("stem", "stages.0", "stages.1", "stages.2", "logits"),
@@ -32,15 +32,15 @@ def images():
 
 def ours(name):
     torch.manual_seed(0)
-    return TorchClassifier(build(name, 10), NORMALISE, {}, class_names=NAMES)
+    return TorchClassifier(build(name, 10), NORMALIZE, {}, class_names=NAMES)
 
 
 def strange(module):
-    return TorchClassifier(module, NORMALISE, {})
+    return TorchClassifier(module, NORMALIZE, {})
 
 
 def pixels(images):
-    return torch.from_numpy(NORMALISE(images)).permute(0, 3, 1, 2)
+    return torch.from_numpy(NORMALIZE(images)).permute(0, 3, 1, 2)
 
 
 def hook_count(module):
@@ -92,10 +92,10 @@ def test_of_many_batches(images):
         np.testing.assert_allclose(found[504:510], few, atol=1e-5)
 
 
-def test_normalised_images_are_read_too(images):
+def test_normalized_images_are_read_too(images):
     classifier = ours("resnet20")
     reader = make_reader(classifier, images)
-    for one, two in zip(reader(images)[1], reader(NORMALISE(images))[1], strict=True):
+    for one, two in zip(reader(images)[1], reader(NORMALIZE(images))[1], strict=True):
         np.testing.assert_array_equal(one, two)
 
 
@@ -160,7 +160,7 @@ class Tokens(nn.Module):
 def test_tokens(images):
     classifier = strange(Tokens())
     reader = make_reader(classifier, images)
-    # A norm of what is normalised already, as the blocks end, shows nothing new.
+    # A norm of what is normalized already, as the blocks end, shows nothing new.
     assert reader.layers == ("patches", "blocks.0", "blocks.1", "logits")
     kept = []
     handle = classifier.module.norm.register_forward_hook(lambda m, i, o: kept.append(o.clone()))
@@ -415,7 +415,7 @@ def onnx_pair(export, tmp_path_factory):
     """The same network as a file and as a module."""
     classifier = ours("resnet20")
     path = export(classifier.module, tmp_path_factory.mktemp("net") / "net.onnx")
-    return open_classifier(str(path), NORMALISE), classifier
+    return open_classifier(str(path), NORMALIZE), classifier
 
 
 def test_onnx_layers(onnx_pair, images):
@@ -433,7 +433,7 @@ def test_onnx_layers(onnx_pair, images):
 
 def test_onnx_with_a_fixed_batch(export, tmp_path, images):
     path = export(ours("resnet20").module, tmp_path / "net.onnx", batch=4)
-    reader = make_reader(open_classifier(str(path), NORMALISE), images)
+    reader = make_reader(open_classifier(str(path), NORMALIZE), images)
     _, found = reader(images)
     _, wanted = make_reader(
         ours("resnet20"), images, ["stages.0", "stages.1", "stages.2", "logits"]
@@ -450,7 +450,7 @@ def test_onnx_names(onnx_pair, images):
 
 def test_onnx_without_pictures(export, tmp_path, images):
     flat = nn.Sequential(nn.Flatten(), nn.Linear(3072, 10))
-    file = open_classifier(str(export(flat, tmp_path / "net.onnx")), NORMALISE)
+    file = open_classifier(str(export(flat, tmp_path / "net.onnx")), NORMALIZE)
     with pytest.raises(ValueError, match="cannot tell the blocks of .* name some of its tensors"):
         make_reader(file, images)
 
@@ -480,7 +480,7 @@ def test_onnx_with_several_rows_per_image(tmp_path, images, batch):
     opset = [helper.make_opsetid("", 18)]
     path = tmp_path / "net.onnx"
     onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=9), path)
-    classifier = open_classifier(str(path), NORMALISE)
+    classifier = open_classifier(str(path), NORMALIZE)
     logits, (picture,) = classifier.features(images, ["picture"])
     np.testing.assert_allclose(picture, logits, atol=1e-6)
     with pytest.raises(ValueError, match="layer windows must give one row for each image; choose"):
@@ -488,4 +488,4 @@ def test_onnx_with_several_rows_per_image(tmp_path, images, batch):
     graph.output[0].CopyFrom(value("windows", TensorProto.FLOAT, None))
     onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=9), path)
     with pytest.raises(ValueError, match=r"layer windows must give one row for each image\.$"):
-        open_classifier(str(path), NORMALISE).logits(images)
+        open_classifier(str(path), NORMALIZE).logits(images)

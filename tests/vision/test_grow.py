@@ -13,9 +13,9 @@ import pytest
 from wildcal.cli.main import run
 from wildcal.io.suite import Suite, SuiteWriter
 from wildcal.io.suite.lock import is_written, writing
-from wildcal.vision.batches import Normaliser
+from wildcal.vision.batches import Normalizer
 from wildcal.vision.classifiers.torch_module import TorchClassifier
-from wildcal.vision.densities import DensityPlan, Neighbours
+from wildcal.vision.distances import DistancePlan, Neighbors
 from wildcal.vision.extract import extract
 from wildcal.vision.grow import check_noise
 from wildcal.vision.preprocess import make_preprocess
@@ -30,11 +30,11 @@ LARGE = Sizes(corrupted=39, tuning=19, ood=8, ood_test=10)
 
 @pytest.fixture
 def classifier(small_network):
-    return TorchClassifier(small_network(), Normaliser((0.5,) * 3, (0.2,) * 3), {"name": "small"})
+    return TorchClassifier(small_network(), Normalizer((0.5,) * 3, (0.2,) * 3), {"name": "small"})
 
 
 def plan(data, sizes=LARGE, **options):
-    chosen = {"semantic": {"svhn": data}, "extra": {}, "corrupted": data, "seed": 0}
+    chosen = {"ood": {"svhn": data}, "extra": {}, "corrupted": data, "seed": 0}
     return make_plan("cifar10", data, sizes=sizes, **(chosen | {"transforms": ()} | options))
 
 
@@ -45,10 +45,10 @@ def contents(folder):
 def test_more_rows_and_more_sets(foggy_data, classifier, tmp_path):
     both = {"svhn": foggy_data, "textures": foggy_data}
     extract(classifier, plan(foggy_data, SMALL), tmp_path / "s")
-    extract(classifier, plan(foggy_data, MIDDLE, transforms=("grey",)), tmp_path / "s")
+    extract(classifier, plan(foggy_data, MIDDLE, transforms=("gray",)), tmp_path / "s")
     before = contents(tmp_path / "s")
     old = Suite.open(tmp_path / "s").split("fog-2").logits
-    last = plan(foggy_data, LARGE, transforms=("grey", "gamma"), semantic=both)
+    last = plan(foggy_data, LARGE, transforms=("gray", "gamma"), ood=both)
     grown = extract(classifier, last, tmp_path / "s")
     assert grown.complete
     assert (len(old), grown.split("fog-2").rows) == (33, 39)
@@ -124,16 +124,16 @@ def test_other_images_of_the_same_name_are_refused(foggy_data, classifier, tmp_p
     raw[500] ^= 255
     path.write_bytes(raw)
     with pytest.raises(ValueError, match="was extracted from other data"):
-        extract(classifier, plan(foggy_data, MIDDLE, semantic={"svhn": other}), tmp_path / "s")
+        extract(classifier, plan(foggy_data, MIDDLE, ood={"svhn": other}), tmp_path / "s")
 
 
 def test_with_distances(foggy_data, classifier, tmp_path):
     training = training_images("cifar10", foggy_data, make_preprocess("cifar10"))
-    wanted = Neighbours(training=training, layers=["1", "logits"], k=3)
+    wanted = Neighbors(training=training, layers=["1", "logits"], k=3)
 
     def made(sizes, folder):
         asked = plan(foggy_data, sizes)
-        return extract(classifier, asked, folder, densities=DensityPlan(classifier, asked, wanted))
+        return extract(classifier, asked, folder, distances=DistancePlan(classifier, asked, wanted))
 
     made(SMALL, tmp_path / "s")
     with pytest.raises(ValueError, match="so more rows of it need them too; give --features"):
@@ -164,10 +164,10 @@ def network(tmp_path_factory, export, small_network):
 
 
 STEPS = (
-    "--rows 3 --tuning-rows 2 --ood-rows 3 --ood-test-rows 4 --semantic svhn",
-    "--rows 20 --tuning-rows 7 --ood-rows 5 --ood-test-rows 6 --semantic svhn --semantic textures",
-    "--rows 39 --tuning-rows 19 --ood-rows 8 --ood-test-rows 10 --semantic svhn"
-    " --semantic textures --transforms color",
+    "--rows 3 --tuning-rows 2 --ood-rows 3 --ood-test-rows 4 --ood svhn",
+    "--rows 20 --tuning-rows 7 --ood-rows 5 --ood-test-rows 6 --ood svhn --ood textures",
+    "--rows 39 --tuning-rows 19 --ood-rows 8 --ood-test-rows 10 --ood svhn"
+    " --ood textures --transforms color",
 )
 
 

@@ -88,7 +88,7 @@ def test_every_parameter_learns(name):
     torch.nn.functional.cross_entropy(network(x), torch.arange(4)).backward()
     still = [n for n, p in network.named_parameters() if p.grad is None]
     assert still == []
-    # A bias in front of a batch normalisation has no effect, so those may be zero.
+    # A bias in front of a batch normalization has no effect, so those may be zero.
     moved = [float(p.grad.abs().max()) > 0 for p in network.parameters() if p.ndim > 1]
     assert np.mean(moved) == 1
 

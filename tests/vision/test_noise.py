@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from wildcal.vision.batches import Normaliser
+from wildcal.vision.batches import Normalizer
 from wildcal.vision.classifiers import open_classifier
 from wildcal.vision.classifiers.torch_module import TorchClassifier
 from wildcal.vision.networks import build
 from wildcal.vision.noise import Noise
 
-USUAL = Normaliser((0.5, 0.4, 0.6), (0.25, 0.2, 0.3))
+USUAL = Normalizer((0.5, 0.4, 0.6), (0.25, 0.2, 0.3))
 
 
 def pictures(n):
@@ -75,7 +75,7 @@ def test_noise_that_cannot_be():
         Noise("input")(images)
 
 
-def test_classifiers_take_what_is_normalised_already(export, tmp_path):
+def test_classifiers_take_what_is_normalized_already(export, tmp_path):
     torch.manual_seed(0)
     network = build("resnet20", 10)
     images = pictures(7)

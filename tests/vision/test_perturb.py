@@ -6,7 +6,7 @@ import torch
 
 from wildcal.core.errors import FileFormatError
 from wildcal.io.suite import Suite
-from wildcal.vision.batches import Normaliser
+from wildcal.vision.batches import Normalizer
 from wildcal.vision.classifiers.torch_module import TorchClassifier
 from wildcal.vision.datasets import ArrayImages, Split
 from wildcal.vision.extract import extract
@@ -15,12 +15,12 @@ from wildcal.vision.perturb import notes
 from wildcal.vision.plan import PlanMaker
 from wildcal.vision.sizes import Sizes
 
-USUAL = Normaliser((0.5, 0.4, 0.6), (0.25, 0.2, 0.3))
+USUAL = Normalizer((0.5, 0.4, 0.6), (0.25, 0.2, 0.3))
 CLASSES = ("rows", "columns", "rising", "falling")
 
 
 def stripes(n, rng):
-    """Stripes of four directions, in many widths and colours."""
+    """Stripes of four directions, in many widths and colors."""
     labels = np.arange(n) % 4
     y, x = np.mgrid[:32, :32]
     along = np.stack([y, x, y + x, y - x])[labels]
@@ -50,11 +50,11 @@ def trained():
     x = torch.from_numpy(USUAL(images).transpose(0, 3, 1, 2).copy())
     y = torch.from_numpy(labels)
     network = Small()
-    optimiser = torch.optim.Adam(network.parameters(), 0.03)
+    optimizer = torch.optim.Adam(network.parameters(), 0.03)
     for _ in range(80):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         torch.nn.functional.cross_entropy(network(x), y).backward()
-        optimiser.step()
+        optimizer.step()
     return network.eval()
 
 

@@ -48,9 +48,9 @@ def test_words_for_transforms():
     assert chosen_transforms("all", "folders") == tuple(TUNING_TRANSFORMS)
     assert chosen_transforms("none", "imagenet") == ()
     assert set(chosen_transforms("color", "cifar10")) == set(COLOR)
-    assert set(chosen_transforms("geometric, grey", "cifar10")) == {*GEOMETRIC, "grey"}
-    with pytest.raises(ValueError, match="there is no transform 'colour'; choose from color, geo"):
-        chosen_transforms("colour", "cifar10")
+    assert set(chosen_transforms("geometric, gray", "cifar10")) == {*GEOMETRIC, "gray"}
+    with pytest.raises(ValueError, match="there is no transform 'color'; choose from color, geo"):
+        chosen_transforms("color", "cifar10")
 
 
 def test_unknown_images_keep_their_shape():

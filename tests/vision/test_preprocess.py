@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from wildcal.vision.batches import Normaliser, batch_size, filled
+from wildcal.vision.batches import Normalizer, batch_size, filled
 from wildcal.vision.datasets import image_folder, imagenet, imagenet_wnids, textures
 from wildcal.vision.preprocess import PRESETS, Preprocess, make_preprocess
 
@@ -18,23 +18,23 @@ def test_the_published_presets_by_hand():
         "bilinear",
     )
     assert (timm.resize, timm.crop, timm.interpolation) == (248, 224, "bicubic")
-    np.testing.assert_allclose(timm.normalise(PIXELS), [[-1, 128 / 127.5 - 1, 1]], atol=1e-6)
+    np.testing.assert_allclose(timm.normalize(PIXELS), [[-1, 128 / 127.5 - 1, 1]], atol=1e-6)
     red, green, blue = (0 - 0.485) / 0.229, (128 / 255 - 0.456) / 0.224, (1 - 0.406) / 0.225
-    np.testing.assert_allclose(torchvision.normalise(PIXELS), [[red, green, blue]], rtol=1e-5)
-    # Blue first, and the mean colour taken off levels from 0 to 255.
+    np.testing.assert_allclose(torchvision.normalize(PIXELS), [[red, green, blue]], rtol=1e-5)
+    # Blue first, and the mean color taken off levels from 0 to 255.
     wanted = [[255 - 103.939, 128 - 116.779, 0 - 123.68]]
-    np.testing.assert_allclose(caffe.normalise(PIXELS), wanted, rtol=1e-5)
+    np.testing.assert_allclose(caffe.normalize(PIXELS), wanted, rtol=1e-5)
 
 
 def test_levels_around_127():
     """As EfficientNet-lite wants them: (x - 127) / 128."""
     look = make_preprocess("imagenet", scale=255.0, mean=(127.0,) * 3, std=(128.0,) * 3)
-    np.testing.assert_allclose(look.normalise(PIXELS), [[-127 / 128, 1 / 128, 1]], rtol=1e-5)
+    np.testing.assert_allclose(look.normalize(PIXELS), [[-127 / 128, 1 / 128, 1]], rtol=1e-5)
 
 
-def test_normalised_pixels_stay_as_they_are():
+def test_normalized_pixels_stay_as_they_are():
     done = np.ones((2, 3), np.float32)
-    assert PRESETS["caffe"].normalise(done) is done
+    assert PRESETS["caffe"].normalize(done) is done
 
 
 @pytest.mark.parametrize(
@@ -106,5 +106,5 @@ def test_blocks_are_filled_with_the_last_image():
 
 
 def test_declared_once():
-    look = Preprocess(crop=32, resize=40, normalise=Normaliser((0.5,) * 3, (0.5,) * 3))
+    look = Preprocess(crop=32, resize=40, normalize=Normalizer((0.5,) * 3, (0.5,) * 3))
     assert look.pictures == {"size": 32, "resize": 40, "interpolation": "bilinear"}

@@ -6,12 +6,12 @@ import torch
 
 from wildcal.cli.main import run
 from wildcal.vision import shipped
-from wildcal.vision.batches import Normaliser
+from wildcal.vision.batches import Normalizer
 from wildcal.vision.checkpoint import Checkpoint
 from wildcal.vision.classifiers import open_classifier
 from wildcal.vision.networks import build
 
-NORMALISE = Normaliser((0.5,) * 3, (0.25,) * 3)
+NORMALIZE = Normalizer((0.5,) * 3, (0.25,) * 3)
 
 
 def checkpoint(epochs=1):
@@ -20,8 +20,8 @@ def checkpoint(epochs=1):
         network="resnet20",
         data="cifar10",
         class_names=tuple("abcdefghij"),
-        mean=NORMALISE.mean,
-        std=NORMALISE.std,
+        mean=NORMALIZE.mean,
+        std=NORMALIZE.std,
         recipe={"epochs": 1},
         history=[{"loss": 1.0, "accuracy": 0.5, "watched": 0.5}] * epochs,
         weights=build("resnet20", 10).state_dict(),
@@ -48,8 +48,8 @@ def test_half_the_bytes_and_nearly_the_same_logits(weights, tmp_path):
     assert small < 0.6e6 < (tmp_path / "whole.safetensors").stat().st_size
     assert shipped.shipped_names() == ("cifar10-resnet20",)
     images = np.random.default_rng(0).integers(0, 256, (4, 32, 32, 3), dtype=np.uint8)
-    found = open_classifier("wildcal:cifar10-resnet20", NORMALISE)
-    there = open_classifier(str(tmp_path / "whole.safetensors"), NORMALISE)
+    found = open_classifier("wildcal:cifar10-resnet20", NORMALIZE)
+    there = open_classifier(str(tmp_path / "whole.safetensors"), NORMALIZE)
     assert found.about["name"] == "resnet20"
     assert {p.dtype for p in found.module.parameters()} == {torch.float32}
     apart = np.abs(found.logits(images) - there.logits(images)).max()
@@ -60,15 +60,15 @@ def test_without_the_data_package(monkeypatch):
     monkeypatch.setattr(shipped, "_PACKAGE", "wildcal_absent")
     assert shipped.shipped_names() == ()
     with pytest.raises(FileNotFoundError, match=r'pip install "wildcal\[suites\]"'):
-        open_classifier("wildcal:cifar10-resnet20", NORMALISE)
+        open_classifier("wildcal:cifar10-resnet20", NORMALIZE)
 
 
 def test_a_name_that_is_not_there(weights):
     with pytest.raises(FileNotFoundError, match=r'pip install "wildcal\[suites\]"'):
-        open_classifier("wildcal:cifar10-resnet20", NORMALISE)
+        open_classifier("wildcal:cifar10-resnet20", NORMALIZE)
     checkpoint().packed().save(weights / "cifar10-resnet20.safetensors")
     with pytest.raises(ValueError, match="no weights 'vgg' come with wildcal; there are cifar10-r"):
-        open_classifier("wildcal:vgg", NORMALISE)
+        open_classifier("wildcal:vgg", NORMALIZE)
 
 
 def test_at_the_command_line(weights, small_data, tmp_path, capsys):
@@ -77,7 +77,7 @@ def test_at_the_command_line(weights, small_data, tmp_path, capsys):
     assert run(words) == 1
     assert 'pip install "wildcal[suites]"' in capsys.readouterr().err
     assert run([*words, "--mean", "0,0,0"]) == 2
-    assert "a checkpoint knows its own colours" in capsys.readouterr().err
+    assert "a checkpoint knows its own colors" in capsys.readouterr().err
 
 
 def test_what_cannot_be_packed():

@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import save_file
 
 from wildcal.core.errors import FileFormatError
-from wildcal.vision.batches import Augmented, Normaliser
+from wildcal.vision.batches import Augmented, Normalizer
 from wildcal.vision.checkpoint import Checkpoint
 from wildcal.vision.recipe import Recipe
 from wildcal.vision.train import train
@@ -157,11 +157,11 @@ def test_crops_and_flips():
         assert 0 < flips < 8
 
 
-def test_normaliser_by_hand():
-    normalise = Normaliser((0.5, 0.0, 1.0), (0.5, 1.0, 0.25))
+def test_normalizer_by_hand():
+    normalize = Normalizer((0.5, 0.0, 1.0), (0.5, 1.0, 0.25))
     image = np.array([[[[255, 51, 0]]]], np.uint8)
-    np.testing.assert_allclose(normalise(image), [[[[1.0, 0.2, -4.0]]]], rtol=1e-6)
-    assert normalise(image).dtype == np.float32
+    np.testing.assert_allclose(normalize(image), [[[[1.0, 0.2, -4.0]]]], rtol=1e-6)
+    assert normalize(image).dtype == np.float32
 
 
 def test_checkpoint_round_trip(trained):

@@ -3,7 +3,7 @@
 from wildcal.accuracy.agreement import Agreement
 from wildcal.accuracy.artifact import load, save
 from wildcal.accuracy.cbpe import CalibratedPerformance
-from wildcal.accuracy.compare import compare_estimators, summarise
+from wildcal.accuracy.compare import compare_estimators, summarize
 from wildcal.accuracy.confidence import (
     AverageConfidence,
     ConfidenceRegression,
@@ -45,6 +45,6 @@ __all__ = [
     "load",
     "make_estimator",
     "save",
-    "summarise",
+    "summarize",
     "transport",
 ]

@@ -26,7 +26,7 @@ class Agreement(MeanEstimator):
     """
 
     name = "gde"
-    title = "generalisation disagreement equality"
+    title = "generalization disagreement equality"
     reference = "Jiang et al., ICLR 2022"
     assumes_clean_class_mix = False
     smallest_window = 32

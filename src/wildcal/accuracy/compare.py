@@ -112,7 +112,7 @@ def compare_estimators(
     return cells
 
 
-def summarise(cells: Sequence[Cell]) -> list[dict[str, Any]]:
+def summarize(cells: Sequence[Cell]) -> list[dict[str, Any]]:
     """Return a record for each estimator and setting, over all splits and draws.
 
     `mae` is the mean of |estimate - accuracy|, `worst` the largest, `bias` the mean of estimate -
@@ -162,7 +162,7 @@ def spearman(a: FloatArray, b: FloatArray) -> float:
 
 
 def draw_window(y: Labels, size: int | None, mix: str, rng: np.random.Generator) -> Labels:
-    """Return the numbers of the rows of a window with a class mix, drawn from labelled rows.
+    """Return the numbers of the rows of a window with a class mix, drawn from labeled rows.
 
     With the clean mix rows are drawn without replacement, else for each class as often as its share
     says, with replacement.

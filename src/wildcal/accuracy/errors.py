@@ -40,7 +40,7 @@ class Errors:
 def folds(environments: list[int]) -> list[list[int]]:
     """Return groups of environments to leave out together, at most five.
 
-    Neighbours in number are left out together: severities of a corruption, days of a camera. Each
+    Neighbors in number are left out together: severities of a corruption, days of a camera. Each
     would be too easy to guess from the others.
     """
     n = min(_FOLDS, len(environments))

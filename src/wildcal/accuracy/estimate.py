@@ -28,7 +28,7 @@ class AccuracyEstimate:
     n: int
     """Rows in the window."""
     clean_accuracy: float
-    """That of the labelled clean rows it is compared with."""
+    """That of the labeled clean rows it is compared with."""
     method: str
 
     @property

@@ -50,7 +50,7 @@ class AccuracyEstimator(ABC):
     """Estimate the accuracy of a network on a window of rows without labels.
 
     `fit` and `estimate` are written once, here, with their checks. A method supplies what it learns
-    from the labelled rows (`_learn`) and what it says of a window: `_own_sums` and `_read_state`
+    from the labeled rows (`_learn`) and what it says of a window: `_own_sums` and `_read_state`
     where sums are enough, else `_read`. Its score is turned into an accuracy by a straight line:
     the identity, or one that was fitted on environments (`fits_line`).
     """
@@ -71,7 +71,7 @@ class AccuracyEstimator(ABC):
     """Error per unit of an estimated fall, where no environment tells: what the shipped networks
     show on their tuning splits, rounded up (docs/accuracy.md)."""
     needs_environments: ClassVar[bool] = False
-    """Labelled shifted rows are a must, and not only of use for the interval."""
+    """Labeled shifted rows are a must, and not only of use for the interval."""
     fits_line: ClassVar[bool] = False
     """Its score is turned into an accuracy by a straight line over environments."""
     needs_second: ClassVar[bool] = False
@@ -110,7 +110,7 @@ class AccuracyEstimator(ABC):
         second: ArrayLike | None = None,
         errors: bool = True,
     ) -> Self:
-        """Fit on labelled rows and return self.
+        """Fit on labeled rows and return self.
 
         Parameters
         ----------
@@ -306,9 +306,9 @@ class AccuracyEstimator(ABC):
         if not self.fits_line:
             return
         score, accuracy = np.array(list(points.values())).T
-        centred = score - score.mean()
-        square = float(centred @ centred)
-        slope = float(centred @ accuracy) / square if square > 0 else 0.0
+        centered = score - score.mean()
+        square = float(centered @ centered)
+        slope = float(centered @ accuracy) / square if square > 0 else 0.0
         self.line_ = np.array([accuracy.mean() - slope * score.mean(), slope])
 
     @final
@@ -416,7 +416,7 @@ class AccuracyEstimator(ABC):
         rows = Rows(z, labels, groups, other)
         if self.needs_environments and not rows.shifted:
             raise ValueError(
-                f"{self.name} learns from labelled shifted rows, but all rows are clean."
+                f"{self.name} learns from labeled shifted rows, but all rows are clean."
                 " Give fit the environment of each row, or use cot or atc-ne."
             )
         return rows

@@ -31,7 +31,7 @@ def first_prices(value: FloatArray, supply: FloatArray, demand: FloatArray) -> F
 
 
 def _smooth(value: FloatArray, supply: FloatArray, demand: FloatArray) -> FloatArray:
-    """Return the prices that minimise the dual with a soft maximum, ever less soft, by Newton."""
+    """Return the prices that minimize the dual with a soft maximum, ever less soft, by Newton."""
     price = np.zeros(value.shape[1])
     step = max(1, len(value) // (50 * value.shape[1]))  # the first levels need few rows
     some = supply[::step] * (supply.sum() / supply[::step].sum())

@@ -81,7 +81,7 @@ def check_window(window: ArrayLike, n_classes: int, name: str = "logits") -> Log
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Labelled rows to fit on."""
+    """Labeled rows to fit on."""
 
     logits: Logits
     y: Labels
@@ -101,7 +101,7 @@ class Rows:
         return Rows(self.logits[mask], self.y[mask], self.environment[mask], second)
 
     def of(self, environment: int) -> "Rows":
-        """Return the labelled rows of an environment."""
+        """Return the labeled rows of an environment."""
         return self.where((self.environment == environment) & (self.y >= 0))
 
     def without(self, environments: list[int]) -> "Rows":

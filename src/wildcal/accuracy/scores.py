@@ -64,7 +64,7 @@ class NuclearNorm(Scaled, _Score):
 @final
 @dataclass(kw_only=True, eq=False)
 class MatrixNorm(_Score):
-    """MaNo: (Σ q⁴ / (m K))^(1/4) of normalised rows q, and a line. It reads raw logits.
+    """MaNo: (Σ q⁴ / (m K))^(1/4) of normalized rows q, and a line. It reads raw logits.
 
     Where the mean of -log softmax over rows and classes is above 5, q is the softmax; else it is
     v = 1 + z + z²/2 minus its smallest entry, divided by its sum. That v is not invariant to a
@@ -76,7 +76,7 @@ class MatrixNorm(_Score):
     """
 
     name = "mano"
-    title = "MaNo, a matrix norm of the normalised logits"
+    title = "MaNo, a matrix norm of the normalized logits"
     reference = "Xie et al., NeurIPS 2024"
     assumes_clean_class_mix = False
     smallest_window = 128

@@ -43,7 +43,7 @@ class Transport:
 
 
 def transport(value: FloatArray, share: FloatArray) -> Transport:
-    """Return the plan that maximises the mean value when column k must get a `share[k]` of rows.
+    """Return the plan that maximizes the mean value when column k must get a `share[k]` of rows.
 
     max Σ P_ik v_ik over P >= 0 with row sums 1/m and column sums s_k. Its dual has one price for
     each class, min over u of mean_i max_k (v_ik - u_k) + Σ s_k u_k.

@@ -6,7 +6,7 @@ from wildcal.calibrators.auto import AutoCalibrator
 from wildcal.calibrators.bbq import BayesianBinning
 from wildcal.calibrators.beta import BetaCalibration
 from wildcal.calibrators.context import Context, ContextScaling
-from wildcal.calibrators.density import DensityAware, Neighbour
+from wildcal.calibrators.density import DensityAware, Neighbor
 from wildcal.calibrators.dirichlet import DirichletCalibration
 from wildcal.calibrators.energy import EnergyScaling
 from wildcal.calibrators.energy_linear import EnergyLinear
@@ -29,7 +29,7 @@ from wildcal.calibrators.temperature_mix import TemperatureMix
 from wildcal.calibrators.vector import VectorScaling
 from wildcal.core.calibrator import Calibrator
 
-_PREFIXES: Final[dict[str, Neighbour]] = {"dac": "kth", "dac-first": "first"}
+_PREFIXES: Final[dict[str, Neighbor]] = {"dac": "kth", "dac-first": "first"}
 
 CALIBRATORS: dict[str, type[Calibrator]] = {
     method.name: method
@@ -62,13 +62,13 @@ CALIBRATORS: dict[str, type[Calibrator]] = {
 
 """The methods that read nothing but logits, by their short names."""
 
-DENSITY_METHODS: Final[dict[str, tuple[Neighbour, str]]] = {
-    f"{prefix}+{base}" if base else prefix: (neighbour, base or Identity.name)
-    for prefix, neighbour in _PREFIXES.items()
+DENSITY_METHODS: Final[dict[str, tuple[Neighbor, str]]] = {
+    f"{prefix}+{base}" if base else prefix: (neighbor, base or Identity.name)
+    for prefix, neighbor in _PREFIXES.items()
     for base in ("", *(name for name in CALIBRATORS if name != Identity.name))
 }
 """Density-aware calibration alone (`dac`) or before another method (`dac+ets`), with the distance
-to the k-th neighbour or to the first (`dac-first`): which neighbour, and which base."""
+to the k-th neighbor or to the first (`dac-first`): which neighbor, and which base."""
 
 
 def make_calibrator(name: str) -> Calibrator:
@@ -82,8 +82,8 @@ def make_calibrator(name: str) -> Calibrator:
     if name in CALIBRATORS:
         return CALIBRATORS[name]()
     if name in DENSITY_METHODS:
-        neighbour, base = DENSITY_METHODS[name]
-        return DensityAware(base=CALIBRATORS[base](), neighbour=neighbour)
+        neighbor, base = DENSITY_METHODS[name]
+        return DensityAware(base=CALIBRATORS[base](), neighbor=neighbor)
     if name in WINDOW_METHODS:
         return make_window_method(name)
     own = add_own(name, CALIBRATORS)

@@ -86,7 +86,7 @@ class BetaCalibration(TopLabelMap):
 
     Notes
     -----
-    (a, b, c) maximise the likelihood under a, b >= 0. Published code drops one coefficient if the
+    (a, b, c) maximize the likelihood under a, b >= 0. Published code drops one coefficient if the
     free maximum has it negative and fits again, which ends in the same place unless the other
     one then turns negative too.
     The paper's m is the s with q = 1/2: c = b ln(1 - m) - a ln m.

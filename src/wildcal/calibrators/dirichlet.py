@@ -35,7 +35,7 @@ class DirichletCalibration(Calibrator):
     """p = softmax(W log q + b) with q = softmax(z).
 
     The map that calibrates a network whose probability vectors are Dirichlet distributed within
-    each class. W and b minimise the cross-entropy plus ``lambda sum_{i != j} W_ij² + mu |b|²``.
+    each class. W and b minimize the cross-entropy plus ``lambda sum_{i != j} W_ij² + mu |b|²``.
 
     Parameters
     ----------
@@ -104,16 +104,16 @@ class DirichletCalibration(Calibrator):
         ts = fit_temperature(logits, y, weight=weight)
         n_classes, n = logits.shape[1], total_weight(y, weight)
         penalty = Penalty.structured(n_classes, n, self.reg_lambda, self.ridge, self.reg_mu)
-        ridge, centre = penalty.arrays(n_classes, diagonal=1 / ts.temperature)
-        start, fixed = centre, None
+        ridge, center = penalty.arrays(n_classes, diagonal=1 / ts.temperature)
+        start, fixed = center, None
         if self.regularizer == "l2":
-            ridge[:-1], centre = penalty.off_diagonal, np.zeros_like(centre)
+            ridge[:-1], center = penalty.off_diagonal, np.zeros_like(center)
         if self.gauge == "last":
             fixed = np.zeros(start.shape, bool)
             fixed[:, -1] = True
             start = start - start[:, -1:]
             ridge[:, -1] = 0
-        fit = FullSoftmax(log_proba, logits, y, weight, ridge, centre).minimize(start, fixed)
+        fit = FullSoftmax(log_proba, logits, y, weight, ridge, center).minimize(start, fixed)
         self.matrix_, self.intercept_ = fit.theta[:-1].T.copy(), fit.theta[-1].copy()
         return fit.summary(ts)
 

@@ -76,7 +76,7 @@ class EnergyScaling(TemperatureMap):
 
     F = -logsumexp(z) is the free energy of the row, T the temperature of plain temperature
     scaling, and the two normal densities describe the energies of correctly classified held-out
-    rows, and of misclassified and out-of-distribution ones. theta minimises the squared error of
+    rows, and of misclassified and out-of-distribution ones. theta minimizes the squared error of
     the probabilities; rows with y == -1 are pulled towards the uniform distribution.
 
     Parameters
@@ -89,7 +89,7 @@ class EnergyScaling(TemperatureMap):
     bounds
         Range of the temperature T.
     ood_share
-        Weight of all out-of-distribution rows together, as a part of the labelled ones: "paper"
+        Weight of all out-of-distribution rows together, as a part of the labeled ones: "paper"
         (default) is that of the paper, 0.02 for up to 10 classes, 0.08 for up to 100, 0.28 beyond.
         "rows" counts every row as one, so that many such rows pull hard.
 
@@ -226,7 +226,7 @@ class EnergyScaling(TemperatureMap):
     ) -> tuple[Gaussian | None, Gaussian | None]:
         if looks_like_log_proba(energy):
             notes.append(
-                "the logits look normalised (every energy is zero), as log_softmax returns them;"
+                "the logits look normalized (every energy is zero), as log_softmax returns them;"
                 " fell back to temperature scaling. Pass the scores before the log_softmax."
             )
             return None, None
@@ -256,7 +256,7 @@ class EnergyScaling(TemperatureMap):
             )
         if incorrect is not None:
             words.append(
-                f"Rows with the energy of mistakes and strangers ({incorrect.mean:.4g}"
+                f"Rows with the energy of mistakes and OOD rows ({incorrect.mean:.4g}"
                 f" ± {incorrect.std:.3g}) are divided by up to {up:.4g} more"
                 f" (theta2 = {self.theta_incorrect_:.4g})."
             )

@@ -24,7 +24,7 @@ class EnergyLinear(TemperatureMap):
     """p = softmax(z / T(x)), T = softplus(a + b F), F = -logsumexp(z).
 
     The plainest map from energy to temperature: it shows what the two normal densities of energy
-    scaling add. a and b minimise the squared error of the probabilities; rows with y == -1 are
+    scaling add. a and b minimize the squared error of the probabilities; rows with y == -1 are
     pulled towards the uniform distribution, as in `EnergyScaling`.
 
     Parameters
@@ -38,7 +38,7 @@ class EnergyLinear(TemperatureMap):
     -----
     Our own ablation of energy-based instance-wise scaling (ECCV 2024). The energy moves when a
     constant is added to a row, so pass raw logits, never log_softmax. Where all energies are the
-    same, b is zero and the result is temperature scaling, with a warning. The fit standardises F;
+    same, b is zero and the result is temperature scaling, with a warning. The fit standardizes F;
     `intercept_` and `slope_` are a and b in the units of F itself.
 
     Examples

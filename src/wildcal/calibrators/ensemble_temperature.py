@@ -38,9 +38,9 @@ class EnsembleTemperatureScaling(Calibrator):
     Parameters
     ----------
     loss
-        What the weights minimise: "mse" (the published method) or "nll".
+        What the weights minimize: "mse" (the published method) or "nll".
     temperature_loss
-        What T minimises, before the weights: "nll" (the paper's code) or "mse" (the code of
+        What T minimizes, before the weights: "nll" (the paper's code) or "mse" (the code of
         Mix-n-Match).
     bounds
         Range of T.
@@ -51,7 +51,7 @@ class EnsembleTemperatureScaling(Calibrator):
     -----
     Zhang, Kailkhura, Han, Mix-n-match, ICML 2020. The published code finds the
     weights with a general solver; here the squared error is solved exactly, as the quadratic
-    programme that it is, and the cross-entropy by Newton on the N x 3 true-class probabilities.
+    program that it is, and the cross-entropy by Newton on the N x 3 true-class probabilities.
     Where T = 1 the first two components are the same, and w1 is zero.
 
     Examples

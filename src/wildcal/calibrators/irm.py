@@ -45,7 +45,7 @@ class IsotonicMultiClass(Calibrator):
     others equal to the predicted class, it is raised by one unit in the last place.
 
     The fit is exact and needs little memory: each block of an isotonic regression of 0/1 targets
-    begins at a one, so only the number of pairs between neighbouring ones matters. Pairs are
+    begins at a one, so only the number of pairs between neighboring ones matters. Pairs are
     merged where their probabilities are equal to the last bit. scikit-learn also merges those
     within 1e-15 (1e-6 in float32, where it sums in float32); otherwise the two agree to rounding.
     With logits on a coarse grid, as int8 networks give them, rounding of the softmax therefore

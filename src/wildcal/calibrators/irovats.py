@@ -26,7 +26,7 @@ from wildcal.core.stored import ARRAY, REAL, TEXT, Many, stored
 class ScaledIsotonicOneVsAll(Calibrator):
     """p_k = f_k(softmax(z / T)_k): temperature scaling first, then one isotonic map per class.
 
-    T minimises the squared error of softmax(z / T); the f_k are those of `IsotonicOneVsAll`.
+    T minimizes the squared error of softmax(z / T); the f_k are those of `IsotonicOneVsAll`.
 
     Parameters
     ----------

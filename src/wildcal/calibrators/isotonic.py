@@ -18,7 +18,7 @@ from wildcal.core.stored import ARRAY, REAL, stored
 class TopLabelIsotonic(TopLabelMap):
     """q = f(confidence) with the non-decreasing f closest to the observed accuracy.
 
-    f minimises the sum of (f(confidence) - correct)²; it is linear between its thresholds and
+    f minimizes the sum of (f(confidence) - correct)²; it is linear between its thresholds and
     constant outside them, and equal confidences are one point with their mean accuracy.
 
     Parameters

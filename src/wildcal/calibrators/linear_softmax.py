@@ -4,7 +4,7 @@ Vector, matrix, Dirichlet and structured scaling are all multinomial logistic re
 function x of the logits. They differ in x, in whether W is a diagonal or a full matrix, and in
 what a quadratic penalty pulls the parameters towards. That is all they say; the rest is here.
 
-The objective is the weighted mean cross-entropy plus sum(ridge * (theta - centre)²), which is
+The objective is the weighted mean cross-entropy plus sum(ridge * (theta - center)²), which is
 convex. Rows are walked in pieces: element-wise work and matrix products in the precision of the
 logits, sums over pieces in float64, nothing of size N x K kept.
 """
@@ -104,7 +104,7 @@ class Penalty:
         )
 
     def arrays(self, n_classes: int, diagonal: float) -> tuple[FloatArray, FloatArray]:
-        """Return ridge and centre in the shape of theta, centred at `diagonal` times identity."""
+        """Return ridge and center in the shape of theta, centered at `diagonal` times identity."""
         eye = np.eye(n_classes + 1, n_classes)
         ridge = np.where(eye > 0, self.diagonal, self.off_diagonal)
         ridge[-1] = self.intercept
@@ -113,7 +113,7 @@ class Penalty:
 
 @dataclass(slots=True)
 class LinearSoftmax(ABC):
-    """Penalised cross-entropy of softmax(W x + b); subclasses say what shape W has.
+    """Penalized cross-entropy of softmax(W x + b); subclasses say what shape W has.
 
     theta has shape (rows, K): one parameter per class in each of its rows.
     """
@@ -123,7 +123,7 @@ class LinearSoftmax(ABC):
     y: Labels
     weight: FloatArray | None
     ridge: FloatArray
-    centre: FloatArray
+    center: FloatArray
 
     @abstractmethod
     def scores(self, theta: FloatArray, x: Proba) -> Proba:
@@ -166,7 +166,7 @@ class LinearSoftmax(ABC):
             yield x, proba, (weight / total).astype(x.dtype), loss, piece
 
     def _evaluate(self, theta: FloatArray, *, hessian: bool) -> Point:
-        off = theta - self.centre
+        off = theta - self.center
         value = float((self.ridge * off * off).sum())
         gradient = 2 * self.ridge * off
         curvature = np.diag(2 * self.ridge.ravel()) if hessian else np.empty((0, 0))

@@ -26,7 +26,7 @@ from wildcal.core.stored import ARRAY, REAL, optional, stored
 class MatrixScaling(Calibrator):
     """p = softmax(W z + b) with a full K x K matrix.
 
-    W and b minimise the cross-entropy plus an off-diagonal and intercept penalty (ODIR),
+    W and b minimize the cross-entropy plus an off-diagonal and intercept penalty (ODIR),
     ``lambda sum_{i != j} W_ij² + mu |b|²``.
 
     Parameters
@@ -85,8 +85,8 @@ class MatrixScaling(Calibrator):
         ts = fit_temperature(logits, y, weight=weight)
         n_classes, n = logits.shape[1], total_weight(y, weight)
         penalty = Penalty.structured(n_classes, n, self.reg_lambda, self.ridge, self.reg_mu)
-        ridge, centre = penalty.arrays(n_classes, diagonal=1 / ts.temperature)
-        fit = FullSoftmax(raw_logits, logits, y, weight, ridge, centre).minimize(centre)
+        ridge, center = penalty.arrays(n_classes, diagonal=1 / ts.temperature)
+        fit = FullSoftmax(raw_logits, logits, y, weight, ridge, center).minimize(center)
         self.matrix_, self.intercept_ = fit.theta[:-1].T.copy(), fit.theta[-1].copy()
         return fit.summary(ts)
 

@@ -1,4 +1,4 @@
-"""The weights of a mixture of softmax(z / T), softmax(z) and 1 / K, by exact minimisation."""
+"""The weights of a mixture of softmax(z / T), softmax(z) and 1 / K, by exact minimization."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -50,9 +50,9 @@ def overlaps(
 
 
 def fit_weights_mse(data: Overlaps) -> tuple[FloatArray, float]:
-    """Return the weights on the simplex that minimise the squared error, and that error.
+    """Return the weights on the simplex that minimize the squared error, and that error.
 
-    A quadratic programme in three variables: its minimum is the best of the minima on the seven
+    A quadratic program in three variables: its minimum is the best of the minima on the seven
     faces of the simplex, each of which is a linear equation.
     """
     gram, target = data.gram, data.weight @ data.true_class
@@ -83,7 +83,7 @@ def _face(gram: FloatArray, target: FloatArray, face: tuple[int, ...]) -> FloatA
 
 
 def fit_weights_nll(data: Overlaps) -> tuple[FloatArray, float]:
-    """Return the weights on the simplex that minimise the cross-entropy, and that cross-entropy.
+    """Return the weights on the simplex that minimize the cross-entropy, and that cross-entropy.
 
     With the sum of the weights added to the loss, its minimum over w >= 0 has sum one by itself:
     along a ray the loss is -log s + s. That leaves a box.

@@ -1,4 +1,4 @@
-"""Parameterised temperature scaling: a small network reads a temperature off the top logits."""
+"""Parameterized temperature scaling: a small network reads a temperature off the top logits."""
 
 from dataclasses import dataclass, field
 from typing import final
@@ -33,7 +33,7 @@ LARGEST_LOGIT = 1e30
 class ParameterizedTemperatureScaling(TemperatureMap):
     """p = softmax(z / T(x)), T = softplus(network(the k largest logits, sorted)).
 
-    The network has two hidden layers of five units: about a hundred numbers, which minimise the
+    The network has two hidden layers of five units: about a hundred numbers, which minimize the
     squared error of the probabilities.
 
     Parameters
@@ -55,7 +55,7 @@ class ParameterizedTemperatureScaling(TemperatureMap):
     Tomani, Cremers, Buettner, Parameterized temperature scaling, ECCV 2022. Where we depart: the
     published code takes 100 000 stochastic steps with ReLU units and T = |output|; here tanh and
     softplus make the loss smooth, and L-BFGS on all rows converges in 20 to 200 passes. Inputs
-    are standardised and clipped at ten standard deviations instead of at ±100.
+    are standardized and clipped at ten standard deviations instead of at ±100.
 
     Without the ridge the minimum is neither unique nor good: on our synthetic suite a fifth of it
     raises the test error above that of temperature scaling, and a twenty-fifth leaves a fit that
@@ -72,7 +72,7 @@ class ParameterizedTemperatureScaling(TemperatureMap):
     """
 
     name = "pts"
-    title = "parameterised temperature scaling"
+    title = "parameterized temperature scaling"
     reference = "Tomani et al., ECCV 2022"
     stores = "111 numbers"
     shift_invariant = False
@@ -115,7 +115,7 @@ class ParameterizedTemperatureScaling(TemperatureMap):
         spread = np.sqrt(share @ np.square(top - self.mean_))
         varies = spread > 1e-6 * np.maximum(1.0, np.abs(self.mean_))
         self.std_ = np.where(varies, spread, 1.0)
-        x = self._standardised(top)
+        x = self._standardized(top)
 
         ts = fit_temperature(logits, y, weight=weight, loss="mse", bounds=self.bounds)
         link, ridge = bounded_softplus(self.bounds), self.ridge / total_weight(y, weight)
@@ -144,7 +144,7 @@ class ParameterizedTemperatureScaling(TemperatureMap):
             notes=bound_notes(ts),
         )
 
-    def _standardised(self, top: FloatArray) -> FloatArray:
+    def _standardized(self, top: FloatArray) -> FloatArray:
         """Return the inputs of the network, shape (k, n)."""
         x = np.clip((top - self.mean_) / self.std_, -FARTHEST, FARTHEST)
         return np.ascontiguousarray(x.T)
@@ -160,7 +160,7 @@ class ParameterizedTemperatureScaling(TemperatureMap):
 
     def _temperature(self, block: Block) -> FloatArray:
         network = self.network(self.n_classes_)
-        x = self._standardised(top_logits(block, network.n_inputs))
+        x = self._standardized(top_logits(block, network.n_inputs))
         _, _, eta = network.forward(self.weights_, x)
         return softplus_temperature(eta, self.bounds)
 

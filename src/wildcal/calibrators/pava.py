@@ -2,7 +2,7 @@
 
 A pair (x, 0) that follows a pair (x', 1) with x' < x is always pooled with it, so every block of
 the solution except the leading zeros begins at a one. It is enough to know, for each gap between
-neighbouring ones, how many pairs lie in it and which is the last: N numbers instead of N x K.
+neighboring ones, how many pairs lie in it and which is the last: N numbers instead of N x K.
 """
 
 from typing import Any, TypeAlias
@@ -82,7 +82,7 @@ def pool(
 
 
 def fit_isotonic(x: FloatArray, target: BoolArray, weight: FloatArray | None) -> Thresholds:
-    """Return the non-decreasing f that minimises sum of weight * (f(x) - target)².
+    """Return the non-decreasing f that minimizes sum of weight * (f(x) - target)².
 
     >>> fit_isotonic(np.array([0.1, 0.2, 0.3, 0.4]), np.array([False, True, False, True]), None)
     (array([0.1, 0.2, 0.3, 0.4]), array([0. , 0.5, 0.5, 1. ]))

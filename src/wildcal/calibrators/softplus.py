@@ -67,7 +67,7 @@ def fit_softplus(
     temperature: float,
     bounds: tuple[float, float],
 ) -> SoftplusFit:
-    """Return the phi that minimises the mean loss of softmax(z / T), T = softplus(design @ phi).
+    """Return the phi that minimizes the mean loss of softmax(z / T), T = softplus(design @ phi).
 
     The first column of the design must be ones. The search starts at the one temperature given,
     that is at plain temperature scaling, and never ends above its loss.
@@ -83,7 +83,7 @@ def minimize_softplus(
     temperature: float,
     bounds: tuple[float, float],
 ) -> SoftplusFit:
-    """Return the phi that minimises a loss of T = softplus(design @ phi), as `fit_softplus`."""
+    """Return the phi that minimizes a loss of T = softplus(design @ phi), as `fit_softplus`."""
     start = np.zeros(n_coefficients)
     start[0] = inverse_softplus(temperature)
     lower, upper = np.full_like(start, -_LARGEST), np.full_like(start, _LARGEST)

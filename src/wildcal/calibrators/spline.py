@@ -74,7 +74,7 @@ class SplineCalibration(TopLabelMap):
         Knots of the spline, equally spaced in t.
     interp
         "exact" (default), or "reference": the published code swaps the two weights when it
-        interpolates between neighbouring rows; use it to reproduce published numbers only.
+        interpolates between neighboring rows; use it to reproduce published numbers only.
     fill
         "scale" (default): the other classes share 1 - q. "zeros": they get nothing, as in the
         published matrices; rows then do not sum to one, and the log loss is that of a wrong zero.

@@ -37,7 +37,7 @@ def _check_mixture(temperature: float, uniform: float) -> None:
 class StructuredVectorScaling(Calibrator):
     """p = softmax(v * log q + b), q from temperature scaling with a uniform part.
 
-    v and b minimise the cross-entropy plus ``ridge K / N (|v - 1|² + |b|²)``: what the data
+    v and b minimize the cross-entropy plus ``ridge K / N (|v - 1|² + |b|²)``: what the data
     do not insist on stays temperature scaling.
 
     Parameters
@@ -86,9 +86,9 @@ class StructuredVectorScaling(Calibrator):
         ts = fit_temperature(logits, y, weight=weight)
         self.temperature_, self.uniform_ = ts.temperature, uniform_part(len(y), weight)
         n_classes = logits.shape[1]
-        centre = np.repeat([[1.0], [0.0]], n_classes, axis=1)
-        ridge = np.full_like(centre, self.ridge * n_classes / total_weight(y, weight))
-        fit = DiagonalSoftmax(self._features, logits, y, weight, ridge, centre).minimize(centre)
+        center = np.repeat([[1.0], [0.0]], n_classes, axis=1)
+        ridge = np.full_like(center, self.ridge * n_classes / total_weight(y, weight))
+        fit = DiagonalSoftmax(self._features, logits, y, weight, ridge, center).minimize(center)
         self.scale_, self.intercept_ = fit.theta
         return fit.summary(ts)
 
@@ -105,7 +105,7 @@ class StructuredVectorScaling(Calibrator):
 class StructuredMatrixScaling(Calibrator):
     """p = softmax(W log q + b), q from temperature scaling with a uniform part.
 
-    W and b minimise the cross-entropy plus
+    W and b minimize the cross-entropy plus
     ``ridge K / N (|diag(W) - 1|² + |b|² + (K - 1) sum_{i != j} W_ij²)``.
 
     Parameters
@@ -154,8 +154,8 @@ class StructuredMatrixScaling(Calibrator):
         self.temperature_, self.uniform_ = ts.temperature, uniform_part(len(y), weight)
         n_classes = logits.shape[1]
         share = self.ridge * n_classes / total_weight(y, weight)
-        ridge, centre = Penalty(share * (n_classes - 1), share, share).arrays(n_classes, 1.0)
-        fit = FullSoftmax(self._features, logits, y, weight, ridge, centre).minimize(centre)
+        ridge, center = Penalty(share * (n_classes - 1), share, share).arrays(n_classes, 1.0)
+        fit = FullSoftmax(self._features, logits, y, weight, ridge, center).minimize(center)
         self.matrix_, self.intercept_ = fit.theta[:-1].T.copy(), fit.theta[-1].copy()
         return fit.summary(ts)
 

@@ -50,7 +50,7 @@ def fit_temperature(
     bounds: Bounds = DEFAULT_BOUNDS,
     soft: float = 0.0,
 ) -> TemperatureFit:
-    """Return the T within bounds that minimises the mean loss of softmax(logits / T).
+    """Return the T within bounds that minimizes the mean loss of softmax(logits / T).
 
     The cross-entropy is convex in 1/T; Newton runs on log T, which keeps T positive and the
     steps scale-free. The squared error starts from the cross-entropy solution or from the best

@@ -27,7 +27,7 @@ from wildcal.core.stored import ARRAY, REAL, stored
 class VectorScaling(Calibrator):
     """p = softmax(v * z + b), one v and one b per class.
 
-    v and b minimise the cross-entropy plus ``ridge K / N (|v - 1/T|² + |b|²)``, where T is the
+    v and b minimize the cross-entropy plus ``ridge K / N (|v - 1/T|² + |b|²)``, where T is the
     temperature of temperature scaling: classes with little data stay near that.
 
     Parameters
@@ -77,10 +77,10 @@ class VectorScaling(Calibrator):
         logits, y, weight = rows.tuning()
         ts = fit_temperature(logits, y, weight=weight)
         n_classes = logits.shape[1]
-        centre = np.repeat([[1 / ts.temperature], [0.0]], n_classes, axis=1)
-        ridge = np.full_like(centre, self.ridge * n_classes / total_weight(y, weight))
-        objective = DiagonalSoftmax(raw_logits, logits, y, weight, ridge, centre)
-        fit = objective.minimize(centre)
+        center = np.repeat([[1 / ts.temperature], [0.0]], n_classes, axis=1)
+        ridge = np.full_like(center, self.ridge * n_classes / total_weight(y, weight))
+        objective = DiagonalSoftmax(raw_logits, logits, y, weight, ridge, center)
+        fit = objective.minimize(center)
         self.scale_, self.intercept_ = fit.theta
         return fit.summary(ts)
 

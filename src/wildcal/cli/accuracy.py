@@ -1,4 +1,4 @@
-"""`wildcal accuracy`: how many of some unlabelled rows a network gets right, as far as told."""
+"""`wildcal accuracy`: how many of some unlabeled rows a network gets right, as far as told."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from wildcal.accuracy import (
     load,
     make_estimator,
     save,
-    summarise,
+    summarize,
 )
 from wildcal.accuracy.compare import SETTINGS
 from wildcal.cli.declared import Declared, input_options, with_columns
@@ -75,7 +75,7 @@ def fit(
     output: Path,
     declared: Declared,
 ) -> None:
-    """Fit an estimator of accuracy on labelled ROWS and save it.
+    """Fit an estimator of accuracy on labeled ROWS and save it.
 
     An array `environment` (0 for clean rows, others for other conditions) makes estimates better
     and their intervals narrower; some estimators need it.
@@ -87,7 +87,7 @@ def fit(
     """
     refuse_same(output, rows, environments, second, declared.labels)
     check_target(output)
-    read = with_columns(declared.read_labelled(rows), environments=environments)
+    read = with_columns(declared.read_labeled(rows), environments=environments)
     other = None if second is None else declared.read_others(second, like=read).logits
     with progress_bar(f"Fitting {method.title}"):
         method.fit(read.logits, read.y, read.environment, second=other)  # type: ignore[arg-type]
@@ -126,8 +126,8 @@ def estimate(
       wildcal accuracy estimate estimator.json month.parquet --window 1000 --csv days.csv
     """
     fitted = load(estimator)
-    read = declared.read_unlabelled(rows)
-    other = None if second is None else declared.read_unlabelled(second)
+    read = declared.read_unlabeled(rows)
+    other = None if second is None else declared.read_unlabeled(second)
     n = len(read.logits)
     size = n if window == "all" else int(window)
     found = {}
@@ -191,7 +191,7 @@ def compare(suite: Path, methods: str | None, settings: tuple[str, ...], output:
             settings=settings,
             progress=lambda doing: bar.update(bar.task_ids[0], description=doing),
         )
-    records = sorted(summarise(cells), key=lambda r: (settings.index(r["setting"]), r["mae"]))
+    records = sorted(summarize(cells), key=lambda r: (settings.index(r["setting"]), r["mae"]))
     output.write(
         json=lambda: [cell.to_dict() for cell in cells],
         csv=lambda: csv.render(

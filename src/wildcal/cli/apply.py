@@ -102,6 +102,6 @@ def _applied(
 
 def _say_of_the_window(fitted: Calibrator, window: int | str | None) -> None:
     if not fitted.uses_window:
-        say("note: this calibrator learnt no context, so each row is read alone.")
+        say("note: this calibrator learned no context, so each row is read alone.")
     elif window is None:
         say("note: rows are read as clean ones; with --window they are each other's context.")

@@ -20,7 +20,7 @@ _MARGIN: Final = 6
 """Columns for the numbers at the left and the axis."""
 _MORE: Final = "+"
 _HINT: Final = "Side by side: the lowest first; + where there is no room."
-# The letter says which method it is; colour only helps the eye to follow the first few.
+# The letter says which method it is; color only helps the eye to follow the first few.
 _STYLES: Final = ("bold green", "cyan", "yellow", "magenta", "blue", "red")
 
 
@@ -34,7 +34,7 @@ def print_chart(results: Results, suite: str) -> None:
     if lines:
         console.print()
     for line in lines:
-        # A line is as wide as it is; rich must neither wrap it nor colour its numbers.
+        # A line is as wide as it is; rich must neither wrap it nor color its numbers.
         console.print(line, soft_wrap=True, highlight=False)
 
 
@@ -92,7 +92,7 @@ def _curves(results: Results, suite: str) -> Mapping[str, Sequence[float]]:
 
 
 def _step(highest: float) -> float:
-    """Return the round number that neighbouring lines are apart.
+    """Return the round number that neighboring lines are apart.
 
     >>> _step(28.2), _step(3.1), _step(0.0)
     (3.0, 0.3, 0.1)

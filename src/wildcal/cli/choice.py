@@ -24,7 +24,7 @@ def choose_on_files(methods: str) -> dict[str, Calibrator]:
 
 
 def choose(methods: str) -> list[Method]:
-    """Return the methods of a list, 'paper' and 'all' spelt out, identity always among them."""
+    """Return the methods of a list, 'paper' and 'all' spelled out, identity always among them."""
     names = list(split_list(methods))
     if not names:
         raise click.UsageError("no method was given; `wildcal methods` lists them.")

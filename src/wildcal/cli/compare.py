@@ -82,7 +82,7 @@ def compare(
 
         result = compare_methods(
             calibrators,
-            (tuning.logits, tuning.y),  # type: ignore[arg-type]  # read_labelled checked it
+            (tuning.logits, tuning.y),  # type: ignore[arg-type]  # read_labeled checked it
             (tested.logits, tested.y),  # type: ignore[arg-type]
             environment=tuning.environment,
             n_bins=bins,
@@ -98,7 +98,7 @@ def compare(
 def _read_tuning(
     declared: Declared, path: Path, ood: Path | None, calibrators: dict[str, Calibrator]
 ) -> InputRows:
-    rows = replace(declared.read_labelled(path), distances=None)
+    rows = replace(declared.read_labeled(path), distances=None)
     if rows.environment is not None and not any(
         "environment" in c.reads for c in calibrators.values()
     ):

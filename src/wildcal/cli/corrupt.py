@@ -74,7 +74,7 @@ def corrupt(
     x 3, uint8; other arrays are copied over), a CIFAR batch (.bin) or the folder
     cifar-10-batches-bin, whose test batch is taken. With `all`, the output is a folder: NAME/S/...
     for pictures, NAME-S.npz or NAME-S.bin else. NAME may also be one of the transforms to tune on:
-    rotation, shear, translation, scaling, vertical_flip, cutout, posterise, solarise, gamma, grey,
+    rotation, shear, translation, scaling, vertical_flip, cutout, posterize, solarize, gamma, gray,
     inverted, channel_swap; `all` leaves them out.
 
     --gallery shows the first of IMAGES, or a picture drawn by the program.

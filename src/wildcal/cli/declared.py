@@ -13,7 +13,7 @@ from wildcal.cli.output import say
 from wildcal.core.errors import FileFormatError
 from wildcal.core.kinds import KINDS, Kind
 from wildcal.io.artifact import About
-from wildcal.io.tables import InputRows, read_densities, read_environments, read_rows
+from wildcal.io.tables import InputRows, read_distances, read_environments, read_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Declared:
         """Return the rows of a file; what is not declared is as `about` a calibrator says."""
         return self._read(path, about or About(), labels or self.labels, True)
 
-    def read_labelled(
+    def read_labeled(
         self, path: Path, *, about: About | None = None, labels: Path | None = None
     ) -> InputRows:
         """Return the rows of a file that must have labels."""
@@ -48,7 +48,7 @@ class Declared:
             )
         return rows
 
-    def read_unlabelled(self, path: Path) -> InputRows:
+    def read_unlabeled(self, path: Path) -> InputRows:
         """Return the rows of a file; labels, if there are any, are left aside."""
         return self._read(path, About(), None, False)
 
@@ -146,5 +146,5 @@ def with_columns(
     if environments is not None:
         rows = replace(rows, environment=read_environments(environments))
     if distances is not None:
-        rows = replace(rows, distances=read_densities(distances))
+        rows = replace(rows, distances=read_distances(distances))
     return rows

@@ -122,7 +122,7 @@ def read_test(
     Distances are read where a method is `near`: needs them.
     """
     # Test rows have no use for environments, so nothing is asked of them; distances are for dac.
-    rows = declared.read_labelled(path, about=about, labels=labels)
+    rows = declared.read_labeled(path, about=about, labels=labels)
     rows = with_columns(replace(rows, environment=None), distances=distances)
     rows = rows if near else replace(rows, distances=None)
     return rows if ood is None else with_others(rows, declared.read_others(ood, like=rows), ood)

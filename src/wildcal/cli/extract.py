@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from wildcal.cli.extract_preprocess import COLOURS, preprocess_options
+from wildcal.cli.extract_preprocess import COLORS, preprocess_options
 from wildcal.cli.extract_progress import Steps
 from wildcal.cli.extras import needs_extra
 from wildcal.cli.options import PATH, quiet_option
@@ -75,7 +75,7 @@ def _layers(
 @click.option(
     "--transforms",
     metavar="color|geometric|all|none|LIST",
-    help="Tune on recoloured, rotated, cut ... validation images too. Take those that leave the"
+    help="Tune on recolored, rotated, cut ... validation images too. Take those that leave the"
     " class as it is.  [all; color for folders]",
 )
 @click.option(
@@ -88,16 +88,16 @@ def _layers(
 @click.option(
     "--ood-rows",
     type=click.IntRange(min=1),
-    help="Rows of each semantic set that tune, at most half of it.  [100, 400 or 3500 by the number"
+    help="Rows of each OOD set that tune, at most half of it.  [100, 400 or 3500 by the number"
     " of classes]",
 )
 @click.option(
     "--ood-test-rows",
     type=click.IntRange(min=1),
-    help="Rows of each semantic set that test.  [all others]",
+    help="Rows of each OOD set that test.  [all others]",
 )
 @click.option(
-    "--semantic",
+    "--ood",
     multiple=True,
     callback=_named,
     metavar="NAME[=FOLDER]",
@@ -129,7 +129,7 @@ def _layers(
 @click.option(
     "--k",
     type=click.IntRange(min=1),
-    help="With --features: the k-th neighbour, beside the nearest.  [50, 200 or 10]",
+    help="With --features: the k-th neighbor, beside the nearest.  [50, 200 or 10]",
 )
 @click.option(
     "--train", type=PATH, help="With --features: folder of training images.  [DATA or DATA/train]"
@@ -171,7 +171,7 @@ def extract(
     perturb: bool,
     ood_rows: int | None,
     ood_test_rows: int | None,
-    semantic: Named,
+    ood: Named,
     extra: Named,
     corrupted: Path | None,
     features: bool,
@@ -215,30 +215,30 @@ def extract(
         from wildcal.vision.preprocess import make_preprocess
         from wildcal.vision.shipped import is_shipped
         from wildcal.vision.sizes import Sizes
-        from wildcal.vision.sources import make_plan, semantic_there
+        from wildcal.vision.sources import make_plan, ood_there
         from wildcal.vision.transforms import chosen_transforms
     given = {"layers": layers, "k": k, "train": train, "train-rows": train_rows, "search": search}
     for option, value in given.items():
         if value is not None and not features:
             raise click.UsageError(f"--{option} is for --features.")
-    if ("none", None) in semantic and len(semantic) > 1:
-        raise click.UsageError("--semantic none excludes other sets.")
+    if ("none", None) in ood and len(ood) > 1:
+        raise click.UsageError("--ood none excludes other sets.")
     knows_its_own = Path(network).suffix == ".safetensors" or is_shipped(network)
-    if knows_its_own and any(preprocess[name] is not None for name in COLOURS):
-        words = ", ".join(f"--{name}" for name in COLOURS)
-        raise click.UsageError(f"leave out {words}: a checkpoint knows its own colours.")
+    if knows_its_own and any(preprocess[name] is not None for name in COLORS):
+        words = ", ".join(f"--{name}" for name in COLORS)
+        raise click.UsageError(f"leave out {words}: a checkpoint knows its own colors.")
     look = make_preprocess(dataset, **preprocess)
     with needs_extra():
-        classifier = open_classifier(network, look.normalise, weights=weights, device=device)
-    if semantic:
-        chosen = {} if ("none", None) in semantic else _folders(semantic, data)
+        classifier = open_classifier(network, look.normalize, weights=weights, device=device)
+    if ood:
+        chosen = {} if ("none", None) in ood else _folders(ood, data)
     else:
-        chosen = semantic_there(data)
+        chosen = ood_there(data)
         say(f"Sets of other classes: {', '.join(chosen) or 'none in ' + str(data)}.")
     plan = make_plan(
         dataset,
         data,
-        semantic=chosen,
+        ood=chosen,
         extra=_folders(extra, data),
         corrupted=corrupted,
         sizes=Sizes(
@@ -258,19 +258,19 @@ def extract(
     )
     for note in plan.notes:
         say(note)
-    densities = None
+    distances = None
     if features:
         with needs_extra():
-            from wildcal.vision.densities import DensityPlan, Neighbours
-            from wildcal.vision.neighbours import usual_k
+            from wildcal.vision.distances import DistancePlan, Neighbors
+            from wildcal.vision.neighbors import usual_k
         from wildcal.vision.training_images import training_images
 
         training = training_images(dataset, data, look, train=train, rows=train_rows, seed=seed)
-        wanted = Neighbours(
+        wanted = Neighbors(
             training=training, layers=layers, k=k or usual_k(dataset), search=search or "exact"
         )
-        densities = DensityPlan(classifier, plan, wanted)
-    work = plan.rows + (len(densities.training.rows) if densities else 0)
+        distances = DistancePlan(classifier, plan, wanted)
+    work = plan.rows + (len(distances.training.rows) if distances else 0)
     with progress_bar(f"Extracting {classifier.about['name']}", work) as bar:
         steps = Steps(work, watched=not bar.disable)
 
@@ -291,7 +291,7 @@ def extract(
             plan,
             output,
             dtype=dtype,
-            densities=densities,
+            distances=distances,
             on_rows=show,
             on_there=found,
             on_expected=expect,

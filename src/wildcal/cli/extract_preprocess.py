@@ -5,7 +5,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-COLOURS: Final = ("mean", "std", "channels", "scale")
+COLORS: Final = ("mean", "std", "channels", "scale")
 """Those that a checkpoint knows for itself."""
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -52,7 +52,7 @@ _OPTIONS = (
     click.option("--mean", callback=_three, help="R,G,B, taken off.  [those of the data set]"),
     click.option("--std", callback=_three, help="R,G,B, divided by.  [those of the data set]"),
     click.option(
-        "--channels", type=click.Choice(["rgb", "bgr"]), help="Order of the colours.  [rgb]"
+        "--channels", type=click.Choice(["rgb", "bgr"]), help="Order of the colors.  [rgb]"
     ),
     click.option(
         "--scale",

@@ -137,7 +137,7 @@ def fit(
         )
     _refuse_unread(calibrator, ood, environments, distances)
     tuning = with_columns(
-        declared.read_labelled(rows), environments=environments, distances=distances
+        declared.read_labeled(rows), environments=environments, distances=distances
     )
     tuning = _only_read(tuning, calibrator, rows)
     if ood is not None:

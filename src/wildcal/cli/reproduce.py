@@ -9,22 +9,22 @@ from wildcal.cli.options import PATH, Command, quiet_option, replicates
 from wildcal.cli.output import progress_bar, warn
 from wildcal.core.errors import FileFormatError, MissingExtraError
 from wildcal.io.suite import Suite
-from wildcal.report.artefacts import ARTEFACTS, choose_artefacts, plan
-from wildcal.report.model import MissingInputs, TableArtefact
+from wildcal.report.artifacts import ARTIFACTS, choose_artifacts, plan
+from wildcal.report.model import MissingInputs, TableArtifact
 from wildcal.report.paper import beside_paper
-from wildcal.report.write import PICTURES, TEXTS, write_artefact
+from wildcal.report.write import PICTURES, TEXTS, write_artifact
 from wildcal.suites import HOW_TO_INSTALL, load, names
 
 
 class _ManySuites(click.Command):
-    """A command whose --suites takes all words up to the next option or artefact."""
+    """A command whose --suites takes all words up to the next option or artifact."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         words: list[str] = []
         taking = False
         for word in args:
             if taking and words[-1] != "--suites" and not word.startswith("-"):
-                if word in ARTEFACTS or word == "all":
+                if word in ARTIFACTS or word == "all":
                     taking = False
                 else:
                     words.append("--suites")
@@ -78,7 +78,7 @@ def output_form_options(command: Command) -> Command:
 
 
 @click.command(cls=_ManySuites, no_args_is_help=True)
-@click.argument("artefacts", nargs=-1, metavar="[ARTEFACT]...")
+@click.argument("artifacts", nargs=-1, metavar="[ARTIFACT]...")
 @click.option(
     "--suites",
     multiple=True,
@@ -88,7 +88,7 @@ def output_form_options(command: Command) -> Command:
 )
 @output_form_options
 def reproduce(
-    artefacts: tuple[str, ...],
+    artifacts: tuple[str, ...],
     suites: tuple[Path, ...],
     output: Path,
     texts: tuple[str, ...],
@@ -98,7 +98,7 @@ def reproduce(
 ) -> None:
     """Make the paper's tables and figures from suites.
 
-    ARTEFACT is table1 ... table9, fig1, fig3 ... fig9, or all, which is the default. Rows are the
+    ARTIFACT is table1 ... table9, fig1, fig3 ... fig9, or all, which is the default. Rows are the
     suites given. What cannot be made from them is named with what it needs; the rest is made.
     Methods are never tested on the out-of-distribution set they were tuned with.
 
@@ -107,13 +107,13 @@ def reproduce(
       wildcal reproduce table1 fig4 --suites cifar10-resnet20 my-suite -o paper --paper
       wildcal reproduce all -o paper --figures svg,pdf
     """
-    write_artefacts(artefacts, suites, output, texts, pictures, paper, bootstrap)
+    write_artifacts(artifacts, suites, output, texts, pictures, paper, bootstrap)
 
 
 @click.command("reproduce", no_args_is_help=True)
 @click.argument("suites", type=PATH, nargs=-1, metavar="[SUITE]...")
 @click.option(
-    "--only", multiple=True, metavar="ARTEFACT", help="table1 ... fig9; repeatable.  [all]"
+    "--only", multiple=True, metavar="ARTIFACT", help="table1 ... fig9; repeatable.  [all]"
 )
 @output_form_options
 def suite_reproduce(
@@ -133,11 +133,11 @@ def suite_reproduce(
     Example:
       wildcal suite reproduce cifar10-resnet20 my-suite --only table1 --only fig4 -o paper --paper
     """
-    write_artefacts(only, suites, output, texts, pictures, paper, bootstrap)
+    write_artifacts(only, suites, output, texts, pictures, paper, bootstrap)
 
 
-def write_artefacts(
-    artefacts: tuple[str, ...],
+def write_artifacts(
+    artifacts: tuple[str, ...],
     suites: tuple[Path, ...],
     output: Path,
     texts: tuple[str, ...],
@@ -145,12 +145,12 @@ def write_artefacts(
     paper: bool,
     bootstrap: int,
 ) -> None:
-    """Make artefacts and write them; say which could not be made, and fail if none could."""
+    """Make artifacts and write them; say which could not be made, and fail if none could."""
     try:
-        chosen = choose_artefacts(artefacts)
+        chosen = choose_artifacts(artifacts)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    if pictures and any(artefact.name.startswith("fig") for artefact in chosen):
+    if pictures and any(artifact.name.startswith("fig") for artifact in chosen):
         import wildcal.report.plots  # noqa: F401  # before the work, in case it is missing
     opened = _open(suites)
     if output.exists() and not output.is_dir():
@@ -168,14 +168,14 @@ def write_artefacts(
         bar.update(bar.task_ids[0], total=study.rows)
         answers: list[MissingInputs] = []
         written: dict[str, list[Path]] = {}
-        for artefact in chosen:
-            made = artefact.make(study)
+        for artifact in chosen:
+            made = artifact.make(study)
             if isinstance(made, MissingInputs):
                 answers.append(made)
                 continue
-            if paper and isinstance(made, TableArtefact):
+            if paper and isinstance(made, TableArtifact):
                 made = beside_paper(made)
-            written[artefact.name] = write_artefact(made, output, texts=texts, pictures=pictures)
+            written[artifact.name] = write_artifact(made, output, texts=texts, pictures=pictures)
     for name, files in written.items():
         click.echo(f"{name}: {', '.join(map(str, files)) or 'no form was asked for'}")
     for answer in answers:

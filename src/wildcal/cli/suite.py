@@ -15,7 +15,7 @@ from wildcal.io import write_result
 from wildcal.io.suite import Suite
 from wildcal.io.suite.lock import is_written
 from wildcal.io.suite.manifest import DTYPES
-from wildcal.io.suite.summary import SplitSummary, grouped, summarise
+from wildcal.io.suite.summary import SplitSummary, grouped, summarize
 
 
 @click.command(no_args_is_help=True)
@@ -44,7 +44,7 @@ def show(path: Path, splits: bool, verify: bool, as_json: bool) -> None:
 
         if verify:
             opened.verify(step)
-        summaries = summarise(opened, progress=step)
+        summaries = summarize(opened, progress=step)
     shown = summaries if splits else grouped(summaries)
     if as_json:
         print_json(_document(opened, verify, shown))
@@ -72,14 +72,14 @@ def _ranks(context: click.Context, option: click.Parameter, value: str | None) -
     "--ranks",
     callback=_ranks,
     metavar="K[,K...]",
-    help="Neighbours whose distances are kept; `none` for none.  [all]",
+    help="Neighbors whose distances are kept; `none` for none.  [all]",
 )
 @quiet_option
 def pack(folder: Path, output: Path, dtype: str | None, ranks: list[int] | None) -> None:
     """Pack a suite into one .npz.
 
     It is compressed, and the same suite always gives the same bytes. In float16, distances
-    to neighbours are rounded to 7 significant bits.
+    to neighbors are rounded to 7 significant bits.
 
     \b
     Example:
@@ -100,13 +100,13 @@ def pack(folder: Path, output: Path, dtype: str | None, ranks: list[int] | None)
 @click.argument("path", type=PATH, metavar="SUITE")
 @click.argument("split")
 @click.option("-o", "--output", type=PATH, required=True, help="The .npz to write.")
-@click.option("--rank", type=click.IntRange(min=1), help="Which neighbour's distances.  [the k-th]")
+@click.option("--rank", type=click.IntRange(min=1), help="Which neighbor's distances.  [the k-th]")
 @quiet_option
 def write_rows(path: Path, split: str, output: Path, rank: int | None) -> None:
     """Write the rows of one SPLIT to a file that fit, apply and evaluate read.
 
     It has the arrays `logits`, `y` (unless the split is of other classes) and, where the suite has
-    distances to training images, `densities`.
+    distances to training images, `distances`.
 
     \b
     Example:
@@ -120,8 +120,8 @@ def write_rows(path: Path, split: str, output: Path, rank: int | None) -> None:
     arrays: dict[str, NDArray[Any]] = {"logits": rows.logits}
     if rows.shift != "semantic":
         arrays["y"] = rows.y
-    if rows.has_densities or rank is not None:
-        arrays["densities"] = rows.densities(rank)
+    if rows.has_distances or rank is not None:
+        arrays["distances"] = rows.distances(rank)
     write_result(output, arrays)
     say(f"Wrote {', '.join(arrays)} of {rows.rows:,} rows to {output}.")
 
@@ -136,7 +136,7 @@ def _document(opened: Suite, verified: bool, shown: Sequence[SplitSummary]) -> d
         "n_classes": opened.n_classes,
         "class_names": opened.class_names,
         "complete": opened.complete,
-        "neighbours": opened.neighbours,
+        "neighbors": opened.neighbors,
         "perturbation": opened.perturbation,
         "verified": verified,
         "summary": [summary.to_dict() for summary in shown],
@@ -170,17 +170,17 @@ def _unfinished(path: Path) -> str:
 
 
 def _distances(opened: Suite) -> list[str]:
-    """Return a line on the neighbour distances, if there are any."""
-    about = opened.neighbours
+    """Return a line on the neighbor distances, if there are any."""
+    about = opened.neighbors
     if about is None:
         return []
     layers = ", ".join(f"{layer['name']} ({layer['width']})" for layer in about["layers"])
     ranks = " and ".join(map(str, about["ranks"]))
-    lacking = sum(not split.has_densities for split in opened.splits)
+    lacking = sum(not split.has_distances for split in opened.splits)
     rest = f"; {lacking} splits without" if lacking else ""
     keys = ["train_rows", "search", "significant_bits"]
     more = {key: about[key] for key in keys if key in about}
-    return [f"distances {_printable(f'neighbours {ranks} at {layers}')}, {_plain(more)}{rest}"]
+    return [f"distances {_printable(f'neighbors {ranks} at {layers}')}, {_plain(more)}{rest}"]
 
 
 def _plain(values: dict[str, Any]) -> str:

@@ -29,7 +29,7 @@ def compare_command(
 
     SUITE is a folder, a .npz, or the name of a suite that comes with wildcal. The method
     `energy-no-ood` is the energy method without out-of-distribution rows. Shifted tuning splits
-    reach `context`, which also reads each test split as one unlabelled window, and methods whose
+    reach `context`, which also reads each test split as one unlabeled window, and methods whose
     names end in -all, such as `ts-all`: its rivals with the same labels. Names that end in -p are
     tuned on validation rows under noise too; `dac` and `dac+NAME` read distances to training
     images. `wildcal extract --perturb --features` adds both to a suite.

@@ -61,7 +61,7 @@ def part_options(command: Command) -> Command:
         (
             "--shifted",
             "NAME[:SEVERITY]=FILE",
-            "Labelled test rows under a shift, such as night=night.npz; repeatable.",
+            "Labeled test rows under a shift, such as night=night.npz; repeatable.",
         ),
     ):
         option = click.option(flag, multiple=True, callback=_named, metavar=metavar, help=words)
@@ -70,8 +70,8 @@ def part_options(command: Command) -> Command:
 
 
 @click.command(no_args_is_help=True)
-@click.option("--tune", type=PATH, required=True, help="Labelled rows to fit methods on.")
-@click.option("--test", type=PATH, required=True, help="Labelled rows of the same kind to test on.")
+@click.option("--tune", type=PATH, required=True, help="Labeled rows to fit methods on.")
+@click.option("--test", type=PATH, required=True, help="Labeled rows of the same kind to test on.")
 @click.option("--test-labels", type=PATH, help="Labels of TEST, if in a file of their own.")
 @part_options
 @click.option(
@@ -127,7 +127,7 @@ def make_suite(
     network: Mapping[str, str] | None = None,
 ) -> Suite:
     """Read files and write a suite of them, whole or not at all."""
-    tuning = declared.read_labelled(tune)
+    tuning = declared.read_labeled(tune)
     about = About(tuning.classes, tuning.kind, tuning.floor)
     rest = replace(declared, labels=None)
     shifted = {}
@@ -135,10 +135,10 @@ def make_suite(
         name, colon, level = key.partition(":")
         if colon and level not in {"1", "2", "3", "4", "5"}:
             raise click.UsageError(f"a severity is 1 to 5, got {key!r}.")
-        rows = rest.read_labelled(path, about=about)
+        rows = rest.read_labeled(path, about=about)
         shifted[key] = (name, Shifted(rows, int(level) if colon else None))
     others = {path: rest.read_others(path, like=tuning) for path in parts.paths[len(shifted) :]}
-    tested = rest.read_labelled(test, about=about, labels=labels)
+    tested = rest.read_labeled(test, about=about, labels=labels)
     packed = output.suffix == ".npz"
     output.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f".{output.name}.", dir=output.parent))

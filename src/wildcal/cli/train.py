@@ -72,7 +72,7 @@ def train(
 ) -> None:
     """Train a network on the CIFAR images in the folder DATA.
 
-    The last tenth of the training images (45,000 to 49,999) is not learnt from; `wildcal extract`
+    The last tenth of the training images (45,000 to 49,999) is not learned from; `wildcal extract`
     makes the tuning rows of it. A checkpoint is written after every epoch, and --resume goes on
     after the last one. `wildcal --threads N train ...` sets the number of threads.
 

@@ -86,7 +86,7 @@ class Block:
             if rows.dtype != buffer.dtype or not rows.flags.c_contiguous:
                 np.copyto(buffer, rows)
                 rows = buffer
-            # argmax is vectorised along a row where max is not, and NaN wins both.
+            # argmax is vectorized along a row where max is not, and NaN wins both.
             self._pred = rows.argmax(axis=1)
             self.top = rows[np.arange(self.n), self._pred]
         if not np.isfinite(self.top).all():
@@ -299,7 +299,7 @@ class Block:
         """Return ||p - onehot(y)||² and beta, beta² times its derivatives by beta, per row.
 
         A row with label -1 has the all-zero target: its loss is ||p||², which differs from the
-        distance to the uniform distribution by a constant (both have the same minimiser).
+        distance to the uniform distribution by a constant (both have the same minimizer).
         """
         t, e, z, m = self._terms(beta)
         known = (labels >= 0).astype(np.float64)

@@ -28,7 +28,7 @@ _READERS = {"environment": "ContextScaling", "distances": "DensityAware"}
 
 @dataclass(frozen=True, slots=True)
 class FitSummary:
-    """What a fit did: how much data, what it minimised, whether it got there."""
+    """What a fit did: how much data, what it minimized, whether it got there."""
 
     loss: str = field(default="none", metadata=stored(TEXT))
     loss_before: float | None = field(default=None, metadata=stored(optional(REAL)))
@@ -210,7 +210,7 @@ class Calibrator(ABC):
 
     @final
     def context(self, logits: ArrayLike, *, distances: ArrayLike | None = None) -> Any:
-        """Return what a window of unlabelled rows says, where the method reads one."""
+        """Return what a window of unlabeled rows says, where the method reads one."""
         return self._context(self._checked(logits, distances))
 
     @final
@@ -325,7 +325,7 @@ class Calibrator(ABC):
         """Raise a ValueError if fitted values, as read from a file, break a promise."""
 
     def _reads_energy(self) -> bool:
-        """Whether this fitted calibrator would be misled by normalised logits."""
+        """Whether this fitted calibrator would be misled by normalized logits."""
         return False
 
     def _context(self, rows: Rows) -> Any:

@@ -129,8 +129,8 @@ def refuse_log_probabilities(array: Source, who: str) -> None:
         if not looks_like_log_proba(top + np.log(np.exp(values - top[:, None]).sum(axis=1))):
             return
     raise ValueError(
-        "logits must be raw scores, but every row is normalised (its exponentials sum to 1), as"
-        f" log_softmax returns it. {who} reads the energy, which normalising removes:"
+        "logits must be raw scores, but every row is normalized (its exponentials sum to 1), as"
+        f" log_softmax returns it. {who} reads the energy, which normalizing removes:"
         " pass the scores before the log_softmax."
     )
 
@@ -212,11 +212,11 @@ def check_environment(environment: ArrayLike, y: Labels, weight: FloatArray | No
     clean = (array == 0) & (y != OOD_LABEL)
     if not clean.any():
         raise ValueError(
-            "environment 0, the clean one, must have labelled rows, got none. Give the labelled"
+            "environment 0, the clean one, must have labeled rows, got none. Give the labeled"
             " rows without shift the number 0."
         )
     if weight is not None and not weight[clean].any():
-        raise ValueError("sample_weight must not be zero on every labelled row of environment 0.")
+        raise ValueError("sample_weight must not be zero on every labeled row of environment 0.")
     return np.unique(array, return_inverse=True)[1].astype(np.int64, copy=False)
 
 
@@ -275,7 +275,7 @@ def reject_proba_row(start: int, block: Proba) -> NoReturn:
 def check_proba(proba: ArrayLike) -> Proba:
     """Return class probabilities as a matrix (n_samples, n_classes), range checked.
 
-    Rows need not sum to one, because some published methods do not normalise theirs; a NaN, an
+    Rows need not sum to one, because some published methods do not normalize theirs; a NaN, an
     infinity, or an entry outside [0, 1] is refused.
     """
     array = proba_matrix(proba)

@@ -9,7 +9,7 @@ from wildcal.core.arrays import OOD_LABEL
 from wildcal.core.rows import Rows
 
 OodShare: TypeAlias = float | Literal["paper", "rows"]
-"""Weight of all such rows together as a part of the labelled ones; "paper" is that of the energy
+"""Weight of all such rows together as a part of the labeled ones; "paper" is that of the energy
 paper, which depends on the number of classes, "rows" counts every row as one."""
 # The energy paper tunes with 100 : 5,000, 400 : 5,000 and 3,500 : 12,500 rows.
 _PAPER: Final = ((10, 100 / 5000), (100, 400 / 5000))
@@ -37,7 +37,7 @@ def paper_share(n_classes: int) -> float:
 
 
 def shared(rows: Rows, share: OodShare) -> Rows:
-    """Return the rows with out-of-distribution ones weighing their share of the labelled ones.
+    """Return the rows with out-of-distribution ones weighing their share of the labeled ones.
 
     So more of them give a better idea of what they look like, and not a heavier pull.
 

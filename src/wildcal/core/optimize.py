@@ -44,7 +44,7 @@ def minimize_in_box(
 ) -> Solution:
     """Return a local minimum of a smooth function on the box lower <= x <= upper.
 
-    Each step minimises the quadratic model on the box; a Hessian that is not positive definite has
+    Each step minimizes the quadratic model on the box; a Hessian that is not positive definite has
     its eigenvalues e replaced by max(|e|, 1e-8 |trace|); Armijo backtracking. It stops when the
     projected gradient is at most 1e-9 of the loss, or when the step promises less than
     `resolution` of the loss; that last step is still taken, because the gradient that asks for it
@@ -139,7 +139,7 @@ def _newton_step(
 
     Without the pinned coordinates this is a linear system. Where its solution leaves the box,
     cutting it off is not enough (the rest of the step need not go downhill), so the model is then
-    minimised on the box, by bounded least squares on the square root of the Hessian.
+    minimized on the box, by bounded least squares on the square root of the Hessian.
     """
     step = np.zeros_like(gradient)
     root, convex = _square_root(hessian[np.ix_(free, free)])

@@ -31,11 +31,11 @@ class Rows:
     """Labels; -1 where a row belongs to none of the classes."""
     weight: FloatArray | None = None
     environment: Labels | None = None
-    """Which labelled rows belong together: a camera, a hospital, a corruption; 0 is clean."""
+    """Which labeled rows belong together: a camera, a hospital, a corruption; 0 is clean."""
     distances: FloatArray | None = None
     """How far each row is from the training rows, squared; a column for each layer."""
     window: Labels | None = None
-    """Which unlabelled rows arrived together; None where each row is read alone."""
+    """Which unlabeled rows arrived together; None where each row is read alone."""
     context: Any = None
     """No column, but what was seen before of the window that all of these rows are part of."""
 
@@ -66,7 +66,7 @@ class Rows:
 
     @property
     def n_shifted(self) -> int:
-        """How many environments besides the clean one have labelled rows."""
+        """How many environments besides the clean one have labeled rows."""
         if self.environment is None:
             return 0
         known = self.environment if self.y is None else self.environment[self.y != OOD_LABEL]

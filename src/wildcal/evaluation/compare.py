@@ -142,13 +142,13 @@ def _knew(rows: Rows, calibrator: Calibrator) -> Knew:
     """Return what a method knew when it was fitted."""
     if calibrator.name == "identity":
         return Knew()
-    labelled = rows.labels != OOD_LABEL
-    clean, lacked = labelled, list[Lack]()
+    labeled = rows.labels != OOD_LABEL
+    clean, lacked = labeled, list[Lack]()
     sizes: tuple[int, ...] = ()
     if "environment" in calibrator.reads:
         if rows.environment is not None:
-            clean = labelled & (rows.environment == 0)
-            counts = np.bincount(rows.environment[labelled & (rows.environment > 0)])
+            clean = labeled & (rows.environment == 0)
+            counts = np.bincount(rows.environment[labeled & (rows.environment > 0)])
             sizes = tuple(int(n) for n in counts if n)
         lacked += [] if sizes else ["shifted"]
     if "window" in calibrator.reads:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from wildcal.calibrators.context.environments import CLEAN_WEIGHT, SEMANTIC_WEIGHT, SHIFTED_WEIGHT
+from wildcal.calibrators.context.environments import CLEAN_WEIGHT, OOD_WEIGHT, SHIFTED_WEIGHT
 from wildcal.core.arrays import FloatArray, Labels, Logits
 
 if TYPE_CHECKING:  # reading suites is slow to import, and `import wildcal` must be quick
@@ -29,11 +29,11 @@ class EnvironmentRows(NamedTuple):
         """
         sizes = np.bincount(self.environment)
         numbers = np.arange(len(sizes))
-        labelled = np.bincount(self.environment, self.y >= 0) > 0
+        labeled = np.bincount(self.environment, self.y >= 0) > 0
         share = np.full(len(sizes), CLEAN_WEIGHT)
         for kind, together in (
-            ((numbers > 0) & labelled, SHIFTED_WEIGHT),
-            ((numbers > 0) & ~labelled, SEMANTIC_WEIGHT),
+            ((numbers > 0) & labeled, SHIFTED_WEIGHT),
+            ((numbers > 0) & ~labeled, OOD_WEIGHT),
         ):
             share[kind] = together / max(1, kind.sum())
         weight = (share / np.maximum(1, sizes))[self.environment]

@@ -89,7 +89,7 @@ def evaluate_calibrator(
     """Return metrics of a fitted calibrator on logits, without holding its probabilities.
 
     Parameters as in `evaluate`; the predicted class is that of the raw logits. With `window`, a
-    method that reads windows takes the labelled rows as one window and other classes as another;
+    method that reads windows takes the labeled rows as one window and other classes as another;
     for the metrics that tell the two apart (ood_auroc and the like), all rows as one, or the
     context and not the row would tell them apart.
     """

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
 Window: TypeAlias = int | Literal["whole"]
-"""How many unlabelled test rows share a context, or all rows of a set."""
+"""How many unlabeled test rows share a context, or all rows of a set."""
 Lack: TypeAlias = Literal["shifted", "window", "context"]
 """What a method could have used: shifted sets; a window; without the first, a context."""
 
@@ -18,19 +18,19 @@ class Knew:
     """
 
     labels: int = 0
-    """Clean labelled rows."""
+    """Clean labeled rows."""
     ood: int = 0
     """Rows that belong to none of the classes."""
     ood_set: str | None = None
     """The set they are of, where it has a name."""
     noise_levels: int = 0
-    """Levels of noise that the labelled rows were also seen under."""
+    """Levels of noise that the labeled rows were also seen under."""
     layers: int = 0
     """Layers in which it read distances to training rows."""
     shifted: tuple[int, ...] = ()
     """Labels of each shifted set."""
     window: Window | None = None
-    """The unlabelled test rows that it read together."""
+    """The unlabeled test rows that it read together."""
     lacked: tuple[Lack, ...] = ()
     """What it could have used and did not have."""
 
@@ -44,7 +44,7 @@ class Knew:
             f"noise at {self.noise_levels} levels" * bool(self.noise_levels),
             f"distances to training images in {self.layers} layers" * bool(self.layers),
             self._shifted_words(),
-            f"unlabelled {self._window_words()}" if self.window else "",
+            f"unlabeled {self._window_words()}" if self.window else "",
             *(text for name, text in lacked.items() if name in self.lacked),
             "so each row is read alone" * ("context" in self.lacked),
         ]

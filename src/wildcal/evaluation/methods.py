@@ -18,7 +18,7 @@ from wildcal.core.calibrator import Calibrator
 ROWS: Final = ("clean", "ood", "shifted", "noise")
 """The kinds of tuning rows: clean, of no class, clean ones under shift, and under noise."""
 _OOD: Final = frozenset({"ood"})
-_LABELLED: Final = frozenset(ROWS) - _OOD
+_LABELED: Final = frozenset(ROWS) - _OOD
 _SUFFIXES: Final = {"-all": {"clean", "ood", "shifted"}, "-p": {"clean", "ood", "noise"}}
 """Other words for rows: ``ts-all`` is ``ts@clean,shifted``, ``ets-p`` is ``ets@clean,noise``."""
 _WITHOUT_OOD: Final = "-no-ood"
@@ -58,8 +58,8 @@ class Method:
         name = self.calibrator.name
         if given != usual and not usual:
             raise ValueError(f"{name} is not fitted, so it sees no rows.")
-        if usual and not given & _LABELLED:
-            raise ValueError(f"{name} needs labelled rows: one of clean, shifted and noise.")
+        if usual and not given & _LABELED:
+            raise ValueError(f"{name} needs labeled rows: one of clean, shifted and noise.")
         if "ood" in given and not self.calibrator.accepts_ood:
             raise ValueError(f"{name} does not use out-of-distribution rows; leave out ood.")
         object.__setattr__(self, "rows", given)
@@ -92,7 +92,7 @@ def short_name(calibrator: Calibrator) -> str:
     'dac-first+ets'
     """
     options = calibrator.get_params(deep=False)
-    name = calibrator.name + ("-first" if options.get("neighbour") == "first" else "")
+    name = calibrator.name + ("-first" if options.get("neighbor") == "first" else "")
     base = next((o for o in options.values() if isinstance(o, Calibrator)), None)
     return name if base is None or base.name == _UNFITTED else f"{name}+{short_name(base)}"
 

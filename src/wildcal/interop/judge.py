@@ -1,4 +1,4 @@
-"""Whether rows look like logits, or have been normalised so that something of them is lost."""
+"""Whether rows look like logits, or have been normalized so that something of them is lost."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from wildcal.core.checks import looks_like_log_proba, looks_like_proba
 
 
-def normalised(rows: NDArray[np.float64], *, log_proba_serves: bool) -> str | None:
+def normalized(rows: NDArray[np.float64], *, log_proba_serves: bool) -> str | None:
     """Return what all the rows seem to be if not logits, as a clause; None for logits.
 
     Probabilities are no logits for any method. Scores that a constant was taken from in each row,

@@ -24,6 +24,7 @@ from wildcal.core.kinds import KINDS
 from wildcal.core.labels import ClassNames
 from wildcal.core.stored import INTEGER, Either, Nested, Stored, Written, kind_of
 from wildcal.io.files import replacing
+from wildcal.io.renamed import renamed
 from wildcal.io.sealed import Json, Kind
 from wildcal.io.values import decode, encode_array
 from wildcal.version import __version__
@@ -214,6 +215,7 @@ def _decode_all(kind: type, document: Json, where: str) -> dict[str, Any]:
     names = {field.name for field in own}
     if not isinstance(document, dict):
         raise ValueError(f"{where} must hold {sorted(names)}, got {document!r:.80}")
+    document = renamed(document)
     # What an older version did not know yet has its default.
     needed = {field.name for field in own if field.default is MISSING or where == "fitted"}
     if not needed <= set(document) <= names:

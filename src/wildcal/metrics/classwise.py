@@ -144,7 +144,7 @@ def sce(y: ArrayLike, proba: ArrayLike, *, n_bins: int = 15) -> float:
     SCE = (1/K) Σ_k Σ_b (n_kb / n) · |mean p_k in b - share of label k in b|: for each class k the
     binned error of column k against y = k, over all rows, averaged over all K columns whether or
     not a class occurs in y. Bins are those of `ece`. Rows are used as they are, without
-    normalising. Because of the 1/K it falls with the number of classes: compare it only at equal K.
+    normalizing. Because of the 1/K it falls with the number of classes: compare it only at equal K.
 
     Parameters
     ----------

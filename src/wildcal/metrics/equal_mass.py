@@ -53,7 +53,7 @@ def equal_mass_ece(
     The sum is that of `ece`; the bins follow the sorted confidences. Three published programs
     place the edges differently:
 
-    - "kumar": halfway between neighbouring parts of the sorted values; equal values stay together.
+    - "kumar": halfway between neighboring parts of the sorted values; equal values stay together.
     - "mixnmatch": at the sorted values with index j · ⌊n / n_bins⌋; the last bin takes the rest.
     - "focal": interpolated sorted values at linspace(0, n, n_bins + 1). Rows that share the very
       smallest confidence fall out of the sum, as they do in the published code.

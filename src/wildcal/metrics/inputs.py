@@ -60,7 +60,7 @@ def row_totals(block: Proba) -> Proba:
 
 
 def top_label_chunks(
-    y: ArrayLike, proba: ArrayLike, pred: ArrayLike | None = None, *, normalise: bool = False
+    y: ArrayLike, proba: ArrayLike, pred: ArrayLike | None = None, *, normalize: bool = False
 ) -> Iterator[tuple[BoolArray, FloatArray]]:
     """Yield (correct, confidence) for at most `CHUNK_ROWS` rows at a time; nothing if no rows.
 
@@ -71,7 +71,7 @@ def top_label_chunks(
         confidences (n,).
     pred
         Predicted classes (n,); the argmax of each row of `proba`, first on ties, if left out.
-    normalise
+    normalize
         Divide the confidence by the sum of its row.
     """
     if is_empty(y, proba):
@@ -85,7 +85,7 @@ def top_label_chunks(
     for start in range(0, len(array), CHUNK_ROWS):
         rows = slice(start, start + CHUNK_ROWS)
         yield _from_matrix(
-            array[rows], labels[rows], None if chosen is None else chosen[rows], start, normalise
+            array[rows], labels[rows], None if chosen is None else chosen[rows], start, normalize
         )
 
 
@@ -112,7 +112,7 @@ def _from_confidence(
 
 
 def _from_matrix(
-    array: Proba, labels: Labels, pred: Labels | None, start: int, normalise: bool
+    array: Proba, labels: Labels, pred: Labels | None, start: int, normalize: bool
 ) -> tuple[BoolArray, FloatArray]:
     correct = np.empty(len(array), dtype=np.bool_)
     confidence = np.empty(len(array))
@@ -131,7 +131,7 @@ def _from_matrix(
             reject_proba_row(start + piece.start, block)
         correct[piece] = hit
         confidence[piece] = top
-        if normalise:
+        if normalize:
             confidence[piece] /= row_totals(block)
     return correct, np.minimum(confidence, 1.0, out=confidence)
 

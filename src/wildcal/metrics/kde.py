@@ -67,7 +67,7 @@ class KdeAccumulator(Accumulator):
         if self.parity and np.ndim(proba) == 2 and np.shape(proba)[1] == 2 and not is_empty(y):
             y, proba, pred = *_second_class(y, proba), None
         new = self._fresh()
-        for correct, confidence in top_label_chunks(y, proba, pred, normalise=True):
+        for correct, confidence in top_label_chunks(y, proba, pred, normalize=True):
             kind = correct.astype(np.intp)
             new.count += np.bincount(kind, minlength=2)
             new.confidence_sum += np.bincount(kind, confidence, 2)
@@ -124,7 +124,7 @@ def _warn(what: str) -> None:
 
 
 def _second_class(y: ArrayLike, proba: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-    """Return (label is 1, normalised probability of class 1) for two classes."""
+    """Return (label is 1, normalized probability of class 1) for two classes."""
     array = check_proba(proba)
     labels = check_labels(y, *array.shape, accepts_ood=True)
     share = [block[:, 1] / row_totals(block) for _, block in matrix_blocks(array)]
@@ -132,7 +132,7 @@ def _second_class(y: ArrayLike, proba: ArrayLike) -> tuple[ArrayLike, ArrayLike]
 
 
 def _spread(points: FloatArray, kind: NDArray[np.intp]) -> FloatArray:
-    """Return the points shared out to their two grid neighbours, (2, grid): linear binning."""
+    """Return the points shared out to their two grid neighbors, (2, grid): linear binning."""
     position = (points - _GRID_LOW) / _STEP
     left = position.astype(np.intp)
     share = position - left

@@ -91,7 +91,7 @@ def weighted_aurc(correct: BoolArray, confidence: FloatArray, counts: FloatArray
 def weighted_equal_mass(
     correct: BoolArray, confidence: FloatArray, n_bins: int, counts: FloatArray
 ) -> FloatArray:
-    """Return the ECE over bins of equal count, edges halfway between neighbouring parts."""
+    """Return the ECE over bins of equal count, edges halfway between neighboring parts."""
     order = np.argsort(confidence)
     ranked, drawn = confidence[order], counts[order]
     n = int(drawn[:, 0].sum())

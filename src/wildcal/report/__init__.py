@@ -1,7 +1,7 @@
 """The paper's tables and figures, made from suites; first the numbers, then text and pictures."""
 
-from wildcal.report.artefacts import ARTEFACTS, Artefact, choose_artefacts, plan
-from wildcal.report.model import FigureArtefact, MissingInputs, TableArtefact
+from wildcal.report.artifacts import ARTIFACTS, Artifact, choose_artifacts, plan
+from wildcal.report.model import FigureArtifact, MissingInputs, TableArtifact
 from wildcal.report.page import make_page
 from wildcal.report.paper import beside_paper
 from wildcal.report.tables import (
@@ -11,16 +11,16 @@ from wildcal.report.tables import (
     table_latex,
     table_markdown,
 )
-from wildcal.report.write import write_artefact
+from wildcal.report.write import write_artifact
 
 __all__ = [
-    "ARTEFACTS",
-    "Artefact",
-    "FigureArtefact",
+    "ARTIFACTS",
+    "Artifact",
+    "FigureArtifact",
     "MissingInputs",
-    "TableArtefact",
+    "TableArtifact",
     "beside_paper",
-    "choose_artefacts",
+    "choose_artifacts",
     "figure_csv",
     "figure_markdown",
     "make_page",
@@ -28,5 +28,5 @@ __all__ = [
     "table_csv",
     "table_latex",
     "table_markdown",
-    "write_artefact",
+    "write_artifact",
 ]

@@ -9,7 +9,7 @@ from wildcal.calibrators import PAPER_METHODS
 from wildcal.evaluation.protocol import Results
 from wildcal.evaluation.protocol.tuning import ood_set
 from wildcal.io.suite import Suite
-from wildcal.report.model import Cell, Made, MissingInputs, Row, TableArtefact
+from wildcal.report.model import Cell, Made, MissingInputs, Row, TableArtifact
 from wildcal.report.names import (
     BASELINES,
     DATA_TITLES,
@@ -78,7 +78,7 @@ def average_table(
     if absent:
         notes.append(f"The paper also has rows of {' and '.join(absent)}; no suite of these.")
     titles = tuple(METHOD_TITLES[method] for method in methods)
-    return TableArtefact(name, title, SUITE_WORDS, titles, tuple(rows), tuple(notes))
+    return TableArtifact(name, title, SUITE_WORDS, titles, tuple(rows), tuple(notes))
 
 
 def table1(study: Study) -> Made:
@@ -89,7 +89,7 @@ def table1(study: Study) -> Made:
 def has_distances(suite: Suite) -> bool:
     """Return whether every split that is tuned or tested with has distances to training images."""
     splits = (*suite.tune("none"), *suite.tune("semantic"), *suite.tests())
-    return bool(splits) and all(split.has_densities for split in splits)
+    return bool(splits) and all(split.has_distances for split in splits)
 
 
 def table2(study: Study) -> Made:
@@ -137,7 +137,7 @@ def table6(study: Study) -> Made:
     titles = tuple(METHOD_TITLES[method] for method in methods)
     known = knowledge(study, results, methods, [row.suite for row in rows])
     notes = (_AVERAGE, *known, *troubles(results, methods))
-    return TableArtefact("table6", title, (*SUITE_WORDS, "metric"), titles, tuple(rows), notes)
+    return TableArtifact("table6", title, (*SUITE_WORDS, "metric"), titles, tuple(rows), notes)
 
 
 def has_both_sets(suite: Suite) -> bool:
@@ -159,7 +159,7 @@ def table8(study: Study) -> Made:
                 notes += [f"SoTA of {' '.join(study.labels[name])}: {best}."]
     if not rows:
         needs = f"{CELLS_NEEDED}, and tuning rows of both SVHN and Textures"
-        command = f"{CELLS_COMMAND} --semantic svhn --semantic textures"
+        command = f"{CELLS_COMMAND} --ood svhn --ood textures"
         left_out = [note for results in both.values() for note in troubles(results, PAPER_METHODS)]
         return MissingInputs("table8", title, needs, command, tuple(left_out))
     shown = [row.suite for row in rows]
@@ -168,7 +168,7 @@ def table8(study: Study) -> Made:
         notes += troubles(results, PAPER_METHODS)
     words = (*SUITE_WORDS, "tuned with")
     columns = ("Uncal", "SoTA", "Ours")
-    return TableArtefact("table8", title, words, columns, tuple(rows), tuple(dict.fromkeys(notes)))
+    return TableArtifact("table8", title, words, columns, tuple(rows), tuple(dict.fromkeys(notes)))
 
 
 def _by_ood(results: Results, suite: str, labels: tuple[str, ...]) -> tuple[Row | None, str]:

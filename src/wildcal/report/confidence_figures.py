@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from wildcal.calibrators import PAPER_METHODS
 from wildcal.evaluation.protocol import Results
-from wildcal.report.model import FigureArtefact, Made, MissingInputs, Panel, Series
+from wildcal.report.model import FigureArtifact, Made, MissingInputs, Panel, Series
 from wildcal.report.names import WITH_BOTH, method_title
 from wildcal.report.other_tables import TEXTURES_COMMAND, TEXTURES_NEEDED, record_cell
 from wildcal.report.study import Study, knowledge, troubles
@@ -47,4 +47,4 @@ def _bars(study: Study, name: str, title: str, methods: Sequence[str]) -> Made:
         return MissingInputs(name, title, TEXTURES_NEEDED, TEXTURES_COMMAND, tuple(left_out))
     known = knowledge(study, results, methods, panels)
     notes = ("Lower is better: no class is right.", *known, *left_out)
-    return FigureArtefact(name, title, "ood_confidence_bars", tuple(panels.values()), 2, notes)
+    return FigureArtifact(name, title, "ood_confidence_bars", tuple(panels.values()), 2, notes)

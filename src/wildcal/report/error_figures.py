@@ -13,7 +13,7 @@ from wildcal.report.average_tables import (
     TRANSFORMERS_COMMAND,
     TRANSFORMERS_NEEDED,
 )
-from wildcal.report.model import FigureArtefact, Made, MissingInputs, Panel, Series
+from wildcal.report.model import FigureArtifact, Made, MissingInputs, Panel, Series
 from wildcal.report.names import WITH_BOTH, is_transformer, method_title
 from wildcal.report.study import PAPER, Condition, Study, every, knowledge, troubles
 
@@ -78,7 +78,7 @@ def _figure(
     if not drawn:
         return MissingInputs(name, title, *absent, tuple(left_out))
     notes = (*knowledge(study, results, methods, drawn), *left_out)
-    return FigureArtefact(name, title, kind, tuple(drawn.values()), n_columns, notes)
+    return FigureArtifact(name, title, kind, tuple(drawn.values()), n_columns, notes)
 
 
 def fig4(study: Study) -> Made:

@@ -1,4 +1,4 @@
-"""What an artefact of the paper consists of, before it is text or a picture."""
+"""What an artifact of the paper consists of, before it is text or a picture."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -36,7 +36,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class TableArtefact:
+class TableArtifact:
     """A table: `words` head the labels of the rows, `columns` the numbers."""
 
     name: str
@@ -69,7 +69,7 @@ class Panel:
 
 
 @dataclass(frozen=True, slots=True)
-class FigureArtefact:
+class FigureArtifact:
     """A figure: panels of one kind, a function of `wildcal.report.plots`, side by side."""
 
     name: str
@@ -82,7 +82,7 @@ class FigureArtefact:
 
 @dataclass(frozen=True, slots=True)
 class MissingInputs:
-    """The answer of an artefact that could not be made: what it needs, and where that is from."""
+    """The answer of an artifact that could not be made: what it needs, and where that is from."""
 
     name: str
     title: str
@@ -96,4 +96,4 @@ class MissingInputs:
         return f"{self.name} needs {self.needs}.{try_this}"
 
 
-Made: TypeAlias = TableArtefact | FigureArtefact | MissingInputs
+Made: TypeAlias = TableArtifact | FigureArtifact | MissingInputs

@@ -5,7 +5,7 @@ from typing import Final
 from wildcal.evaluation.protocol import Results
 from wildcal.io.suite import Suite
 from wildcal.report.average_tables import SUITE_WORDS
-from wildcal.report.model import Cell, Made, MissingInputs, Row, TableArtefact
+from wildcal.report.model import Cell, Made, MissingInputs, Row, TableArtifact
 from wildcal.report.names import KEEP_CLASSES, METHOD_TITLES, set_title
 from wildcal.report.study import PAPER, Study, knowledge, troubles
 
@@ -13,8 +13,7 @@ TEXTURES_NEEDED: Final = (
     "a suite with a clean test split, tuning rows of SVHN and test rows of Textures"
 )
 TEXTURES_COMMAND: Final = (
-    "wildcal extract DATA --network NETWORK.safetensors --semantic svhn --semantic textures"
-    " -o SUITE"
+    "wildcal extract DATA --network NETWORK.safetensors --ood svhn --ood textures -o SUITE"
 )
 DETECTION: Final = {"ood_auroc": "AUROC", "ood_aupr_in": "AUPR-IN", "ood_aupr_out": "AUPR-OUT"}
 KIN: Final = ("imagenet-r", "imagenet-a", "imagenet-sketch")
@@ -52,7 +51,7 @@ def table3(study: Study) -> Made:
         *knowledge(study, results, KEEP_CLASSES, [row.suite for row in rows]),
         *troubles(results, KEEP_CLASSES),
     )
-    return TableArtefact("table3", title, (*SUITE_WORDS, "metric"), _TITLES, tuple(rows), notes)
+    return TableArtifact("table3", title, (*SUITE_WORDS, "metric"), _TITLES, tuple(rows), notes)
 
 
 def has_kin(suite: Suite) -> bool:
@@ -88,4 +87,4 @@ def table7(study: Study) -> Made:
     ]
     if absent:
         notes.append(f"No suite has {' or '.join(absent)}; wildcal extract --extra adds them.")
-    return TableArtefact("table7", title, SUITE_WORDS, _TITLES, tuple(rows), tuple(notes))
+    return TableArtifact("table7", title, SUITE_WORDS, _TITLES, tuple(rows), tuple(notes))

@@ -7,7 +7,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-from wildcal.report.model import Published, TableArtefact
+from wildcal.report.model import Published, TableArtifact
 from wildcal.report.names import DATA_TITLES, family
 
 # How the paper writes what our tables call by another name.
@@ -33,7 +33,7 @@ _ERRORS: Final = {
 Labels = tuple[str, ...]
 
 
-def beside_paper(table: TableArtefact) -> TableArtefact:
+def beside_paper(table: TableArtifact) -> TableArtifact:
     """Return a table whose rows carry the paper's, where it has one of the same kind."""
     published = list(_rows(table.name))
     rows = []

@@ -11,7 +11,7 @@ import numpy as np
 from wildcal.calibrators import CALIBRATORS
 from wildcal.core.errors import MissingExtraError
 from wildcal.report.calibrator_figures import ACCURACY_BY_BIN, ROWS
-from wildcal.report.model import FigureArtefact, Panel
+from wildcal.report.model import FigureArtifact, Panel
 from wildcal.report.names import METHOD_TITLES
 from wildcal.report.score_figures import ACCURACY, QUANTILES
 
@@ -25,8 +25,8 @@ except ImportError as error:
         'wildcal.report.plots needs matplotlib. Install it with: pip install "wildcal[report]"'
     ) from error
 
-# Paul Tol's "muted" colours, which colour-blind readers can tell apart; grey for no calibration.
-COLOURS: Final = {
+# Paul Tol's "muted" colors, which color-blind readers can tell apart; gray for no calibration.
+COLORS: Final = {
     "Uncal": "#555555",
     "TS": "#88CCEE",
     "ETS": "#332288",
@@ -37,10 +37,10 @@ COLOURS: Final = {
     "Ours w/o": "#CC6677",
     "Ours": "#882255",
 }
-_MARKERS: Final = dict(zip(COLOURS, "os^vDP*Xd", strict=True))
-# For methods beyond the paper's: Tol's "bright", "light" and "high-contrast" colours. Their number
+_MARKERS: Final = dict(zip(COLORS, "os^vDP*Xd", strict=True))
+# For methods beyond the paper's: Tol's "bright", "light" and "high-contrast" colors. Their number
 # and that of the markers have no common divisor, so that no pair of the two comes back soon.
-_MORE_COLOURS: Final = (
+_MORE_COLORS: Final = (
     *("#4477AA", "#EE6677", "#228833", "#CCBB44", "#AA3377", "#EE8866", "#44BB99", "#77AADD"),
     *("#FFAABB", "#AAAA00", "#66CCEE", "#BBCC33", "#99DDFF"),
     *("#004488", "#997700", "#BBBBBB", "#EEDD88"),
@@ -69,9 +69,9 @@ _SIZES: Final = {
 
 def energy_histograms(axes: Axes, panel: Panel) -> None:
     """Draw the densities of one score for two groups."""
-    for series, colour in zip(panel.series, _PAIR, strict=False):  # a group may be empty
+    for series, color in zip(panel.series, _PAIR, strict=False):  # a group may be empty
         edges = [float(x) for x in series.x]
-        axes.stairs(series.y[:-1], edges, fill=True, color=colour, alpha=0.55, label=series.name)
+        axes.stairs(series.y[:-1], edges, fill=True, color=color, alpha=0.55, label=series.name)
     _frame(axes, panel)
     axes.set_title(panel.title, pad=20)
     legend = axes.legend(loc="lower center", bbox_to_anchor=(0.5, 0.98), ncols=2, frameon=False)
@@ -110,16 +110,16 @@ def severity_curves(axes: Axes, panel: Panel) -> None:
     """Draw the error of each method against severity."""
     styles = method_styles([series.name for series in panel.series])
     for series in panel.series:
-        colour, marker = styles[series.name]
+        color, marker = styles[series.name]
         axes.plot(
             [float(x) for x in series.x],
             series.y,
-            # Dashed lines tell methods apart whose colours are alike.
-            linestyle="-" if series.name in COLOURS else "--",
+            # Dashed lines tell methods apart whose colors are alike.
+            linestyle="-" if series.name in COLORS else "--",
             marker=marker,
             markersize=4,
             linewidth=2.2 if series.name == "Ours" else 1.2,
-            color=colour,
+            color=color,
             label=series.name,
         )
     _frame(axes, panel)
@@ -155,7 +155,7 @@ def ood_confidence_bars(axes: Axes, panel: Panel) -> None:
 
 
 def reliability(axes: Axes, panel: Panel) -> None:
-    """Draw accuracy against confidence with intervals, and the rows of each bin in grey."""
+    """Draw accuracy against confidence with intervals, and the rows of each bin in gray."""
     by_name = {series.name: series for series in panel.series}
     behind = axes.twinx()
     rows = by_name[ROWS]
@@ -163,7 +163,7 @@ def reliability(axes: Axes, panel: Panel) -> None:
     behind.stairs(rows.y[:-1], edges, fill=True, color="#999999", alpha=0.35)
     # The counts keep to the lower part, below most of the curve.
     behind.set_ylim(0, 3 * max(rows.y) or 1)
-    behind.set_ylabel("rows (grey)")
+    behind.set_ylabel("rows (gray)")
     # A twin lies above its axes; here it is the background.
     behind.patch.set(visible=True, facecolor=axes.get_facecolor())
     axes.set_zorder(behind.get_zorder() + 1)
@@ -175,7 +175,7 @@ def reliability(axes: Axes, panel: Panel) -> None:
     low, high = np.array(points.low, np.float64), np.array(points.high, np.float64)
     # At accuracy 0 or 1 the limit is the value, up to the last bit; a length is never negative.
     lengths = np.maximum([y - low, high - y], 0.0)
-    axes.errorbar(x, y, lengths, marker="o", markersize=4, capsize=2, color=COLOURS["Ours"])
+    axes.errorbar(x, y, lengths, marker="o", markersize=4, capsize=2, color=COLORS["Ours"])
     axes.set(xlim=(0, 100), ylim=(0, 100))
     _frame(axes, panel)
 
@@ -186,7 +186,7 @@ def temperature_curve(axes: Axes, panel: Panel) -> None:
     # Points and no line: for some methods the temperature is no function of the energy.
     x = [float(x) for x in series.x]
     # As an image even in an SVG, which ten thousand points would make slow.
-    axes.plot(x, series.y, ".", markersize=3, color=COLOURS["Ours"], rasterized=True)
+    axes.plot(x, series.y, ".", markersize=3, color=COLORS["Ours"], rasterized=True)
     _frame(axes, panel)
 
 
@@ -205,35 +205,35 @@ KINDS: Final[dict[str, Callable[[Axes, Panel], None]]] = {
 
 
 def method_styles(names: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Return the colour and the marker of each method; the names are those that legends show.
+    """Return the color and the marker of each method; the names are those that legends show.
 
     The paper's methods and the registered ones always look the same; others get what is next, in
     the order of `names`.
     """
-    own = [name for name in names if name not in COLOURS and name not in _REGISTERED]
+    own = [name for name in names if name not in COLORS and name not in _REGISTERED]
     others = (*_REGISTERED, *dict.fromkeys(own))
-    styles = {name: (COLOURS[name], _MARKERS[name]) for name in COLOURS}
+    styles = {name: (COLORS[name], _MARKERS[name]) for name in COLORS}
     for i, name in enumerate(others):
-        colour = _MORE_COLOURS[i % len(_MORE_COLOURS)]
-        styles[name] = (colour, _MORE_MARKERS[i % len(_MORE_MARKERS)])
+        color = _MORE_COLORS[i % len(_MORE_COLORS)]
+        styles[name] = (color, _MORE_MARKERS[i % len(_MORE_MARKERS)])
     return {name: styles[name] for name in names}
 
 
-def draw(artefact: FigureArtefact) -> Figure:
+def draw(artifact: FigureArtifact) -> Figure:
     """Return the whole figure."""
-    n_columns = min(artefact.n_columns, len(artefact.panels))
-    n_rows = math.ceil(len(artefact.panels) / n_columns)
-    width, height = _SIZES[artefact.kind]
+    n_columns = min(artifact.n_columns, len(artifact.panels))
+    n_rows = math.ceil(len(artifact.panels) / n_columns)
+    width, height = _SIZES[artifact.kind]
     with rc_context(_SETTINGS):
         figure = Figure(
             figsize=(width * n_columns, height * n_rows + 0.4), dpi=150, layout="constrained"
         )
         grid = figure.subplots(n_rows, n_columns, squeeze=False)
-        for axes in grid.flat[len(artefact.panels) :]:
+        for axes in grid.flat[len(artifact.panels) :]:
             axes.set_axis_off()
-        for axes, panel in zip(grid.flat, artefact.panels, strict=False):
-            KINDS[artefact.kind](axes, panel)
-        figure.suptitle(fill(artefact.title, round(11 * width * n_columns)), fontsize=10)
+        for axes, panel in zip(grid.flat, artifact.panels, strict=False):
+            KINDS[artifact.kind](axes, panel)
+        figure.suptitle(fill(artifact.title, round(11 * width * n_columns)), fontsize=10)
     return figure
 
 

@@ -9,14 +9,14 @@ from wildcal.core.arrays import BoolArray, FloatArray
 from wildcal.evaluation.protocol.observe import Scores
 from wildcal.evaluation.results import LEVELS
 from wildcal.metrics import auroc
-from wildcal.report.model import FigureArtefact, Made, MissingInputs, Panel, Series
+from wildcal.report.model import FigureArtifact, Made, MissingInputs, Panel, Series
 from wildcal.report.study import PAPER, Study, troubles
 
 QUANTILES: Final = {"5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95}
 ACCURACY: Final = "accuracy"
 _N_BINS: Final = 40
 _SVHN: Final = "svhn-test"
-_COMMAND: Final = "wildcal extract DATA --network NETWORK.safetensors --semantic svhn -o SUITE"
+_COMMAND: Final = "wildcal extract DATA --network NETWORK.safetensors --ood svhn -o SUITE"
 
 
 def fig1(study: Study) -> Made:
@@ -38,7 +38,7 @@ def fig1(study: Study) -> Made:
         needs = "a suite with a clean test split and test rows of SVHN"
         return MissingInputs("fig1", title, needs, _COMMAND, (*notes[1:], *left_out))
     notes += left_out
-    return FigureArtefact("fig1", title, "energy_histograms", tuple(panels), 4, tuple(notes))
+    return FigureArtifact("fig1", title, "energy_histograms", tuple(panels), 4, tuple(notes))
 
 
 def score_panels(
@@ -97,7 +97,7 @@ def fig3(study: Study) -> Made:
         needs = "a suite with clean and corrupted test splits of severities 1 to 5, and SVHN's"
         return MissingInputs("fig3", title, needs, _COMMAND, (*notes[1:], *left_out))
     notes += left_out
-    return FigureArtefact("fig3", title, "energy_boxes", tuple(panels), 2, tuple(notes))
+    return FigureArtifact("fig3", title, "energy_boxes", tuple(panels), 2, tuple(notes))
 
 
 def by_severity(scores: Sequence[Scores]) -> dict[str, Sequence[Scores]]:

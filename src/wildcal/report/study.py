@@ -1,4 +1,4 @@
-"""The runs of the protocol that artefacts share: each suite is tuned and measured once for all."""
+"""The runs of the protocol that artifacts share: each suite is tuned and measured once for all."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,13 +24,13 @@ Condition = Callable[[Suite], bool]
 
 
 def every(suite: Suite) -> bool:
-    """Return True: an artefact reads all suites."""
+    """Return True: an artifact reads all suites."""
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run that an artefact reads: what methods are tuned with, what is measured."""
+    """A run that an artifact reads: what methods are tuned with, what is measured."""
 
     ood: str
     """Name of the out-of-distribution set, or `PAPER`."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from wildcal.metrics.interval import HOLDS_ITS_VALUE
-from wildcal.report.model import FigureArtefact, Row, TableArtefact
+from wildcal.report.model import FigureArtifact, Row, TableArtifact
 from wildcal.tables import SECOND, Cell, Column, Table, csv, latex, markdown, number, ranked
 
 # With more columns than this, intervals would make a table too wide to read.
@@ -21,37 +21,37 @@ def row_cells(row: Row, *, intervals: bool = False) -> list[Cell]:
     return ranked(cells, "higher" if row.higher_is_better else "lower", places=SECOND)
 
 
-def as_table(artefact: TableArtefact, *, intervals: bool = False) -> Table:
+def as_table(artifact: TableArtifact, *, intervals: bool = False) -> Table:
     """Return a table of the paper, its rows followed by the published ones."""
     columns = (
-        *(Column(word, is_number=False) for word in artefact.words),
-        *map(Column, artefact.columns),
+        *(Column(word, is_number=False) for word in artifact.words),
+        *map(Column, artifact.columns),
     )
     rows = []
-    for row in artefact.rows:
+    for row in artifact.rows:
         rows.append((*map(Cell, row.labels), *row_cells(row, intervals=intervals)))
         if row.published is not None:
-            rows.append((*map(Cell, _paper_labels(row)), *_published(row, artefact.columns)))
-    return Table(artefact.title, columns, tuple(rows), artefact.notes)
+            rows.append((*map(Cell, _paper_labels(row)), *_published(row, artifact.columns)))
+    return Table(artifact.title, columns, tuple(rows), artifact.notes)
 
 
-def table_markdown(artefact: TableArtefact) -> str:
+def table_markdown(artifact: TableArtifact) -> str:
     """Return the table in Markdown: best bold, second underlined, intervals if there is room."""
-    intervals = len(artefact.columns) <= _ROOM
-    table = as_table(artefact, intervals=intervals)
+    intervals = len(artifact.columns) <= _ROOM
+    table = as_table(artifact, intervals=intervals)
     legend = ["Bold: best of the row; underlined: second best."]
-    if intervals and any(c and c.interval for row in artefact.rows for c in row.cells):
+    if intervals and any(c and c.interval for row in artifact.rows for c in row.cells):
         legend.append(f"In brackets: 95 % bootstrap interval over images. {HOLDS_ITS_VALUE}")
-    notes = (*legend, *artefact.notes)
+    notes = (*legend, *artifact.notes)
     return markdown.document(Table(table.title, table.columns, table.rows, notes))
 
 
-def table_latex(artefact: TableArtefact) -> str:
+def table_latex(artifact: TableArtifact) -> str:
     """Return the table in LaTeX; it needs no package."""
-    return latex.render(as_table(artefact))
+    return latex.render(as_table(artifact))
 
 
-def table_csv(table: TableArtefact) -> str:
+def table_csv(table: TableArtifact) -> str:
     """Return a line for each number, in percent and full precision, with all that belongs to it."""
     words = [word.replace(" ", "_") for word in table.words]
     header = ("suite", *words, "method", "value", "low", "high", "noise_floor", "rank", "knew")
@@ -73,7 +73,7 @@ def table_csv(table: TableArtefact) -> str:
     return csv.render((*header, *more), lines)
 
 
-def figure_csv(figure: FigureArtefact) -> str:
+def figure_csv(figure: FigureArtifact) -> str:
     """Return a line for each point of a figure, in the units of its axes."""
     lines: list[Sequence[object]] = []
     for panel in figure.panels:
@@ -90,7 +90,7 @@ def figure_csv(figure: FigureArtefact) -> str:
     return csv.render(("panel", "series", "x_label", "x", "y_label", "y", "low", "high"), lines)
 
 
-def figure_markdown(figure: FigureArtefact, picture: str | None) -> str:
+def figure_markdown(figure: FigureArtifact, picture: str | None) -> str:
     """Return a page with a figure's notes, and the picture of that file name."""
     title = markdown.plain(figure.title)
     shown = f"![{title}]({picture})\n\n" if picture else ""

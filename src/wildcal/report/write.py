@@ -1,11 +1,11 @@
-"""Write an artefact to files: each whole or not at all, the same bytes for the same numbers."""
+"""Write an artifact to files: each whole or not at all, the same bytes for the same numbers."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from wildcal.io.files import replacing
-from wildcal.report.model import FigureArtefact, TableArtefact
+from wildcal.report.model import FigureArtifact, TableArtifact
 from wildcal.report.tables import (
     figure_csv,
     figure_markdown,
@@ -14,7 +14,7 @@ from wildcal.report.tables import (
     table_markdown,
 )
 
-TEXTS: Final[dict[str, tuple[str, Callable[[TableArtefact], str]]]] = {
+TEXTS: Final[dict[str, tuple[str, Callable[[TableArtifact], str]]]] = {
     "md": (".md", table_markdown),
     "csv": (".csv", table_csv),
     "latex": (".tex", table_latex),
@@ -23,8 +23,8 @@ TEXTS: Final[dict[str, tuple[str, Callable[[TableArtefact], str]]]] = {
 PICTURES: Final = ("png", "svg", "pdf")
 
 
-def write_artefact(
-    made: TableArtefact | FigureArtefact,
+def write_artifact(
+    made: TableArtifact | FigureArtifact,
     folder: Path,
     *,
     texts: Sequence[str] = tuple(TEXTS),
@@ -35,7 +35,7 @@ def write_artefact(
     For a figure, `texts` may ask for its data ("csv") and its notes ("md"). Returns the files.
     """
     written = []
-    if isinstance(made, TableArtefact):
+    if isinstance(made, TableArtifact):
         for form in texts:
             ending, text = TEXTS[form]
             written.append(_write(folder / f"{made.name}{ending}", text(made)))

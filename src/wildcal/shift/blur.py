@@ -70,7 +70,7 @@ def _disk(radius: float, softness: float) -> Floats:
 
 
 def glass_blur(images: Images, strength: Strength, streams: Streams) -> Images:
-    """Blur, let every pixel take a neighbour's value, blur; strength = (σ, δ, rounds).
+    """Blur, let every pixel take a neighbor's value, blur; strength = (σ, δ, rounds).
 
     A round goes through the pixels from the lower right, h and w from S - δ down to δ + 1, and
     sets x[h, w] ← x[h + dy, w + dx] with dy, dx drawn from {-δ, …, δ - 1}. (The published script

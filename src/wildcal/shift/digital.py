@@ -27,7 +27,7 @@ def contrast(images: Images, strength: Strength, streams: Streams) -> Images:
 def saturate(images: Images, strength: Strength, streams: Streams) -> Images:
     """Map the saturation S of HSV to a · S + b, clipped to [0, 1]; strength = (a, b).
 
-    With value V and hue kept, x becomes V - (V - x) · S' / S. Grey has S = 0 and the hue of red,
+    With value V and hue kept, x becomes V - (V - x) · S' / S. Gray has S = 0 and the hue of red,
     so it becomes (V, V (1 - S'), V (1 - S')).
     """
     a, b = strength
@@ -90,11 +90,11 @@ def _runs(size: int, count: int) -> list[tuple[int, NDArray[np.intp], NDArray[np
     because a middle may lie on an edge up to rounding errors.
     """
     scale = size / count
-    centre = (np.arange(count) + 0.5) * scale
-    start = (centre - scale * 0.5 + 0.5).astype(np.intp)
-    stop = np.minimum((centre + scale * 0.5 + 0.5).astype(np.intp), size)
-    start += (start - centre + 0.5) * (1 / scale) <= -0.5
-    stop -= (stop - centre - 0.5) * (1 / scale) > 0.5
+    center = (np.arange(count) + 0.5) * scale
+    start = (center - scale * 0.5 + 0.5).astype(np.intp)
+    stop = np.minimum((center + scale * 0.5 + 0.5).astype(np.intp), size)
+    start += (start - center + 0.5) * (1 / scale) <= -0.5
+    stop -= (stop - center - 0.5) * (1 / scale) > 0.5
     runs = []
     for length in np.unique(stop - start).tolist():
         at = np.flatnonzero(stop - start == length)
@@ -108,7 +108,7 @@ def _middles(count: int, size: int) -> NDArray[np.intp]:
 
 
 def jpeg_compression(images: Images, strength: Strength, streams: Streams) -> Images:
-    """Compress as JPEG of quality q with halved colour resolution; strength = (q,).
+    """Compress as JPEG of quality q with halved color resolution; strength = (q,).
 
     OpenCV's encoder gives the bytes of Pillow's (a test compares them) in a fifth of the time.
     """

@@ -19,12 +19,12 @@ def elastic_transform(images: Images, strength: Strength, streams: Streams) -> I
     """Move three points by U(±t), then every pixel by α · Gaussian_σ(U(-1, 1)) in x and in y.
 
     strength = (α, σ, t), all in pixels. The three points are corners of a square with sides of two
-    thirds of the image around its centre. OpenCV interpolates between pixels on a grid of 1/32.
+    thirds of the image around its center. OpenCV interpolates between pixels on a grid of 1/32.
     """
     alpha, sigma, jitter = strength
     height, width = images.shape[1:3]
-    centre, side = np.array([width // 2, height // 2]), min(height, width) // 3
-    corners = (centre + side * np.array([[1, 1], [1, -1], [-1, -1]])).astype(np.float32)
+    center, side = np.array([width // 2, height // 2]), min(height, width) // 3
+    corners = (center + side * np.array([[1, 1], [1, -1], [-1, -1]])).astype(np.float32)
     grid = _grid(height, width)
     out = np.empty(images.shape, np.float32)
     for image, row, rng in zip(images.astype(np.float32), out, streams, strict=True):

@@ -58,7 +58,7 @@ def load_textures(folder: Path) -> tuple[Images, ...]:
     textures = []
     for path in paths:
         with Image.open(path) as picture:
-            # Without its transparency, as OpenCV reads it: blending it in would change colours.
+            # Without its transparency, as OpenCV reads it: blending it in would change colors.
             textures.append(np.asarray(picture.convert("RGBA"))[..., :3].copy())
     return tuple(textures)
 

@@ -17,7 +17,7 @@ from wildcal.shift.streams import Streams
 
 
 def rotation(images: Images, strength: Strength, streams: Streams) -> Images:
-    """Turn about the centre, to the left or to the right; strength = (degrees,)."""
+    """Turn about the center, to the left or to the right; strength = (degrees,)."""
     c, s = cos(radians(strength[0])), sin(radians(strength[0]))
     return _moved(images, (np.array([[c, k * s], [-k * s, c]]) for k in _signs(streams)))
 
@@ -29,7 +29,7 @@ def shear(images: Images, strength: Strength, streams: Streams) -> Images:
 
 
 def scaling(images: Images, strength: Strength, streams: Streams) -> Images:
-    """Enlarge about the centre, or shrink; strength = (factor,)."""
+    """Enlarge about the center, or shrink; strength = (factor,)."""
     return _moved(images, (np.eye(2) / strength[0] for _ in images))
 
 
@@ -51,7 +51,7 @@ def vertical_flip(images: Images, strength: Strength, streams: Streams) -> Image
 
 
 def cutout(images: Images, strength: Strength, streams: Streams) -> Images:
-    """Hide a square at a drawn place, wholly inside, behind grey; strength = (side,)."""
+    """Hide a square at a drawn place, wholly inside, behind gray; strength = (side,)."""
     height, width = images.shape[1:3]
     side = _pixels(images, strength[0])
     out = images.copy()
@@ -71,17 +71,17 @@ def _signs(streams: Streams) -> Iterable[int]:
 
 
 def _moved(images: Images, matrices: Iterable[NDArray[np.float64]]) -> Images:
-    """Return out(p) = image(A (p - c) + c), p = (x, y) and c the centre, for a matrix A each.
+    """Return out(p) = image(A (p - c) + c), p = (x, y) and c the center, for a matrix A each.
 
     OpenCV interpolates linearly between pixels.
     """
     height, width = images.shape[1:3]
-    centre = np.array([width - 1, height - 1]) / 2
+    center = np.array([width - 1, height - 1]) / 2
     out = np.empty_like(images)
     for image, row, a in zip(images, out, matrices, strict=True):
         cv2.warpAffine(
             image,
-            np.column_stack([a, centre - a @ centre]),
+            np.column_stack([a, center - a @ center]),
             (width, height),
             dst=row,
             flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,

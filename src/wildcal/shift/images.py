@@ -140,5 +140,5 @@ def read_picture(path: Path) -> Images:
 
 
 def write_picture(path: Path, image: Images) -> None:
-    """Write a PNG, which adds no compression artefacts of its own."""
+    """Write a PNG, which adds no compression artifacts of its own."""
     Image.fromarray(image).save(path, format="PNG", compress_level=4)

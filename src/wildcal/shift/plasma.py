@@ -10,7 +10,7 @@ def plasma(uniform: Floats, size: int, decay: float) -> Floats:
 
     `uniform` has shape (N, size² - 1), values in [-1, 1]. At each level, from the whole square to
     single pixels, the middle of every square and then of every edge becomes the mean of its four
-    neighbours plus w² · u, and w is divided by `decay`. (w² because the published script multiplies
+    neighbors plus w² · u, and w is divided by `decay`. (w² because the published script multiplies
     by w twice.) The numbers are used level by level: middles, horizontal edges, vertical edges.
     """
     n = len(uniform)

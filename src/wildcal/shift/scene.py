@@ -22,14 +22,14 @@ def scene(size: int = 224) -> Images:
 
     draw.ellipse(at(0.70, 0.08, 0.86, 0.24), fill=(255, 236, 150))
     x = np.linspace(0, 1, 200)
-    for base, wave, colour in (
+    for base, wave, color in (
         (0.50, 0.07, (112, 134, 160)),
         (0.60, 0.05, (84, 128, 96)),
         (0.72, 0.03, (102, 156, 72)),
     ):
         ridge = base + wave * np.sin(2 * np.pi * (1.3 * x + 7 * base)) + wave / 3 * np.sin(31 * x)
         line = [(a * big, b * big) for a, b in zip(x.tolist(), ridge.tolist(), strict=True)]
-        draw.polygon([(0, big), *line, (big, big)], fill=colour)
+        draw.polygon([(0, big), *line, (big, big)], fill=color)
     draw.rectangle(at(0.16, 0.52, 0.50, 0.80), fill=(236, 222, 198))
     draw.polygon(at(0.11, 0.54, 0.33, 0.34, 0.55, 0.54), fill=(178, 58, 44))
     draw.rectangle(at(0.29, 0.62, 0.38, 0.80), fill=(96, 62, 40))
@@ -47,8 +47,8 @@ def scene(size: int = 224) -> Images:
     for _ in range(220):  # grass and flowers
         gx, gy = rng.random(), rng.uniform(0.82, 1.0)
         if rng.random() < 0.15:
-            colour = ((230, 60, 90), (250, 210, 60), (250, 250, 250))[rng.integers(3)]
-            draw.ellipse(at(gx, gy, gx + 0.014, gy + 0.014), fill=colour)
+            color = ((230, 60, 90), (250, 210, 60), (250, 250, 250))[rng.integers(3)]
+            draw.ellipse(at(gx, gy, gx + 0.014, gy + 0.014), fill=color)
         else:
             draw.line(at(gx, gy, gx + 0.008, gy - 0.03), fill=(64, 120, 48), width=_OVER)
     return np.asarray(picture.resize((size, size), Image.Resampling.LANCZOS))

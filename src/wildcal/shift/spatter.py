@@ -19,7 +19,7 @@ _EMBOSS = np.array([[-2, -1, 0], [-1, 1, 1], [0, 1, 2]])
 def spatter(images: Images, strength: Strength, streams: Streams) -> Images:
     """Cover parts of the image; strength = (mean, deviation, σ, threshold, intensity, mud?).
 
-    A smoothed normal layer above the threshold says where. Water adds its colour, weighted by an
+    A smoothed normal layer above the threshold says where. Water adds its color, weighted by an
     embossed height; mud hides what is behind it.
     """
     mean, deviation, sigma, threshold, intensity, mud = strength
@@ -34,12 +34,12 @@ def spatter(images: Images, strength: Strength, streams: Streams) -> Images:
         else:
             liquid *= liquid >= threshold
             np.multiply(_height(liquid), np.float32(intensity), out=layer)
-    # A row of one colour, because NumPy would broadcast it in steps of three numbers.
+    # A row of one color, because NumPy would broadcast it in steps of three numbers.
     n, height, width, _ = images.shape
-    colour = np.tile(_MUD if mud else _WATER, width)
+    color = np.tile(_MUD if mud else _WATER, width)
     rows = images.reshape(n, height, -1)
     weight: Floats = thrice(layers).reshape(rows.shape)
-    weight *= colour - rows if mud else colour
+    weight *= color - rows if mud else color
     weight += rows
     return truncate(weight).reshape(images.shape)
 

@@ -16,7 +16,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the finaliser of SplitMix64: every input bit moves every output bit."""
+    """Return the finalizer of SplitMix64: every input bit moves every output bit."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return words ^ (words >> np.uint64(31))
@@ -32,7 +32,7 @@ class Streams:
     """The generators of a batch; iterating yields them one by one, each at its beginning.
 
     There is one Generator, whose state is replaced for each image: that takes 1 µs where a new
-    Generator takes 15, and the hash of all image numbers is one vectorised pass. Use up what
+    Generator takes 15, and the hash of all image numbers is one vectorized pass. Use up what
     belongs to an image before asking for the next.
     """
 

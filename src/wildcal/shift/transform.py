@@ -2,7 +2,7 @@
 
 from numpy.typing import ArrayLike
 
-from wildcal.shift import colour, geometry
+from wildcal.shift import color, geometry
 from wildcal.shift.blocks import Function, in_blocks
 from wildcal.shift.checks import (
     check_choice,
@@ -22,12 +22,12 @@ _FUNCTIONS: dict[str, Function] = {
     "scaling": geometry.scaling,
     "vertical_flip": geometry.vertical_flip,
     "cutout": geometry.cutout,
-    "posterise": colour.posterise,
-    "solarise": colour.solarise,
-    "gamma": colour.gamma,
-    "grey": colour.grey,
-    "inverted": colour.inverted,
-    "channel_swap": colour.channel_swap,
+    "posterize": color.posterize,
+    "solarize": color.solarize,
+    "gamma": color.gamma,
+    "gray": color.gray,
+    "inverted": color.inverted,
+    "channel_swap": color.channel_swap,
 }
 
 
@@ -41,7 +41,7 @@ def transform(
 ) -> Images:
     """Return the images under one transform that keeps what they show.
 
-    These are for tuning: labelled images that are shifted, but by none of the corruptions that
+    These are for tuning: labeled images that are shifted, but by none of the corruptions that
     methods are tested on.
 
     Parameters

@@ -14,10 +14,10 @@ TUNING_TRANSFORMS: Mapping[str, tuple[Strength, ...]] = {
     "scaling": ((0.8,), (0.6,), (1.25,), (1.6,)),
     "vertical_flip": ((),),
     "cutout": ((8,), (12,), (16,)),
-    "posterise": ((8,), (4,)),
-    "solarise": ((192,), (128,)),
+    "posterize": ((8,), (4,)),
+    "solarize": ((192,), (128,)),
     "gamma": ((0.5,), (2,)),
-    "grey": ((),),
+    "gray": ((),),
     "inverted": ((),),
     "channel_swap": ((),),
 }

@@ -35,7 +35,7 @@ def snow(images: Images, strength: Strength, streams: Streams) -> Images:
     flakes = np.clip(layers, 0, 255)[..., 0].astype(np.uint8)
     falling = np.stack([streak(f, radius, sigma, a) for f, a in zip(flakes, angles, strict=True)])
     fall: Floats = np.rint(falling)
-    # One tall image is turned grey in one call; the pixels do not know.
+    # One tall image is turned gray in one call; the pixels do not know.
     white = cv2.cvtColor(images.reshape(n * height, width, 3), cv2.COLOR_RGB2GRAY)
     white = 1.5 * white.reshape(n, height, width).astype(np.float32) + 127.5
     out: Floats = np.maximum(images, thrice(white), dtype=np.float32)
@@ -89,7 +89,7 @@ def brightness(images: Images, strength: Strength, streams: Streams) -> Images:
     """Add c to the value V of HSV; strength = (c,).
 
     Hue and saturation stay, so every channel is multiplied by min(V + c, 1) / V; black becomes
-    grey. An output depends on (V, x) alone: one table of 256 x 256.
+    gray. An output depends on (V, x) alone: one table of 256 x 256.
     """
     v = np.arange(256)
     brighter = np.minimum(v + 255 * strength[0], 255)

@@ -1,4 +1,4 @@
-"""Zooming into the centre of an image, and the blur of many zooms."""
+"""Zooming into the center of an image, and the blur of many zooms."""
 
 from functools import lru_cache
 from typing import Any
@@ -17,7 +17,7 @@ _SMALL = 64 * 64
 
 @lru_cache(maxsize=256)
 def axis_zoom(n: int, factor: float) -> tuple[NDArray[np.intp], Floats]:
-    """Return for each of n outputs its left neighbour and the weight of the right one.
+    """Return for each of n outputs its left neighbor and the weight of the right one.
 
     The middle ⌈n / factor⌉ pixels are stretched, first on first and last on last, to their number
     times the factor, and the middle n of these are kept.

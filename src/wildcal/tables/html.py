@@ -6,7 +6,7 @@ from typing import Final
 
 from wildcal.tables.model import Cell, Table
 
-# Colours are inherited, so that a dark notebook stays dark. No script and no class names: the table
+# Colors are inherited, so that a dark notebook stays dark. No script and no class names: the table
 # looks the same in an exported page.
 _TABLE: Final = "border-collapse:collapse;color:inherit;background:none"
 _CAPTION: Final = "caption-side:top;text-align:left;color:inherit;font-weight:bold"

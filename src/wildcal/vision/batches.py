@@ -12,7 +12,7 @@ from wildcal.core.checks import check_choice
 CHANNELS: Final = ("rgb", "bgr")
 
 Pixels: TypeAlias = NDArray[np.uint8] | NDArray[np.float32]
-"""Images, shape (n, H, W, 3): uint8 as they were taken, or float32 and normalised already."""
+"""Images, shape (n, H, W, 3): uint8 as they were taken, or float32 and normalized already."""
 
 
 def batch_size(side: int) -> int:
@@ -40,7 +40,7 @@ PAD = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Normaliser:
+class Normalizer:
     """Pixels 0..255 to what the network expects: (scale * x / 255 - mean) / std.
 
     Parameters
@@ -101,7 +101,7 @@ class Augmented:
         """Yield every image once, in random order, cropped and flipped at random.
 
         Crops as large as the image reach into the border, smaller ones stay inside it. The last
-        batch may be short; a single image left over is dropped, since no batch normalisation can
+        batch may be short; a single image left over is dropped, since no batch normalization can
         be taken of it.
         """
         n, side = self.padded.shape[:2]

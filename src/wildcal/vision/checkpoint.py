@@ -1,4 +1,4 @@
-"""A network on disk: its weights, how it was trained and, until training ends, the optimiser.
+"""A network on disk: its weights, how it was trained and, until training ends, the optimizer.
 
 One safetensors file. Nothing in it is executed when it is read, and what it says of itself is
 checked before it is used.
@@ -43,7 +43,7 @@ class Checkpoint:
     data
         Name of the training set.
     mean, std
-        What the pixels, scaled to 0..1, were normalised with, per colour.
+        What the pixels, scaled to 0..1, were normalized with, per color.
     recipe
         The options of training.
     history

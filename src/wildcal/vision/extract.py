@@ -24,7 +24,7 @@ from wildcal.vision.perturb import with_noise
 from wildcal.vision.training_features import remove_cache
 
 if TYPE_CHECKING:  # needs faiss
-    from wildcal.vision.densities import DensityPlan
+    from wildcal.vision.distances import DistancePlan
 
 Read = Callable[[Pixels], tuple[NDArray[np.float32], NDArray[np.float32] | None]]
 # What is prepared while the network works on other images: enough to share the cost of a call.
@@ -46,7 +46,7 @@ def extract(
     folder: str | Path,
     *,
     dtype: str = "float32",
-    densities: "DensityPlan | None" = None,
+    distances: "DistancePlan | None" = None,
     on_rows: Callable[[str, int], None] = lambda cell, rows: None,
     on_there: Callable[[int], None] = lambda rows: None,
     on_expected: Callable[[int], None] = lambda rows: None,
@@ -60,7 +60,7 @@ def extract(
 
     Parameters
     ----------
-    densities
+    distances
         Write distances to the nearest training images as well, also for cells that are there. Then
         their logits must come out as they were written, bit for bit.
     on_rows
@@ -78,7 +78,7 @@ def extract(
         check_rows(folder, plan)
         writer = SuiteWriter(
             folder,
-            network=classifier.about | {"normalise": asdict(classifier.normalise)},
+            network=classifier.about | {"normalize": asdict(classifier.normalize)},
             data=plan.data,
             seed=plan.seed,
             versions=_versions(),
@@ -89,7 +89,7 @@ def extract(
         )
         check_cells(writer, plan)
         check_noise(writer, plan)
-        work = _Work(classifier, plan, writer, densities, on_rows, on_there)
+        work = _Work(classifier, plan, writer, distances, on_rows, on_there)
         work.check()
         save_rows(folder, plan)
         work.run(on_expected)
@@ -106,20 +106,20 @@ class _Work:
         classifier: Classifier,
         plan: Plan,
         writer: SuiteWriter,
-        densities: "DensityPlan | None",
+        distances: "DistancePlan | None",
         on_rows: Callable[[str, int], None],
         on_there: Callable[[int], None],
     ) -> None:
-        self.classifier, self.plan, self.writer, self.densities = (
+        self.classifier, self.plan, self.writer, self.distances = (
             classifier,
             plan,
             writer,
-            densities,
+            distances,
         )
         self.on_rows, self.on_there = on_rows, on_there
         # Damaged ones are made anew.
         self.there = {c.name: writer.rows(c.name) for c in plan.cells if writer.done(c.name)}
-        self.near = {name for name in self.there if writer.has_densities(name)}
+        self.near = {name for name in self.there if writer.has_distances(name)}
 
     def check(self) -> None:
         """Raise if the suite cannot get what is asked for, as long as nothing in it has changed.
@@ -127,7 +127,7 @@ class _Work:
         The first split that has logits alone stands for the others: where something else computed
         them, such as another number of threads, its bits differ as a rule.
         """
-        if self.densities is None:
+        if self.distances is None:
             grown = [c.name for c in self.plan.cells if self._missing(c) and c.name in self.near]
             if grown:
                 raise ValueError(
@@ -135,32 +135,32 @@ class _Work:
                     " rows of it need them too; give --features."
                 )
             return
-        self.writer.check_description(neighbours=self.densities.about)
+        self.writer.check_description(neighbors=self.distances.about)
         for cell in self.plan.cells:
             # The strengths of noise are filled in later.
             if cell.name in self.there and not isinstance(cell.change, Noise):
                 if cell.name not in self.near:
-                    self._check_same(cell, self._read(self.densities.only_logits, cell, 0)[0])
+                    self._check_same(cell, self._read(self.distances.only_logits, cell, 0)[0])
                     return
 
     def run(self, on_expected: Callable[[int], None]) -> None:
         """Compute what is missing."""
         self.plan = with_noise(
             self.plan,
-            self.classifier.normalise,
+            self.classifier.normalize,
             lambda cell: self._read(self._only_logits, cell, 0, self.on_rows)[0],
             stored=self.writer.perturbation,
             keep=lambda record: self.writer.describe(perturbation=record),
             on_expected=on_expected,
         )
         read: Read = self._only_logits
-        if self.densities is not None:
+        if self.distances is not None:
             finished = all(c.name in self.near and not self._missing(c) for c in self.plan.cells)
             if finished:
-                self.on_there(len(self.densities.training.rows))
+                self.on_there(len(self.distances.training.rows))
             else:
-                read = self.densities.prepare(self.writer.folder, self.on_rows)
-                self.writer.describe(neighbours=self.densities.about)
+                read = self.distances.prepare(self.writer.folder, self.on_rows)
+                self.writer.describe(neighbors=self.distances.about)
         for cell in self.plan.cells:
             self._extract(cell, read)
 
@@ -170,12 +170,12 @@ class _Work:
     def _extract(self, cell: Cell, read: Read) -> None:
         """Write what is missing of a cell; where distances are, what is there must come out so."""
         name, there = cell.name, self.there.get(cell.name, 0)
-        lacks_near = self.densities is not None and there > 0 and name not in self.near
+        lacks_near = self.distances is not None and there > 0 and name not in self.near
         if lacks_near:
             logits, distances = self._read(read, cell, 0, self.on_rows)
             self._check_same(cell, logits)
             assert distances is not None
-            self.writer.add_densities(name, distances[:there])
+            self.writer.add_distances(name, distances[:there])
             if there < len(logits):
                 labels = cell.labels(cell.source())[there:]
                 self.writer.extend(name, logits[there:], labels, distances[there:])
@@ -199,7 +199,7 @@ class _Work:
             severity=cell.severity,
         )
         if distances is not None:
-            self.writer.add_densities(name, distances)
+            self.writer.add_distances(name, distances)
 
     def _only_logits(self, images: Pixels) -> tuple[NDArray[np.float32], None]:
         return self.classifier.logits(images), None

@@ -1,6 +1,6 @@
 """What a network saw in an image: pooled outputs of some layers, as vectors of length one.
 
-Neighbours are searched in these vectors; the squared distance of two of them is 2 - 2 cos.
+Neighbors are searched in these vectors; the squared distance of two of them is 2 - 2 cos.
 """
 
 import difflib

@@ -99,7 +99,7 @@ def find_levels(
         raise ValueError(
             f"perturbation needs a network that is better than chance: it is right on {clean:.1%}"
             f" of the clean tuning rows, of {n_classes} classes. Leave out the perturbation, or"
-            " look whether the network and its normalisation fit the data."
+            " look whether the network and its normalization fit the data."
         )
     trials = Trials({0.0: clean})
     levels = []

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.core.errors import FileFormatError
-from wildcal.vision.batches import Normaliser
+from wildcal.vision.batches import Normalizer
 from wildcal.vision.cells import Cell, Plan
 from wildcal.vision.noise import Noise
 from wildcal.vision.noise_search import LARGEST, N_LEVELS, Accuracy, Level, find_levels
@@ -98,7 +98,7 @@ class NoiseRecord:
 
 def with_noise(
     plan: Plan,
-    normalise: Normaliser,
+    normalize: Normalizer,
     logits: Callable[[Cell], NDArray[np.float32]],
     *,
     stored: Mapping[str, Any] | None,
@@ -109,7 +109,7 @@ def with_noise(
 
     Parameters
     ----------
-    normalise
+    normalize
         What the network does to pixels.
     logits
         Runs the network on a cell.
@@ -127,7 +127,7 @@ def with_noise(
     labels = first.labels(first.source())
 
     def accuracy(sigma: float) -> float:
-        found = logits(replace(first, name=SEARCH, change=noise.at(sigma, normalise)))
+        found = logits(replace(first, name=SEARCH, change=noise.at(sigma, normalize)))
         return int((found.argmax(axis=1) == labels).sum()) / len(labels)
 
     about = {"seed": plan.seed, "space": noise.space, "rows": len(labels)}
@@ -141,7 +141,7 @@ def with_noise(
     def filled(cell: Cell) -> Cell:
         if not isinstance(cell.change, Noise) or cell.severity is None:
             return cell
-        return replace(cell, change=cell.change.at(sigmas[cell.severity], normalise))
+        return replace(cell, change=cell.change.at(sigmas[cell.severity], normalize))
 
     return replace(plan, cells=tuple(filled(cell) for cell in plan.cells))
 

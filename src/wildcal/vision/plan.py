@@ -46,7 +46,7 @@ class PlanMaker:
         Whether these are in random order; then corrupted cells take the first of them.
     splits
         How those rows were drawn, to be kept with the suite.
-    semantic
+    ood
         Sets of images of other classes, by name.
     extra
         More sets with the network's classes, by name.
@@ -70,7 +70,7 @@ class PlanMaker:
     test_rows: NDArray[np.int64] | None = None
     drawn: bool = False
     splits: Mapping[str, Split] = field(default_factory=dict)
-    semantic: Mapping[str, ImageSet] = field(default_factory=dict)
+    ood: Mapping[str, ImageSet] = field(default_factory=dict)
     extra: Mapping[str, ImageSet] = field(default_factory=dict)
     corrupted: Corrupted | None = None
     types: Sequence[str] = CORRUPTIONS
@@ -87,12 +87,12 @@ class PlanMaker:
         test = self._all(self.test, self.test_rows)
         cells = [
             Cell("validation", "tune", "none", _opened(self.validation), validation),
-            *self._semantic("tune"),
+            *self._ood("tune"),
             *self._shifted_tuning(validation),
             *self._perturbed(validation),
             Cell("test", "test", "none", _opened(self.test), test),
             *self._test_corruptions(test),
-            *self._semantic("test"),
+            *self._ood("test"),
             *self._extra(),
         ]
         _check_names([cell.name for cell in cells])
@@ -108,17 +108,17 @@ class PlanMaker:
 
     def _notes(self) -> tuple[str, ...]:
         wanted = self._ood_rows()
-        found = {name: len(self._splits[name].rows("tune")) for name in self.semantic}
+        found = {name: len(self._splits[name].rows("tune")) for name in self.ood}
         return tuple(
             f"{name}: {count:,} rows tune, not {wanted:,}, because it has {len(images):,} images"
             " and half of them are for tests."
-            for (name, images), count in zip(self.semantic.items(), found.values(), strict=True)
+            for (name, images), count in zip(self.ood.items(), found.values(), strict=True)
             if count < wanted
         )
 
     def _fingerprints(self) -> dict[str, dict[str, Any]]:
         """Return what tells other images apart: their number, labels and a few of the pixels."""
-        sets = [self.validation, self.test, *self.semantic.values(), *self.extra.values()]
+        sets = [self.validation, self.test, *self.ood.values(), *self.extra.values()]
         found = {}
         for images in sets:
             some = np.linspace(0, len(images) - 1, min(8, len(images))).astype(np.int64)
@@ -199,8 +199,8 @@ class PlanMaker:
     def _ood_rows(self) -> int:
         return self.sizes.ood or usual_ood_rows(len(self.test.class_names))
 
-    def _semantic(self, role: str) -> Iterable[Cell]:
-        for name, images in self.semantic.items():
+    def _ood(self, role: str) -> Iterable[Cell]:
+        for name, images in self.ood.items():
             if name not in self._splits:
                 n = len(images)
                 if n < 2:

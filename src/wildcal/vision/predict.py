@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from wildcal.core.parallel import thread_count
-from wildcal.vision.batches import Normaliser, Pixels, batch_size
+from wildcal.vision.batches import Normalizer, Pixels, batch_size
 
 
 def on_device(network: nn.Module, device: str) -> nn.Module:
@@ -31,7 +31,7 @@ def channels_last(network: nn.Module) -> nn.Module:
 
 
 def as_input(pixels: NDArray[np.float32]) -> Tensor:
-    """Return normalised pixels (n, H, W, 3) as (n, 3, H, W).
+    """Return normalized pixels (n, H, W, 3) as (n, 3, H, W).
 
     The memory stays as it is, which torch calls channels-last; only the axes are told otherwise.
     """
@@ -61,7 +61,7 @@ def one_road() -> Iterator[None]:
 def predict_logits(
     network: nn.Module,
     images: Pixels,
-    normalise: Normaliser,
+    normalize: Normalizer,
     *,
     device: str = "cpu",
     contiguous: bool = False,
@@ -75,7 +75,7 @@ def predict_logits(
     size = batch_size(images.shape[1])
     with torch.inference_mode(), one_road():
         for start in range(0, len(images), size):
-            x = as_input(normalise(images[start : start + size]))
+            x = as_input(normalize(images[start : start + size]))
             out = network((x.contiguous() if contiguous else x).to(device))
             out = getattr(out, "logits", out)  # what transformer libraries return
             if not isinstance(out, Tensor):

@@ -4,14 +4,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from wildcal.core.checks import check_choice, check_count
-from wildcal.vision.batches import Normaliser
+from wildcal.vision.batches import Normalizer
 from wildcal.vision.datasets.images import INTERPOLATIONS
-from wildcal.vision.training_data import CIFAR, NORMALISERS
+from wildcal.vision.training_data import CIFAR, NORMALIZERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preprocess:
-    """Resize the short side, cut out the centre, normalise the colours.
+    """Resize the short side, cut out the center, normalize the colors.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ class Preprocess:
         What the short side of a picture is resized to before.
     interpolation
         How: "nearest", "bilinear", "bicubic" or "lanczos".
-    normalise
+    normalize
         What is done to the pixels.
 
     Examples
@@ -34,7 +34,7 @@ class Preprocess:
     crop: int
     resize: int
     interpolation: str = "bilinear"
-    normalise: Normaliser
+    normalize: Normalizer
 
     def __post_init__(self) -> None:
         check_choice("interpolation", self.interpolation, INTERPOLATIONS)
@@ -47,20 +47,20 @@ class Preprocess:
         return {"size": self.crop, "resize": self.resize, "interpolation": self.interpolation}
 
 
-IMAGENET: Final = Preprocess(crop=224, resize=256, normalise=NORMALISERS["imagenet"])
+IMAGENET: Final = Preprocess(crop=224, resize=256, normalize=NORMALIZERS["imagenet"])
 PRESETS: Final = {
     "torchvision": IMAGENET,
-    # Most vision transformers: nine tenths of the picture, colours from -1 to 1.
+    # Most vision transformers: nine tenths of the picture, colors from -1 to 1.
     "timm-0.5": Preprocess(
         crop=224,
         resize=248,
         interpolation="bicubic",
-        normalise=Normaliser((0.5,) * 3, (0.5,) * 3),
+        normalize=Normalizer((0.5,) * 3, (0.5,) * 3),
     ),
-    # Networks from Caffe, and Keras' first ones: the mean colour taken off, nothing divided.
+    # Networks from Caffe, and Keras' first ones: the mean color taken off, nothing divided.
     "caffe": replace(
         IMAGENET,
-        normalise=Normaliser((123.68, 116.779, 103.939), (1.0,) * 3, channels="bgr", scale=255.0),
+        normalize=Normalizer((123.68, 116.779, 103.939), (1.0,) * 3, channels="bgr", scale=255.0),
     ),
 }
 """How widely used collections of networks want their images."""
@@ -90,16 +90,16 @@ def make_preprocess(
         base = IMAGENET
     else:
         side = 32 if dataset in CIFAR else 224
-        normalise = NORMALISERS.get(dataset, NORMALISERS["imagenet"])
-        base = Preprocess(crop=side, resize=side, normalise=normalise)
+        normalize = NORMALIZERS.get(dataset, NORMALIZERS["imagenet"])
+        base = Preprocess(crop=side, resize=side, normalize=normalize)
     if crop is not None and crop != base.crop:
         base = replace(base, crop=crop, resize=round(crop * base.resize / base.crop))
     if resize is not None:
         base = replace(base, resize=resize)
     given = {"mean": mean, "std": std, "channels": channels, "scale": scale}
-    colours = {name: value for name, value in given.items() if value is not None}
+    colors = {name: value for name, value in given.items() if value is not None}
     return replace(
         base,
         interpolation=interpolation or base.interpolation,
-        normalise=replace(base.normalise, **colours),  # type: ignore[arg-type]
+        normalize=replace(base.normalize, **colors),  # type: ignore[arg-type]
     )

@@ -19,10 +19,10 @@ class Sizes:
     tuning
         Rows of each corrupted, transformed or perturbed tuning cell.
     ood
-        Rows of each semantic set that are for tuning, at most half of them; by default as many as
+        Rows of each OOD set that are for tuning, at most half of them; by default as many as
         `usual_ood_rows` says.
     ood_test
-        Rows of each semantic set that are for tests, of the others.
+        Rows of each OOD set that are for tests, of the others.
     """
 
     validation: int | None = None

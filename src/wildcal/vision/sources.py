@@ -47,7 +47,7 @@ def make_plan(
     dataset: str,
     folder: Path,
     *,
-    semantic: Mapping[str, Path],
+    ood: Mapping[str, Path],
     extra: Mapping[str, Path],
     corrupted: Path | None,
     sizes: Sizes,
@@ -67,7 +67,7 @@ def make_plan(
         imagenet: a random quarter of the validation images tunes, another tests, every class in
         both. folders: `folder` has subfolders validation and test, these a subfolder for each
         class.
-    semantic
+    ood
         Names and folders of sets with other classes: svhn, textures, or any name for a folder of
         classes.
     extra
@@ -84,13 +84,13 @@ def make_plan(
         As for `PlanMaker`.
     perturb
         Whether there are validation images under noise of five strengths. It is added to the
-        normalised input of 32 x 32 pixels, to the pixels of ImageNet and of larger images.
+        normalized input of 32 x 32 pixels, to the pixels of ImageNet and of larger images.
     """
     look = preprocess or make_preprocess(dataset)
     size = look.crop
     if dataset in CIFAR and size != 32:
         raise ValueError(f"the images of {dataset} have 32 x 32 pixels, not {size} x {size}.")
-    _check_sets([*semantic, *extra])
+    _check_sets([*ood, *extra])
     options = _clean(dataset, folder, look, sizes, seed)
     names = options["test"].class_names
     reader = _published(dataset, corrupted, size)
@@ -100,11 +100,11 @@ def make_plan(
         data={
             "name": name,
             "layout": dataset,
-            "semantic": sorted(semantic),
+            "ood": sorted(ood),
             "extra": sorted(extra),
             **look.pictures,
         },
-        semantic={word: _semantic(word, path, look) for word, path in semantic.items()},
+        ood={word: _ood(word, path, look) for word, path in ood.items()},
         extra={word: _extra(word, path, look, names, dataset) for word, path in extra.items()},
         corrupted=reader,
         types=CORRUPTIONS if reader is None else _types_there(reader),
@@ -118,7 +118,7 @@ def make_plan(
     return maker.make()
 
 
-def semantic_there(folder: Path) -> dict[str, Path]:
+def ood_there(folder: Path) -> dict[str, Path]:
     """Return those of the usual sets of other classes, svhn and textures, that a folder has."""
     found = {}
     for name, look_for in (("svhn", svhn_file), ("textures", textures)):
@@ -192,7 +192,7 @@ def _check_enough(what: str, wanted: int, there: int) -> None:
         raise ValueError(f"there are {there:,} images for {what}, fewer than {wanted:,}.")
 
 
-def _semantic(name: str, folder: Path, look: Preprocess) -> ImageSet:
+def _ood(name: str, folder: Path, look: Preprocess) -> ImageSet:
     if name == "svhn":
         return svhn(folder, size=look.crop, interpolation=look.interpolation)
     if name == "textures":

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from wildcal.core.checks import check_choice
-from wildcal.vision.batches import Augmented, Normaliser
+from wildcal.vision.batches import Augmented, Normalizer
 from wildcal.vision.checkpoint import Checkpoint
 from wildcal.vision.networks import build
 from wildcal.vision.predict import as_input, channels_last, on_device, predict_logits
@@ -65,14 +65,14 @@ def train(
         network=network,
         data=data.name,
         class_names=data.class_names,
-        mean=data.normalise.mean,
-        std=data.normalise.std,
+        mean=data.normalize.mean,
+        std=data.normalize.std,
         recipe=asdict(recipe)
         | ({} if start is None else {"start": start.sha256})
         | ({"precision": "bfloat16"} if bfloat16 else {}),
         weights={},
     )
-    optimiser = torch.optim.SGD(
+    optimizer = torch.optim.SGD(
         model.parameters(),
         lr=recipe.learning_rate,
         momentum=recipe.momentum,
@@ -82,18 +82,18 @@ def train(
     if path.exists():
         checkpoint = _resumed(path, checkpoint)
         model.load_state_dict(checkpoint.weights)
-        _set_momentum(model, optimiser, checkpoint)
+        _set_momentum(model, optimizer, checkpoint)
     augmented = Augmented.of(data.images, data.labels)
     for epoch in range(len(checkpoint.history), recipe.epochs):
-        trainer = _Epoch(model, optimiser, data.normalise, recipe, epoch, device, bfloat16)
+        trainer = _Epoch(model, optimizer, data.normalize, recipe, epoch, device, bfloat16)
         loss, accuracy, n_steps = trainer.run(augmented, on_step)
-        logits = predict_logits(model, data.watched_images, data.normalise, device=device)
+        logits = predict_logits(model, data.watched_images, data.normalize, device=device)
         watched = float(np.mean(logits.argmax(1) == data.watched_labels))
         on_step(Progress(epoch, n_steps, n_steps, loss, accuracy, watched))
         checkpoint.history.append({"loss": loss, "accuracy": accuracy, "watched": watched})
         checkpoint.weights = {n: t.cpu() for n, t in model.state_dict().items()}
         done = epoch + 1 == recipe.epochs
-        checkpoint.momentum = {} if done else _momentum(model, optimiser)
+        checkpoint.momentum = {} if done else _momentum(model, optimizer)
         checkpoint.save(path)
     return checkpoint
 
@@ -103,8 +103,8 @@ class _Epoch:
     """One pass over the training images."""
 
     model: nn.Module
-    optimiser: torch.optim.Optimizer
-    normalise: Normaliser
+    optimizer: torch.optim.Optimizer
+    normalize: Normalizer
     recipe: Recipe
     epoch: int
     device: str
@@ -120,9 +120,9 @@ class _Epoch:
         batches = data.batches(rng, size=recipe.batch_size, crop=recipe.crop(self.epoch))
         for step, (images, labels) in enumerate(batches):
             rate = recipe.rate((self.epoch + (step + 0.5) / n_steps) / recipe.epochs)
-            for group in self.optimiser.param_groups:
+            for group in self.optimizer.param_groups:
                 group["lr"] = rate
-            x = as_input(self.normalise(images)).to(self.device)
+            x = as_input(self.normalize(images)).to(self.device)
             y = torch.from_numpy(labels).to(self.device)
             with torch.autocast(self.device.split(":")[0], torch.bfloat16, enabled=self.bfloat16):
                 logits = self.model(x)
@@ -132,9 +132,9 @@ class _Epoch:
                     f"the loss became {loss.item()} in epoch {self.epoch + 1};"
                     f" try a learning rate below {recipe.learning_rate:g}."
                 )
-            self.optimiser.zero_grad()
+            self.optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
-            self.optimiser.step()
+            self.optimizer.step()
             seen += len(labels)
             loss_sum += loss.item() * len(labels)
             right += float((logits.argmax(1) == y).sum())
@@ -170,22 +170,22 @@ def _resumed(path: Path, fresh: Checkpoint) -> Checkpoint:
     return found
 
 
-def _momentum(model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
+def _momentum(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
     return {
-        name: optimiser.state[p]["momentum_buffer"].cpu()
+        name: optimizer.state[p]["momentum_buffer"].cpu()
         for name, p in model.named_parameters()
-        if optimiser.state[p].get("momentum_buffer") is not None
+        if optimizer.state[p].get("momentum_buffer") is not None
     }
 
 
 def _set_momentum(
-    model: nn.Module, optimiser: torch.optim.Optimizer, checkpoint: Checkpoint
+    model: nn.Module, optimizer: torch.optim.Optimizer, checkpoint: Checkpoint
 ) -> None:
     for name, parameter in model.named_parameters():
         if name in checkpoint.momentum:
             # The layout of the weights, so that a step adds in the same order as before.
             buffer = torch.empty_like(parameter).copy_(checkpoint.momentum[name])
-            optimiser.state[parameter]["momentum_buffer"] = buffer
+            optimizer.state[parameter]["momentum_buffer"] = buffer
 
 
 def _use_bfloat16(precision: str, device: str) -> bool:

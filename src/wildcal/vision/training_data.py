@@ -1,4 +1,4 @@
-"""CIFAR for training: which images are learnt from, which are watched, how they are normalised."""
+"""CIFAR for training: which images are learned from, which are watched, how they are normalized."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,14 +7,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.vision.batches import Normaliser
+from wildcal.vision.batches import Normalizer
 from wildcal.vision.datasets import ImageSet, cifar10, cifar100
 
 CIFAR: Final = {"cifar10": cifar10, "cifar100": cifar100}
-NORMALISERS: Final = {
-    "cifar10": Normaliser((0.4915, 0.4821, 0.4464), (0.2472, 0.2437, 0.2617)),
-    "cifar100": Normaliser((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
-    "imagenet": Normaliser((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+NORMALIZERS: Final = {
+    "cifar10": Normalizer((0.4915, 0.4821, 0.4464), (0.2472, 0.2437, 0.2617)),
+    "cifar100": Normalizer((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
+    "imagenet": Normalizer((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
 }
 WATCHED: Final = 1000
 """Images kept from training whose accuracy is shown after every epoch."""
@@ -22,11 +22,11 @@ WATCHED: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class TrainingData:
-    """Images and labels to learn from, and some to watch that are never learnt from."""
+    """Images and labels to learn from, and some to watch that are never learned from."""
 
     name: str
     class_names: tuple[str, ...]
-    normalise: Normaliser
+    normalize: Normalizer
     images: NDArray[np.uint8]
     labels: NDArray[np.int64]
     watched_images: NDArray[np.uint8]
@@ -34,7 +34,7 @@ class TrainingData:
 
 
 def rows_to_learn(images: ImageSet) -> int:
-    """Return how many images of a training set are learnt from: 45,000 of CIFAR's 50,000.
+    """Return how many images of a training set are learned from: 45,000 of CIFAR's 50,000.
 
     The rest is kept for calibration, which would be worthless on images that the network knows.
     """
@@ -49,7 +49,7 @@ def read_training_data(name: str, folder: str | Path) -> TrainingData:
     return TrainingData(
         name=name,
         class_names=images.class_names,
-        normalise=NORMALISERS[name],
+        normalize=NORMALIZERS[name],
         images=images.read(slice(0, n)),
         labels=images.labels[:n],
         watched_images=images.read(watched),

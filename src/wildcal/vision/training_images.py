@@ -1,4 +1,4 @@
-"""The images a network learnt from, which neighbours are searched among; never those to tune on."""
+"""The images a network learned from, which neighbors are searched among; never those to tune on."""
 
 import hashlib
 from collections.abc import Iterable
@@ -49,7 +49,7 @@ def training_images(
     rows: int | None = None,
     seed: int = 0,
 ) -> TrainingImages:
-    """Return the images that a network for a data set learnt from.
+    """Return the images that a network for a data set learned from.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def training_images(
         place = folder / "train" if train is None else train
         if not place.is_dir():
             raise FileNotFoundError(
-                f"{place} was not found; give the folder of the images that the network learnt"
+                f"{place} was not found; give the folder of the images that the network learned"
                 " from with train=, one folder for each class inside."
             )
         # Cut out as the images to tune and to test on are.
@@ -119,7 +119,7 @@ def without_shared(
         raise ValueError(
             f"{len(shared):,} of {len(known):,} images to tune on are among the training images"
             f" ({training.images.name}{part}). Distances to images that the network knows say"
-            " nothing; give the images it learnt from with train=, or others to tune on."
+            " nothing; give the images it learned from with train=, or others to tune on."
         )
     return replace(
         training,

@@ -4,7 +4,7 @@ from typing import Final
 
 from wildcal.shift import TUNING_TRANSFORMS
 
-COLOR: Final = ("posterise", "solarise", "gamma", "grey", "inverted", "channel_swap")
+COLOR: Final = ("posterize", "solarize", "gamma", "gray", "inverted", "channel_swap")
 GEOMETRIC: Final = ("rotation", "shear", "translation", "scaling", "vertical_flip", "cutout")
 GROUPS: Final = {
     "color": COLOR,
@@ -18,7 +18,7 @@ def chosen_transforms(words: str | None, dataset: str) -> tuple[str, ...]:
     """Return the transforms that a comma-separated list of groups and names stands for.
 
     By default those that are safe: all for the published photographs, for images that nobody knows
-    those of the colours alone. A 6 upside down is a 9.
+    those of the colors alone. A 6 upside down is a 9.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Calibrators that read a window of unlabelled rows: the published ones, by their short names."""
+"""Calibrators that read a window of unlabeled rows: the published ones, by their short names."""
 
 from wildcal.window.match import MATCHABLE, MatchedConfidence
 from wildcal.window.matching import matched_temperature, mean_confidence_at

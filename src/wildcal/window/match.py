@@ -155,7 +155,7 @@ class MatchedConfidence(WindowTemperature):
 
     def _describe(self) -> list[str]:
         if self.estimator_ is None:
-            return [f"All logits are divided by {self.temperature_:.4g}; no estimate was learnt."]
+            return [f"All logits are divided by {self.temperature_:.4g}; no estimate was learned."]
         return [
             "The logits of a window are divided by what makes its mean confidence the estimated"
             f" accuracy; a row without a window by {self.temperature_:.4g}.",

@@ -1,4 +1,4 @@
-"""What a window of unlabelled rows told a fitted method, as a few numbers."""
+"""What a window of unlabeled rows told a fitted method, as a few numbers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

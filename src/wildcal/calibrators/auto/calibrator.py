@@ -53,7 +53,7 @@ class AutoCalibrator(Calibrator):
     Our own method; `benchmarks/studies/harm.py` measures how often it and others do harm. The class
     of the largest logit stays the most probable one: others are cut off there, and the row divided
     by its sum. Out-of-distribution rows reach the members that use them. It knows no shift: where
-    there are labelled shifted environments, `ContextScaling` learns from them. Rows that the
+    there are labeled shifted environments, `ContextScaling` learns from them. Rows that the
     network was trained on protect nobody: they are all right.
 
     Examples
@@ -174,5 +174,5 @@ def _notes(found: Evidence) -> tuple[str, ...]:
         return ()
     return (
         f"no held-out row is wrong, where the network itself expects {found.doubt:.0f} of them to"
-        " be. If it was trained on these rows, its confidence on others cannot be learnt here.",
+        " be. If it was trained on these rows, its confidence on others cannot be learned here.",
     )

@@ -53,7 +53,7 @@ class Evidence:
 
 
 def evidence(rows: Rows) -> Evidence:
-    """Return how much labelled rows have to say."""
+    """Return how much labeled rows have to say."""
     return Evidence(*mistakes_and_doubt(*rows.tuning()))
 
 

@@ -12,14 +12,14 @@ from wildcal.core.arrays import FloatArray, Labels
 CLEAN_WEIGHT: Final = 1.0
 SHIFTED_WEIGHT: Final = 5.0
 """Of all shifted environments together, so that more of them do not drown the clean one."""
-SEMANTIC_WEIGHT: Final = 0.1
+OOD_WEIGHT: Final = 0.1
 """Of all environments of other classes together."""
 MIXTURE_WEIGHT: Final = 1 / 6
-"""Of all labelled environments once more, in the context of their mixture, for each shifted one:
+"""Of all labeled environments once more, in the context of their mixture, for each shifted one:
 the more there are, the better their mixture stands for one that is met in use."""
 # A window of n rows is believed n / (n + this).
 PRIOR_ROWS: Final = 4.0
-# With many classes a window of one class would otherwise be r = K away from all that was learnt;
+# With many classes a window of one class would otherwise be r = K away from all that was learned;
 # shifted windows of ten classes reach 5.
 LEAST_CHANGE: Final = -0.5
 MOST_CHANGE: Final = 6.0
@@ -34,7 +34,7 @@ class Environments:
     """Shape (n, 3): that of `context_columns`."""
     mixture_weight: FloatArray
     """Zero in environments of other classes, which the mixture leaves out. Rows of other classes
-    inside a labelled environment are part of it, and of the mixture."""
+    inside a labeled environment are part of it, and of the mixture."""
     mixture_columns: FloatArray
     """Shape (3,): all rows of the mixture have the same context."""
     shifted: tuple[int, ...]
@@ -56,7 +56,7 @@ def context_columns(
 
     `means` are those of energy and confidence over windows of n > 0 rows, shape (2, ...); n and the
     rate of the same class have one number per window. r is how much more often two rows are given
-    the same class than on clean rows. Shift makes networks favour a few classes, but so does a
+    the same class than on clean rows. Shift makes networks favor a few classes, but so does a
     window of few classes; there, confidence stays as it was, and the product with it small.
     """
     belief = 1 / (1 + PRIOR_ROWS / np.asarray(n, np.float64))
@@ -101,13 +101,13 @@ def group(
 ) -> Environments:
     """Return the environments of a fit; `features` are in units of the clean rows, (3, n)."""
     numbers = np.unique(environment[weight > 0]).tolist()
-    labelled = set(np.unique(environment[(weight > 0) & (y >= 0)]).tolist())
-    semantic = [e for e in numbers if e and e not in labelled]
-    shifted = [e for e in numbers if e and e in labelled]
+    labeled = set(np.unique(environment[(weight > 0) & (y >= 0)]).tolist())
+    ood = [e for e in numbers if e and e not in labeled]
+    shifted = [e for e in numbers if e and e in labeled]
     rows_of = rows_of_each(environment)
     shares = {0: CLEAN_WEIGHT}
     shares |= {e: SHIFTED_WEIGHT / len(shifted) for e in shifted}
-    shares |= {e: SEMANTIC_WEIGHT / len(semantic) for e in semantic}
+    shares |= {e: OOD_WEIGHT / len(ood) for e in ood}
     row_weight, columns = np.zeros(len(y)), np.zeros((len(y), 3))
     pooled = np.zeros(2)
     frequency = np.zeros(n_classes)
@@ -120,13 +120,13 @@ def group(
         means = both[:, rows] @ mine / n
         counts = np.asarray(np.bincount(pred[rows], mine, n_classes), np.float64)
         columns[rows] = context_columns(n, means, same_class_rate(counts), clean_same_class)
-        if number == 0 or number in labelled:
+        if number == 0 or number in labeled:
             pooled += share * means
             frequency += share * counts / n
     total = CLEAN_WEIGHT + SHIFTED_WEIGHT
     mixed = frequency / total
     mixture = context_columns(np.inf, pooled / total, float(mixed @ mixed), clean_same_class)
-    in_mixture = np.where(np.isin(environment, semantic), 0.0, row_weight)
+    in_mixture = np.where(np.isin(environment, ood), 0.0, row_weight)
     return Environments(
         row_weight,
         columns,

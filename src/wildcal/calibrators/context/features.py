@@ -73,9 +73,9 @@ def clean_units(features: FloatArray, weight: FloatArray, temperature: float) ->
         # Far from 1 the squares would overflow.
         size = max(1.0, float(np.abs(raw[inside]).max()))
         values, share = raw[inside] / size, weight[inside] / weight[inside].sum()
-        centre = float(values @ share)
-        spread = float(np.sqrt(np.square(values - centre) @ share))
-        mean[i] = centre * size
+        center = float(values @ share)
+        spread = float(np.sqrt(np.square(values - center) @ share))
+        mean[i] = center * size
         if spread * size > _LEAST_SPREAD * max(1.0, abs(mean[i])):
             std[i] = spread * size
     return Units(mean, std, temperature)

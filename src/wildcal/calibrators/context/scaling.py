@@ -58,12 +58,12 @@ class ContextScaling(WindowMap):
     """p = softmax(z / T(x, c)), T = softplus(b + w · [m, g_e, g_c, -g_c r]).
 
     m is the margin of the row: its largest logit minus the second. The context c is a window of
-    unlabelled rows that arrive together: g_e and g_c are its mean energy and mean confidence after
+    unlabeled rows that arrive together: g_e and g_c are its mean energy and mean confidence after
     temperature scaling, r how much more often two of its rows get the same class than on clean
     data. All are in units of the clean rows, so the clean context is zero; without a context, a
     row's result depends on the row alone.
 
-    It learns from *environments*: labelled groups of rows, one clean (number 0) and others shifted,
+    It learns from *environments*: labeled groups of rows, one clean (number 0) and others shifted,
     such as hospitals, cameras, months, or validation images under corruptions that will not be met
     in use. Environments whose labels are all -1 are other classes.
 
@@ -77,7 +77,7 @@ class ContextScaling(WindowMap):
     Notes
     -----
     Our own method. The clean environment has weight 1, all shifted ones together 5, other classes
-    0.1; their rows aim at the uniform distribution. Every labelled row is seen twice, in its
+    0.1; their rows aim at the uniform distribution. Every labeled row is seen twice, in its
     environment and, with weight n / 6 in all for n shifted ones, in the mixture of environments, so
     that a stream in which conditions alternate is calibrated too. Without shifted environments
     there is nothing to learn a context from: the result is energy scaling, with a warning.
@@ -112,7 +112,7 @@ class ContextScaling(WindowMap):
     fallback_: EnergyScaling | None = field(
         init=False, repr=False, metadata=stored(optional(Nested("energy")))
     )
-    """What the fit fell back to; None where it learnt from environments."""
+    """What the fit fell back to; None where it learned from environments."""
     coefficients_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
     """b and w."""
     clean_mean_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
@@ -158,8 +158,8 @@ class ContextScaling(WindowMap):
         clean = (environment == 0) & (y >= 0)
         ts = self._clean_temperature(logits, y, weight * clean)
         raw, pred = raw_features(logits, ts.temperature)
-        normalised = looks_like_log_proba(raw[ENERGY])
-        if normalised:
+        normalized = looks_like_log_proba(raw[ENERGY])
+        if normalized:
             raw[ENERGY] = 0.0  # and not what rounding left of it
         units = clean_units(raw[:, clean], weight[clean], ts.temperature)
         features = np.stack([units.of(row, i) for i, row in enumerate(raw)])
@@ -181,10 +181,10 @@ class ContextScaling(WindowMap):
         fit = minimize_softplus(objective, 5, temperature=ts.temperature, bounds=self.bounds)
         self.coefficients_ = fit.phi
         notes = list(bound_notes(ts))
-        if normalised:
+        if normalized:
             self.coefficients_[2] = 0.0
             notes.append(
-                "the logits look normalised (every energy is zero), as log_softmax returns them;"
+                "the logits look normalized (every energy is zero), as log_softmax returns them;"
                 " the context is read from confidences alone. Pass the scores before the"
                 " log_softmax."
             )
@@ -221,8 +221,8 @@ class ContextScaling(WindowMap):
         self.clean_same_class_ = clean_same_class_rate(pred, weight, n_classes)
         self.clean_rows_ = int((weight > 0).sum())
         both = features[[ENERGY, CONFIDENCE]]
-        centred = both - np.average(both, axis=1, weights=weight)[:, None]
-        (ee, ec), (_, cc) = (centred * weight) @ centred.T
+        centered = both - np.average(both, axis=1, weights=weight)[:, None]
+        (ee, ec), (_, cc) = (centered * weight) @ centered.T
         self.clean_correlation_ = float(np.clip(ec / np.sqrt(ee * cc), -1, 1)) if ee * cc else 0.0
 
     def _fall_back(self, rows: Rows) -> FitSummary:
@@ -288,7 +288,7 @@ class ContextScaling(WindowMap):
 
     @property
     def uses_window(self) -> bool:
-        """Whether a context was learnt."""
+        """Whether a context was learned."""
         return self.fallback_ is None
 
     def row_statistics(self, logits: Source) -> RowStatistics:
@@ -352,7 +352,7 @@ class ContextScaling(WindowMap):
 
     def _describe(self) -> list[str]:
         if self.fallback_ is not None:
-            return ["No context was learnt; this is energy scaling.", *self.fallback_.describe()]
+            return ["No context was learned; this is energy scaling.", *self.fallback_.describe()]
         b, m, e, c, r = self.coefficients_
         return [
             f"Logits are divided by softplus({b:.4g} {m:+.4g} margin + context), features in units"

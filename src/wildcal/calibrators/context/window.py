@@ -1,4 +1,4 @@
-"""A context: what the unlabelled rows that arrive together say, as a few sums."""
+"""A context: what the unlabeled rows that arrive together say, as a few sums."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Self, final
@@ -34,9 +34,9 @@ class Context:
     n: int
     """Rows in the window."""
     energy: float
-    """Sum of the standardised logsumexp."""
+    """Sum of the standardized logsumexp."""
     confidence: float
-    """Sum of the standardised confidence after temperature scaling."""
+    """Sum of the standardized confidence after temperature scaling."""
     counts: tuple[int, ...]
     """How often each class was predicted."""
 

@@ -25,8 +25,8 @@ from wildcal.core.objective import LOSSES, Loss, mean_loss
 from wildcal.core.rows import Rows
 from wildcal.core.stored import ARRAY, REAL, TEXT, Nested, stored
 
-Neighbour: TypeAlias = Literal["kth", "first"]
-NEIGHBOURS: tuple[Neighbour, ...] = ("kth", "first")
+Neighbor: TypeAlias = Literal["kth", "first"]
+NEIGHBORS: tuple[Neighbor, ...] = ("kth", "first")
 
 
 @final
@@ -34,9 +34,9 @@ NEIGHBOURS: tuple[Neighbour, ...] = ("kth", "first")
 class DensityAware(Calibrator):
     """p = base(z / S(x)), S = w0 + Σ w_l s_l(x), at least `floor`.
 
-    s_l is the squared distance between the row and a neighbour among the training rows, in the
+    s_l is the squared distance between the row and a neighbor among the training rows, in the
     features of layer l: small where the network saw much of the kind, large where it did not.
-    The weights w_l >= 0 and the offset w0 are fitted on the clean labelled rows; then the base is
+    The weights w_l >= 0 and the offset w0 are fitted on the clean labeled rows; then the base is
     fitted from scratch on the scaled logits. With the base `Identity()` this is the method alone.
 
     `wildcal extract --features` measures the distances; `SuiteSplit.distances()` reads them.
@@ -45,8 +45,8 @@ class DensityAware(Calibrator):
     ----------
     base
         The calibrator of the scaled logits. It is copied, not changed; `base_` is the fitted copy.
-    neighbour
-        Which neighbour the distances are to: "kth", as published, or "first", as the published
+    neighbor
+        Which neighbor the distances are to: "kth", as published, or "first", as the published
         code computes it. It is kept with the calibrator for whoever supplies the distances.
     loss
         "mse" (squared error of the probabilities, as published) or "nll".
@@ -76,7 +76,7 @@ class DensityAware(Calibrator):
     reference = "Tomani et al., ICML 2023"
 
     base: Calibrator = field(default_factory=Identity, metadata=stored(Nested()))
-    neighbour: Neighbour = field(default="kth", metadata=stored(TEXT))
+    neighbor: Neighbor = field(default="kth", metadata=stored(TEXT))
     loss: Loss = field(default="mse", metadata=stored(TEXT))
     floor: float = field(default=0.05, metadata=stored(REAL))
     weights_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
@@ -138,7 +138,7 @@ class DensityAware(Calibrator):
                 f" {type(self.base).__name__}."
             )
         self.base.check_options()
-        check_choice("neighbour", self.neighbour, NEIGHBOURS)
+        check_choice("neighbor", self.neighbor, NEIGHBORS)
         check_choice("loss", self.loss, LOSSES)
         if not TEMPERATURES[0] <= self.floor <= 1:
             raise ValueError(f"floor must lie in [{TEMPERATURES[0]:g}, 1], got {self.floor}.")
@@ -240,7 +240,7 @@ class DensityAware(Calibrator):
         words = f"{self.offset_:.4g}" + (f" + {terms}" if terms else "")
         unused = [f"s{i + 1}" for i, w in enumerate(self.weights_) if w == 0]
         layers = f", s the squared distances of {self.n_layers} layers to the" + (
-            " k-th" if self.neighbour == "kth" else " first"
+            " k-th" if self.neighbor == "kth" else " first"
         )
         lines = [f"Logits are divided by {words}{layers} training row, at least {self.floor:g}."]
         if unused:

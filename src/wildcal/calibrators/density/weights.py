@@ -48,7 +48,7 @@ def fit_weights(
 
     The loss is not convex, so the search starts from two places: temperature scaling, and all
     weights 1 as published. Where rows reach the floor the loss has kinks, at which a step by
-    derivatives can get stuck; so it is minimised without the floor first, and with it from there.
+    derivatives can get stuck; so it is minimized without the floor first, and with it from there.
     """
     # In units of each layer's mean distance: layers differ by orders of magnitude.
     unit = distances.mean(axis=0)

@@ -62,7 +62,7 @@ class FittedMethod:
         if "distances" not in self.calibrator.reads:
             return None
         rank = rank_of(self.calibrator)
-        return np.concatenate([split.densities(rank).astype(np.float64) for split in splits])
+        return np.concatenate([split.distances(rank).astype(np.float64) for split in splits])
 
 
 def fit_method(method: Method, tuning: Tuning) -> FittedMethod:
@@ -110,9 +110,9 @@ def _knew(method: Method, tuning: Tuning, calibrator: Calibrator, layers: int) -
     lacked: list[Lack] = ["shifted"] if method.sees("shifted") and not shifted else []
     window: Any = None
     if "window" in calibrator.reads:
-        learnt = calibrator.uses_window
-        window = (method.window or "whole") if learnt else None
-        lacked += [] if learnt else ["context"]
+        learned = calibrator.uses_window
+        window = (method.window or "whole") if learned else None
+        lacked += [] if learned else ["context"]
     ood = tuning.n_ood if method.sees("ood") else 0
     return Knew(
         labels=len(tuning.y) if method.sees("clean") else 0,

@@ -140,10 +140,10 @@ class _SuiteRun:
     ) -> None:
         tuning = read_tuning(self.suite, ood, ood_rows, only)
         self.ood = tuning.ood
-        strangers = [method.name for method in methods if method.sees("ood")]
-        if strangers and tuning.ood is None:
+        with_ood = [method.name for method in methods if method.sees("ood")]
+        if with_ood and tuning.ood is None:
             self.skipped[f"{self.name}: out-of-distribution tuning"] = (
-                f"the suite has no such rows; {', '.join(strangers)} had labels alone."
+                f"the suite has no such rows; {', '.join(with_ood)} had labels alone."
             )
         wide = [method.name for method in methods if method.sees("shifted")]
         if wide:
@@ -156,16 +156,16 @@ class _SuiteRun:
         for method in methods:
             self.progress(f"{self.name}: fitting {method.name}", 0)
             try:
-                self._check_densities(method)
+                self._check_distances(method)
                 self.methods.append(fit_method(method, tuning))
             except (ValueError, ArithmeticError, np.linalg.LinAlgError, MemoryError) as error:
                 self.failed[method.name] = str(error)
 
-    def _check_densities(self, method: Method) -> None:
+    def _check_distances(self, method: Method) -> None:
         """Raise if a test split lacks the distances that a method reads, or they are damaged."""
         if "distances" not in method.calibrator.reads:
             return
-        lacking = [split.name for split in self.suite.tests() if not split.has_densities]
+        lacking = [split.name for split in self.suite.tests() if not split.has_distances]
         if lacking:
             raise ValueError(
                 f"the suite has no distances to training images for {lacking[0]}"
@@ -182,7 +182,7 @@ class _SuiteRun:
         """Return what is wrong with the distances of the test splits; empty where nothing is."""
         try:
             for split in self.suite.tests():
-                split.densities(rank)
+                split.distances(rank)
         except ValueError as error:
             return str(error)
         return ""

@@ -19,7 +19,7 @@ class Tuning:
     """Validation rows, the same under shift or noise, and one out-of-distribution set."""
 
     clean: tuple[SuiteSplit, ...]
-    strangers: SuiteSplit | None = None
+    ood_split: SuiteSplit | None = None
     """The out-of-distribution split; None where there is none."""
     ood_rows: int = 0
     """How many of its rows are taken, from the first on."""
@@ -44,7 +44,7 @@ class Tuning:
     @property
     def n_ood(self) -> int:
         """How many out-of-distribution rows there are."""
-        return 0 if self.strangers is None or self.ood_trouble else self.ood_rows
+        return 0 if self.ood_split is None or self.ood_trouble else self.ood_rows
 
     def rows(self, kinds: Collection[str]) -> EnvironmentRows:
         """Return the rows of some kinds, each split but the clean ones an environment.
@@ -55,8 +55,8 @@ class Tuning:
         if "ood" in kinds and self.ood_trouble:
             raise FileFormatError(self.ood_trouble)
         parts = [(split.logits, split.y) for split in others]
-        if "ood" in kinds and self.strangers is not None and self.n_ood:
-            logits = self.strangers.logits[: self.n_ood]
+        if "ood" in kinds and self.ood_split is not None and self.n_ood:
+            logits = self.ood_split.logits[: self.n_ood]
             parts.append((logits, np.full(len(logits), OOD_LABEL)))
         numbers = list(range(1, 1 + len(parts)))
         if "clean" in kinds:
@@ -73,9 +73,9 @@ class Tuning:
     def distances(self, rank: int | None, kinds: Collection[str]) -> FloatArray:
         """Return the distances of the same rows to their neighbors of a rank."""
         clean = self.clean if "clean" in kinds else ()
-        parts = [s.densities(rank) for s in (*clean, *self._others(kinds))]
-        if "ood" in kinds and self.strangers is not None and self.n_ood:
-            parts.append(self.strangers.densities(rank)[: self.n_ood])
+        parts = [s.distances(rank) for s in (*clean, *self._others(kinds))]
+        if "ood" in kinds and self.ood_split is not None and self.n_ood:
+            parts.append(self.ood_split.distances(rank)[: self.n_ood])
         return np.concatenate(parts)
 
     def _others(self, kinds: Collection[str]) -> Sequence[SuiteSplit]:
@@ -100,7 +100,7 @@ class Tuning:
 
 def rank_of(calibrator: Calibrator) -> int | None:
     """Return which neighbor's distances to read; None for the last that a suite has, the k-th."""
-    return 1 if getattr(calibrator, "neighbour", "kth") == "first" else None
+    return 1 if getattr(calibrator, "neighbor", "kth") == "first" else None
 
 
 def paper_ood_rows(n_classes: int) -> int:
@@ -151,10 +151,10 @@ def read_tuning(
         return tuning
     name = next(iter(sets)) if ood is None else ood
     n = paper_ood_rows(suite.n_classes) if ood_rows is None else ood_rows
-    strangers, trouble = sets[name], ""
+    split, trouble = sets[name], ""
     try:
-        strangers.verify()
+        split.verify()
     except FileFormatError as error:
         trouble = str(error)
-    n = min(n, strangers.rows)
-    return replace(tuning, strangers=strangers, ood_rows=n, ood=name, ood_trouble=trouble)
+    n = min(n, split.rows)
+    return replace(tuning, ood_split=split, ood_rows=n, ood=name, ood_trouble=trouble)

@@ -47,7 +47,7 @@ class InContext(Scaling):
             clean_beta=1 / calibrator.clean_temperature_,
             clean_same_class=calibrator.clean_same_class_,
         )
-        # Where nothing was learnt of contexts, each row is read alone, by energy scaling.
+        # Where nothing was learned of contexts, each row is read alone, by energy scaling.
         self.fallback = None
         if calibrator.fallback_ is not None:
             self.fallback = Energy(calibrator.fallback_, prefix + "fallback_")

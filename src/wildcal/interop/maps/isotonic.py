@@ -12,11 +12,11 @@ from wildcal.interop.maps.rows import Rows
 from wildcal.interop.maps.tables import interpolate, last_below, last_in_part, slopes
 
 
-def as_rows(ops: Ops, values: Tensor, proba: Tensor, n_classes: int, normalise: bool) -> Tensor:
+def as_rows(ops: Ops, values: Tensor, proba: Tensor, n_classes: int, normalize: bool) -> Tensor:
     """Return isotonic values with the tie-breaker; the counterpart of `write_rows`."""
     total = ops.row_sum(values) + TIE_BREAKER
     values = proba * TIE_BREAKER + values
-    if normalise:
+    if normalize:
         empty = ops.less_equal(total, TIE_BREAKER)
         values = ops.where(empty, 1.0 / n_classes, values / total)
     return ops.narrow(ops.minimum(values, 1.0))

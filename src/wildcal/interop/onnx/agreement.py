@@ -11,7 +11,7 @@ from onnx import ModelProto, ValueInfoProto, helper
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.checks import ROWS_TO_JUDGE
 from wildcal.core.errors import MissingExtraError, WildcalError
-from wildcal.interop.judge import normalised
+from wildcal.interop.judge import normalized
 from wildcal.interop.maps import map_of
 from wildcal.interop.maps.base import CONFIDENCE, CONTEXT, DISTANCES, PROBABILITIES
 from wildcal.interop.maps.context import context_vector
@@ -62,12 +62,12 @@ def agreement(
         rows = random_logits(calibrator.n_classes_).astype(dtype)
         feed: Feed | None = {logits: rows}
     else:
-        initialised = {tensor.name for tensor in model.graph.initializer}
+        initialized = {tensor.name for tensor in model.graph.initializer}
         theirs = [
             value
             for value in model.graph.input
             if value.name not in (prefix + CONTEXT, prefix + DISTANCES)
-            and value.name not in initialised
+            and value.name not in initialized
         ]
         feed = _made_up(theirs)
     if feed is None:
@@ -94,7 +94,7 @@ def agreement(
         return None
     if not is_alone and len(rows):
         wide = rows.astype(np.float64)
-        what = normalised(wide, log_proba_serves=calibrator.takes_log_proba)
+        what = normalized(wide, log_proba_serves=calibrator.takes_log_proba)
         if what:
             raise ValueError(
                 f"{logits} must hold logits, but on random inputs {what}. Name the scores before"

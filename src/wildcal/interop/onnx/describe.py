@@ -6,9 +6,9 @@ from onnx import ModelProto, TensorProto
 def interface(model: ModelProto) -> list[str]:
     """Return the inputs and outputs of a model, a line each."""
     lines = []
-    initialised = {tensor.name for tensor in model.graph.initializer}
+    initialized = {tensor.name for tensor in model.graph.initializer}
     for word, values in (("input", model.graph.input), ("output", model.graph.output)):
-        for value in (value for value in values if value.name not in initialised):
+        for value in (value for value in values if value.name not in initialized):
             kind = value.type.tensor_type
             shape = " x ".join(str(d.dim_value or d.dim_param or "?") for d in kind.shape.dim)
             dtype = TensorProto.DataType.Name(kind.elem_type).lower()

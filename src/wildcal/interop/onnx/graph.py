@@ -41,7 +41,7 @@ class Value:
     def name(self) -> str:
         """Its name; a fixed value enters the graph when it is first used."""
         if self.array is not None:
-            self._graph.initialise(self._name, self.array)
+            self._graph.initialize(self._name, self.array)
         return self._name
 
     def __add__(self, other: "Value | Number") -> "Value":
@@ -88,7 +88,7 @@ class Graph:
         """Return a value that comes from outside."""
         return Value(self, name, dtype)
 
-    def initialise(self, name: str, array: NDArray[Any]) -> None:
+    def initialize(self, name: str, array: NDArray[Any]) -> None:
         """Keep fixed numbers under a name."""
         if name not in self.initializers:
             self.initializers[name] = numpy_helper.from_array(np.ascontiguousarray(array), name)

@@ -8,7 +8,7 @@ from onnx import ModelProto, TensorProto, ValueInfoProto
 from wildcal.core.calibrator import Calibrator
 from wildcal.interop.onnx.build import FLOAT_TYPES, LOGITS
 from wildcal.interop.onnx.files import is_small
-from wildcal.interop.onnx.normalising import Values
+from wildcal.interop.onnx.normalizing import Values
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def find_logits(model: ModelProto, name: str | None, calibrator: Calibrator) -> 
     elif name not in known:
         outputs = ", ".join(value.name for value in model.graph.output)
         raise ValueError(f"the network has no value {name!r}; its outputs are {outputs}.")
-    _refuse_normalised(values, name, calibrator, known)
+    _refuse_normalized(values, name, calibrator, known)
     return _checked(known[name], calibrator.n_classes_)
 
 
@@ -60,7 +60,7 @@ def _default(outputs: list[ValueInfoProto], values: Values) -> str:
     if len(matrices) == 1:
         return matrices[0]
     # Many networks give their scores and the softmax of them.
-    raw = [name for name in matrices if values.normalised(name) is None]
+    raw = [name for name in matrices if values.normalized(name) is None]
     if len(raw) == 1:
         return raw[0]
     what = "none is" if not matrices else f"{len(matrices)} are"
@@ -96,11 +96,11 @@ def _checked(value: ValueInfoProto, n_classes: int) -> LogitsValue:
     return LogitsValue(value.name, kind.elem_type, rows, is_open)
 
 
-def _refuse_normalised(
+def _refuse_normalized(
     values: Values, name: str, calibrator: Calibrator, known: dict[str, ValueInfoProto]
 ) -> None:
     """Raise if a value comes from a softmax, and say which value could be used instead."""
-    found = values.normalised(name)
+    found = values.normalized(name)
     if found is None or (found.is_shifted and calibrator.takes_log_proba):
         return
     instead = found.before if found.before in known else None

@@ -72,10 +72,10 @@ def out_of_fold(
     """
     pairs = [(_as_rows(train), _as_rows(test)) for train, test in splits]
     _check_splits(pairs)
-    strangers = _deal(X_ood, len(pairs))
+    ood = _deal(X_ood, len(pairs))
     parts = Parallel(n_jobs=n_jobs)(
         delayed(_one_fold)(clone(estimator), source, X, y, classes, train, test, others, fit_params)
-        for (train, test), others in zip(pairs, strangers, strict=True)
+        for (train, test), others in zip(pairs, ood, strict=True)
     )
     return Held(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 

@@ -14,7 +14,7 @@ from wildcal.interop.sklearn.method import can_read_energy
 from wildcal.interop.sklearn.mlp import ends_in_mlp, mlp_logits
 
 # What these return has been through a softmax, or might as well have been.
-NORMALISED = ("predict_log_proba", "predict_proba")
+NORMALIZED = ("predict_log_proba", "predict_proba")
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,9 @@ class ScoreSource:
     """What a probability of zero is read as; known once the held-out rows were scored."""
 
     @property
-    def normalised(self) -> bool:
+    def normalized(self) -> bool:
         """Whether these are probabilities or their logarithms."""
-        return self.function is None and self.name in NORMALISED
+        return self.function is None and self.name in NORMALIZED
 
     def logits(self, estimator: Any, X: Any, n_classes: int) -> Logits:
         """Return the scores of the rows, shape (n_samples, n_classes)."""
@@ -53,7 +53,7 @@ class ScoreSource:
 
         The floor is that of `proba_floor` on the held-out rows, and from then on that of any row.
         """
-        if not self.normalised or not np.isfinite(logits).all():  # `fit` says which row
+        if not self.normalized or not np.isfinite(logits).all():  # `fit` says which row
             return self, logits
         proba = np.exp(logits)
         proba[proba <= _tiny(logits) * (1 + 1e-6)] = 0
@@ -81,7 +81,7 @@ def find_source(logits: Any, estimator: Any, calibrator: Calibrator) -> ScoreSou
             f"logits={logits!r}, but {who} has no such method. Try logits='auto', or a"
             " function(estimator, X) that returns one score per class."
         )
-    if logits in NORMALISED and can_read_energy(calibrator):
+    if logits in NORMALIZED and can_read_energy(calibrator):
         raise ValueError(
             f"{type(calibrator).__name__} reads the energy of the scores, and {logits} has lost it:"
             f" it is zero in every row. {_ways_out(estimator)}"
@@ -95,7 +95,7 @@ def _automatic(estimator: Any, calibrator: Calibrator) -> ScoreSource:
         return ScoreSource("decision_function")
     if ends_in_mlp(estimator):
         return ScoreSource("mlp_logits", mlp_logits)
-    found = next((name for name in NORMALISED if hasattr(estimator, name)), None)
+    found = next((name for name in NORMALIZED if hasattr(estimator, name)), None)
     if found is None:
         raise ValueError(
             f"{who} has neither decision_function nor predict_proba. Pass"

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.checks import ROWS_TO_JUDGE
-from wildcal.interop.judge import normalised
+from wildcal.interop.judge import normalized
 from wildcal.interop.maps import map_of
 from wildcal.interop.maps.base import PROBABILITIES
 from wildcal.interop.torch.module import CalibratorModule, Returns, check_returns
@@ -64,11 +64,11 @@ class CalibratedModel(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *arguments)
 
     def _judge(self, logits: Tensor) -> None:
-        """Refuse outputs that look normalised in all the rows seen so far."""
+        """Refuse outputs that look normalized in all the rows seen so far."""
         values = logits.detach().double().cpu().numpy()
         if values.ndim != 2 or not len(values):
             return  # the calibrator says what is wrong with it
-        what = normalised(values, log_proba_serves=self._takes_log_proba)
+        what = normalized(values, log_proba_serves=self._takes_log_proba)
         remaining = self._to_judge - len(values)
         self._to_judge = 0 if what is None else max(1, remaining)
         if what is not None and remaining <= 0:

@@ -132,54 +132,54 @@ def stored_labels(y: ArrayLike, n_rows: int, n_classes: int, shift: str) -> NDAr
 
 def check_shift_labels(y: Labels, shift: str) -> None:
     """Raise unless labels are -1 exactly in semantic splits."""
-    strangers = int((y == OOD_LABEL).sum())
+    n_ood = int((y == OOD_LABEL).sum())
     wanted = len(y) if shift == "semantic" else 0
-    if strangers != wanted:
+    if n_ood != wanted:
         every = "every row" if wanted else "no row"
         raise ValueError(
-            f"y must be -1 in {every} where shift is {shift!r}, got {strangers} of {len(y)} rows."
+            f"y must be -1 in {every} where shift is {shift!r}, got {n_ood} of {len(y)} rows."
         )
 
 
-def stored_densities(
-    densities: ArrayLike, n_rows: int, n_columns: int, dtype: str
+def stored_distances(
+    distances: ArrayLike, n_rows: int, n_columns: int, dtype: str
 ) -> NDArray[np.floating[Any]]:
     """Return squared distances as they are stored: checked, little-endian, of type `dtype`."""
-    array = np.asarray(densities)
+    array = np.asarray(distances)
     if array.dtype.kind != "f" or array.shape != (n_rows, n_columns):
         raise ValueError(
-            f"densities must be decimal numbers of shape ({n_rows}, {n_columns}), a column for each"
+            f"distances must be decimal numbers of shape ({n_rows}, {n_columns}), a column for each"
             f" layer and rank, got {array.dtype} {array.shape}."
         )
-    check_densities(array)
+    check_distances(array)
     with np.errstate(over="ignore"):  # looked for below
         stored = np.ascontiguousarray(array, np.dtype(dtype).newbyteorder("<"))
     if not np.isfinite(stored).all():
         raise ValueError(
-            f"densities must lie below {float(np.finfo(dtype).max):g} to be stored as {dtype},"
+            f"distances must lie below {float(np.finfo(dtype).max):g} to be stored as {dtype},"
             f" got {float(array.max()):g}. Try a wider dtype."
         )
     return stored
 
 
-def check_densities(densities: NDArray[np.floating[Any]]) -> None:
+def check_distances(distances: NDArray[np.floating[Any]]) -> None:
     """Raise unless every distance is a number of at least 0."""
-    for piece in row_slices(densities):
-        good = np.isfinite(densities[piece]) & (densities[piece] >= 0)
+    for piece in row_slices(distances):
+        good = np.isfinite(distances[piece]) & (distances[piece] >= 0)
         if not good.all():
             row = piece.start + int((~good.all(axis=1)).argmax())
-            raise ValueError(f"densities must be finite and at least 0, but row {row} is not.")
+            raise ValueError(f"distances must be finite and at least 0, but row {row} is not.")
 
 
-def densities_hash(densities: NDArray[np.floating[Any]]) -> str:
+def distances_hash(distances: NDArray[np.floating[Any]]) -> str:
     r"""Return the SHA-256 of one split's distances, in hexadecimal.
 
     It is taken over the line ``densities DTYPE ROWS COLUMNS\n`` in ASCII, then the distances as
     stored, little-endian, row by row.
     """
-    rows, n_columns = densities.shape
-    digest = hashlib.sha256(f"densities {densities.dtype.name} {rows} {n_columns}\n".encode())
-    _update(digest, densities)
+    rows, n_columns = distances.shape
+    digest = hashlib.sha256(f"densities {distances.dtype.name} {rows} {n_columns}\n".encode())
+    _update(digest, distances)
     return digest.hexdigest()
 
 

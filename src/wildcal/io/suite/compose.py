@@ -42,9 +42,9 @@ def write_suite(
     Parameters
     ----------
     tune, test
-        Labelled rows as the network meets them.
+        Labeled rows as the network meets them.
     shifted
-        The name of each shift and its labelled test rows; with a severity, split NAME-SEVERITY.
+        The name of each shift and its labeled test rows; with a severity, split NAME-SEVERITY.
     ood, test_ood
         Rows of other classes by the name of their set, to tune with and to test with.
     network, data

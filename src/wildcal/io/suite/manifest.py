@@ -5,15 +5,16 @@ The same manifest always gives the same bytes: keys are sorted and nothing depen
 
 import json
 import re
-from collections.abc import Collection, Iterable
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Iterable
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from typing import Any, NoReturn, TypeAlias
 
 from wildcal.core.checks import check_choice, check_count
-from wildcal.io.suite.neighbours import check_neighbours
+from wildcal.io.renamed import TRANSFORMS, renamed
+from wildcal.io.suite.neighbors import check_neighbors
 
 FORMAT = "wildcal-suite"
-VERSION = 2
+VERSION = 3
 MANIFEST = "manifest.json"
 ROLES = ("tune", "test", "perturb")
 SHIFTS = ("none", "covariate", "semantic")
@@ -26,9 +27,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}\.npy", re.ASCII)
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
-# What version 2 added. A suite without any of it is written as version 1, as it always was.
-_SINCE_2 = ("neighbours", "perturbation")
-_ENTRY_SINCE_2 = ("densities", "densities_dtype", "densities_sha256")
+_DISTANCES = ("distances", "distances_dtype", "distances_sha256")
 
 Json: TypeAlias = Any
 
@@ -37,7 +36,7 @@ Json: TypeAlias = Any
 class Entry:
     """One split as the manifest describes it.
 
-    `logits`, `labels` and `densities` are file names; the last is None where there are no
+    `logits`, `labels` and `distances` are file names; the last is None where there are no
     distances to the nearest training images.
     """
 
@@ -51,27 +50,27 @@ class Entry:
     logits: str
     labels: str
     sha256: str
-    densities: str | None = None
-    densities_dtype: str | None = None
-    densities_sha256: str | None = None
+    distances: str | None = None
+    distances_dtype: str | None = None
+    distances_sha256: str | None = None
 
     @property
     def files(self) -> tuple[str, ...]:
         """The names of its files."""
-        more = () if self.densities is None else (self.densities,)
+        more = () if self.distances is None else (self.distances,)
         return (self.logits, self.labels, *more)
 
 
-def without_densities(entry: Entry) -> Entry:
+def without_distances(entry: Entry) -> Entry:
     """Return a split without its distances."""
-    return replace(entry, densities=None, densities_dtype=None, densities_sha256=None)
+    return replace(entry, distances=None, distances_dtype=None, distances_sha256=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """Where the logits come from, and the list of splits.
 
-    `neighbours` describes the distances to training images, `perturbation` the noise of the
+    `neighbors` describes the distances to training images, `perturbation` the noise of the
     splits with the role "perturb"; both are None where a suite has no such thing.
     """
 
@@ -83,23 +82,12 @@ class Manifest:
     class_names: tuple[str, ...]
     complete: bool
     splits: tuple[Entry, ...]
-    neighbours: dict[str, Json] | None = None
+    neighbors: dict[str, Json] | None = None
     perturbation: dict[str, Json] | None = None
-
-    @property
-    def version(self) -> int:
-        """The oldest version of the format that can say this."""
-        told = [self.neighbours, self.perturbation, *(e.densities for e in self.splits)]
-        new_role = any(entry.role == "perturb" for entry in self.splits)
-        return 2 if new_role or any(value is not None for value in told) else 1
 
     def to_bytes(self) -> bytes:
         """Return the manifest as JSON in UTF-8; raise a ValueError for what JSON cannot hold."""
-        document = {"format": FORMAT, "version": self.version, **asdict(self)}
-        if self.version < 2:
-            for entry in (document, *document["splits"]):
-                for key in _SINCE_2 + _ENTRY_SINCE_2:
-                    entry.pop(key, None)
+        document = {"format": FORMAT, "version": VERSION, **asdict(self)}
         try:
             text = json.dumps(
                 document, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False
@@ -129,20 +117,19 @@ def parse_manifest(raw: bytes) -> Manifest:
             f"version {version} was made by a newer wildcal; this one reads up to {VERSION}."
         )
     del document["format"], document["version"]
-    old = version < 2
-    _check_keys(document, _names(Manifest, _SINCE_2 if old else ()), "the manifest")
-    entries = _typed(document, "splits", list)
+    document = renamed(document)
+    _check_keys(document, Manifest, "the manifest")
     manifest = Manifest(
-        network=_typed(document, "network", dict),
-        data=_typed(document, "data", dict),
+        network=renamed(_typed(document, "network", dict)),
+        data=renamed(_typed(document, "data", dict)),
         seed=_typed(document, "seed", int),
         versions=_typed(document, "versions", dict),
         n_classes=_typed(document, "n_classes", int),
         class_names=tuple(_typed(document, "class_names", list)),
         complete=_typed(document, "complete", bool),
-        splits=tuple(_entry(entry, old) for entry in entries),
-        neighbours=None if old else _optional(document, "neighbours"),
-        perturbation=None if old else _optional(document, "perturbation"),
+        splits=tuple(_entry(entry) for entry in _typed(document, "splits", list)),
+        neighbors=_optional(document, "neighbors"),
+        perturbation=_optional(document, "perturbation"),
     )
     check_manifest(manifest)
     return manifest
@@ -160,11 +147,11 @@ def check_manifest(manifest: Manifest) -> None:
             f"class_names must be {manifest.n_classes} texts, one for each class,"
             f" got {len(names)} values."
         )
-    check_neighbours(manifest.neighbours)
+    check_neighbors(manifest.neighbors)
     for entry in manifest.splits:
         _check_entry(entry)
-        if entry.densities is not None and manifest.neighbours is None:
-            raise ValueError(f"split {entry.name}: densities need the field neighbours.")
+        if entry.distances is not None and manifest.neighbors is None:
+            raise ValueError(f"split {entry.name}: distances need the field neighbors.")
     # Some file systems do not tell large letters from small ones.
     _check_unique("split name", (entry.name.lower() for entry in manifest.splits))
     _check_unique(
@@ -213,19 +200,19 @@ def _check_entry(entry: Entry) -> None:
         if type(entry.rows) is not int or entry.rows < 1:
             raise ValueError(f"rows must be a whole number of at least 1, got {entry.rows!r:.40}.")
         keys = ["logits", "labels"]
-        told = [getattr(entry, key) is not None for key in _ENTRY_SINCE_2]
+        told = [getattr(entry, key) is not None for key in _DISTANCES]
         if any(told):
             if not all(told):
-                raise ValueError("densities need densities_dtype and densities_sha256.")
-            keys.append("densities")
-            check_choice("densities_dtype", entry.densities_dtype, DTYPES)
+                raise ValueError("distances need distances_dtype and distances_sha256.")
+            keys.append("distances")
+            check_choice("distances_dtype", entry.distances_dtype, DTYPES)
         for key in keys:
             file = getattr(entry, key)
             if not isinstance(file, str) or not FILE_NAME.fullmatch(file):
                 raise ValueError(
                     f"{key} must be the plain name of a .npy file in the suite, got {_shown(file)}."
                 )
-        for key in ["sha256", *(["densities_sha256"] if any(told) else [])]:
+        for key in ["sha256", *(["distances_sha256"] if any(told) else [])]:
             digits = getattr(entry, key)
             if not isinstance(digits, str) or not _SHA256.fullmatch(digits):
                 raise ValueError(f"{key} must be 64 hexadecimal digits, got {_shown(digits)}.")
@@ -233,20 +220,28 @@ def _check_entry(entry: Entry) -> None:
         raise ValueError(f"split {entry.name}: {error}") from None
 
 
-def _names(kind: type[Any], without: Collection[str]) -> list[str]:
-    return [f.name for f in fields(kind) if f.name not in without]
-
-
-def _entry(document: Json, old: bool) -> Entry:
+def _entry(document: Json) -> Entry:
     if not isinstance(document, dict):
         raise ValueError(f"a split must be an object, got {_shown(document)}.")
-    _check_keys(document, _names(Entry, _ENTRY_SINCE_2 if old else ()), "a split")
-    return Entry(**document)
+    document = renamed(document)
+    _check_keys(document, Entry, "a split")
+    return _modern(Entry(**document))
 
 
-def _check_keys(document: dict[str, Json], wanted: Iterable[str], what: str) -> None:
-    names = set(wanted)
-    missing, strange = sorted(names - set(document)), sorted(set(document) - names)
+def _modern(entry: Entry) -> Entry:
+    """Return a split by the name that its change of the images has today."""
+    old = entry.corruption
+    if not isinstance(old, str) or old not in TRANSFORMS or not isinstance(entry.name, str):
+        return entry
+    new = TRANSFORMS[old]
+    return replace(entry, name=entry.name.replace(old, new), corruption=new)
+
+
+def _check_keys(document: dict[str, Json], kind: type[Any], what: str) -> None:
+    """Raise unless a document has the fields of a class; an old one lacks some with a default."""
+    names = {f.name for f in fields(kind)}
+    needed = {f.name for f in fields(kind) if f.default is MISSING}
+    missing, strange = sorted(needed - set(document)), sorted(set(document) - names)
     if missing:
         raise ValueError(f"{what} must have the field {missing[0]!r}.")
     if strange:
@@ -262,7 +257,9 @@ def _typed(document: dict[str, Json], key: str, kind: type[Any]) -> Any:
 
 
 def _optional(document: dict[str, Json], key: str) -> dict[str, Json] | None:
-    found: dict[str, Json] | None = None if document[key] is None else _typed(document, key, dict)
+    found: dict[str, Json] | None = (
+        None if document.get(key) is None else _typed(document, key, dict)
+    )
     return found
 
 

@@ -14,22 +14,22 @@ from wildcal.core.checks import check_choice
 from wildcal.io.files import replacing
 from wildcal.io.suite.arrays import (
     content_hash,
-    densities_hash,
+    distances_hash,
     npy_header,
-    stored_densities,
+    stored_distances,
     stored_labels,
     stored_logits,
 )
 from wildcal.io.suite.files import LARGEST_MEMBER, SuiteFiles
-from wildcal.io.suite.manifest import DTYPES, MANIFEST, Entry, Manifest, without_densities
-from wildcal.io.suite.neighbours import (
+from wildcal.io.suite.manifest import DTYPES, MANIFEST, Entry, Manifest, without_distances
+from wildcal.io.suite.neighbors import (
     SIGNIFICANT_BITS,
     described_ranks,
     keep_ranks,
-    no_densities,
+    no_distances,
     rounded,
 )
-from wildcal.io.suite.read import read_content, verified_densities
+from wildcal.io.suite.read import read_content, verified_distances
 
 # The oldest time a zip archive can hold: a packed suite must not depend on the clock.
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
@@ -44,7 +44,7 @@ def pack_suite(
 ) -> None:
     """Write the arrays and the manifest to one .npz, where wanted with arrays of another dtype.
 
-    With `ranks`, only the distances to these neighbours are kept.
+    With `ranks`, only the distances to these neighbors are kept.
     """
     kept = _Distances(files, manifest, dtype, ranks)
     if dtype is not None:
@@ -63,15 +63,15 @@ def pack_suite(
             _write_array(archive, entry.labels, labels)
             new, distances = kept.of(new)
             if distances is not None:
-                _write_array(archive, str(new.densities), distances)
+                _write_array(archive, str(new.distances), distances)
             entries.append(new)
-        packed = replace(manifest, splits=tuple(entries), neighbours=kept.description())
+        packed = replace(manifest, splits=tuple(entries), neighbors=kept.description())
         # Last, because the hashes in it are known only now.
         _write_member(archive, MANIFEST, packed.to_bytes())
 
 
 class _Distances:
-    """The neighbour distances that are packed: all, those of some ranks, or none."""
+    """The neighbor distances that are packed: all, those of some ranks, or none."""
 
     def __init__(
         self,
@@ -80,40 +80,40 @@ class _Distances:
         dtype: str | None,
         ranks: Sequence[int] | None,
     ) -> None:
-        self.files, self.neighbours, self.dtype = files, manifest.neighbours, dtype
+        self.files, self.neighbors, self.dtype = files, manifest.neighbors, dtype
         self.columns: NDArray[np.int64] | None = None
         self.ranks = None if ranks is None else sorted(set(ranks))
         if self.ranks:
-            if self.neighbours is None:
-                raise no_densities(str(files.path))
-            self.columns = keep_ranks(self.neighbours, self.ranks)
+            if self.neighbors is None:
+                raise no_distances(str(files.path))
+            self.columns = keep_ranks(self.neighbors, self.ranks)
 
     def of(self, entry: Entry) -> tuple[Entry, NDArray[np.floating[Any]] | None]:
         """Return a split as it will be described, and its distances as they will be stored."""
-        if entry.densities is None or self.ranks == []:
-            return without_densities(entry), None
-        array = verified_densities(self.files, entry, self.neighbours)
+        if entry.distances is None or self.ranks == []:
+            return without_distances(entry), None
+        array = verified_distances(self.files, entry, self.neighbors)
         if self.columns is not None:
             array = np.ascontiguousarray(array[:, self.columns])
         if self.dtype is not None:
             values = rounded(array) if self.dtype == "float16" else array
             try:
-                array = stored_densities(values, len(array), array.shape[1], self.dtype)
+                array = stored_distances(values, len(array), array.shape[1], self.dtype)
             except ValueError as error:
                 raise ValueError(f"split {entry.name}: {error}") from error
         new = replace(
-            entry, densities_dtype=array.dtype.name, densities_sha256=densities_hash(array)
+            entry, distances_dtype=array.dtype.name, distances_sha256=distances_hash(array)
         )
         return new, array
 
     def description(self) -> dict[str, Any] | None:
         """Return what the packed manifest says of them."""
-        if self.neighbours is None or self.ranks == []:
+        if self.neighbors is None or self.ranks == []:
             return None
-        changes = {} if self.ranks is None else described_ranks(self.neighbours, self.ranks)
+        changes = {} if self.ranks is None else described_ranks(self.neighbors, self.ranks)
         if self.dtype == "float16":
             changes["significant_bits"] = SIGNIFICANT_BITS
-        return self.neighbours | changes
+        return self.neighbors | changes
 
 
 def _write_array(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> None:

@@ -10,15 +10,15 @@ from wildcal.core.checks import check_labels
 from wildcal.core.errors import FileFormatError
 from wildcal.io.suite.arrays import (
     LABEL_TYPES,
-    check_densities,
+    check_distances,
     check_finite,
     check_shift_labels,
     content_hash,
-    densities_hash,
+    distances_hash,
 )
 from wildcal.io.suite.files import SuiteFiles, reading
 from wildcal.io.suite.manifest import MANIFEST, Entry, Manifest, parse_manifest
-from wildcal.io.suite.neighbours import columns, no_densities
+from wildcal.io.suite.neighbors import columns, no_distances
 
 
 def parsed(files: SuiteFiles) -> Manifest:
@@ -58,11 +58,11 @@ def damaged_distances(files: SuiteFiles, manifest: Manifest) -> dict[str, str]:
     found: dict[str, str] = {}
     with files.opened():
         for entry in manifest.splits:
-            if entry.densities is None or manifest.neighbours is None:
+            if entry.distances is None or manifest.neighbors is None:
                 continue
             try:
-                shape = (entry.rows, columns(manifest.neighbours))
-                files.check(entry.densities, _types(entry.densities_dtype), shape)
+                shape = (entry.rows, columns(manifest.neighbors))
+                files.check(entry.distances, _types(entry.distances_dtype), shape)
             except FileFormatError as error:
                 found[entry.name] = str(error)
     return found
@@ -94,26 +94,26 @@ def read_content(
     return logits, y
 
 
-def read_densities(
-    files: SuiteFiles, entry: Entry, neighbours: dict[str, Any] | None
+def read_distances(
+    files: SuiteFiles, entry: Entry, neighbors: dict[str, Any] | None
 ) -> NDArray[np.floating[Any]]:
     """Return the distances of a split as they are stored, one column for each layer and rank."""
-    if entry.densities is None or neighbours is None:
-        raise no_densities(f"{files.path}: split {entry.name}")
-    shape = (entry.rows, columns(neighbours))
-    stored = files.array(entry.densities, _types(entry.densities_dtype), shape)
-    with reading(files.path, entry.densities):
-        check_densities(stored)
+    if entry.distances is None or neighbors is None:
+        raise no_distances(f"{files.path}: split {entry.name}")
+    shape = (entry.rows, columns(neighbors))
+    stored = files.array(entry.distances, _types(entry.distances_dtype), shape)
+    with reading(files.path, entry.distances):
+        check_distances(stored)
     return stored
 
 
-def verified_densities(
-    files: SuiteFiles, entry: Entry, neighbours: dict[str, Any] | None
+def verified_distances(
+    files: SuiteFiles, entry: Entry, neighbors: dict[str, Any] | None
 ) -> NDArray[np.floating[Any]]:
     """Return the same, or raise if they are not those the split was written with."""
-    stored = read_densities(files, entry, neighbours)
-    if densities_hash(stored) != entry.densities_sha256:
-        raise _changed(files, f"{entry.densities}, the distances of split {entry.name},")
+    stored = read_distances(files, entry, neighbors)
+    if distances_hash(stored) != entry.distances_sha256:
+        raise _changed(files, f"{entry.distances}, the distances of split {entry.name},")
     return stored
 
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from wildcal.core.arrays import Labels, Logits
 from wildcal.core.checks import check_choice
 from wildcal.io.suite.files import SuiteFiles, suite_files
-from wildcal.io.suite.manifest import SHIFTS, Entry, Manifest, without_densities
-from wildcal.io.suite.neighbours import layer_names, no_densities, rank_columns
+from wildcal.io.suite.manifest import SHIFTS, Entry, Manifest, without_distances
+from wildcal.io.suite.neighbors import layer_names, no_distances, rank_columns
 from wildcal.io.suite.pack import pack_suite
 from wildcal.io.suite.read import (
     check_headers,
@@ -24,7 +24,7 @@ from wildcal.io.suite.read import (
     read_content,
     read_labels,
     read_logits,
-    verified_densities,
+    verified_distances,
 )
 from wildcal.io.suite.writer import SuiteWriter
 
@@ -45,7 +45,7 @@ class SuiteSplit:
     n_classes: int
     _entry: Entry = field(repr=False, compare=False)
     _files: SuiteFiles = field(repr=False, compare=False)
-    _neighbours: dict[str, Any] | None = field(default=None, repr=False, compare=False)
+    _neighbors: dict[str, Any] | None = field(default=None, repr=False, compare=False)
 
     @property
     def logits(self) -> Logits:
@@ -70,11 +70,11 @@ class SuiteSplit:
         )
 
     @property
-    def has_densities(self) -> bool:
+    def has_distances(self) -> bool:
         """Whether distances to the nearest training images are stored."""
-        return self._entry.densities is not None
+        return self._entry.distances is not None
 
-    def densities(self, rank: int | None = None) -> NDArray[np.float32]:
+    def distances(self, rank: int | None = None) -> NDArray[np.float32]:
         """Return squared distances to a near training image, one column for each layer.
 
         They have shape (rows, layers) and are read-only; `Suite.layers` names the columns.
@@ -82,31 +82,31 @@ class SuiteSplit:
         Parameters
         ----------
         rank
-            Which neighbour, 1 for the nearest; by default the k-th, the furthest that was measured.
+            Which neighbor, 1 for the nearest; by default the k-th, the furthest that was measured.
         """
-        if self._neighbours is None or self._entry.densities is None:
-            raise no_densities(f"{self._files.path}: split {self.name}")
-        part = rank_columns(self._neighbours, rank)
+        if self._neighbors is None or self._entry.distances is None:
+            raise no_distances(f"{self._files.path}: split {self.name}")
+        part = rank_columns(self._neighbors, rank)
 
         def read() -> NDArray[np.float32]:
-            stored = verified_densities(self._files, self._entry, self._neighbours)
+            stored = verified_distances(self._files, self._entry, self._neighbors)
             return np.array(stored[:, part], np.float32)
 
-        return self._files.keep(f"{self._entry.densities}:{part.start}", read)
+        return self._files.keep(f"{self._entry.distances}:{part.start}", read)
 
     def verify(self) -> None:
         """Raise a FileFormatError unless logits and labels are what was written.
 
-        (`densities` compares the distances itself, whenever it reads them.) What was read is kept
+        (`distances` compares the distances itself, whenever it reads them.) What was read is kept
         as `logits` keeps it, so that looking first costs no second reading.
         """
         logits, y = read_content(self._files, self._entry, self.n_classes)
         self._files.keep(self._entry.logits, lambda: self._working(logits))
         self._files.keep(self._entry.labels, lambda: y)
 
-    def _verify_densities(self) -> None:
-        if self.has_densities:
-            verified_densities(self._files, self._entry, self._neighbours)
+    def _verify_distances(self) -> None:
+        if self.has_distances:
+            verified_distances(self._files, self._entry, self._neighbors)
 
 
 @final
@@ -128,7 +128,7 @@ class Suite:
         self.n_classes = manifest.n_classes
         self.class_names = manifest.class_names
         self.complete = manifest.complete
-        self.neighbours = manifest.neighbours
+        self.neighbors = manifest.neighbors
         self.perturbation = manifest.perturbation
         self.splits = tuple(
             SuiteSplit(
@@ -143,7 +143,7 @@ class Suite:
                 n_classes=manifest.n_classes,
                 _entry=entry,
                 _files=files,
-                _neighbours=manifest.neighbours,
+                _neighbors=manifest.neighbors,
             )
             for entry in manifest.splits
         )
@@ -154,8 +154,8 @@ class Suite:
 
     @property
     def layers(self) -> tuple[str, ...]:
-        """The layers whose neighbour distances are stored; empty where there are none."""
-        return layer_names(self.neighbours)
+        """The layers whose neighbor distances are stored; empty where there are none."""
+        return layer_names(self.neighbors)
 
     @classmethod
     def open(cls, path: str | Path, *, verify: bool = False, partial: bool = False) -> Self:
@@ -177,7 +177,7 @@ class Suite:
             damaged = damaged_headers(files, manifest)
             far = damaged_distances(files, manifest)
             whole = tuple(
-                without_densities(entry) if entry.name in far else entry
+                without_distances(entry) if entry.name in far else entry
                 for entry in manifest.splits
                 if entry.name not in damaged
             )
@@ -202,7 +202,7 @@ class Suite:
         with self.opened():
             for split in self.splits:
                 split.verify()
-                split._verify_densities()
+                split._verify_distances()
                 if progress is not None:
                     progress(split.rows)
 
@@ -267,10 +267,10 @@ class Suite:
         dtype
             Store logits in this type, such as "float16" to halve the size, with new hashes.
             Logits that it cannot hold are refused. By default each split keeps its own.
-            Neighbour distances follow; as float16 they are rounded to 7 significant bits, an error
+            Neighbor distances follow; as float16 they are rounded to 7 significant bits, an error
             below 0.8 % (above 1e-5), because they compress better so.
         ranks
-            Keep the distances to these neighbours only, such as [50]; none of them if empty.
+            Keep the distances to these neighbors only, such as [50]; none of them if empty.
         """
         with self.opened():
             pack_suite(self._files, self._manifest, path, dtype, ranks)
@@ -287,7 +287,7 @@ class Suite:
             class_names=self.class_names,
             dtype=self.splits[0].dtype if self.splits else "float32",
         )
-        writer.describe(neighbours=self.neighbours, perturbation=self.perturbation)
+        writer.describe(neighbors=self.neighbors, perturbation=self.perturbation)
         for split in self.splits:
             logits, y = read_content(self._files, split._entry, self.n_classes)
             writer.dtype = split.dtype
@@ -300,8 +300,8 @@ class Suite:
                 corruption=split.corruption,
                 severity=split.severity,
             )
-            if split.has_densities:
-                densities = verified_densities(self._files, split._entry, self.neighbours)
-                writer.add_densities(split.name, densities, dtype=densities.dtype.name)
+            if split.has_distances:
+                distances = verified_distances(self._files, split._entry, self.neighbors)
+                writer.add_distances(split.name, distances, dtype=distances.dtype.name)
         if self.complete:
             writer.finish([split.name for split in self.splits])

@@ -34,7 +34,7 @@ class SplitSummary:
         return asdict(self)
 
 
-def summarise_split(split: SuiteSplit) -> SplitSummary:
+def summarize_split(split: SuiteSplit) -> SplitSummary:
     """Return the numbers of one split."""
     logits = split.logits
     energy, pred = energy_and_pred(logits)
@@ -53,14 +53,14 @@ def summarise_split(split: SuiteSplit) -> SplitSummary:
     )
 
 
-def summarise(
+def summarize(
     suite: Suite, *, progress: Callable[[int], object] | None = None
 ) -> list[SplitSummary]:
     """Return the numbers of every split; `progress` is told the rows of each that is done."""
     summaries = []
     with suite.opened():
         for split in suite.splits:
-            summaries.append(summarise_split(split))
+            summaries.append(summarize_split(split))
             if progress is not None:
                 progress(split.rows)
     return summaries

@@ -13,9 +13,9 @@ from wildcal.core.errors import FileFormatError
 from wildcal.io.files import replacing
 from wildcal.io.suite.arrays import (
     content_hash,
-    densities_hash,
+    distances_hash,
     npy_header,
-    stored_densities,
+    stored_distances,
     stored_labels,
     stored_logits,
 )
@@ -34,10 +34,10 @@ from wildcal.io.suite.manifest import (
     check_manifest,
     check_split,
     parse_manifest,
-    without_densities,
+    without_distances,
 )
-from wildcal.io.suite.neighbours import columns
-from wildcal.io.suite.read import parsed, read_content, read_logits, verified_densities
+from wildcal.io.suite.neighbors import columns
+from wildcal.io.suite.read import parsed, read_content, read_logits, verified_distances
 
 
 @final
@@ -127,9 +127,9 @@ class SuiteWriter:
         return tuple(entry.name for entry in self._manifest.splits)
 
     @property
-    def neighbours(self) -> dict[str, Any] | None:
-        """The description of the neighbour distances, as it was written."""
-        return self._manifest.neighbours
+    def neighbors(self) -> dict[str, Any] | None:
+        """The description of the neighbor distances, as it was written."""
+        return self._manifest.neighbors
 
     @property
     def perturbation(self) -> dict[str, Any] | None:
@@ -139,7 +139,7 @@ class SuiteWriter:
     def describe(
         self,
         *,
-        neighbours: Mapping[str, Any] | None = None,
+        neighbors: Mapping[str, Any] | None = None,
         perturbation: Mapping[str, Any] | None = None,
     ) -> None:
         """Say what the distances or the perturbed splits are; None leaves what is there.
@@ -147,28 +147,28 @@ class SuiteWriter:
         Plain JSON values. A description is replaced only as long as nothing it describes has been
         written.
         """
-        wanted = self.check_description(neighbours=neighbours, perturbation=perturbation)
+        wanted = self.check_description(neighbors=neighbors, perturbation=perturbation)
         if wanted != self._manifest:
             self._write(replace(wanted, complete=False))
 
     def check_description(
         self,
         *,
-        neighbours: Mapping[str, Any] | None = None,
+        neighbors: Mapping[str, Any] | None = None,
         perturbation: Mapping[str, Any] | None = None,
     ) -> Manifest:
         """Return the manifest with a description; raise where `describe` would, writing nothing."""
         wanted = replace(
             self._manifest,
-            neighbours=self.neighbours if neighbours is None else dict(neighbours),
+            neighbors=self.neighbors if neighbors is None else dict(neighbors),
             perturbation=self.perturbation if perturbation is None else dict(perturbation),
         )
         check_manifest(wanted)
         wanted = parse_manifest(wanted.to_bytes())  # as it will read back
         entries = self._manifest.splits
-        there, here = self.neighbours, wanted.neighbours
-        if here != there and any(entry.densities for entry in entries):
-            refuse_other(self.folder, "neighbour distances", there, here)
+        there, here = self.neighbors, wanted.neighbors
+        if here != there and any(entry.distances for entry in entries):
+            refuse_other(self.folder, "neighbor distances", there, here)
         there, here = self.perturbation, wanted.perturbation
         if here != there and there is not None and any(e.role == "perturb" for e in entries):
             refuse_other(self.folder, "perturbations", there, here)
@@ -197,23 +197,23 @@ class SuiteWriter:
         """Return the logits of a split as they were written."""
         return read_logits(self._files, self._need(name), self._manifest.n_classes)
 
-    def has_densities(self, name: str) -> bool:
+    def has_distances(self, name: str) -> bool:
         """Return whether the distances of a split are written and whole."""
         entry = self._entry(name)
-        if entry is None or entry.densities is None:
+        if entry is None or entry.distances is None:
             return False
         try:
-            verified_densities(self._files, entry, self.neighbours)
+            verified_distances(self._files, entry, self.neighbors)
         except FileFormatError:
             return False
         return True
 
-    def add_densities(self, name: str, densities: ArrayLike, *, dtype: str = "float32") -> None:
-        """Write the neighbour distances of a split that is there; its logits are not touched.
+    def add_distances(self, name: str, distances: ArrayLike, *, dtype: str = "float32") -> None:
+        """Write the neighbor distances of a split that is there; its logits are not touched.
 
         Parameters
         ----------
-        densities
+        distances
             Squared distances, shape (rows, ranks * layers): all layers of the first rank, then all
             of the next. `describe` says first which they are.
         dtype
@@ -221,20 +221,20 @@ class SuiteWriter:
         """
         check_choice("dtype", dtype, DTYPES)
         entry = self._need(name)
-        if self.neighbours is None:
-            raise ValueError("describe(neighbours=...) must say which layers and ranks there are.")
+        if self.neighbors is None:
+            raise ValueError("describe(neighbors=...) must say which layers and ranks there are.")
         try:
-            array = stored_densities(densities, entry.rows, columns(self.neighbours), dtype)
+            array = stored_distances(distances, entry.rows, columns(self.neighbors), dtype)
         except ValueError as error:
             raise ValueError(f"split {name}: {error}") from error
-        new = _with_densities(entry, array)
+        new = _with_distances(entry, array)
         check_manifest(replace(self._manifest, splits=self._with(new)))
-        if entry.densities is not None:
+        if entry.distances is not None:
             # Until the array is new there are none, so the manifest forgets it first.
             self._write(
-                replace(self._manifest, splits=self._with(without_densities(entry)), complete=False)
+                replace(self._manifest, splits=self._with(without_distances(entry)), complete=False)
             )
-        self._write_array(f"{name}.densities.npy", array)
+        self._write_array(f"{name}.distances.npy", array)
         self._write(replace(self._manifest, splits=self._with(new), complete=False))
 
     def add(
@@ -286,7 +286,7 @@ class SuiteWriter:
         self._put(entry, z, labels, None)
 
     def extend(
-        self, name: str, logits: ArrayLike, y: ArrayLike, densities: ArrayLike | None = None
+        self, name: str, logits: ArrayLike, y: ArrayLike, distances: ArrayLike | None = None
     ) -> None:
         """Add rows at the end of a split; those that are there stay as they are, bit for bit.
 
@@ -295,8 +295,8 @@ class SuiteWriter:
         """
         entry = self._need(name)
         old, known = read_content(self._files, entry, self._manifest.n_classes)
-        if (densities is None) != (entry.densities is None):
-            what = "needs" if densities is None else "has no"
+        if (distances is None) != (entry.distances is None):
+            what = "needs" if distances is None else "has no"
             raise ValueError(f"split {name} {what} distances to training images for more rows.")
         try:
             z = stored_logits(logits, self._manifest.n_classes, entry.dtype)
@@ -304,10 +304,10 @@ class SuiteWriter:
             labels = np.concatenate([known, np.asarray(y, np.int64)])
             labels = stored_labels(labels, len(z), self._manifest.n_classes, entry.shift)
             distances = None
-            if densities is not None and self.neighbours is not None:
-                there = verified_densities(self._files, entry, self.neighbours)
-                more = stored_densities(
-                    densities, len(z) - len(old), columns(self.neighbours), there.dtype.name
+            if distances is not None and self.neighbors is not None:
+                there = verified_distances(self._files, entry, self.neighbors)
+                more = stored_distances(
+                    distances, len(z) - len(old), columns(self.neighbors), there.dtype.name
                 )
                 distances = np.concatenate([there, more])
         except ValueError as error:
@@ -319,24 +319,26 @@ class SuiteWriter:
         entry: Entry,
         logits: NDArray[Any],
         labels: NDArray[Any],
-        densities: NDArray[Any] | None,
+        distances: NDArray[Any] | None,
     ) -> None:
         """Write the arrays of a split, then the manifest."""
         new = replace(
-            without_densities(entry), rows=len(logits), sha256=content_hash(logits, labels)
+            without_distances(entry), rows=len(logits), sha256=content_hash(logits, labels)
         )
-        if densities is not None:
-            new = _with_densities(new, densities)
+        if distances is not None:
+            new = _with_distances(new, distances)
+        old = self._entry(entry.name)
         others = tuple(e for e in self._manifest.splits if e.name != entry.name)
         check_manifest(replace(self._manifest, splits=(*others, new)))
-        if len(others) < len(self._manifest.splits):
+        if old is not None:
             # Until all arrays are new the split is none, so the manifest forgets it first.
             self._write(replace(self._manifest, splits=others, complete=False))
-            (self.folder / f"{entry.name}.densities.npy").unlink(missing_ok=True)
+            if old.distances is not None:
+                (self.folder / old.distances).unlink(missing_ok=True)
         self._write_array(new.logits, logits)
         self._write_array(new.labels, labels)
-        if densities is not None:
-            self._write_array(str(new.densities), densities)
+        if distances is not None:
+            self._write_array(str(new.distances), distances)
         self._write(replace(self._manifest, splits=(*others, new), complete=False))
 
     def finish(self, order: Sequence[str]) -> None:
@@ -380,10 +382,10 @@ class SuiteWriter:
             file.write(np.ascontiguousarray(array).data.cast("B"))
 
 
-def _with_densities(entry: Entry, densities: NDArray[Any]) -> Entry:
+def _with_distances(entry: Entry, distances: NDArray[Any]) -> Entry:
     return replace(
         entry,
-        densities=f"{entry.name}.densities.npy",
-        densities_dtype=densities.dtype.name,
-        densities_sha256=densities_hash(densities),
+        distances=f"{entry.name}.distances.npy",
+        distances_dtype=distances.dtype.name,
+        distances_sha256=distances_hash(distances),
     )

@@ -4,7 +4,7 @@ from wildcal.io.tables.others import with_others
 from wildcal.io.tables.rows import InputRows, as_rows, read_rows
 from wildcal.io.tables.table import (
     Table,
-    read_densities,
+    read_distances,
     read_environments,
     read_labels,
     read_table,
@@ -16,7 +16,7 @@ __all__ = [
     "Table",
     "as_rows",
     "check_result",
-    "read_densities",
+    "read_distances",
     "read_environments",
     "read_labels",
     "read_rows",

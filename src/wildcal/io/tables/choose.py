@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.io.tables.naming import DENSITY_COLUMN, ROLE_NAMES, ROLES, SCORE_ROLES
+from wildcal.io.tables.naming import DISTANCE_COLUMNS, ROLE_NAMES, ROLES, SCORE_ROLES
 from wildcal.io.tables.scores import choose_scores
 from wildcal.io.tables.source import Source, arrays_source
 
@@ -82,20 +82,20 @@ def _named(source: Source, role: str, given: str | int | None) -> list[str]:
         word = "label" if role == "y" else role
         raise ValueError(f"several {word} columns: {', '.join(found)}. Choose with {remedy}.")
     if role == "distances" and source.columnar and not found:
-        return density_columns(source.names)
+        return distance_columns(source.names)
     return found
 
 
-def density_columns(names: Sequence[str]) -> list[str]:
-    """Return density_1, density_2, ... in the order of their numbers."""
-    found = [name for name in names if name.lower().startswith(DENSITY_COLUMN)]
-    named = {name.lower(): name for name in found}
-    wanted = [f"{DENSITY_COLUMN}{i + 1}" for i in range(len(found))]
-    if sorted(named) != sorted(wanted):
-        raise ValueError(
-            f"columns of distances must be density_1 to density_{len(found)}, each once."
-        )
-    return [named[name] for name in wanted]
+def distance_columns(names: Sequence[str]) -> list[str]:
+    """Return distance_1, distance_2, ... in the order of their numbers; or density_1, ..."""
+    named = {name.lower(): name for name in names if name.lower().startswith(DISTANCE_COLUMNS)}
+    for prefix in DISTANCE_COLUMNS:
+        wanted = [f"{prefix}{i + 1}" for i in range(len(named))]
+        if sorted(named) == sorted(wanted):
+            return [named[name] for name in wanted]
+    raise ValueError(
+        f"columns of distances must be distance_1 to distance_{len(named)}, each once."
+    )
 
 
 def _join(arrays: list[NDArray[Any]]) -> NDArray[Any]:

@@ -1,12 +1,13 @@
 """The names that columns and arrays go by when nobody says otherwise."""
 
 from wildcal.core.kinds import KINDS
+from wildcal.io.renamed import FIELDS
 
 LOGIT_NAMES = ("logits", "z", "scores")
 LABEL_NAMES = ("y", "labels", "label", "targets", "target")
 ENVIRONMENT_NAMES = ("environment", "environments")
-DENSITY_NAMES = ("densities",)
-DENSITY_COLUMN = "density_"
+DISTANCE_NAMES = ("distances", *(old for old, new in FIELDS.items() if new == "distances"))
+DISTANCE_COLUMNS = ("distance_", "density_")
 WEIGHT_NAMES = ("weight", "weights", "sample_weight")
 RESULT_NAMES = ("proba", "confidence", "pred", "temperature")
 """What `wildcal apply` writes: results, which are no logits."""
@@ -29,7 +30,7 @@ ROLE_NAMES = {
     "y": (*LABEL_NAMES, "label_ids"),
     "weight": WEIGHT_NAMES,
     "environment": ENVIRONMENT_NAMES,
-    "distances": ("distances", *DENSITY_NAMES),
+    "distances": DISTANCE_NAMES,
     "ids": (),
 }
 SCORE_ROLES = KINDS

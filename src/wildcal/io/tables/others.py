@@ -1,4 +1,4 @@
-"""Labelled rows and rows of other classes as one set, the latter with label -1."""
+"""Labeled rows and rows of other classes as one set, the latter with label -1."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from wildcal.io.tables.rows import InputRows
 
 
 def with_others(rows: InputRows, others: InputRows, title: str | Path) -> InputRows:
-    """Return labelled rows followed by rows of other classes, which are one more environment.
+    """Return labeled rows followed by rows of other classes, which are one more environment.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from wildcal.core.errors import FileFormatError
 from wildcal.io.tables.choose import choose
-from wildcal.io.tables.naming import DENSITY_NAMES, ENVIRONMENT_NAMES, LABEL_NAMES
+from wildcal.io.tables.naming import DISTANCE_NAMES, ENVIRONMENT_NAMES, LABEL_NAMES
 from wildcal.io.tables.opening import open_source
 from wildcal.io.tables.source import Source, few, named_after
 
@@ -23,7 +23,7 @@ class Table:
     y: NDArray[Any] | None
     environment: NDArray[Any] | None = None
     """Which rows belong together; 0 for the clean ones."""
-    densities: NDArray[Any] | None = None
+    distances: NDArray[Any] | None = None
     """Distances to training rows, a column for each layer."""
 
 
@@ -33,7 +33,7 @@ def read_table(path: str | Path, *, labels: str | Path | None = None) -> Table:
     A file with named arrays (.npz, .safetensors, .pt with a dict) holds `logits` and usually `y`.
     A table (.csv and its kin) has a column named `y` and one column per class, in class order. Both
     may have an `environment` of each row, which `wildcal fit --method context` learns from, and
-    `densities` (in a table columns density_1, density_2, ...), which the method dac reads.
+    `distances` (in a table columns distance_1, distance_2, ...), which the method dac reads.
     A bare array (.npy, .pt with a tensor) holds logits only; give the labels with `labels`.
     """
     with open_source(path) as source, named_after(source.title):
@@ -59,13 +59,13 @@ def read_environments(path: str | Path) -> NDArray[Any]:
     return _read_alone(Path(path), ENVIRONMENT_NAMES, "environments")
 
 
-def read_densities(path: str | Path) -> NDArray[Any]:
+def read_distances(path: str | Path) -> NDArray[Any]:
     """Return distances to training rows in a file of their own, a column for each layer."""
     path = Path(path)
-    if path.name.endswith(".densities.npy"):
+    if path.name.endswith((".distances.npy", ".densities.npy")):
         raise FileFormatError(
-            f"{path} looks like a part of a suite, with the distances of several neighbours side by"
-            " side. `wildcal suite rows` writes those of one neighbour, with the logits."
+            f"{path} looks like a part of a suite, with the distances of several neighbors side by"
+            " side. `wildcal suite rows` writes those of one neighbor, with the logits."
         )
     with open_source(path) as source, named_after(source.title):
         if source.bare:
@@ -74,7 +74,7 @@ def read_densities(path: str | Path) -> NDArray[Any]:
             chosen = choose(source, "logits", source.names[:1], {})
             if "distances" in chosen.roles:
                 return chosen.roles["distances"]
-        return _pick(source, DENSITY_NAMES, "densities")
+        return _pick(source, DISTANCE_NAMES, "distances")
 
 
 def _read_alone(path: Path, names: Sequence[str], what: str) -> NDArray[Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from wildcal.report.page.markup import tag, words
 
 _SHORT = 5
-"""Letters of a tick that has room beside its neighbours."""
+"""Letters of a tick that has room beside its neighbors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Picture:
     ) -> None:
         """Add ticks and the name of the axis below; every other long word stands a line lower."""
         floor = self.height - self.bottom
-        for i, (value, text) in enumerate(_labelled(scale) if ticks is None else ticks):
+        for i, (value, text) in enumerate(_labeled(scale) if ticks is None else ticks):
             at = scale(value)
             down = 30 if len(text) > _SHORT and i % 2 else 17
             self.add(tag("line", x1=at, x2=at, y1=floor, y2=floor + 4, class_="tick"))
@@ -90,7 +90,7 @@ class Picture:
 
     def left_axis(self, scale: Scale, label: str) -> None:
         """Add grid lines, their numbers, and the name of the axis above it, where it is read."""
-        for value, text in _labelled(scale):
+        for value, text in _labeled(scale):
             at = scale(value)
             self.add(
                 tag("line", x1=self.left, x2=self.width - self.right, y1=at, y2=at, class_="grid"),
@@ -101,7 +101,7 @@ class Picture:
     def right_axis(self, scale: Scale, label: str) -> None:
         """Add numbers at the right, without grid lines."""
         edge = self.width - self.right
-        for value, text in _labelled(scale):
+        for value, text in _labeled(scale):
             self.add(tag("text", words(text), x=edge + 6, y=scale(value) + 4, class_="second"))
         self.add(
             tag("text", words(label), x=self.width - 2, y=self.top - 12, class_="end label second")
@@ -119,7 +119,7 @@ class Picture:
         )
 
 
-def _labelled(scale: Scale) -> list[tuple[float, str]]:
+def _labeled(scale: Scale) -> list[tuple[float, str]]:
     return [(value, f"{value:g}") for value in scale.ticks()]
 
 

@@ -155,7 +155,7 @@ def reliability_section(content: Content) -> str:
     )
 
 
-def strangers_section(content: Content) -> str:
+def ood_section(content: Content) -> str:
     """Return the mean confidence on rows of other classes."""
     figures = []
     for split in content.results.ood_splits(content.name):

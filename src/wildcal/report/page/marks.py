@@ -1,12 +1,12 @@
-"""The marks of methods: a colour and a shape each, told apart without colour too."""
+"""The marks of methods: a color and a shape each, told apart without color too."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from wildcal.report.page.markup import tag, words
 
-N_COLOURS: Final = 10
-"""How many colours page.css has, besides the grey of what is not calibrated."""
+N_COLORS: Final = 10
+"""How many colors page.css has, besides the gray of what is not calibrated."""
 # Drawn around (0, 0), about eight pixels wide.
 _SHAPES: Final = (
     "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0Z",
@@ -22,14 +22,14 @@ _SHAPES: Final = (
 
 
 class Marks:
-    """Colours and shapes for a number of methods, in the order in which they are given."""
+    """Colors and shapes for a number of methods, in the order in which they are given."""
 
     def __init__(self, methods: Sequence[str]) -> None:
         self._place = {method: i for i, method in enumerate(methods)}
 
     def style(self, method: str) -> str:
-        """Return the class that gives a method its colour."""
-        return "plain" if method == "identity" else f"m{self._place[method] % N_COLOURS}"
+        """Return the class that gives a method its color."""
+        return "plain" if method == "identity" else f"m{self._place[method] % N_COLORS}"
 
     def mark(self, method: str, x: float, y: float, said: str) -> str:
         """Return the mark of a method at a place, with a text for the mouse."""

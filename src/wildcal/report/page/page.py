@@ -14,9 +14,9 @@ from wildcal.report.page.about_sections import (
 from wildcal.report.page.content import Content, note
 from wildcal.report.page.error_sections import (
     methods_section,
+    ood_section,
     reliability_section,
     shift_section,
-    strangers_section,
 )
 from wildcal.report.page.marks import Marks
 from wildcal.report.page.markup import tag, words
@@ -32,7 +32,7 @@ _SECTIONS: Final = (
     methods_section,
     shift_section,
     reliability_section,
-    strangers_section,
+    ood_section,
     energy_section,
     temperature_section,
     knowledge_section,

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from wildcal.vision.batches import Normaliser
+from wildcal.vision.batches import Normalizer
 from wildcal.vision.classifiers.base import Classifier
 from wildcal.vision.shipped import is_shipped, shipped_weights
 
@@ -11,7 +11,7 @@ __all__ = ["Classifier", "open_classifier"]
 
 def open_classifier(
     network: str,
-    normalise: Normaliser,
+    normalize: Normalizer,
     *,
     weights: str | Path | None = None,
     device: str = "cpu",
@@ -23,7 +23,7 @@ def open_classifier(
     network
         A checkpoint of `wildcal train` (.safetensors), an ONNX file (.onnx), `module:callable`, or
         `wildcal:NAME` for weights that come with wildcal.
-    normalise
+    normalize
         What is done to the pixels; a checkpoint knows its own.
     weights
         A safetensors file for `module:callable`.
@@ -41,12 +41,12 @@ def open_classifier(
     if path.suffix == ".onnx":
         from wildcal.vision.classifiers.onnx import OnnxClassifier
 
-        return OnnxClassifier(path, normalise, device=device)
+        return OnnxClassifier(path, normalize, device=device)
     import wildcal.vision.networks  # noqa: F401  # says what to install where torch is missing
     from wildcal.vision.classifiers.torch_module import open_checkpoint, open_module
 
     if path.suffix == ".safetensors":
         return open_checkpoint(path, device=device)
     return open_module(
-        network, normalise, weights=None if weights is None else Path(weights), device=device
+        network, normalize, weights=None if weights is None else Path(weights), device=device
     )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.vision.batches import Normaliser, Pixels, batch_size
+from wildcal.vision.batches import Normalizer, Pixels, batch_size
 
 
 class Classifier(ABC):
@@ -17,12 +17,12 @@ class Classifier(ABC):
     ----------
     about
         What a suite's manifest says of the network: plain words and numbers.
-    normalise
+    normalize
         What is done to the pixels first.
     """
 
     about: dict[str, Any]
-    normalise: Normaliser
+    normalize: Normalizer
     class_names: tuple[str, ...] | None = None
     """The classes it was trained for, where they are known."""
     size: int | None = None
@@ -36,7 +36,7 @@ class Classifier(ABC):
     def logits(self, images: Pixels) -> NDArray[np.float32]:
         """Return float32 logits, shape (n, n_classes), of images (n, H, W, 3).
 
-        Images of float32 are normalised already; uint8 are normalised here.
+        Images of float32 are normalized already; uint8 are normalized here.
         """
 
     def features(

@@ -166,12 +166,12 @@ def _before(name: str, runs: dict[str, _Run]) -> list[str]:
 
 
 def _before_first(network: nn.Module, block: str, runs: dict[str, _Run]) -> list[str]:
-    """Return the layer before the first block, unless it has learnt nothing but shows the image."""
+    """Return the layer before the first block, unless it learned nothing but shows the image."""
     if isinstance(network.get_submodule(block), _POOLS):  # plain layers in a row
         return []
     found = _before(block, runs)
-    learnt = [run.ended for _, _, run in _learnt(network, runs)]
-    return [name for name in found if learnt and min(learnt) <= runs[name].ended]
+    learned = [run.ended for _, _, run in _learnt(network, runs)]
+    return [name for name in found if learned and min(learned) <= runs[name].ended]
 
 
 def _learnt(network: nn.Module, runs: dict[str, _Run]) -> list[tuple[str, nn.Module, _Run]]:
@@ -190,10 +190,10 @@ def _before_last_linear(
 
     None where the head is something else: the last linear layer is then inside a gate, say.
     """
-    learnt = _learnt(network, runs)
-    if not learnt:
+    learned = _learnt(network, runs)
+    if not learned:
         return []
-    name, module, last = max(learnt, key=lambda one: one[2].ended)
+    name, module, last = max(learned, key=lambda one: one[2].ended)
     is_head = isinstance(module, nn.Linear) and last.usable and last.shape == shape
     return _before(name, runs) if is_head else []
 

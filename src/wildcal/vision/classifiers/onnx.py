@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from wildcal.core.errors import FileFormatError, MissingExtraError
 from wildcal.core.parallel import thread_count
 from wildcal.io.files import file_hash
-from wildcal.vision.batches import Normaliser, Pixels, batch_size
+from wildcal.vision.batches import Normalizer, Pixels, batch_size
 from wildcal.vision.classifiers.base import Classifier
 from wildcal.vision.pooling import pooled_axes
 
@@ -28,17 +28,17 @@ _DTYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(d
 
 @final
 class OnnxClassifier(Classifier):
-    """The first input takes normalised pixels, (n, 3, H, W) or (n, H, W, 3).
+    """The first input takes normalized pixels, (n, 3, H, W) or (n, H, W, 3).
 
     Of several outputs, that named `logits` is taken, or the first. Files with a fixed batch size
     are fed in such batches. Where the shape leaves it open, channels come first.
     """
 
-    def __init__(self, path: Path, normalise: Normaliser, *, device: str = "cpu") -> None:
+    def __init__(self, path: Path, normalize: Normalizer, *, device: str = "cpu") -> None:
         self._session = _open(path, device)
         self._path, self._device = path, device
         self._inner: tuple[tuple[str, ...], Any] | None = None
-        self.normalise = normalise
+        self.normalize = normalize
         self.about = {"name": path.stem, "kind": "onnx", "sha256": _hash(path)}
         entry = self._session.get_inputs()[0]
         if entry.type not in _DTYPES or len(entry.shape) != 4:
@@ -68,7 +68,7 @@ class OnnxClassifier(Classifier):
     ) -> tuple[NDArray[np.float32], list[NDArray[np.float32]]]:
         """Return the logits and pooled inner tensors, by their names in the file.
 
-        The network runs twice. One that gives inner tensors too is optimised less, so the last bits
+        The network runs twice. One that gives inner tensors too is optimized less, so the last bits
         of its logits may differ; the logits are those of the network as it is.
         """
         logits = self.logits(images)
@@ -111,7 +111,7 @@ class OnnxClassifier(Classifier):
         return [list(parts) for parts in zip(*batches, strict=True)]
 
     def _run(self, session: Any, images: Pixels, names: Sequence[str]) -> list[NDArray[Any]]:
-        pixels = self.normalise(images).astype(self._dtype, copy=False)
+        pixels = self.normalize(images).astype(self._dtype, copy=False)
         missing = (self._fixed or len(pixels)) - len(pixels)
         if missing:  # the last batch of a file that takes one size only
             pixels = np.concatenate([pixels, np.repeat(pixels[-1:], missing, axis=0)])

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from wildcal.core.errors import FileFormatError
-from wildcal.vision.batches import Normaliser, Pixels
+from wildcal.vision.batches import Normalizer, Pixels
 from wildcal.vision.checkpoint import Checkpoint, SafetensorError, load_file
 from wildcal.vision.classifiers.base import Classifier
 from wildcal.vision.classifiers.hooks import as_arrays, check_open, pooled_outputs
@@ -29,7 +29,7 @@ class TorchClassifier(Classifier):
     def __init__(
         self,
         module: nn.Module,
-        normalise: Normaliser,
+        normalize: Normalizer,
         about: dict[str, Any],
         *,
         device: str = "cpu",
@@ -38,7 +38,7 @@ class TorchClassifier(Classifier):
         # Networks are fastest channels-last, but some look at the memory's layout.
         self.module = channels_last(on_device(module.eval(), device))
         self._contiguous: bool | None = None if class_names is None else False
-        self.normalise, self.class_names, self.device = normalise, class_names, device
+        self.normalize, self.class_names, self.device = normalize, class_names, device
         self.about = about | {"n_parameters": sum(p.numel() for p in module.parameters())}
 
     def logits(self, images: Pixels) -> NDArray[np.float32]:
@@ -50,7 +50,7 @@ class TorchClassifier(Classifier):
         return predict_logits(
             self.module,
             images,
-            self.normalise,
+            self.normalize,
             device=self.device,
             contiguous=bool(self._contiguous),
         )
@@ -100,14 +100,14 @@ def open_checkpoint(path: Path, *, device: str = "cpu") -> TorchClassifier:
         "trained_on": checkpoint.data,
         "recipe": checkpoint.recipe,
     }
-    normalise = Normaliser(checkpoint.mean, checkpoint.std)
+    normalize = Normalizer(checkpoint.mean, checkpoint.std)
     return TorchClassifier(
-        checkpoint.build(), normalise, about, device=device, class_names=checkpoint.class_names
+        checkpoint.build(), normalize, about, device=device, class_names=checkpoint.class_names
     )
 
 
 def open_module(
-    target: str, normalise: Normaliser, *, weights: Path | None = None, device: str = "cpu"
+    target: str, normalize: Normalizer, *, weights: Path | None = None, device: str = "cpu"
 ) -> TorchClassifier:
     """Return the module that `module:callable` makes, with weights from a safetensors file.
 
@@ -123,7 +123,7 @@ def open_module(
     if weights is not None:
         _load_weights(module, target, weights)
     about = {"name": target, "kind": "module", "sha256": _weights_hash(module)}
-    return TorchClassifier(module, normalise, about, device=device)
+    return TorchClassifier(module, normalize, about, device=device)
 
 
 def _rows_first(module: nn.Module) -> None:

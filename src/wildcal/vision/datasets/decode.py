@@ -26,7 +26,7 @@ _LONGEST = 50
 def read_square(
     path: Path, size: int, resize: int, interpolation: str = "bilinear"
 ) -> NDArray[np.uint8]:
-    """Return the centre of a picture as RGB, shape (size, size, 3).
+    """Return the center of a picture as RGB, shape (size, size, 3).
 
     The short side is resized to `resize` (antialiased), the long side in proportion and rounded
     down; then the middle is cut out. So do the usual evaluation scripts for ImageNet.
@@ -36,7 +36,7 @@ def read_square(
             _check_shape(*picture.size)
             # A palette with transparency cannot be turned into RGB in one step without a warning.
             whole = picture.convert("RGBA") if picture.mode == "P" else picture
-            square = _centre(whole.convert("RGB"), size, resize, interpolation)
+            square = _center(whole.convert("RGB"), size, resize, interpolation)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} does not exist any more.") from None
     # Pillow raises these for files that are cut short, hostile or no pictures at all, and warnings
@@ -70,7 +70,7 @@ def _check_shape(width: int, height: int) -> None:
         raise ValueError(f"it is a stripe of {width} x {height} pixels")
 
 
-def _centre(picture: Image.Image, size: int, resize: int, interpolation: str) -> Image.Image:
+def _center(picture: Image.Image, size: int, resize: int, interpolation: str) -> Image.Image:
     width, height = picture.size
     short = min(width, height)
     if short != resize:

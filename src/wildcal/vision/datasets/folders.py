@@ -30,7 +30,7 @@ def image_folder(
     size
         Width and height of the images, in pixels.
     resize
-        What the short side is resized to before the centre is cut out; `size` by default.
+        What the short side is resized to before the center is cut out; `size` by default.
     class_names
         The classes in the order of the classifier's outputs. Each subfolder must be one of them.
         By default the names of the subfolders, sorted. `classes` are those that have a subfolder.
@@ -53,7 +53,7 @@ def image_folder(
             f"{folder / unknown[0]} must be named after one of the {len(names)} classes."
         )
     chosen = {name: labels[name] for name in found}
-    return labelled(
+    return labeled(
         folder.resolve().name,
         folder,
         chosen,
@@ -64,7 +64,7 @@ def image_folder(
     )
 
 
-def labelled(
+def labeled(
     name: str,
     folder: Path,
     labels: Mapping[str, int],

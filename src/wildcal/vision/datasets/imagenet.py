@@ -11,7 +11,7 @@ from pathlib import Path
 
 from wildcal.core.errors import FileFormatError
 from wildcal.vision.datasets.corrupted import check_cell
-from wildcal.vision.datasets.folders import labelled, pictures_in, subfolders
+from wildcal.vision.datasets.folders import labeled, pictures_in, subfolders
 from wildcal.vision.datasets.images import ImageSet
 from wildcal.vision.datasets.places import find
 
@@ -46,7 +46,7 @@ def imagenet(
     size
         Width and height of the images, in pixels.
     resize
-        What the short side is resized to before the centre is cut out; 256 / 224 of `size` by
+        What the short side is resized to before the center is cut out; 256 / 224 of `size` by
         default.
     interpolation
         How: "nearest", "bilinear", "bicubic" or "lanczos".
@@ -62,7 +62,7 @@ def imagenet(
                 " number of picture k, and meta.mat there gives the WordNet id of a class number."
             )
     home = find("ImageNet", IMAGENET_URL, places, _has_classes)
-    return _labelled("imagenet-val", home, size, resize, interpolation, all_classes=True)
+    return _labeled("imagenet-val", home, size, resize, interpolation, all_classes=True)
 
 
 def imagenet_c(folder: str | Path, name: str, severity: int, size: int = 224) -> ImageSet:
@@ -89,7 +89,7 @@ def imagenet_c(folder: str | Path, name: str, severity: int, size: int = 224) ->
     places = [home / name / str(severity) for home in homes]
     home = find("ImageNet-C", IMAGENET_C_URL, places, _has_classes)
     cell = f"imagenet-c-{name}-{severity}"
-    return _labelled(cell, home, size, size, "bilinear", all_classes=True)
+    return _labeled(cell, home, size, size, "bilinear", all_classes=True)
 
 
 def imagenet_r(
@@ -109,7 +109,7 @@ def imagenet_r(
         As for `imagenet`.
     """
     home = find("ImageNet-R", IMAGENET_R_URL, _places(folder, "imagenet-r"), _has_classes)
-    return _labelled("imagenet-r", home, size, resize, interpolation, all_classes=False)
+    return _labeled("imagenet-r", home, size, resize, interpolation, all_classes=False)
 
 
 def imagenet_a(
@@ -129,7 +129,7 @@ def imagenet_a(
         As for `imagenet`.
     """
     home = find("ImageNet-A", IMAGENET_A_URL, _places(folder, "imagenet-a"), _has_classes)
-    return _labelled("imagenet-a", home, size, resize, interpolation, all_classes=False)
+    return _labeled("imagenet-a", home, size, resize, interpolation, all_classes=False)
 
 
 def imagenet_sketch(
@@ -150,14 +150,14 @@ def imagenet_sketch(
     """
     places = _places(folder, "sketch")
     home = find("ImageNet-Sketch", IMAGENET_SKETCH_URL, places, _has_classes)
-    return _labelled("imagenet-sketch", home, size, resize, interpolation, all_classes=True)
+    return _labeled("imagenet-sketch", home, size, resize, interpolation, all_classes=True)
 
 
 def _places(folder: str | Path, name: str) -> tuple[Path, Path]:
     return Path(folder) / name, Path(folder)
 
 
-def _labelled(
+def _labeled(
     name: str,
     home: Path,
     size: int,
@@ -168,7 +168,7 @@ def _labelled(
 ) -> ImageSet:
     wnids = imagenet_wnids()
     labels = _class_numbers(home)
-    return labelled(
+    return labeled(
         name,
         home,
         labels,

@@ -1,4 +1,4 @@
-"""What every reader returns: labelled images that are fetched by row number."""
+"""What every reader returns: labeled images that are fetched by row number."""
 
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
@@ -14,7 +14,7 @@ INTERPOLATIONS: Final = ("nearest", "bilinear", "bicubic", "lanczos")
 
 
 class ImageSet(Protocol):
-    """Labelled images of one size; pixels are fetched only when asked for."""
+    """Labeled images of one size; pixels are fetched only when asked for."""
 
     @property
     def name(self) -> str:

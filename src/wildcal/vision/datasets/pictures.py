@@ -33,7 +33,7 @@ class PictureFiles:
     size
         Width and height of the images, in pixels.
     resize
-        What the short side of a picture is resized to before the centre is cut out.
+        What the short side of a picture is resized to before the center is cut out.
     interpolation
         How: "nearest", "bilinear", "bicubic" or "lanczos".
     """

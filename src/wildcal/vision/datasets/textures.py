@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from wildcal.vision.datasets.folders import labelled, pictures_in, subfolders
+from wildcal.vision.datasets.folders import labeled, pictures_in, subfolders
 from wildcal.vision.datasets.images import ImageSet
 from wildcal.vision.datasets.places import find
 
@@ -10,7 +10,7 @@ CLASSES = frozenset(
     "banded blotchy braided bubbly bumpy chequered cobwebbed cracked crosshatched crystalline "
     "dotted fibrous flecked freckled frilly gauzy grid grooved honeycombed interlaced knitted "
     "lacelike lined marbled matted meshed paisley perforated pitted pleated polka-dotted "
-    "porous potholed scaly smeared spiralled sprinkled stained stratified striped studded "
+    "porous potholed scaly smeared spiraled sprinkled stained stratified striped studded "
     "swirly veined waffled woven wrinkled zigzagged".split()
 )
 URL = "https://www.robots.ox.ac.uk/~vgg/data/dtd/"
@@ -32,14 +32,14 @@ def textures(
     size
         Width and height of the images, in pixels.
     resize, interpolation
-        What the short side is resized to before the centre is cut out, `size` by default, and how.
+        What the short side is resized to before the center is cut out, `size` by default, and how.
     """
     folder = Path(folder)
     places = (folder / "dtd" / "images", folder / "images", folder)
     home = find("DTD", URL, places, _has_classes)
     names = tuple(subfolders(home))
     labels = {name: k for k, name in enumerate(names)}
-    return labelled(
+    return labeled(
         "textures", home, labels, names, size, resize or size, interpolation=interpolation
     )
 

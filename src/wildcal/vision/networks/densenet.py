@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from wildcal.vision.networks.layers import GlobalPool, conv, initialise, norm_relu_conv
+from wildcal.vision.networks.layers import GlobalPool, conv, initialize, norm_relu_conv
 
 
 class DenseLayer(nn.Module):
@@ -42,7 +42,7 @@ class DenseNet(nn.Module):
         self.norm = nn.Sequential(nn.BatchNorm2d(channels), nn.ReLU(inplace=True))
         self.pool = GlobalPool()
         self.head = nn.Linear(channels, n_classes)
-        initialise(self)
+        initialize(self)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return logits, shape (n, n_classes)."""

@@ -13,7 +13,7 @@ def conv(
 def conv_norm_relu(
     n_in: int, n_out: int, kernel: int = 3, *, stride: int = 1, bias: bool = False
 ) -> list[nn.Module]:
-    """Return a convolution, its batch normalisation and a ReLU."""
+    """Return a convolution, its batch normalization and a ReLU."""
     return [
         conv(n_in, n_out, kernel, stride=stride, bias=bias),
         nn.BatchNorm2d(n_out),
@@ -40,7 +40,7 @@ class GlobalPool(nn.Module):
         return x.mean((2, 3))
 
 
-def initialise(network: nn.Module) -> None:
+def initialize(network: nn.Module) -> None:
     """Draw the weights of convolutions as He et al. (2015) do; the rest keeps torch's start."""
     for module in network.modules():
         if isinstance(module, nn.Conv2d):

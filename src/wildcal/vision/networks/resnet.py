@@ -10,7 +10,7 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from wildcal.vision.networks.layers import GlobalPool, conv, conv_norm_relu, initialise
+from wildcal.vision.networks.layers import GlobalPool, conv, conv_norm_relu, initialize
 
 _BASIC: Final = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3)}
 _BOTTLENECK: Final = {50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
@@ -100,7 +100,7 @@ class ResNet(nn.Module):
         self.stages = nn.Sequential(*stages)
         self.pool = GlobalPool()
         self.head = nn.Linear(n_in, n_classes)
-        initialise(self)
+        initialize(self)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return logits, shape (n, n_classes)."""

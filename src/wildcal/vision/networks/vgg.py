@@ -1,10 +1,10 @@
-"""VGG with batch normalisation (Simonyan and Zisserman, 2015), for 32 x 32 pixels."""
+"""VGG with batch normalization (Simonyan and Zisserman, 2015), for 32 x 32 pixels."""
 
 from typing import Final
 
 from torch import Tensor, nn
 
-from wildcal.vision.networks.layers import GlobalPool, conv_norm_relu, initialise
+from wildcal.vision.networks.layers import GlobalPool, conv_norm_relu, initialize
 
 WIDTHS: Final = (64, 128, 256, 512, 512)
 CONVOLUTIONS: Final = {
@@ -45,7 +45,7 @@ class VGG(nn.Module):
         self.features = nn.Sequential(*layers)
         self.pool = GlobalPool()
         self.head = _head(n_in, hidden, n_classes)
-        initialise(self)
+        initialize(self)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return logits, shape (n, n_classes)."""

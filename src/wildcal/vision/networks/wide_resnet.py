@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from wildcal.vision.networks.layers import GlobalPool, conv, initialise, norm_relu_conv
+from wildcal.vision.networks.layers import GlobalPool, conv, initialize, norm_relu_conv
 
 
 class WideBlock(nn.Module):
@@ -52,7 +52,7 @@ class WideResNet(nn.Module):
         self.norm = nn.Sequential(nn.BatchNorm2d(n_in), nn.ReLU(inplace=True))
         self.pool = GlobalPool()
         self.head = nn.Linear(n_in, n_classes)
-        initialise(self)
+        initialize(self)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return logits, shape (n, n_classes)."""

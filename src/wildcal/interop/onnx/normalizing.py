@@ -1,7 +1,7 @@
 """Whether a value of a graph is a softmax, or other scores that a constant was taken from.
 
 Exporters write a softmax in many ways, so what a value is follows from what it is made of. What is
-not recognised here may still be by its numbers.
+not recognized here may still be by its numbers.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ LOG_PROBABILITIES: Final = "log probabilities"
 _INDEPENDENT: Final = "probabilities of independent classes"
 _LARGEST_TAKEN: Final = "scores minus the largest of the row"
 
-_NORMALISING: Final = {
+_NORMALIZING: Final = {
     "Softmax": PROBABILITIES,
     "LogSoftmax": LOG_PROBABILITIES,
     "Sigmoid": _INDEPENDENT,
@@ -44,7 +44,7 @@ _SUMS: Final = {"ReduceSum", "ReduceL1"}
 
 
 @dataclass(frozen=True, slots=True)
-class Normalised:
+class Normalized:
     """What a value is, instead of logits."""
 
     what: str
@@ -65,10 +65,10 @@ class Values:
     def __init__(self, graph: GraphProto) -> None:
         self._makers = {output: node for node in graph.node for output in node.output}
         self._fixed = {tensor.name: tensor for tensor in graph.initializer}
-        self._known: dict[str, Normalised | None] = {}
+        self._known: dict[str, Normalized | None] = {}
         self._depth = 0
 
-    def normalised(self, name: str) -> Normalised | None:
+    def normalized(self, name: str) -> Normalized | None:
         """Return what a value is if it is not logits; its `before` is then something that is."""
         found = self._look(name)
         while found is not None and found.before is not None:
@@ -78,7 +78,7 @@ class Values:
             found = replace(found, before=inner.before)
         return found
 
-    def _look(self, name: str) -> Normalised | None:
+    def _look(self, name: str) -> Normalized | None:
         if name not in self._known:
             if self._depth == _DEEPEST:
                 return None
@@ -87,32 +87,32 @@ class Values:
             self._depth -= 1
         return self._known[name]
 
-    def _find(self, name: str) -> Normalised | None:
+    def _find(self, name: str) -> Normalized | None:
         node = self._makers.get(name)
         if node is None or not node.input:
             return None
         op = node.op_type
-        if op in _NORMALISING:
-            return Normalised(_NORMALISING[op], op, node.input[0])
+        if op in _NORMALIZING:
+            return Normalized(_NORMALIZING[op], op, node.input[0])
         if op in _PASSING:
             return self._look(node.input[0])
         if op in _TRANSFORMING:
             words = [a.s.decode() for a in node.attribute if a.name == "post_transform"]
             is_plain = not words or words[0] in ("NONE", "")
-            return None if is_plain else Normalised(PROBABILITIES, op, None)
+            return None if is_plain else Normalized(PROBABILITIES, op, None)
         found = self._quotient(node) or self._difference(node)
         if found is not None:
             return found
         if op in ("Add", "Mean", "Sum"):
             parts = map(self._look, node.input)
             if all(part is not None and part.what == PROBABILITIES for part in parts):
-                return Normalised(PROBABILITIES, op, None)
+                return Normalized(PROBABILITIES, op, None)
         if op in ("Exp", "Log", "Clip") or op in _WITH_A_NUMBER:
             return self._one_to_one(node)
         return None
 
-    def _one_to_one(self, node: NodeProto) -> Normalised | None:
-        """Return what comes of normalised numbers that were clipped, scaled or put through a log.
+    def _one_to_one(self, node: NodeProto) -> Normalized | None:
+        """Return what comes of normalized numbers that were clipped, scaled or put through a log.
 
         Not of independent classes: ten times a sigmoid may be meant as scores.
         """
@@ -130,14 +130,14 @@ class Values:
         other = PROBABILITIES if needed == LOG_PROBABILITIES else LOG_PROBABILITIES
         return replace(found, what=other, node=node.op_type) if found.what == needed else None
 
-    def _quotient(self, node: NodeProto) -> Normalised | None:
-        """Recognise exp(x) / sum(exp(x))."""
+    def _quotient(self, node: NodeProto) -> Normalized | None:
+        """Recognize exp(x) / sum(exp(x))."""
         for part, total in self._ratios(node):
             sums = self._source(total)
             if sums is not None and sums.op_type in _SUMS and sums.input[0] == part:
                 power = self._source(part)
                 scores = power.input[0] if power is not None and power.op_type == "Exp" else None
-                return Normalised(PROBABILITIES, node.op_type, scores)
+                return Normalized(PROBABILITIES, node.op_type, scores)
         return None
 
     def _ratios(self, node: NodeProto) -> Iterator[tuple[str, str]]:
@@ -150,15 +150,15 @@ class Values:
                 if inverse is not None and inverse.op_type in ("Div", "Reciprocal"):
                     yield part, inverse.input[-1]
 
-    def _difference(self, node: NodeProto) -> Normalised | None:
-        """Recognise x - max(x) and x - log(sum(exp(x)))."""
+    def _difference(self, node: NodeProto) -> Normalized | None:
+        """Recognize x - max(x) and x - log(sum(exp(x)))."""
         if node.op_type != "Sub":
             return None
         scores, taken = node.input
         what = {"max": _LARGEST_TAKEN, "logsumexp": LOG_PROBABILITIES}.get(
             self._statistic(taken, scores) or ""
         )
-        return None if what is None else Normalised(what, node.op_type, scores)
+        return None if what is None else Normalized(what, node.op_type, scores)
 
     def _statistic(self, name: str, scores: str) -> str | None:
         """Return whether a value is the largest of some scores, or the log of their exp's sum."""

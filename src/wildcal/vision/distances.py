@@ -13,7 +13,7 @@ from wildcal.vision.cells import Plan
 from wildcal.vision.classifiers import Classifier
 from wildcal.vision.features import FeatureReader, make_reader
 from wildcal.vision.match import check_match, check_width
-from wildcal.vision.neighbours import NeighbourSearch, about_search, check_k, stored_ranks
+from wildcal.vision.neighbors import NeighborSearch, about_search, check_k, stored_ranks
 from wildcal.vision.training_features import FeatureCache, training_features
 from wildcal.vision.training_images import TrainingImages, without_shared
 
@@ -23,8 +23,8 @@ Measure = Callable[[Pixels], tuple[NDArray[np.float32], NDArray[np.float32]]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Neighbours:
-    """Which neighbours are searched, and where.
+class Neighbors:
+    """Which neighbors are searched, and where.
 
     Parameters
     ----------
@@ -33,9 +33,9 @@ class Neighbours:
     layers
         Names of layers; by default those of `wildcal.vision.features.make_reader`.
     k
-        Distances to the nearest and to the k-th neighbour are kept.
+        Distances to the nearest and to the k-th neighbor are kept.
     search
-        "exact" or "ivf"; see `wildcal.vision.neighbours`.
+        "exact" or "ivf"; see `wildcal.vision.neighbors`.
     """
 
     training: TrainingImages
@@ -44,10 +44,10 @@ class Neighbours:
     search: str = "exact"
 
 
-class DensityPlan:
+class DistancePlan:
     """The layers and training images of one suite, checked before any of the work is done."""
 
-    def __init__(self, classifier: Classifier, plan: Plan, wanted: Neighbours) -> None:
+    def __init__(self, classifier: Classifier, plan: Plan, wanted: Neighbors) -> None:
         check_match(classifier, plan)
         check_k(wanted.k, len(wanted.training.rows))
         validation = next(c for c in plan.cells if c.role == "tune" and c.shift == "none")
@@ -93,7 +93,7 @@ class DensityPlan:
         )
         # The search has a copy, so each layer is let go when its turn has come.
         handed_over = (features.pop(0) for _ in self.reader.layers)
-        search = NeighbourSearch(
+        search = NeighborSearch(
             handed_over, k=self._wanted.k, search=self._wanted.search, seed=self._plan.seed
         )
 

@@ -1,4 +1,4 @@
-"""Neighbour distances in suites: written beside the logits, read by rank, packed, distrusted."""
+"""Neighbor distances in suites: written beside the logits, read by rank, packed, distrusted."""
 
 import json
 import zipfile
@@ -9,7 +9,7 @@ import pytest
 from wildcal.core.errors import FileFormatError
 from wildcal.io.suite import Suite, SuiteWriter
 from wildcal.io.suite.manifest import VERSION
-from wildcal.io.suite.neighbours import rounded
+from wildcal.io.suite.neighbors import rounded
 
 HEADER = {
     "network": {"name": "tiny"},
@@ -52,9 +52,9 @@ def write_logits(folder):
 
 def add_distances(folder, names=tuple(ROWS)):
     writer = SuiteWriter(folder, **HEADER)
-    writer.describe(neighbours=ABOUT)
+    writer.describe(neighbors=ABOUT)
     for name in names:
-        writer.add_densities(name, distances(name))
+        writer.add_distances(name, distances(name))
     writer.finish(list(ROWS))
     return folder
 
@@ -77,15 +77,15 @@ def change(folder, edit):
 
 def test_round_trip(folder, tmp_path):
     suite = Suite.open(folder, verify=True)
-    assert suite.neighbours == ABOUT
+    assert suite.neighbors == ABOUT
     assert suite.layers == ("stem", "logits")
     Suite.open(folder).pack(tmp_path / "s.npz")
     for opened in (suite, Suite.open(tmp_path / "s.npz", verify=True)):
         for name in ROWS:
             split = opened.split(name)
-            assert split.has_densities
+            assert split.has_distances
             for rank, part in ((1, slice(2)), (50, slice(2, 4)), (None, slice(2, 4))):
-                got = split.densities(rank)
+                got = split.distances(rank)
                 assert got.dtype == np.float32
                 assert not got.flags.writeable
                 np.testing.assert_array_equal(got, distances(name)[:, part])
@@ -98,53 +98,79 @@ def test_adding_them_touches_no_logits(tmp_path):
     before, times = content(folder), {p.name: p.stat().st_mtime_ns for p in folder.glob("*.npy")}
     add_distances(folder)
     after = content(folder)
-    assert set(after) - set(before) == {"val.densities.npy", "fog-1.densities.npy"}
+    assert set(after) - set(before) == {"val.distances.npy", "fog-1.distances.npy"}
     assert [name for name in before if before[name] != after[name]] == ["manifest.json"]
     assert times == {name: (folder / name).stat().st_mtime_ns for name in times}
 
 
-def test_versions_of_the_format(tmp_path):
-    """A suite that uses nothing of version 2 is written as version 1, which every reader opens."""
+def test_version_1_has_no_distances(tmp_path):
     folder = write_logits(tmp_path / "s")
-    document = json.loads((folder / "manifest.json").read_text())
-    assert document["version"] == 1
-    assert not {"neighbours", "perturbation"} & set(document)
-    assert all("densities" not in entry for entry in document["splits"])
+
+    def age(document):
+        document["version"] = 1
+        for name in ("neighbors", "perturbation"):
+            del document[name]
+        for entry in document["splits"]:
+            for name in ("distances", "distances_dtype", "distances_sha256"):
+                del entry[name]
+
+    change(folder, age)
     suite = Suite.open(folder)
-    assert (suite.neighbours, suite.perturbation, suite.layers) == (None, None, ())
-    assert not suite.split("val").has_densities
+    assert (suite.neighbors, suite.perturbation, suite.layers) == (None, None, ())
+    assert not suite.split("val").has_distances
     add_distances(folder)
-    assert json.loads((folder / "manifest.json").read_text())["version"] == VERSION == 2
+    assert json.loads((folder / "manifest.json").read_text())["version"] == VERSION == 3
 
 
-def test_version_1_cannot_have_the_new_fields(folder):
-    change(folder, lambda document: document.update(version=1))
-    with pytest.raises(FileFormatError, match="the manifest has the unknown field 'neighbours'"):
-        Suite.open(folder)
+def test_version_2_had_other_names(tmp_path):
+    folder = add_distances(write_logits(tmp_path / "s"), ["val"])
+    before = Suite.open(folder).split("val").distances()
+
+    def age(document):
+        document["version"] = 2
+        document["neighbours"] = document.pop("neighbors")
+        for entry in document["splits"]:
+            for word in ("", "_dtype", "_sha256"):
+                entry[f"densities{word}"] = entry.pop(f"distances{word}")
+        val, fog = document["splits"]
+        (folder / val["densities"]).rename(folder / "val.densities.npy")
+        val["densities"] = "val.densities.npy"
+        fog.update(name="val-grey-1", corruption="grey")
+
+    change(folder, age)
+    suite = Suite.open(folder, verify=True)
+    assert suite.split("val").distances().tolist() == before.tolist()
+    assert suite.split("val-gray-1").corruption == "gray"
+    writer = SuiteWriter(folder, **HEADER)  # goes on with it
+    assert writer.has_distances("val")
+    writer.add_distances("val", 2 * distances("val"))
+    writer.finish(writer.names)
+    again = Suite.open(folder, verify=True)
+    assert again.split("val").distances().tolist() == (2 * before).tolist()
 
 
 def test_a_suite_without_them_says_what_to_run(tmp_path):
     split = Suite.open(write_logits(tmp_path / "s")).split("val")
     with pytest.raises(FileFormatError) as error:
-        split.densities()
+        split.distances()
     assert str(error.value) == (
-        f"{tmp_path / 's'}: split val has no neighbour distances. Add them with `wildcal extract"
+        f"{tmp_path / 's'}: split val has no neighbor distances. Add them with `wildcal extract"
         " --features`, which computes only what is missing."
     )
 
 
 def test_a_split_without_them(tmp_path):
     suite = Suite.open(add_distances(write_logits(tmp_path / "s"), ["val"]))
-    assert suite.split("val").densities().shape == (6, 2)
-    assert not suite.split("fog-1").has_densities
-    with pytest.raises(ValueError, match="split fog-1 has no neighbour distances"):
-        suite.split("fog-1").densities(1)
+    assert suite.split("val").distances().shape == (6, 2)
+    assert not suite.split("fog-1").has_distances
+    with pytest.raises(ValueError, match="split fog-1 has no neighbor distances"):
+        suite.split("fog-1").distances(1)
 
 
 def test_another_rank(folder):
     split = Suite.open(folder).split("val")
-    with pytest.raises(ValueError, match="to the neighbours 1, 50, not to 10;"):
-        split.densities(10)
+    with pytest.raises(ValueError, match="to the neighbors 1, 50, not to 10;"):
+        split.distances(10)
 
 
 def test_perturbed_splits_are_for_nothing_else(tmp_path):
@@ -168,12 +194,10 @@ def test_perturbed_splits_are_for_nothing_else(tmp_path):
 def test_a_description_stays_while_it_describes_something(folder):
     writer = SuiteWriter(folder, **HEADER)
     before = content(folder)
-    writer.describe(neighbours=ABOUT)
+    writer.describe(neighbors=ABOUT)
     assert content(folder) == before
-    with pytest.raises(
-        ValueError, match=r"other neighbour distances \(faiss: \"1.8\" there, \"9\""
-    ):
-        writer.describe(neighbours=ABOUT | {"faiss": "9"})
+    with pytest.raises(ValueError, match=r"other neighbor distances \(faiss: \"1.8\" there, \"9\""):
+        writer.describe(neighbors=ABOUT | {"faiss": "9"})
     assert content(folder) == before
 
 
@@ -181,12 +205,12 @@ def test_faiss_is_no_part_of_the_source(tmp_path):
     """A suite extracted before faiss was installed is still the same suite."""
     folder = add_distances(write_logits(tmp_path / "s"))
     assert Suite.open(folder).versions == {"numpy": "2.0"}
-    assert SuiteWriter(folder, **HEADER).has_densities("val")
+    assert SuiteWriter(folder, **HEADER).has_distances("val")
 
 
 @pytest.mark.parametrize("damage", ["cut", "change", "remove"])
 def test_damaged_distances_are_not_there(folder, damage):
-    path = folder / "val.densities.npy"
+    path = folder / "val.distances.npy"
     raw = path.read_bytes()
     path.unlink()
     if damage == "cut":
@@ -199,22 +223,22 @@ def test_damaged_distances_are_not_there(folder, damage):
     if damage != "change":
         partial = Suite.open(folder, partial=True)
         assert list(partial.damaged) == ["the distances of val"]
-        assert "val.densities.npy" in partial.damaged["the distances of val"]
+        assert "val.distances.npy" in partial.damaged["the distances of val"]
         assert not partial.complete
         partial.split("val").verify()  # the logits are whole, and of use without distances
-        assert not partial.split("val").has_densities
+        assert not partial.split("val").has_distances
     else:
         changed = Suite.open(folder).split("val")
         changed.verify()
-        with pytest.raises(FileFormatError, match="val.densities.npy, the distances of split val,"):
-            changed.densities()
+        with pytest.raises(FileFormatError, match="val.distances.npy, the distances of split val,"):
+            changed.distances()
     writer = SuiteWriter(folder, **HEADER)
     assert writer.done("val")
-    assert not writer.has_densities("val")
-    assert writer.has_densities("fog-1")
-    writer.add_densities("val", distances("val"))
+    assert not writer.has_distances("val")
+    assert writer.has_distances("fog-1")
+    writer.add_distances("val", distances("val"))
     writer.finish(list(ROWS))
-    assert (folder / "val.densities.npy").read_bytes() == raw
+    assert (folder / "val.distances.npy").read_bytes() == raw
     Suite.open(folder, verify=True)
 
 
@@ -222,24 +246,24 @@ def test_new_logits_lose_their_distances(folder):
     writer = SuiteWriter(folder, **HEADER)
     z, y = draw("val")
     writer.add("val", z + 1, y, role="tune", shift="none")
-    assert not writer.has_densities("val")
-    assert not (folder / "val.densities.npy").exists()
+    assert not writer.has_distances("val")
+    assert not (folder / "val.distances.npy").exists()
     Suite.open(folder, verify=True)
 
 
 def test_leftover_distances_are_removed(folder):
-    (folder / "snow-1.densities.npy").write_bytes(b"of a killed run")
-    (folder / ".val.densities.npy.abcd_123.npy").write_bytes(b"half")
+    (folder / "snow-1.distances.npy").write_bytes(b"of a killed run")
+    (folder / ".val.distances.npy.abcd_123.npy").write_bytes(b"half")
     before = content(folder)
     SuiteWriter(folder, **HEADER)
     gone = set(before) - set(content(folder))
-    assert gone == {"snow-1.densities.npy", ".val.densities.npy.abcd_123.npy"}
+    assert gone == {"snow-1.distances.npy", ".val.distances.npy.abcd_123.npy"}
 
 
 @pytest.mark.parametrize(
     ("array", "words"),
     [
-        (np.zeros((6, 2)), r"split val: densities must be decimal numbers of shape \(6, 4\)"),
+        (np.zeros((6, 2)), r"split val: distances must be decimal numbers of shape \(6, 4\)"),
         (np.zeros((5, 4)), r"of shape \(6, 4\), a column for each layer and rank"),
         (np.zeros((6, 4), int), "must be decimal numbers"),
         (np.full((6, 4), np.nan), "finite and at least 0, but row 0 is not"),
@@ -251,17 +275,17 @@ def test_wrong_distances_change_nothing(folder, array, words):
     before = content(folder)
     writer = SuiteWriter(folder, **HEADER)
     with pytest.raises(ValueError, match=words):
-        writer.add_densities("val", array)
+        writer.add_distances("val", array)
     assert content(folder) == before
 
 
 def test_distances_need_logits_and_a_description(tmp_path):
     writer = SuiteWriter(write_logits(tmp_path / "s"), **HEADER)
     with pytest.raises(ValueError, match="must say which layers and ranks"):
-        writer.add_densities("val", distances("val"))
-    writer.describe(neighbours=ABOUT)
+        writer.add_distances("val", distances("val"))
+    writer.describe(neighbors=ABOUT)
     with pytest.raises(ValueError, match="there is no split 'snow' yet"):
-        writer.add_densities("snow", distances("val"))
+        writer.add_distances("snow", distances("val"))
 
 
 @pytest.mark.parametrize(
@@ -282,7 +306,7 @@ def test_distances_need_logits_and_a_description(tmp_path):
     ],
 )
 def test_descriptions_from_strangers(folder, about, words):
-    change(folder, lambda document: document["neighbours"].update(about))
+    change(folder, lambda document: document["neighbors"].update(about))
     with pytest.raises(FileFormatError, match=words) as error:
         Suite.open(folder)
     assert "\n" not in str(error.value)
@@ -291,14 +315,14 @@ def test_descriptions_from_strangers(folder, about, words):
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [
-        ("densities", "../val.densities.npy", "plain name of a .npy file"),
-        ("densities", "val.logits.npy", "the file name 'val.logits.npy' occurs twice"),
-        ("densities", "missing.npy", "the file is not there"),
-        ("densities", None, "densities need densities_dtype and densities_sha256"),
-        ("densities_dtype", None, "densities need densities_dtype"),
-        ("densities_dtype", "int8", "densities_dtype must be one of"),
-        ("densities_dtype", "float64", "must hold <f8, got <f4"),
-        ("densities_sha256", "x", "densities_sha256 must be 64 hexadecimal digits"),
+        ("distances", "../val.distances.npy", "plain name of a .npy file"),
+        ("distances", "val.logits.npy", "the file name 'val.logits.npy' occurs twice"),
+        ("distances", "missing.npy", "the file is not there"),
+        ("distances", None, "distances need distances_dtype and distances_sha256"),
+        ("distances_dtype", None, "distances need distances_dtype"),
+        ("distances_dtype", "int8", "distances_dtype must be one of"),
+        ("distances_dtype", "float64", "must hold <f8, got <f4"),
+        ("distances_sha256", "x", "distances_sha256 must be 64 hexadecimal digits"),
     ],
 )
 def test_entries_from_strangers(folder, field, value, words):
@@ -309,8 +333,8 @@ def test_entries_from_strangers(folder, field, value, words):
 
 
 def test_distances_without_a_description(folder):
-    change(folder, lambda document: document.update(neighbours=None))
-    with pytest.raises(FileFormatError, match="split val: densities need the field neighbours"):
+    change(folder, lambda document: document.update(neighbors=None))
+    with pytest.raises(FileFormatError, match="split val: distances need the field neighbors"):
         Suite.open(folder)
 
 
@@ -318,10 +342,10 @@ def test_distances_without_a_description(folder):
 def test_values_from_strangers(folder, value):
     array = distances("val")
     array[3, 1] = value
-    np.save(folder / "val.densities.npy", array)
+    np.save(folder / "val.distances.npy", array)
     split = Suite.open(folder).split("val")
-    with pytest.raises(FileFormatError, match="val.densities.npy of .*but row 3 is not"):
-        split.densities(50)
+    with pytest.raises(FileFormatError, match="val.distances.npy of .*but row 3 is not"):
+        split.distances(50)
     with pytest.raises(FileFormatError, match="row 3 is not"):
         Suite.open(folder, verify=True)
 
@@ -330,9 +354,9 @@ def test_packed_as_float16(folder, tmp_path):
     suite = Suite.open(folder)
     suite.pack(tmp_path / "a.npz", dtype="float16")
     packed = Suite.open(tmp_path / "a.npz", verify=True)
-    assert packed.neighbours == ABOUT | {"significant_bits": 7}
+    assert packed.neighbors == ABOUT | {"significant_bits": 7}
     for name in ROWS:
-        got, wanted = packed.split(name).densities(1), suite.split(name).densities(1)
+        got, wanted = packed.split(name).distances(1), suite.split(name).distances(1)
         assert got.dtype == np.float32
         np.testing.assert_allclose(got, wanted, rtol=0.008)
         assert (got != wanted).any()
@@ -357,19 +381,19 @@ def test_packed_with_some_ranks(folder, tmp_path):
     suite = Suite.open(folder)
     suite.pack(tmp_path / "one.npz", ranks=[50])
     one = Suite.open(tmp_path / "one.npz", verify=True)
-    assert one.neighbours["ranks"] == [50]
-    np.testing.assert_array_equal(one.split("val").densities(), suite.split("val").densities(50))
-    with pytest.raises(ValueError, match="to the neighbours 50, not to 1;"):
-        one.split("val").densities(1)
+    assert one.neighbors["ranks"] == [50]
+    np.testing.assert_array_equal(one.split("val").distances(), suite.split("val").distances(50))
+    with pytest.raises(ValueError, match="to the neighbors 50, not to 1;"):
+        one.split("val").distances(1)
     suite.pack(tmp_path / "none.npz", ranks=[])
     none = Suite.open(tmp_path / "none.npz", verify=True)
-    assert none.neighbours is None
-    assert not none.split("val").has_densities
+    assert none.neighbors is None
+    assert not none.split("val").has_distances
     with zipfile.ZipFile(tmp_path / "none.npz") as archive:
-        assert "val.densities.npy" not in archive.namelist()
-    with pytest.raises(ValueError, match="to the neighbours 1, 50, not to 7;"):
+        assert "val.distances.npy" not in archive.namelist()
+    with pytest.raises(ValueError, match="to the neighbors 1, 50, not to 7;"):
         suite.pack(tmp_path / "x.npz", ranks=[7])
-    with pytest.raises(ValueError, match="has no neighbour distances"):
+    with pytest.raises(ValueError, match="has no neighbor distances"):
         none.pack(tmp_path / "x.npz", ranks=[50])
     assert not (tmp_path / "x.npz").exists()
 
@@ -377,9 +401,9 @@ def test_packed_with_some_ranks(folder, tmp_path):
 def test_the_nearest_alone_does_not_pass_for_the_kth(folder, tmp_path):
     Suite.open(folder).pack(tmp_path / "first.npz", ranks=[1])
     first = Suite.open(tmp_path / "first.npz").split("val")
-    assert first.densities(1).shape[1] == len(ABOUT["layers"])
-    with pytest.raises(ValueError, match="to the neighbours 1, not to 50;"):
-        first.densities()
+    assert first.distances(1).shape[1] == len(ABOUT["layers"])
+    with pytest.raises(ValueError, match="to the neighbors 1, not to 50;"):
+        first.distances()
     Suite.open(tmp_path / "first.npz").unpack(tmp_path / "again")
     with pytest.raises(ValueError, match="not to 50"):
-        Suite.open(tmp_path / "again").split("val").densities()
+        Suite.open(tmp_path / "again").split("val").distances()

@@ -1,4 +1,4 @@
-"""Every artefact is made from a suite that has what it needs, or answers what that is."""
+"""Every artifact is made from a suite that has what it needs, or answers what that is."""
 
 import shlex
 from pathlib import Path
@@ -11,11 +11,11 @@ from wildcal.evaluation.protocol import choose_methods, run_protocol
 from wildcal.io.suite import Suite
 from wildcal.metrics import auroc
 from wildcal.report import (
-    ARTEFACTS,
-    FigureArtefact,
+    ARTIFACTS,
+    FigureArtifact,
     MissingInputs,
-    TableArtefact,
-    choose_artefacts,
+    TableArtifact,
+    choose_artifacts,
     plan,
 )
 from wildcal.report.names import family, suite_labels
@@ -24,7 +24,7 @@ METHODS = ("identity", "ts", "ets", "irm", "irova", "irovats", "spline", "energy
 
 
 def made(study, name):
-    return ARTEFACTS[name].make(study)
+    return ARTIFACTS[name].make(study)
 
 
 def row(table, *labels):
@@ -32,27 +32,27 @@ def row(table, *labels):
     return found
 
 
-@pytest.mark.parametrize("name", ARTEFACTS)
-def test_every_artefact_is_made(study, name):
-    artefact = made(study, name)
-    kind = TableArtefact if name.startswith("table") else FigureArtefact
-    assert isinstance(artefact, kind)
-    assert artefact.name == name
-    assert artefact.title.startswith(("Table", "Figure"))
-    assert artefact.notes
-    if kind is TableArtefact:
-        assert artefact.rows
-        for line in artefact.rows:
-            assert len(line.labels) == len(artefact.words)
-            assert len(line.cells) == len(artefact.columns)
+@pytest.mark.parametrize("name", ARTIFACTS)
+def test_every_artifact_is_made(study, name):
+    artifact = made(study, name)
+    kind = TableArtifact if name.startswith("table") else FigureArtifact
+    assert isinstance(artifact, kind)
+    assert artifact.name == name
+    assert artifact.title.startswith(("Table", "Figure"))
+    assert artifact.notes
+    if kind is TableArtifact:
+        assert artifact.rows
+        for line in artifact.rows:
+            assert len(line.labels) == len(artifact.words)
+            assert len(line.cells) == len(artifact.columns)
             assert all(np.isfinite(cell.value) for cell in line.cells)
     else:
-        assert all(panel.series for panel in artefact.panels)
+        assert all(panel.series for panel in artifact.panels)
 
 
-@pytest.mark.parametrize("name", ARTEFACTS)
-def test_every_artefact_answers_what_it_needs(bare, name):
-    study = plan(choose_artefacts(["all"]), {"bare": bare})
+@pytest.mark.parametrize("name", ARTIFACTS)
+def test_every_artifact_answers_what_it_needs(bare, name):
+    study = plan(choose_artifacts(["all"]), {"bare": bare})
     answer = made(study, name)
     assert isinstance(answer, MissingInputs)
     assert str(answer).startswith(f"{name} needs ")
@@ -91,7 +91,7 @@ def test_table2_is_with_and_without_distances(study, suites):
     ],
 )
 def test_missing_inputs_are_named(bare, name, words):
-    assert words in str(made(plan(choose_artefacts([name]), {"bare": bare}), name))
+    assert words in str(made(plan(choose_artifacts([name]), {"bare": bare}), name))
 
 
 def test_table1_has_the_averages(study, suites):
@@ -213,7 +213,7 @@ def test_damage_is_noted_and_the_rest_made(suites, write_suite, tmp_path):
     raw[-1] ^= 1
     path.write_bytes(raw)
     damaged = Suite.open(tmp_path / "s")
-    study = plan(choose_artefacts(["table1", "fig3"]), {"bad": damaged, "good": suites["vgg"]})
+    study = plan(choose_artifacts(["table1", "fig3"]), {"bad": damaged, "good": suites["vgg"]})
     table = made(study, "table1")
     assert [r.suite for r in table.rows] == ["good"]
     assert "bad is left out: the average needs" in " ".join(table.notes)
@@ -222,33 +222,33 @@ def test_damage_is_noted_and_the_rest_made(suites, write_suite, tmp_path):
 
 def test_nothing_is_run_for_suites_that_do_not_matter(suites):
     told = []
-    chosen = choose_artefacts(["table6", "table7", "fig7"])
+    chosen = choose_artifacts(["table6", "table7", "fig7"])
     study = plan(chosen, {"vgg": suites["vgg"]}, progress=lambda *doing: told.append(doing))
-    assert all(isinstance(artefact.make(study), MissingInputs) for artefact in chosen)
+    assert all(isinstance(artifact.make(study), MissingInputs) for artifact in chosen)
     assert study.rows == 0
     assert told == []
 
 
 def test_progress_is_told_every_row(suites):
     told = []
-    chosen = choose_artefacts(["table1", "table8"])
+    chosen = choose_artifacts(["table1", "table8"])
     study = plan(chosen, suites, progress=lambda doing, rows: told.append(rows))
-    for artefact in chosen:
-        artefact.make(study)
+    for artifact in chosen:
+        artifact.make(study)
     assert sum(told) == study.rows > 0
 
 
-@pytest.mark.parametrize("name", ARTEFACTS)
-def test_every_artefact_is_documented(name):
+@pytest.mark.parametrize("name", ARTIFACTS)
+def test_every_artifact_is_documented(name):
     page = Path(__file__).parents[2] / "docs" / "reproduce.md"
     assert f"| `{name}` |" in page.read_text("utf-8")
 
 
 def test_names_are_chosen_in_the_papers_order():
-    assert [a.name for a in choose_artefacts(["fig4", "table1", "fig4"])] == ["table1", "fig4"]
-    assert [a.name for a in choose_artefacts([])] == list(ARTEFACTS)
-    with pytest.raises(ValueError, match="there is no artefact 'table10'; choose from table1"):
-        choose_artefacts(["table10"])
+    assert [a.name for a in choose_artifacts(["fig4", "table1", "fig4"])] == ["table1", "fig4"]
+    assert [a.name for a in choose_artifacts([])] == list(ARTIFACTS)
+    with pytest.raises(ValueError, match="there is no artifact 'table10'; choose from table1"):
+        choose_artifacts(["table10"])
 
 
 def test_two_suites_of_one_network_are_told_apart(suites):

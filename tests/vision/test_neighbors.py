@@ -9,8 +9,8 @@ import pytest
 
 from wildcal.core.parallel import use_threads
 from wildcal.vision.features import unit_rows
-from wildcal.vision.neighbours import (
-    NeighbourSearch,
+from wildcal.vision.neighbors import (
+    NeighborSearch,
     about_search,
     cells,
     check_k,
@@ -42,7 +42,7 @@ def test_exact(n, threads):
     train = [unit(rng, 500, width) for width in widths]
     points = [unit(rng, n, width) for width in widths]
     with use_threads(threads):
-        found = NeighbourSearch(train, k=10)(points)
+        found = NeighborSearch(train, k=10)(points)
     assert found.dtype == np.float32
     assert found.shape == (n, 6)
     for layer, (t, p) in enumerate(zip(train, points, strict=True)):
@@ -56,13 +56,13 @@ def test_duplicates():
     train = np.repeat(unit(rng, 30, 8), 3, axis=0)
     near = train[::7] + np.float32(1e-4)
     for points in (train, near):
-        found = NeighbourSearch([train], k=4)([points])
+        found = NeighborSearch([train], k=4)([points])
         assert (found >= 0).all()
         np.testing.assert_allclose(found, by_hand(train, points, (1, 4)), atol=1e-5)
-    found = NeighbourSearch([train], k=3)([train])
+    found = NeighborSearch([train], k=3)([train])
     assert (found == 0).all()
     # |x|^2 + |y|^2 - 2xy in float32 would leave one digit of this.
-    found = NeighbourSearch([train], k=4)([near])[:, 0]
+    found = NeighborSearch([train], k=4)([near])[:, 0]
     np.testing.assert_allclose(found, by_hand(train, near, (1,))[:, 0], rtol=1e-5)
     assert found.max() < 1e-6
 
@@ -70,20 +70,20 @@ def test_duplicates():
 def test_published_vectors():
     case = json.loads(VECTORS.read_text())["knn"]
     train, points = (unit_rows(np.array(case[key]), key) for key in ("train", "query"))
-    found = NeighbourSearch([train], k=case["k"])([points])
+    found = NeighborSearch([train], k=case["k"])([points])
     np.testing.assert_allclose(found[:, 0], case["squared_distance_rank1"], atol=1e-5)
     np.testing.assert_allclose(found[:, 1], case["squared_distance_rank10"], atol=1e-5)
 
 
 def test_ivf_is_near_the_truth_and_repeatable():
     rng = np.random.default_rng(2)
-    centres = unit(rng, 20, 12)
-    train = centres[rng.integers(0, 20, 6000)] + 0.1 * unit(rng, 6000, 12)
-    points = centres[rng.integers(0, 20, 50)] + 0.1 * unit(rng, 50, 12)
+    centers = unit(rng, 20, 12)
+    train = centers[rng.integers(0, 20, 6000)] + 0.1 * unit(rng, 6000, 12)
+    points = centers[rng.integers(0, 20, 50)] + 0.1 * unit(rng, 50, 12)
     assert cells(6000, 10) == (153, 66)
-    exact = NeighbourSearch([train], k=10)([points])
-    first = NeighbourSearch([train], k=10, search="ivf", seed=3)([points])
-    again = NeighbourSearch([train], k=10, search="ivf", seed=3)([points])
+    exact = NeighborSearch([train], k=10)([points])
+    first = NeighborSearch([train], k=10, search="ivf", seed=3)([points])
+    again = NeighborSearch([train], k=10, search="ivf", seed=3)([points])
     np.testing.assert_array_equal(first, again)
     np.testing.assert_allclose(first, exact, atol=1e-6)
 
@@ -93,8 +93,8 @@ def test_ivf_where_nothing_is_near_anything(n, k, most):
     """Random vectors are the worst case: the k-th is missed, by little. Never is one too near."""
     rng = np.random.default_rng(6)
     train, points = unit(rng, n, 64), unit(rng, 100, 64)
-    exact = NeighbourSearch([train], k=k)([points])
-    found = NeighbourSearch([train], k=k, search="ivf")([points])
+    exact = NeighborSearch([train], k=k)([points])
+    found = NeighborSearch([train], k=k, search="ivf")([points])
     assert (found >= exact * (1 - 1e-5)).all()
     assert (found / exact - 1).mean(axis=0).max() < most
     looks_at_all = cells(n, k) == (1, 1)
@@ -102,12 +102,12 @@ def test_ivf_where_nothing_is_near_anything(n, k, most):
     assert looks_at_all == (n < 512 * k)
 
 
-def test_ivf_finds_k_neighbours_where_cells_are_empty():
+def test_ivf_finds_k_neighbors_where_cells_are_empty():
     """All vectors are equal, so they are in one cell, which is not among those looked into."""
     rng = np.random.default_rng(4)
     train, points = np.repeat(unit(rng, 1, 6), 3000, axis=0), unit(rng, 30, 6)
     assert cells(3000, 5) == (76, 33)
-    found = NeighbourSearch([train], k=5, search="ivf")([points])
+    found = NeighborSearch([train], k=5, search="ivf")([points])
     np.testing.assert_allclose(found, by_hand(train[:5], points, (1, 5)), atol=1e-5)
 
 
@@ -116,7 +116,7 @@ def test_layers_are_taken_one_after_the_other():
     rng = np.random.default_rng(7)
     layers = [unit(rng, 60, width) for width in (4, 5, 6)]
     points = [unit(rng, 3, width) for width in (4, 5, 6)]
-    wanted = NeighbourSearch(layers, k=3)(points)
+    wanted = NeighborSearch(layers, k=3)(points)
     handed = []
 
     def hand_over():
@@ -125,7 +125,7 @@ def test_layers_are_taken_one_after_the_other():
             handed.append(weakref.ref(layers[0]))
             yield layers.pop(0)
 
-    np.testing.assert_array_equal(NeighbourSearch(hand_over(), k=3)(points), wanted)
+    np.testing.assert_array_equal(NeighborSearch(hand_over(), k=3)(points), wanted)
     assert len(handed) == 3
 
 
@@ -150,18 +150,18 @@ def test_usual_k():
 def test_only_the_nearest():
     rng = np.random.default_rng(5)
     train, points = unit(rng, 30, 4), unit(rng, 5, 4)
-    found = NeighbourSearch([train], k=1)([points])
+    found = NeighborSearch([train], k=1)([points])
     assert found.shape == (5, 1)
     np.testing.assert_allclose(found, by_hand(train, points, (1,)), atol=1e-6)
 
 
-def test_more_neighbours_than_images():
+def test_more_neighbors_than_images():
     text = "k must be at most the number of training images, 30, got 31. Give a smaller k"
     with pytest.raises(ValueError, match=text):
-        NeighbourSearch([np.eye(30, dtype=np.float32)], k=31)
+        NeighborSearch([np.eye(30, dtype=np.float32)], k=31)
     check_k(30, 30)
 
 
 def test_unknown_search():
     with pytest.raises(ValueError, match="search must be one of 'exact', 'ivf'"):
-        NeighbourSearch([np.eye(3, dtype=np.float32)], k=1, search="hnsw")
+        NeighborSearch([np.eye(3, dtype=np.float32)], k=1, search="hnsw")

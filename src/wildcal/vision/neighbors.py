@@ -2,7 +2,7 @@
 
 The search among all training images is exact. For large sets `ivf` looks only into the cells of a
 coarse k-means that are nearest to the image. What it returns are true distances to training images,
-but to the next ones where some of the k nearest lie in other cells; `benchmarks/neighbours.py`
+but to the next ones where some of the k nearest lie in other cells; `benchmarks/neighbors.py`
 shows how much larger they are.
 """
 
@@ -24,7 +24,7 @@ try:
         import faiss
 except ImportError as error:
     raise MissingExtraError(
-        'Neighbour distances need faiss. Install it with: pip install "wildcal[features]"'
+        'Neighbor distances need faiss. Install it with: pip install "wildcal[features]"'
     ) from error
 
 SEARCHES: Final = ("exact", "ivf")
@@ -32,25 +32,25 @@ _USUAL_K: Final = {"cifar10": 50, "cifar100": 200}
 # faiss asks for as many training rows per cell before it trusts its k-means.
 _ROWS_PER_CELL = 39
 _FEW_PAIRS = 1_000_000
-# The share of the cells that is looked into, and how many rows they hold per neighbour wanted.
+# The share of the cells that is looked into, and how many rows they hold per neighbor wanted.
 _PROBED = 1 / 16
-_ROWS_PER_NEIGHBOUR = 256
+_ROWS_PER_NEIGHBOR = 256
 # Looking into more than this share of the cells takes as long as comparing every row.
 _WORTH_IT = 1 / 2
 
 
 def usual_k(dataset: str) -> int:
-    """Return the neighbour whose distance is usually taken for a data set."""
+    """Return the neighbor whose distance is usually taken for a data set."""
     return _USUAL_K.get(dataset, 10)
 
 
 def stored_ranks(k: int) -> list[int]:
-    """Return the neighbours whose distances are kept: the nearest and the k-th."""
+    """Return the neighbors whose distances are kept: the nearest and the k-th."""
     return sorted({1, k})
 
 
 @final
-class NeighbourSearch:
+class NeighborSearch:
     """The training features of all layers, ready to be searched.
 
     Parameters
@@ -58,7 +58,7 @@ class NeighbourSearch:
     features
         For each layer, float32 of shape (training rows, width); taken one after the other, copied.
     k
-        The furthest neighbour that is wanted.
+        The furthest neighbor that is wanted.
     search
         "exact", or "ivf": 4 sqrt(n) cells, of which a sixteenth is looked into, at least so many
         that they hold 256 k rows. Where that is more than half of the cells, all are.
@@ -102,7 +102,7 @@ class NeighbourSearch:
         distances = np.empty((len(points), len(self.ranks)))
         for column, rank in enumerate(self.ranks):
             # faiss takes |x|^2 + |y|^2 - 2xy in float32, which leaves few digits of a small
-            # distance. It is only believed as to who the neighbours are.
+            # distance. It is only believed as to who the neighbors are.
             there = index.reconstruct_batch(np.ascontiguousarray(nearest[:, rank - 1]))
             apart = points.astype(np.float64) - there
             distances[:, column] = np.einsum("ij,ij->i", apart, apart)
@@ -111,7 +111,7 @@ class NeighbourSearch:
 
 
 def check_k(k: int, train_rows: int) -> None:
-    """Raise if there are fewer training images than neighbours wanted."""
+    """Raise if there are fewer training images than neighbors wanted."""
     if k > train_rows:
         raise ValueError(
             f"k must be at most the number of training images, {train_rows:,}, got {k:,}."
@@ -122,7 +122,7 @@ def check_k(k: int, train_rows: int) -> None:
 def cells(train_rows: int, k: int) -> tuple[int, int]:
     """Return the number of cells of an "ivf" search, and how many of them are looked into."""
     count = max(1, min(round(4 * math.sqrt(train_rows)), train_rows // _ROWS_PER_CELL))
-    enough = math.ceil(_ROWS_PER_NEIGHBOUR * k * count / train_rows)
+    enough = math.ceil(_ROWS_PER_NEIGHBOR * k * count / train_rows)
     probed = max(8, round(count * _PROBED), enough)
     return (count, probed) if probed <= _WORTH_IT * count else (1, 1)
 

@@ -4,7 +4,7 @@ On random vectors of length one, which have no clumps that cells could follow, o
 
 Example
 -------
-    python benchmarks/neighbours.py
+    python benchmarks/neighbors.py
 """
 
 import time
@@ -12,7 +12,7 @@ import time
 import numpy as np
 
 from wildcal.core.parallel import use_threads
-from wildcal.vision.neighbours import NeighbourSearch, cells
+from wildcal.vision.neighbors import NeighborSearch, cells
 
 CASES = ((12_000, 50), (12_811, 10), (45_000, 50), (200_000, 50))
 WIDTH = 64
@@ -33,7 +33,7 @@ def main() -> None:
         found, seconds = {}, {}
         with use_threads(1):
             for search in ("exact", "ivf"):
-                finder = NeighbourSearch([training], k=k, search=search)
+                finder = NeighborSearch([training], k=k, search=search)
                 start = time.perf_counter()
                 found[search] = finder([asked])
                 seconds[search] = time.perf_counter() - start

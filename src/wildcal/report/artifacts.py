@@ -18,7 +18,7 @@ from wildcal.report.study import PAPER, Run, Study
 
 
 @dataclass(frozen=True, slots=True)
-class Artefact:
+class Artifact:
     """A table or figure: the runs that it reads, and how it is made from them."""
 
     name: str
@@ -31,68 +31,68 @@ _CONFIDENCE = (Run("svhn", ("mean_confidence",)),)
 _RAW = (Run(PAPER, (), methods=("identity",), observe=True),)
 _BOTH = average_tables.has_both_sets
 
-ARTEFACTS: Final[Mapping[str, Artefact]] = {
-    artefact.name: artefact
-    for artefact in (
-        Artefact("table1", average_tables.table1, _ECE),
-        Artefact(
+ARTIFACTS: Final[Mapping[str, Artifact]] = {
+    artifact.name: artifact
+    for artifact in (
+        Artifact("table1", average_tables.table1, _ECE),
+        Artifact(
             "table2",
             average_tables.table2,
             (Run(PAPER, ("ece",), average_tables.has_distances, WITH_DAC),),
         ),
-        Artefact("table3", other_tables.table3, (Run("svhn", tuple(other_tables.DETECTION)),)),
-        Artefact("table4", average_tables.table4, (Run(PAPER, ("kde_ece",)),)),
-        Artefact("table5", average_tables.table5, (Run(PAPER, ("sce",)),)),
-        Artefact(
+        Artifact("table3", other_tables.table3, (Run("svhn", tuple(other_tables.DETECTION)),)),
+        Artifact("table4", average_tables.table4, (Run(PAPER, ("kde_ece",)),)),
+        Artifact("table5", average_tables.table5, (Run(PAPER, ("sce",)),)),
+        Artifact(
             "table6", average_tables.table6, (Run(PAPER, ("ece", "kde_ece"), is_transformer),)
         ),
-        Artefact("table7", other_tables.table7, (Run(PAPER, ("ece",), other_tables.has_kin),)),
-        Artefact(
+        Artifact("table7", other_tables.table7, (Run(PAPER, ("ece",), other_tables.has_kin),)),
+        Artifact(
             "table8",
             average_tables.table8,
             tuple(Run(ood, ("ece",), _BOTH) for ood in average_tables.TUNING_SETS),
         ),
-        Artefact("table9", average_tables.table9, _ECE),
-        Artefact("fig1", score_figures.fig1, _RAW),
-        Artefact("fig3", score_figures.fig3, _RAW),
-        Artefact("fig4", error_figures.fig4, _ECE),
-        Artefact("fig5", error_figures.fig5, _ECE),
-        Artefact("fig6", confidence_figures.fig6, _CONFIDENCE),
-        Artefact("fig7", error_figures.fig7, (Run(PAPER, ("ece",), is_transformer),)),
-        Artefact("fig8", error_figures.fig8, _ECE),
-        Artefact("fig9", confidence_figures.fig9, _CONFIDENCE),
+        Artifact("table9", average_tables.table9, _ECE),
+        Artifact("fig1", score_figures.fig1, _RAW),
+        Artifact("fig3", score_figures.fig3, _RAW),
+        Artifact("fig4", error_figures.fig4, _ECE),
+        Artifact("fig5", error_figures.fig5, _ECE),
+        Artifact("fig6", confidence_figures.fig6, _CONFIDENCE),
+        Artifact("fig7", error_figures.fig7, (Run(PAPER, ("ece",), is_transformer),)),
+        Artifact("fig8", error_figures.fig8, _ECE),
+        Artifact("fig9", confidence_figures.fig9, _CONFIDENCE),
     )
 }
 
 
-def choose_artefacts(names: Sequence[str]) -> list[Artefact]:
-    """Return artefacts by name, in the order of the paper; "all", or no name, means all."""
+def choose_artifacts(names: Sequence[str]) -> list[Artifact]:
+    """Return artifacts by name, in the order of the paper; "all", or no name, means all."""
     for name in names:
-        if name != "all" and name not in ARTEFACTS:
+        if name != "all" and name not in ARTIFACTS:
             raise ValueError(
-                f"there is no artefact {name!r}; choose from {', '.join(ARTEFACTS)}, all."
+                f"there is no artifact {name!r}; choose from {', '.join(ARTIFACTS)}, all."
             )
     every = not names or "all" in names
-    return [artefact for name, artefact in ARTEFACTS.items() if every or name in names]
+    return [artifact for name, artifact in ARTIFACTS.items() if every or name in names]
 
 
 def plan(
-    artefacts: Sequence[Artefact],
+    artifacts: Sequence[Artifact],
     suites: Mapping[str, Suite],
     *,
     n_boot: int = 0,
     progress: Callable[[str, int], None] = lambda doing, rows: None,
 ) -> Study:
-    """Return the study that all these artefacts can be made from.
+    """Return the study that all these artifacts can be made from.
 
     Examples
     --------
     >>> import wildcal
-    >>> from wildcal.report import choose_artefacts, plan
-    >>> chosen = choose_artefacts(["table6"])
+    >>> from wildcal.report import choose_artifacts, plan
+    >>> chosen = choose_artifacts(["table6"])
     >>> study = plan(chosen, {name: wildcal.suites.load(name) for name in wildcal.suites.names()})
     >>> print(chosen[0].make(study).title)
     Table 6: vision transformers, average ECE and KDE-ECE
     """
-    runs = [run for artefact in artefacts for run in artefact.runs]
+    runs = [run for artifact in artifacts for run in artifact.runs]
     return Study(suites, runs, n_boot=n_boot, progress=progress)

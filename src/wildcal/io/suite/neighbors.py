@@ -1,7 +1,7 @@
-"""What a suite says of its neighbour distances: which layers, which neighbours, of what images.
+"""What a suite says of its neighbor distances: which layers, which neighbors, of what images.
 
 The description is free JSON apart from what gives the columns of the arrays their meaning:
-`layers`, a list of `{"name": ..., "width": ...}`, and `ranks`, which neighbours are stored (1 is
+`layers`, a list of `{"name": ..., "width": ...}`, and `ranks`, which neighbors are stored (1 is
 the nearest). Columns hold all layers of the first rank, then all layers of the next.
 """
 
@@ -20,15 +20,15 @@ SIGNIFICANT_BITS = 7
 """What float16 distances are rounded to, so that they compress: an error below 0.8 %."""
 
 
-def check_neighbours(neighbours: object) -> None:
+def check_neighbors(neighbors: object) -> None:
     """Raise a ValueError unless a description gives the columns of the distances a meaning."""
-    if neighbours is None:
+    if neighbors is None:
         return
-    if not isinstance(neighbours, Mapping):
-        raise ValueError(f"neighbours must be an object or null, got {neighbours!r:.60}.")
-    layers = neighbours.get("layers")
+    if not isinstance(neighbors, Mapping):
+        raise ValueError(f"neighbors must be an object or null, got {neighbors!r:.60}.")
+    layers = neighbors.get("layers")
     if not isinstance(layers, list) or not 1 <= len(layers) <= _MOST_LAYERS:
-        raise ValueError(f"neighbours must have a list of layers, got {layers!r:.60}.")
+        raise ValueError(f"neighbors must have a list of layers, got {layers!r:.60}.")
     for layer in layers:
         if (
             not isinstance(layer, Mapping)
@@ -37,12 +37,12 @@ def check_neighbours(neighbours: object) -> None:
             or layer["width"] < 1
         ):
             raise ValueError(
-                f"a layer of neighbours must have a name and a width, got {layer!r:.60}."
+                f"a layer of neighbors must have a name and a width, got {layer!r:.60}."
             )
     names = [layer["name"] for layer in layers]
     if len(set(names)) < len(names):
-        raise ValueError("the layers of neighbours must have different names.")
-    ranks = neighbours.get("ranks")
+        raise ValueError("the layers of neighbors must have different names.")
+    ranks = neighbors.get("ranks")
     if (
         not isinstance(ranks, list)
         or not 1 <= len(ranks) <= _MOST_RANKS
@@ -50,42 +50,42 @@ def check_neighbours(neighbours: object) -> None:
         or sorted(set(ranks)) != ranks
     ):
         raise ValueError(
-            f"the ranks of neighbours must be rising whole numbers from 1, got {ranks!r:.60}."
+            f"the ranks of neighbors must be rising whole numbers from 1, got {ranks!r:.60}."
         )
-    k = neighbours.get("k", 1)
+    k = neighbors.get("k", 1)
     if type(k) is not int or k < 1:
-        raise ValueError(f"k of neighbours must be a whole number from 1, got {k!r:.60}.")
+        raise ValueError(f"k of neighbors must be a whole number from 1, got {k!r:.60}.")
 
 
-def layer_names(neighbours: Mapping[str, Any] | None) -> tuple[str, ...]:
+def layer_names(neighbors: Mapping[str, Any] | None) -> tuple[str, ...]:
     """Return the names of the layers, in the order of the columns."""
-    return () if neighbours is None else tuple(layer["name"] for layer in neighbours["layers"])
+    return () if neighbors is None else tuple(layer["name"] for layer in neighbors["layers"])
 
 
-def columns(neighbours: Mapping[str, Any]) -> int:
+def columns(neighbors: Mapping[str, Any]) -> int:
     """Return how many distances there are for each row: one per layer and rank."""
-    return len(neighbours["layers"]) * len(neighbours["ranks"])
+    return len(neighbors["layers"]) * len(neighbors["ranks"])
 
 
-def rank_columns(neighbours: Mapping[str, Any], rank: int | None) -> slice:
+def rank_columns(neighbors: Mapping[str, Any], rank: int | None) -> slice:
     """Return the columns of one rank, by default of the k-th; raise if it is not stored."""
-    ranks = neighbours["ranks"]
+    ranks = neighbors["ranks"]
     if rank is None:
-        rank = neighbours.get("k", ranks[-1])
+        rank = neighbors.get("k", ranks[-1])
     if rank not in ranks:
         there = ", ".join(map(str, ranks))
         raise ValueError(
-            f"the suite keeps distances to the neighbours {there}, not to {rank!r};"
+            f"the suite keeps distances to the neighbors {there}, not to {rank!r};"
             " `wildcal extract --features` measures the first and the k-th, and"
             " `wildcal suite pack --ranks` chooses among them."
         )
-    n, at = len(neighbours["layers"]), ranks.index(rank)
+    n, at = len(neighbors["layers"]), ranks.index(rank)
     return slice(at * n, (at + 1) * n)
 
 
-def keep_ranks(neighbours: Mapping[str, Any], ranks: Sequence[int]) -> NDArray[np.int64]:
+def keep_ranks(neighbors: Mapping[str, Any], ranks: Sequence[int]) -> NDArray[np.int64]:
     """Return the columns of some ranks, in the order in which they are stored."""
-    parts = [rank_columns(neighbours, rank) for rank in sorted(set(ranks))]
+    parts = [rank_columns(neighbors, rank) for rank in sorted(set(ranks))]
     return np.concatenate([np.arange(p.start, p.stop, dtype=np.int64) for p in parts])
 
 
@@ -99,19 +99,19 @@ def rounded(distances: NDArray[Any]) -> NDArray[np.float64]:
     return np.ldexp(np.rint(mantissa * steps) / steps, exponent)
 
 
-def described_ranks(neighbours: Mapping[str, Any], ranks: Sequence[int]) -> dict[str, Any]:
+def described_ranks(neighbors: Mapping[str, Any], ranks: Sequence[int]) -> dict[str, Any]:
     """Return what a description says once only some ranks are kept: which is the k-th stays known.
 
     >>> described_ranks({"ranks": [1, 50]}, [1])
     {'ranks': [1], 'k': 50}
     """
-    k = neighbours.get("k", neighbours["ranks"][-1])
+    k = neighbors.get("k", neighbors["ranks"][-1])
     return {"ranks": list(ranks)} | ({} if k == ranks[-1] else {"k": k})
 
 
-def no_densities(what: str) -> FileFormatError:
+def no_distances(what: str) -> FileFormatError:
     """Return the error for a suite or a split without distances."""
     return FileFormatError(
-        f"{what} has no neighbour distances. Add them with `wildcal extract --features`, which"
+        f"{what} has no neighbor distances. Add them with `wildcal extract --features`, which"
         " computes only what is missing."
     )

@@ -1,4 +1,4 @@
-"""Transforms of the colours, each pixel for itself: fewer levels, other levels, other channels."""
+"""Transforms of the colors, each pixel for itself: fewer levels, other levels, other channels."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,13 +10,13 @@ from wildcal.shift.streams import Streams
 _LEVELS = np.arange(256)
 
 
-def posterise(images: Images, strength: Strength, streams: Streams) -> Images:
+def posterize(images: Images, strength: Strength, streams: Streams) -> Images:
     """Round to n levels from 0 to 255 in equal steps; strength = (n,)."""
     step = 255 / (strength[0] - 1)
     return _looked_up(images, rounded(np.rint(_LEVELS / step) * step))
 
 
-def solarise(images: Images, strength: Strength, streams: Streams) -> Images:
+def solarize(images: Images, strength: Strength, streams: Streams) -> Images:
     """Invert the levels from a threshold on; strength = (threshold,)."""
     return _looked_up(images, np.where(_LEVELS < strength[0], _LEVELS, 255 - _LEVELS))
 
@@ -26,13 +26,13 @@ def gamma(images: Images, strength: Strength, streams: Streams) -> Images:
     return _looked_up(images, rounded(255 * (_LEVELS / 255) ** strength[0]))
 
 
-def grey(images: Images, strength: Strength, streams: Streams) -> Images:
+def gray(images: Images, strength: Strength, streams: Streams) -> Images:
     """Return the luma 0.299 R + 0.587 G + 0.114 B in every channel; no strength."""
     # In 16-bit fixed point, as Pillow computes it.
     red, green, blue = (images[..., channel].astype(np.uint32) for channel in range(3))
     luma = (19595 * red + 38470 * green + 7471 * blue + 32768) >> 16
-    grey: Images = thrice(luma.astype(np.uint8))
-    return grey
+    gray: Images = thrice(luma.astype(np.uint8))
+    return gray
 
 
 def inverted(images: Images, strength: Strength, streams: Streams) -> Images:
