@@ -31,6 +31,7 @@ NAMES = [*CALIBRATORS, *DENSITY_METHODS, *WINDOW_METHODS]
         ("dac+identity@clean", "dac"),
         ("energy@ood,clean", "energy"),
         ("match+cot", "match+cot"),
+        ("ts@ood,clean", "ts@clean,ood"),
         ("match+cot-map@shifted,clean", "match+cot-map"),
     ],
 )
@@ -59,7 +60,7 @@ def test_the_canonical_form_comes_back(name, rows):
         ("ts+ets", "there is no method 'ts\\+ets'"),
         ("ts@", "rows must be of clean, ood, shifted, noise, got"),
         ("ts@dirty", "got dirty"),
-        ("ts@clean,ood", "ts does not use out-of-distribution rows"),
+        ("ets@clean,ood", "ets does not use out-of-distribution rows"),
         ("energy@ood", "energy needs labeled rows"),
         ("identity@clean", "identity is not fitted"),
     ],

@@ -1,7 +1,9 @@
-"""Methods beyond the registry, by short names: they read a window, and are imported when asked for.
+"""Methods beyond the registry, by short names: imported when they are asked for.
 
-They stand in rooms above this one (what matches an accuracy needs the accuracy estimators), so they
-are known here by name alone.
+Most read a window; `md-ts` and `smart` read each row alone and are what these are compared with.
+
+Many stand in a room above this one (what matches an accuracy needs the accuracy estimators), so
+they are known here by name.
 """
 
 from collections.abc import Mapping
@@ -18,6 +20,13 @@ _MATCH: Final = "wildcal.window.match:MatchedConfidence"
 
 WINDOW_METHODS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     **{f"match+{name}": (_MATCH, {"estimator": name}) for name in _ESTIMATORS},
+    "ace": ("wildcal.window.ace:AdaptiveEnsemble", {}),
+    "ap": ("wildcal.window.nearest:NearestEnvironment", {}),
+    "cpcs": ("wildcal.window.weighted:WeightedScaling", {}),
+    "transcal": ("wildcal.window.weighted:TransferableScaling", {}),
+    "em-bcts": ("wildcal.window.label_shift:LabelShift", {}),
+    "md-ts": ("wildcal.calibrators.multi_domain:MultiDomainScaling", {}),
+    "smart": ("wildcal.calibrators.smart:MarginScaling", {}),
 }
 """MODULE:CLASS and options of each."""
 

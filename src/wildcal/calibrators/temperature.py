@@ -13,7 +13,7 @@ from wildcal.core.checks import check_bounds, check_choice, check_temperature
 from wildcal.core.objective import LOSSES, Loss, TemperatureObjective, exp_link, mean_loss
 from wildcal.core.optimize import WARM_START_ROWS, Solution, TuningLoss, minimize_temperature
 from wildcal.core.rows import Rows
-from wildcal.core.stored import REAL, TEXT, Either, Row, stored
+from wildcal.core.stored import FLAG, REAL, TEXT, Either, Row, stored
 
 Bounds: TypeAlias = tuple[float, float] | Literal["paper"]
 """The range of a temperature; "paper" is that of the energy paper's code."""
@@ -98,6 +98,10 @@ class TemperatureScaling(TemperatureMap):
     prior
         Strength of soft rows, which pull T towards 1 while there are few mistakes to learn from: 0
         (default, as published) for none; 2 is good with fewer than some hundred labels. For "nll".
+    ood
+        Let `fit` take rows of other classes (y == -1), which aim at the uniform distribution. Not
+        part of the published method: what `energy` is compared with where it has such rows
+        (``ts@clean,ood`` on suites).
 
     Notes
     -----
@@ -122,7 +126,13 @@ class TemperatureScaling(TemperatureMap):
     loss: Loss = field(default="nll", metadata=stored(TEXT))
     bounds: Bounds = field(default=DEFAULT_BOUNDS, metadata=stored(BOUNDS))
     prior: float = field(default=0.0, metadata=stored(REAL))
+    ood: bool = field(default=False, metadata=stored(FLAG))
     temperature_: float = field(init=False, repr=False, metadata=stored(REAL))
+
+    @property
+    def takes_ood(self) -> bool:
+        """Whether the option `ood` asks for it."""
+        return self.ood
 
     def _check_options(self) -> None:
         check_choice("loss", self.loss, LOSSES)

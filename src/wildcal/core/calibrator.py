@@ -113,7 +113,7 @@ class Calibrator(ABC):
             weight=sample_weight,
             environment=environment,
             distances=distances,
-            accepts_ood=self.accepts_ood,
+            accepts_ood=self.takes_ood,
             who=type(self).__name__,
         )
         return self.fit_rows(rows)
@@ -229,6 +229,11 @@ class Calibrator(ABC):
     def takes_log_proba(self) -> bool:
         """Whether normalized scores, such as log probabilities, serve it as well as raw ones."""
         return self.shift_invariant
+
+    @property
+    def takes_ood(self) -> bool:
+        """Whether `fit` takes rows with y == -1: always, or because an option asks for it."""
+        return self.accepts_ood
 
     @property
     def uses_window(self) -> bool:

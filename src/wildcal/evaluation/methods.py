@@ -1,5 +1,6 @@
 """A method is a calibrator and the rows it sees, written ``CALIBRATOR[+CALIBRATOR][@ROWS]``."""
 
+import copy
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -60,7 +61,10 @@ class Method:
             raise ValueError(f"{name} is not fitted, so it sees no rows.")
         if usual and not given & _LABELED:
             raise ValueError(f"{name} needs labeled rows: one of clean, shifted and noise.")
-        if "ood" in given and not self.calibrator.accepts_ood:
+        if "ood" in given and "ood" in self.calibrator.get_params(deep=False):
+            asked = copy.deepcopy(self.calibrator).set_params(ood=True)
+            object.__setattr__(self, "calibrator", asked)
+        if "ood" in given and not self.calibrator.takes_ood:
             raise ValueError(f"{name} does not use out-of-distribution rows; leave out ood.")
         object.__setattr__(self, "rows", given)
 
