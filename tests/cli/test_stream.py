@@ -301,3 +301,31 @@ def test_live_in_a_pipe(folder, how):
         assert process.wait(timeout=60) == 1
         assert process.stderr.read().strip() == b"interrupted; no unfinished file was left."
     assert json.loads((folder / "state.json").read_text())["seen"] == 5
+
+
+def test_save_every_rows(stream, folder, monkeypatch):
+    saved = []
+    monkeypatch.setattr(
+        wildcal.Stream, "save", lambda self, path: saved.append((self.seen, path.name))
+    )
+    # Batches end where --alert looks, every 64 rows.
+    options = "--window 64 --alert print --state state.json --save-every 100".split()
+    code, *_ = stream(json_lines(CLEAN[:400]), *options)
+    assert code == 0
+    assert [seen for seen, _ in saved] == [128, 256, 384, 400]
+    code, _, err = stream(json_lines(CLEAN[:1]), "--save-every", "1s")
+    assert (code, "--save-every needs --state" in err) == (2, True)
+    code, _, err = stream(json_lines(CLEAN[:1]), "--state", "s.json", "--save-every", "1h")
+    assert (code, "give seconds such as 10s" in err) == (2, True)
+
+
+def test_merge(stream, folder, capsys):
+    stream(json_lines(CLEAN[:300]), "--state", "a.json")
+    stream(json_lines(FOGGY[:300]), "--state", "b.json")
+    assert run(["merge", "context.json", "a.json", "b.json", "-o", "both.json", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["rows"], found["window"], found["drift"]["alarm"]) == (600, 512, True)
+    assert run(["merge", "context.json", "a.json"]) == 0
+    assert capsys.readouterr().out.startswith("256 rows of 1 windows: estimated accuracy ")
+    code, _, err = stream(json_lines(CLEAN[:10]), "--state", "both.json")
+    assert (code, err.splitlines()[0]) == (0, "Going on after row 600 of both.json.")

@@ -96,6 +96,14 @@ class Server:
         status, _, body = self.request(f"/v2/models/{model}/infer", json.dumps(document).encode())
         return status, json.loads(body)
 
+    def process_lines(self):
+        """What it has said so far, up to the line after which nothing is pending."""
+        os.set_blocking(self.process.stderr.fileno(), False)
+        while line := self.process.stderr.readline():
+            self.said.append(line.rstrip())
+        os.set_blocking(self.process.stderr.fileno(), True)
+        return self.said
+
     def stop(self, how=signal.SIGTERM):
         """Stop it and return its exit code."""
         if self.process.poll() is None:

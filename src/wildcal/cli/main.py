@@ -20,6 +20,7 @@ from wildcal.cli.extract import extract
 from wildcal.cli.fit import fit
 from wildcal.cli.groups import SuggestingGroup
 from wildcal.cli.inspect import inspect
+from wildcal.cli.merge import merge
 from wildcal.cli.methods import methods
 from wildcal.cli.output import warn
 from wildcal.cli.report import report
@@ -74,6 +75,7 @@ for command in (
     apply,
     export,
     stream,
+    merge,
     serve,
     evaluate,
     compare,

@@ -1,10 +1,15 @@
 """`--save-every`: after so many seconds, or rows."""
 
 import re
+import time
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from wildcal.stream import Stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +38,27 @@ class _SaveEvery(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 
 
 SAVE_EVERY = _SaveEvery()
+
+
+class Saver:
+    """Writes the state of a stream when it is time, and at the end; without a file, never."""
+
+    def __init__(self, live: "Stream", path: Path | None, every: SaveEvery | None) -> None:
+        self._live, self._path, self._every = live, path, every or SaveEvery()
+        self._note()
+
+    def look(self) -> None:
+        """Save if the time, or the row, has come."""
+        rows, seconds = self._every.rows, self._every.seconds
+        enough = rows is not None and self._live.seen - self._seen >= rows
+        if enough or (seconds is not None and time.monotonic() - self._time >= seconds):
+            self.save()
+
+    def save(self) -> None:
+        """Save now."""
+        if self._path is not None:
+            self._live.save(self._path)
+            self._note()
+
+    def _note(self) -> None:
+        self._seen, self._time = self._live.seen, time.monotonic()

@@ -12,6 +12,7 @@ from click.core import ParameterSource
 
 from wildcal.cli.options import PATH, quiet_option
 from wildcal.cli.output import say, warn
+from wildcal.cli.saving import SAVE_EVERY, SaveEvery, Saver
 from wildcal.cli.stream_input import Batch, read_json_lines, read_npy_arrays
 from wildcal.core.errors import FileFormatError
 from wildcal.core.softmax import softmax_at
@@ -19,6 +20,7 @@ from wildcal.io import load
 from wildcal.io.files import check_writable
 
 if TYPE_CHECKING:
+    from wildcal.calibrators.context import WindowMap
     from wildcal.stream import Stream, StreamRows
 
 ALERT_EXIT = 3
@@ -32,6 +34,11 @@ ALERT_EXIT = 3
 )
 @click.option(
     "--state", type=PATH, help="Go on from this file if it is there; write it at the end."
+)
+@click.option(
+    "--save-every",
+    type=SAVE_EVERY,
+    help="Also write --state after so many seconds (10s) or rows (500).",
 )
 @click.option(
     "--alert",
@@ -62,6 +69,7 @@ def stream(
     calibrator: Path,
     window: int,
     state: Path | None,
+    save_every: SaveEvery | None,
     alert: Literal["print", "exit"] | None,
     false_alarms: float,
     form: str,
@@ -76,7 +84,8 @@ def stream(
     clean ones, in standard errors, and whether that is an `alarm`. Each line is written at once.
 
     An alarm is decided each time the window is all new. --state is also written when the command
-    ends early: at a bad row, an alarm, Ctrl-C or SIGTERM. Exit codes: 0 at the end of the input, 1
+    ends early: at a bad row, an alarm, Ctrl-C or SIGTERM; --save-every bounds what even `kill -9`
+    or a power cut can lose. Exit codes: 0 at the end of the input, 1
     for an error, 3 for an alarm with --alert exit.
 
     \b
@@ -86,6 +95,8 @@ def stream(
     """
     if state is not None:
         check_writable(state)  # before the work, not after it
+    elif save_every is not None:
+        raise click.UsageError("--save-every needs --state, the file to write.")
     given = {
         name
         for name in ("window", "false_alarms")
@@ -95,15 +106,16 @@ def stream(
     reader = read_json_lines if form == "jsonl" else read_npy_arrays
     skipped = _Skipped(skip_bad)
     watch = _Watch(live, alert)
+    saver = Saver(live, state, save_every)
     try:
         for batch in reader(sys.stdin.buffer, live.calibrator.n_classes_, skipped):
             for part in _parts(batch, live) if alert else [batch]:
                 rows = _read(live, part)
                 _write(rows, part, proba)
                 watch(rows)
+                saver.look()
     finally:
-        if state is not None:
-            live.save(state)
+        saver.save()
     say(f"{live.seen:,} rows in the stream{skipped}.")
 
 
@@ -111,15 +123,9 @@ def _open(
     calibrator: Path, window: int, false_alarms: float, state: Path | None, given: set[str]
 ) -> "Stream":
     # Here, so that the other commands do not wait for the import.
-    from wildcal.calibrators.context import WindowMap
     from wildcal.stream import Stream
 
-    fitted = load(calibrator)
-    if not isinstance(fitted, WindowMap):
-        raise FileFormatError(
-            f"{calibrator} holds {fitted.title}; a stream needs a calibrator made by"
-            " `wildcal fit --method context`."
-        )
+    fitted = window_map(calibrator)
     if state is None or not state.exists():
         return Stream(fitted, window, false_alarms=false_alarms)
     rate = false_alarms if "false_alarms" in given else None
@@ -131,6 +137,19 @@ def _open(
         )
     say(f"Going on after row {live.seen:,} of {state}.")
     return live
+
+
+def window_map(path: Path) -> "WindowMap":
+    """Return the calibrator in a file, which must read windows."""
+    from wildcal.calibrators.context import WindowMap
+
+    fitted = load(path)
+    if not isinstance(fitted, WindowMap):
+        raise FileFormatError(
+            f"{path} holds {fitted.title}; a stream needs a calibrator made by"
+            " `wildcal fit --method context`."
+        )
+    return fitted
 
 
 def _parts(batch: Batch, live: "Stream") -> Iterator[Batch]:

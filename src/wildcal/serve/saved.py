@@ -3,7 +3,6 @@
 Names of files are hashes, so nothing in a request names a file.
 """
 
-import hashlib
 import json
 import re
 from pathlib import Path
@@ -15,6 +14,7 @@ from wildcal.io.sealed import Document, Kind
 from wildcal.serve.lane import Lane
 from wildcal.serve.model import Model
 from wildcal.stream import Stream
+from wildcal.stream.folder import stream_files
 
 _KIND: Final = Kind(
     "wildcal served stream", "served stream", "`wildcal serve --state`", version=1, largest=1 << 20
@@ -39,7 +39,7 @@ class Saved:
 
     def save(self, lane: Lane) -> None:
         """Write a stream, each of its files whole or not at all, and wait until it is on disk."""
-        about, window = self._paths(lane.model, lane.name)
+        about, window = stream_files(self.folder, lane.model, lane.name)
         if lane.live is not None:
             lane.live.save(window)
         new = not about.exists()
@@ -49,7 +49,7 @@ class Saved:
 
     def load(self, model: Model, name: str) -> Lane | None:
         """Return a stream as it was saved, or None; damage gives a FileFormatError."""
-        about, window = self._paths(model.name, name)
+        about, window = stream_files(self.folder, model.name, name)
         if not about.exists() and not window.exists():
             return None
         try:
@@ -82,13 +82,9 @@ class Saved:
 
     def set_aside(self, model: str, name: str) -> None:
         """Rename what could not be read, so that a person can look at it."""
-        for path in self._paths(model, name):
+        for path in stream_files(self.folder, model, name):
             if path.exists():
                 path.replace(path.with_name(path.name + ".refused"))
-
-    def _paths(self, model: str, name: str) -> tuple[Path, Path]:
-        key = hashlib.sha256(f"{model}\n{name}".encode("utf-8", "surrogatepass")).hexdigest()
-        return self.folder / f"{key}.stream.json", self.folder / f"{key}.window.json"
 
 
 def _describe(lane: Lane) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from wildcal.stream.accuracy import AccuracyEstimate
 from wildcal.stream.drift import Drift
+from wildcal.stream.merge import merged
 from wildcal.stream.stream import Stream, StreamRows
 
-__all__ = ["AccuracyEstimate", "Drift", "Stream", "StreamRows"]
+__all__ = ["AccuracyEstimate", "Drift", "Stream", "StreamRows", "merged"]
