@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 CORE := tests/core tests/io tests/stream tests/contract tests/test_public_api.py
 VERSION = $(shell $(PYTHON) -c "import sys; print('%d.%d' % sys.version_info[:2])")
 
-.PHONY: demo test test-on test-minimal test-oldest lint bench clean
+.PHONY: demo test test-on test-minimal test-oldest lint bench numbers clean
 
 $(VENV)/pip.done:
 	$(PYTHON) -m venv $(VENV)
@@ -73,6 +73,11 @@ lint: $(VENV)/lint.done
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The numbers of the shipped suites anew, and the pages with them.
+numbers: $(VENV)/bench.done
+	$(BIN)/python benchmarks/studies/shipped.py
+	$(BIN)/python docs/make.py
 
 bench: $(VENV)/bench.done
 	$(BIN)/python benchmarks/speed.py --output benchmarks/speed.csv

@@ -1,7 +1,9 @@
-"""Write the parts of the documentation that are computed: numbers, help texts, the picture.
+"""Write the parts of the documentation that are made: numbers, help texts, the picture.
 
     python docs/make.py            rewrite them
     python docs/make.py --check    exit with 1 if any of them is not what the code produces
+
+Numbers come from csv files, which benchmarks and studies write; nothing is measured here.
 
 In a Markdown file, what stands between `<!-- made: NAME -->` and `<!-- end -->` is written here.
 """
@@ -10,25 +12,19 @@ import csv
 import re
 import sys
 import warnings
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
 import click
-import numpy as np
 from click.testing import CliRunner
 
-from wildcal import CALIBRATORS, ContextScaling, DensityAware, Identity, Stream, suites
+from wildcal import CALIBRATORS, DensityAware, Identity, suites
 from wildcal.calibrators import WINDOW_METHODS, make_calibrator
-from wildcal.cli.demo import FIRST, demo_splits
 from wildcal.cli.main import cli
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.errors import CalibrationWarning
-from wildcal.evaluation import METRICS, Evaluation, environments, evaluate_calibrator
-from wildcal.evaluation.protocol import Results, choose_methods, run_protocol
-from wildcal.evaluation.suite_table import suite_table
 from wildcal.io.suite.summary import grouped, summarize
-from wildcal.metrics import TopLabelAccumulator
-from wildcal.tables import Cell, Column, Table, markdown, number
 from wildcal.testing import make_suite
 
 ROOT = Path(__file__).parents[1]
@@ -38,78 +34,31 @@ import context_tables  # noqa: E402
 import density_tables  # noqa: E402
 import harm_tables  # noqa: E402
 
-SHOWN = ("accuracy", "mean_confidence", "ece", "noise_floor", "nll", "brier", "ood_mean_confidence")
-METHODS = ("identity", "ts", "energy")
-PICTURED = (*METHODS, "context")
+BENCHMARKS = ROOT / "benchmarks"
 
 
-@cache
-def evaluations() -> dict[str, dict[str, Evaluation]]:
-    """Return what `make demo` computes in its second part: split -> method -> evaluation."""
-    rows = demo_splits(suites.load(FIRST))
-
-    def join(*names: str) -> tuple[np.ndarray, np.ndarray]:
-        return tuple(np.concatenate([rows[name][i] for name in names]) for i in (0, 1))
-
-    fitted = {
-        name: CALIBRATORS[name]().fit(*join(*(["val", "svhn"] if name == "energy" else ["val"])))
-        for name in METHODS
-    }
-    splits = {"clean": join("clean"), "shifted": join("shifted", "textures")}
-    return {
-        split: {name: evaluate_calibrator(c, *data) for name, c in fitted.items()}
-        for split, data in splits.items()
-    }
+def lines_of(path: str) -> list[list[str]]:
+    """Return the cells of a csv, the heads first."""
+    with (BENCHMARKS / path).open(newline="") as file:
+        return list(csv.reader(file))
 
 
-@cache
-def protocol() -> Results:
-    """Return what `make demo` computes in its first part."""
-    shipped = {name: suites.load(name) for name in suites.names()}
-    return run_protocol(
-        shipped,
-        choose_methods(),
-        metrics=("accuracy", "mean_confidence", "ece", "ood_auroc"),
-        n_boot=200,
-    )
+def rows_of(path: str) -> list[dict[str, str]]:
+    """Return the rows of a csv by head."""
+    heads, *lines = lines_of(path)
+    return [dict(zip(heads, line, strict=True)) for line in lines]
 
 
-def paper_table() -> str:
-    """Return the average ECE of every method on the shipped suites, the best in bold."""
-    results = protocol()
-    names = list(results.suites)
-    methods = {m.name: m.knew.words() for m in results.ranked(names[0])}
-    rows = []
-    for method, knew in methods.items():
-        cells = []
-        for name in names:
-            average = results.average(name, method)
-            cell = number(average.value, average.interval)
-            best = results.ranked(name)[0].name == method
-            cells.append(Cell(str(cell), rank=1 if best else None))
-        shown = "uncalibrated" if method == "identity" else f"`{method}`"
-        rows.append((Cell(shown), Cell(knew), *cells))
-    words = (Column("method", is_number=False), Column("knew", is_number=False))
-    table = Table("", (*words, *map(Column, names)), tuple(rows))
-    return markdown.render(table, marked=True)
+def table(lines: Iterable[Sequence[str]], n_words: int = 1) -> str:
+    """Return lines of cells, the heads first, as a Markdown table; numbers follow some words."""
+    heads, *rows = (f"| {' | '.join(line)} |" for line in lines)
+    n_numbers = heads.count(" | ") + 1 - n_words
+    return "\n".join([heads, "|" + "---|" * n_words + "--:|" * n_numbers, *rows])
 
 
-def by_severity() -> str:
-    """Return the ECE at each severity, and what becomes of unseen classes, for every suite."""
-    results = protocol()
-    lines = [
-        "| network | method | clean | 1 | 2 | 3 | 4 | 5 | confidence on Textures | AUROC |",
-        "|---|---|" + "--:|" * 8,
-    ]
-    for name in results.suites:
-        table = suite_table(results, name)
-        levels = [table.heads.index(str(level)) for level in range(6)]
-        others = [i for i, head in enumerate(table.heads) if head.endswith("textures-test")]
-        for row in table.rows:
-            cells = [row[i].text for i in levels]
-            cells += [number(row[i].value, digits=1).text for i in others]
-            lines.append(f"| {name} | `{row[0].text}` | {' | '.join(cells)} |")
-    return "\n".join(lines)
+def shipped(name: str, n_words: int = 2) -> str:
+    """Return a table of benchmarks/studies/shipped.py."""
+    return table(lines_of(f"studies/shipped/{name}.csv"), n_words)
 
 
 def shipped_suites() -> str:
@@ -132,24 +81,6 @@ def shipped_suites() -> str:
     return "\n".join(lines)
 
 
-def demo_table() -> str:
-    """Return the main numbers of `make demo` as a Markdown table."""
-    results = evaluations()
-    lines = ["| rows | metric | uncalibrated | `ts` | `energy` |", "|---|---|--:|--:|--:|"]
-    for split, by_method in results.items():
-        for metric in SHOWN:
-            found = [by_method[m].estimates.get(metric) for m in METHODS]
-            if found[0] is None:
-                continue
-            percent = METRICS[metric].percent
-            digits = 1 if percent else 3
-            texts = [
-                str(number(e.value, e.interval, percent=percent, digits=digits)) for e in found
-            ]
-            lines.append(f"| {split} | {METRICS[metric].title.strip()} | {' | '.join(texts)} |")
-    return "\n".join(lines)
-
-
 def commands() -> str:
     """Return the help of every command."""
     parts = []
@@ -166,44 +97,29 @@ def commands() -> str:
 
 
 def picture() -> str:
-    """Return reliability curves under corruptions that no method was tuned on, as SVG."""
-    suite, side = suites.load(FIRST), 155
-    found = run_protocol({FIRST: suite}, choose_methods(PICTURED), observe=True).suites[FIRST]
-    methods, kept = found.methods, found.observed.cells
-    tuned_on = {split.corruption for split in suite.tune("covariate")}
-    cells = [s for s in suite.tests("covariate", severity=3) if s.corruption not in tuned_on]
-    seen = [TopLabelAccumulator() for _ in methods]
-    for split in cells:
-        for table, new in zip(
-            seen, kept[f"{split.corruption.replace('_', ' ')}, severity 3"], strict=True
-        ):
-            table.merge(new)
-    panels = []
-    for i, (method, table) in enumerate(zip(methods, seen, strict=True)):
-        curve = table.reliability()
-        title = "uncalibrated" if method.name == Identity.name else method.name
+    """Return the reliability curves of benchmarks/studies/shipped.py as SVG."""
+    rows, side = rows_of("studies/shipped/reliability.csv"), 155
+    marks = []
+    for i, method in enumerate(dict.fromkeys(row["method"] for row in rows)):
+        own = [row for row in rows if row["method"] == method]
+        title = "uncalibrated" if method == Identity.name else method
         x0, floor = 20 + 178 * i, 30 + side
-        marks = [
+        marks += [
             f'<line x1="{x0}" y1="{floor}" x2="{x0 + side}" y2="30" class="ideal"/>',
             f'<rect x="{x0}" y="30" width="{side}" height="{side}" class="frame"/>',
             f'<text x="{x0 + side / 2}" y="20" class="title">{title}:'
-            f" ECE {100 * table.ece():.1f} %</text>",
+            f" ECE {100 * float(own[0]['ece']):.1f} %</text>",
         ]
         points = []
-        for confidence, accuracy, low, high, count in zip(
-            curve.confidence, curve.accuracy, curve.low, curve.high, curve.count, strict=True
-        ):
-            if count < 20:
-                continue
-            x = x0 + side * confidence
-            y, top, bottom = (floor - side * v for v in (accuracy, high, low))
+        for row in own:
+            x = x0 + side * float(row["confidence"])
+            y, top, bottom = (floor - side * float(row[k]) for k in ("accuracy", "high", "low"))
             points.append(f"{x:.1f},{y:.1f}")
-            marks.append(
-                f'<line x1="{x:.1f}" y1="{top:.1f}" x2="{x:.1f}" y2="{bottom:.1f}" class="bar"/>'
-            )
-            marks.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" class="dot"/>')
+            marks += [
+                f'<line x1="{x:.1f}" y1="{top:.1f}" x2="{x:.1f}" y2="{bottom:.1f}" class="bar"/>',
+                f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" class="dot"/>',
+            ]
         marks.append(f'<polyline points="{" ".join(points)}" class="curve"/>')
-        panels.append("\n".join(marks))
     style = (
         ".frame{fill:none;stroke:#888}.ideal{stroke:#888;stroke-dasharray:4 4}"
         ".curve{fill:none;stroke:#c2410c;stroke-width:2}"
@@ -213,56 +129,10 @@ def picture() -> str:
     return (
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 730 230" role="img"'
         ' aria-label="Reliability curves of corrupted images before and after calibration">\n'
-        f"<style>{style}</style>\n" + "\n".join(panels) + "\n"
+        f"<style>{style}</style>\n" + "\n".join(marks) + "\n"
         '<text x="365" y="212">confidence (across) against accuracy (up): ResNet-20 on CIFAR-10'
-        f" under {len(cells)} corruptions, none of them tuned on</text>\n</svg>\n"
+        f" under {rows[0]['corruptions']} corruptions, none of them tuned on</text>\n</svg>\n"
     )
-
-
-def stream_table() -> str:
-    """Return what streams say of windows of 256 rows, by severity, on corruptions not tuned on."""
-    windows: dict[int, list[list[float]]] = {}
-    for name in suites.names():
-        suite = suites.load(name)
-        rows = environments(suite)
-        fitted = ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
-        seen = {split.corruption for split in suite.tune("covariate")}
-        for split in suite.splits:
-            if (
-                split.role != "test"
-                or split.shift == "semantic"
-                or split.corruption in seen - {None}
-            ):
-                continue
-            read = Stream(fitted).read(split.logits)
-            right = read.pred == split.y
-            for end in range(256, len(right) + 1, 256):
-                accuracy, last = right[end - 256 : end].mean(), end - 1
-                held = read.accuracy_low[last] <= accuracy <= read.accuracy_high[last]
-                error = abs(read.accuracy[last] - accuracy)
-                windows.setdefault(split.severity or 0, []).append([error, held, read.alarm[last]])
-    means = {level: 100 * np.mean(values, axis=0) for level, values in sorted(windows.items())}
-    heads = ["clean", *(str(level) for level in means if level)]
-    lines = [f"| severity | {' | '.join(heads)} |", "|---|" + "--:|" * len(heads)]
-    for i, label in enumerate(("error, in points", "interval held, in %", "alarm, in %")):
-        lines.append(f"| {label} | {' | '.join(f'{m[i]:.1f}' for m in means.values())} |")
-    return "\n".join(lines)
-
-
-NUMBER = re.compile(r"\d+\.\d+")
-
-
-def same(old: str, new: str) -> bool:
-    """Return whether two texts agree, up to white space and one unit in a number's last digit.
-
-    Processors round the exponential differently in the last bit, which can tip a printed digit.
-    """
-    if [" ".join(t.split()) for t in NUMBER.split(old)] != [
-        " ".join(t.split()) for t in NUMBER.split(new)
-    ]:
-        return False
-    pairs = zip(NUMBER.findall(old), NUMBER.findall(new), strict=True)
-    return all(abs(float(a) - float(b)) < 1.5 * 10.0 ** -len(b.split(".")[1]) for a, b in pairs)
 
 
 def methods() -> str:
@@ -301,8 +171,7 @@ def _also_uses(kind: Calibrator) -> str:
 
 def study(split: str) -> str:
     """Return one half of the csv of benchmarks/studies/choose.py as a Markdown table."""
-    with (ROOT / "benchmarks" / "studies" / "choose.csv").open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["split"] == split]
+    rows = [row for row in rows_of("studies/choose.csv") if row["split"] == split]
     sizes = list(dict.fromkeys((row["classes"], row["tuning_rows"]) for row in rows))
     header = [f"K = {k}, n = {int(n):,}" for k, n in sizes]
     lines = [f"| method | {' | '.join(header)} |", "|---|" + "--:|" * len(sizes)]
@@ -333,8 +202,7 @@ def context_rows() -> list[context_tables.Row]:
 
 def speed() -> str:
     """Return the csv of `make bench` as a Markdown table."""
-    with (ROOT / "benchmarks" / "speed.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = rows_of("speed.csv")
     lines = [
         "| job | K | 1 thread, s | all threads, s | extra MB | limit | peer | peer, s | faster |"
         " less memory |",
@@ -363,23 +231,17 @@ def speed() -> str:
 
 def protocol_speed() -> str:
     """Return the stages of benchmarks/protocol.py as a Markdown table."""
-    lines = [
-        "| stage | our threads | plain, s | ours, s | faster | lowest | highest |",
-        "|---|" + "--:|" * 6,
-    ]
-    with (ROOT / "benchmarks" / "protocol.csv").open(newline="") as file:
-        for row in csv.DictReader(file):
-            seconds = [f"{float(row[key]):.3f}" for key in ("plain s", "ours s")]
-            ratios = [f"{float(row[key]):.1f}x" for key in ("faster", "lowest", "highest")]
-            cells = (row["stage"], row["threads"], *seconds, *ratios)
-            lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+    lines = [("stage", "our threads", "plain, s", "ours, s", "faster", "lowest", "highest")]
+    for row in rows_of("protocol.csv"):
+        seconds = [f"{float(row[key]):.3f}" for key in ("plain s", "ours s")]
+        ratios = [f"{float(row[key]):.1f}x" for key in ("faster", "lowest", "highest")]
+        lines.append((row["stage"], row["threads"], *seconds, *ratios))
+    return table(lines)
 
 
 def protocol_agrees() -> str:
     """Return how far apart the two paths of benchmarks/protocol.py are as a Markdown table."""
-    with (ROOT / "benchmarks" / "protocol-agree.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = rows_of("protocol-agree.csv")
     names = " | ".join(f"`{row['method']}`" for row in rows)
     gaps = " | ".join(f"{100 * float(row['largest difference']):.4f}" for row in rows)
     return f"| | {names} |\n|---|{'--:|' * len(rows)}\n| largest difference of a cell, % | {gaps} |"
@@ -412,8 +274,7 @@ def networks() -> str:
 
 def sklearn_digits() -> str:
     """Return the csv of benchmarks/studies/sklearn_digits.py as a Markdown table."""
-    with (ROOT / "benchmarks" / "studies" / "sklearn_digits.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = rows_of("studies/sklearn_digits.csv")
     lines = [
         "| estimator | method | accuracy | ECE | its floor | ECE, noisy | confidence on nines |",
         "|---|---|" + "--:|" * 5,
@@ -458,8 +319,7 @@ def exports() -> str:
 
 def interop_speed() -> str:
     """Return the csv of benchmarks/interop.py as a Markdown table."""
-    with (ROOT / "benchmarks" / "interop.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = rows_of("interop.csv")
     backends = list(dict.fromkeys(row["backend"] for row in rows))
     head = " | ".join(f"{b}, µs" for b in backends)
     ratios = " | ".join(f"{b} / {backends[0]}" for b in backends[1:])
@@ -486,13 +346,13 @@ MADE = {
     "speed": speed,
     "protocol-speed": protocol_speed,
     "protocol-agrees": protocol_agrees,
-    "demo-table": demo_table,
-    "paper-table": paper_table,
-    "by-severity": by_severity,
+    "demo-table": lambda: shipped("demo"),
+    "paper-table": lambda: shipped("paper"),
+    "by-severity": lambda: shipped("severity"),
     "shipped-suites": shipped_suites,
     "commands": commands,
     "methods": methods,
-    "stream": stream_table,
+    "stream": lambda: shipped("stream", 1),
     "choose-clean": lambda: study("clean"),
     "choose-shifted": lambda: study("shifted"),
     "accuracy-estimators": accuracy_tables.estimators,
@@ -522,26 +382,30 @@ def fill(text: str) -> str:
     return re.sub(pattern, lambda m: f"{m[1]}{MADE[m[2]]()}\n{m[3]}", text, flags=re.DOTALL)
 
 
-def main() -> None:
-    """Rewrite, or compare."""
+def outdated() -> dict[Path, str]:
+    """Return what pages and pictures should say, those that say something else."""
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     wanted = {page: fill(page.read_text("utf-8")) for page in pages}
     wanted[ROOT / "docs" / "images" / "reliability.svg"] = picture()
     wanted[ROOT / "docs" / "images" / "context.svg"] = context_tables.figure(context_rows())
-    old = [
-        page
+    return {
+        page: text
         for page, text in wanted.items()
-        if not page.exists() or not same(page.read_text("utf-8"), text)
-    ]
+        if not page.exists() or page.read_text("utf-8") != text
+    }
+
+
+def main() -> None:
+    """Rewrite, or compare."""
+    found = outdated()
     if "--check" in sys.argv:
-        for page in old:
+        for page in found:
             print(f"{page.relative_to(ROOT)} is not what the code produces; run docs/make.py")
-        sys.exit(bool(old))
-    for page in old:
-        page.write_text(wanted[page], "utf-8")
+        sys.exit(bool(found))
+    for page, text in found.items():
+        page.write_text(text, "utf-8")
         print(f"wrote {page.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":
-    np.seterr(all="raise", under="ignore")
     main()
