@@ -329,3 +329,54 @@ def test_merge(stream, folder, capsys):
     assert capsys.readouterr().out.startswith("256 rows of 1 windows: estimated accuracy ")
     code, _, err = stream(json_lines(CLEAN[:10]), "--state", "both.json")
     assert (code, err.splitlines()[0]) == (0, "Going on after row 600 of both.json.")
+
+
+def test_one_line_for_many_rows(stream, calibrator):
+    z = np.concatenate([CLEAN[:300], FOGGY[:300]])
+    text = "".join(
+        json.dumps({"t": i, "logits": row.tolist()}) + "\n" for i, row in enumerate(z.astype(float))
+    )
+    code, lines, _ = stream(text, "--every", "250", "--time", "t")
+    assert code == 0
+    rows = wildcal.Stream(calibrator).read(z.astype(float))
+    assert [(line["row"], line["rows"]) for line in lines] == [(250, 250), (500, 250), (600, 100)]
+    assert [(line["time_first"], line["time_last"]) for line in lines] == [
+        (0, 249),
+        (250, 499),
+        (500, 599),
+    ]
+    for line, part in zip(lines, (slice(0, 250), slice(250, 500), slice(500, 600)), strict=True):
+        assert line["confidence"] == pytest.approx(rows.confidence[part].mean(), rel=1e-14)
+        assert line["drift"] == rows.drift[part][-1]
+        assert line["alarm"] == rows.alarm[part].any()
+    code, _, err = stream(text, "--every", "2", "--proba")
+    assert (code, "exclude each other" in err) == (2, True)
+
+
+def test_time_of_the_clock(stream, monkeypatch):
+    monkeypatch.setattr("wildcal.cli.stream_output.time.time", lambda: 1234.5)
+    _, lines, _ = stream(json_lines(CLEAN[:2]), "--time", "clock")
+    assert [line["time"] for line in lines] == [1234.5, 1234.5]
+
+
+def test_metrics_file(stream, folder, calibrator):
+    code, *_ = stream(json_lines(CLEAN[:300]), "--metrics-file", "wildcal.prom")
+    assert code == 0
+    text = (folder / "wildcal.prom").read_text()
+    ours = wildcal.Stream(calibrator)
+    ours.read(CLEAN[:300].astype(np.float64))
+    numbers = dict(line.split() for line in text.splitlines() if not line.startswith("#"))
+    assert numbers["wildcal_stream_rows"] == "300.0"
+    assert float(numbers["wildcal_stream_drift"]) == ours.drift.score
+    assert float(numbers["wildcal_stream_estimated_accuracy"]) == ours.estimated_accuracy.value
+
+
+def test_on_alarm(stream, folder):
+    code = "import pathlib, sys; pathlib.Path('told').write_text(sys.stdin.read())"
+    command = f'{sys.executable} -c "{code}"'
+    z = np.concatenate([CLEAN[:300], FOGGY[:300]])
+    assert stream(json_lines(z), "--on-alarm", command)[0] == 0
+    assert json.loads((folder / "told").read_text())["row"] == 512
+    code, lines, err = stream(json_lines(z), "--on-alarm", "nothing-of-this-name")
+    assert (code, len(lines)) == (0, 600)
+    assert "warning: nothing-of-this-name could not be told of the alarm" in err

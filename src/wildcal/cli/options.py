@@ -47,6 +47,12 @@ distances_option = click.option(
     help="Distances to training rows, if in a file of their own; for dac and dac+NAME.",
 )
 
+on_alarm_option = click.option(
+    "--on-alarm",
+    metavar="COMMAND|URL",
+    help="Told of each alarm as JSON: a command on its standard input, an address by POST.",
+)
+
 methods_option = click.option(
     "--methods",
     default="paper",

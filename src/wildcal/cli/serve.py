@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from wildcal.cli.options import PATH, quiet_option
+from wildcal.cli.options import PATH, on_alarm_option, quiet_option
 from wildcal.cli.output import is_quiet, say
 from wildcal.cli.saving import SAVE_EVERY, SaveEvery
 from wildcal.io.artifact import load_with_about
@@ -35,6 +35,7 @@ from wildcal.io.files import check_writable
     type=float,
     help="How often a window of clean rows may raise an alarm.",
 )
+@on_alarm_option
 @click.option(
     "--max-streams",
     default=1000,
@@ -65,6 +66,7 @@ def serve(
     save_every: SaveEvery,
     window: int,
     false_alarms: float,
+    on_alarm: str | None,
     max_streams: int,
     max_rows: int,
     max_bytes: int,
@@ -88,6 +90,7 @@ def serve(
     from wildcal.serve.model import Model
     from wildcal.serve.run import run
     from wildcal.serve.tokens import Tokens
+    from wildcal.stream.hook import Hook
 
     models = [Model(name, *load_with_about(path)) for name, path in map(_named, calibrators)]
     if state is not None:
@@ -102,6 +105,7 @@ def serve(
         state=state,
         save_seconds=save_every.seconds,
         save_rows=save_every.rows,
+        hook=None if on_alarm is None else Hook(on_alarm),
     )
     for model in models:
         settings.windows.new(model)  # so that a bad --window is told before the first request

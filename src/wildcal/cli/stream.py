@@ -1,21 +1,20 @@
 """`wildcal stream`: calibrate rows from a pipe, and watch for drift."""
 
-import json
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
-import numpy as np
 from click.core import ParameterSource
 
-from wildcal.cli.options import PATH, quiet_option
+from wildcal.cli.options import PATH, on_alarm_option, quiet_option
 from wildcal.cli.output import say, warn
 from wildcal.cli.saving import SAVE_EVERY, SaveEvery, Saver
 from wildcal.cli.stream_input import Batch, read_json_lines, read_npy_arrays
+from wildcal.cli.stream_output import Lines, MetricsFile
 from wildcal.core.errors import FileFormatError
-from wildcal.core.softmax import softmax_at
 from wildcal.io import load
 from wildcal.io.files import check_writable
 
@@ -61,6 +60,24 @@ ALERT_EXIT = 3
     help="JSON lines, or .npy arrays one after the other.",
 )
 @click.option("--proba", is_flag=True, help="Also write the probability of every class.")
+@click.option(
+    "--every",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="One line for each N rows: means, and the window at the last of them.",
+)
+@click.option(
+    "--time",
+    "time_field",
+    metavar="FIELD|clock",
+    help="Where the time of a row is: a field of the input, or the clock when it is read.",
+)
+@click.option(
+    "--metrics-file",
+    type=PATH,
+    help="Keep the last numbers in this file, for Prometheus' textfile collector.",
+)
+@on_alarm_option
 @click.option("--skip-bad", is_flag=True, help="Leave out bad rows instead of ending there.")
 @click.pass_context
 @quiet_option
@@ -74,6 +91,10 @@ def stream(
     false_alarms: float,
     form: str,
     proba: bool,
+    every: int | None,
+    time_field: str | None,
+    metrics_file: Path | None,
+    on_alarm: str | None,
     skip_bad: bool,
 ) -> None:
     """Calibrate rows from stdin with a saved CALIBRATOR of the method `context`.
@@ -97,6 +118,10 @@ def stream(
         check_writable(state)  # before the work, not after it
     elif save_every is not None:
         raise click.UsageError("--save-every needs --state, the file to write.")
+    if metrics_file is not None:
+        check_writable(metrics_file)
+    if every is not None and proba:
+        raise click.UsageError("--every and --proba exclude each other.")
     given = {
         name
         for name in ("window", "false_alarms")
@@ -105,17 +130,22 @@ def stream(
     live = _open(calibrator, window, false_alarms, state, given)
     reader = read_json_lines if form == "jsonl" else read_npy_arrays
     skipped = _Skipped(skip_bad)
-    watch = _Watch(live, alert)
+    watch = _Watch(live, alert, on_alarm)
     saver = Saver(live, state, save_every)
+    gauges = MetricsFile(live, metrics_file)
+    lines = Lines(time_field, proba, every)
     try:
         for batch in reader(sys.stdin.buffer, live.calibrator.n_classes_, skipped):
-            for part in _parts(batch, live) if alert else [batch]:
+            for part in _parts(batch, live) if watch.looks else [batch]:
                 rows = _read(live, part)
-                _write(rows, part, proba)
+                lines.write(rows, part)
+                gauges.look()
                 watch(rows)
                 saver.look()
+        lines.end()
     finally:
         saver.save()
+        gauges.write()
     say(f"{live.seen:,} rows in the stream{skipped}.")
 
 
@@ -168,49 +198,45 @@ def _read(live: "Stream", batch: Batch) -> "StreamRows":
         raise ValueError(f"{batch.where}: {error}") from error
 
 
-def _write(rows: "StreamRows", batch: Batch, proba: bool) -> None:
-    """Write a line for each row, and let the reader of the pipe have them."""
-    columns: dict[str, list[Any]] = {
-        "class": rows.pred.tolist(),
-        "confidence": rows.confidence.tolist(),
-        "temperature": rows.temperature.tolist(),
-        "estimated_accuracy": rows.accuracy.tolist(),
-        "estimated_accuracy_low": rows.accuracy_low.tolist(),
-        "estimated_accuracy_high": rows.accuracy_high.tolist(),
-        "drift": rows.drift.tolist(),
-        "alarm": rows.alarm.tolist(),
-    }
-    if proba:
-        logits = np.asarray(batch.logits)
-        columns["proba"] = softmax_at(logits, lambda b: rows.temperature[b.rows]).tolist()
-    lines = [
-        json.dumps({**other, **dict(zip(columns, values, strict=True))}, allow_nan=False)
-        for other, values in zip(batch.others, zip(*columns.values(), strict=True), strict=True)
-    ]
-    click.echo("\n".join(lines))  # which also flushes
-
-
 class _Watch:
-    """Says or ends when the alarm rises."""
+    """Says, tells or ends when the alarm rises."""
 
-    def __init__(self, live: "Stream", alert: str | None) -> None:
+    def __init__(self, live: "Stream", alert: str | None, on_alarm: str | None) -> None:
+        from wildcal.stream.hook import Hook
+
         self._live = live
         self._alert = alert
+        self._hook = None if on_alarm is None else Hook(on_alarm)
         self._before = live.drift.alarm
+        self.looks = alert is not None or on_alarm is not None
+        """Whether it must see the row of a decision."""
 
     def __call__(self, rows: "StreamRows") -> None:
         """Look at the end of a part, which is the only row where a decision can fall."""
-        if self._alert is None:
+        if not self.looks:
             return
-        now = bool(rows.alarm[-1])
-        decided = self._live.seen % self._live.window == 0
-        if decided and now and (self._alert == "exit" or not self._before):
-            warn(f"alarm at row {self._live.seen:,}: {self._words()}")
-        elif decided and self._before and not now:
-            say(f"clean again at row {self._live.seen:,}: {self._words()}")
+        now, before = bool(rows.alarm[-1]), self._before
         self._before = now
-        if decided and now and self._alert == "exit":
+        if now and not before:
+            self._tell()
+        decided = self._live.seen % self._live.window == 0
+        leaving = decided and now and self._alert == "exit"
+        if leaving or (now and not before and self._alert):
+            warn(f"alarm at row {self._live.seen:,}: {self._words()}")
+        elif before and not now and self._alert:
+            say(f"clean again at row {self._live.seen:,}: {self._words()}")
+        if leaving:
             raise click.exceptions.Exit(ALERT_EXIT)
+
+    def _tell(self) -> None:
+        if self._hook is None:
+            return
+        from wildcal.stream.gauges import gauges
+
+        try:
+            self._hook.tell({"time": time.time(), "row": self._live.seen, **gauges(self._live)})
+        except (OSError, ValueError) as error:  # the stream goes on
+            warn(f"warning: {self._hook.target} could not be told of the alarm: {error}.")
 
     def _words(self) -> str:
         drift, estimate = self._live.drift, self._live.estimated_accuracy

@@ -26,6 +26,7 @@ from wildcal.serve.replies import Headers, Route, as_json
 from wildcal.serve.saved import Saved
 from wildcal.serve.tokens import Tokens
 from wildcal.serve.watcher import Watcher
+from wildcal.stream.hook import Hook
 from wildcal.version import __version__
 
 LOG = logging.getLogger("wildcal.serve")
@@ -42,6 +43,8 @@ class Settings:
     """The folder of saved streams; None keeps them in memory alone."""
     save_seconds: float | None = 10.0
     save_rows: int | None = None
+    hook: Hook | None = None
+    """Who is told of alarms."""
 
 
 def make_app(models: Sequence[Model], settings: Settings) -> Starlette:
@@ -60,7 +63,7 @@ class Service:
         saved = None if settings.state is None else Saved(settings.state)
         self.lanes = Lanes(settings.windows, settings.limits, saved)
         self.metrics = Metrics(self.lanes.all)
-        self.watcher = Watcher(self.metrics, self.lanes, settings.save_rows)
+        self.watcher = Watcher(self.metrics, self.lanes, settings.save_rows, settings.hook)
         self.inference = Inference(self.models, self.lanes, settings.limits, self.watcher)
 
     def app(self) -> Starlette:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from wildcal.core.arrays import FloatArray
 from wildcal.stream import Stream, StreamRows
+from wildcal.stream.gauges import gauges
 
 HISTOGRAM_BINS: Final = 20
 # A row counts half after about 700 further ones.
@@ -81,18 +82,9 @@ class Lane:
             "model": self.model,
             "stream": self.name,
             "rows": self.rows,
-            "confidence": self.confidence,
+            "confidence": self.confidence if self.rows else None,
         }
         if self.live is None:
             return found
-        estimate, drift = self.live.estimated_accuracy, self.live.drift
-        return found | {
-            "window": estimate.n,
-            "estimated_accuracy": estimate.value,
-            "estimated_accuracy_low": estimate.low,
-            "estimated_accuracy_high": estimate.high,
-            "drift": drift.score,
-            "threshold": drift.threshold,
-            "alarm": drift.alarm,
-            "rows_since_alarm": None if self.alarm_row is None else self.rows - self.alarm_row,
-        }
+        since = None if self.alarm_row is None else self.rows - self.alarm_row
+        return {**found, **gauges(self.live), "rows_since_alarm": since}

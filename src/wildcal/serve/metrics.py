@@ -8,21 +8,14 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from wildcal.serve.lane import Lane
+from wildcal.stream.gauges import GAUGES
 
 _SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 STREAM_GAUGES: Final = {
-    "rows": "Rows of the stream since it began.",
-    "confidence": "Mean confidence of the last rows.",
-    "estimated_accuracy": "Accuracy of the window, estimated without labels.",
-    "estimated_accuracy_low": "Lower end of its 95 % interval.",
-    "estimated_accuracy_high": "Upper end of its 95 % interval.",
-    "drift": "Distance of the window from clean rows, in standard errors.",
-    "threshold": "The drift that a clean window seldom passes.",
-    "alarm": "1 while the alarm rings.",
-    "rows_since_alarm": "Rows since the alarm was last raised.",
+    **GAUGES,
     "labels": "Rows whose labels came later.",
-    "accuracy": "True accuracy of the rows with labels, late ones counting more.",
-    "ece": "Expected calibration error of the rows with labels.",
+    "accuracy": "True accuracy of the last rows with labels.",
+    "ece": "Expected calibration error of the last rows with labels.",
     "refit": "1 where labels say that the calibrator should be fitted anew.",
 }
 
