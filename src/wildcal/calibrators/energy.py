@@ -4,7 +4,7 @@ Uncertainty Calibration with Energy Based Instance-wise Scaling in the Wild Data
 """
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, final
+from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +20,7 @@ from wildcal.calibrators.temperature import (
 from wildcal.core.arrays import BoolArray, FloatArray, Labels, Logits, Proba
 from wildcal.core.block import Block
 from wildcal.core.blocks import joined, map_blocks
+from wildcal.core.bound import Bound, bound_constant, bound_temperature
 from wildcal.core.calibrator import FitSummary, TemperatureMap
 from wildcal.core.checks import check_bounds, check_choice, check_temperature, looks_like_log_proba
 from wildcal.core.objective import TemperatureObjective, identity_link
@@ -51,8 +52,9 @@ class Gaussian:
 
     def bump(self, energy: FloatArray) -> FloatArray:
         """Return exp(-(F - mean)² / (2 std²)): the density scaled to a height of 1."""
+        far = (energy - self.mean) / self.std
         with np.errstate(over="ignore"):  # an energy of 1e200 is simply far away
-            return np.exp(-0.5 * np.square((energy - self.mean) / self.std))
+            return np.exp(-0.5 * (far * far))
 
     @property
     def area(self) -> float:
@@ -278,17 +280,27 @@ class EnergyScaling(TemperatureMap):
         ), (correct, incorrect)
 
     def _temperature(self, block: Block) -> FloatArray:
+        if not self._reads_energy():
+            return block.constant(self.temperature_)
+        return np.asarray(self._at(block.energy()))
+
+    def _bind(self, rows: Rows) -> Bound:
+        if not self._reads_energy():
+            return bound_constant(rows.logits, self.temperature_)
+        return bound_temperature(
+            rows.logits, self._temperature, lambda energy: float(1.0 / self._at(energy))
+        )
+
+    def _at(self, energy: Any) -> Any:
+        """Return the temperature at an energy, or at each of many."""
         (down, up), (correct, incorrect) = self.terms()
-        h = np.full(block.n, self.temperature_)
-        if down == 0 and up == 0:
-            return h
-        energy = block.energy()
+        h: Any = self.temperature_
         if correct is not None:
-            h -= down * correct.bump(energy)
+            h = h - down * correct.bump(energy)
         if incorrect is not None:
-            h += up * incorrect.bump(energy)
+            h = h + up * incorrect.bump(energy)
         # Only "paper" can go below; elsewhere this mends the last bit of rounding.
-        return np.asarray(np.maximum(h, min(MIN_TEMPERATURE, self.temperature_)))
+        return np.maximum(h, min(MIN_TEMPERATURE, self.temperature_))
 
 
 def _look(

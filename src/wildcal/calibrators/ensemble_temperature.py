@@ -135,19 +135,19 @@ class EnsembleTemperatureScaling(Calibrator):
         scaled, raw, uniform = self.weights_
 
         def fill(block: Block, out: Proba) -> None:
-            block.softmax(np.full(block.n, 1 / self.temperature_), out)
+            block.softmax(block.constant(1 / self.temperature_), out)
             out *= scaled
             if raw:
                 other = np.empty_like(out)
-                block.softmax(np.ones(block.n), other)
+                block.softmax(block.constant(1.0), other)
                 other *= raw
                 out += other
             out += uniform / self.n_classes_
 
         def mix(block: Block) -> FloatArray:
-            top = scaled * block.confidence(np.full(block.n, 1 / self.temperature_))
+            top = scaled * block.confidence(block.constant(1 / self.temperature_))
             if raw:
-                top += raw * block.confidence(np.ones(block.n))
+                top += raw * block.confidence(block.constant(1.0))
             return top + uniform / self.n_classes_
 
         return Bound(rows.logits, fill, mix)

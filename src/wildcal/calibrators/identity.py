@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from typing import final
 
-import numpy as np
-
 from wildcal.core.arrays import FloatArray
 from wildcal.core.block import Block
+from wildcal.core.bound import Bound, bound_constant
 from wildcal.core.calibrator import FitSummary, TemperatureMap
 from wildcal.core.rows import Rows
 
@@ -38,4 +37,7 @@ class Identity(TemperatureMap):
         return ["The softmax of the logits, unchanged."]
 
     def _temperature(self, block: Block) -> FloatArray:
-        return np.ones(block.n)
+        return block.constant(1.0)
+
+    def _bind(self, rows: Rows) -> Bound:
+        return bound_constant(rows.logits, 1.0)

@@ -8,7 +8,7 @@ import numpy as np
 
 from wildcal.calibrators.pairs import for_each_chunk, label_proba
 from wildcal.calibrators.pava import GapCounter, check_thresholds
-from wildcal.calibrators.piecewise import Map, interpolator
+from wildcal.calibrators.piecewise import Curves, curves_of
 from wildcal.core.arrays import FloatArray, Proba, working_dtype
 from wildcal.core.block import Block
 from wildcal.core.bound import Bound
@@ -103,8 +103,7 @@ class IsotonicMultiClass(Calibrator):
         return FitSummary(loss="mse")
 
     def _bind(self, rows: Rows) -> Bound:
-        dtype, entries = working_dtype(rows.logits.dtype), len(rows) * self.n_classes_
-        f = interpolator(self.thresholds_, self.values_, dtype, entries)
+        f = curves_of(self, working_dtype(rows.logits.dtype))
 
         def fill(block: Block, out: Proba) -> None:
             self._fill(block, out, f)
@@ -115,14 +114,13 @@ class IsotonicMultiClass(Calibrator):
 
         return Bound(rows.logits, fill, top)
 
-    def _fill(self, block: Block, out: Proba, f: Map) -> FloatArray:
+    def _fill(self, block: Block, out: Proba, f: Curves) -> FloatArray:
         """Write the block's probabilities and return those of the predicted classes."""
-        block.steady_softmax(np.ones(block.n), out)
+        block.steady_softmax(block.constant(1.0), out)
         write_rows(f(out), out, self.normalize)
-        rows = np.arange(block.n)
-        top = out[rows, out.argmax(axis=1)]
+        top = out.max(axis=1)
         top = np.minimum(np.nextafter(top, top.dtype.type(2)), 1)
-        out[rows, block.pred()] = top
+        out[np.arange(block.n), block.pred()] = top
         return np.asarray(top, np.float64)
 
 
@@ -134,6 +132,7 @@ def write_rows(values: FloatArray, proba: Proba, normalize: Normalize) -> None:
         total += TIE_BREAKER
         empty = total <= TIE_BREAKER
         values /= total[:, None]
-        values[empty] = 1.0 / values.shape[1]
+        if empty.any():
+            values[empty] = 1.0 / values.shape[1]
     np.minimum(values, 1.0, out=values)
     np.copyto(proba, values, casting="same_kind")

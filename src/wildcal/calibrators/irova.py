@@ -1,6 +1,5 @@
 """IROvA: one isotonic regression for each class (Zadrozny and Elkan, 2002)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import final
@@ -10,7 +9,8 @@ import numpy as np
 from wildcal.calibrators.irm import NORMALIZE, Normalize, write_rows
 from wildcal.calibrators.pairs import for_each_chunk, label_proba
 from wildcal.calibrators.pava import GapCounter, check_thresholds
-from wildcal.core.arrays import FloatArray, Labels, Logits, Proba, Source
+from wildcal.calibrators.piecewise import Curves, curves_of
+from wildcal.core.arrays import FloatArray, Labels, Logits, Proba, Source, working_dtype
 from wildcal.core.block import Block
 from wildcal.core.bound import Bound, bound_matrix
 from wildcal.core.calibrator import Calibrator, FitSummary
@@ -46,21 +46,13 @@ def fit_columns(
 
 
 def bound_columns(
-    logits: Source,
-    maps: Sequence[tuple[FloatArray, FloatArray]],
-    temperature: float,
-    normalize: Normalize,
+    logits: Source, curves: Curves, temperature: float, normalize: Normalize
 ) -> Bound:
     """Return each column of softmax(z / T) mapped by its own piecewise-linear function."""
 
     def fill(block: Block, out: Proba) -> None:
-        block.steady_softmax(np.full(block.n, 1.0 / temperature), out)
-        # np.interp wants whole columns in float64.
-        columns = np.array(out.T, np.float64, order="C")
-        for column, (x, f) in zip(columns, maps, strict=True):
-            column[:] = np.interp(column, x, f)
-        # A copy with whole rows: NumPy adds those in one order, whatever stands beside them.
-        write_rows(np.ascontiguousarray(columns.T), out, normalize)
+        block.steady_softmax(block.constant(1.0 / temperature), out)
+        write_rows(curves(out), out, normalize)
 
     return bound_matrix(logits, fill)
 
@@ -129,5 +121,5 @@ class IsotonicOneVsAll(Calibrator):
         return FitSummary(loss="mse")
 
     def _bind(self, rows: Rows) -> Bound:
-        maps = list(zip(self.thresholds_, self.values_, strict=True))
-        return bound_columns(rows.logits, maps, 1.0, self.normalize)
+        curves = curves_of(self, working_dtype(rows.logits.dtype))
+        return bound_columns(rows.logits, curves, 1.0, self.normalize)

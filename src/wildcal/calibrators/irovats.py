@@ -5,6 +5,7 @@ from typing import final
 
 from wildcal.calibrators.irm import NORMALIZE, Normalize
 from wildcal.calibrators.irova import bound_columns, check_columns, fit_columns
+from wildcal.calibrators.piecewise import curves_of
 from wildcal.calibrators.temperature import (
     BOUNDS,
     DEFAULT_BOUNDS,
@@ -13,7 +14,7 @@ from wildcal.calibrators.temperature import (
     bound_notes,
     fit_temperature,
 )
-from wildcal.core.arrays import FloatArray
+from wildcal.core.arrays import FloatArray, working_dtype
 from wildcal.core.bound import Bound
 from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.checks import check_bounds, check_choice, check_temperature
@@ -83,5 +84,5 @@ class ScaledIsotonicOneVsAll(Calibrator):
         )
 
     def _bind(self, rows: Rows) -> Bound:
-        maps = list(zip(self.thresholds_, self.values_, strict=True))
-        return bound_columns(rows.logits, maps, self.temperature_, self.normalize)
+        curves = curves_of(self, working_dtype(rows.logits.dtype))
+        return bound_columns(rows.logits, curves, self.temperature_, self.normalize)

@@ -8,6 +8,7 @@ import numpy as np
 from wildcal.calibrators.soft_rows import check_prior, soft_weight_of, with_soft_rows
 from wildcal.core.arrays import FloatArray, Labels, Logits
 from wildcal.core.block import Block
+from wildcal.core.bound import Bound, bound_constant
 from wildcal.core.calibrator import FitSummary, TemperatureMap
 from wildcal.core.checks import check_bounds, check_choice, check_temperature
 from wildcal.core.objective import LOSSES, Loss, TemperatureObjective, exp_link, mean_loss
@@ -171,7 +172,10 @@ class TemperatureScaling(TemperatureMap):
         ]
 
     def _temperature(self, block: Block) -> FloatArray:
-        return np.full(block.n, self.temperature_)
+        return block.constant(self.temperature_)
+
+    def _bind(self, rows: Rows) -> Bound:
+        return bound_constant(rows.logits, self.temperature_)
 
 
 def bound_notes(fit: TemperatureFit) -> tuple[str, ...]:

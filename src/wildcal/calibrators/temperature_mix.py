@@ -97,7 +97,7 @@ class TemperatureMix(Calibrator):
             mixed_softmax(block, self.temperature_, self.uniform_, out)
 
         def mix(block: Block) -> FloatArray:
-            top = block.confidence(np.full(block.n, 1 / self.temperature_))
+            top = block.confidence(block.constant(1 / self.temperature_))
             return (1 - self.uniform_) * top + self.uniform_ / self.n_classes_
 
         return Bound(rows.logits, fill, mix)
@@ -110,6 +110,6 @@ def uniform_part(n_rows: int, weight: FloatArray | None) -> float:
 
 def mixed_softmax(block: Block, temperature: float, uniform: float, out: Proba) -> None:
     """Write (1 - uniform) softmax(z / T) + uniform / K into `out`."""
-    block.softmax(np.full(block.n, 1 / temperature), out)
+    block.softmax(block.constant(1 / temperature), out)
     out *= 1 - uniform
     out += uniform / out.shape[1]

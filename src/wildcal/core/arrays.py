@@ -30,10 +30,12 @@ class Source(Protocol):
         """Return some consecutive rows."""
 
 
+_FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+
 OOD_LABEL = -1
 """The label of a semantic out-of-distribution row: it belongs to none of the classes."""
 
 
 def working_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the precision to compute in: float64 stays float64, everything else is float32."""
-    return np.dtype(np.float64) if dtype == np.float64 else np.dtype(np.float32)
+    return _FLOAT64 if dtype == _FLOAT64 else _FLOAT32

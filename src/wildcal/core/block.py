@@ -9,6 +9,7 @@ table shows the last bit.
 Reductions are ordered by row alone, so a row's result has the same bits whatever stands beside it.
 """
 
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from wildcal.core.checks import reject_logit_row
 # With few classes a row is too short for vector instructions, so such blocks lie classes-first
 # and every operation runs along the rows. Measured crossover: between 48 and 100 classes.
 CLASSES_FIRST_BELOW = 64
+# A few rows cost calls, not entries: they stay as they are. Either way the bits are the same.
+FEW_ENTRIES = 1 << 10
 # A class ruled out by -inf counts as this far below the largest logit where -inf itself would give
 # NaN: 0 * -1e4 is zero, 0 * -inf is not.
 _MINUS_INFINITY = -1e4
@@ -35,11 +38,12 @@ class Scratch:
     """The buffers one thread reuses for all its blocks, made when they are first asked for."""
 
     def __init__(self, rows: int, n_classes: int, dtype: np.dtype[Any]) -> None:
-        self.classes_first = n_classes < CLASSES_FIRST_BELOW
+        self.in_order = n_classes < CLASSES_FIRST_BELOW
+        self.classes_first = self.in_order and rows * n_classes > FEW_ENTRIES
         self._shape = (n_classes, rows) if self.classes_first else (rows, n_classes)
-        self._dtype = dtype
+        self._rows, self._dtype = rows, dtype
         self._buffers: dict[int, Values] = {}
-        self._ones = {np.dtype(t): np.ones(n_classes, t) for t in (dtype, np.float64)}
+        self._ones: dict[np.dtype[Any], Values] = {}
 
     def buffer(self, which: int, n: int) -> Values:
         """Return one buffer, cut to n rows of logits."""
@@ -51,12 +55,16 @@ class Scratch:
 
     def ones(self, dtype: np.dtype[Any]) -> Values:
         """Return K ones."""
+        if dtype not in self._ones:
+            self._ones[dtype] = np.ones(self._shape[0 if self.classes_first else 1], dtype)
         return self._ones[dtype]
 
     def _cut(self, which: int, n: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-        if which not in self._buffers:
-            self._buffers[which] = np.empty(self._shape, dtype)
-        full = self._buffers[which]
+        full = self._buffers.get(which)
+        if full is None:
+            full = self._buffers[which] = np.empty(self._shape, dtype)
+        if n == self._rows:
+            return full
         return full[:, :n] if self.classes_first else full[:n]
 
 
@@ -76,6 +84,10 @@ class Block:
         self._unit_sums: FloatArray | None = None
         self._load(start)
 
+    def constant(self, value: float) -> FloatArray:
+        """Return one number for every row."""
+        return np.array([value]) if self.n == 1 else np.full(self.n, value)
+
     def _load(self, start: int) -> None:
         rows, buffer = self.original, self._scratch.buffer(0, self.n)
         if self._scratch.classes_first:
@@ -88,8 +100,8 @@ class Block:
                 rows = buffer
             # argmax is vectorized along a row where max is not, and NaN wins both.
             self._pred = rows.argmax(axis=1)
-            self.top = rows[np.arange(self.n), self._pred]
-        if not np.isfinite(self.top).all():
+            self.top = self._at(rows, self._pred)
+        if not (isfinite(self.top[0]) and (self.n == 1 or np.isfinite(self.top).all())):
             bad = int(np.flatnonzero(~np.isfinite(self.top))[0])
             reject_logit_row(start + bad, self.original[bad])
         self._unshifted = rows
@@ -104,11 +116,15 @@ class Block:
         return shifted
 
     def _per_row(self, values: Values) -> Values:
+        if self.n == 1:  # NumPy is quickest with an array of no dimension
+            return values.reshape(())
         return values if self._scratch.classes_first else values[:, None]
 
     def _sum(self, values: Values) -> FloatArray:
-        if not self._scratch.classes_first:
+        if not self._scratch.in_order:
             return np.asarray(np.vecdot(values, self._scratch.ones(values.dtype)), np.float64)
+        if not self._scratch.classes_first:  # a running sum is what the loop below adds up to
+            return np.add.accumulate(values, 1)[:, -1].astype(np.float64)
         # An explicit loop keeps the order of additions when the block has a single row;
         # NumPy's reduction would then add pairwise.
         total = values[0].copy()
@@ -117,14 +133,20 @@ class Block:
         return np.asarray(total, np.float64)
 
     def _dot(self, a: Values, b: Values, spare: Values) -> FloatArray:
-        if not self._scratch.classes_first:
+        if not self._scratch.in_order:
             return np.asarray(np.vecdot(a, b), np.float64)
         return self._sum(np.multiply(a, b, out=spare))
 
-    def _at_label(self, values: Values, labels: Labels) -> FloatArray:
+    def _at(self, values: Values, labels: NDArray[np.integer[Any]]) -> Values:
+        """Return one entry of each row."""
+        if self.n == 1:
+            return np.asarray(values.reshape(-1).take(labels))
         rows = np.arange(self.n)
-        picked = values[labels, rows] if self._scratch.classes_first else values[rows, labels]
-        return np.asarray(picked, np.float64)
+        chosen = (labels, rows) if self._scratch.classes_first else (rows, labels)
+        return np.asarray(values[chosen])
+
+    def _at_label(self, values: Values, labels: Labels) -> FloatArray:
+        return np.asarray(self._at(values, labels), np.float64)
 
     def _exponentials(self, beta: FloatArray, out: Values) -> Values:
         """Return exp(beta * shifted) in `out`."""
@@ -216,7 +238,7 @@ class Block:
 
     def confidence(self, beta: FloatArray) -> FloatArray:
         """Return the largest softmax probability of each row at inverse temperature beta."""
-        if (beta == 1).all():
+        if beta[0] == 1 and (beta == 1).all():
             return 1.0 / self._sums_at_one()
         return 1.0 / self._sum(self._exponentials(beta, self._scratch.buffer(1, self.n)))
 
@@ -228,7 +250,7 @@ class Block:
             np.copyto(out, e.T)
         else:  # straight into the result: one buffer less to keep in cache
             self._exponentials(beta, out)
-            out *= (1.0 / self._sum(out)).astype(out.dtype)[:, None]
+            out *= self._per_row((1.0 / self._sum(out)).astype(out.dtype))
 
     def steady_softmax(self, beta: FloatArray, out: Values) -> None:
         """Write softmax(beta * z) into `out`, in bits that torch and ONNX Runtime arrive at too.
@@ -274,7 +296,7 @@ class Block:
             rows = self.original.T if self._scratch.classes_first else self.original
         np.copyto(e, rows)
         e -= self._per_row(self.top.astype(np.float64))
-        if beta is not None and not (beta == 1).all():
+        if beta is not None and not (beta[0] == 1 and (beta == 1).all()):
             e *= self._per_row(beta)
         return np.exp(e, out=e)
 
@@ -308,12 +330,8 @@ class Block:
         s2 = self._dot(e, e, spare)
         p_y, d_y = known * self._at_label(e, safe) / z, self._at_label(t, safe)
         w = np.multiply(e, t, out=spare)
-        if self._scratch.classes_first:  # no fourth buffer: t and e are each used up in turn
-            b1 = self._sum(np.multiply(w, e, out=e))
-            v = self._sum(np.multiply(w, t, out=t))
-            b2 = self._sum(np.multiply(w, w, out=w))
-        else:
-            b1, v, b2 = self._dot(w, e, e), self._dot(w, t, t), self._dot(w, w, w)
+        # No fourth buffer: t and e are each used up in turn.
+        b1, v, b2 = self._dot(w, e, e), self._dot(w, t, t), self._dot(w, w, w)
         m, s2 = m / z, s2 / (z * z)
         b1, b2, v = b1 / (z * z), b2 / (z * z), v / z - m * m
         d_y = d_y - m

@@ -53,10 +53,13 @@ def map_blocks(
     buffers of a block serve the next one. `joined` and `added` combine per-row arrays and sums.
     """
     n_rows, n_classes = source.shape
-    rows = min(n_rows, block_rows(n_classes))
+    dtype = working_dtype(source.dtype)
+    rows = block_rows(n_classes)
+    if n_rows <= rows:  # a service asks about one row at a time: no loop, no threads
+        with np.errstate(over="ignore", invalid="ignore"):
+            return combine([function(Block(source, 0, n_rows, Scratch(n_rows, n_classes, dtype)))])
     starts = range(0, n_rows, rows)
     results: list[Any] = [None] * len(starts)
-    dtype = working_dtype(source.dtype)
 
     def run(numbers: Sequence[int]) -> None:
         scratch = Scratch(rows, n_classes, dtype)
@@ -67,8 +70,10 @@ def map_blocks(
                 start = starts[i]
                 results[i] = function(Block(source, start, min(start + rows, n_rows), scratch))
 
-    threads = thread_count() if n_rows * n_classes >= _THREADING_ELEMENTS else 1
-    run_parts(run, range(len(starts)), threads)
+    if n_rows * n_classes < _THREADING_ELEMENTS:
+        run(range(len(starts)))
+    else:
+        run_parts(run, range(len(starts)), thread_count())
     return combine(results)
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from wildcal.core.arrays import FloatArray, Proba, Source, working_dtype
 from wildcal.core.block import Block
 from wildcal.core.blocks import joined, map_blocks
+from wildcal.core.one_row import Beta, confidence_row, softmax_row
 from wildcal.core.softmax import Fill, RowFunction, by_row, fill_proba
 
 
@@ -29,41 +30,53 @@ class Bound:
     """The probability of the predicted class."""
     temperature: RowFunction | None = None
     """What the raw logits are divided by in all; None where there is no such number."""
+    beta: Beta | None = None
+    """The inverse temperature, where it is the same for every row or depends on its energy alone:
+    then one row needs no block."""
 
     def proba(self) -> Proba:
         """Return the probabilities of all rows, in the precision of the logits."""
+        if self.beta is not None and len(self.logits) == 1:
+            return softmax_row(self.logits[:1], self.beta)
         return fill_proba(self.logits, self.fill)
 
     def columns(self, *, proba: bool = True) -> dict[str, NDArray[Any]]:
-        """Return all there is to say in one pass: probabilities, confidence and temperature."""
+        """Return all there is to say in one pass: probabilities, confidence, temperature, class."""
         dtype = working_dtype(self.logits.dtype)
         matrix = np.empty(self.logits.shape if proba else (0, 0), dtype)
 
-        def look(block: Block) -> tuple[Proba, ...]:
-            found = [np.asarray(self.confidence(block), dtype)]
+        def look(block: Block) -> tuple[NDArray[Any], ...]:
+            found: list[NDArray[Any]] = [np.asarray(self.confidence(block), dtype)]
             if self.temperature is not None:
                 found.append(np.asarray(self.temperature(block), dtype))
             if proba:
                 self.fill(block, matrix[block.rows])
-            return tuple(found)
+            return (*found, block.pred())
 
-        found = dict(
-            zip(("confidence", "temperature"), map_blocks(self.logits, look, joined), strict=False)
-        )
+        names = ("confidence", "temperature") if self.temperature else ("confidence",)
+        columns = map_blocks(self.logits, look, joined)
+        found = dict(zip((*names, "pred"), columns, strict=True))
         return {"proba": matrix, **found} if proba else found
 
     def confidences(self) -> Proba:
         """Return the probability of the predicted class of all rows; no matrix is built."""
+        if self.beta is not None and len(self.logits) == 1:
+            return confidence_row(self.logits[:1], self.beta)
         return by_row(self.logits, self.confidence)
 
 
-def bound_temperature(logits: Source, temperature: RowFunction) -> Bound:
+def bound_temperature(logits: Source, temperature: RowFunction, beta: Beta | None = None) -> Bound:
     """Return what softmax(z / T) says of rows, T a function of the block."""
 
     def fill(block: Block, out: Proba) -> None:
         block.softmax(1.0 / temperature(block), out)
 
-    return Bound(logits, fill, lambda b: b.confidence(1.0 / temperature(b)), temperature)
+    return Bound(logits, fill, lambda b: b.confidence(1.0 / temperature(b)), temperature, beta)
+
+
+def bound_constant(logits: Source, temperature: float) -> Bound:
+    """Return what softmax(z / T) says of rows, T the same for all of them."""
+    return bound_temperature(logits, lambda b: b.constant(temperature), 1.0 / temperature)
 
 
 def bound_matrix(logits: Source, fill: Fill) -> Bound:

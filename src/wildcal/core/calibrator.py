@@ -199,8 +199,12 @@ class Calibrator(ABC):
         there is one the `temperature`, and `pred`, the class of the raw logits. Other parameters as
         in `predict_proba`.
         """
-        found = self._door(logits, context, distances).columns(proba=proba)
-        return {**found, "pred": self.predict(logits)}
+        rows = self._checked(logits, distances)
+        bound = self._bound(rows, context)
+        found = bound.columns(proba=proba)
+        if bound.logits is not rows.logits:  # divided ones may tie
+            found["pred"] = predicted_class(rows.logits)
+        return found
 
     @final
     def predict(self, logits: ArrayLike) -> Labels:
@@ -291,13 +295,21 @@ class Calibrator(ABC):
         self._check_fitted()
 
     def _door(self, logits: ArrayLike, context: Any, distances: ArrayLike | None) -> Bound:
-        if context is not None and "window" not in self.reads:
+        return self._bound(self._checked(logits, distances), context)
+
+    def _bound(self, rows: Rows, context: Any) -> Bound:
+        if context is None:
+            return self._bind(rows)
+        if "window" not in self.reads:
             raise ValueError(f"{self.name} reads no context; leave it out.")
-        return self._bind(replace(self._checked(logits, distances), context=context))
+        return self._bind(replace(rows, context=context))
 
     def _checked(self, logits: ArrayLike, distances: ArrayLike | None) -> Rows:
         self.check_is_fitted()
-        rows = check_rows(logits, n_classes=self.n_classes_, distances=distances)
+        if distances is None:  # one row costs hardly more than its checks
+            rows = Rows(check_logits(logits, n_classes=self.n_classes_))
+        else:
+            rows = check_rows(logits, n_classes=self.n_classes_, distances=distances)
         self._check_columns(rows)
         if self._reads_energy():
             refuse_log_probabilities(rows.logits, type(self).__name__)

@@ -21,12 +21,16 @@ PROBA_MAX = 1 + 1e-6
 LOG_SUM_TOLERANCE = 5e-3
 # Any sane temperature lies far inside; outside, float32 would turn logits into 0 * inf.
 TEMPERATURES = (1e-6, 1e6)
+# What needs no conversion: native floats.
+_PLAIN = frozenset(map(np.dtype, (np.float16, np.float32, np.float64)))
 # Rows looked at together by the scans below: small enough to stay in cache.
 _SCAN_ELEMENTS = 1 << 16
 
 
 def _as_matrix(values: ArrayLike, name: str, shape: str) -> NDArray[np.floating[Any]]:
     array = np.asarray(values)
+    if array.dtype in _PLAIN and array.ndim == 2 and array.shape[0] and array.shape[1] > 1:
+        return array  # nearly always; what follows finds out what is wrong
     if array.dtype.kind in "iub" or array.dtype == np.longdouble:
         array = array.astype(np.float64)
     elif array.dtype.name == "bfloat16":  # NumPy knows it only through an extension type

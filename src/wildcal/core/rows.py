@@ -133,4 +133,4 @@ def check_rows(
     given = {
         name: CHECKS[name](column, rows) for name, column in columns.items() if column is not None
     }
-    return replace(rows, **given)
+    return replace(rows, **given) if given else rows

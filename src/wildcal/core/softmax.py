@@ -23,7 +23,7 @@ def softmax_at(logits: Source, temperature: RowFunction) -> Proba:
 def fill_proba(logits: Source, fill: Fill) -> Proba:
     """Return an N x K matrix that `fill(block, out)` wrote block by block."""
     out = np.empty(logits.shape, working_dtype(logits.dtype))
-    map_blocks(logits, lambda block: fill(block, out[block.rows]))
+    map_blocks(logits, lambda block: fill(block, out if block.n == len(out) else out[block.rows]))
     return out
 
 
