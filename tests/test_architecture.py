@@ -1,6 +1,7 @@
 """Who may import whom, held as a table."""
 
 import ast
+import re
 from pathlib import Path
 
 import wildcal
@@ -135,3 +136,14 @@ def test_calibrators_leave_input_errors_to_the_door():
             if isinstance(node, ast.FunctionDef) and node.name in ("_fit", "_bind"):
                 raised = [n for n in ast.walk(node) if isinstance(n, ast.Raise)]
                 assert not raised, f"{path.name}: {node.name} raises"
+
+
+def test_the_library_knows_no_command_line():
+    """What it advises is said in words; `wildcal.cli.words` makes them commands."""
+    for path in SRC.rglob("*.py"):
+        if path.relative_to(SRC).parts[0] == "cli":
+            continue
+        raised = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Raise)]
+        texts = [n for r in raised for n in ast.walk(r) if isinstance(n, ast.Constant)]
+        named = [n for n in texts if re.search(r" --[a-z]|`wildcal [a-z]", str(n.value))]
+        assert not named, f"{path.name}:{named[0].lineno} names a command or a flag"

@@ -231,9 +231,9 @@ def test_a_calibrator_in_a_calibrator_without_end(tmp_path):
 
 
 def test_clear_errors():
-    with pytest.raises(ValueError, match="needs distances.*extract --features"):
+    with pytest.raises(ValueError, match="needs distances.*extraction with features"):
         DensityAware().fit(Z, Y)
-    with pytest.raises(ValueError, match="needs distances.*extract --features"):
+    with pytest.raises(ValueError, match="needs distances.*extraction with features"):
         FITTED.predict_proba(Z)
     with pytest.raises(
         ValueError, match="must have 3 columns, one for each layer as in fit, got 2"

@@ -56,7 +56,7 @@ def test_the_canonical_form_comes_back(name, rows):
     [
         ("tss", "there is no method 'tss'; did you mean 'ts'?"),
         ("energ@clean", "did you mean 'energy'?"),
-        ("zzzzzz", "there is no method 'zzzzzz'; `wildcal methods`"),
+        ("zzzzzz", "there is no method 'zzzzzz'; `wildcal.CALIBRATORS`"),
         ("ts+ets", "there is no method 'ts\\+ets'"),
         ("ts@", "rows must be of clean, ood, shifted, noise, got"),
         ("ts@dirty", "got dirty"),

@@ -128,14 +128,14 @@ def test_version_2_had_other_names(tmp_path):
 
     def age(document):
         document["version"] = 2
-        document["neighbours"] = document.pop("neighbors")
+        document["neighbors"] = document.pop("neighbors")
         for entry in document["splits"]:
             for word in ("", "_dtype", "_sha256"):
                 entry[f"densities{word}"] = entry.pop(f"distances{word}")
         val, fog = document["splits"]
         (folder / val["densities"]).rename(folder / "val.densities.npy")
         val["densities"] = "val.densities.npy"
-        fog.update(name="val-grey-1", corruption="grey")
+        fog.update(name="val-gray-1", corruption="gray")
 
     change(folder, age)
     suite = Suite.open(folder, verify=True)
@@ -154,8 +154,8 @@ def test_a_suite_without_them_says_what_to_run(tmp_path):
     with pytest.raises(FileFormatError) as error:
         split.distances()
     assert str(error.value) == (
-        f"{tmp_path / 's'}: split val has no neighbor distances. Add them with `wildcal extract"
-        " --features`, which computes only what is missing."
+        f"{tmp_path / 's'}: split val has no neighbor distances. Add them with an"
+        " extraction with features, which computes only what is missing."
     )
 
 

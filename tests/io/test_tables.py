@@ -210,7 +210,7 @@ def test_columns_named_by_number_are_a_header(tmp_path):
 
 @pytest.mark.parametrize(
     ("header", "message"),
-    [(",a,b", "a column has no name"), ("confidence,a,b", "is a result of `wildcal apply`")],
+    [(",a,b", "a column has no name"), ("confidence,a,b", "is a result of a calibrator")],
 )
 def test_columns_that_are_no_logits(tmp_path, header, message):
     (tmp_path / "x.csv").write_text(header + "\n1,2,3\n")

@@ -136,7 +136,9 @@ def test_with_distances(foggy_data, classifier, tmp_path):
         return extract(classifier, asked, folder, distances=DistancePlan(classifier, asked, wanted))
 
     made(SMALL, tmp_path / "s")
-    with pytest.raises(ValueError, match="so more rows of it need them too; give --features"):
+    with pytest.raises(
+        ValueError, match="so more rows of it need them too: run an extraction with"
+    ):
         extract(classifier, plan(foggy_data, MIDDLE), tmp_path / "s")
     made(LARGE, tmp_path / "s")
     made(LARGE, tmp_path / "once")

@@ -38,7 +38,7 @@ def test_a_sentence_for_each(tmp_path):
     (note,) = plausibility_notes(Suite.open(tmp_path))
     assert note == (
         "rotation-4: 25 % right, 75 points below the next environment: does it change what the"
-        " image shows? If so, leave it out with --transforms."
+        " image shows? If so, leave it out of the transforms."
     )
 
 
@@ -49,8 +49,8 @@ def test_words_for_transforms():
     assert chosen_transforms("none", "imagenet") == ()
     assert set(chosen_transforms("color", "cifar10")) == set(COLOR)
     assert set(chosen_transforms("geometric, gray", "cifar10")) == {*GEOMETRIC, "gray"}
-    with pytest.raises(ValueError, match="there is no transform 'color'; choose from color, geo"):
-        chosen_transforms("color", "cifar10")
+    with pytest.raises(ValueError, match="there is no transform 'tint'; choose from color, geo"):
+        chosen_transforms("tint", "cifar10")
 
 
 def test_unknown_images_keep_their_shape():

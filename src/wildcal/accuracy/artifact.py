@@ -24,7 +24,7 @@ from wildcal.version import __version__
 _KIND: Final = Kind(
     "wildcal accuracy estimator",
     "accuracy estimator file",
-    "`wildcal accuracy fit`",
+    "`wildcal.accuracy.save`",
     version=1,
     largest=1 << 26,
 )

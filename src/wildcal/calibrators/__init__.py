@@ -89,7 +89,7 @@ def make_calibrator(name: str) -> Calibrator:
     own = add_own(name, CALIBRATORS)
     if own is not None:
         return CALIBRATORS[own]()
-    raise ValueError(f"there is no method {name!r}; `wildcal methods` lists them.")
+    raise ValueError(f"there is no method {name!r}; `wildcal.CALIBRATORS` has their names.")
 
 
 PAPER_METHODS = ("identity", "ts", "ets", "irm", "irova", "irovats", "spline", "energy")

@@ -12,6 +12,7 @@ from wildcal.cli.opening import refuse_suites
 from wildcal.cli.options import PATH, Output, measuring, methods_option
 from wildcal.cli.output import progress_bar, say, warn
 from wildcal.cli.suite_compare import compare_suites
+from wildcal.cli.words import as_flags
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.errors import FileFormatError
 from wildcal.evaluation import compare as compare_methods
@@ -109,7 +110,7 @@ def _read_tuning(
 
 def _warn_of(result: Comparison) -> None:
     for name, reason in result.failed.items():
-        warn(f"warning: {name} failed: {reason}")
+        warn(f"warning: {name} failed: {as_flags(reason)}")
     for method in result.methods:
         for note in method.notes:
             warn(f"warning: {method.name}: {note}")

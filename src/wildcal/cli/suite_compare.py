@@ -9,6 +9,7 @@ from wildcal.cli.choice import choose
 from wildcal.cli.opening import open_suites
 from wildcal.cli.options import PATH, Output, measuring, methods_option
 from wildcal.cli.output import progress_bar, warn
+from wildcal.cli.words import as_flags
 from wildcal.core.errors import FileFormatError
 from wildcal.evaluation.protocol import Method, Results, run_protocol
 from wildcal.evaluation.suite_table import suite_table
@@ -85,7 +86,7 @@ def compare_on_suites(
         warn(f"warning: {what} was left out: {reason}")
     for name, found in results.suites.items():
         for method, reason in found.failed.items():
-            warn(f"warning: {method} failed on {name}: {reason}")
+            warn(f"warning: {method} failed on {name}: {as_flags(reason)}")
     return results
 
 

@@ -19,6 +19,18 @@ FLAGS: Final = {
     "crop": "--crop",
 }
 """Parameters of the library that are flags of a command."""
+COMMANDS: Final = {
+    "an extraction with features": "`wildcal extract --features`",
+    "an extraction with noise": "`wildcal extract --perturb`",
+    "an extraction with more sets": "`wildcal extract --extra`",
+    "Open the suite, and take the distances to one neighbor": "`wildcal suite rows` writes those"
+    " of one neighbor, with the logits",
+    "its training first": "`wildcal train --resume`",
+    "`wildcal.CALIBRATORS` has their names": "`wildcal methods` lists them",
+    "`wildcal.accuracy.save`": "`wildcal accuracy fit`",
+    "`wildcal.save`": "`wildcal fit`",
+}
+"""What the library advises, as commands."""
 # A name with its value: a text, a list, a dict, plain words with commas, or nothing.
 _WORD = re.compile(
     rf"\b({'|'.join(FLAGS)})=('[^']*'|\"[^\"]*\"|\[[^\]]*\]|{{[^}}]*}}|[\w.,:/-]*\w)?"
@@ -27,6 +39,8 @@ _WORD = re.compile(
 
 def as_flags(text: str) -> str:
     """Return a message with the library's `name=value` as the flag that sets it.
+
+    What it advises to do is the command that does it.
 
     >>> as_flags("These are probabilities: pass kind='proba', or choose with columns=.")
     'These are probabilities: pass --input proba, or choose with --columns.'
@@ -39,4 +53,6 @@ def as_flags(text: str) -> str:
         value = value.replace(": ", "=").replace(", ", ",")
         return f"{FLAGS[found[1]]} {value}".strip()
 
+    for words, command in COMMANDS.items():
+        text = text.replace(words, command)
     return _WORD.sub(flag, text)

@@ -328,7 +328,7 @@ class Calibrator(ABC):
         if "distances" in self.reads and rows.distances is None:
             raise ValueError(
                 f"{who} needs distances: those of each row to training rows, shape (n_samples,"
-                " n_layers). `wildcal extract --features` measures them."
+                " n_layers); an extraction with features measures them."
             )
 
     def _describe(self) -> list[str]:

@@ -159,4 +159,4 @@ def _calibrator(name: str) -> Calibrator:
         return make_calibrator(name)
     near = get_close_matches(name, [*CALIBRATORS, *DENSITY_METHODS, *WINDOW_METHODS], 1)
     guess = f"did you mean {near[0]!r}? " if near else ""
-    raise ValueError(f"there is no method {name!r}; {guess}`wildcal methods` lists them.")
+    raise ValueError(f"there is no method {name!r}; {guess}`wildcal.CALIBRATORS` has their names.")

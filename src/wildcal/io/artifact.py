@@ -30,7 +30,7 @@ from wildcal.io.values import decode, encode_array
 from wildcal.version import __version__
 
 # The largest calibrator we know, a full matrix for 1000 classes, takes 11 MB.
-_KIND = Kind("wildcal calibrator", "calibrator file", "`wildcal fit`", version=1, largest=1 << 28)
+_KIND = Kind("wildcal calibrator", "calibrator file", "`wildcal.save`", version=1, largest=1 << 28)
 
 
 @dataclass(frozen=True, slots=True)

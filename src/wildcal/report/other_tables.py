@@ -86,5 +86,5 @@ def table7(study: Study) -> Made:
         set_title(split) for split in KIN if set_title(split) not in {r.labels[0] for r in rows}
     ]
     if absent:
-        notes.append(f"No suite has {' or '.join(absent)}; wildcal extract --extra adds them.")
+        notes.append(f"No suite has {' or '.join(absent)}; an extraction with more sets adds them.")
     return TableArtifact("table7", title, SUITE_WORDS, _TITLES, tuple(rows), tuple(notes))

@@ -127,7 +127,7 @@ class Checkpoint:
         if done < wanted:
             raise ValueError(
                 f"{what} is not trained to its end ({done} of {wanted} epochs); go on with"
-                " `wildcal train --resume`."
+                " its training first."
             )
 
     def _check_weights(self, path: Path) -> None:

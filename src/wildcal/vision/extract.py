@@ -132,7 +132,7 @@ class _Work:
             if grown:
                 raise ValueError(
                     f"{self.writer.folder}: {grown[0]} has distances to training images, so more"
-                    " rows of it need them too; give --features."
+                    " rows of it need them too: run an extraction with features."
                 )
             return
         self.writer.check_description(neighbors=self.distances.about)

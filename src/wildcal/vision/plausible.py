@@ -43,7 +43,7 @@ def plausibility_notes(suite: Suite) -> list[str]:
     }
     return [
         f"{name}: {100 * found[name]:.0f} % right, {100 * apart:.0f} points below the next"
-        " environment: does it change what the image shows? If so, leave it out with --transforms."
+        " environment: does it change what the image shows? If so, leave it out of the transforms."
         for name, apart in odd_environments(found).items()
     ]
 

@@ -70,7 +70,7 @@ def fit_method(method: Method, tuning: Tuning) -> FittedMethod:
     calibrator = copy.deepcopy(method.calibrator)
     if method.sees("noise") and not tuning.perturbed:
         raise ValueError(
-            "the suite has no validation rows under noise; `wildcal extract --perturb` adds them."
+            "the suite has no validation rows under noise; an extraction with noise adds them."
         )
     seen = frozenset(method.rows or ("clean",))
     if not tuning.shifted:

@@ -170,7 +170,7 @@ class _SuiteRun:
             raise ValueError(
                 f"the suite has no distances to training images for {lacking[0]}"
                 + (f" and {len(lacking) - 1} more splits" if len(lacking) > 1 else "")
-                + "; `wildcal extract --features` adds them."
+                + "; an extraction with features adds them."
             )
         rank = rank_of(method.calibrator)
         if rank not in self.distances:

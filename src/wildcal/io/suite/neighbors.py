@@ -76,8 +76,7 @@ def rank_columns(neighbors: Mapping[str, Any], rank: int | None) -> slice:
         there = ", ".join(map(str, ranks))
         raise ValueError(
             f"the suite keeps distances to the neighbors {there}, not to {rank!r};"
-            " `wildcal extract --features` measures the first and the k-th, and"
-            " `wildcal suite pack --ranks` chooses among them."
+            " an extraction with features measures the first and the k-th."
         )
     n, at = len(neighbors["layers"]), ranks.index(rank)
     return slice(at * n, (at + 1) * n)
@@ -112,6 +111,6 @@ def described_ranks(neighbors: Mapping[str, Any], ranks: Sequence[int]) -> dict[
 def no_distances(what: str) -> FileFormatError:
     """Return the error for a suite or a split without distances."""
     return FileFormatError(
-        f"{what} has no neighbor distances. Add them with `wildcal extract --features`, which"
+        f"{what} has no neighbor distances. Add them with an extraction with features, which"
         " computes only what is missing."
     )

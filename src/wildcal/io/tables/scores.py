@@ -97,7 +97,7 @@ def _rest(source: Source, kind: str, free: list[str]) -> tuple[list[str], tuple[
                 if name.lower().startswith("proba")
                 else f"Leave it out, or {_TELL}"
             )
-            raise ValueError(f"column {name} is a result of `wildcal apply`, not a score. {word}.")
+            raise ValueError(f"column {name} is a result of a calibrator, not a score. {word}.")
         if name.lower() in _ID_NAMES or name.lower().endswith("_id"):
             what = f"column {name!r} names rows" if name else "a column has no name, as an index"
             raise ValueError(

@@ -32,7 +32,7 @@ def read_table(path: str | Path, *, labels: str | Path | None = None) -> Table:
 
     A file with named arrays (.npz, .safetensors, .pt with a dict) holds `logits` and usually `y`.
     A table (.csv and its kin) has a column named `y` and one column per class, in class order. Both
-    may have an `environment` of each row, which `wildcal fit --method context` learns from, and
+    may have an `environment` of each row, which the method context learns from, and
     `distances` (in a table columns distance_1, distance_2, ...), which the method dac reads.
     A bare array (.npy, .pt with a tensor) holds logits only; give the labels with `labels`.
     """
@@ -65,7 +65,7 @@ def read_distances(path: str | Path) -> NDArray[Any]:
     if path.name.endswith((".distances.npy", ".densities.npy")):
         raise FileFormatError(
             f"{path} looks like a part of a suite, with the distances of several neighbors side by"
-            " side. `wildcal suite rows` writes those of one neighbor, with the logits."
+            " side. Open the suite, and take the distances to one neighbor."
         )
     with open_source(path) as source, named_after(source.title):
         if source.bare:
