@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from wildcal.calibrators.top_label import TopLabelMap
 from wildcal.core.arrays import BoolArray, FloatArray
 from wildcal.core.calibrator import FitSummary
-from wildcal.core.checks import check_count
+from wildcal.core.checks import MOST_BINS, check_count
 from wildcal.core.stored import ARRAY, INTEGER, stored
 
 
@@ -49,7 +49,7 @@ class HistogramBinning(TopLabelMap):
     """Tuning rows in each bin, or their weights; 0 marks an empty bin."""
 
     def _check_options(self) -> None:
-        check_count("n_bins", self.n_bins)
+        check_count("n_bins", self.n_bins, most=MOST_BINS)
 
     def _check_fitted(self) -> None:
         if not self.values_.shape == self.weights_.shape == (self.n_bins,):

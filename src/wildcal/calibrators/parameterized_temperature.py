@@ -87,8 +87,8 @@ class ParameterizedTemperatureScaling(TemperatureMap):
     weights_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
 
     def _check_options(self) -> None:
-        check_count("top_k", self.top_k)
-        check_count("n_hidden", self.n_hidden)
+        check_count("top_k", self.top_k, most=10_000)
+        check_count("n_hidden", self.n_hidden, most=10_000)
         check_count("seed", self.seed, least=0)
         check_bounds("bounds", self.bounds)
         check_strength("ridge", self.ridge)

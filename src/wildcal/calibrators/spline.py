@@ -112,7 +112,7 @@ class SplineCalibration(TopLabelMap):
     """Values of the spline at its knots; kept to look at, prediction does not need them."""
 
     def _check_options(self) -> None:
-        check_count("n_knots", self.n_knots, least=3)
+        check_count("n_knots", self.n_knots, least=3, most=1000)
         check_choice("interp", self.interp, ("exact", "reference"))
         check_choice("fill", self.fill, ("scale", "zeros"))
 

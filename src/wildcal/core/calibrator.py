@@ -1,5 +1,6 @@
 """The contract that every calibrator keeps, and the promises it declares as data."""
 
+import math
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -16,7 +17,18 @@ from wildcal.core.errors import CalibrationWarning, ConvergenceWarning, NotFitte
 from wildcal.core.impossible import tamed
 from wildcal.core.rows import Rows, check_rows
 from wildcal.core.softmax import by_row, predicted_class
-from wildcal.core.stored import FLAG, INTEGER, REAL, TEXT, Many, optional, stored
+from wildcal.core.stored import (
+    FLAG,
+    INTEGER,
+    REAL,
+    TEXT,
+    Many,
+    can_be,
+    in_words,
+    kind_of,
+    optional,
+    stored,
+)
 
 _NO_MISTAKE = (
     "no held-out row is classified wrongly, so there is hardly anything to learn from; are they"
@@ -106,7 +118,7 @@ class Calibrator(ABC):
             Squared distances to training rows, where the method reads them: shape (n_samples,
             n_layers). The rows must not be training rows themselves: their distances would be 0.
         """
-        self._check_options()
+        self.check_options()
         rows = check_rows(
             logits,
             y=y,
@@ -123,12 +135,14 @@ class Calibrator(ABC):
         """Fit on rows that were checked before, as `fit` does, and return self."""
         self._check_columns(rows)
         possible, note = tamed(rows)
-        summary = self._fit(possible)
+        with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked at below
+            summary = self._fit(possible)
         if note is not None:
             summary = replace(summary, notes=(note, *summary.notes))
         if not summary.notes and self.stores != "nothing" and _is_all_right(possible):
             summary = replace(summary, notes=(_NO_MISTAKE,))
         self.n_classes_ = rows.n_classes
+        self._refuse_broken_fit(rows)
         self.fit_ = replace(summary, n_rows=len(rows), n_ood=rows.n_ood, n_shifted=rows.n_shifted)
         for note in summary.notes:
             warnings.warn(f"{type(self).__name__}: {note}", CalibrationWarning, stacklevel=3)
@@ -288,11 +302,30 @@ class Calibrator(ABC):
 
     def check_options(self) -> None:
         """Raise a ValueError if an option has a value it may not have."""
+        for option in (f for f in fields(self) if f.init):  # type: ignore[arg-type]
+            kind, value = kind_of(option, type(self).__name__), getattr(self, option.name)
+            if not can_be(kind, value):
+                raise ValueError(f"{option.name} must be {in_words(kind)}, got {value!r:.80}.")
         self._check_options()
 
     def check_fitted_values(self) -> None:
         """Raise a ValueError if fitted values, as read from a file, break a promise."""
         self._check_fitted()
+
+    def _refuse_broken_fit(self, rows: Rows) -> None:
+        """Raise, and be unfitted again, where the fit ended with values that no file may hold."""
+        try:
+            for learned in (f.name for f in fields(self) if not f.init):  # type: ignore[arg-type]
+                if not _is_finite(getattr(self, learned, None)):
+                    raise ValueError(f"{learned} is not finite.")
+            self._check_fitted()
+        except ValueError as error:
+            del self.n_classes_
+            largest = np.abs(rows.logits[np.isfinite(rows.logits)]).max()
+            raise ValueError(
+                f"{type(self).__name__} cannot be fitted to these rows: {error} The largest logit"
+                f" is {largest:.3g}; divide logits this large by a constant first."
+            ) from error
 
     def _door(self, logits: ArrayLike, context: Any, distances: ArrayLike | None) -> Bound:
         return self._bound(self._checked(logits, distances), context)
@@ -355,6 +388,12 @@ class Calibrator(ABC):
     @abstractmethod
     def _bind(self, rows: Rows) -> Bound:
         """Return what the fitted method says of checked rows."""
+
+
+def _is_finite(value: object) -> bool:
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+        return bool(np.isfinite(value).all())
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 def _is_all_right(rows: Rows) -> bool:

@@ -378,10 +378,16 @@ def check_flags(values: ArrayLike, n_rows: int, name: str) -> BoolArray:
     return array
 
 
-def check_count(name: str, value: int, *, least: int = 1) -> int:
-    """Return a whole number that is at least `least`."""
+MOST_BINS = 100_000
+"""Of a metric or a histogram: a bin for each of more rows than anyone bins."""
+
+
+def check_count(name: str, value: int, *, least: int = 1, most: int | None = None) -> int:
+    """Return a whole number that is at least `least`, and where there is a `most` at most that."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+    if most is not None and value > most:
+        raise ValueError(f"{name} must be at most {most:,}, got {value:,}.")
     return int(value)
 
 

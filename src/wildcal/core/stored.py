@@ -6,6 +6,7 @@ NumPy. What a file may hold is data instead, kept in the metadata of a dataclass
 
 from collections.abc import Callable
 from dataclasses import Field, dataclass
+from numbers import Integral, Real
 from typing import Any, TypeAlias
 
 
@@ -99,3 +100,54 @@ def kind_of(field: "Field[Any]", owner: str) -> Stored:
         )
     found: Stored = kind
     return found
+
+
+_WORDS = {"real": "a number", "integer": "a whole number", "flag": "true or false"}
+
+
+def can_be(kind: Stored, value: object) -> bool:
+    """Return whether a value could stand in a file as this kind, as far as its type tells.
+
+    >>> can_be(REAL, 0.5), can_be(REAL, "0.5"), can_be(optional(INTEGER), None)
+    (True, False, True)
+    """
+    match kind:
+        case Plain("real"):
+            return isinstance(value, Real) and not isinstance(value, bool)
+        case Plain("integer"):
+            return isinstance(value, Integral) and not isinstance(value, bool)
+        case Plain("text"):
+            return isinstance(value, str)
+        case Plain("flag"):
+            return isinstance(value, bool)
+        case Plain():
+            return value is None
+        case Either(kinds):
+            return any(can_be(one, value) for one in kinds)
+        case Row(kinds):
+            return (
+                isinstance(value, list | tuple)
+                and len(value) == len(kinds)
+                and all(can_be(one, item) for one, item in zip(kinds, value, strict=True))
+            )
+        case Many(of):
+            return isinstance(value, list | tuple) and all(can_be(of, item) for item in value)
+    return True
+
+
+def in_words(kind: Stored) -> str:
+    """Return what a message calls values of a kind.
+
+    >>> in_words(optional(REAL)), in_words(Row((REAL, REAL)))
+    ('nothing or a number', '2 values, each a number')
+    """
+    match kind:
+        case Plain(name):
+            return _WORDS.get(name, name)
+        case Either(kinds):
+            return " or ".join(in_words(one) for one in kinds)
+        case Row(kinds):
+            return f"{len(kinds)} values, each {in_words(kinds[0])}"
+        case Many(of):
+            return f"a list, each {in_words(of)}"
+    return "something else"

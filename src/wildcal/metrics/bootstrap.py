@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wildcal.core.arrays import BoolArray, FloatArray
-from wildcal.core.checks import check_count, check_lengths, check_scores
+from wildcal.core.checks import MOST_BINS, check_count, check_lengths, check_scores
 from wildcal.core.errors import CalibrationWarning
 from wildcal.metrics.binning import bin_index
 from wildcal.metrics.inputs import top_label, undefined
@@ -135,7 +135,7 @@ def ece_interval(
     >>> result.low < 0.1 < result.high
     True
     """
-    n_bins = check_count("n_bins", n_bins)
+    n_bins = check_count("n_bins", n_bins, most=MOST_BINS)
     correct, confidence = top_label(y, proba, pred)
     if len(confidence) == 0:
         return basic_interval(undefined("ece_interval"), np.empty(0), level, 0, 1)
@@ -183,7 +183,7 @@ def paired_difference(
     >>> result.high < 0, result.probability_a_better
     (True, 1.0)
     """
-    n_bins = check_count("n_bins", n_bins)
+    n_bins = check_count("n_bins", n_bins, most=MOST_BINS)
     check_lengths("a and b", np.asarray(confidence_a), np.asarray(confidence_b))
     a, b = top_label(correct_a, confidence_a), top_label(correct_b, confidence_b)
     if len(a[0]) == 0:

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from wildcal.core.arrays import BoolArray, FloatArray, Labels, Proba
 from wildcal.core.checks import (
+    MOST_BINS,
     PROBA_MAX,
     check_count,
     check_labels,
@@ -39,7 +40,7 @@ class ClasswiseAccumulator(Accumulator):
 
     def __init__(self, n_classes: int, n_bins: int = 15) -> None:
         self.n_classes = check_count("n_classes", n_classes, least=2)
-        self.n_bins = check_count("n_bins", n_bins)
+        self.n_bins = check_count("n_bins", n_bins, most=MOST_BINS)
         self.count: NDArray[np.int64] = np.zeros((), dtype=np.int64)
         self.proba_sum: FloatArray = np.zeros((self.n_classes, self.n_bins))
         self.label_sum: NDArray[np.int64] = np.zeros(self.proba_sum.shape, dtype=np.int64)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wildcal.core.arrays import BoolArray, FloatArray
-from wildcal.core.checks import check_choice, check_count
+from wildcal.core.checks import MOST_BINS, check_choice, check_count
 from wildcal.metrics.inputs import top_label, undefined
 
 Variant = Literal["kumar", "mixnmatch", "focal"]
@@ -75,7 +75,9 @@ def equal_mass_ece(
     correct, confidence = top_label(y, proba, pred)
     if len(confidence) == 0:
         return undefined("equal_mass_ece")
-    _, trust, hits = _table(correct, confidence, check_count("n_bins", n_bins), variant)
+    _, trust, hits = _table(
+        correct, confidence, check_count("n_bins", n_bins, most=MOST_BINS), variant
+    )
     return float(np.abs(trust - hits).sum() / len(confidence))
 
 
@@ -101,7 +103,7 @@ def l2_ce_debiased(
     correct, confidence = top_label(y, proba, pred)
     if len(confidence) == 0:
         return undefined("l2_ce_debiased")
-    table = _table(correct, confidence, check_count("n_bins", n_bins), "kumar")
+    table = _table(correct, confidence, check_count("n_bins", n_bins, most=MOST_BINS), "kumar")
     count, trust, hits = table[:, table[0] > 1]
     right = hits / count
     squares = (right - trust / count) ** 2 - right * (1 - right) / (count - 1)

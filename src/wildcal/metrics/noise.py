@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wildcal.core.arrays import FloatArray
-from wildcal.core.checks import check_confidence, check_count
+from wildcal.core.checks import MOST_BINS, check_confidence, check_count
 from wildcal.metrics.binning import bin_index
 from wildcal.metrics.inputs import is_empty, top_label, undefined
 from wildcal.metrics.top_label import TopLabelAccumulator
@@ -48,7 +48,7 @@ def noise_floor(confidence: ArrayLike, *, n_bins: int = 15) -> float:
     >>> round(noise_floor([0.5, 0.5]), 12)  # 0, 1, 1 or 2 right: (1 + 0 + 0 + 1) / 4 off, of 2 rows
     0.25
     """
-    n_bins = check_count("n_bins", n_bins)
+    n_bins = check_count("n_bins", n_bins, most=MOST_BINS)
     if is_empty(confidence):
         return undefined("noise_floor")
     p = check_confidence(confidence)

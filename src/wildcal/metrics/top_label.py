@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wildcal.core.arrays import FloatArray
-from wildcal.core.checks import check_count, check_level
+from wildcal.core.checks import MOST_BINS, check_count, check_level
 from wildcal.metrics.accumulator import Accumulator
 from wildcal.metrics.binning import bin_edges, bin_index
 from wildcal.metrics.inputs import top_label, top_label_chunks, undefined
@@ -40,7 +40,7 @@ class TopLabelAccumulator(Accumulator):
     _sums = ("count", "confidence_sum", "correct_sum", "squared_error")
 
     def __init__(self, n_bins: int = 15) -> None:
-        self.n_bins = check_count("n_bins", n_bins)
+        self.n_bins = check_count("n_bins", n_bins, most=MOST_BINS)
         self.count: NDArray[np.int64] = np.zeros(self.n_bins, dtype=np.int64)
         self.confidence_sum: FloatArray = np.zeros(self.n_bins)
         self.correct_sum: NDArray[np.int64] = np.zeros(self.n_bins, dtype=np.int64)
