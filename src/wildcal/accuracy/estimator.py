@@ -27,6 +27,9 @@ from wildcal.core.checks import (
 from wildcal.core.errors import CalibrationWarning, NotFittedError
 from wildcal.core.stored import ARRAY, INTEGER, REAL, stored
 
+# Of shares: what a file may say without the squares of an interval leaving float64.
+_LARGEST_ERROR = 1e6
+
 
 def check_arrays(*arrays: tuple[NDArray[Any], type, int]) -> None:
     """Raise a ValueError unless each array, as read from a file, has a type and a length."""
@@ -262,6 +265,8 @@ class AccuracyEstimator(ABC):
             raise ValueError("error_sizes must be rising counts")
         if (self.error_ < 0).any() or min(self.error_slope_, self.mix_slope_) < 0:
             raise ValueError("errors and slopes must not be negative")
+        if max(self.error_.max(initial=0), self.error_slope_, self.mix_slope_) > _LARGEST_ERROR:
+            raise ValueError(f"errors and slopes must be at most {_LARGEST_ERROR:g}")
         if self.n_environments_ < 0 or (len(sizes) > 0 and not self.n_environments_):
             raise ValueError("n_environments and error_sizes do not agree")
         if self.needs_environments and not self.n_environments_:
