@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 CORE := tests/core tests/io tests/stream tests/contract tests/test_public_api.py
 VERSION = $(shell $(PYTHON) -c "import sys; print('%d.%d' % sys.version_info[:2])")
 
-.PHONY: demo test test-on test-minimal test-oldest lint bench numbers clean
+.PHONY: demo test test-on test-minimal test-oldest lint bench numbers campaign clean
 
 $(VENV)/pip.done:
 	$(PYTHON) -m venv $(VENV)
@@ -85,6 +85,12 @@ bench: $(VENV)/bench.done
 	$(BIN)/python benchmarks/corruptions.py
 	$(BIN)/python benchmarks/interop.py --output benchmarks/interop.csv
 	$(BIN)/python benchmarks/import_time.py
+
+# Attacks on files, numbers, streams and commands: make campaign MINUTES=120 STATE=campaign.json goes on
+# where it was. Exit 1 if anything was found.
+MINUTES ?= 2
+campaign: $(VENV)/test.done
+	$(BIN)/python -m benchmarks.campaign --minutes $(MINUTES) $(if $(STATE),--state $(STATE))
 
 clean:
 	rm -rf $(VENV) $(VENV)-* demo-output

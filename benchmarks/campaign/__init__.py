@@ -1,0 +1,1 @@
+"""Attacks on wildcal that anyone can rerun: ``python -m benchmarks.campaign --minutes 2``."""

@@ -1,0 +1,107 @@
+"""Run the attacks by turns until the minutes are over; exit 1 if any of them found something."""
+
+import argparse
+import json
+import os
+import platform
+import re
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import scipy
+from benchmarks.campaign import calibrator_files, kills, number_checks, stream_files, table_files
+from benchmarks.campaign.attack import Attack, Tally, limit_memory, run_trial
+
+from wildcal.version import __version__
+
+ATTACKS: list[Attack] = [
+    *calibrator_files.ATTACKS,
+    *stream_files.ATTACKS,
+    *table_files.ATTACKS,
+    *number_checks.ATTACKS,
+    *kills.ATTACKS,
+]
+
+
+def main() -> int:
+    """Run the campaign and print its table."""
+    options = _options()
+    chosen = [a for a in ATTACKS if any(a.name.startswith(o) for o in options.only or [""])]
+    if options.replay:
+        name, _, number = options.replay.partition("#")
+        tally = Tally()
+        attack = next(a for a in ATTACKS if a.name == name)
+        run_trial(Attack(name, attack.trial), options.seed, int(number), tally)
+        print(tally)
+        return 1 if tally.findings else 0
+    limit_memory()
+    tallies = _resumed(options.state, options.seed)
+    end = time.monotonic() + 60 * options.minutes
+    busy = True
+    while busy and time.monotonic() < end:
+        busy = False
+        for attack in chosen:
+            tally = tallies.setdefault(attack.name, Tally())
+            for _ in range(attack.batch):
+                if options.trials and tally.trials >= options.trials:
+                    break
+                run_trial(attack, options.seed, tally.trials, tally)
+                busy = True
+        _keep(options.state, options.seed, tallies)
+    return _report(tallies, options.seed)
+
+
+def _report(tallies: dict[str, Tally], seed: int) -> int:
+    versions = (
+        f"Python {platform.python_version()}, NumPy {np.__version__}, SciPy {scipy.__version__}"
+    )
+    print(f"wildcal {__version__}, {versions}, seed {seed}")
+    print(f"{sum(os.times()[:4]) / 60:.1f} minutes of processor time\n")
+    print(f"{'attack':28}{'trials':>10}{'refused':>10}{'findings':>10}")
+    for name, tally in sorted(tallies.items()):
+        print(f"{name:28}{tally.trials:>10,}{tally.refused:>10,}{len(tally.findings):>10,}")
+    alike: dict[str, list[str]] = {}
+    for text in (text for tally in tallies.values() for text in tally.findings):
+        trial, _, said = text.partition(": ")
+        alike.setdefault(
+            trial.partition("#")[0] + ": " + re.sub(r"[0-9.e+-]+", "9", said), []
+        ).append(text)
+    for texts in alike.values():
+        print(f"{len(texts)} like {texts[0]}", file=sys.stderr)
+    return 1 if alike else 0
+
+
+def _resumed(path: Path | None, seed: int) -> dict[str, Tally]:
+    if path is None or not path.exists():
+        return {}
+    kept = json.loads(path.read_text())
+    if kept["seed"] != seed:
+        raise SystemExit(f"{path} is of seed {kept['seed']}; give that one, or another file.")
+    return {name: Tally(**tally) for name, tally in kept["tallies"].items()}
+
+
+def _keep(path: Path | None, seed: int, tallies: dict[str, Tally]) -> None:
+    if path is not None:
+        beside = path.with_name(path.name + ".new")
+        beside.write_text(
+            json.dumps({"seed": seed, "tallies": {k: asdict(v) for k, v in tallies.items()}})
+        )
+        beside.replace(path)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser("campaign", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=2.0, help="how long to go on")
+    parser.add_argument("--trials", type=int, default=0, help="at most so many of each attack")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", nargs="*", help="attacks whose names begin so, such as files/")
+    parser.add_argument("--replay", metavar="NAME#N", help="one trial again, its error raised")
+    parser.add_argument("--state", type=Path, help="a file to go on from, and to keep counts in")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

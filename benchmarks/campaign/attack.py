@@ -1,0 +1,87 @@
+"""An attack: one numbered trial after another, each of which can be repeated by its number."""
+
+import resource
+import signal
+import warnings
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+MEMORY = 6 << 30
+"""Bytes of address space that a trial may use beyond what the process had."""
+
+Trial = Callable[[np.random.Generator], None]
+
+
+class FindingError(AssertionError):
+    """A promise that a trial saw broken."""
+
+
+class _HangError(BaseException):
+    """Not an Exception, so that no code under attack swallows it."""
+
+
+@dataclass(frozen=True)
+class Attack:
+    """Trials of one kind."""
+
+    name: str
+    trial: Trial
+    expected: tuple[type[Exception], ...] = ()
+    """What a trial may raise: the clear refusals."""
+    batch: int = 10
+    """Trials in a turn."""
+    seconds: int = 20
+    """A trial that takes longer hangs."""
+
+
+@dataclass
+class Tally:
+    """How an attack went so far; what a campaign keeps between two runs."""
+
+    trials: int = 0
+    refused: int = 0
+    findings: list[str] = field(default_factory=list)
+
+
+def run_trial(attack: Attack, seed: int, number: int, tally: Tally) -> None:
+    """Run one trial and count it."""
+    rng = np.random.default_rng([seed, zlib.crc32(attack.name.encode()), number])
+    tally.trials += 1
+    try:
+        with _time_limit(attack.seconds), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            attack.trial(rng)
+    except attack.expected:
+        tally.refused += 1
+    except _HangError:
+        tally.findings.append(f"{attack.name}#{number}: no answer within {attack.seconds} s")
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+        tally.findings.append(f"{attack.name}#{number}: {said}")
+
+
+def limit_memory() -> None:
+    """Make an allocation beyond `MEMORY` fail instead of the machine."""
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, resource.RLIM_INFINITY))
+
+
+@contextmanager
+def _time_limit(seconds: int) -> Iterator[None]:
+    def stop(_signal: int, _frame: FrameType | None) -> Any:
+        raise _HangError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
