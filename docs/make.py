@@ -67,7 +67,7 @@ def shipped_suites() -> str:
         "| suite | family | parameters | clean | 1 | 2 | 3 | 4 | 5 | clean confidence |",
         "|---|---|" + "--:|" * 8,
     ]
-    for name in suites.names():
+    for name in suites.names("cifar10"):
         suite = suites.load(name)
         tests = [s for s in grouped(summarize(suite)) if s.role == "test" and s.accuracy]
         clean = next(s for s in tests if s.shift == "none")

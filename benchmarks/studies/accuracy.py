@@ -71,7 +71,7 @@ def main() -> None:
     versions = f"numpy {np.__version__}, scipy {scipy.__version__}"
     company = {"wildcal": __version__, "commit": commit()}
     company["versions"] = f"{versions}, python {platform.python_version()}"
-    names = suites.names()
+    names = suites.names("cifar10")
     loaded = {name: suites.load(name) for name in names}
     lines: list[dict[str, str]] = []
     for part, options in ((part, PARTS[part]) for part in arguments.parts):

@@ -71,7 +71,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=HERE / "density.csv")
     options = parser.parse_args()
     methods = choose_methods([m for m in METHODS if m != "context-p"])
-    shipped = {name: suites.load(name) for name in suites.names()}
+    shipped = {name: suites.load(name) for name in suites.names("cifar10")}
     results = run_protocol(
         shipped,
         methods,

@@ -104,7 +104,7 @@ def pairs(models: int, folder: Path | None) -> Iterator[Pair]:
     for i, (name, words) in enumerate({"newsgroups": groups, "banking": banking}.items()):
         if folder is not None:
             yield Pair(name, "logistic", halves[i], lambda w=words: scores(*w(folder), "logistic"))
-    for name in suites.names():
+    for name in suites.names("cifar10"):
         yield Pair(name, "network", "known", lambda n=name: network(n))
 
 

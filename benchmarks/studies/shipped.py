@@ -32,7 +32,7 @@ Line = Sequence[object]
 @cache
 def protocol() -> Results:
     """Return what `make demo` computes in its first part."""
-    shipped = {name: suites.load(name) for name in suites.names()}
+    shipped = {name: suites.load(name) for name in suites.names("cifar10")}
     return run_protocol(
         shipped,
         choose_methods(),
@@ -105,7 +105,7 @@ def demo() -> Iterator[Line]:
 def stream() -> Iterator[Line]:
     """Yield what streams say of windows of 256 rows, by severity, on corruptions not tuned on."""
     windows: dict[int, list[list[float]]] = {}
-    for name in suites.names():
+    for name in suites.names("cifar10"):
         suite = suites.load(name)
         rows = environments(suite)
         fitted = ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)

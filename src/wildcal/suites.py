@@ -19,10 +19,15 @@ def _folder() -> Path | None:
         return None
 
 
-def names() -> tuple[str, ...]:
-    """Return the names of the suites that are installed, sorted."""
+def names(data: str | None = None) -> tuple[str, ...]:
+    """Return the names of the suites that are installed, sorted; those of one data set, if given.
+
+    >>> names("cifar10")[0]
+    'cifar10-resnet20'
+    """
     folder = _folder()
-    return () if folder is None else tuple(sorted(path.stem for path in folder.glob("*.npz")))
+    found = [] if folder is None else [path.stem for path in folder.glob("*.npz")]
+    return tuple(sorted(n for n in found if data is None or n.partition("-")[0] == data))
 
 
 def load(name: str) -> Suite:

@@ -126,14 +126,14 @@ def test_demo_runs_everything(tmp_path, capsys):
     assert run(["demo", "-o", str(tmp_path / "demo")]) == 0
     out, err = capsys.readouterr()
     assert err.count("$ wildcal ") == 6
-    assert out.count("  noise floor ") == 2 + len(suites.names())
-    assert out.count("average ECE") == len(suites.names()) > 0
+    assert out.count("  noise floor ") == 2 + len(suites.names("cifar10"))
+    assert out.count("average ECE") == len(suites.names("cifar10")) > 0
     assert out.count("ECE (%) by severity") == 1  # the chart, of the first network
     assert (tmp_path / "demo" / "proba.npz").exists()
     assert (tmp_path / "demo" / "report.html").read_text("utf-8").startswith("<!doctype html>")
     rows = (tmp_path / "demo" / "results.csv").read_text().splitlines()
     # 8 methods: 3 metrics on 96 splits, confidence and AUROC on the unseen set.
-    assert len(rows) == 1 + len(suites.names()) * 8 * (3 * 96 + 2)
+    assert len(rows) == 1 + len(suites.names("cifar10")) * 8 * (3 * 96 + 2)
 
 
 WRONG = {

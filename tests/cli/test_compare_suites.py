@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 
 from wildcal.cli.main import run
+from wildcal.core.errors import CalibrationWarning
 from wildcal.evaluation.protocol import choose_methods, run_protocol
 from wildcal.evaluation.suite_table import suite_table
 from wildcal.io.suite import Suite, SuiteWriter
 
 
-def write_suite(folder, types=("fog", "snow"), levels=range(1, 6)):
+def write_suite(
+    folder, types=("fog", "snow"), levels=range(1, 6), sets=("svhn", "textures"), scale=3.0
+):
     rng = np.random.default_rng(0)
     writer = SuiteWriter(
         folder, network={}, data={}, seed=0, versions={}, n_classes=3, class_names="abc"
@@ -22,11 +25,11 @@ def write_suite(folder, types=("fog", "snow"), levels=range(1, 6)):
     def draw(n, noise):
         y = rng.integers(0, 3, n)
         clean = 2.0 * np.eye(3)[y] + rng.normal(size=(n, 3))
-        return (3 * (clean + noise * rng.normal(size=(n, 3)))).astype(np.float32), y
+        return (scale * (clean + noise * rng.normal(size=(n, 3)))).astype(np.float32), y
 
     writer.add("validation", *draw(500, 0.0), role="tune", shift="none")
     for role, n in (("tune", 40), ("test", 60)):
-        for name in ("svhn", "textures"):
+        for name in sets:
             z = rng.normal(size=(n, 3)).astype(np.float32)
             writer.add(f"{name}-{role}", z, np.full(n, -1), role=role, shift="semantic")
     writer.add("test", *draw(400, 0.0), role="test", shift="none")
@@ -148,3 +151,43 @@ def test_one_file_that_is_no_suite(tmp_path, capsys):
     (tmp_path / "cut.npz").write_bytes(b"PK cut short")
     assert run(["compare", str(tmp_path / "cut.npz")]) == 1
     assert "is not a suite" in capsys.readouterr().err
+
+
+def test_the_set_to_tune_with_is_chosen(suite, capsys):
+    words = ["suite", "compare", str(suite.path), "--methods", "energy", "--bootstrap", "0"]
+    for chosen, tested in (("svhn", "textures-test"), ("textures", "svhn-test")):
+        assert run([*words, "--ood", chosen, "--ood-rows", "30", "--json"]) == 0
+        records = json.loads(capsys.readouterr().out)
+        assert {r["split"] for r in records if r["shift"] == "semantic"} == {tested}
+        assert "30 " in next(r["knew"] for r in records if r["method"] == "energy")
+    assert run([*words, "--ood", "flowers"]) == 1
+    assert "no tuning rows of 'flowers'; it has svhn, textures" in capsys.readouterr().err
+
+
+def test_a_set_that_is_alone_is_tested_on_other_rows(tmp_path):
+    suite = write_suite(tmp_path / "alone", types=("fog",), sets=("svhn",))
+    results = run_protocol({"alone": suite}, choose_methods(["ts", "energy"]))
+    assert results.ood_splits("alone") == ["svhn-test"]
+    notes = " ".join(suite_table(results, "alone").notes)
+    assert "svhn-test: other rows of the set that methods were tuned with." in notes
+
+
+def test_the_floor_is_taken_off_the_average(suite):
+    results = run_protocol({"mine": suite}, choose_methods(["ts"]))
+    table = suite_table(results, "mine")
+    heads = [column.head for column in table.columns]
+    average, beyond, floor = (
+        table.rows[0][heads.index(head)].value
+        for head in ("average ECE", "beyond the floor", "noise floor")
+    )
+    assert 0 < floor < average
+    assert beyond == pytest.approx(average - floor)
+
+
+def test_rough_metrics_are_named_once(tmp_path):
+    sure = write_suite(tmp_path / "sure", types=("fog",), scale=1e5)
+    with pytest.warns(CalibrationWarning) as caught:
+        run_protocol({"sure": sure}, choose_methods(["identity"]), metrics=("kde_ece",))
+    (message,) = (str(w.message) for w in caught)
+    assert message.startswith("sure: identity on test: kde_ece is rough: ")
+    assert message.endswith(" So it is in 5 more.")

@@ -30,7 +30,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["mine", "mine.npz"])
 def test_make_writes_every_split(folder, name):
-    line = f"{MAKE} --ood ood.npz --test-ood far=ood.npz --note name=mlp -o {name}"
+    line = f"{MAKE} --ood ood.npz --test-ood far=ood.npz --note name=mlp --name rides -o {name}"
     assert run(line.split()) == 0
     suite = Suite.open(name, verify=True)
     shifts = {split.name: split.shift for split in suite.splits}
@@ -40,6 +40,7 @@ def test_make_writes_every_split(folder, name):
     }  # fmt: skip
     np.testing.assert_array_equal(suite.split("night").logits, SUITE.shifted.logits)
     assert suite.network == {"name": "mlp"}
+    assert suite.data["name"] == "rides"
     assert not [p for p in folder.iterdir() if p.name.startswith(".")]
 
 

@@ -201,7 +201,7 @@ def test_empty_results():
     methods = (FittedMethod("ts", Identity(), Knew(labels=7), 0.0),)
     unmeasured = Results((), {"s": SuiteResults(methods, None, {}, None)}, {})
     (table,) = Tables(unmeasured._repr_html_()).tables
-    assert table[1] == ["ts", "7 labels", *"-----"]
+    assert table[1] == ["ts", "7 labels", *"------"]
 
 
 def test_nothing_comes_from_elsewhere():
@@ -217,7 +217,7 @@ def test_numbers():
 
 def test_of_a_run():
     """The same from suites on disk, which is what people have."""
-    name = wildcal.suites.names()[0]
+    name = wildcal.suites.names("cifar10")[0]
     found = run_protocol(
         {name: wildcal.suites.load(name)},
         [Method("none", Identity()), Method("mine", TemperatureScaling())],

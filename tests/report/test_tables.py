@@ -63,12 +63,14 @@ def test_markdown():
     assert table_markdown(table()) == (
         "# Table 1: a\\_b & 5 %\n"
         "\n"
-        "| data set | network | Uncal | TS | Ours |\n"
-        "|---|---|--:|--:|--:|\n"
+        "| data set | network | Uncal | TS | Ours | noise floor |\n"
+        "|---|---|--:|--:|--:|--:|\n"
         "| CIFAR-10 | x\\_\\|{^~\\\\\\\\ | <u>10.00</u> (9.00 to 12.00)"
-        " | **5.00** (4.00 to 7.00) | - |\n"
+        " | **5.00** (4.00 to 7.00) | - | 2.00 |\n"
         "\n"
         "- Bold: best of the row; underlined: second best.\n"
+        "- Noise floor: what a perfectly calibrated model shows on as many rows, the mean over"
+        " the methods.\n"
         f"- In brackets: 95 % bootstrap interval over images. {HOLDS_ITS_VALUE}\n"
         "- All of it: 100 %.\n"
     )
@@ -76,7 +78,7 @@ def test_markdown():
 
 def test_markdown_of_the_paper():
     lines = table_markdown(table(PAPER)).splitlines()
-    assert lines[5] == "| CIFAR-10 | VGG19 (paper)† | 16.17 | 10.60 | - |"
+    assert lines[5] == "| CIFAR-10 | VGG19 (paper)† | 16.17 | 10.60 | - | - |"
 
 
 def test_wide_markdown_has_no_intervals():
@@ -87,15 +89,20 @@ def test_wide_markdown_has_no_intervals():
     assert " to " not in text
 
 
+def test_numbers_below_a_percent_show_three_digits_that_count():
+    assert [str(c) for c in row_cells(row(0.00131, 0.001284))] == ["0.131", "0.128"]
+    assert [str(c) for c in row_cells(row(0.0131, 0.001284))] == ["1.31", "0.13"]
+
+
 def test_latex():
     lines = table_latex(table(PAPER)).splitlines()
     assert lines[2] == r"\caption{Table 1: a\_b \& 5 \%}"
-    assert lines[3] == r"\begin{tabular}{llrrr}"
+    assert lines[3] == r"\begin{tabular}{llrrrr}"
     assert lines[7] == (
         r"CIFAR-10 & x\_\textbar{}\{\textasciicircum{}\textasciitilde{}"
-        r"\textbackslash{}\textbackslash{} & \underline{10.00} & \textbf{5.00} & -- \\"
+        r"\textbackslash{}\textbackslash{} & \underline{10.00} & \textbf{5.00} & -- & 2.00 \\"
     )
-    assert lines[8] == r"CIFAR-10 & VGG19 (paper)$^\dagger$ & 16.17 & 10.60 & -- \\"
+    assert lines[8] == r"CIFAR-10 & VGG19 (paper)$^\dagger$ & 16.17 & 10.60 & -- & -- \\"
     assert lines[-2] == r"\par {\footnotesize All of it: 100 \%.}"
 
 

@@ -36,8 +36,8 @@ FIRST = "cifar10-resnet20"
 def demo(context: click.Context, output: Path, bootstrap: int) -> None:
     """Fit every method of the paper on real networks' logits and test it under shift.
 
-    First all networks that come with wildcal: 19 corruptions x 5 severities and images of other
-    classes. Then, step by step, the commands for logits of your own.
+    First the CIFAR-10 networks that come with wildcal: 19 corruptions x 5 severities and images of
+    other classes. Then, step by step, the commands for logits of your own.
 
     \b
     Example:
@@ -52,7 +52,7 @@ def demo(context: click.Context, output: Path, bootstrap: int) -> None:
 
     load(FIRST)  # or what to install, before anything is made
     output.mkdir(parents=True, exist_ok=True)
-    shipped = {name: load(name) for name in names()}
+    shipped = {name: load(name) for name in names("cifar10")}
     results = compare_on_suites(shipped, choose_methods(), n_boot=bootstrap, observe=True)
     print_suites(results)
     print_chart(results, FIRST)

@@ -22,9 +22,25 @@ METRICS = ("accuracy", "mean_confidence", "ece", "ood_auroc")
 @click.command("compare", no_args_is_help=True)
 @click.argument("suites", type=PATH, nargs=-1, required=True, metavar="SUITE...")
 @methods_option
+@click.option(
+    "--ood",
+    metavar="SET",
+    help="The set of other classes to tune with, such as svhn.  [default: each suite's first]",
+)
+@click.option(
+    "--ood-rows",
+    type=click.IntRange(min=0),
+    help="How many of its rows.  [default: 100, 400 or 3500, by the number of classes]",
+)
 @measuring
 def compare_command(
-    suites: tuple[Path, ...], methods: str, bins: int, bootstrap: int, output: Output
+    suites: tuple[Path, ...],
+    methods: str,
+    ood: str | None,
+    ood_rows: int | None,
+    bins: int,
+    bootstrap: int,
+    output: Output,
 ) -> None:
     """Fit methods on the tuning splits of each SUITE and measure them on all its test splits.
 
@@ -35,21 +51,38 @@ def compare_command(
     tuned on validation rows under noise too; `dac` and `dac+NAME` read distances to training
     images. `wildcal extract --perturb --features` adds both to a suite.
 
+    The set of other classes that methods are tuned with is not tested on, unless it is the only
+    one; then its rows to test with are, and the table says so.
+
     \b
     Example:
       wildcal suite compare cifar10-resnet20 my-suite --methods ts,ets,energy
       wildcal suite compare cifar10-resnet20 --methods paper,context,ts-all,energy-all
       wildcal suite compare cifar10-resnet20 --methods ets,dac+ets,ets-p --csv numbers.csv
+      wildcal suite compare cifar10-resnet20 --ood textures --methods ts,energy
     """
-    compare_suites(suites, methods, bins, bootstrap, output)
+    compare_suites(suites, methods, bins, bootstrap, output, ood=ood, ood_rows=ood_rows)
 
 
 def compare_suites(
-    paths: Sequence[Path], methods: str, bins: int, bootstrap: int, output: Output
+    paths: Sequence[Path],
+    methods: str,
+    bins: int,
+    bootstrap: int,
+    output: Output,
+    *,
+    ood: str | None = None,
+    ood_rows: int | None = None,
 ) -> None:
     """Compare methods on suites and write the result."""
-    chosen = choose(methods)
-    results = compare_on_suites(open_suites(paths), chosen, n_boot=bootstrap, n_bins=bins)
+    results = compare_on_suites(
+        open_suites(paths),
+        choose(methods),
+        n_boot=bootstrap,
+        n_bins=bins,
+        ood=ood,
+        ood_rows=ood_rows,
+    )
     if not results.suites:
         raise FileFormatError("no suite could be used.")
     output.write(
@@ -67,6 +100,8 @@ def compare_on_suites(
     n_bins: int = 15,
     metrics: Sequence[str] = METRICS,
     observe: bool = False,
+    ood: str | None = None,
+    ood_rows: int | None = None,
 ) -> Results:
     """Run the protocol with a progress bar, and say what could not be used."""
     total = sum(split.rows for suite in suites.values() for split in suite.tests())
@@ -78,6 +113,8 @@ def compare_on_suites(
             n_bins=n_bins,
             n_boot=n_boot,
             observe=observe,
+            ood=ood,
+            ood_rows=ood_rows,
             progress=lambda doing, rows: bar.update(
                 bar.task_ids[0], advance=rows, description=doing
             ),

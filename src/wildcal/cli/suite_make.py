@@ -14,7 +14,7 @@ from wildcal.cli.declared import Declared, input_options
 from wildcal.cli.fit import read_notes
 from wildcal.cli.options import PATH, Command, quiet_option, refuse_same
 from wildcal.cli.output import progress_bar, say
-from wildcal.io import About, InputRows
+from wildcal.io import About
 from wildcal.io.files import check_writable
 from wildcal.io.suite import Suite
 from wildcal.io.suite.compose import Shifted, write_suite
@@ -82,6 +82,7 @@ def part_options(command: Command) -> Command:
     metavar="NAME=WORDS",
     help="Words about the network to keep, such as name=resnet20; repeatable.",
 )
+@click.option("--name", help="What tables call the data.")
 @click.option("-o", "--output", type=PATH, required=True, help="The folder, or the .npz, to write.")
 @input_options
 @quiet_option
@@ -91,6 +92,7 @@ def make(
     test_labels: Path | None,
     parts: Parts,
     notes: dict[str, str],
+    name: str | None,
     output: Path,
     declared: Declared,
 ) -> None:
@@ -112,7 +114,9 @@ def make(
     if output.suffix == ".npz":
         check_writable(output)
     with progress_bar("Reading"):
-        suite = make_suite(declared, tune, test, parts, output, labels=test_labels, network=notes)
+        suite = make_suite(
+            declared, tune, test, parts, output, labels=test_labels, network=notes, name=name
+        )
     say(f"Wrote {len(suite.splits)} splits of {suite.n_classes} classes to {output}.")
 
 
@@ -125,6 +129,7 @@ def make_suite(
     *,
     labels: Path | None = None,
     network: Mapping[str, str] | None = None,
+    name: str | None = None,
 ) -> Suite:
     """Read files and write a suite of them, whole or not at all."""
     tuning = declared.read_labeled(tune)
@@ -132,18 +137,27 @@ def make_suite(
     rest = replace(declared, labels=None)
     shifted = {}
     for key, path in parts.shifted.items():
-        name, colon, level = key.partition(":")
+        shift, colon, level = key.partition(":")
         if colon and level not in {"1", "2", "3", "4", "5"}:
             raise click.UsageError(f"a severity is 1 to 5, got {key!r}.")
         rows = rest.read_labeled(path, about=about)
-        shifted[key] = (name, Shifted(rows, int(level) if colon else None))
+        shifted[key] = (shift, Shifted(rows, int(level) if colon else None))
     others = {path: rest.read_others(path, like=tuning) for path in parts.paths[len(shifted) :]}
     tested = rest.read_labeled(test, about=about, labels=labels)
     packed = output.suffix == ".npz"
     output.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f".{output.name}.", dir=output.parent))
     try:
-        suite = _write(folder, tuning, tested, list(shifted.values()), parts, others, network)
+        suite = write_suite(
+            folder,
+            tuning,
+            tested,
+            shifted=list(shifted.values()),
+            ood={called: others[path] for called, path in parts.ood.items()},
+            test_ood={called: others[path] for called, path in parts.test_ood.items()},
+            network=network,
+            data=None if name is None else {"name": name},
+        )
         if packed:
             suite.pack(output)
         else:
@@ -154,23 +168,3 @@ def make_suite(
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return Suite.open(output)
-
-
-def _write(
-    folder: Path,
-    tune: InputRows,
-    test: InputRows,
-    shifted: list[tuple[str, Shifted]],
-    parts: Parts,
-    others: Mapping[Path, InputRows],
-    network: Mapping[str, str] | None,
-) -> Suite:
-    return write_suite(
-        folder,
-        tune,
-        test,
-        shifted=shifted,
-        ood={name: others[path] for name, path in parts.ood.items()},
-        test_ood={name: others[path] for name, path in parts.test_ood.items()},
-        network=network,
-    )

@@ -10,6 +10,7 @@ from wildcal.evaluation.results import CLEAN, LEVELS, Results
 from wildcal.metrics.interval import HOLDS_ITS_VALUE
 from wildcal.metrics.registry import METRICS
 from wildcal.tables import Cell, Column, Table, number
+from wildcal.tables.model import small_digits
 
 _BARS = "▁▂▃▄▅▆▇█"
 _OF_OTHERS = {"mean_confidence": "confidence on", "ood_auroc": "AUROC of"}
@@ -54,7 +55,11 @@ def suite_table(
         Column("knew", is_number=False, spare=90),
         Column(f"average {info.title.strip()}"),
         Column("behind"),
-        *([Column("noise floor", spare=6)] if floored else []),
+        *(
+            [Column("beyond the floor", spare=30), Column("noise floor", spare=6)]
+            if floored
+            else []
+        ),
         *_condition_columns(results, suite, floored),
         *(Column(f"average {METRICS[m].title.strip()}", spare=20 + i) for i, m in enumerate(more)),
         *(Column(f"{_OF_OTHERS[name]} {split}", spare=50) for split, name in sets),
@@ -69,7 +74,11 @@ def suite_table(
             results.behind(suite, method.name, metric, best=order[0].name).cell(
                 percent=info.percent, ends=ends
             ),
-            *([number(average.floor, percent=info.percent)] if floored else []),
+            *(
+                [number(v, percent=info.percent) for v in (average.excess, average.floor)]
+                if floored
+                else []
+            ),
             *(
                 [*(number(v, percent=info.percent) for v in average.levels),
                  Cell(_spark(average.levels, highest))]
@@ -79,7 +88,10 @@ def suite_table(
         ]  # fmt: skip
         for name in more:
             other = results.average(suite, method.name, name)
-            row.append(number(other.value, other.interval, percent=METRICS[name].percent))
+            shown = METRICS[name]
+            # A mean over many classes is small, since most of their probabilities are.
+            digits = small_digits([other.value]) if name == "sce" else None
+            row.append(number(other.value, other.interval, percent=shown.percent, digits=digits))
         for split, name in sets:
             e = results.estimate(suite, method.name, split, name)
             row.append(number(e.value if e else None))
@@ -102,7 +114,8 @@ def caption(results: Results, suite: str, metric: str | None = None) -> list[str
     unit = "in percent" if info.percent else "not in percent"
     notes = [
         f"{info.title.strip()} {unit}: {_averaged_words(results, suite)}; the {which} first."
-        " Noise floor: the average of a perfectly calibrated model. Knew: what the method used."
+        " Noise floor: the average of a perfectly calibrated model, which more rows make smaller."
+        " Knew: what the method used."
     ]
     drawn = results.suites[suite].replicates
     if drawn is not None:
@@ -110,6 +123,9 @@ def caption(results: Results, suite: str, metric: str | None = None) -> list[str
             f"In brackets: {100 * drawn.level:g} % bootstrap interval over {results.noun(suite)}."
             f" {HOLDS_ITS_VALUE} {EXPLAINED}"
         )
+    ood = results.suites[suite].ood
+    if ood is not None and f"{ood}-test" in results.ood_splits(suite):
+        notes.append(f"{ood}-test: other rows of the set that methods were tuned with.")
     both = results.tuned_and_tested(suite)
     if both:
         notes.append(

@@ -6,7 +6,7 @@ from typing import Final, final
 
 from wildcal.evaluation import METRICS
 from wildcal.evaluation.protocol import Results, choose_methods, run_protocol
-from wildcal.evaluation.protocol.tuning import ood_set
+from wildcal.evaluation.protocol.tuning import ood_set, sets_to_test
 from wildcal.io.suite import Suite
 from wildcal.report.names import (
     METHOD_TITLES,
@@ -92,7 +92,7 @@ class Study:
             n
             for suite, ood in self._metrics
             for name, shift, n in tested[suite]
-            if shift != "semantic" or ood_set(name) != ood
+            if shift != "semantic" or ood_set(name) in sets_to_test(self.suites[suite], ood)
         )
 
     def results(self, ood: str, only: Condition = every) -> Results:

@@ -7,6 +7,7 @@ from typing import Final
 from wildcal.metrics.interval import HOLDS_ITS_VALUE
 from wildcal.report.model import FigureArtifact, Row, TableArtifact
 from wildcal.tables import SECOND, Cell, Column, Table, csv, latex, markdown, number, ranked
+from wildcal.tables.model import small_digits
 
 # With more columns than this, intervals would make a table too wide to read.
 _ROOM: Final = 4
@@ -14,8 +15,11 @@ _ROOM: Final = 4
 
 def row_cells(row: Row, *, intervals: bool = False) -> list[Cell]:
     """Return the numbers of a row, the best and the second best marked."""
+    digits = small_digits([cell.value for cell in row.cells if cell is not None])
     cells = [
-        Cell("-") if cell is None else number(cell.value, cell.interval if intervals else None)
+        Cell("-")
+        if cell is None
+        else number(cell.value, cell.interval if intervals else None, digits=digits)
         for cell in row.cells
     ]
     return ranked(cells, "higher" if row.higher_is_better else "lower", places=SECOND)
@@ -27,11 +31,18 @@ def as_table(artifact: TableArtifact, *, intervals: bool = False) -> Table:
         *(Column(word, is_number=False) for word in artifact.words),
         *map(Column, artifact.columns),
     )
-    rows = []
-    for row in artifact.rows:
-        rows.append((*map(Cell, row.labels), *row_cells(row, intervals=intervals)))
+    rows: list[tuple[Cell, ...]] = []
+    floors = [_mean_floor(row) for row in artifact.rows]
+    floored = any(floor is not None for floor in floors)
+    if floored:
+        columns = (*columns, Column("noise floor"))
+    for row, floor in zip(artifact.rows, floors, strict=True):
+        last = (number(floor),) if floored else ()
+        rows.append((*map(Cell, row.labels), *row_cells(row, intervals=intervals), *last))
         if row.published is not None:
-            rows.append((*map(Cell, _paper_labels(row)), *_published(row, artifact.columns)))
+            last = (number(None),) if floored else ()
+            values = _published(row, artifact.columns)
+            rows.append((*map(Cell, _paper_labels(row)), *values, *last))
     return Table(artifact.title, columns, tuple(rows), artifact.notes)
 
 
@@ -40,6 +51,11 @@ def table_markdown(artifact: TableArtifact) -> str:
     intervals = len(artifact.columns) <= _ROOM
     table = as_table(artifact, intervals=intervals)
     legend = ["Bold: best of the row; underlined: second best."]
+    if table.columns[-1].head == "noise floor":
+        legend.append(
+            "Noise floor: what a perfectly calibrated model shows on as many rows, the mean over"
+            " the methods."
+        )
     if intervals and any(c and c.interval for row in artifact.rows for c in row.cells):
         legend.append(f"In brackets: 95 % bootstrap interval over images. {HOLDS_ITS_VALUE}")
     notes = (*legend, *artifact.notes)
@@ -96,6 +112,12 @@ def figure_markdown(figure: FigureArtifact, picture: str | None) -> str:
     shown = f"![{title}]({picture})\n\n" if picture else ""
     notes = "\n".join(f"- {markdown.plain(note)}" for note in figure.notes)
     return f"# {title}\n\n{shown}{notes}\n"
+
+
+def _mean_floor(row: Row) -> float | None:
+    """Return what chance alone gives, which hardly differs between methods; None if not known."""
+    floors = [cell.floor for cell in row.cells if cell is not None and cell.floor is not None]
+    return sum(floors) / len(floors) if floors else None
 
 
 def _paper_labels(row: Row) -> list[str]:

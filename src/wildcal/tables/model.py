@@ -97,6 +97,18 @@ def number(
     return Cell(f"{scale * value:{'+' if sign else ''}.{digits}f}", value, more)
 
 
+def small_digits(values: Sequence[float]) -> int | None:
+    """Return how many digits show fractions that are all below one percent; None for the usual.
+
+    Three that count, of the largest.
+
+    >>> small_digits([0.00131, 0.00128]), small_digits([0.02, 0.001])
+    (3, None)
+    """
+    highest = 100 * max((v for v in values if not math.isnan(v)), default=0.0)
+    return 2 - math.floor(math.log10(highest)) if 0 < highest < 1 else None
+
+
 def ranked(
     cells: Sequence[Cell], better: Literal["lower", "higher"] | None, *, places: int = BEST
 ) -> list[Cell]:

@@ -16,7 +16,8 @@ from wildcal.evaluation.measure import Walked, ask_again, measure
 from wildcal.evaluation.methods import Method, choose_methods
 from wildcal.evaluation.protocol.fitted import FittedMethod, fit_method
 from wildcal.evaluation.protocol.observe import Observed
-from wildcal.evaluation.protocol.tuning import ood_set, rank_of, read_tuning
+from wildcal.evaluation.protocol.rough import Rough
+from wildcal.evaluation.protocol.tuning import ood_set, rank_of, read_tuning, sets_to_test
 from wildcal.evaluation.resample import resample
 from wildcal.evaluation.results import LEVELS, Record, Replicates, Results, SuiteResults
 from wildcal.io.suite import Suite, SuiteSplit
@@ -47,9 +48,9 @@ def run_protocol(
     """Return one tidy table of methods x test splits x metrics of every suite.
 
     Each method is fitted once, on the tuning rows of a suite that it sees; methods that use
-    out-of-distribution rows get some of one set, and that set is left out of the tests. All methods
-    share one pass over the logits of a split, which is also the window whose context `context`
-    reads.
+    out-of-distribution rows get some of one set, and that set is left out of the tests, unless it
+    is the only one. All methods share one pass over the logits of a split, which is also the window
+    whose context `context` reads.
 
     Parameters
     ----------
@@ -76,7 +77,7 @@ def run_protocol(
     Examples
     --------
     >>> import wildcal
-    >>> suites = {name: wildcal.suites.load(name) for name in wildcal.suites.names()[:1]}
+    >>> suites = {name: wildcal.suites.load(name) for name in wildcal.suites.names("cifar10")[:1]}
     >>> results = wildcal.run_protocol(suites, ["identity", "ts"])
     >>> [results.average(s, "ts").value < results.average(s, "identity").value for s in suites]
     [True]
@@ -134,6 +135,7 @@ class _SuiteRun:
         self.tuned_types: tuple[str, ...] = ()
         self.distances: dict[int | None, str] = {}
         self.observed = Observed(n_bins) if observe else None
+        self.rough = Rough()
 
     def fit(
         self, methods: Sequence[Method], ood: str | None, ood_rows: int | None, only: Choice
@@ -208,7 +210,9 @@ class _SuiteRun:
         if self.n_boot:
             self.progress(f"{self.name}: resampling", 0)
             self._resample(kept)
-        return records + [record for cell in kept for record in self._records(cell)]
+        records += [record for cell in kept for record in self._records(cell)]
+        self.rough.warn()
+        return records
 
     def results(self) -> SuiteResults:
         drawn = Replicates(self.drawn, self.level, self.n_boot) if self.drawn else None
@@ -275,7 +279,8 @@ class _SuiteRun:
         split = cell.split
         for m, (method, seen) in enumerate(zip(self.methods, cell.seen, strict=True)):
             for metric in cell.metrics:
-                value = metric.value(seen)
+                with self.rough.named(f"{self.name}: {method.name} on {split.name}"):
+                    value = metric.value(seen)
                 if np.isnan(value):
                     continue
                 for name in cell.names or (metric.name,):
@@ -319,7 +324,7 @@ class _SuiteRun:
         return usable
 
     def _unseen(self, split: SuiteSplit) -> bool:
-        return ood_set(split.name) != self.ood
+        return ood_set(split.name) in sets_to_test(self.suite, self.ood)
 
     def _record(
         self, method: FittedMethod, split: SuiteSplit, metric: str, estimate: Estimate

@@ -113,6 +113,15 @@ def ood_set(split_name: str) -> str:
     return split_name.removesuffix("-tune").removesuffix("-test")
 
 
+def sets_to_test(suite: Suite, tuned: str | None) -> set[str]:
+    """Return the sets of other classes to test on: all but the tuned one, or that if it is alone.
+
+    Of a set that is alone other rows are tested than were tuned on.
+    """
+    sets = {ood_set(split.name) for split in suite.tests("semantic")}
+    return sets - {tuned} or sets
+
+
 def read_tuning(
     suite: Suite, ood: str | None, ood_rows: int | None, only: Choice = everything
 ) -> Tuning:
