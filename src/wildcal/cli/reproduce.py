@@ -11,6 +11,7 @@ from wildcal.core.errors import FileFormatError, MissingExtraError
 from wildcal.io.suite import Suite
 from wildcal.report.artifacts import ARTIFACTS, choose_artifacts, plan
 from wildcal.report.model import MissingInputs, TableArtifact
+from wildcal.report.names import DATA_TITLES
 from wildcal.report.paper import beside_paper
 from wildcal.report.write import PICTURES, TEXTS, write_artifact
 from wildcal.suites import HOW_TO_INSTALL, load, names
@@ -84,7 +85,8 @@ def output_form_options(command: Command) -> Command:
     multiple=True,
     type=PATH,
     metavar="PATH|NAME...",
-    help="Folders, .npz files or names of suites that come with wildcal.  [all that do]",
+    help="Folders, .npz files or names of suites that come with wildcal."
+    "  [those of CIFAR and ImageNet]",
 )
 @output_form_options
 def reproduce(
@@ -189,8 +191,11 @@ def write_artifacts(
 
 
 def _open(given: tuple[Path, ...]) -> dict[str, Suite]:
-    """Return suites by name, by default all that come with wildcal; bad ones are named."""
-    paths = given or tuple(Path(name) for name in names())
+    """Return suites by name, by default those of the paper's data that come with wildcal.
+
+    Bad ones are named.
+    """
+    paths = given or tuple(Path(name) for data in DATA_TITLES for name in names(data))
     if not paths:
         raise MissingExtraError(
             "no suites are installed; give your own, made by `wildcal extract`, or install those"

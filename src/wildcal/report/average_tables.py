@@ -39,6 +39,7 @@ TRANSFORMERS_COMMAND: Final = (
 _AVERAGE: Final = (
     "Average over severity 0 and the means over corruption types at severities 1 to 5, in percent."
 )
+_NAMED: Final = "Of {} there are no severities: the average of clean rows and of each shift."
 
 
 def average_cell(results: Results, suite: str, method: str, metric: str) -> Cell | None:
@@ -73,7 +74,8 @@ def average_table(
     if not rows:
         return MissingInputs(name, title, CELLS_NEEDED, CELLS_COMMAND, tuple(left_out))
     known = knowledge(study, results, methods, [row.suite for row in rows])
-    notes = [_AVERAGE, *known, *left_out]
+    named = [" ".join(row.labels) for row in rows if results.has_names(row.suite)]
+    notes = [_AVERAGE, *([_NAMED.format(", ".join(named))] if named else []), *known, *left_out]
     absent = [t for t in DATA_TITLES.values() if t not in {row.labels[0] for row in rows}]
     if absent:
         notes.append(f"The paper also has rows of {' and '.join(absent)}; no suite of these.")
