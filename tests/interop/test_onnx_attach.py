@@ -348,3 +348,15 @@ def test_outputs_of_a_calibrator_are_probabilities(fitted, tmp_path):
     export(fitted("ts"), tmp_path / "cal.onnx")
     with pytest.raises(ValueError, match="Softmax: these are probabilities"):
         attach(tmp_path / "cal.onnx", fitted("ts"), tmp_path / "both.onnx")
+
+
+@pytest.mark.parametrize("batch", [10**9, 2**62])
+def test_a_claimed_batch_is_not_allocated(batch: int) -> None:
+    from onnx import TensorProto, helper
+
+    from wildcal.interop.onnx.agreement import _made_up
+
+    small = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3, 8, 8])
+    huge = helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 3, 224, 224])
+    assert _made_up([small])["x"].shape == (2, 3, 8, 8)
+    assert _made_up([huge]) is None

@@ -183,6 +183,41 @@ def test_weights_beside_an_onnx_file_are_part_of_its_hash(network, export, tmp_p
     assert open_classifier(str(path), USUAL).about["sha256"] != before
 
 
+@pytest.mark.parametrize(
+    ("location", "said"),
+    [
+        ("../secret.bin", "outside its folder"),
+        ("/etc/hostname", "outside its folder"),
+        ("link.bin", "outside its folder"),
+        ("pipe", "no regular file"),
+        ("sparse.bin", "at most 68,719,476,736 are read"),
+    ],
+)
+def test_weights_that_are_not_the_network_s_own(network, export, tmp_path, location, said):
+    import os
+
+    import onnx
+
+    folder = tmp_path / "here"
+    folder.mkdir()
+    (tmp_path / "secret.bin").write_bytes(b"secret")
+    (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
+    os.mkfifo(folder / "pipe")
+    with (folder / "sparse.bin").open("wb") as file:
+        file.truncate(300 << 30)
+    path = export(network.float(), folder / "net.onnx")
+    model = onnx.load(path)
+    onnx.save(model, path, save_as_external_data=True, location="net.data", size_threshold=0)
+    model = onnx.load(path, load_external_data=False)
+    for tensor in model.graph.initializer:
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = location
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(FileFormatError, match=said):
+        open_classifier(str(path), USUAL)
+
+
 def test_unknown_device(module):
     with pytest.raises(ValueError, match="cannot use the device 'abacus'"):
         open_classifier(module, USUAL, device="abacus")

@@ -1,5 +1,6 @@
 """Whether ONNX Runtime says of a model what NumPy says of the calibrator."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,6 +25,8 @@ _ROWS: Final = 100
 _SCALES: Final = (0.5, 3.0, 10.0)
 # Rows to run a whole network on, which may be slow.
 _NETWORK_ROWS: Final = 64
+# Numbers of an input that is made up, whatever batch the network claims: 512 MB.
+_MOST_NUMBERS: Final = 1 << 26
 
 Feed = dict[str, NDArray[Any]]
 
@@ -49,7 +52,8 @@ def agreement(
 ) -> Agreement | None:
     """Return the largest difference of probabilities and confidences on random rows.
 
-    None if the inputs of a network cannot be made up, because their shape is open. A difference
+    None if the inputs of a network cannot be made up, because their shape is open or claims more
+    than a probe may take. A difference
     beyond 1e-5 is an error, and so are logits that are probabilities.
     """
     # Half logits are read in float32, and these are shown.
@@ -173,7 +177,7 @@ def _dtype(value: ValueInfoProto) -> np.dtype[Any]:
 
 
 def _made_up(inputs: list[ValueInfoProto], seed: int = 0) -> Feed | None:
-    """Return random floats for every input, or None where a shape or type is not known."""
+    """Return random floats for every input, or None where a shape is open or huge, or no float."""
     rng, feed = np.random.default_rng(seed), {}
     for value in inputs:
         kind = value.type.tensor_type
@@ -185,7 +189,7 @@ def _made_up(inputs: list[ValueInfoProto], seed: int = 0) -> Feed | None:
             onnx.TensorProto.FLOAT16,
             onnx.TensorProto.DOUBLE,
         )
-        if not floats or not dims or 0 in dims:
+        if not floats or not dims or min(dims) < 1 or math.prod(dims) > _MOST_NUMBERS:
             return None
         feed[value.name] = rng.standard_normal(dims).astype(_dtype(value))
     return feed

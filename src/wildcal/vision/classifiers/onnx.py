@@ -23,6 +23,9 @@ except ImportError as error:
         'ONNX networks need ONNX Runtime. Install it with: pip install "wildcal[onnx]"'
     ) from error
 
+# Weights beside a network, and the batch and the side of a picture, that are still believed.
+_LARGEST_WEIGHTS = 64 << 30
+_LONGEST = 4096
 _DTYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}
 
 
@@ -35,16 +38,22 @@ class OnnxClassifier(Classifier):
     """
 
     def __init__(self, path: Path, normalize: Normalizer, *, device: str = "cpu") -> None:
+        outside = _outside(path) if path.is_file() else []  # before anyone opens them
         self._session = _open(path, device)
         self._path, self._device = path, device
         self._inner: tuple[tuple[str, ...], Any] | None = None
         self.normalize = normalize
-        self.about = {"name": path.stem, "kind": "onnx", "sha256": _hash(path)}
+        self.about = {"name": path.stem, "kind": "onnx", "sha256": _hash(path, outside)}
         entry = self._session.get_inputs()[0]
-        if entry.type not in _DTYPES or len(entry.shape) != 4:
+        fixed = [length for length in entry.shape if isinstance(length, int)]
+        if (
+            entry.type not in _DTYPES
+            or len(entry.shape) != 4
+            or not all(1 <= length <= _LONGEST for length in fixed)
+        ):
             raise ValueError(
-                f"{path} must take float images of shape (n, 3, H, W),"
-                f" got {entry.type} {entry.shape}."
+                f"{path} must take float images of shape (n, 3, H, W), with lengths of at most"
+                f" {_LONGEST:,}, got {entry.type} {entry.shape}."
             )
         self._name, self._dtype = entry.name, _DTYPES[entry.type]
         self._channels_last = entry.shape[1] != 3 and entry.shape[3] == 3
@@ -143,15 +152,30 @@ def _open(path: Path, device: str, changed: bytes | None = None) -> Any:
         raise FileFormatError(f"cannot read {path} as an ONNX network: {reason}") from error
 
 
-def _hash(path: Path) -> str:
-    """Return the SHA-256 of the file and, where it keeps weights in other files, of those too."""
-    digests = [file_hash(path)]
+def _outside(path: Path) -> list[Path]:
+    """Return the files that a network keeps weights in; raise if one is not its own to read."""
+    content, folder, found = path.read_bytes(), path.parent.resolve(), []
     # An entry of the table of outside weights: the key "location", then the file's name.
-    content = path.read_bytes()
-    for found in re.finditer(rb"\x0a\x08location\x12([\x01-\x7f])", content):
-        name = content[found.end() : found.end() + found[1][0]]
-        beside = path.parent / name.decode("utf-8", "replace")
+    for entry in re.finditer(rb"\x0a\x08location\x12([\x01-\x7f])", content):
+        name = content[entry.end() : entry.end() + entry[1][0]].decode("utf-8", "replace")
+        beside = (folder / name).resolve()
+        if not beside.is_relative_to(folder):
+            raise FileFormatError(
+                f"{path} wants weights from {name!r}, which is outside its folder."
+            )
+        if beside.exists() and not beside.is_file():
+            raise FileFormatError(f"{path} wants weights from {name!r}, which is no regular file.")
         if beside.is_file():
-            digests.append(file_hash(beside))
-    unique = list(dict.fromkeys(digests))
+            if (size := beside.stat().st_size) > _LARGEST_WEIGHTS:
+                raise FileFormatError(
+                    f"{path} wants weights from {name!r}, which has {size:,} bytes; at most"
+                    f" {_LARGEST_WEIGHTS:,} are read."
+                )
+            found.append(beside)
+    return list(dict.fromkeys(found))
+
+
+def _hash(path: Path, outside: Sequence[Path]) -> str:
+    """Return the SHA-256 of the file and, where it keeps weights in other files, of those too."""
+    unique = list(dict.fromkeys(map(file_hash, (path, *outside))))
     return unique[0] if len(unique) == 1 else hashlib.sha256("".join(unique).encode()).hexdigest()
