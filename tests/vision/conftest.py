@@ -1,10 +1,13 @@
 """A small CIFAR-10, SVHN and Textures in their published layouts, and a network to run on them."""
 
+import multiprocessing
 import warnings
 
 import numpy as np
 import pytest
 import scipy.io
+
+from wildcal.cli.main import run
 
 NAMES = "airplane automobile bird cat deer dog frog horse ship truck".split()
 
@@ -35,6 +38,21 @@ def write_cifar10(folder, n_train, n_test, rng):
         planes = images.transpose(0, 3, 1, 2).reshape(n, -1)
         np.concatenate([labels[:, None], planes], axis=1).tofile(folder / f"{name}.bin")
     (folder / "batches.meta.txt").write_text("\n".join(NAMES) + "\n")
+
+
+@pytest.fixture(scope="session")
+def start():
+    """Start a command in a process that can be killed; what all of them import is read once."""
+    context = multiprocessing.get_context("forkserver")
+    extras = ["cv2", "faiss", "onnxruntime", "PIL.Image", "scipy.io"]
+    context.set_forkserver_preload(["wildcal.cli.main", "wildcal.vision.extract", *extras])
+
+    def start(words):
+        process = context.Process(target=run, args=(words,), daemon=True)
+        process.start()
+        return process
+
+    return start
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,4 @@
-import os
 import shutil
-import signal
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -206,7 +202,7 @@ def test_published_corrupted_images(small_data, network, tmp_path, suite):
 
 def command(data, network, output):
     return [
-        *(sys.executable, "-m", "wildcal", "extract", str(data), "--network", str(network)),
+        *("extract", str(data), "--network", str(network)),
         *("--rows", "8", "--tuning-rows", "6", "--ood-rows", "5", "-o", str(output)),
     ]
 
@@ -215,37 +211,35 @@ def splits_written(folder):
     return len(list(folder.glob("*.labels.npy"))) if folder.exists() else 0
 
 
-def test_killed_ten_times(small_data, network, suite, tmp_path):
+def test_killed_ten_times(small_data, network, suite, tmp_path, start, capsys):
     """Killed three times in its first moments, then at ten random numbers of splits."""
     rng = np.random.default_rng(7)
     folder = tmp_path / "s"
     killed = 0
     for _ in range(3):
-        process = subprocess.Popen(command(small_data, network, folder), stderr=subprocess.PIPE)
-        while not folder.exists() and process.poll() is None:
+        process = start(command(small_data, network, folder))
+        while not folder.exists() and process.is_alive():
             time.sleep(0.0005)
         time.sleep(rng.uniform(0, 0.02))
-        os.kill(process.pid, signal.SIGKILL)
-        process.communicate()
+        process.kill()
+        process.join()
     for target in np.sort(rng.choice(np.arange(0, 115), 10, replace=False)):
-        process = subprocess.Popen(
-            command(small_data, network, folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-        while splits_written(folder) <= target and process.poll() is None:
+        process = start(command(small_data, network, folder))
+        while splits_written(folder) <= target and process.is_alive():
             time.sleep(0.001)
         time.sleep(rng.uniform(0, 0.03))
-        killed += process.poll() is None
-        os.kill(process.pid, signal.SIGKILL)
-        process.communicate()
+        killed += process.is_alive()
+        process.kill()
+        process.join()
         if folder.joinpath("manifest.json").exists():
             assert not Suite.open(folder, verify=True).complete
     assert killed == 10
-    subprocess.run(command(small_data, network, folder), check=True, capture_output=True)
+    assert run(command(small_data, network, folder)) == 0, capsys.readouterr().err
     assert contents(folder) == contents(suite.path)
 
 
 def test_command_line(small_data, network, tmp_path, capsys):
-    words = command(small_data, network, tmp_path / "s")[3:]
+    words = command(small_data, network, tmp_path / "s")
     assert run([*words, "--ood", "none", "--dtype", "float16"]) == 0
     said = capsys.readouterr().err
     *tenths, last = said.splitlines()
@@ -257,7 +251,7 @@ def test_command_line(small_data, network, tmp_path, capsys):
 
 
 def test_command_line_without_transforms(small_data, network, tmp_path, capsys):
-    words = command(small_data, network, tmp_path / "s")[3:]
+    words = command(small_data, network, tmp_path / "s")
     assert run([*words, "--ood", "none", "--transforms", "none"]) == 0
     assert "Wrote 940 rows in 117 splits to " in capsys.readouterr().err
     assert run([*words, "--ood", "none"]) == 0
@@ -314,7 +308,7 @@ def test_folders_of_classes(small_network, small_data, export, tmp_path, capsys)
     ],
 )
 def test_wrong_words(small_data, network, tmp_path, capsys, words, text):
-    code = run([*command(small_data, network, tmp_path / "s")[3:], *words])
+    code = run([*command(small_data, network, tmp_path / "s"), *words])
     assert code in (1, 2)
     assert text in capsys.readouterr().err
     assert not (tmp_path / "s").exists()

@@ -1,7 +1,6 @@
 """`wildcal extract --features`: distances beside the logits, also in suites that are there."""
 
 import shutil
-import subprocess
 import sys
 import time
 
@@ -221,26 +220,25 @@ def count(folder, pattern):
     return len(list(folder.glob(pattern))) if folder.exists() else 0
 
 
-def test_killed(data, network, near, tmp_path):
+def test_killed(data, network, near, tmp_path, start, capsys):
     """Killed while it reads training images, then at random numbers of distances."""
     rng = np.random.default_rng(3)
     folder = tmp_path / "s"
-    words = [sys.executable, "-m", "wildcal", *command(data, network, folder, *FEATURES)]
+    words = command(data, network, folder, *FEATURES)
     targets = [
         (f"{CACHE}/about.json", 0),
         *(("*.distances.npy", n) for n in np.sort(rng.choice(np.arange(24), 3, replace=False))),
     ]
     for pattern, target in targets:
-        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        while count(folder, pattern) <= target and process.poll() is None:
+        process = start(words)
+        while count(folder, pattern) <= target and process.is_alive():
             time.sleep(0.001)
         time.sleep(rng.uniform(0, 0.03))
-        ended = process.poll()
+        assert process.is_alive()
         process.kill()
-        assert ended is None, process.communicate()[1].decode()
-        process.communicate()
+        process.join()
         assert not Suite.open(folder, verify=True).complete
-    subprocess.run(words, check=True, capture_output=True)
+    assert run(words) == 0, capsys.readouterr().err
     assert contents(folder) == contents(near)
 
 

@@ -1,10 +1,6 @@
 """A suite that grew, killed in between, has the bytes of one that was made at once."""
 
-import os
 import shutil
-import signal
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -181,7 +177,7 @@ def command(data, network, folder, step):
     return ["--threads", "1", "extract", str(data), *given, *words]
 
 
-def test_grown_in_three_steps_and_killed_in_each(foggy_data, network, tmp_path, capsys):
+def test_grown_in_three_steps_and_killed_in_each(foggy_data, network, tmp_path, start, capsys):
     """Killed by the system, at a random number of splits that are new or larger."""
     rng = np.random.default_rng(3)
     folder = tmp_path / "s"
@@ -189,21 +185,19 @@ def test_grown_in_three_steps_and_killed_in_each(foggy_data, network, tmp_path, 
     for step in range(3):
         words = command(foggy_data, network, folder, step)
         started = time.time_ns()
-        process = subprocess.Popen(
-            [sys.executable, "-m", "wildcal", *words], stderr=subprocess.PIPE
-        )
+        process = start(words)
         wanted = rng.integers(1, 20)
 
         def written(since=started):
             found = folder.glob("*.logits.npy") if folder.exists() else ()
             return sum(path.stat().st_mtime_ns > since for path in found)
 
-        while written() < wanted and process.poll() is None:
+        while written() < wanted and process.is_alive():
             time.sleep(0.001)
-        if process.poll() is None:
+        if process.is_alive():
             killed += not Suite.open(folder, partial=True).complete
-            os.kill(process.pid, signal.SIGKILL)
-        process.communicate()
+            process.kill()
+        process.join()
         assert not is_written(folder)
         assert run(words) == 0, capsys.readouterr().err
         assert Suite.open(folder, verify=True).complete
