@@ -56,5 +56,5 @@ def test_more_rows_are_no_heavier_pull():
 
 @pytest.mark.parametrize("share", [0, -1, 11, "half", None, True, float("nan")])
 def test_wrong_shares_are_refused(share):
-    with pytest.raises(ValueError, match="ood_share must be a number above 0"):
+    with pytest.raises(ValueError, match="ood_share must be a number (above 0|or text)"):
         wildcal.EnergyScaling(ood_share=share).fit(Z, Y)

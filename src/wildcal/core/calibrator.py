@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from wildcal.core.arrays import OOD_LABEL, FloatArray, Labels, Proba
 from wildcal.core.block import Block
 from wildcal.core.bound import Bound, bound_temperature
-from wildcal.core.checks import check_logits, refuse_log_probabilities
+from wildcal.core.checks import check_logits, refuse_log_probabilities, row_slices
 from wildcal.core.errors import CalibrationWarning, ConvergenceWarning, NotFittedError
 from wildcal.core.impossible import tamed
 from wildcal.core.rows import Rows, check_rows
@@ -321,7 +321,8 @@ class Calibrator(ABC):
             self._check_fitted()
         except ValueError as error:
             del self.n_classes_
-            largest = np.abs(rows.logits[np.isfinite(rows.logits)]).max()
+            z = rows.logits[:]
+            largest = np.abs(z[np.isfinite(z)]).max()
             raise ValueError(
                 f"{type(self).__name__} cannot be fitted to these rows: {error} The largest logit"
                 f" is {largest:.3g}; divide logits this large by a constant first."
@@ -397,8 +398,13 @@ def _is_finite(value: object) -> bool:
 
 
 def _is_all_right(rows: Rows) -> bool:
-    known = rows.labels != OOD_LABEL
-    return bool((predicted_class(rows.logits)[known] == rows.labels[known]).all())
+    """Return whether no row is classified wrongly; the first mistake, usually early, ends it."""
+    for piece in row_slices(rows.logits):
+        labels = rows.labels[piece]
+        wrong = predicted_class(rows.logits[piece]) != labels
+        if wrong[labels != OOD_LABEL].any():
+            return False
+    return True
 
 
 def _brief(value: object) -> str:
