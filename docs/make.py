@@ -30,6 +30,7 @@ from wildcal.testing import make_suite
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks" / "studies"))
 import accuracy_tables  # noqa: E402
+import alarm_tables  # noqa: E402
 import context_tables  # noqa: E402
 import density_tables  # noqa: E402
 import harm_tables  # noqa: E402
@@ -353,6 +354,7 @@ MADE = {
     "commands": commands,
     "methods": methods,
     "stream": lambda: shipped("stream", 1),
+    "alarm": lambda: alarm_tables.delays(alarm_tables.read()),
     "choose-clean": lambda: study("clean"),
     "choose-shifted": lambda: study("shifted"),
     "accuracy-estimators": accuracy_tables.estimators,

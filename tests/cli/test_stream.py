@@ -380,3 +380,17 @@ def test_on_alarm(stream, folder):
     code, lines, err = stream(json_lines(z), "--on-alarm", "nothing-of-this-name")
     assert (code, len(lines)) == (0, 600)
     assert "warning: nothing-of-this-name could not be told of the alarm" in err
+
+
+def test_the_sequential_alarm(stream, calibrator, folder):
+    z = np.concatenate([CLEAN[:300], FOGGY[:300]]).astype(np.float64)
+    rows = wildcal.Stream(calibrator, alarm="sequential", false_alarms_per_100k=2.0).read(z)
+    first = int(rows.alarm.argmax()) + 1
+    options = "--alarm sequential --false-alarms-per-100k 2 --alert exit --state s.json".split()
+    code, lines, err = stream(json_lines(z), *options)
+    assert (code, len(lines)) == (3, first)
+    assert err.startswith(f"alarm at row {first}: drift ")
+    assert first < 360
+    # The state knows how alarms are decided.
+    _, lines, _ = stream(json_lines(z[first:]), "--state", "s.json")
+    assert [line["alarm"] for line in lines] == rows.alarm[first:].tolist()

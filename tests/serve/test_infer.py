@@ -46,7 +46,10 @@ def test_numbers_of_a_row_alone(server, scaled, clean, dtype):
 
 
 def test_streams_have_windows_of_their_own(server, context, clean, foggy):
-    ours = {"a": wildcal.Stream(context), "b/<b>": wildcal.Stream(context)}
+    ours = {
+        "a": wildcal.Stream(context, alarm="sequential"),
+        "b/<b>": wildcal.Stream(context, alarm="sequential"),
+    }
     for start in range(0, 400, 100):
         for name, split in (("a", clean), ("b/<b>", foggy)):
             z = split.logits[start : start + 100].astype(np.float64)
@@ -100,7 +103,7 @@ BAD = {
 def test_bad_requests_say_why_and_change_nothing(server, context, clean, case):
     body, message = BAD[case]
     stream = f"bad {case}"
-    ours = wildcal.Stream(context)
+    ours = wildcal.Stream(context, alarm="sequential")
     before = arrays(server.infer(clean.logits[:5], stream=stream)[1])
     ours.read(clean.logits[:5])
     marked = body.replace(

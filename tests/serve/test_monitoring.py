@@ -60,7 +60,7 @@ def test_metrics_of_a_server(start, receiver, context, clean, foggy):
     server.infer(foggy.logits[:512], stream=hostile)
     server.infer(clean.logits[0], stream=hostile)  # a row that is no matrix
     found = samples(server.get("/metrics").decode())
-    ours = wildcal.Stream(context)
+    ours = wildcal.Stream(context, alarm="sequential")
     ours.read(foggy.logits[:512])
 
     def of(name, stream):
@@ -84,7 +84,7 @@ def test_metrics_of_a_server(start, receiver, context, clean, foggy):
 
 def of_alarm(stream, split):
     """The row of the first alarm among 512 foggy ones."""
-    rows = wildcal.Stream(stream.calibrator).read(split.logits[:512])
+    rows = wildcal.Stream(stream.calibrator, alarm="sequential").read(split.logits[:512])
     return int(rows.alarm.argmax()) + 1
 
 

@@ -56,7 +56,7 @@ def test_killed_under_load(start, files, context, clean):
         (said,) = [line for line in again.process_lines() if f"stream '{name}'" in line]
         row = int(re.search(r"after row ([\d,]+)", said)[1].replace(",", ""))
         assert answered[name] - 40 < row <= answered[name] + 5
-        ours = wildcal.Stream(context, 64)
+        ours = wildcal.Stream(context, 64, alarm="sequential")
         ours.read(z[:row])
         assert found["drift"][0] == ours.read(z[:1]).drift[0]
         more = arrays(again.infer(z[row : row + 200], stream=name)[1])
@@ -76,7 +76,7 @@ def test_the_least_recently_used_go_to_disk(start, files, context, clean):
     for name in names:
         server.infer(z[:32], stream=name)
     assert b"wildcal_streams 2.0" in server.get("/metrics")
-    ours = wildcal.Stream(context)
+    ours = wildcal.Stream(context, alarm="sequential")
     ours.read(z[:32])
     expected = ours.read(z[32:]).drift
     for name in names:

@@ -47,6 +47,15 @@ distances_option = click.option(
     help="Distances to training rows, if in a file of their own; for dac and dac+NAME.",
 )
 
+per_100k_option = click.option(
+    "--false-alarms-per-100k",
+    "per_100k",
+    default=1.0,
+    show_default=True,
+    type=float,
+    help="How many alarms 100,000 clean rows may raise on average; for --alarm sequential.",
+)
+
 on_alarm_option = click.option(
     "--on-alarm",
     metavar="COMMAND|URL",

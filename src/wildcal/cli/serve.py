@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from wildcal.cli.options import PATH, on_alarm_option, quiet_option
+from wildcal.cli.options import PATH, on_alarm_option, per_100k_option, quiet_option
 from wildcal.cli.output import is_quiet, say
 from wildcal.cli.saving import SAVE_EVERY, SaveEvery
 from wildcal.io.artifact import load_with_about
@@ -29,11 +29,19 @@ from wildcal.io.files import check_writable
 )
 @click.option("--window", default=256, show_default=True, type=int, help="Rows in a window.")
 @click.option(
+    "--alarm",
+    default="sequential",
+    show_default=True,
+    type=click.Choice(["sequential", "window"]),
+    help="Decide at any row, or each time a window is all new.",
+)
+@per_100k_option
+@click.option(
     "--false-alarms",
     default=0.01,
     show_default=True,
     type=float,
-    help="How often a window of clean rows may raise an alarm.",
+    help="How often a window of clean rows may raise an alarm; for --alarm window.",
 )
 @on_alarm_option
 @click.option(
@@ -65,6 +73,8 @@ def serve(
     state: Path | None,
     save_every: SaveEvery,
     window: int,
+    alarm: str,
+    per_100k: float,
     false_alarms: float,
     on_alarm: str | None,
     max_streams: int,
@@ -97,7 +107,7 @@ def serve(
         state.mkdir(parents=True, exist_ok=True)
         check_writable(state / "windows")
     settings = Settings(
-        windows=Windows(window, false_alarms),
+        windows=Windows(window, false_alarms, alarm, per_100k),
         limits=Limits(
             streams=max_streams, rows=max_rows, body_bytes=max_bytes, connections=max_connections
         ),

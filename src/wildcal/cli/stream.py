@@ -4,12 +4,12 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 from click.core import ParameterSource
 
-from wildcal.cli.options import PATH, on_alarm_option, quiet_option
+from wildcal.cli.options import PATH, on_alarm_option, per_100k_option, quiet_option
 from wildcal.cli.output import say, warn
 from wildcal.cli.saving import SAVE_EVERY, SaveEvery, Saver
 from wildcal.cli.stream_input import Batch, read_json_lines, read_npy_arrays
@@ -45,11 +45,20 @@ ALERT_EXIT = 3
     help="When drift passes the threshold: say so on stderr, or end with exit code 3.",
 )
 @click.option(
+    "--alarm",
+    "alarm",
+    default="window",
+    show_default=True,
+    type=click.Choice(["window", "sequential"]),
+    help="Decide each time the window is all new, or at any row: sooner, see docs/stream.md.",
+)
+@per_100k_option
+@click.option(
     "--false-alarms",
     default=0.01,
     show_default=True,
     type=float,
-    help="How often a window of clean rows may raise an alarm.",
+    help="How often a window of clean rows may raise an alarm; for --alarm window.",
 )
 @click.option(
     "--format",
@@ -88,6 +97,8 @@ def stream(
     state: Path | None,
     save_every: SaveEvery | None,
     alert: Literal["print", "exit"] | None,
+    alarm: str,
+    per_100k: float,
     false_alarms: float,
     form: str,
     proba: bool,
@@ -104,10 +115,10 @@ def stream(
     the `estimated_accuracy` of the last rows with its 95 % interval, the `drift` of these rows from
     clean ones, in standard errors, and whether that is an `alarm`. Each line is written at once.
 
-    An alarm is decided each time the window is all new. --state is also written when the command
-    ends early: at a bad row, an alarm, Ctrl-C or SIGTERM; --save-every bounds what even `kill -9`
-    or a power cut can lose. Exit codes: 0 at the end of the input, 1
-    for an error, 3 for an alarm with --alert exit.
+    An alarm is decided each time the window is all new, or with --alarm sequential at any row.
+    --state is also written when the command ends early: at a bad row, an alarm, Ctrl-C or SIGTERM;
+    --save-every bounds what even `kill -9` or a power cut can lose. Exit codes: 0 at the end of the
+    input, 1 for an error, 3 for an alarm with --alert exit.
 
     \b
     Example:
@@ -124,10 +135,20 @@ def stream(
         raise click.UsageError("--every and --proba exclude each other.")
     given = {
         name
-        for name in ("window", "false_alarms")
+        for name in ("window", "false_alarms", "alarm", "per_100k")
         if context.get_parameter_source(name) is not ParameterSource.DEFAULT
     }
-    live = _open(calibrator, window, false_alarms, state, given)
+    decisions = {
+        "false_alarms": false_alarms,
+        "alarm": alarm,
+        "false_alarms_per_100k": per_100k,
+    }
+    changed = {
+        option: decisions[option]
+        for option, name in zip(decisions, ("false_alarms", "alarm", "per_100k"), strict=True)
+        if name in given
+    }
+    live = _open(calibrator, window if "window" in given else None, decisions, changed, state)
     reader = read_json_lines if form == "jsonl" else read_npy_arrays
     skipped = _Skipped(skip_bad)
     watch = _Watch(live, alert, on_alarm)
@@ -150,17 +171,22 @@ def stream(
 
 
 def _open(
-    calibrator: Path, window: int, false_alarms: float, state: Path | None, given: set[str]
+    calibrator: Path,
+    window: int | None,
+    decisions: dict[str, Any],
+    changed: dict[str, Any],
+    state: Path | None,
 ) -> "Stream":
+    """Return the stream of a state, decided upon as was said; or a new one."""
     # Here, so that the other commands do not wait for the import.
     from wildcal.stream import Stream
+    from wildcal.stream.stream import DEFAULT_WINDOW
 
     fitted = window_map(calibrator)
     if state is None or not state.exists():
-        return Stream(fitted, window, false_alarms=false_alarms)
-    rate = false_alarms if "false_alarms" in given else None
-    live = Stream.load(state, fitted, false_alarms=rate)
-    if "window" in given and live.window != window:
+        return Stream(fitted, DEFAULT_WINDOW if window is None else window, **decisions)
+    live = Stream.load(state, fitted, **changed)
+    if window is not None and live.window != window:
         raise click.UsageError(
             f"{state} has a window of {live.window} rows, got --window {window}. Leave it out, or"
             " begin with another --state."
@@ -186,7 +212,7 @@ def _parts(batch: Batch, live: "Stream") -> Iterator[Batch]:
     """Yield the rows up to each decision about an alarm, so that an exit comes at that row."""
     start, n = 0, len(batch.logits)
     while start < n:
-        stop = min(n, start + live.window - live.seen % live.window)
+        stop = min(n, start + live.rows_to_decision)
         yield Batch(batch.logits[start:stop], batch.others[start:stop], batch.where)
         start = stop
 
@@ -219,7 +245,7 @@ class _Watch:
         self._before = now
         if now and not before:
             self._tell()
-        decided = self._live.seen % self._live.window == 0
+        decided = self._live.alarm == "sequential" or self._live.seen % self._live.window == 0
         leaving = decided and now and self._alert == "exit"
         if leaving or (now and not before and self._alert):
             warn(f"alarm at row {self._live.seen:,}: {self._words()}")

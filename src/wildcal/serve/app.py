@@ -16,10 +16,12 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route as At
 from starlette.types import Receive, Scope
 
+from wildcal.serve.feedback import Feedback
 from wildcal.serve.guard import Guard
 from wildcal.serve.inference import Inference
 from wildcal.serve.lanes import Lanes, Windows
 from wildcal.serve.limits import Limits
+from wildcal.serve.memory import Memory
 from wildcal.serve.metrics import Metrics
 from wildcal.serve.model import VERSION, Model
 from wildcal.serve.replies import Headers, Route, as_json
@@ -63,8 +65,10 @@ class Service:
         saved = None if settings.state is None else Saved(settings.state)
         self.lanes = Lanes(settings.windows, settings.limits, saved)
         self.metrics = Metrics(self.lanes.all)
-        self.watcher = Watcher(self.metrics, self.lanes, settings.save_rows, settings.hook)
+        memory = Memory(settings.limits.feedback_rows)
+        self.watcher = Watcher(self.metrics, self.lanes, settings.save_rows, settings.hook, memory)
         self.inference = Inference(self.models, self.lanes, settings.limits, self.watcher)
+        self.feedback = Feedback(self.inference, memory)
 
     def app(self) -> Starlette:
         """Return the application."""
@@ -83,6 +87,8 @@ class Service:
                 At(path + "/ready", Route(self._ready), methods=["GET"]),
                 At(path + "/config", Route(self._config), methods=["GET"]),
                 At(path + "/infer", Route(self.inference), methods=["POST"]),
+                At(path + "/feedback", Route(self.feedback), methods=["POST"]),
+                At(path + "/streams", Route(self._streams), methods=["GET"]),
             ]
         return Starlette(
             routes=routes,
@@ -146,6 +152,11 @@ class Service:
                 "output": [entry(tensor) for tensor in model.outputs()],
             }
         )
+
+    async def _streams(self, scope: Scope, receive: Receive) -> tuple[Headers, bytes]:
+        model = self.inference.model(scope)
+        mine = [lane for lane in self.lanes.all() if lane.model == model.name]
+        return as_json({"streams": [lane.now() for lane in mine]})
 
     async def _metrics(self, scope: Scope, receive: Receive) -> tuple[Headers, bytes]:
         kind = b"text/plain; version=0.0.4; charset=utf-8"

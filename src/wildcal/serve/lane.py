@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from wildcal.core.arrays import FloatArray
 from wildcal.stream import Stream, StreamRows
 from wildcal.stream.gauges import gauges
+from wildcal.stream.labels import LateLabels
 
 HISTOGRAM_BINS: Final = 20
 # A row counts half after about 700 further ones.
@@ -40,6 +41,8 @@ class Lane:
     alarms: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_ALARMS))
     points: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_POINTS))
     """The past, for the page: a few hundred moments."""
+    labels: LateLabels = field(default_factory=LateLabels)
+    """What labels said that came later."""
     unsaved: int = 0
     """Rows since the window was written to disk."""
     closed: bool = False
@@ -83,6 +86,7 @@ class Lane:
             "stream": self.name,
             "rows": self.rows,
             "confidence": self.confidence if self.rows else None,
+            **self.labels.summary(),
         }
         if self.live is None:
             return found

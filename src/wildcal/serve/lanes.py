@@ -6,6 +6,8 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from wildcal.core.errors import FileFormatError
 from wildcal.serve.lane import Lane
@@ -24,12 +26,27 @@ class Windows:
 
     window: int = 256
     false_alarms: float = 0.01
+    alarm: str = "sequential"
+    false_alarms_per_100k: float = 1.0
 
     def new(self, model: Model) -> Stream | None:
         """Return an empty window, where the model reads one."""
         if model.window_map is None:
             return None
-        return Stream(model.window_map, self.window, false_alarms=self.false_alarms)
+        return Stream(model.window_map, self.window, **self._decisions())
+
+    def load(self, model: Model, path: Path) -> Stream | None:
+        """Return the window in a file, decided upon as new ones are."""
+        if model.window_map is None:
+            return None
+        return Stream.load(path, model.window_map, **self._decisions())
+
+    def _decisions(self) -> dict[str, Any]:
+        return {
+            "false_alarms": self.false_alarms,
+            "alarm": self.alarm,
+            "false_alarms_per_100k": self.false_alarms_per_100k,
+        }
 
 
 class Lanes:
@@ -85,7 +102,7 @@ class Lanes:
         if self.saved is None:
             return Lane(model.name, name, self.windows.new(model))
         try:
-            found = self.saved.load(model, name)
+            found = self.saved.load(model, name, self.windows.load)
         except FileFormatError as error:
             LOG.warning("stream %r of %s begins anew: %s", name, model.name, error)
             self.saved.set_aside(model.name, name)

@@ -5,6 +5,7 @@ Names of files are hashes, so nothing in a request names a file.
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from wildcal.serve.lane import Lane
 from wildcal.serve.model import Model
 from wildcal.stream import Stream
 from wildcal.stream.folder import stream_files
+from wildcal.stream.labels import LateLabels
 
 _KIND: Final = Kind(
     "wildcal served stream", "served stream", "`wildcal serve --state`", version=1, largest=1 << 20
@@ -47,8 +49,13 @@ class Saved:
             temporary.write_text(json.dumps(_KIND.seal(_describe(lane))) + "\n", "utf-8")
         self._count += new
 
-    def load(self, model: Model, name: str) -> Lane | None:
-        """Return a stream as it was saved, or None; damage gives a FileFormatError."""
+    def load(
+        self, model: Model, name: str, read: Callable[[Model, Path], Stream | None]
+    ) -> Lane | None:
+        """Return a stream as it was saved, or None; damage gives a FileFormatError.
+
+        `read` returns the window in a file.
+        """
         about, window = stream_files(self.folder, model.name, name)
         if not about.exists() and not window.exists():
             return None
@@ -57,13 +64,14 @@ class Saved:
             if about.exists():
                 document = _KIND.read(about)
             rows, alarm_row = int(document["rows"]), document["alarm_row"]
+            labels = LateLabels()
+            if document.get("labels") is not None:
+                labels = LateLabels.from_dict(document["labels"])
         except (KeyError, TypeError, ValueError) as error:
             raise FileFormatError(f"{about} is not a valid stream: {error}") from error
-        live = None
-        if model.window_map is not None:
-            live = Stream.load(window, model.window_map)
-            rows = live.seen
-        lane = Lane(model.name, name, live, rows=rows, alarm_row=alarm_row)
+        live = read(model, window)
+        rows = rows if live is None else live.seen
+        lane = Lane(model.name, name, live, rows=rows, alarm_row=alarm_row, labels=labels)
         if live is not None:
             lane.alarm, lane.confidence = live.drift.alarm, live.estimated_accuracy.value
         return lane
@@ -93,4 +101,5 @@ def _describe(lane: Lane) -> dict[str, Any]:
         "stream": lane.name,
         "rows": lane.rows,
         "alarm_row": lane.alarm_row,
+        "labels": lane.labels.to_dict(),
     }

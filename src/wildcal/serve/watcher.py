@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from wildcal.serve.lane import Lane
 from wildcal.serve.lanes import Lanes
+from wildcal.serve.memory import Memory
 from wildcal.serve.messages import Request
 from wildcal.serve.metrics import Metrics
 from wildcal.serve.model import Answer
@@ -32,11 +33,19 @@ class Watcher:
         How many rows of a stream may be unsaved when they are answered; None for any.
     hook
         Who is told of alarms.
+    memory
+        The answers whose labels may come later.
     """
 
     def __init__(
-        self, metrics: Metrics, lanes: Lanes, save_rows: int | None, hook: Hook | None
+        self,
+        metrics: Metrics,
+        lanes: Lanes,
+        save_rows: int | None,
+        hook: Hook | None,
+        memory: Memory,
     ) -> None:
+        self.memory = memory
         self.metrics, self._lanes, self._save_rows, self._hook = metrics, lanes, save_rows, hook
         self._telling: set[asyncio.Task[None]] = set()
 
@@ -54,6 +63,7 @@ class Watcher:
 
     async def answered(self, lane: Lane, request: Request, answer: Answer) -> None:
         """Take note of rows that are about to be answered."""
+        self.memory.keep(lane, request, answer)
         event = lane.note(answer.confidence, answer.rows)
         self.metrics.rows(lane.model, len(answer.label))
         if event is not None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from wildcal.stream.sequential import Evidence
 from wildcal.stream.state import fingerprint
 from wildcal.stream.stream import Stream
 
@@ -39,11 +40,16 @@ def merged(streams: Sequence[Stream]) -> Stream:
         raise ValueError("streams must have the same calibrator to be merged.")
     if len({stream.false_alarms for stream in streams}) > 1:
         raise ValueError("streams must have the same rate of false alarms to be merged.")
+    if len({(stream.alarm, stream.false_alarms_per_100k) for stream in streams}) > 1:
+        raise ValueError("streams must decide on alarms in the same way to be merged.")
     whole = Stream(
         first.calibrator,
         sum(stream.window for stream in streams),
         false_alarms=first.false_alarms,
+        alarm=first.alarm,
+        false_alarms_per_100k=first.false_alarms_per_100k,
     )
+    whole._evidence = _together([stream._evidence for stream in streams])
     windows = [stream._window for stream in streams]
     parts = [window.rows() for window in windows]
     # Which came first in time is not known; the newest of each stay among the newest.
@@ -57,3 +63,18 @@ def merged(streams: Sequence[Stream]) -> Stream:
         np.sum([sums for sums in filled if sums is not None], axis=0) if full else None,
     )
     return whole
+
+
+def _together(parts: Sequence[Evidence]) -> Evidence:
+    """Return the evidence of all: stakes add, as rows do; blocks that are not whole are left out.
+
+    The mean of the sum on n clean blocks in all is at most n, as that of one stream would be.
+    """
+    none = Evidence.none()
+    return Evidence(
+        np.sum([part.stakes for part in parts], axis=0),
+        none.pending,
+        none.count,
+        min(part.since for part in parts),
+        any(part.alarm for part in parts),
+    )

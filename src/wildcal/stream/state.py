@@ -15,6 +15,7 @@ from wildcal.core.errors import FileFormatError
 from wildcal.io.artifact import describe_file
 from wildcal.io.files import replacing
 from wildcal.io.sealed import Document, Json, Kind
+from wildcal.stream.sequential import Evidence, from_dict, to_dict
 from wildcal.stream.window import LARGEST_WINDOW, UNIT, Whole
 
 # The largest window takes 6 MB.
@@ -36,11 +37,17 @@ class State:
     rows: Whole
     """Energy, confidence, probability and class of each row, the oldest first, shape (4, n)."""
     filled: Whole | None
+    sequential: tuple[float, Evidence] | None = None
+    """Rate of false alarms and evidence of the sequential alarm, where there is one."""
 
 
 def write_state(path: str | Path, state: State, calibrator: WindowMap) -> None:
     """Write the state of a stream to a file, whole or not at all."""
     energy, confidence, probability, pred = state.rows.tolist()
+    more: Document = {}
+    if state.sequential is not None:
+        rate, evidence = state.sequential
+        more["sequential"] = {"false_alarms_per_100k": rate, **to_dict(evidence)}
     document = _KIND.seal(
         {
             "calibrator": fingerprint(calibrator),
@@ -52,6 +59,7 @@ def write_state(path: str | Path, state: State, calibrator: WindowMap) -> None:
             "confidence": confidence,
             "probability": probability,
             "class": pred,
+            **more,
         }
     )
     with replacing(path, sync=True) as temporary:
@@ -97,6 +105,16 @@ def check_false_alarms(rate: object) -> None:
         )
 
 
+def check_per_100k(rate: object) -> None:
+    """Raise unless a number of false alarms in 100,000 rows is one that can be kept."""
+    good = isinstance(rate, int | float) and not isinstance(rate, bool) and 1e-6 <= rate <= 1000
+    if not good:
+        raise ValueError(
+            "false_alarms_per_100k must be a number from 1e-6 to 1000, such as 1, got"
+            f" {rate!r:.40}."
+        )
+
+
 def _state(document: Document, n_classes: int) -> State:
     window, rate, seen = document["window"], document["false_alarms"], document["seen"]
     check_window(window)
@@ -115,7 +133,12 @@ def _state(document: Document, n_classes: int) -> State:
         filled = np.array(_numbers(document["filled"], "filled", 2, -most, most), np.int64)
     elif document["filled"] is not None:
         raise ValueError("filled must be null before the window is full.")
-    return State(window, rate, seen, np.array(rows, np.int64).reshape(4, n), filled)
+    sequential = document.get("sequential")
+    if sequential is not None:
+        per_100k = sequential["false_alarms_per_100k"]
+        check_per_100k(per_100k)
+        sequential = (per_100k, from_dict(sequential))
+    return State(window, rate, seen, np.array(rows, np.int64).reshape(4, n), filled, sequential)
 
 
 def _numbers(values: Json, name: str, n: int, low: int, high: int) -> list[int]:

@@ -13,16 +13,27 @@ from wildcal.core.arrays import BoolArray, FloatArray, Labels, Logits, Proba
 from wildcal.core.block import Block
 from wildcal.core.blocks import joined, map_blocks
 from wildcal.core.calibrator import Calibrator
-from wildcal.core.checks import check_logits
+from wildcal.core.checks import check_choice, check_logits
 from wildcal.core.rows import Rows
 from wildcal.core.softmax import softmax_at
 from wildcal.stream.accuracy import AccuracyEstimate, accuracy_interval
 from wildcal.stream.drift import Drift, DriftTest
-from wildcal.stream.state import State, check_false_alarms, check_window, read_state, write_state
+from wildcal.stream.judged import judged, make_bets
+from wildcal.stream.sequential import BLOCK, Evidence, follow
+from wildcal.stream.state import (
+    State,
+    check_false_alarms,
+    check_per_100k,
+    check_window,
+    read_state,
+    write_state,
+)
 from wildcal.stream.window import UNIT, Step, Window
 
 DEFAULT_WINDOW: Final = 256
 DEFAULT_FALSE_ALARMS: Final = 0.01
+DEFAULT_PER_100K: Final = 1.0
+ALARMS: Final = ("window", "sequential")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +77,12 @@ class Stream:
         window is all new, at rows W, 2 W, ..., and stays until the next decision, so that
         decisions do not share rows. The rate is that of independent clean rows and W of at least
         32; features are skewed, so that smaller windows alarm more often.
+    alarm
+        "window" decides as above. "sequential" looks at every eighth row, at all that came since a
+        change may have begun, and so rings sooner: see docs/stream.md. It ends when a window that
+        is all new looks clean.
+    false_alarms_per_100k
+        How many alarms 100,000 clean rows may raise on average, with alarm="sequential".
 
     Examples
     --------
@@ -88,10 +105,18 @@ class Stream:
         window: int = DEFAULT_WINDOW,
         *,
         false_alarms: float = DEFAULT_FALSE_ALARMS,
+        alarm: str = "window",
+        false_alarms_per_100k: float = DEFAULT_PER_100K,
     ) -> None:
         _check_calibrator(calibrator)
         check_window(window)
         check_false_alarms(false_alarms)
+        check_choice("alarm", alarm, ALARMS)
+        check_per_100k(false_alarms_per_100k)
+        self.alarm = alarm
+        self.false_alarms_per_100k = float(false_alarms_per_100k)
+        self._bets = make_bets(calibrator, false_alarms_per_100k) if alarm == "sequential" else None
+        self._evidence = Evidence.none()
         self.calibrator = calibrator
         self.window = int(window)
         self.false_alarms = false_alarms
@@ -146,7 +171,13 @@ class Stream:
         error = self.calibrator.accuracy_error(offset)
         accuracy = accuracy_interval(n, total, variance, error)
         score = self._test.score(n, means)
-        return np.stack([confidence, temperature, *accuracy, score, self._alarms(step)])
+        alarms = self._alarms(step)
+        if self._bets is not None:
+            x, decided = judged(statistics), step.seen % self.window == 0
+            alarms, self._evidence = follow(
+                self._bets, self._evidence, x, decided, alarms, self.window
+            )
+        return np.stack([confidence, temperature, *accuracy, score, alarms])
 
     def _calibrate(self, z: Logits, offset: FloatArray) -> tuple[FloatArray, FloatArray]:
         bound = self.calibrator.bind_offset(Rows(z), offset)
@@ -169,6 +200,12 @@ class Stream:
     def seen(self) -> int:
         """How many rows have come since the stream began."""
         return self._window.totals.seen
+
+    @property
+    def rows_to_decision(self) -> int:
+        """How many rows must come before the alarm can change."""
+        rows = self.window - self.seen % self.window
+        return rows if self._bets is None else min(rows, BLOCK - self._evidence.count)
 
     @property
     def context(self) -> Context:
@@ -198,29 +235,47 @@ class Stream:
         score = float(self._test.score(n, now.sums[:2] * UNIT / max(n, 1)))
         alarm = False
         if now.filled is not None:
-            judged = self._test.score(self.window, now.filled * UNIT / self.window)
-            alarm = bool(judged > self._threshold)
+            last = self._test.score(self.window, now.filled * UNIT / self.window)
+            alarm = bool(last > self._threshold)
+        if self._bets is not None:
+            alarm = self._evidence.alarm
         return Drift(score, self._test.p_value(score), self._threshold, alarm)
 
     def save(self, path: str | Path) -> None:
         """Write the state to a JSON file, from which `load` goes on with the same output."""
         with self._lock:
-            now, rows = self._window.totals, self._window.rows()
-        state = State(self.window, self.false_alarms, now.seen, rows, now.filled)
+            now, rows, evidence = self._window.totals, self._window.rows(), self._evidence
+        kept = None if self._bets is None else (self.false_alarms_per_100k, evidence)
+        state = State(self.window, self.false_alarms, now.seen, rows, now.filled, kept)
         write_state(path, state, self.calibrator)
 
     @classmethod
     def load(
-        cls, path: str | Path, calibrator: WindowMap, *, false_alarms: float | None = None
+        cls,
+        path: str | Path,
+        calibrator: WindowMap,
+        *,
+        false_alarms: float | None = None,
+        alarm: str | None = None,
+        false_alarms_per_100k: float | None = None,
     ) -> Self:
         """Return the stream saved in a file; its calibrator is not in the file.
 
-        `false_alarms` may be set anew. Damage, or another calibrator, gives a FileFormatError.
+        How alarms are decided may be set anew. Damage, or another calibrator, gives a
+        FileFormatError.
         """
         _check_calibrator(calibrator)
         state = read_state(path, calibrator)
         rate = state.false_alarms if false_alarms is None else false_alarms
-        stream = cls(calibrator, state.window, false_alarms=rate)
+        saved_rate, evidence = state.sequential or (DEFAULT_PER_100K, Evidence.none())
+        stream = cls(
+            calibrator,
+            state.window,
+            false_alarms=rate,
+            alarm=alarm or ("window" if state.sequential is None else "sequential"),
+            false_alarms_per_100k=false_alarms_per_100k or saved_rate,
+        )
+        stream._evidence = evidence
         stream._window.restore(state.seen, state.rows, state.filled)
         return stream
 
