@@ -21,6 +21,7 @@ from wildcal.serve.guard import Guard
 from wildcal.serve.inference import Inference
 from wildcal.serve.lanes import Lanes, Windows
 from wildcal.serve.limits import Limits
+from wildcal.serve.live import PAGE, POLICY, Events
 from wildcal.serve.memory import Memory
 from wildcal.serve.metrics import Metrics
 from wildcal.serve.model import VERSION, Model
@@ -69,6 +70,7 @@ class Service:
         self.watcher = Watcher(self.metrics, self.lanes, settings.save_rows, settings.hook, memory)
         self.inference = Inference(self.models, self.lanes, settings.limits, self.watcher)
         self.feedback = Feedback(self.inference, memory)
+        self.events = Events(self.lanes)
 
     def app(self) -> Starlette:
         """Return the application."""
@@ -79,6 +81,8 @@ class Service:
             At("/v2/health/ready", Route(self._alive)),
             At("/v2", Route(self._server)),
             At("/v2/repository/index", Route(self._index), methods=["POST"]),
+            At("/", Route(self._page), methods=["GET"]),
+            At("/live", self.events, methods=["GET"]),
             At("/metrics", Route(self._metrics), methods=["GET"]),
         ]
         for path in (of_model, of_version):
@@ -100,13 +104,15 @@ class Service:
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
         await self.lanes.reopen(self.models)
-        saving = asyncio.create_task(self._keep_saving())
+        beside = (self._keep_saving(), self.events.keep_looking())
+        tasks = [asyncio.create_task(work) for work in beside]
         try:
             yield
         finally:
-            saving.cancel()
-            with suppress(asyncio.CancelledError):
-                await saving
+            for task in tasks:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
             await self.lanes.save_all()
 
     async def _keep_saving(self) -> None:
@@ -119,6 +125,10 @@ class Service:
 
     async def _alive(self, scope: Scope, receive: Receive) -> tuple[Headers, bytes]:
         return [], b""
+
+    async def _page(self, scope: Scope, receive: Receive) -> tuple[Headers, bytes]:
+        policy = (b"content-security-policy", POLICY.encode())
+        return [(b"content-type", b"text/html; charset=utf-8"), policy], PAGE
 
     async def _server(self, scope: Scope, receive: Receive) -> tuple[Headers, bytes]:
         return as_json(

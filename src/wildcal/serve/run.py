@@ -2,10 +2,11 @@
 
 import socket
 from collections.abc import Callable, Sequence
+from types import FrameType
 
 import uvicorn
 
-from wildcal.serve.app import Settings, make_app
+from wildcal.serve.app import Service, Settings
 from wildcal.serve.connections import guarded
 from wildcal.serve.model import Model
 
@@ -24,8 +25,9 @@ def run(
     say
         Told the address, once it can be reached.
     """
+    service = Service(models, settings)
     config = uvicorn.Config(
-        make_app(models, settings),
+        service.app(),
         http=guarded(settings.limits),
         limit_concurrency=settings.limits.connections,
         timeout_graceful_shutdown=10,
@@ -47,4 +49,17 @@ def run(
     say(
         f"Serving {', '.join(m.name for m in models)} on http://{shown}:{listener.getsockname()[1]}"
     )
-    uvicorn.Server(config).run(sockets=[listener])
+    _Server(config, service).run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, which lets readers of the page go when a signal comes."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to stop."""
+        self._service.events.close()
+        super().handle_exit(sig, frame)
