@@ -31,6 +31,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks" / "studies"))
 import accuracy_tables  # noqa: E402
 import alarm_tables  # noqa: E402
+import claims_tables  # noqa: E402
 import context_tables  # noqa: E402
 import density_tables  # noqa: E402
 import harm_tables  # noqa: E402
@@ -79,6 +80,25 @@ def shipped_suites() -> str:
             f"| `{name}` | {suite.network['family']} | {size} | {' | '.join(cells)}"
             f" | {100 * clean.mean_confidence:.1f} |"
         )
+    return "\n".join(lines)
+
+
+def other_suites() -> str:
+    """Return what the shipped suites of other data hold, and the accuracy under each shift."""
+    lines = [
+        "| suite | classes | rows | tested on | accuracy | mean confidence |",
+        "|---|--:|--:|---|--:|--:|",
+    ]
+    for name in (n for n in suites.names() if n not in suites.names("cifar10")):
+        suite = suites.load(name)
+        tests = [s for s in grouped(summarize(suite)) if s.role == "test"]
+        shown = [f"`{name}`", str(suite.n_classes), f"{sum(s.rows for s in suite.splits):,}"]
+        for s in tests:
+            accuracy = "-" if s.accuracy is None else f"{100 * s.accuracy:.1f}"
+            lines.append(
+                f"| {' | '.join(shown)} | {s.name} | {accuracy} | {100 * s.mean_confidence:.1f} |"
+            )
+            shown = ["", "", ""]
     return "\n".join(lines)
 
 
@@ -351,6 +371,7 @@ MADE = {
     "paper-table": lambda: shipped("paper"),
     "by-severity": lambda: shipped("severity"),
     "shipped-suites": shipped_suites,
+    "other-suites": other_suites,
     "commands": commands,
     "methods": methods,
     "stream": lambda: shipped("stream", 1),
@@ -362,6 +383,9 @@ MADE = {
     "accuracy-windows": lambda: accuracy_tables.windows(accuracy_tables.read()),
     "accuracy-coverage": lambda: accuracy_tables.windows(accuracy_tables.read(), "coverage"),
     "accuracy-warned": lambda: accuracy_tables.warned(accuracy_tables.read()),
+    "claims": claims_tables.claims,
+    "claims-gaps": claims_tables.gaps,
+    "claims-boxes": claims_tables.boxes,
     "density": lambda: density_tables.averages(density_tables.read()),
     "density-ends": lambda: density_tables.ends(density_tables.read()),
     "harm": lambda: harm_tables.harm(harm_tables.read()),

@@ -155,3 +155,27 @@ def test_shipped_distances_grow_with_shift(name, layers):
     clean = suite.split("test").distances().mean(axis=0)
     severe = [split.distances().mean(axis=0) for split in suite.tests(severity=5)]
     assert (np.mean(severe, axis=0) > 1.1 * clean).all()
+
+
+def accuracy(split):
+    return (split.logits.argmax(1) == split.y).mean()
+
+
+def test_a_thousand_classes():
+    suite = suites.load("imagenet-resnet18")
+    assert suite.n_classes == 1000
+    # The network's published accuracy is 69.76 %; three standard errors of 1,500 rows are 3.6.
+    assert abs(accuracy(suite.split("test")) - 0.6976) < 0.036
+    cells = {(s.corruption, s.severity) for s in suite.tests("covariate")}
+    assert cells == {(kind, level) for kind in CORRUPTIONS for level in range(1, 6)}
+    assert {s.name for s in suite.tune("semantic")} == {"svhn-tune", "textures-tune"}
+
+
+def test_sentences_with_typos():
+    suite = suites.load("banking77-minilm")
+    assert suite.n_classes == 77
+    for kind in ("typos", "missing-words"):
+        names = ["test", *(f"{kind}-{level}" for level in range(1, 6))]
+        found = [accuracy(suite.split(name)) for name in names]
+        assert found[0] > 0.9
+        assert found == sorted(found, reverse=True)
