@@ -1,0 +1,354 @@
+"""Compare all methods that read a window with those that know less or more, regime by regime.
+
+    python benchmarks/studies/window.py                  tuning types alone: about two minutes
+    python benchmarks/studies/window.py --parts test     a look at the 15 test types: five minutes
+    python benchmarks/studies/window.py --quick          one network, two types; writes nothing
+
+Part "tuning": each of the four validation corruptions is left out in turn, methods are fitted on
+the clean validation rows (and on the other three types, where they learn from environments), and
+the type left out is measured. Part "test": fitted on all four, measured on the 15 types that no
+fit saw. Every run of that part is a look at the test types; docs/theory/window.md counts them.
+
+Windows: whole splits, 128, 32, 8 rows and 1 row; 256 rows with other class mixes; 512 rows, half of
+them clean; and a stream in which all conditions are mixed. Two oracles know the labels of the
+window. Intervals are bootstraps over corruption types, the same draws for all methods.
+"""
+
+import argparse
+import csv
+import os
+import platform
+import subprocess
+import time
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from zlib import crc32
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import scipy
+
+from wildcal import __version__, suites
+from wildcal.accuracy.compare import draw_window
+from wildcal.calibrators.temperature import fit_temperature
+from wildcal.core.errors import CalibrationWarning
+from wildcal.core.rows import Rows
+from wildcal.evaluation.methods import choose_methods
+from wildcal.evaluation.protocol.fitted import fit_method
+from wildcal.evaluation.protocol.tuning import read_tuning
+from wildcal.metrics import ece, noise_floor
+from wildcal.window import matched_temperature
+
+HERE = Path(__file__).parent
+CSV = HERE / "window.csv"
+TUNED_ON = ("speckle_noise", "gaussian_blur", "spatter", "saturate")
+"""The corruptions that the ImageNet-C authors set aside for validation."""
+ROWS_ALONE, WINDOW, ENVIRONMENTS, BOTH, ORACLE = (
+    "clean labels", "+ window", "+ environments", "+ both", "labels of the window",
+)  # fmt: skip
+TIERS = {
+    ROWS_ALONE: ("identity", "ts", "ts@clean,ood", "energy", "smart"),
+    WINDOW: ("match+ac", "match+doc", "match+im", "match+cbpe", "match+atc-mc", "match+atc-ne",
+             "match+cot", "match+cott", "ace", "cpcs", "transcal", "em-bcts"),
+    ENVIRONMENTS: ("ts-all", "energy-all", "md-ts"),
+    BOTH: ("match+doc-reg", "match+mano", "match+mde", "match+nuclear-norm", "match+cot-map",
+           "match+context", "ap", "context"),
+    ORACLE: ("oracle accuracy", "oracle temperature"),
+}  # fmt: skip
+TIER = {method: tier for tier, methods in TIERS.items() for method in methods}
+SLOW = ("cpcs", "transcal")
+"""A logistic regression for each window: whole splits and class mixes only."""
+TINY = ("identity", "ts", "energy", "match+atc-ne", "match+cot", "match+cot-map", "ace", "em-bcts",
+        "match+nuclear-norm", "ap", "context", "energy-all", *TIERS[ORACLE])  # fmt: skip
+"""Methods that windows of 8 rows and of 1 row are shown to."""
+SETTINGS = {
+    "whole": (None, "clean", 1),
+    "128 rows": (128, "clean", 3),
+    "32 rows": (32, "clean", 8),
+    "8 rows": (8, "clean", 8),
+    "1 row": (1, "clean", 32),
+    "256 rows, Dirichlet(1)": (256, "dirichlet-1", 1),
+    "256 rows, Dirichlet(0.3)": (256, "dirichlet-0.3", 1),
+    "256 rows, three classes": (256, "three", 1),
+    "512 rows, half clean": (512, "half", 1),
+}
+"""Rows, mix, and windows of each split; but for whole ones, of severities 1, 3 and 5."""
+STREAM = "stream, 1/6 clean"
+STREAM_WINDOW, STREAM_WINDOWS = 512, 20
+REPLICATES = 1000
+FIELDS = ("part", "network", "setting", "tier", "method", "knew", "metric", "value", "low", "high",
+          "wildcal", "commit", "versions")  # fmt: skip
+
+
+@dataclass
+class Window:
+    """Rows that arrive together."""
+
+    setting: str
+    severity: int
+    logits: np.ndarray
+    y: np.ndarray
+    expected: float
+    """The accuracy of the split on rows with these classes."""
+
+
+@dataclass
+class Found:
+    """What a method was measured at: excess ECE and accuracy error of each type, by setting."""
+
+    excess: dict[tuple[str, str, str], float] = field(default_factory=dict)
+    off: dict[tuple[str, str, str], float] = field(default_factory=dict)
+    """By network, setting and type."""
+    stream: dict[str, float] = field(default_factory=dict)
+    """Excess ECE by network."""
+    clean: dict[str, float] = field(default_factory=dict)
+    """ECE of the clean test split, by network."""
+    knew: str = ""
+
+
+def commit() -> str:
+    """Return the short hash of the code that runs."""
+    words = ["git", "-C", str(HERE), "describe", "--always", "--dirty"]
+    return subprocess.run(words, capture_output=True, text=True).stdout.strip() or "unknown"
+
+
+def windows_of(splits, clean) -> list[Window]:
+    """Return the windows of the splits of one type."""
+    found = []
+    for split in splits:
+        right = split.logits.argmax(axis=1) == split.y
+        n_classes = split.logits.shape[1]
+        counts = np.maximum(np.bincount(split.y, minlength=n_classes), 1)
+        by_class = np.bincount(split.y, right, n_classes) / counts
+        for setting, (size, mix, draws) in SETTINGS.items():
+            if size is not None and split.severity not in (1, 3, 5):
+                continue
+            rng = np.random.default_rng(crc32(f"{split.name} {setting}".encode()))
+            order = rng.permutation(split.rows)
+            for draw in range(draws):
+                if mix == "half":
+                    mine, others = order[: size // 2], rng.permutation(clean.rows)[: size // 2]
+                    z = np.concatenate([split.logits[mine], clean.logits[others]])
+                    y = np.concatenate([split.y[mine], clean.y[others]])
+                    expected = float((z.argmax(axis=1) == y).mean())
+                else:
+                    clean_mix = mix == "clean"
+                    start = draw * (size or 0)
+                    mine = order[start : start + (size or split.rows)] if clean_mix else (
+                        draw_window(split.y, size, mix, rng))  # fmt: skip
+                    z, y = split.logits[mine], split.y[mine]
+                    expected = float(by_class[y].mean())
+                found.append(Window(setting, int(split.severity), z, y, expected))
+    return found
+
+
+def stream_of(splits, clean) -> list[Window]:
+    """Return windows in which all conditions are mixed, a sixth of the rows clean."""
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(STREAM_WINDOWS):
+        which = rng.integers(0, len(splits), STREAM_WINDOW)
+        which[rng.random(STREAM_WINDOW) < 1 / 6] = -1
+        parts = []
+        for number in np.unique(which):
+            split = clean if number < 0 else splits[number]
+            mine = rng.integers(0, split.rows, int((which == number).sum()))
+            parts.append((split.logits[mine], split.y[mine]))
+        z, y = (np.concatenate(column) for column in zip(*parts, strict=True))
+        found.append(Window(STREAM, 0, z, y, float((z.argmax(axis=1) == y).mean())))
+    return found
+
+
+def confidences(method, windows) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Return confidence and correctness of the rows of each window."""
+    z = np.concatenate([w.logits for w in windows])
+    y = np.concatenate([w.y for w in windows])
+    sizes = [len(w.y) for w in windows]
+    number = np.repeat(np.arange(len(windows)), sizes)
+    pred = z.argmax(axis=1)
+    if isinstance(method, str):
+        found = np.array([oracle(method, w) for w in windows])[number]
+        below = z.astype(np.float64) - z.max(axis=1, keepdims=True)
+        top = 1 / np.exp(below / found[:, None]).sum(axis=1)
+    else:
+        reads = "window" in method.reads
+        bound = method.bind(Rows(z, window=number if reads else None))
+        if method.preserves_accuracy:
+            top = bound.confidences()
+        else:  # what it predicts itself
+            proba = bound.proba()
+            pred, top = proba.argmax(axis=1), proba.max(axis=1)
+    cuts = np.cumsum(sizes)[:-1]
+    top = np.minimum(np.asarray(top, np.float64), 1.0)
+    return np.split(top, cuts), np.split(pred == y, cuts)
+
+
+def oracle(name: str, window: Window) -> float:
+    """Return the temperature of somebody who has the labels of the window."""
+    if name == "oracle accuracy":
+        right = window.logits.argmax(axis=1) == window.y
+        return matched_temperature(window.logits, float(right.mean()))
+    return fit_temperature(window.logits, window.y).temperature
+
+
+def excess(top: list[np.ndarray], right: list[np.ndarray]) -> float:
+    """Return the ECE of some windows together, beyond what chance shows."""
+    p, hit = np.concatenate(top), np.concatenate(right)
+    return float(ece(hit, p) - noise_floor(p))
+
+
+def measure(method, windows: list[Window], found: Found, network: str, kind: str) -> None:
+    """Measure a method on the windows of one type."""
+    top, right = confidences(method, windows)
+    groups: dict[tuple[str, int], list[int]] = {}
+    for i, w in enumerate(windows):
+        # Whole splits stand for themselves; smaller windows of a type are taken together.
+        groups.setdefault((w.setting, w.severity if w.setting == "whole" else 0), []).append(i)
+    for setting in dict.fromkeys(s for s, _ in groups):
+        mine = [numbers for (s, _), numbers in groups.items() if s == setting]
+        each = [excess([top[i] for i in some], [right[i] for i in some]) for some in mine]
+        off = [
+            abs(top[i].mean() - (windows[i].expected if keeps(method) else right[i].mean()))
+            for some in mine for i in some
+        ]  # fmt: skip
+        found.excess[network, setting, kind] = float(np.mean(each))
+        found.off[network, setting, kind] = float(np.mean(off))
+
+
+def keeps(method) -> bool:
+    return isinstance(method, str) or method.preserves_accuracy
+
+
+def usable(name: str, windows: list[Window]) -> list[Window]:
+    """Return the windows that a method is shown."""
+    if name in SLOW:
+        return [w for w in windows if len(w.y) >= 256 and w.setting != STREAM]
+    return [w for w in windows if len(w.y) > 8 or name in TINY]
+
+
+def run(part: str, names: list[str], quick: bool) -> dict[str, Found]:
+    """Return what each method was measured at."""
+    results = {method: Found() for method in TIER}
+    for network in names:
+        suite = suites.load(network)
+        start = time.perf_counter()
+        with suite.opened():
+            run_network(part, network, suite, results, quick)
+        print(f"{part}, {network}: {time.perf_counter() - start:.0f} s", flush=True)
+    return results
+
+
+def run_network(part: str, network: str, suite, results: dict[str, Found], quick: bool) -> None:
+    shifted = {s.corruption for s in suite.tests("covariate")} - set(TUNED_ON) - {None}
+    if part == "test":
+        rounds = [(TUNED_ON, sorted(shifted))]
+        splits, clean = suite.tests("covariate"), suite.tests("none")[0]
+    else:
+        rounds = [(tuple(t for t in TUNED_ON if t != left), [left]) for left in TUNED_ON]
+        splits, clean = suite.tune("covariate"), suite.tune("none")[0]
+    if quick:
+        rounds = [(tuned, types[:2]) for tuned, types in rounds[:2]]
+    kept: dict[str, object] = {name: name for name in TIERS[ORACLE]}
+    for tuned, types in rounds:
+        tuning = read_tuning(suite, None, None, lambda s, tuned=tuned: s.corruption in tuned)
+        for method in choose_methods([name for name in TIER if name not in TIERS[ORACLE]]):
+            if method.name in kept and not method.sees("shifted"):
+                continue  # the same clean rows in every round
+            fitted = fit_method(method, tuning)
+            kept[method.name] = fitted.calibrator
+            results[method.name].knew = fitted.knew.words()
+        for kind in types:
+            windows = windows_of([s for s in splits if s.corruption == kind], clean)
+            for name in TIER:
+                measure(kept[name], usable(name, windows), results[name], network, kind)
+    mixed = stream_of([s for s in splits if s.corruption in types], clean)
+    for name in TIER:
+        if name not in SLOW:
+            results[name].stream[network] = excess(*confidences(kept[name], mixed))
+        if part == "test":
+            whole = Window("clean", 0, clean.logits, clean.y, 0.0)
+            top, right = confidences(kept[name], [whole])
+            results[name].clean[network] = float(ece(right[0], top[0]))
+
+
+def lines(part: str, results: dict[str, Found], names: list[str]) -> list[dict[str, str]]:
+    """Return the lines of the csv: means over networks with intervals, and each network's."""
+    company = (
+        __version__, commit(),
+        f"numpy {np.__version__}, scipy {scipy.__version__}, python {platform.python_version()}",
+    )  # fmt: skip
+    out: list[dict[str, str]] = []
+
+    def add(network, setting, method, metric, value, low=None, high=None) -> None:
+        numbers = ["" if x is None else f"{x:.5f}" for x in (value, low, high)]
+        row = (part, network, setting, TIER[method], method, results[method].knew, metric,
+               *numbers, *company)  # fmt: skip
+        out.append(dict(zip(FIELDS, map(str, row), strict=True)))
+
+    energy = results["energy"].excess
+    for method, found in results.items():
+        for setting in SETTINGS:
+            types = sorted({t for _, s, t in found.excess if s == setting})
+            if not types:
+                continue
+            # Types by networks: a draw of types takes all networks along.
+            mine, off, usual = (
+                np.array([[table[n, setting, t] for n in names] for t in types])
+                for table in (found.excess, found.off, energy)
+            )
+            rng = np.random.default_rng(0)
+            draws = rng.integers(0, len(types), (REPLICATES, len(types)))
+            for metric, value in (
+                ("excess_ece", lambda i, m=mine: m[i].mean()),
+                ("accuracy_off", lambda i, m=off: m[i].mean()),
+                ("ratio", lambda i, m=mine, u=usual: m[i].mean() / u[i].mean()),
+                ("behind_energy", lambda i, m=mine, u=usual: m[i].mean() - u[i].mean()),
+            ):
+                drawn = [value(i) for i in draws]
+                low, high = np.quantile(drawn, (0.025, 0.975))
+                add(
+                    "all networks", setting, method, metric, value(np.arange(len(types))), low, high
+                )
+            for j, network in enumerate(names):
+                add(network, setting, method, "excess_ece", mine[:, j].mean())
+        for setting, table in ((STREAM, found.stream), ("clean", found.clean)):
+            metric = "excess_ece" if setting == STREAM else "ece"
+            if table:
+                add("all networks", setting, method, metric, np.mean(list(table.values())))
+                for network, value in table.items():
+                    add(network, setting, method, metric, value)
+    return out
+
+
+def main() -> None:
+    """Run the parts that were asked for and write the csv."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--parts", nargs="+", choices=("tuning", "test"), default=["tuning"])
+    parser.add_argument("--quick", action="store_true")
+    arguments = parser.parse_args()
+    names = suites.names()[: 1 if arguments.quick else None]
+    old = []
+    if CSV.exists():
+        with CSV.open(newline="") as file:
+            old = [row for row in csv.DictReader(file) if row["part"] not in arguments.parts]
+    new = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        for part in arguments.parts:
+            new += lines(part, run(part, names, arguments.quick), names)
+    if arguments.quick:
+        for row in new:
+            if row["network"] == "all networks" and row["metric"] in ("excess_ece", "accuracy_off"):
+                print(*(row[k] for k in ("setting", "method", "metric", "value")), sep="  ")
+        return
+    with CSV.open("w", newline="") as file:
+        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(sorted(old + new, key=lambda row: row["part"], reverse=True))
+    print(f"wrote {CSV}")
+
+
+if __name__ == "__main__":
+    main()
