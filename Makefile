@@ -82,6 +82,7 @@ numbers: $(VENV)/bench.done
 bench: $(VENV)/bench.done
 	$(BIN)/python benchmarks/speed.py --output benchmarks/speed.csv
 	$(BIN)/python benchmarks/protocol.py --output benchmarks/protocol.csv
+	$(BIN)/python benchmarks/transport.py
 	$(BIN)/python benchmarks/corruptions.py
 	$(BIN)/python benchmarks/interop.py --output benchmarks/interop.csv
 	$(BIN)/python benchmarks/import_time.py

@@ -35,6 +35,7 @@ import claims_tables  # noqa: E402
 import context_tables  # noqa: E402
 import density_tables  # noqa: E402
 import harm_tables  # noqa: E402
+import window_tables  # noqa: E402
 
 BENCHMARKS = ROOT / "benchmarks"
 
@@ -359,6 +360,7 @@ def interop_speed() -> str:
 
 
 MADE = {
+    **window_tables.TABLES,
     "exports": exports,
     "interop-speed": interop_speed,
     "sklearn-digits": sklearn_digits,

@@ -55,8 +55,8 @@ def methods(as_json: bool) -> None:
             for name, entry in described.items()
         ],
         words=6,
-        caption="Behind dac+ any of them may stand. On suites, NAME-all is fitted on shifted tuning"
-        " rows too, NAME-p on rows under noise.",
+        caption="Behind dac+ any of those before match+ac may stand. On suites, NAME-all is fitted"
+        " on shifted tuning rows too, NAME-p on rows under noise.",
     )
 
 
@@ -66,7 +66,8 @@ def _needs(method: Calibrator) -> str:
     if "distances" in method.reads:
         return "labels, distances to training rows"
     if "environment" in method.reads:
-        return "environments" + ", OOD rows" * method.accepts_ood
+        window = ", a test window" * ("window" in method.reads)
+        return "environments" + ", OOD rows" * method.accepts_ood + window
     if "window" in method.reads:
         return "labels, a test window"
     return "labels, OOD rows if any" if method.accepts_ood else "labels"

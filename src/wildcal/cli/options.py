@@ -66,7 +66,7 @@ methods_option = click.option(
     "--methods",
     default="paper",
     show_default=True,
-    help="Names, separated by commas; 'paper' and 'all' stand for several.",
+    help="Names, separated by commas; 'paper', 'all' and 'window' stand for several.",
 )
 
 

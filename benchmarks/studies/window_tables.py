@@ -1,0 +1,159 @@
+"""The csv of window.py as Markdown tables; docs/make.py puts them into the docs."""
+
+import csv
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import accuracy_tables
+
+CSV = Path(__file__).with_name("window.csv")
+ALL = "all networks"
+Row = dict[str, str]
+Found = dict[tuple[str, str, str], Row]
+"""By method, setting and metric."""
+SIZES = {
+    "whole": "whole",
+    "128 rows": "128",
+    "32 rows": "32",
+    "8 rows": "8",
+    "1 row": "1",
+}
+MIXES = {
+    "256 rows, Dirichlet(1)": "Dirichlet(1)",
+    "256 rows, Dirichlet(0.3)": "Dirichlet(0.3)",
+    "256 rows, three classes": "three classes",
+    "512 rows, half clean": "half clean",
+    "stream, 1/6 clean": "stream",
+}
+ORACLE = "labels of the window"
+SHOWN = ("ts", "energy", "match+atc-ne", "match+cot", "energy-all", "match+cot-map", "context",
+         "oracle accuracy")  # fmt: skip
+"""What README shows."""
+PUBLISHED = {"ac": 11.91, "doc": 11.08, "im": 10.20, "gde": 6.55, "atc-mc": 4.25, "atc-ne": 3.87}
+"""Table 1 of Garg et al., ICLR 2022: CIFAR-10, synthetic shifts, DenseNet-121, after scaling."""
+
+
+def read() -> list[Row]:
+    """Return the rows of the csv."""
+    with CSV.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def whole(rows: Sequence[Row], part: str) -> str:
+    """Return what whole windows give, tier by tier, the best of each tier first."""
+    found, methods = _found(rows, part), _methods(rows, part)
+    has_clean = ("ts", "clean", "ece") in found
+    header = ["tier", "method", "excess ECE", "of `energy`'s", "accuracy off by"]
+    lines = []
+    for tier in dict.fromkeys(methods.values()):
+        mine = [method for method, its in methods.items() if its == tier]
+        mine.sort(key=lambda method: _number(found, method, "whole", "excess_ece"))
+        for method in mine:
+            line = [tier, f"`{method}`" if tier != ORACLE else method]
+            line += [_with_interval(found.get((method, "whole", metric)), scale, digits)
+                     for metric, scale, digits in (("excess_ece", 100, 2), ("ratio", 1, 2),
+                                                   ("accuracy_off", 100, 2))]  # fmt: skip
+            if has_clean:
+                line.append(_cell(found.get((method, "clean", "ece"))))
+            lines.append(line)
+            tier = "" if tier != ORACLE else tier
+    return _markdown(header + ["clean ECE"] * has_clean, lines, 2)
+
+
+def by_setting(rows: Sequence[Row], part: str, settings: dict[str, str], metric: str) -> str:
+    """Return one number by setting, the best below the oracles in bold."""
+    found, methods = _found(rows, part), _methods(rows, part)
+    best = {}
+    for setting in settings:
+        some = [(_number(found, m, setting, metric), m) for m, t in methods.items() if t != ORACLE
+                and (m, setting, metric) in found]  # fmt: skip
+        best[setting] = min(some, default=(0.0, ""))[1]
+    lines = []
+    for method, tier in methods.items():
+        cells = [
+            _cell(found.get((method, s, metric)), bold=best[s] == method) for s in settings
+        ]  # fmt: skip
+        lines.append([tier, f"`{method}`" if tier != ORACLE else method, *cells])
+    return _markdown(["tier", "method", *settings.values()], lines, 2)
+
+
+def short(rows: Sequence[Row], part: str) -> str:
+    """Return the few lines that README shows."""
+    found, methods = _found(rows, part), _methods(rows, part)
+    settings = ("whole", "32 rows", "256 rows, Dirichlet(0.3)", "stream, 1/6 clean")
+    lines = [
+        [methods[m], f"`{m}`" if methods[m] != ORACLE else m,
+         *(_cell(found.get((m, s, "excess_ece"))) for s in settings)]
+        for m in SHOWN
+    ]  # fmt: skip
+    header = ["knows", "method", "whole splits", "windows of 32", "other class mix", "mixed stream"]
+    return _markdown(header, lines, 2)
+
+
+def published(rows: Sequence[Row], tuning: Sequence[Row]) -> str:
+    """Return the errors of accuracy estimates in ATC's paper beside ours, in points.
+
+    `tuning` is the csv of accuracy.py; matched confidence is the estimate, so its error is ours.
+    """
+    found = _found(rows, "test")
+    ours = {
+        r["estimator"]: r
+        for r in tuning
+        if (r["part"], r["network"], r["setting"]) == ("environments", ALL, "whole")
+    }
+    lines = [
+        [f"`{name}`", f"{value:.2f}", _cell(found.get((f"match+{name}", "whole", "accuracy_off"))),
+         f"{100 * float(ours[name]['mae']):.2f}"]
+        for name, value in PUBLISHED.items()
+    ]  # fmt: skip
+    return _markdown(["estimate", "published", "here, 15 types", "here, tuning types"], lines, 1)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "window-whole": lambda: whole(read(), "test"),
+    "window-sizes": lambda: by_setting(read(), "test", SIZES, "excess_ece"),
+    "window-mixes": lambda: by_setting(read(), "test", MIXES, "excess_ece"),
+    "window-off": lambda: by_setting(
+        read(), "test", {**SIZES, **dict(list(MIXES.items())[:4])}, "accuracy_off"
+    ),
+    "window-tuning": lambda: by_setting(read(), "tuning", {**SIZES, **MIXES}, "excess_ece"),
+    "window-published": lambda: published(read(), accuracy_tables.read()),
+    "window-short": lambda: short(read(), "test"),
+}
+"""The tables of docs/theory/window.md and README, by name."""
+
+
+def _found(rows: Sequence[Row], part: str) -> Found:
+    return {
+        (r["method"], r["setting"], r["metric"]): r
+        for r in rows
+        if r["part"] == part and r["network"] == ALL
+    }
+
+
+def _methods(rows: Sequence[Row], part: str) -> dict[str, str]:
+    return {r["method"]: r["tier"] for r in rows if r["part"] == part}
+
+
+def _number(found: Found, method: str, setting: str, metric: str) -> float:
+    return float(found[method, setting, metric]["value"])
+
+
+def _cell(row: Row | None, *, bold: bool = False) -> str:
+    if row is None:
+        return ""
+    text = f"{100 * float(row['value']):.2f}"
+    return f"**{text}**" if bold else text
+
+
+def _with_interval(row: Row | None, scale: float, digits: int) -> str:
+    if row is None:
+        return ""
+    value, low, high = (f"{scale * float(row[k]):.{digits}f}" for k in ("value", "low", "high"))
+    return f"{value} ({low} to {high})"
+
+
+def _markdown(header: Sequence[str], lines: Sequence[Sequence[str]], words: int) -> str:
+    rule = "---|" * words + "--:|" * (len(header) - words)
+    table = [f"| {' | '.join(line)} |" for line in (header, *lines)]
+    return "\n".join([table[0], f"|{rule}", *table[1:]])
