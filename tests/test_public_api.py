@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import wildcal
@@ -15,7 +16,6 @@ import wildcal.metrics
 
 _PROBE = """
 import json, sys
-import wildcal
 print(json.dumps(sorted(sys.modules)))
 """
 
@@ -28,20 +28,48 @@ def test_all_names_exist_once(module):
     assert len(set(module.__all__)) == len(module.__all__)
 
 
-def test_import_brings_little_besides_numpy():
-    """No clock here (`benchmarks/import_time.py` has one): what is loaded decides the time.
+def modules_of(code):
+    out = subprocess.run(
+        [sys.executable, "-c", code + _PROBE], capture_output=True, check=True, text=True
+    ).stdout
+    return set(json.loads(out.splitlines()[-1]))
 
-    SciPy is loaded by the fit that needs it, the reader of suites and the protocol by their users.
-    """
-    out = subprocess.run([sys.executable, "-c", _PROBE], capture_output=True, check=True).stdout
-    modules = json.loads(out)
-    allowed = set(sys.stdlib_module_names) | {"wildcal", "numpy"}
-    allowed |= {"cython_runtime"}  # comes with NumPy's compiled modules
-    outside = {m for m in modules if not m.startswith("_")}
-    assert {m.split(".")[0] for m in outside} - allowed == set()
-    lazy = {"wildcal.io.suite", "wildcal.evaluation.protocol", "wildcal.stream", "wildcal.report"}
-    assert lazy & outside == set()
-    assert len(modules) < 400
+
+def test_import_brings_nothing():
+    """No clock here (`benchmarks/import_time.py` has one): what is loaded decides the time."""
+    ours = {m for m in modules_of("import wildcal") if m.startswith(("wildcal", "numpy", "scipy"))}
+    assert ours == {"wildcal", "wildcal.version"}
+
+
+SLOW = ("scipy", "rich", "numpy.ma", "numpy.random", "numpy.f2py", "matplotlib", "torch", "sklearn")
+
+
+def slow(modules):
+    return {m for m in modules for name in SLOW if m == name or m.startswith(f"{name}.")}
+
+
+def test_calibrators_files_and_evaluation_come_without_scipy():
+    """SciPy is loaded by the fit that needs it."""
+    modules = modules_of("from wildcal import TemperatureScaling, evaluate, load, read_rows")
+    outside = {m.split(".")[0] for m in modules if not m.startswith("_")}
+    allowed = {*sys.stdlib_module_names, "wildcal", "numpy", "cython_runtime"}
+    assert outside - allowed == set()
+    assert slow(modules) == set()
+
+
+def test_help_imports_no_command():
+    modules = modules_of("from wildcal.cli.main import run\nrun(['--help'])")
+    assert slow(modules) == set()
+    assert {m for m in modules if m.startswith(("numpy", "wildcal.cal", "wildcal.io"))} == set()
+    assert "wildcal.cli.fit" not in modules
+
+
+def test_a_fit_of_one_temperature_imports_nothing_slow(tmp_path):
+    logits = np.array([[3.0, 0.0], [3.0, 0.0], [0.0, 2.0], [1.0, 0.0]])
+    np.savez(tmp_path / "rows.npz", logits=logits, y=np.array([0, 0, 1, 1]))
+    words = ["fit", str(tmp_path / "rows.npz"), "--method", "ts", "-o", str(tmp_path / "ts.json")]
+    modules = modules_of(f"from wildcal.cli.main import run\nassert run({words!r}) == 0")
+    assert slow(modules) == set()
 
 
 def test_dependencies_are_four():

@@ -1,61 +1,81 @@
 """Calibrated confidence for classifiers, on clean data and when the world has shifted."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from wildcal.calibrators import (
-    CALIBRATORS,
-    AutoCalibrator,
-    BayesianBinning,
-    BetaCalibration,
-    Context,
-    ContextScaling,
-    DensityAware,
-    DirichletCalibration,
-    EnergyLinear,
-    EnergyScaling,
-    EnsembleTemperatureScaling,
-    EntropyTemperatureScaling,
-    HistogramBinning,
-    Identity,
-    IsotonicMultiClass,
-    IsotonicOneVsAll,
-    MatrixScaling,
-    ParameterizedTemperatureScaling,
-    ScaledIsotonicOneVsAll,
-    SplineCalibration,
-    StructuredMatrixScaling,
-    StructuredVectorScaling,
-    TemperatureMix,
-    TemperatureScaling,
-    TopLabelIsotonic,
-    VectorScaling,
-    make_calibrator,
-)
-from wildcal.core.calibrator import Calibrator, FitSummary, TemperatureMap
-from wildcal.core.convert import logits_from_proba, logits_from_score, proba_floor, softmax
-from wildcal.core.labels import ClassNames
-from wildcal.core.logprobs import logits_from_logprobs
-from wildcal.evaluation import choose_methods, compare, evaluate, evaluate_calibrator
-from wildcal.io.artifact import load, save
-from wildcal.io.tables import InputRows, as_rows, read_rows
 from wildcal.version import __version__
 
-if TYPE_CHECKING:  # what is large is imported when it is asked for
+if TYPE_CHECKING:  # everything is imported when it is asked for: `import wildcal` costs nothing
     from wildcal import metrics, plots, suites, window
+    from wildcal.calibrators import (
+        CALIBRATORS,
+        AutoCalibrator,
+        BayesianBinning,
+        BetaCalibration,
+        Context,
+        ContextScaling,
+        DensityAware,
+        DirichletCalibration,
+        EnergyLinear,
+        EnergyScaling,
+        EnsembleTemperatureScaling,
+        EntropyTemperatureScaling,
+        HistogramBinning,
+        Identity,
+        IsotonicMultiClass,
+        IsotonicOneVsAll,
+        MatrixScaling,
+        ParameterizedTemperatureScaling,
+        ScaledIsotonicOneVsAll,
+        SplineCalibration,
+        StructuredMatrixScaling,
+        StructuredVectorScaling,
+        TemperatureMix,
+        TemperatureScaling,
+        TopLabelIsotonic,
+        VectorScaling,
+        make_calibrator,
+    )
+    from wildcal.core.calibrator import Calibrator, FitSummary, TemperatureMap
+    from wildcal.core.convert import logits_from_proba, logits_from_score, proba_floor, softmax
+    from wildcal.core.labels import ClassNames
+    from wildcal.core.logprobs import logits_from_logprobs
+    from wildcal.evaluation import choose_methods, compare, evaluate, evaluate_calibrator
     from wildcal.evaluation.protocol import run_protocol
+    from wildcal.io.artifact import load, save
     from wildcal.io.suite import Suite, SuiteWriter
+    from wildcal.io.tables import InputRows, as_rows, read_rows
     from wildcal.report import make_page
     from wildcal.stream import Stream
 
 _MODULES = ("accuracy", "metrics", "plots", "suites", "window")
-_ELSEWHERE = {
-    "Stream": "wildcal.stream",
-    "Suite": "wildcal.io.suite",
-    "SuiteWriter": "wildcal.io.suite",
-    "make_page": "wildcal.report",
-    "run_protocol": "wildcal.evaluation.protocol",
+_HOME: Final = {
+    name: module
+    for module, names in {
+        "wildcal.calibrators": (
+            "AutoCalibrator BayesianBinning BetaCalibration CALIBRATORS Context "
+            "ContextScaling DensityAware DirichletCalibration EnergyLinear EnergyScaling "
+            "EnsembleTemperatureScaling EntropyTemperatureScaling HistogramBinning "
+            "Identity IsotonicMultiClass IsotonicOneVsAll MatrixScaling "
+            "ParameterizedTemperatureScaling ScaledIsotonicOneVsAll SplineCalibration "
+            "StructuredMatrixScaling StructuredVectorScaling TemperatureMix "
+            "TemperatureScaling TopLabelIsotonic VectorScaling make_calibrator"
+        ),
+        "wildcal.core.calibrator": "Calibrator FitSummary TemperatureMap",
+        "wildcal.core.convert": "logits_from_proba logits_from_score proba_floor softmax",
+        "wildcal.core.labels": "ClassNames",
+        "wildcal.core.logprobs": "logits_from_logprobs",
+        "wildcal.evaluation": "choose_methods compare evaluate evaluate_calibrator",
+        "wildcal.evaluation.protocol": "run_protocol",
+        "wildcal.io.artifact": "load save",
+        "wildcal.io.suite": "Suite SuiteWriter",
+        "wildcal.io.tables": "InputRows as_rows read_rows",
+        "wildcal.report": "make_page",
+        "wildcal.stream": "Stream",
+    }.items()
+    for name in names.split()
 }
+"""Where each public name lives."""
 
 __all__ = [
     "CALIBRATORS",
@@ -118,12 +138,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is large when it is asked for, which keeps `import wildcal` short."""
+    """Import what is asked for."""
     if name in _MODULES:
         return import_module(f"wildcal.{name}")
-    if name in _ELSEWHERE:
-        return getattr(import_module(_ELSEWHERE[name]), name)
-    raise AttributeError(f"module 'wildcal' has no attribute {name!r}")
+    if name not in _HOME:
+        raise AttributeError(f"module 'wildcal' has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(_HOME[name]), name)
+    return found
 
 
 def __dir__() -> list[str]:

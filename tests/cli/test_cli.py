@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 
@@ -252,11 +253,21 @@ def test_debug_shows_the_traceback(folder, capsys):
     assert "Traceback" in capsys.readouterr().err
 
 
+CONTEXT = click.Context(cli)
 COMMANDS = sorted(
     [name, *inner]
-    for name, command in cli.commands.items()
-    for inner in ([], *([word] for word in getattr(command, "commands", ())))
+    for name in cli.list_commands(CONTEXT)
+    for inner in (
+        [],
+        *([word] for word in getattr(cli.get_command(CONTEXT, name), "commands", ())),
+    )
 )
+
+
+def test_the_list_of_commands_says_what_their_own_help_says():
+    for name, later in cli.later.items():
+        command = cli.get_command(CONTEXT, name)
+        assert command.get_short_help_str(limit=500) == later.help
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)

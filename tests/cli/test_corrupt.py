@@ -13,13 +13,9 @@ if not os.environ.get("WILDCAL_REQUIRE_EXTRAS"):
     pytest.importorskip("cv2")
     pytest.importorskip("PIL")
 
-from wildcal.cli.corrupt import corrupt as command
-from wildcal.cli.main import cli, run
+from wildcal.cli.main import run
 from wildcal.shift import CORRUPTIONS, corrupt, transform
 from wildcal.shift.images import read_batch, read_picture, write_picture
-
-if "corrupt" not in cli.commands:
-    cli.add_command(command)
 
 
 def draw(n, height=32, width=32):
@@ -165,9 +161,7 @@ def test_without_the_extra(folder, capsys, monkeypatch):
 
 SLOW = """
 import sys
-from wildcal.cli.corrupt import corrupt
-from wildcal.cli.main import cli, main
-cli.add_command(corrupt)
+from wildcal.cli.main import main
 main(sys.argv[1:])
 """
 

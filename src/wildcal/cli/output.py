@@ -2,9 +2,10 @@
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
@@ -65,9 +66,22 @@ def print_table(
     show_markup(header, rows, title=title, caption=caption, left=left, spare=spare)
 
 
+class _NoBar:
+    """What nobody watches: a bar without rich, which is slow to import."""
+
+    disable: Final = True
+    task_ids: Final = (0,)
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_, **__: None
+
+
 @contextmanager
 def progress_bar(description: str, total: float | None = None) -> Iterator["Progress"]:
     """Show a bar (or, without a total, a pulse) on stderr while a person is watching."""
+    if is_quiet() or not sys.stderr.isatty():
+        yield cast("Progress", _NoBar())
+        return
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -78,18 +92,14 @@ def progress_bar(description: str, total: float | None = None) -> Iterator["Prog
         TimeRemainingColumn,
     )
 
-    console = Console(stderr=True)
-    hidden = is_quiet() or not console.is_terminal
-    console.quiet = hidden  # rich may end a disabled bar with a blank line
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         TaskProgressColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
-        console=console,
+        console=Console(stderr=True),
         transient=True,
-        disable=hidden,
     ) as progress:
         progress.add_task(description, total=total)
         yield progress

@@ -1,5 +1,6 @@
 """One label for each row, as a number or a name; rows of labels get a true answer instead."""
 
+import sys
 from typing import Any, NoReturn
 
 import numpy as np
@@ -15,7 +16,8 @@ _SOFT = (
 
 def plain_labels(y: ArrayLike) -> NDArray[Any]:
     """Return labels as a 1-D array of int64 or of strings (dtype object); soft ones are refused."""
-    if isinstance(y, np.ma.MaskedArray):
+    # Who has a masked array has imported numpy.ma, which is slow.
+    if "numpy.ma" in sys.modules and isinstance(y, np.ma.MaskedArray):
         raise ValueError("labels must not be masked. Drop the masked rows, or give them -1.")
     array = np.asarray(y)
     if array.ndim == 2 and array.shape[1] == 1:

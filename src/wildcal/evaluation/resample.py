@@ -1,13 +1,16 @@
 """The bootstrap over images, for every metric: sets of the same images share the draws."""
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from wildcal.core.arrays import FloatArray
 from wildcal.metrics.registry import Metric
 from wildcal.metrics.seen import Counts, Seen
+
+if TYPE_CHECKING:  # slow to import, and seldom needed
+    from numpy.random import Generator
 
 Draw = Callable[[int], FloatArray]
 """Returns how often each row is drawn in the next so many replicates, a column for each."""
@@ -24,7 +27,7 @@ def draw_counts(n: int, *, seed: int = 0) -> Draw:
     return lambda b: rng.multinomial(n, np.full(n, 1 / n), size=b).T.astype(np.float64, order="C")
 
 
-def draw_rows(n: int, rng: np.random.Generator) -> Draw:
+def draw_rows(n: int, rng: "Generator") -> Draw:
     """Return draws of n rows one after the other, as `wildcal.metrics.bootstrap` draws them."""
 
     def draw(b: int) -> FloatArray:

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,11 +21,14 @@ from wildcal.metrics.interval import (
     percentile_interval,
 )
 
+if TYPE_CHECKING:  # slow to import, and seldom needed
+    from numpy.random import Generator
+
 Rows = NDArray[np.int64]
 
 
 def _replicates(
-    statistic: Callable[[Rows], float], n: int, n_boot: int, rng: np.random.Generator | None
+    statistic: Callable[[Rows], float], n: int, n_boot: int, rng: "Generator | None"
 ) -> FloatArray:
     rng = np.random.default_rng(0) if rng is None else rng
     count = check_count("n_boot", n_boot, least=2)
@@ -36,7 +40,7 @@ def bootstrap(
     *arrays: ArrayLike,
     n_boot: int = 1000,
     level: float = 0.95,
-    rng: np.random.Generator | None = None,
+    rng: "Generator | None" = None,
 ) -> Interval:
     """Return the basic bootstrap interval of any statistic of rows.
 
@@ -87,7 +91,7 @@ def mean_interval(
     *,
     n_boot: int = 1000,
     level: float = 0.95,
-    rng: np.random.Generator | None = None,
+    rng: "Generator | None" = None,
 ) -> Interval:
     """Return the interval of a mean over rows: accuracy, NLL, Brier score, confidence.
 
@@ -116,7 +120,7 @@ def ece_interval(
     n_bins: int = 15,
     n_boot: int = 1000,
     level: float = 0.95,
-    rng: np.random.Generator | None = None,
+    rng: "Generator | None" = None,
 ) -> Interval:
     """Return the ECE with its debiased value and basic bootstrap interval, inside [0, 1].
 
@@ -148,7 +152,7 @@ def ece_interval(
 
 
 def share_by_chance(
-    confidence: FloatArray, value: float, n_bins: int, n_draws: int, rng: np.random.Generator
+    confidence: FloatArray, value: float, n_bins: int, n_draws: int, rng: "Generator"
 ) -> float:
     """Return how often a calibrated model with these confidences would show an ECE of `value`."""
     variance = np.bincount(bin_index(confidence, n_bins), confidence * (1 - confidence), n_bins)
@@ -165,7 +169,7 @@ def paired_difference(
     n_bins: int = 15,
     n_boot: int = 1000,
     level: float = 0.95,
-    rng: np.random.Generator | None = None,
+    rng: "Generator | None" = None,
 ) -> PairedDifference:
     """Return the interval of ECE(a) - ECE(b), two methods on the same rows in the same order.
 
