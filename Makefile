@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 CORE := tests/core tests/io tests/stream tests/contract tests/test_public_api.py
 VERSION = $(shell $(PYTHON) -c "import sys; print('%d.%d' % sys.version_info[:2])")
 
-.PHONY: demo test test-on test-minimal test-oldest lint bench numbers campaign clean
+.PHONY: demo test test-on test-minimal test-oldest lint bench numbers campaign docs clean
 
 $(VENV)/pip.done:
 	$(PYTHON) -m venv $(VENV)
@@ -36,7 +36,7 @@ $(VENV)/bench.done: $(VENV)/wildcal.done
 	@touch $@
 
 demo: $(VENV)/wildcal.done
-	$(BIN)/wildcal demo --output demo-output
+	$(BIN)/wildcal demo --output demo-output site dist
 
 # In this run a missing optional package is a failure, not a skipped test. The tests of one file stay
 # in one process, which shares what it prepared.
@@ -93,5 +93,13 @@ MINUTES ?= 2
 campaign: $(VENV)/test.done
 	$(BIN)/python -m benchmarks.campaign --minutes $(MINUTES) $(if $(STATE),--state $(STATE))
 
+# The site, in the folder site/. Strict: a broken link or a name that is not there fails.
+docs: $(VENV)/docs.done
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
+$(VENV)/docs.done: $(VENV)/wildcal.done
+	$(BIN)/python -m pip install --quiet --group docs
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(VENV)-* demo-output
+	rm -rf $(VENV) $(VENV)-* demo-output site dist

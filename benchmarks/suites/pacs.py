@@ -35,7 +35,7 @@ class Features:
         rows = np.arange(len(images)) if rows is None else rows
         found = []
         for i in range(0, len(rows), BLOCK):
-            pixels = LOOK.normalise(images.read(rows[i : i + BLOCK])).transpose(0, 3, 1, 2)
+            pixels = LOOK.normalize(images.read(rows[i : i + BLOCK])).transpose(0, 3, 1, 2)
             found += self.session.run([self.layer], {self.input: np.ascontiguousarray(pixels)})
         return np.concatenate(found)
 

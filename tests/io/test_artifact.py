@@ -207,7 +207,7 @@ RECORDED = sorted((Path(__file__).parent / "recorded").glob("*.json"))
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
 def test_files_of_an_earlier_version_are_read_and_written_as_they_were(path, tmp_path):
-    before = json.loads(path.read_text().replace('"neighbor"', '"neighbor"'))
+    before = json.loads(path.read_text().replace('"neighbour"', '"neighbor"'))
     save(load(path), tmp_path / "again.json")
     after = json.loads((tmp_path / "again.json").read_text())
     for document in (before, after):

@@ -128,7 +128,7 @@ def test_version_2_had_other_names(tmp_path):
 
     def age(document):
         document["version"] = 2
-        document["neighbors"] = document.pop("neighbors")
+        document["neighbours"] = document.pop("neighbors")
         for entry in document["splits"]:
             for word in ("", "_dtype", "_sha256"):
                 entry[f"densities{word}"] = entry.pop(f"distances{word}")

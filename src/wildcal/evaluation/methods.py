@@ -143,6 +143,8 @@ def split_list(text: str) -> Iterator[str]:
 def choose_methods(names: Sequence[str] | None = None) -> list[Method]:
     """Return methods by their short forms, by default those of the paper's first table.
 
+    Examples
+    --------
     >>> [method.sees("shifted") for method in choose_methods(["ts", "ts-all", "context"])]
     [False, True, True]
     """

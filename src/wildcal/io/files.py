@@ -2,10 +2,20 @@
 
 import hashlib
 import os
+import re
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows, where nothing is swept
+    fcntl = None  # type: ignore[assignment]
+
+# Seconds after which a temporary file without a writer is a leftover.
+_OLD = 60.0
 
 
 @contextmanager
@@ -18,11 +28,14 @@ def replacing(path: str | Path, *, sync: bool = False) -> Iterator[Path]:
     """
     check_writable(path)
     target = Path(path).resolve()  # through a link, so that the link stays one
+    _sweep(target)
     handle, name = tempfile.mkstemp(
         prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent
     )
-    os.close(handle)
     temporary = Path(name)
+    held = _lock(handle)
+    if not held:
+        os.close(handle)  # Windows renames no open file
     try:
         yield temporary
         temporary.chmod(_mode(target))
@@ -34,6 +47,37 @@ def replacing(path: str | Path, *, sync: bool = False) -> Iterator[Path]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+    finally:
+        if held:
+            os.close(handle)
+
+
+def _lock(handle: int) -> bool:
+    """Say that a temporary file has a living writer; return False if another has said so."""
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # another writer, or a file system without locks
+        return False
+    return True
+
+
+def _sweep(target: Path) -> None:
+    """Remove what killed writers of this file left: old temporary names that nobody holds."""
+    named = re.compile(re.escape(f".{target.name}.") + "[a-z0-9_]{8}" + re.escape(target.suffix))
+    for left in target.parent.iterdir():
+        if not named.fullmatch(left.name):
+            continue
+        with suppress(OSError):  # gone, or not ours to touch
+            if time.time() - left.stat().st_mtime < _OLD:
+                continue  # perhaps just made, and not yet locked
+            handle = os.open(left, os.O_RDWR)
+            try:
+                if _lock(handle):
+                    left.unlink()
+            finally:
+                os.close(handle)
 
 
 def _to_disk(path: Path) -> None:
