@@ -1,15 +1,22 @@
 """`wildcal extract`: a network's logits on clean and shifted images, as a suite."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from wildcal.cli.extract_preprocess import COLORS, preprocess_options
+from wildcal.cli.extract_preprocess import COLORS, LOOK, preprocess_options
 from wildcal.cli.extract_progress import Steps
 from wildcal.cli.extras import needs_extra
 from wildcal.cli.options import PATH, quiet_option
 from wildcal.cli.output import progress_bar, say
+
+if TYPE_CHECKING:
+    from wildcal.io.suite import Suite
+    from wildcal.vision.cells import Plan
+    from wildcal.vision.classifiers.base import Classifier
+    from wildcal.vision.distances import DistancePlan
+    from wildcal.vision.preprocess import Preprocess
 
 Named = tuple[tuple[str, str | None], ...]
 
@@ -156,34 +163,7 @@ def _layers(
 @click.option("--device", default="cpu", show_default=True, help="Any device of torch.")
 @quiet_option
 def extract(
-    data: Path,
-    network: str,
-    weights: Path | None,
-    output: Path,
-    dataset: str,
-    name: str | None,
-    validation_rows: int | None,
-    test_rows: int | None,
-    rows: int | None,
-    paired: bool,
-    tuning_rows: int,
-    transforms: str | None,
-    perturb: bool,
-    ood_rows: int | None,
-    ood_test_rows: int | None,
-    ood: Named,
-    extra: Named,
-    corrupted: Path | None,
-    features: bool,
-    layers: tuple[str, ...] | None,
-    k: int | None,
-    train: Path | None,
-    train_rows: int | None,
-    search: str | None,
-    seed: int,
-    dtype: str,
-    device: str,
-    **preprocess: Any,
+    data: Path, network: str, output: Path, dataset: str, dtype: str, **options: Any
 ) -> None:
     """Run a network over the images in the folder DATA and keep its logits as a suite.
 
@@ -209,67 +189,113 @@ def extract(
     """
     with needs_extra():
         from wildcal.vision.classifiers import open_classifier
-        from wildcal.vision.extract import extract as run
         from wildcal.vision.perturb import notes
         from wildcal.vision.plausible import plausibility_notes
         from wildcal.vision.preprocess import make_preprocess
-        from wildcal.vision.shipped import is_shipped
-        from wildcal.vision.sizes import Sizes
-        from wildcal.vision.sources import make_plan, ood_there
-        from wildcal.vision.transforms import chosen_transforms
-    given = {"layers": layers, "k": k, "train": train, "train-rows": train_rows, "search": search}
-    for option, value in given.items():
-        if value is not None and not features:
-            raise click.UsageError(f"--{option} is for --features.")
-    if ("none", None) in ood and len(ood) > 1:
+    _check(network, options)
+    look = make_preprocess(dataset, **{name: options[name] for name in LOOK})
+    with needs_extra():
+        classifier = open_classifier(
+            network, look.normalize, weights=options["weights"], device=options["device"]
+        )
+    plan = _plan(dataset, data, look, options)
+    for note in plan.notes:
+        say(note)
+    distances = _distances(classifier, plan, data, look, options | {"dataset": dataset})
+    suite = _watched(classifier, plan, output, dtype, distances)
+    for note in (*notes(suite.perturbation or {}), *plausibility_notes(suite)):
+        say(note)
+    say(
+        f"Wrote {plan.rows:,} rows in {len(suite.splits)} splits to {output};"
+        f" `wildcal suite show {output}` shows them."
+    )
+
+
+def _check(network: str, options: dict[str, Any]) -> None:
+    """Raise for options that do not go together."""
+    from wildcal.vision.shipped import is_shipped
+
+    for option in ("layers", "k", "train", "train_rows", "search"):
+        if options[option] is not None and not options["features"]:
+            raise click.UsageError(f"--{option.replace('_', '-')} is for --features.")
+    if ("none", None) in options["ood"] and len(options["ood"]) > 1:
         raise click.UsageError("--ood none excludes other sets.")
     knows_its_own = Path(network).suffix == ".safetensors" or is_shipped(network)
-    if knows_its_own and any(preprocess[name] is not None for name in COLORS):
+    if knows_its_own and any(options[name] is not None for name in COLORS):
         words = ", ".join(f"--{name}" for name in COLORS)
         raise click.UsageError(f"leave out {words}: a checkpoint knows its own colors.")
-    look = make_preprocess(dataset, **preprocess)
-    with needs_extra():
-        classifier = open_classifier(network, look.normalize, weights=weights, device=device)
-    if ood:
-        chosen = {} if ("none", None) in ood else _folders(ood, data)
+
+
+def _plan(dataset: str, data: Path, look: "Preprocess", options: dict[str, Any]) -> "Plan":
+    """Return which images are read."""
+    from wildcal.vision.sizes import Sizes
+    from wildcal.vision.sources import make_plan, ood_there
+    from wildcal.vision.transforms import chosen_transforms
+
+    if options["ood"]:
+        chosen = {} if ("none", None) in options["ood"] else _folders(options["ood"], data)
     else:
         chosen = ood_there(data)
         say(f"Sets of other classes: {', '.join(chosen) or 'none in ' + str(data)}.")
-    plan = make_plan(
+    same = ("corrupted", "name", "paired", "seed", "perturb")
+    return make_plan(
         dataset,
         data,
         ood=chosen,
-        extra=_folders(extra, data),
-        corrupted=corrupted,
+        extra=_folders(options["extra"], data),
         sizes=Sizes(
-            validation=validation_rows,
-            test=test_rows,
-            corrupted=rows,
-            tuning=tuning_rows,
-            ood=ood_rows,
-            ood_test=ood_test_rows,
+            validation=options["validation_rows"],
+            test=options["test_rows"],
+            corrupted=options["rows"],
+            tuning=options["tuning_rows"],
+            ood=options["ood_rows"],
+            ood_test=options["ood_test_rows"],
         ),
         preprocess=look,
-        name=name,
-        paired=paired,
-        seed=seed,
-        transforms=chosen_transforms(transforms, dataset),
-        perturb=perturb,
+        transforms=chosen_transforms(options["transforms"], dataset),
+        **{name: options[name] for name in same},
     )
-    for note in plan.notes:
-        say(note)
-    distances = None
-    if features:
-        with needs_extra():
-            from wildcal.vision.distances import DistancePlan, Neighbors
-            from wildcal.vision.neighbors import usual_k
-        from wildcal.vision.training_images import training_images
 
-        training = training_images(dataset, data, look, train=train, rows=train_rows, seed=seed)
-        wanted = Neighbors(
-            training=training, layers=layers, k=k or usual_k(dataset), search=search or "exact"
-        )
-        distances = DistancePlan(classifier, plan, wanted)
+
+def _distances(
+    classifier: "Classifier", plan: "Plan", data: Path, look: "Preprocess", options: dict[str, Any]
+) -> "DistancePlan | None":
+    """Return which distances to training images are measured, if any."""
+    if not options["features"]:
+        return None
+    with needs_extra():
+        from wildcal.vision.distances import DistancePlan, Neighbors
+        from wildcal.vision.neighbors import usual_k
+    from wildcal.vision.training_images import training_images
+
+    dataset = options["dataset"]
+    training = training_images(
+        dataset,
+        data,
+        look,
+        train=options["train"],
+        rows=options["train_rows"],
+        seed=options["seed"],
+    )
+    wanted = Neighbors(
+        training=training,
+        layers=options["layers"],
+        k=options["k"] or usual_k(dataset),
+        search=options["search"] or "exact",
+    )
+    return DistancePlan(classifier, plan, wanted)
+
+
+def _watched(
+    classifier: "Classifier",
+    plan: "Plan",
+    output: Path,
+    dtype: str,
+    distances: "DistancePlan | None",
+) -> "Suite":
+    """Extract, and show how far it is."""
+    from wildcal.vision.extract import extract as run
+
     work = plan.rows + (len(distances.training.rows) if distances else 0)
     with progress_bar(f"Extracting {classifier.about['name']}", work) as bar:
         steps = Steps(work, watched=not bar.disable)
@@ -286,7 +312,7 @@ def extract(
             steps.total = steps.done + more + work  # the search comes before all cells
             bar.update(bar.task_ids[0], total=steps.total)
 
-        suite = run(
+        return run(
             classifier,
             plan,
             output,
@@ -296,12 +322,6 @@ def extract(
             on_there=found,
             on_expected=expect,
         )
-    for note in (*notes(suite.perturbation or {}), *plausibility_notes(suite)):
-        say(note)
-    say(
-        f"Wrote {plan.rows:,} rows in {len(suite.splits)} splits to {output};"
-        f" `wildcal suite show {output}` shows them."
-    )
 
 
 def _folders(named: Named, data: Path) -> dict[str, Path]:

@@ -7,6 +7,8 @@ import click
 
 COLORS: Final = ("mean", "std", "channels", "scale")
 """Those that a checkpoint knows for itself."""
+LOOK: Final = ("preset", "crop", "resize", "interpolation", *COLORS)
+"""All of them."""
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from wildcal.evaluation.behind import EXPLAINED
-from wildcal.evaluation.results import CLEAN, LEVELS, Results
+from wildcal.evaluation.results import CLEAN, LEVELS, Average, Results
 from wildcal.metrics.interval import HOLDS_ITS_VALUE
 from wildcal.metrics.registry import METRICS
 from wildcal.tables import Cell, Column, Table, number
@@ -37,11 +37,8 @@ def suite_table(
         Whether differences to the best show their intervals.
     """
     metric = metric or results.primary
-    info = METRICS[metric]
-    found = results.suites[suite]
     order = results.ranked(suite, metric)
     averages = {m.name: results.average(suite, m.name, metric) for m in order}
-    floored = info.floored
     more = [m for m in results.metrics if m != metric and _is_averaged(m)]
     sets = [
         (split, name)
@@ -50,61 +47,76 @@ def suite_table(
         if results.select(suite=suite, split=split, metric=name)
     ]
     highest = max((v for a in averages.values() for v in a.levels if not math.isnan(v)), default=0)
-    columns = [
-        Column("method", is_number=False),
-        Column("knew", is_number=False, spare=90),
-        Column(f"average {info.title.strip()}"),
-        Column("behind"),
-        *(
-            [Column("beyond the floor", spare=30), Column("noise floor", spare=6)]
-            if floored
-            else []
-        ),
-        *_condition_columns(results, suite, floored),
-        *(Column(f"average {METRICS[m].title.strip()}", spare=20 + i) for i, m in enumerate(more)),
-        *(Column(f"{_OF_OTHERS[name]} {split}", spare=50) for split, name in sets),
-    ]
     rows = []
     for method in order:
         average = averages[method.name]
-        row = [
-            Cell(called(method.name)),
-            Cell(method.knew.words()),
-            number(average.value, average.interval, percent=info.percent),
-            results.behind(suite, method.name, metric, best=order[0].name).cell(
-                percent=info.percent, ends=ends
-            ),
-            *(
-                [number(v, percent=info.percent) for v in (average.excess, average.floor)]
-                if floored
-                else []
-            ),
-            *(
-                [*(number(v, percent=info.percent) for v in average.levels),
-                 Cell(_spark(average.levels, highest))]
-                if results.has_levels(suite)
-                else _named_cells(results, suite, method.name, metric)
-            ),
-        ]  # fmt: skip
-        for name in more:
-            other = results.average(suite, method.name, name)
-            shown = METRICS[name]
-            # A mean over many classes is small, since most of their probabilities are.
-            digits = small_digits([other.value]) if name == "sce" else None
-            row.append(number(other.value, other.interval, percent=shown.percent, digits=digits))
-        for split, name in sets:
-            e = results.estimate(suite, method.name, split, name)
-            row.append(number(e.value if e else None))
-        rows.append(tuple(row))
-    failed = [f"{name} failed: {reason}" for name, reason in found.failed.items()]
+        behind = results.behind(suite, method.name, metric, best=order[0].name)
+        rows.append(
+            (
+                Cell(called(method.name)),
+                Cell(method.knew.words()),
+                number(average.value, average.interval, percent=METRICS[metric].percent),
+                behind.cell(percent=METRICS[metric].percent, ends=ends),
+                *_floor_cells(average, metric),
+                *(
+                    _level_cells(average, metric, highest)
+                    if results.has_levels(suite)
+                    else _named_cells(results, suite, method.name, metric)
+                ),
+                *(_other_cell(results, suite, method.name, name) for name in more),
+                *(
+                    number(e.value if e else None)
+                    for e in (results.estimate(suite, method.name, s, name) for s, name in sets)
+                ),
+            )
+        )
+    failed = [f"{name} failed: {reason}" for name, reason in results.suites[suite].failed.items()]
     is_known = any(not math.isnan(a.value) for a in averages.values())
     return Table(
         suite,
-        tuple(columns),
+        _columns(results, suite, metric, more, sets),
         tuple(rows),
         (*caption(results, suite, metric), *failed),
         0 if is_known else None,
     )
+
+
+def _columns(
+    results: Results, suite: str, metric: str, more: Sequence[str], sets: Sequence[tuple[str, str]]
+) -> tuple[Column, ...]:
+    info = METRICS[metric]
+    floors = (Column("beyond the floor", spare=30), Column("noise floor", spare=6))
+    return (
+        Column("method", is_number=False),
+        Column("knew", is_number=False, spare=90),
+        Column(f"average {info.title.strip()}"),
+        Column("behind"),
+        *(floors if info.floored else ()),
+        *_condition_columns(results, suite, info.floored),
+        *(Column(f"average {METRICS[m].title.strip()}", spare=20 + i) for i, m in enumerate(more)),
+        *(Column(f"{_OF_OTHERS[name]} {split}", spare=50) for split, name in sets),
+    )
+
+
+def _floor_cells(average: Average, metric: str) -> list[Cell]:
+    info = METRICS[metric]
+    shown = (average.excess, average.floor) if info.floored else ()
+    return [number(value, percent=info.percent) for value in shown]
+
+
+def _level_cells(average: Average, metric: str, highest: float) -> list[Cell]:
+    """Return the value at each severity, and a small bar chart of them."""
+    cells = [number(value, percent=METRICS[metric].percent) for value in average.levels]
+    return [*cells, Cell(_spark(average.levels, highest))]
+
+
+def _other_cell(results: Results, suite: str, method: str, metric: str) -> Cell:
+    """Return the average of a metric that the table is not ranked by."""
+    average = results.average(suite, method, metric)
+    # A mean over many classes is small, since most of their probabilities are.
+    digits = small_digits([average.value]) if metric == "sce" else None
+    percent = METRICS[metric].percent
+    return number(average.value, average.interval, percent=percent, digits=digits)
 
 
 def caption(results: Results, suite: str, metric: str | None = None) -> list[str]:

@@ -60,23 +60,11 @@ def agreement(
     shown = prefix + LOGITS if prefix + LOGITS in {v.name for v in model.graph.output} else logits
     session, names = _open(model, shown), [prefix + PROBABILITIES, prefix + CONFIDENCE]
     is_alone = logits in {value.name for value in model.graph.input}
-    theirs: list[ValueInfoProto] = []
-    if is_alone:
-        dtype = _dtype(next(v for v in model.graph.input if v.name == logits))
-        rows = random_logits(calibrator.n_classes_).astype(dtype)
-        feed: Feed | None = {logits: rows}
-    else:
-        initialized = {tensor.name for tensor in model.graph.initializer}
-        theirs = [
-            value
-            for value in model.graph.input
-            if value.name not in (prefix + CONTEXT, prefix + DISTANCES)
-            and value.name not in initialized
-        ]
-        feed = _made_up(theirs)
+    theirs = [] if is_alone else _inputs(model, prefix)
+    feed = _rows(model, calibrator, logits) if is_alone else _made_up(theirs)
     if feed is None:
         return None
-    beside, around = _beside(model, calibrator, prefix, len(rows) if is_alone else 1)
+    beside, around = _beside(model, calibrator, prefix, len(feed[logits]) if is_alone else 1)
     feed |= beside
     try:
         runs = [session.run([shown, *names], feed)]
@@ -97,13 +85,7 @@ def agreement(
     if not is_alone and not np.isfinite(rows).all():
         return None
     if not is_alone and len(rows):
-        wide = rows.astype(np.float64)
-        what = normalized(wide, log_proba_serves=calibrator.takes_log_proba)
-        if what:
-            raise ValueError(
-                f"{logits} must hold logits, but on random inputs {what}. Name the scores before"
-                " that with logits_output=."
-            )
+        _refuse_normalized(rows, calibrator, logits)
     if DISTANCES in around:  # one row of distances stood for all images
         shape = (len(rows), around[DISTANCES].shape[1])
         around[DISTANCES] = np.broadcast_to(around[DISTANCES], shape)
@@ -118,6 +100,28 @@ def agreement(
             f" {TOLERANCE:g}; the file was not written."
         )
     return Agreement(worst, len(rows))
+
+
+def _rows(model: ModelProto, calibrator: Calibrator, logits: str) -> Feed:
+    dtype = _dtype(next(v for v in model.graph.input if v.name == logits))
+    return {logits: random_logits(calibrator.n_classes_).astype(dtype)}
+
+
+def _inputs(model: ModelProto, prefix: str) -> list[ValueInfoProto]:
+    """Return the inputs of the network itself."""
+    known = {tensor.name for tensor in model.graph.initializer}
+    known |= {prefix + CONTEXT, prefix + DISTANCES}
+    return [value for value in model.graph.input if value.name not in known]
+
+
+def _refuse_normalized(rows: NDArray[Any], calibrator: Calibrator, logits: str) -> None:
+    wide = rows.astype(np.float64)
+    what = normalized(wide, log_proba_serves=calibrator.takes_log_proba)
+    if what:
+        raise ValueError(
+            f"{logits} must hold logits, but on random inputs {what}. Name the scores before"
+            " that with logits_output=."
+        )
 
 
 def _beside(
