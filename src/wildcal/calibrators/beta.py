@@ -1,5 +1,6 @@
 """Beta calibration of the top-label confidence (Kull et al., 2017)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, final
 
@@ -8,10 +9,11 @@ import numpy as np
 from wildcal.calibrators.soft_rows import check_prior
 from wildcal.calibrators.top_label import TopLabelMap
 from wildcal.core.arrays import BoolArray, FloatArray
+from wildcal.core.blocks import added
 from wildcal.core.calibrator import FitSummary
 from wildcal.core.checks import check_choice
 from wildcal.core.objective import Point
-from wildcal.core.optimize import Solution, minimize_in_box
+from wildcal.core.optimize import WARM_START_ROWS, Solution, minimize_in_box
 from wildcal.core.stored import REAL, TEXT, stored
 
 Parameters: TypeAlias = Literal["abm", "am", "ab"]
@@ -21,6 +23,8 @@ PARAMETERS: tuple[Parameters, ...] = ("abm", "am", "ab")
 EPS = float(np.finfo(np.float64).eps)
 # Reached only where rows right and wrong can be told apart by their confidence alone.
 _LARGEST = 1e3
+# Rows summed together, in the cache.
+_PIECE = 1 << 13
 
 
 def fit_beta(
@@ -38,24 +42,41 @@ def fit_beta(
         "am": np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]),
         "ab": np.array([[1.0, 0.0], [0.0, 1.0], [log2, -log2]]),  # the map crosses 1/2 at 1/2
     }[parameters]
-    design = np.column_stack([plus, minus, ones]) @ expand
     share = ones / len(p) if weight is None else weight / weight.sum()
     sign = np.where(target, 1.0, -1.0)
-
-    def objective(phi: FloatArray) -> Point:
-        margin = sign * (design @ phi)
-        wrong = np.exp(-np.logaddexp(0.0, margin))  # the probability of the other outcome
-        return Point(
-            float(share @ np.logaddexp(0.0, -margin)),
-            -design.T @ (share * sign * wrong),
-            (design.T * (share * wrong * (1.0 - wrong))) @ design,
-        )
-
-    high = np.full(design.shape[1], _LARGEST)
+    signed = expand.T @ np.stack([sign * plus, sign * minus, sign])  # a row for each parameter
+    high = np.full(len(signed), _LARGEST)
     low = {"abm": [0.0, 0.0, -_LARGEST], "am": [0.0, -_LARGEST], "ab": [0.0, 0.0]}[parameters]
-    solution = minimize_in_box(objective, np.zeros(len(high)), np.array(low), high, max_iter=200)
-    unchanged = share @ np.logaddexp(0.0, -sign * (plus + minus))
-    return expand @ solution.x, float(unchanged), solution
+
+    # Every step-th row is a cheap place to start from; then a step or two are left for all of them.
+    start, few = np.zeros(len(high)), len(p) // WARM_START_ROWS
+    if few > 1:
+        loss = _logistic(np.ascontiguousarray(signed[:, ::few]), share[::few] / share[::few].sum())
+        start = minimize_in_box(loss, start, np.array(low), high, max_iter=200).x
+    loss = _logistic(signed, share)
+    solution = minimize_in_box(loss, start, np.array(low), high, max_iter=200)
+    unchanged = loss(np.linalg.lstsq(expand, np.array([1.0, 1.0, 0.0]), rcond=None)[0]).value
+    return expand @ solution.x, unchanged, solution
+
+
+def _logistic(design: FloatArray, share: FloatArray) -> Callable[[FloatArray], Point]:
+    """Return the mean of log(1 + exp(-margin)), margin = phi @ design, as a function of phi."""
+    pieces = [slice(i, i + _PIECE) for i in range(0, len(share), _PIECE)]
+
+    def loss(phi: FloatArray) -> Point:
+        return Point(*added([sums(phi, design[:, piece], share[piece]) for piece in pieces]))
+
+    def sums(
+        phi: FloatArray, rows: FloatArray, weight: FloatArray
+    ) -> tuple[float, FloatArray, FloatArray]:
+        margin = phi @ rows
+        e = np.exp(-np.abs(margin))
+        wrong = np.where(margin > 0, e, 1.0) / (1.0 + e)  # the probability of the other outcome
+        value = weight @ (np.maximum(-margin, 0.0) + np.log1p(e))
+        weighted = weight * wrong
+        return float(value), -rows @ weighted, (rows * (weighted * (1.0 - wrong))) @ rows.T
+
+    return loss
 
 
 def apply_beta(p: FloatArray, a: float, b: float, c: float) -> FloatArray:

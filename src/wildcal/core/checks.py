@@ -21,6 +21,11 @@ PROBA_MAX = 1 + 1e-6
 LOG_SUM_TOLERANCE = 5e-3
 # Any sane temperature lies far inside; outside, float32 would turn logits into 0 * inf.
 TEMPERATURES = (1e-6, 1e6)
+# The bits of the largest probability, read as an unsigned integer.
+_BITS: dict[Any, tuple[Any, int]] = {
+    np.dtype(real): (unsigned, int(np.array(PROBA_MAX, real).view(unsigned)))
+    for real, unsigned in ((np.float32, np.uint32), (np.float64, np.uint64))
+}
 # What needs no conversion: native floats.
 _PLAIN = frozenset(map(np.dtype, (np.float16, np.float32, np.float64)))
 # Rows looked at together by the scans below: small enough to stay in cache.
@@ -264,6 +269,21 @@ def proba_matrix(proba: ArrayLike) -> Proba:
     return _as_matrix(proba, "proba", "(n_samples, n_classes >= 2)")
 
 
+def are_proba(block: Proba) -> bool:
+    """Return whether every entry of a contiguous array lies in [0, 1], in one pass over it.
+
+    As unsigned integers, floats from 0 to 1 are the smallest numbers: negative ones have the sign
+    bit, and NaN and infinities lie above all that are finite. Only -0.0 asks for a second look.
+
+    >>> are_proba(np.array([0.0, 1.0])), are_proba(np.array([0.5, np.nan])), are_proba(-np.zeros(1))
+    (True, False, True)
+    """
+    unsigned, largest = _BITS.get(block.dtype, (None, 0))
+    if unsigned is not None and block.view(unsigned).max(initial=0) <= largest:
+        return True
+    return bool(block.min(initial=0) >= 0 and block.max(initial=0) <= PROBA_MAX)
+
+
 def reject_proba_row(start: int, block: Proba) -> NoReturn:
     """Raise the error for the first row of a block (which begins at row `start`) outside [0, 1]."""
     # Comparisons with NaN are false, so NaN is caught here too.
@@ -285,8 +305,7 @@ def check_proba(proba: ArrayLike) -> Proba:
     array = proba_matrix(proba)
     for piece in row_slices(array):
         block = array[piece]
-        low, high = float(block.min()), float(block.max())
-        if not (low >= 0 and high <= PROBA_MAX):
+        if not are_proba(block):
             reject_proba_row(piece.start, block)
     return array
 

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from wildcal.core.arrays import BoolArray, FloatArray, Labels, Proba
 from wildcal.core.checks import (
     PROBA_MAX,
+    are_proba,
     check_confidence,
     check_correct,
     check_labels,
@@ -43,9 +44,9 @@ def undefined(name: str, why: str = "there are no rows") -> float:
     return float("nan")
 
 
-def matrix_blocks(array: Proba) -> Iterator[tuple[slice, Proba]]:
+def matrix_blocks(array: Proba, elements: int = 1 << 16) -> Iterator[tuple[slice, Proba]]:
     """Yield cache-sized pieces of the rows, C-contiguous and at least float32."""
-    for piece in row_slices(array):
+    for piece in row_slices(array, elements):
         block = array[piece]
         if block.dtype == np.float16:
             block = block.astype(np.float32)
@@ -119,15 +120,11 @@ def _from_matrix(
     for piece, block in matrix_blocks(array):
         if pred is not None:
             top, hit = take_columns(block, pred[piece]), pred[piece] == labels[piece]
-            highest = block.max()
         elif array.shape[1] < _FEW_CLASSES:
             top, hit = _top_of_few(block, labels[piece])
-            highest = top.max()
         else:
             top, hit = _top_of_many(block, labels[piece])
-            highest = top.max()
-        # NaN makes both comparisons false: argmax, max and min all hand it on.
-        if not (block.min() >= 0 and highest <= PROBA_MAX):
+        if not are_proba(block):
             reject_proba_row(start + piece.start, block)
         correct[piece] = hit
         confidence[piece] = top

@@ -7,44 +7,49 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wildcal.core.arrays import FloatArray, Labels, Proba
-from wildcal.core.checks import PROBA_MAX, check_labels, proba_matrix, reject_proba_row
+from wildcal.core.checks import are_proba, check_labels, proba_matrix, reject_proba_row
 from wildcal.metrics.accumulator import Accumulator
 from wildcal.metrics.inputs import is_empty, matrix_blocks, take_columns, undefined
 
 # The smallest probability of the truth that is told from 0; the value of the published code.
 SMALLEST = 1e-34
+# Entries looked at together: with a thousand classes, smaller pieces would be all calls.
+_PIECE = 1 << 18
 
 
-def _scores(y: ArrayLike, proba: ArrayLike) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Yield (nll, brier) per row with y >= 0, piece by piece."""
+def _pieces(y: ArrayLike, proba: ArrayLike) -> Iterator[tuple[Proba, FloatArray]]:
+    """Yield checked rows with y >= 0, piece by piece, and their probabilities of the truth."""
     if is_empty(y, proba):
         return
     array = proba_matrix(proba)
     labels = check_labels(y, *array.shape, accepts_ood=True)
-    for piece, block in matrix_blocks(array):
-        squares = np.vecdot(block, block).astype(np.float64)
-        # A row whose squares add up to no more than 1 has no entry above 1, which spares a look
-        # at the maximum. NaN makes these comparisons false.
-        if not (block.min() >= 0 and (squares.max() <= 1 or block.max() <= PROBA_MAX)):
+    for piece, block in matrix_blocks(array, _PIECE):
+        if not are_proba(block):
             reject_proba_row(piece.start, block)
-        inside = labels[piece] >= 0
-        own = take_columns(block, np.maximum(labels[piece], 0))[inside].astype(np.float64)
-        # Σ_k (p_k - t_k)² with t one-hot. Rounding may leave a perfect row a hair below 0.
-        brier = np.maximum(squares[inside] - 2 * own + 1, 0)
-        yield -np.log(np.clip(own, SMALLEST, 1)), brier
+        own = labels[piece]
+        if own.min() < 0:
+            block, own = block[own >= 0], own[own >= 0]
+        yield block, take_columns(block, own).astype(np.float64)
+
+
+def _nll(own: FloatArray) -> FloatArray:
+    return np.asarray(-np.log(np.clip(own, SMALLEST, 1)))
+
+
+def _brier(block: Proba, own: FloatArray) -> FloatArray:
+    """Return Σ_k (p_k - t_k)² with t one-hot; rounding may leave a perfect row a hair below 0."""
+    squares = np.vecdot(block, block).astype(np.float64)
+    return np.asarray(np.maximum(squares - 2 * own + 1, 0))
 
 
 def nll_rows(y: Labels, proba: Proba, pred: Labels) -> FloatArray:
     """Return -log p[y] of each row of a block of probabilities; all rows must have a class."""
-    own = take_columns(proba, y).astype(np.float64)
-    return np.asarray(-np.log(np.clip(own, SMALLEST, 1)))
+    return _nll(take_columns(proba, y).astype(np.float64))
 
 
 def brier_rows(y: Labels, proba: Proba, pred: Labels) -> FloatArray:
     """Return Σ_k (p_k - [y = k])² of each row of a block; all rows must have a class."""
-    own = take_columns(proba, y).astype(np.float64)
-    squares = np.vecdot(proba, proba).astype(np.float64)
-    return np.asarray(np.maximum(squares - 2 * own + 1, 0))
+    return _brier(proba, take_columns(proba, y).astype(np.float64))
 
 
 class ProperAccumulator(Accumulator):
@@ -67,24 +72,25 @@ class ProperAccumulator(Accumulator):
     def update(self, y: ArrayLike, proba: ArrayLike) -> Self:
         """Take in labels (n,) and probabilities (n, K), skip rows with y = -1, and return self."""
         new = self._fresh()
-        for nll_rows, brier_rows in _scores(y, proba):
-            new.count += len(nll_rows)
-            new.nll_sum += nll_rows.sum()
-            new.brier_sum += brier_rows.sum()
+        for block, own in _pieces(y, proba):
+            new.count += len(own)
+            new.nll_sum += _nll(own).sum()
+            new.brier_sum += _brier(block, own).sum()
         return self.merge(new)
 
     def nll(self) -> float:
         """Return the mean negative log-likelihood in nats."""
-        return self._mean("nll", self.nll_sum)
+        return _mean("nll", self.nll_sum, self.count)
 
     def brier(self) -> float:
         """Return the mean over rows of the squared distance to the one-hot label."""
-        return self._mean("brier", self.brier_sum)
+        return _mean("brier", self.brier_sum, self.count)
 
-    def _mean(self, name: str, total: FloatArray) -> float:
-        if self.count == 0:
-            return undefined(name, "there are no rows with y >= 0")
-        return float(total / self.count)
+
+def _mean(name: str, total: FloatArray | float, count: NDArray[np.int64] | int) -> float:
+    if count == 0:
+        return undefined(name, "there are no rows with y >= 0")
+    return float(total / count)
 
 
 def nll(y: ArrayLike, proba: ArrayLike) -> float:
@@ -108,7 +114,10 @@ def nll(y: ArrayLike, proba: ArrayLike) -> float:
     >>> round(nll([0, 1], np.array([[0.5, 0.5], [0.75, 0.25]])), 6)  # log(2 · 4) / 2
     1.039721
     """
-    return ProperAccumulator().update(y, proba).nll()
+    total, count = 0.0, 0
+    for _, own in _pieces(y, proba):
+        total, count = total + float(_nll(own).sum()), count + len(own)
+    return _mean("nll", total, count)
 
 
 def brier(y: ArrayLike, proba: ArrayLike) -> float:
@@ -126,7 +135,10 @@ def brier(y: ArrayLike, proba: ArrayLike) -> float:
     >>> brier([0, 1], np.array([[0.5, 0.5], [1.0, 0.0]]))  # (0.25 + 0.25 + 1 + 1) / 2
     1.25
     """
-    return ProperAccumulator().update(y, proba).brier()
+    total, count = 0.0, 0
+    for block, own in _pieces(y, proba):
+        total, count = total + float(_brier(block, own).sum()), count + len(own)
+    return _mean("brier", total, count)
 
 
 def nll_per_sample(y: ArrayLike, proba: ArrayLike) -> FloatArray:
@@ -135,7 +147,7 @@ def nll_per_sample(y: ArrayLike, proba: ArrayLike) -> FloatArray:
     >>> nll_per_sample([0, -1], np.array([[1.0, 0.0], [0.5, 0.5]])) + 0
     array([0.])
     """
-    return np.concatenate([np.empty(0), *(nll_rows for nll_rows, _ in _scores(y, proba))])
+    return np.concatenate([np.empty(0), *(_nll(own) for _, own in _pieces(y, proba))])
 
 
 def brier_per_sample(y: ArrayLike, proba: ArrayLike) -> FloatArray:
@@ -144,4 +156,4 @@ def brier_per_sample(y: ArrayLike, proba: ArrayLike) -> FloatArray:
     >>> brier_per_sample([0, -1, 1], np.array([[0.5, 0.5], [0.5, 0.5], [1.0, 0.0]]))
     array([0.5, 2. ])
     """
-    return np.concatenate([np.empty(0), *(brier_rows for _, brier_rows in _scores(y, proba))])
+    return np.concatenate([np.empty(0), *(_brier(*piece) for piece in _pieces(y, proba))])
