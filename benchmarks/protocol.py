@@ -245,7 +245,7 @@ def run_ours(path: Path) -> tuple[Eces, Clock]:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--suite", default=suites.names()[0], choices=suites.names())
+    parser.add_argument("--suite", default="cifar10-resnet20", choices=suites.names())
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("-o", "--output", type=Path, help="write stages and differences as csv")
     options = parser.parse_args()
