@@ -12,7 +12,8 @@ GROUPS = PROJECT["dependency-groups"]
 DECLARED = [
     *PROJECT["project"]["dependencies"],
     *(line for extra in PROJECT["project"]["optional-dependencies"].values() for line in extra),
-    *(line for group in GROUPS.values() for line in group if isinstance(line, str)),
+    # The tools of the site never run beside the package.
+    *(line for name in GROUPS if name != "docs" for line in GROUPS[name] if isinstance(line, str)),
 ]
 
 
