@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neural_network import MLPClassifier
 
-from wildcal import logits_from_proba, suites
+from wildcal import logits_from_proba, logits_from_score, suites
 from wildcal.interop.sklearn import mlp_logits
 
 MOST_ROWS, MOST_TRAINING_ROWS = 12_000, 3_000
@@ -196,5 +196,5 @@ def scores(X: Any, y: Any, kind: str) -> tuple[Any, Any]:
     else:
         found = logits_from_proba(model.predict_proba(X[held]))
     if found.ndim == 1:
-        found = np.stack([-found / 2, found / 2], axis=1)
+        found = logits_from_score(found)
     return found.astype(np.float32), y

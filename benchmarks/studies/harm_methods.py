@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.calibration import _SigmoidCalibration, _TemperatureScaling
 from sklearn.isotonic import IsotonicRegression
 
-from wildcal import BetaCalibration, TemperatureScaling, make_calibrator, softmax
+from wildcal import AutoCalibrator, BetaCalibration, TemperatureScaling, make_calibrator, softmax
 
 SKLEARN = ("sklearn sigmoid", "sklearn isotonic", "sklearn temperature")
 OURS: dict[str, Callable[[], Any]] = {
@@ -22,7 +22,8 @@ OURS: dict[str, Callable[[], Any]] = {
     "irova": lambda: make_calibrator("irova"),
     "beta": BetaCalibration,
     "isotonic": lambda: make_calibrator("isotonic"),
-    "auto": lambda: make_calibrator("auto"),
+    "auto": AutoCalibrator,
+    "auto, keep_class": lambda: AutoCalibrator(keep_class=True),
 }
 METHODS = ("identity", *OURS, *SKLEARN)
 

@@ -83,7 +83,7 @@ def hindsight(rows: Sequence[Row], halves: Sequence[str] = NEW) -> str:
     """Return how far the NLL of some methods is from that of the best one for each model."""
     rows = _of(rows, halves)
     sizes, methods = _sizes(rows), _names(rows, "method")
-    single = [method for method in methods if method != "auto"]
+    single = [method for method in methods if not method.startswith("auto")]
     heads = [f"{int(n):,} labels" for n in sizes]
     lines = [f"| method | {' | '.join(heads)} |", "|---|" + "--:|" * len(sizes)]
     for method in methods:

@@ -157,17 +157,51 @@ def _unseen(n_classes: int = 5, n: int = 300) -> NDArray[np.float32]:
     return np.concatenate([suite.clean.logits, suite.shifted.logits, suite.ood.logits])
 
 
+def _agree(
+    what: str, found: NDArray[Any], expected: Any, *, rtol: float = 0.0, atol: float = 0.0
+) -> None:
+    """Raise an AssertionError that names the farthest entry and both its values."""
+    wanted = np.broadcast_to(np.asarray(expected), np.shape(found))
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(np.asarray(found, np.float64) - np.asarray(wanted, np.float64))
+        beyond = ~(apart <= atol + rtol * np.abs(np.asarray(wanted, np.float64)))
+    if not beyond.any():
+        return
+    worst = np.unravel_index(int(np.where(beyond, np.nan_to_num(apart, nan=np.inf), -1).argmax()),
+                             beyond.shape)  # fmt: skip
+    allowed = f", at most {atol or rtol:.3g} apart" if atol or rtol else " exactly"
+    raise AssertionError(
+        f"{what}: {_where(worst)} is {float(found[worst])!r} where"
+        f" {float(wanted[worst])!r} was expected{allowed};"
+        f" {int(beyond.sum())} of {beyond.size} entries differ."
+    )
+
+
+def _where(place: tuple[Any, ...]) -> str:
+    """Return an index in words."""
+    return ", ".join(f"{name} {int(i)}" for name, i in zip(("row", "class"), place, strict=False))
+
+
+def _check_distribution(what: str, proba: NDArray[Any]) -> None:
+    """Raise unless rows lie in [0, 1] and sum to one."""
+    inside = (proba >= 0) & (proba <= 1)  # False for NaN
+    if not inside.all():
+        place = tuple(np.argwhere(~inside)[0])
+        raise AssertionError(
+            f"{what}: {_where(place)} is {float(proba[place])!r}, no probability from 0 to 1."
+        )
+    _agree(f"{what}, sums of rows", proba.sum(axis=1, dtype=np.float64), 1.0, atol=1e-5)
+
+
 def check_output_is_a_distribution(make: Make) -> None:
     """Rows lie in [0, 1] and sum to one; shape and dtype are those of the logits."""
     for data in _tunings(make):
         for dtype in (np.float32, np.float64):
             x = _unseen().astype(dtype)
             proba = _proba(data.at(dtype).fit(make), x)
-            assert proba.shape == x.shape
-            assert proba.dtype == dtype
-            assert (proba >= 0).all()
-            assert (proba <= 1).all()
-            np.testing.assert_allclose(proba.sum(axis=1, dtype=np.float64), 1.0, atol=1e-5)
+            assert proba.shape == x.shape, f"shape {proba.shape} of logits of shape {x.shape}."
+            assert proba.dtype == dtype, f"dtype {proba.dtype} of logits of {np.dtype(dtype)}."
+            _check_distribution("predict_proba", proba)
 
 
 def check_confidence_is_that_of_the_predicted_class(make: Make) -> None:
@@ -176,9 +210,9 @@ def check_confidence_is_that_of_the_predicted_class(make: Make) -> None:
     pred = x.argmax(axis=1)
     for data in _tunings(make):
         calibrator = data.fit(make)
-        np.testing.assert_array_equal(calibrator.predict(x), pred)
+        _agree("predict", calibrator.predict(x), pred)
         expected = _proba(calibrator, x)[np.arange(len(x)), pred]
-        np.testing.assert_allclose(_confidence(calibrator, x), expected, rtol=1e-5, atol=1e-7)
+        _agree("confidence", _confidence(calibrator, x), expected, rtol=1e-5, atol=1e-7)
 
 
 def check_inputs_are_not_written_to(make: Make) -> None:
@@ -192,7 +226,7 @@ def check_inputs_are_not_written_to(make: Make) -> None:
         calibrator = data.fit(make)
         _proba(calibrator, x)
         _confidence(calibrator, x)
-        np.testing.assert_array_equal(x, before)
+        _agree("the logits after predict_proba", x, before)
 
 
 def check_fit_is_deterministic(make: Make) -> None:
@@ -200,11 +234,11 @@ def check_fit_is_deterministic(make: Make) -> None:
     x = _unseen()
     for data in _tunings(make):
         expected = _proba(data.fit(make), x)
-        np.testing.assert_array_equal(_proba(data.fit(make), x), expected)
+        _agree("a second fit", _proba(data.fit(make), x), expected)
         for other in _tunings(make, seed=9, n_classes=7):
             used = other.fit(make)
             again = data.fit(lambda used=used: used)  # type: ignore[misc]
-            np.testing.assert_array_equal(_proba(again, x), expected)
+            _agree("a fit after one on other rows", _proba(again, x), expected)
 
 
 def check_row_order_is_irrelevant(make: Make) -> None:
@@ -212,7 +246,8 @@ def check_row_order_is_irrelevant(make: Make) -> None:
     x = _unseen().astype(np.float64)
     for data in _tunings(make):
         order = np.random.default_rng(0).permutation(len(data.y))
-        np.testing.assert_allclose(
+        _agree(
+            "shuffled rows",
             _proba(data.at(np.float64).take(order).fit(make), x),
             _proba(data.at(np.float64).fit(make), x),
             atol=1e-6,
@@ -227,7 +262,8 @@ def check_class_order_is_irrelevant(make: Make) -> None:
     for data in _tunings(make):
         data = data.at(np.float64)
         permuted = data._replace(logits=data.logits[:, order], y=where[data.y]).fit(make)
-        np.testing.assert_allclose(
+        _agree(
+            "permuted classes",
             _proba(permuted, x[:, order]),
             _proba(data.fit(make), x)[:, order],
             atol=1e-5,
@@ -242,7 +278,8 @@ def check_environment_numbers_are_names(make: Make) -> None:
             continue
         data = data.at(np.float64)
         renamed = np.array([0, 40, 3, 10**12, 1, 2, 7])[data.environment]
-        np.testing.assert_allclose(
+        _agree(
+            "other numbers",
             _proba(data._replace(environment=renamed).fit(make), x),
             _proba(data.fit(make), x),
             atol=1e-6,
@@ -257,7 +294,8 @@ def check_weight_two_is_a_row_twice(make: Make) -> None:
         weight = np.ones(len(data.y))
         weight[::3] = 2
         doubled = np.repeat(np.arange(len(weight)), weight.astype(int))
-        np.testing.assert_allclose(
+        _agree(
+            "weight 2",
             _proba(data.fit(make, sample_weight=weight), x),
             _proba(data.take(doubled).fit(make), x),
             atol=1e-5,
@@ -274,7 +312,8 @@ def check_rows_do_not_depend_on_each_other(make: Make) -> None:
         exact = _temperature_is_known(calibrator, x)
         for cuts in ([1, 2, 3, 10], [len(x) - 1], [250]):
             pieces = np.concatenate([_proba(calibrator, p) for p in np.split(x, cuts)])
-            np.testing.assert_allclose(pieces, whole, rtol=0, atol=0 if exact else 1e-6)
+            what = f"rows cut at {', '.join(map(str, cuts))}"
+            _agree(what, pieces, whole, atol=0 if exact else 1e-6)
 
 
 def check_layout_and_precision_hardly_matter(make: Make) -> None:
@@ -286,13 +325,14 @@ def check_layout_and_precision_hardly_matter(make: Make) -> None:
         expected = _proba(data.fit(make), x)
         for dtype in (np.float16, np.float64):
             calibrator = data.at(dtype).fit(make)
-            for variant in (
-                x.astype(np.float16),
-                x.astype(np.float64),
-                np.asfortranarray(x),
-                strided,
-            ):
-                np.testing.assert_allclose(_proba(calibrator, variant), expected, atol=2e-4)
+            variants: dict[str, NDArray[Any]] = {
+                "float16": x.astype(np.float16),
+                "float64": x.astype(np.float64),
+                "Fortran order": np.asfortranarray(x),
+                "a strided view": strided,
+            }
+            for what, variant in variants.items():
+                _agree(what, _proba(calibrator, variant), expected, rtol=1e-7, atol=2e-4)
 
 
 def check_huge_logits_stay_finite(make: Make) -> None:
@@ -311,10 +351,9 @@ def check_huge_logits_stay_finite(make: Make) -> None:
         calibrator = data.fit(make)
         for dtype in (np.float32, np.float64):
             proba = _proba(calibrator, hard.astype(dtype))
-            assert np.isfinite(proba).all()
-            np.testing.assert_allclose(proba.sum(axis=1), 1.0, atol=1e-5)
+            _check_distribution("logits up to 1e4", proba)
         huge = data._replace(logits=data.logits * 1e3).fit(make)
-        assert np.isfinite(_proba(huge, _unseen() * 1e3)).all()
+        _check_distribution("fitted on logits times 1000", _proba(huge, _unseen() * 1e3))
 
 
 def check_degenerate_tuning_sets(make: Make) -> None:
@@ -331,9 +370,7 @@ def check_degenerate_tuning_sets(make: Make) -> None:
             "all logits equal": data._replace(logits=np.full_like(data.logits, 2.0)),
         }
         for what, case in cases.items():
-            proba = _proba(case.fit(make), x)
-            assert np.isfinite(proba).all(), what
-            np.testing.assert_allclose(proba.sum(axis=1), 1.0, atol=1e-5, err_msg=what)
+            _check_distribution(what, _proba(case.fit(make), x))
 
 
 def check_saved_and_loaded_is_the_same(make: Make) -> None:
@@ -345,13 +382,14 @@ def check_saved_and_loaded_is_the_same(make: Make) -> None:
             path = Path(folder) / "calibrator.json"
             save(calibrator, path)
             loaded = load(path)
-        assert type(loaded) is type(calibrator)
-        assert loaded.fit_ == calibrator.fit_
+        assert type(loaded) is type(calibrator), f"a {type(loaded).__name__} came back."
+        assert loaded.fit_ == calibrator.fit_, f"fit_ was {calibrator.fit_}, is {loaded.fit_}."
         for option in fields(calibrator):  # type: ignore[arg-type]  # calibrators are dataclasses
             if option.init and not isinstance(getattr(loaded, option.name), Calibrator):
-                assert getattr(loaded, option.name) == getattr(calibrator, option.name)
-        assert _proba(loaded, x).tobytes() == _proba(calibrator, x).tobytes()
-        assert _confidence(loaded, x).tobytes() == _confidence(calibrator, x).tobytes()
+                old, new = getattr(calibrator, option.name), getattr(loaded, option.name)
+                assert new == old, f"{option.name} was {old!r}, is {new!r}."
+        _agree("predict_proba", _proba(loaded, x), _proba(calibrator, x))
+        _agree("confidence", _confidence(loaded, x), _confidence(calibrator, x))
 
 
 def check_bad_input_is_refused(make: Make) -> None:
@@ -404,10 +442,11 @@ def check_promises_are_kept(make: Make) -> None:
         proba = _proba(calibrator, x)
         if calibrator.preserves_accuracy:
             chosen = proba[np.arange(len(x)), x.argmax(axis=1)]
-            np.testing.assert_array_equal(chosen, proba.max(axis=1))
+            _agree("preserves_accuracy, the top class", chosen, proba.max(axis=1))
         if calibrator.shift_invariant:
             shift = np.random.default_rng(0).normal(0, 5, (len(x), 1))
-            np.testing.assert_allclose(_proba(calibrator, x + shift), proba, atol=1e-9)
+            moved = _proba(calibrator, x + shift)
+            _agree("shift_invariant, a constant added", moved, proba, rtol=1e-7, atol=1e-9)
 
 
 def check_windows_are_read_together(make: Make) -> None:
@@ -489,6 +528,19 @@ CALIBRATOR_CHECKS: tuple[Callable[[Make], None], ...] = (
 
 
 def check_calibrator(make: Make) -> None:
-    """Run every contract check on a calibrator class, or on a function that makes one."""
+    """Run every contract check on a calibrator class, or on a function that makes one.
+
+    The first promise that does not hold raises an AssertionError that names it, with the values.
+    """
     for check in CALIBRATOR_CHECKS:
-        check(make)
+        try:
+            check(make)
+        except Exception as error:
+            broken = isinstance(error, AssertionError)
+            what = str(error) if broken else f"it raised {type(error).__name__}: {error}"
+            promise = check.__name__.removeprefix("check_").replace("_", " ")
+            meaning = str(check.__doc__).splitlines()[0]
+            raise AssertionError(
+                f"{getattr(make, '__name__', 'the calibrator')} breaks a promise, {promise!r}."
+                f" {meaning} But: {what}"
+            ) from (None if broken else error)

@@ -102,7 +102,7 @@ def test_belief_in_the_identity_fades_with_evidence():
     own, other = np.full(4000, 0.5), np.where(rng.random(4000) < 0.5, 0.35, 0.8)
     log_proba = np.log(np.column_stack([own, other]))
     careful, sure = (safe_weights(log_proba[:n], np.ones(n)) for n in (20, 4000))
-    np.testing.assert_array_equal(careful, mixture_weights(log_proba[:20], np.ones(20), 5.0))
+    np.testing.assert_array_equal(careful, mixture_weights(log_proba[:20], np.ones(20), 7.5))
     assert sure[0] < mixture_weights(log_proba, np.ones(4000), 5.0)[0] < careful[0]
     doubled = safe_weights(log_proba[:300], np.full(300, 2.0))
     twice = safe_weights(np.repeat(log_proba[:300], 2, axis=0), np.ones(600))

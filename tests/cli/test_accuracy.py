@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from wildcal import accuracy
+from wildcal import accuracy, proba_floor, softmax
 from wildcal.cli.main import run
 from wildcal.testing import make_suite
 
@@ -31,6 +31,20 @@ def test_fit_and_estimate(folder, capsys):
     assert capsys.readouterr().out == f"{found} (200 rows, atc-ne)\n"
     assert run("accuracy estimate e.json today.npz --json".split()) == 0
     assert json.loads(capsys.readouterr().out) == [{"rows": "0-199", **found.to_dict()}]
+
+
+def test_an_estimator_remembers_what_its_rows_were(folder, capsys):
+    """Fitted on probabilities, it reads probabilities, with the same floor for zeros."""
+    proba = softmax(SUITE.tuning.logits).round(2)
+    proba /= proba.sum(axis=1, keepdims=True)
+    np.savez("p.npz", proba=proba, y=SUITE.tuning.y)
+    assert run("accuracy fit p.npz --input proba --method ac -o e.json".split()) == 0
+    _, about = accuracy.load_with_about("e.json")
+    assert (about.kind, about.floor) == ("proba", pytest.approx(proba_floor(proba)))
+    np.savez("few.npz", proba=proba[:3])  # too few to tell a floor of their own
+    capsys.readouterr()
+    assert run("accuracy estimate e.json few.npz".split()) == 0
+    assert "3 rows, ac" in capsys.readouterr().out
 
 
 def test_windows(folder, capsys):

@@ -10,6 +10,7 @@ import pytest
 
 from wildcal.core.errors import FileFormatError
 from wildcal.io.suite import Suite, SuiteWriter
+from wildcal.version import __version__
 
 HEADER = {
     "network": {"name": "tiny", "sha256": "ab"},
@@ -422,3 +423,36 @@ def test_wrong_rows_change_nothing(tmp_path):
     with pytest.raises(ValueError, match="split val has no distances"):
         writer.extend("val", [[0.0, 1.0, 2.0]], [0], [[1.0]])
     assert content(tmp_path) == before
+
+
+def test_a_suite_in_a_few_lines(tmp_path):
+    writer = SuiteWriter(tmp_path, class_names=["a", "b", "c"])
+    for name in ("val", "test"):
+        writer.add(name, *draw(name), role="tune" if name == "val" else "test")
+    writer.add("night", *draw("night"), shift="covariate")
+    writer.add("fog-1", *draw("fog-1"), corruption="fog", severity=1)
+    writer.add("flowers", draw("ood")[0])
+    with pytest.raises(ValueError, match="split more: rows of the classes need labels; give y"):
+        writer.add("more", draw("more")[0], shift="covariate")
+    writer.finish()
+    suite = Suite.open(tmp_path, verify=True)
+    assert suite.complete
+    assert (suite.network, suite.data, suite.seed) == ({}, {}, 0)
+    assert suite.versions == {"wildcal": __version__}
+    shifts = [(split.name, split.role, split.shift) for split in suite.splits]
+    assert shifts == [
+        ("val", "tune", "none"),
+        ("test", "test", "none"),
+        ("night", "test", "covariate"),
+        ("fog-1", "test", "covariate"),
+        ("flowers", "test", "semantic"),
+    ]
+    assert (suite.split("flowers").y == -1).all()
+
+
+def test_classes_by_number_alone(tmp_path):
+    writer = SuiteWriter(tmp_path, n_classes=3)
+    writer.finish()
+    assert list(Suite.open(tmp_path).class_names) == ["0", "1", "2"]
+    with pytest.raises(ValueError, match="give n_classes, or class_names"):
+        SuiteWriter(tmp_path / "other")

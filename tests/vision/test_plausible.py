@@ -2,9 +2,10 @@
 
 import pytest
 
+from wildcal.core.odd_environments import odd_environments
 from wildcal.io.suite import Suite, SuiteWriter
 from wildcal.shift import TUNING_TRANSFORMS
-from wildcal.vision.plausible import odd_environments, plausibility_notes
+from wildcal.vision.plausible import plausibility_notes
 from wildcal.vision.transforms import COLOR, GEOMETRIC, chosen_transforms
 
 

@@ -1,7 +1,7 @@
 """How accurate is the network on these rows without labels? Estimators and their registry."""
 
 from wildcal.accuracy.agreement import Agreement
-from wildcal.accuracy.artifact import load, save
+from wildcal.accuracy.artifact import load, load_with_about, save
 from wildcal.accuracy.cbpe import CalibratedPerformance
 from wildcal.accuracy.compare import compare_estimators, summarize
 from wildcal.accuracy.confidence import (
@@ -43,6 +43,7 @@ __all__ = [
     "WindowState",
     "compare_estimators",
     "load",
+    "load_with_about",
     "make_estimator",
     "save",
     "summarize",

@@ -16,6 +16,7 @@ from wildcal.core.calibrator import Calibrator
 from wildcal.core.errors import FileFormatError
 from wildcal.core.stored import Nested, kind_of
 from wildcal.io import artifact
+from wildcal.io.artifact import About
 from wildcal.io.files import replacing
 from wildcal.io.sealed import Json, Kind
 from wildcal.io.values import decode, encode_array
@@ -30,15 +31,18 @@ _KIND: Final = Kind(
 )
 
 
-def save(estimator: AccuracyEstimator, path: str | Path) -> None:
-    """Write a fitted estimator to a JSON file; `load` gives back one with the same answers."""
-    text = json.dumps(describe_file(estimator), indent=2, allow_nan=False)
-    _rebuild(json.loads(text))  # what cannot be read back is not written
+def save(estimator: AccuracyEstimator, path: str | Path, about: About | None = None) -> None:
+    """Write a fitted estimator to a JSON file; `load` gives back one with the same answers.
+
+    `about` says how its rows are to be read, as in files of calibrators.
+    """
+    text = json.dumps(describe_file(estimator, about), indent=2, allow_nan=False)
+    _rebuild_all(json.loads(text))  # what cannot be read back is not written
     with replacing(path) as temporary:
         temporary.write_text(text + "\n", "utf-8")
 
 
-def describe_file(estimator: AccuracyEstimator) -> dict[str, Json]:
+def describe_file(estimator: AccuracyEstimator, about: About | None = None) -> dict[str, Json]:
     """Return what `save` writes, as plain JSON values."""
     estimator.check_is_fitted()
     return _KIND.seal(
@@ -48,12 +52,18 @@ def describe_file(estimator: AccuracyEstimator) -> dict[str, Json]:
             "title": estimator.title,
             "options": _encode_all(estimator, init=True),
             "fitted": _encode_all(estimator, init=False),
+            **artifact.describe_about(about or About()),
         }
     )
 
 
 def load(path: str | Path) -> AccuracyEstimator:
     """Return the estimator saved in a file; any damage gives a FileFormatError."""
+    return load_with_about(path)[0]
+
+
+def load_with_about(path: str | Path) -> tuple[AccuracyEstimator, About]:
+    """Return the estimator saved in a file, and what the file says about its rows."""
     path = Path(path)
     return _rebuild_from(_KIND.read(path), path)
 
@@ -65,9 +75,14 @@ def rebuild(document: dict[str, Json], where: str = "the document") -> AccuracyE
 
 def _rebuild_from(document: dict[str, Json], where: str | Path) -> AccuracyEstimator:
     try:
-        return _rebuild(document)
+        return _rebuild_all(document)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise FileFormatError(f"{where} is not a valid accuracy estimator: {error}") from error
+
+
+def _rebuild_all(document: dict[str, Json]) -> tuple[AccuracyEstimator, About]:
+    estimator = _rebuild(document)
+    return estimator, artifact.rebuild_about(document, estimator.n_classes_)
 
 
 def _rebuild(document: dict[str, Json]) -> AccuracyEstimator:

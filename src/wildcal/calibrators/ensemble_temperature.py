@@ -142,12 +142,12 @@ class EnsembleTemperatureScaling(Calibrator):
                 block.softmax(block.constant(1.0), other)
                 other *= raw
                 out += other
-            out += uniform / self.n_classes_
+            block.add_uniform(uniform, out)
 
         def mix(block: Block) -> FloatArray:
             top = scaled * block.confidence(block.constant(1 / self.temperature_))
             if raw:
                 top += raw * block.confidence(block.constant(1.0))
-            return top + uniform / self.n_classes_
+            return top + uniform * block.uniform()
 
         return Bound(rows.logits, fill, mix)

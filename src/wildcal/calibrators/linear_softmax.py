@@ -165,7 +165,8 @@ class LinearSoftmax(ABC):
             loss = float(weight @ np.where(weight > 0, ell, 0.0)) / total
             yield x, proba, (weight / total).astype(x.dtype), loss, piece
 
-    def _evaluate(self, theta: FloatArray, *, hessian: bool) -> Point:
+    def evaluate(self, theta: FloatArray, *, hessian: bool) -> Point:
+        """Return the loss and its derivatives, theta flattened; without a Hessian an empty one."""
         off = theta - self.center
         value = float((self.ridge * off * off).sum())
         gradient = 2 * self.ridge * off
@@ -180,8 +181,14 @@ class LinearSoftmax(ABC):
         return Point(value, gradient.ravel(), curvature)
 
     @property
-    def _exact(self) -> bool:
+    def exact(self) -> bool:
+        """Whether values carry the rounding of float64 rather than of float32."""
         return working_dtype(self.logits.dtype) == np.float64
+
+    @property
+    def resolution(self) -> float:
+        """How finely the loss is known, of its size."""
+        return RESOLUTION_FLOAT64 if self.exact else RESOLUTION_FLOAT32
 
     def minimize(self, start: FloatArray, fixed: BoolArray | None = None) -> LinearFit:
         """Return the minimum, searched from `start`; parameters that are `fixed` stay there."""
@@ -191,7 +198,7 @@ class LinearSoftmax(ABC):
         unit = self._units(start, fixed)
 
         def objective(steps: FloatArray) -> Point:
-            at = self._evaluate(start + (unit * steps).reshape(start.shape), hessian=True)
+            at = self.evaluate(start + (unit * steps).reshape(start.shape), hessian=True)
             return Point(at.value, unit * at.gradient, unit[:, None] * at.hessian * unit)
 
         no_bound = np.full(start.size, np.inf)
@@ -201,7 +208,7 @@ class LinearSoftmax(ABC):
             -no_bound,
             no_bound,
             max_iter=_NEWTON_STEPS,
-            resolution=RESOLUTION_FLOAT64 if self._exact else RESOLUTION_FLOAT32,
+            resolution=self.resolution,
         )
         return self._fitted(start, unit, solution)
 
@@ -209,14 +216,14 @@ class LinearSoftmax(ABC):
         unit = self._units(start, fixed)
 
         def objective(steps: FloatArray) -> tuple[float, FloatArray]:
-            at = self._evaluate(start + (unit * steps).reshape(start.shape), hessian=False)
+            at = self.evaluate(start + (unit * steps).reshape(start.shape), hessian=False)
             return at.value, unit * at.gradient
 
         cost = float(self.logits.size) * start.size / start.shape[1]
         solution = minimize_lbfgs(
             objective,
             np.zeros(start.size),
-            exact=self._exact,
+            exact=self.exact,
             max_iter=int(np.clip(_PASS_BUDGET / cost, _FEWEST_PASSES, _PASSES)),
         )
         return self._fitted(start, unit, solution)
@@ -233,7 +240,7 @@ class LinearSoftmax(ABC):
     def _fitted(self, start: FloatArray, unit: FloatArray, solution: Solution) -> LinearFit:
         return LinearFit(
             start + (unit * solution.x).reshape(start.shape),
-            self._evaluate(start, hessian=False).value,
+            self.evaluate(start, hessian=False).value,
             float(solution.value),
             solution.iterations,
             solution.converged,

@@ -33,18 +33,18 @@ def overlaps(
     logits: Logits, y: Labels, temperature: float, weight: FloatArray | None = None
 ) -> Overlaps:
     """Return the overlaps of softmax(z / T), softmax(z) and 1 / K in one pass over the logits."""
-    n_rows, n_classes = logits.shape
+    n_rows = len(logits)
     w = np.full(n_rows, 1 / n_rows) if weight is None else weight / weight.sum()
 
     def look(block: Block) -> tuple[FloatArray, FloatArray]:
         beta = np.full(block.n, 1 / temperature)
         pp, pq, qq, p_y, q_y = block.overlap_terms(beta, y[block.rows])
-        uniform = np.full(block.n, 1 / n_classes)
+        uniform = block.uniform()
         return np.column_stack([pp, pq, qq]), np.column_stack([p_y, q_y, uniform])
 
     products, true_class = map_blocks(logits, look, joined)
     pp, pq, qq = w @ products
-    gram = np.full((3, 3), 1 / n_classes)
+    gram = np.full((3, 3), w @ true_class[:, 2])
     gram[:2, :2] = [[pp, pq], [pq, qq]]
     return Overlaps(gram, true_class, w)
 

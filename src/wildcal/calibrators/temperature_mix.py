@@ -98,7 +98,7 @@ class TemperatureMix(Calibrator):
 
         def mix(block: Block) -> FloatArray:
             top = block.confidence(block.constant(1 / self.temperature_))
-            return (1 - self.uniform_) * top + self.uniform_ / self.n_classes_
+            return (1 - self.uniform_) * top + self.uniform_ * block.uniform()
 
         return Bound(rows.logits, fill, mix)
 
@@ -109,7 +109,7 @@ def uniform_part(n_rows: int, weight: FloatArray | None) -> float:
 
 
 def mixed_softmax(block: Block, temperature: float, uniform: float, out: Proba) -> None:
-    """Write (1 - uniform) softmax(z / T) + uniform / K into `out`."""
+    """Write (1 - uniform) softmax(z / T) + uniform / K into `out`, K the possible classes."""
     block.softmax(block.constant(1 / temperature), out)
     out *= 1 - uniform
-    out += uniform / out.shape[1]
+    block.add_uniform(uniform, out)

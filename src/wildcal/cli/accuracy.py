@@ -10,7 +10,7 @@ from wildcal.accuracy import (
     AccuracyEstimate,
     AccuracyEstimator,
     compare_estimators,
-    load,
+    load_with_about,
     make_estimator,
     save,
     summarize,
@@ -29,6 +29,7 @@ from wildcal.cli.options import (
     refuse_same,
 )
 from wildcal.cli.output import progress_bar, say
+from wildcal.io import About
 from wildcal.tables import Cell, Column, Table, csv, number
 from wildcal.tables.terminal import show
 
@@ -91,7 +92,7 @@ def fit(
     other = None if second is None else declared.read_others(second, like=read).logits
     with progress_bar(f"Fitting {method.title}"):
         method.fit(read.logits, read.y, read.environment, second=other)  # type: ignore[arg-type]
-    save(method, output)
+    save(method, output, About(read.classes, read.kind, read.floor))
     for line in method.describe():
         say(line)
     say(f"Wrote {output}.")
@@ -125,9 +126,9 @@ def estimate(
       wildcal accuracy estimate estimator.json today.npz
       wildcal accuracy estimate estimator.json month.parquet --window 1000 --csv days.csv
     """
-    fitted = load(estimator)
-    read = declared.read_unlabeled(rows)
-    other = None if second is None else declared.read_unlabeled(second)
+    fitted, about = load_with_about(estimator)
+    read = declared.read_unlabeled(rows, about=about)
+    other = None if second is None else declared.read_unlabeled(second, about=about)
     n = len(read.logits)
     size = n if window == "all" else int(window)
     found = {}

@@ -48,9 +48,9 @@ class Declared:
             )
         return rows
 
-    def read_unlabeled(self, path: Path) -> InputRows:
+    def read_unlabeled(self, path: Path, *, about: About | None = None) -> InputRows:
         """Return the rows of a file; labels, if there are any, are left aside."""
-        return self._read(path, About(), None, False)
+        return self._read(path, about or About(), None, False)
 
     def read_others(self, path: Path, *, like: InputRows) -> InputRows:
         """Return rows of other classes; labels, if there are any, are left aside."""

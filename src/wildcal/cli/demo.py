@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 import numpy as np
 
-from wildcal.cli.options import PATH
+from wildcal.cli.options import PATH, quiet_option
 from wildcal.cli.output import say
 from wildcal.core.arrays import Labels, Logits
 from wildcal.io import write_result
@@ -32,6 +32,7 @@ FIRST = "cifar10-resnet20"
     type=click.IntRange(min=2),
     help="Replicates for the intervals of the averages.",
 )
+@quiet_option
 @click.pass_context
 def demo(context: click.Context, output: Path, bootstrap: int) -> None:
     """Fit every method of the paper on real networks' logits and test it under shift.

@@ -168,9 +168,12 @@ def save_suite_fit(
     method = replace(method, calibrator=with_options(method.calibrator, settings))
     suite = open_suite(path)
     with progress_bar(f"Fitting {method.calibrator.title}"), suite.opened():
-        fitted = fit_method(method, suite_tuning(suite, None, None))
+        tuning = suite_tuning(suite, None, None)
+        fitted = fit_method(method, tuning)
+    names = {f"environment {i}": s.name for i, s in enumerate(tuning.shifted, start=1)}
     for note in fitted.calibrator.fit_.notes:
-        warn(f"warning: {note}")
+        first, colon, rest = note.partition(":")
+        warn(f"warning: {names.get(first, first)}{colon}{rest}")
     save(fitted.calibrator, output, About(notes=notes))
     _tell(fitted.calibrator, fitted.knew.words(), output)
 
@@ -186,6 +189,10 @@ def _tell(calibrator: Calibrator, used: str, output: Path) -> None:
     say(summary_line(calibrator))
     if calibrator.name == "auto":
         say(calibrator.describe()[0])
+        if calibrator.fit_.reason:
+            say(calibrator.fit_.reason)
+        if not calibrator.preserves_accuracy:
+            say("It may change which class is most probable; --set keep_class=true forbids that.")
     if used:
         say(f"It used {used}.")
     say(f"Wrote {output}.")

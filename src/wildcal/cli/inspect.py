@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from wildcal.cli.fit import summary_line
-from wildcal.cli.options import PATH, json_option
+from wildcal.cli.options import PATH, json_option, quiet_option
 from wildcal.cli.output import print_json
 from wildcal.core.calibrator import Calibrator
 from wildcal.io import About, load_with_about
@@ -16,6 +16,7 @@ from wildcal.io.artifact import describe_file
 @click.command(no_args_is_help=True)
 @click.argument("calibrator", type=PATH)
 @json_option
+@quiet_option
 def inspect(calibrator: Path, as_json: bool) -> None:
     """Say what a saved CALIBRATOR does. The file's hash is verified first.
 

@@ -4,13 +4,14 @@ import click
 
 from wildcal.calibrators import CALIBRATORS, PAPER_METHODS, WINDOW_METHODS, make_calibrator
 from wildcal.calibrators.own import add_installed
-from wildcal.cli.options import json_option
+from wildcal.cli.options import json_option, quiet_option
 from wildcal.cli.output import print_json, print_table
 from wildcal.core.calibrator import Calibrator
 
 
 @click.command()
 @json_option
+@quiet_option
 def methods(as_json: bool) -> None:
     """List every method: what it needs, whether it keeps the predicted class, what it stores.
 
@@ -65,6 +66,8 @@ def _needs(method: Calibrator) -> str:
         return "nothing"
     if "distances" in method.reads:
         return "labels, distances to training rows"
+    if method.name == "auto":
+        return "labels; OOD rows, environments if any"
     if "environment" in method.reads:
         window = ", a test window" * ("window" in method.reads)
         return "environments" + ", OOD rows" * method.accepts_ood + window

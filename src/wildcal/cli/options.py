@@ -91,7 +91,8 @@ bins_option = click.option(
 
 
 def _set_quiet(context: click.Context, option: click.Parameter, value: bool) -> None:
-    context.meta[QUIET] = value
+    # What runs inside a quiet command, as in `demo`, is quiet too.
+    context.meta[QUIET] = value or context.meta.get(QUIET, False)
 
 
 quiet_option = click.option(

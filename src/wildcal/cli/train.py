@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wildcal.cli.extras import needs_extra
-from wildcal.cli.options import PATH
+from wildcal.cli.options import PATH, quiet_option
 from wildcal.cli.output import progress_bar, say
 from wildcal.io.files import check_writable
 
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="auto is bfloat16 where the processor computes with it.",
 )
+@quiet_option
 def train(
     data: Path,
     network: str,

@@ -106,6 +106,22 @@ class Block:
             reject_logit_row(start + bad, self.original[bad])
         self._unshifted = rows
 
+    def uniform(self) -> FloatArray:
+        """Return 1 / K for each row, K the classes that are not ruled out by -inf."""
+        possible = self.original.shape[1] - np.isneginf(self.original).sum(axis=1)
+        return np.asarray(1 / possible)
+
+    def add_uniform(self, share: float, out: Values) -> None:
+        """Add a share of the uniform distribution to probabilities of shape (n, K).
+
+        A class ruled out by -inf gets none of it: no mixture may bring it back.
+        """
+        ruled_out = np.isneginf(self.original)
+        if ruled_out.any():
+            out += np.where(ruled_out, 0.0, share * self.uniform()[:, None]).astype(out.dtype)
+        else:
+            out += share / out.shape[1]
+
     @property
     def _shifted(self) -> Values:
         """Return z - max z; made when first read, because the steady methods do without."""

@@ -15,6 +15,7 @@ from wildcal.core.bound import Bound, bound_temperature
 from wildcal.core.checks import check_logits, refuse_log_probabilities, row_slices
 from wildcal.core.errors import CalibrationWarning, ConvergenceWarning, NotFittedError
 from wildcal.core.impossible import tamed
+from wildcal.core.odd_environments import environment_notes
 from wildcal.core.rows import Rows, check_rows
 from wildcal.core.softmax import by_row, predicted_class
 from wildcal.core.stored import (
@@ -52,6 +53,8 @@ class FitSummary:
     n_ood: int = field(default=0, metadata=stored(INTEGER))
     n_shifted: int = field(default=0, metadata=stored(INTEGER))
     """Shifted environments among the rows."""
+    reason: str = field(default="", metadata=stored(TEXT))
+    """Why it came out as it did, in a sentence, where a method says so."""
     method: str = field(default="", metadata=stored(TEXT))
     """The short form of the method and of the rows it saw, such as ``ts@clean,shifted``."""
 
@@ -141,6 +144,7 @@ class Calibrator(ABC):
             summary = replace(summary, notes=(note, *summary.notes))
         if not summary.notes and self.stores != "nothing" and _is_all_right(possible):
             summary = replace(summary, notes=(_NO_MISTAKE,))
+        summary = replace(summary, notes=(*summary.notes, *environment_notes(possible)))
         self.n_classes_ = rows.n_classes
         self._refuse_broken_fit(rows)
         self.fit_ = replace(summary, n_rows=len(rows), n_ood=rows.n_ood, n_shifted=rows.n_shifted)

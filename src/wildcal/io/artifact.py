@@ -64,14 +64,14 @@ def save(calibrator: Calibrator, path: str | Path, about: About | None = None) -
     text = json.dumps(document, indent=2, allow_nan=False)
     read_back = json.loads(text)  # what cannot be read back is not written
     _rebuild(read_back)
-    _rebuild_about(read_back)
+    rebuild_about(read_back, read_back["n_classes"])
     with replacing(path) as temporary:
         temporary.write_text(text + "\n", "utf-8")
 
 
 def describe_file(calibrator: Calibrator, about: About | None = None) -> dict[str, Json]:
     """Return what `save` writes, as plain JSON values."""
-    more = _describe_about(about or About())
+    more = describe_about(about or About())
     return _KIND.seal({"wildcal": __version__, **_describe(calibrator), **more})
 
 
@@ -99,7 +99,7 @@ def rebuild(document: dict[str, Json], where: str = "the document") -> Calibrato
 
 def _rebuild_all(document: dict[str, Json], where: str | Path) -> tuple[Calibrator, About]:
     try:
-        return _rebuild(document), _rebuild_about(document)
+        return _rebuild(document), rebuild_about(document, document["n_classes"])
     except (
         KeyError,
         TypeError,
@@ -111,7 +111,7 @@ def _rebuild_all(document: dict[str, Json], where: str | Path) -> tuple[Calibrat
         raise FileFormatError(f"{where} is not a valid calibrator: {error}") from error
 
 
-def _describe_about(about: About) -> dict[str, Json]:
+def describe_about(about: About) -> dict[str, Json]:
     """Return the entries of what was told; plain logits without names need none."""
     told: dict[str, Json] = {}
     if about.classes is not None:
@@ -123,10 +123,11 @@ def _describe_about(about: About) -> dict[str, Json]:
     return told
 
 
-def _rebuild_about(document: dict[str, Json]) -> About:
+def rebuild_about(document: dict[str, Json], n_classes: int) -> About:
+    """Return what a document was told; raise where that cannot be."""
     names, given = document.get("classes"), document.get("input", {"kind": "logits", "floor": None})
-    if names is not None and len(names) != document["n_classes"]:
-        raise ValueError(f"classes must be {document['n_classes']} names, got {len(names)}")
+    if names is not None and len(names) != n_classes:
+        raise ValueError(f"classes must be {n_classes} names, got {len(names)}")
     classes = None if names is None else ClassNames(tuple(names))
     return About(classes, given["kind"], given["floor"], document.get("notes", {}))
 

@@ -15,8 +15,10 @@ from wildcal.calibrators.auto.members import (
     fit_member,
     held_out_scores,
     log_probability,
+    shifting,
 )
-from wildcal.calibrators.auto.mixture import safe_weights
+from wildcal.calibrators.auto.mixture import BETTER, log_mixture, safe_weights, sureness
+from wildcal.calibrators.vector import VectorScaling
 from wildcal.core.arrays import OOD_LABEL, FloatArray, Proba, working_dtype
 from wildcal.core.block import Block
 from wildcal.core.bound import Bound
@@ -24,7 +26,7 @@ from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.errors import CalibrationWarning
 from wildcal.core.objective import mean_loss
 from wildcal.core.rows import Rows, join
-from wildcal.core.stored import ARRAY, Many, Nested, stored
+from wildcal.core.stored import ARRAY, FLAG, Many, Nested, stored
 
 # Rows from which two repeats of the folds say enough, and one.
 _FEW, _MANY = 300, 2_000
@@ -44,17 +46,27 @@ class AutoCalibrator(Calibrator):
     maximize the likelihood of rows that the members were not fitted on, with some rows' worth of
     belief in the identity, which fades as the gain over it becomes certain.
 
+    One more, an offset for each class, may change which class is most probable. It is taken only
+    where rows that it was not fitted on say so, two standard errors above chance; without it the
+    class of the largest logit stays the most probable one.
+
     Choosing one method by cross-validation is not safe with few labels: with few mistakes among
     them it is blind. A mixture that keeps the identity is: since q >= w_identity p, no row's
     negative log-likelihood can rise by more than -log w_identity.
 
+    Parameters
+    ----------
+    keep_class
+        Never change which class is most probable, whatever that costs. A note says how much.
+
     Notes
     -----
-    Our own method; `benchmarks/studies/harm.py` measures how often it and others do harm. The class
-    of the largest logit stays the most probable one: others are cut off there, and the row divided
-    by its sum. Out-of-distribution rows reach the members that use them. It knows no shift: where
-    there are labeled shifted environments, `ContextScaling` learns from them. Rows that the
-    network was trained on protect nobody: they are all right.
+    Our own method; `benchmarks/studies/harm.py` measures how often it and others do harm. To keep
+    the class, others are cut off at its probability, and the row is divided by its sum.
+    Out-of-distribution rows reach the members that use them. Where rows have environments, whole
+    shifted environments are held out, so the weights are those of members that served conditions
+    they had not seen; `ContextScaling` also reads the window around a row. Rows that the network
+    was trained on protect nobody: they are all right.
 
     Examples
     --------
@@ -69,13 +81,21 @@ class AutoCalibrator(Calibrator):
     title = "a safe mixture of simple methods"
     reference = "wildcal, docs/theory/auto.md"
     stores = "a weight for each member, and what it stores"
-    preserves_accuracy = True
     shift_invariant = False
     accepts_ood = True
+    reads = frozenset({"logits", "environment"})
 
+    keep_class: bool = field(default=False, metadata=stored(FLAG))
     members_: list[Calibrator] = field(init=False, repr=False, metadata=stored(Many(Nested())))
     """The identity first."""
     weights_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
+
+    @property
+    def preserves_accuracy(self) -> bool:  # type: ignore[override]
+        """Whether no member shifts mass between classes; before a fit, whether none may."""
+        if not self.is_fitted:
+            return self.keep_class
+        return not any(isinstance(member, VectorScaling) for member in self.members_)
 
     @property
     def takes_log_proba(self) -> bool:
@@ -99,24 +119,40 @@ class AutoCalibrator(Calibrator):
         ood = None if not rows.n_ood else rows[rows.labels == OOD_LABEL]
         found = evidence(known)
         members = choose(known, found)
+        plain = len(members)
+        members += shifting(known, found)
+        row_weight = np.ones(len(known)) if known.weight is None else known.weight
+        notes = _notes(found)
         with warnings.catch_warnings():  # what matters of them is said below
             warnings.simplefilter("ignore", CalibrationWarning)
-            weights = self._weights(known, ood, members)
+            scores = self._scores(known, ood, members)
+            weights = safe_weights(scores[:, :plain], row_weight)
+            if plain < len(members):
+                shifted = safe_weights(scores, row_weight)
+                gain = log_mixture(scores, shifted) - log_mixture(scores[:, :plain], weights)
+                if sureness(gain, row_weight) > BETTER:
+                    if self.keep_class:
+                        notes = (*notes, _price(gain, scores, row_weight))
+                    else:
+                        weights = shifted
             used = [i for i, w in enumerate(weights) if i == 0 or w >= _LEAST]
             self.members_ = [fit_member(members[i], rows) for i in used]
+        reason = in_a_sentence(found, scores[:, : len(weights)], weights, row_weight)
         self.weights_ = weights[used] / weights[used].sum()
         logits, y, weight = known.tuning()
         return FitSummary(
             loss="nll",
             loss_before=mean_loss(logits, y, weight, 1.0, "nll"),
             loss_after=self._loss(known),
-            notes=_notes(found),
+            notes=notes,
+            reason=reason,
         )
 
-    def _weights(self, known: Rows, ood: Rows | None, members: Sequence[Calibrator]) -> FloatArray:
+    def _scores(self, known: Rows, ood: Rows | None, members: Sequence[Calibrator]) -> FloatArray:
+        """Return the log probability of each true class by members not fitted on its row."""
         repeats = 4 if len(known) < _FEW else 2 if len(known) < _MANY else 1
         scores = np.zeros((len(known), len(members)))
-        for held in folds(known.logits[:], known.labels, repeats):
+        for held in folds(known.logits[:], known.labels, repeats, known.environment):
             if not held.any() or held.all():
                 continue
             train = known[~held]
@@ -124,8 +160,7 @@ class AutoCalibrator(Calibrator):
                 continue
             train = train if ood is None else join([train, ood])
             scores[held] += held_out_scores(members, train, known[held])
-        weight = np.ones(len(known)) if known.weight is None else known.weight
-        return safe_weights(scores / repeats, weight)
+        return scores / repeats
 
     def _loss(self, rows: Rows) -> float:
         weight = np.ones(len(rows)) if rows.weight is None else rows.weight
@@ -134,16 +169,17 @@ class AutoCalibrator(Calibrator):
 
     def _bind(self, rows: Rows) -> Bound:
         bounds = [member.bind(Rows(rows.logits)) for member in self.members_]
-        dtype = working_dtype(rows.logits.dtype)
+        dtype, keeps = working_dtype(rows.logits.dtype), self.preserves_accuracy
 
         def fill(block: Block, out: Proba) -> None:
             total, part = np.zeros(out.shape), np.empty(out.shape, dtype)
             for weight, bound in zip(self.weights_, bounds, strict=True):
                 bound.fill(block, part)
                 total += weight * part
-            # No class above that of the largest logit, and rows of sum 1.
-            top = total[np.arange(block.n), block.pred()]
-            np.minimum(total, top[:, None], out=total)
+            total[np.isneginf(block.original)] = 0.0
+            if keeps:  # no class above that of the largest logit
+                top = total[np.arange(block.n), block.pred()]
+                np.minimum(total, top[:, None], out=total)
             # Row by row in one order, whatever stands beside a row.
             total /= total.sum(axis=1, keepdims=True)
             np.copyto(out, total, casting="same_kind")
@@ -165,8 +201,33 @@ class AutoCalibrator(Calibrator):
             f"A mixture of {', '.join(parts[:-1])} and {parts[-1]}."
             if len(parts) > 1
             else "The softmax itself: no method was better on rows it had not seen.",
+            *([self.fit_.reason] if self.fit_.reason else []),
             f"No row's negative log-likelihood can rise by more than {most:.3g}.",
         ]
+
+
+def in_a_sentence(
+    found: Evidence, scores: FloatArray, weights: FloatArray, row_weight: FloatArray
+) -> str:
+    """Return why a mixture was taken: what there was to learn from, and what it gained."""
+    gain = log_mixture(scores, weights) - scores[:, 0]
+    before = -np.average(scores[:, 0], weights=row_weight)
+    change = -100 * np.average(gain, weights=row_weight) / max(before, 1e-12)
+    return (
+        f"On {found.total:.6g} rows with {found.mistakes:.6g} mistakes, members that had not seen a"
+        f" row changed its NLL by {change:+.1f} %, {sureness(gain, row_weight):.1f} standard errors"
+        f" from chance, so {100 * weights[0]:.3g} % stay with the softmax."
+    )
+
+
+def _price(gain: FloatArray, scores: FloatArray, row_weight: FloatArray) -> str:
+    """Return what keeping the class costs."""
+    before = -np.average(scores[:, 0], weights=row_weight)
+    lost = 100 * np.average(gain, weights=row_weight) / max(before, 1e-12)
+    return (
+        "the classes are not as frequent as the network takes them to be. Offsets would lower the"
+        f" NLL by another {lost:.1f} %, and are left out because of keep_class=True."
+    )
 
 
 def _notes(found: Evidence) -> tuple[str, ...]:

@@ -11,13 +11,16 @@ from wildcal.core.blocks import joined, map_blocks
 N_FOLDS = 5
 
 
-def folds(logits: Logits, y: Labels, repeats: int) -> Iterator[BoolArray]:
+def folds(
+    logits: Logits, y: Labels, repeats: int, environment: Labels | None = None
+) -> Iterator[BoolArray]:
     """Yield which rows are held out: every row once in each of the repeats.
 
     Rows are numbered by what they say: right before wrong, then by margin. Neighbors go to
     different folds, so each fold has its share of mistakes and of doubtful rows. Rows that are the
     same go together, so a row that stands there twice is a row of weight 2. Neither the order of
-    the rows nor that of the classes matters.
+    the rows nor that of the classes matters. Shifted environments (numbers from 1 on) are held out
+    whole: a calibrator is to serve conditions that it was not fitted on.
     """
 
     def look(block: Block) -> tuple[FloatArray, ...]:
@@ -31,6 +34,8 @@ def folds(logits: Logits, y: Labels, repeats: int) -> Iterator[BoolArray]:
     keys = np.column_stack([wrong, margin, gap, span, np.round(energy, 6)])
     _, place = np.unique(keys, axis=0, return_inverse=True)
     place = place.reshape(-1)
+    if environment is not None and environment.any():
+        place = _whole(place, environment, margin)
     n = int(place.max()) + 1
     for repeat in range(repeats):
         rng = np.random.default_rng(repeat)
@@ -39,3 +44,18 @@ def folds(logits: Logits, y: Labels, repeats: int) -> Iterator[BoolArray]:
         fold = np.concatenate(blocks)[:n][place]
         for number in range(N_FOLDS):
             yield np.asarray(fold == number)
+
+
+def _whole(place: Labels, environment: Labels, margin: FloatArray) -> Labels:
+    """Return places at which all rows of a shifted environment stand together, after the others.
+
+    The environments follow each other by margin, whatever their numbers.
+    """
+    clean = environment == 0
+    first = np.unique(place[clean], return_inverse=True)[1]
+    means = {e: float(np.mean(margin[environment == e])) for e in np.unique(environment[~clean])}
+    out = np.empty_like(place)
+    out[clean] = first
+    for number, e in enumerate(sorted(means, key=means.__getitem__), start=int(first.max()) + 1):
+        out[environment == e] = number
+    return out

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from wildcal.calibrators.isotonic import TopLabelIsotonic
 from wildcal.calibrators.mixture_weights import overlaps
 from wildcal.calibrators.soft_rows import mistakes_and_doubt, soft_weight
 from wildcal.calibrators.temperature import TemperatureScaling
+from wildcal.calibrators.vector import VectorScaling
 from wildcal.core.arrays import OOD_LABEL, FloatArray
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.checks import LOG_SUM_TOLERANCE
@@ -26,6 +27,7 @@ from wildcal.core.softmax import energy_and_pred
 ENOUGH_FOR_CURVE = 15
 ENOUGH_FOR_ENERGY = 30
 ENOUGH_FOR_STEPS = 100
+ROWS_FOR_CLASS, MOST_CLASSES = 5, 250
 SOFT_STRENGTH = 2.0
 # Of a true class, so that its logarithm is finite.
 SMALLEST = 1e-12
@@ -60,8 +62,8 @@ def evidence(rows: Rows) -> Evidence:
 def choose(rows: Rows, found: Evidence) -> list[Calibrator]:
     """Return unfitted members that the rows can carry; identity, `ts` and `ets` come first.
 
-    Methods with parameters of their own for each class stay out: no number of rows in all says
-    that each class has enough.
+    They keep the class, but for what the mixture cuts off. Methods with many parameters for each
+    class stay out: no number of rows in all says that each class has enough.
     """
     members: list[Calibrator] = [
         Identity(),
@@ -75,6 +77,18 @@ def choose(rows: Rows, found: Evidence) -> list[Calibrator]:
     if found.least >= ENOUGH_FOR_STEPS:
         members.append(TopLabelIsotonic(prior=SOFT_STRENGTH))
     return members
+
+
+def shifting(rows: Rows, found: Evidence) -> list[Calibrator]:
+    """Return the unfitted member that shifts mass between classes, if the rows can carry it.
+
+    It is what a model needs that was trained on classes in other shares: reweighted, over- or
+    undersampled, or naive. It has a number for each class, so each class should have some rows.
+    """
+    enough = found.least >= ENOUGH_FOR_CURVE and found.total >= ROWS_FOR_CLASS * rows.n_classes
+    if not enough or rows.n_classes > MOST_CLASSES:
+        return []
+    return [VectorScaling(tied=True, prior=SOFT_STRENGTH)]
 
 
 def _has_energy(rows: Rows) -> bool:
@@ -101,7 +115,7 @@ def fit_member(member: Calibrator, rows: Rows) -> Calibrator:
     """Fit one on the rows that it can use."""
     if not member.accepts_ood and rows.n_ood:
         rows = rows[rows.labels != OOD_LABEL]
-    return member.fit_rows(rows)
+    return member.fit_rows(replace(rows, environment=None))
 
 
 def log_probability(member: Calibrator, rows: Rows) -> FloatArray:

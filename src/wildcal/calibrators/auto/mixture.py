@@ -6,17 +6,19 @@ from wildcal.core.arrays import FloatArray
 
 _STEPS = 200
 _STILL = 1e-7
-# Rows that the identity is worth while nothing is known, and when all is.
-MOST_BELIEF, LEAST_BELIEF = 5.0, 0.5
-# Standard errors that the gain of a mixture must be above zero before the belief fades.
+# Rows that the identity is worth: to begin with, while nothing is known, and when all is.
+BELIEF, MOST_BELIEF, LEAST_BELIEF = 5.0, 7.5, 0.5
+# Standard errors above zero at which the gain of a mixture leaves the belief as it is.
 _SURE = 3.0
+# Those above zero at which one mixture is taken for better than another.
+BETTER = 2.0
 
 
 def safe_weights(log_proba: FloatArray, row_weight: FloatArray) -> FloatArray:
     """Return the weights of the members, with a belief in the identity that fades with evidence.
 
-    The evidence is the gain of the careful mixture on rows that its members had not seen, in
-    standard errors t: the belief is 5 rows up to t = 3, and 5 (3 / t)² rows beyond it.
+    The evidence is the gain of the mixture with a belief of 5 rows on rows that its members had not
+    seen, in standard errors t: the belief is then 5 (3 / t)² rows, from 0.5 to 7.5.
 
     Parameters
     ----------
@@ -24,15 +26,18 @@ def safe_weights(log_proba: FloatArray, row_weight: FloatArray) -> FloatArray:
         Log probability that each member gave to the true class of rows it was not fitted on,
         shape (rows, members); member 0 is the identity.
     """
-    careful = mixture_weights(log_proba, row_weight, MOST_BELIEF)
-    sureness = _sureness(np.log(np.exp(log_proba) @ careful) - log_proba[:, 0], row_weight)
-    if sureness <= _SURE:
-        return careful
-    belief = MOST_BELIEF * (_SURE / sureness) ** 2
-    return mixture_weights(log_proba, row_weight, max(belief, LEAST_BELIEF))
+    first = mixture_weights(log_proba, row_weight, BELIEF)
+    t = sureness(log_mixture(log_proba, first) - log_proba[:, 0], row_weight)
+    belief = BELIEF * (_SURE / t) ** 2 if t > 0 else MOST_BELIEF
+    return mixture_weights(log_proba, row_weight, min(max(belief, LEAST_BELIEF), MOST_BELIEF))
 
 
-def _sureness(gain: FloatArray, row_weight: FloatArray) -> float:
+def log_mixture(log_proba: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return the log probability that a mixture gives to each true class."""
+    return np.asarray(np.log(np.exp(log_proba) @ weights))
+
+
+def sureness(gain: FloatArray, row_weight: FloatArray) -> float:
     """Return the mean gain in standard errors of it; a row of weight 2 is two rows."""
     total = row_weight.sum()
     mean = row_weight @ gain / total

@@ -11,9 +11,10 @@ from wildcal.interop.maps.rows import Rows
 
 
 class Together(Map):
-    """p = Σ w_m p_m, cut at the probability of the predicted class and divided by its sum: `auto`.
+    """p = Σ w_m p_m, divided by its sum: `auto`.
 
-    Which members there are is part of the layout.
+    Where no member shifts classes, it is cut at the probability of the predicted class first. Which
+    members there are is part of the layout.
     """
 
     def __init__(
@@ -26,6 +27,7 @@ class Together(Map):
         ]
         for member in self.members:
             self.parameters |= member.parameters
+        self.layout["keeps_class"] = calibrator.preserves_accuracy
         self.layout["members"] = [member.layout for member in self.members]
 
     def apply(self, rows: Rows, inputs: Inputs, wanted: Collection[str]) -> Outputs:
@@ -36,5 +38,7 @@ class Together(Map):
             weight = ops.take(weights, ops.constant(np.full((1, 1), i)))
             part = ops.wide(member.apply(rows, inputs, ())[PROBABILITIES]) * weight
             total = part if total is None else total + part
-        total = ops.minimum(total, ops.pick(total, rows.pred))
+        total = ops.where(rows.ruled_out, 0.0, total)
+        if self.layout["keeps_class"]:
+            total = ops.minimum(total, ops.pick(total, rows.pred))
         return {PROBABILITIES: ops.narrow(total / ops.row_sum(total))}

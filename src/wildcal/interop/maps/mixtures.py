@@ -22,7 +22,7 @@ class Mixture(Map):
         self.keep(
             beta=1 / calibrator.temperature_,
             scaled=scaled,
-            uniform=uniform / self.n_classes,
+            uniform=uniform,
         )
 
     def apply(self, rows: Rows, inputs: Inputs, wanted: Collection[str]) -> Outputs:
@@ -31,4 +31,4 @@ class Mixture(Map):
         p = rows.softmax(self.get(ops, "beta")) * ops.narrow(self.get(ops, "scaled"))
         if self.prefix + "raw" in self.parameters:
             p = rows.proba * ops.narrow(self.get(ops, "raw")) + p
-        return {PROBABILITIES: p + ops.narrow(self.get(ops, "uniform"))}
+        return {PROBABILITIES: p + ops.narrow(rows.uniform * self.get(ops, "uniform"))}

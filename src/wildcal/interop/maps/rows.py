@@ -66,6 +66,12 @@ class Rows:
         return self.ops.less(self.logits, self.ops.lowest)
 
     @_once
+    def uniform(self) -> Tensor:
+        """Return the uniform distribution over the classes that are not at -inf, in float64."""
+        possible = self.ops.where(self.ruled_out, 0.0, self.ops.wide(self.logits) * 0.0 + 1.0)
+        return possible / self.ops.row_sum(possible)
+
+    @_once
     def _exponentials(self) -> Tensor:
         return self.ops.exp(self.shifted)
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from wildcal.core.arrays import Labels, Logits
 from wildcal.core.calibrator import Calibrator
-from wildcal.core.convert import logits_from_proba, proba_floor
+from wildcal.core.convert import logits_from_proba, logits_from_score, proba_floor
 from wildcal.interop.sklearn.method import can_read_energy
 from wildcal.interop.sklearn.mlp import ends_in_mlp, mlp_logits
 
@@ -124,16 +124,13 @@ def _ways_out(estimator: Any) -> str:
 def as_columns(raw: ArrayLike, n_classes: int, name: str) -> Logits:
     """Return scores with one column per class.
 
-    The one score d of a binary classifier becomes the columns -d/2 and d/2. Their softmax is that
-    of 0 and d, and so is every probability made of it; but the energy is then the same function of
-    the margin for both classes, while that of 0 and d would tell little more than the class.
+    The one score of a binary classifier becomes two by the rule of `logits_from_score`.
     """
     array = np.asarray(raw)
     if array.dtype.kind != "f":
         array = array.astype(np.float64)
     if n_classes == 2 and (array.ndim == 1 or array.shape[1:] == (1,)):
-        half = array.reshape(-1) / 2
-        return np.stack([-half, half], axis=1)
+        return logits_from_score(array)
     if array.ndim == 2 and array.shape[1] == n_classes:
         return array
     if array.ndim == 2 and array.shape[1] == n_classes * (n_classes - 1) // 2:

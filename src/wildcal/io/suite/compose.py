@@ -77,7 +77,7 @@ def write_suite(
 
     def add(name: str, rows: InputRows, role: str, shift: str, **more: Any) -> None:
         y = np.full(len(rows.logits), OOD_LABEL) if shift == "semantic" else rows.y
-        writer.add(name, rows.logits, y, role=role, shift=shift, **more)  # type: ignore[arg-type]
+        writer.add(name, rows.logits, y, role=role, shift=shift, **more)
         order.append(name)
 
     add(TUNE, tune, "tune", "none")

@@ -8,6 +8,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from wildcal.core.arrays import OOD_LABEL
 from wildcal.core.checks import check_choice
 from wildcal.core.errors import FileFormatError
 from wildcal.io.files import replacing
@@ -38,6 +39,7 @@ from wildcal.io.suite.manifest import (
 )
 from wildcal.io.suite.neighbors import columns
 from wildcal.io.suite.read import parsed, read_content, read_logits, verified_distances
+from wildcal.version import __version__
 
 
 @final
@@ -53,14 +55,14 @@ class SuiteWriter:
     folder
         Made if it is not there. If it holds a suite, that must come from the same network, data,
         seed, versions and classes.
+    n_classes, class_names
+        The classes, in the order of the columns; one of the two will do.
     network, data
         Free descriptions, of plain JSON values.
     seed
         The seed of whatever was random, such as the corruptions.
     versions
-        Package names and their versions.
-    n_classes, class_names
-        The classes, in the order of the columns.
+        Package names and their versions; by default that of wildcal.
     dtype
         How logits are stored: float16, float32 or float64.
     grows
@@ -70,34 +72,42 @@ class SuiteWriter:
     Example
     -------
     >>> from tempfile import TemporaryDirectory
-    >>> about = {"network": {"name": "coin"}, "data": {}, "seed": 0, "versions": {}}
+    >>> logits, y = [[0.0, 2.0], [3.0, 1.0]], [1, 0]
     >>> with TemporaryDirectory() as folder:
-    ...     writer = SuiteWriter(folder, **about, n_classes=2, class_names=["head", "tail"])
-    ...     writer.add("val", [[0.0, 2.0], [3.0, 1.0]], [1, 0], role="tune", shift="none")
-    ...     writer.done("val"), writer.done("test")
-    (True, False)
+    ...     writer = SuiteWriter(folder, class_names=["head", "tail"])
+    ...     writer.add("val", logits, y, role="tune")
+    ...     writer.add("test", logits, y)
+    ...     writer.add("night", logits, y, shift="covariate")
+    ...     writer.add("dice", logits)  # of other classes
+    ...     writer.finish()
+    ...     writer.names
+    ('val', 'test', 'night', 'dice')
     """
 
     def __init__(
         self,
         folder: str | Path,
         *,
-        network: Mapping[str, Any],
-        data: Mapping[str, Any],
-        seed: int,
-        versions: Mapping[str, str],
-        n_classes: int,
-        class_names: Sequence[str],
+        n_classes: int | None = None,
+        class_names: Sequence[str] | None = None,
+        network: Mapping[str, Any] | None = None,
+        data: Mapping[str, Any] | None = None,
+        seed: int = 0,
+        versions: Mapping[str, str] | None = None,
         dtype: str = "float32",
         grows: Callable[[dict[str, Any], dict[str, Any]], bool] = lambda there, here: False,
     ) -> None:
         check_choice("dtype", dtype, DTYPES)
+        if n_classes is None and class_names is None:
+            raise ValueError("give n_classes, or class_names in the order of the columns.")
+        if class_names is None:
+            class_names = [str(number) for number in range(n_classes or 0)]
         wanted = Manifest(
-            network=dict(network),
-            data=dict(data),
+            network=dict(network or {}),
+            data=dict(data or {}),
             seed=seed,
-            versions=dict(versions),
-            n_classes=n_classes,
+            versions={"wildcal": __version__} if versions is None else dict(versions),
+            n_classes=len(class_names) if n_classes is None else n_classes,
             class_names=tuple(class_names),
             complete=False,
             splits=(),
@@ -241,10 +251,10 @@ class SuiteWriter:
         self,
         name: str,
         logits: ArrayLike,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         *,
-        role: str,
-        shift: str,
+        role: str = "test",
+        shift: str | None = None,
         corruption: str | None = None,
         severity: int | None = None,
     ) -> None:
@@ -257,14 +267,21 @@ class SuiteWriter:
         logits
             Finite, of shape (n_samples, n_classes).
         y
-            Labels of shape (n_samples,) in 0..K-1; -1 in every row where shift is "semantic".
+            Labels of shape (n_samples,) in 0..K-1. Rows of other classes have none, or -1.
         role
             "tune", "test", or "perturb" for validation rows under noise.
         shift
-            "none", "covariate" or "semantic".
+            "none", "covariate" or "semantic" (other classes); by default "semantic" without
+            labels, "covariate" with a corruption, and else "none".
         corruption, severity
             The type and strength 1..5 of a corruption, or neither.
         """
+        if shift is None:
+            shift = "semantic" if y is None else "none" if corruption is None else "covariate"
+        if y is None:
+            if shift != "semantic":
+                raise ValueError(f"split {name}: rows of the classes need labels; give y.")
+            y = np.full(len(np.asarray(logits)), OOD_LABEL)
         check_split(name, role, shift, corruption, severity)
         entry = Entry(
             name=name,
@@ -341,9 +358,9 @@ class SuiteWriter:
             self._write_array(str(new.distances), distances)
         self._write(replace(self._manifest, splits=(*others, new), complete=False))
 
-    def finish(self, order: Sequence[str]) -> None:
-        """Put the splits in order and mark the suite as complete."""
-        names = list(order)
+    def finish(self, order: Sequence[str] | None = None) -> None:
+        """Put the splits in order, by default as they were added, and mark the suite complete."""
+        names = list(self.names if order is None else order)
         missing = sorted(set(names) - set(self.names))
         strange = sorted(set(self.names) - set(names))
         if missing:

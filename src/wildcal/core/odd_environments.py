@@ -1,0 +1,57 @@
+"""Environments to tune on that may show something else than their labels say."""
+
+from typing import Final
+
+import numpy as np
+
+from wildcal.core.arrays import OOD_LABEL
+from wildcal.core.rows import Rows
+from wildcal.core.softmax import predicted_class
+
+GAP: Final = 0.15
+"""Accuracies that lie this far below all others are no matter of degree."""
+FEW: Final = 1 / 3
+"""At most this share of the environments can be the odd ones."""
+
+
+def odd_environments(accuracy: dict[str, float], *, gap: float = GAP) -> dict[str, float]:
+    """Return environments whose accuracy lies far below the others', with the distance to them.
+
+    Corruptions have several strengths, so the accuracies of harmless environments come in small
+    steps. Where the sorted accuracies jump by `gap` or more, what is below the jump is odd, if that
+    is at most a third of all.
+
+    Examples
+    --------
+    >>> from wildcal.core.odd_environments import odd_environments
+    >>> found = {"gamma-1": 0.93, "grey-1": 0.9, "noise-5": 0.84, "vertical_flip-1": 0.4}
+    >>> odd_environments(found)
+    {'vertical_flip-1': 0.44}
+    """
+    names = sorted(accuracy, key=accuracy.__getitem__)
+    values = [accuracy[name] for name in names]
+    for count in range(int(len(names) * FEW), 0, -1):
+        if values[count] - values[count - 1] >= gap:
+            return {name: round(values[count] - accuracy[name], 9) for name in names[:count]}
+    return {}
+
+
+def in_words(accuracy: dict[str, float], advice: str) -> list[str]:
+    """Return a sentence for each odd environment."""
+    return [
+        f"{name}: {100 * accuracy[name]:.0f} % right, {100 * apart:.0f} points below the next"
+        f" environment: {advice}"
+        for name, apart in odd_environments(accuracy).items()
+    ]
+
+
+def environment_notes(rows: Rows) -> tuple[str, ...]:
+    """Return a sentence for each labeled environment of a fit that may not keep the labels."""
+    if rows.environment is None:
+        return ()
+    known = rows.labels != OOD_LABEL
+    right = predicted_class(rows.logits)[known] == rows.labels[known]
+    number = rows.environment[known]
+    found = {f"environment {i}": float(right[number == i].mean()) for i in np.unique(number)}
+    advice = "do its rows still show what their labels say? If not, leave it out."
+    return tuple(in_words(found, advice))
