@@ -70,10 +70,10 @@ def load_with_about(path: str | Path) -> tuple[AccuracyEstimator, About]:
 
 def rebuild(document: dict[str, Json], where: str = "the document") -> AccuracyEstimator:
     """Return the estimator that `describe_file` described, for files that hold one inside."""
-    return _rebuild_from(_KIND.opened(document, where), where)
+    return _rebuild_from(_KIND.opened(document, where), where)[0]
 
 
-def _rebuild_from(document: dict[str, Json], where: str | Path) -> AccuracyEstimator:
+def _rebuild_from(document: dict[str, Json], where: str | Path) -> tuple[AccuracyEstimator, About]:
     try:
         return _rebuild_all(document)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
