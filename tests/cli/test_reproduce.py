@@ -69,7 +69,7 @@ def test_one_table(shell, capsys):
     text = (shell / "out" / "table1.md").read_text("utf-8")
     networks = [line.split(" | ")[1] for line in text.splitlines() if line.startswith("| CIFAR")]
     assert networks == ["vgg11-half", "VGG19 (paper)", "wrn-16-2", "WideResNet40 (paper)"]
-    assert "Ours: 300 labels, 100 rows of svhn" in text
+    assert "Energy: 300 labels, 100 rows of svhn" in text
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_shipped_suites_are_the_default(shell, monkeypatch, capsys):
     monkeypatch.setattr(shipped, "_folder", lambda: shell / "package")
     words = ["reproduce", "table9", "-o", "out", "--bootstrap", "0", "--format", "csv"]
     assert run(words) == 0
-    assert "\ncifar10-one,CIFAR-10,vgg11-half,Ours w/o," in (shell / "out/table9.csv").read_text()
+    assert "\ncifar10-one,CIFAR-10,vgg11-half,Energy w/o," in (shell / "out/table9.csv").read_text()
 
 
 def test_no_shipped_suites(tmp_path, monkeypatch, capsys):

@@ -64,7 +64,7 @@ def test_every_artifact_answers_what_it_needs(bare, name):
 def test_table2_is_with_and_without_distances(study, suites):
     table = made(study, "table2")
     assert table.columns == (
-        *("Uncal", "ETS", "ETS+DAC", "SPLINE", "SPLINE+DAC", "Ours", "Ours+DAC"),
+        *("Uncal", "ETS", "ETS+DAC", "SPLINE", "SPLINE+DAC", "Energy", "Energy+DAC"),
     )
     assert [r.suite for r in table.rows] == ["vgg"]
     assert "No distances, so left out: vit." in table.notes
@@ -96,7 +96,7 @@ def test_missing_inputs_are_named(bare, name, words):
 
 def test_table1_has_the_averages(study, suites):
     table = made(study, "table1")
-    assert table.columns == ("Uncal", "TS", "ETS", "IRM", "IROvA", "IROvATS", "SPLINE", "Ours")
+    assert table.columns == ("Uncal", "TS", "ETS", "IRM", "IROvA", "IROvATS", "SPLINE", "Energy")
     assert [r.labels for r in table.rows] == [
         ("CIFAR-10", "vgg11-half"),
         ("ImageNet-1k", "vit_b_16"),
@@ -107,8 +107,8 @@ def test_table1_has_the_averages(study, suites):
             average = plain.average(suite, method)
             assert (cell.value, cell.low, cell.high) == (average.value, average.low, average.high)
             assert cell.floor == average.floor
-    assert "Ours: 400 labels, 100 rows of svhn" in " ".join(table.notes)
-    assert "Ours: 400 labels, 100 rows of textures" in " ".join(table.notes)
+    assert "Energy: 400 labels, 100 rows of svhn" in " ".join(table.notes)
+    assert "Energy: 400 labels, 100 rows of textures" in " ".join(table.notes)
     assert "CIFAR-100" in table.notes[-1]
 
 
@@ -122,7 +122,7 @@ def test_other_averages(study, suites, name, metric):
 
 def test_table9_has_both_energy_methods(study):
     table = made(study, "table9")
-    assert table.columns[-2:] == ("Ours w/o", "Ours")
+    assert table.columns[-2:] == ("Energy w/o", "Energy")
     assert [cell.knew for cell in table.rows[0].cells[-2:]] == [
         "400 labels",
         "400 labels, 100 rows of svhn",
@@ -189,21 +189,21 @@ def test_fig3_quantiles(study, suites):
 def test_error_figures_show_the_tables_numbers(study):
     by_severity = made(study, "fig4").panels[0].series[-1]
     average = made(study, "table1").rows[0].cells[-1].value
-    assert by_severity.name == "Ours"
+    assert by_severity.name == "Energy"
     assert np.mean(by_severity.y) == pytest.approx(100 * average)
     by_type = made(study, "fig5").panels[0].series[-1]
     assert by_type.x == ("fog", "snow")
     assert np.mean(by_type.y) == pytest.approx(by_severity.y[5])
-    assert [s.name for s in made(study, "fig8").panels[0].series][-2:] == ["Ours w/o", "Ours"]
-    assert [s.name for s in made(study, "fig7").panels[0].series] == ["Uncal", "Ours"]
+    assert [s.name for s in made(study, "fig8").panels[0].series][-2:] == ["Energy w/o", "Energy"]
+    assert [s.name for s in made(study, "fig7").panels[0].series] == ["Uncal", "Energy"]
 
 
 def test_mean_confidence_on_textures(study, suites):
     plain = run_protocol({"s": suites["vit"]}, choose_methods(["energy"]), ood="svhn")
     (series,) = made(study, "fig6").panels[1].series
     expected = plain.record("s", "energy", "textures-test", "mean_confidence").value
-    assert dict(zip(series.x, series.y, strict=True))["Ours"] == 100 * expected
-    assert made(study, "fig9").panels[0].series[0].x[-2:] == ("Ours w/o", "Ours")
+    assert dict(zip(series.x, series.y, strict=True))["Energy"] == 100 * expected
+    assert made(study, "fig9").panels[0].series[0].x[-2:] == ("Energy w/o", "Energy")
 
 
 def test_damage_is_noted_and_the_rest_made(suites, write_suite, tmp_path):

@@ -17,7 +17,7 @@ from wildcal.testing import join, make_suite
 
 DRAWN = make_suite(0, n_tuning=400, n_ood_tuning=100, n_test=500)
 METHODS = ("identity", "energy", "hts", "vector")
-SHOWN = {"identity": "Uncal", "energy": "Ours", "hts": "hts", "vector": "vector", "mine": "mine"}
+SHOWN = {"identity": "Uncal", "energy": "Energy", "hts": "hts", "vector": "vector", "mine": "mine"}
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_severity_curves(axes, results):
     assert len(looks) == len(SHOWN)
     axes.clear()
     plots.severity_curves(axes, results, "vit", ["mine", "energy"])
-    assert _legend(axes) == ["mine", "Ours"]
+    assert _legend(axes) == ["mine", "Energy"]
 
 
 def test_corruption_bars(axes, results):

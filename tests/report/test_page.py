@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from wildcal import softmax
 from wildcal.evaluation.protocol import choose_methods, run_protocol
 from wildcal.io.suite import Suite, SuiteWriter
 from wildcal.report import make_page
@@ -254,3 +255,35 @@ def test_ticks_are_round_and_inside():
         assert 1 <= len(ticks) <= 12
         assert all(low - 1e-12 <= tick <= high + 1e-12 for tick in ticks)
         assert np.allclose(np.diff(ticks, 2), 0)
+
+
+def test_classes_one_by_one(results, page, suites):
+    """By the class that was predicted: rows, share right, confidence of the network and the best."""
+    split = suites["vgg"].split("test")
+    part = page[page.index("<h2>Class by class</h2>") :]
+    part = part[: part.index("</table>")]
+    lines = [re.findall(r"<td[^>]*>([^<]*)", row) for row in part.split("<tr>")[2:]]
+    pred, sure = split.logits.argmax(1), softmax(split.logits).max(1)
+    names = suites["vgg"].class_names
+    assert len(lines) == sum(n >= 5 for n in np.bincount(pred, minlength=len(names)))
+    for name, rows, right, confidence, gap, *_ in lines:
+        mine = pred == names.index(name)
+        share = 100 * (split.y[mine] == pred[mine]).mean()
+        assert int(rows.replace(",", "")) == mine.sum()
+        assert float(right) == pytest.approx(share, abs=0.051)
+        assert float(confidence) == pytest.approx(100 * sure[mine].mean(), abs=0.051)
+        assert float(gap) == pytest.approx(100 * sure[mine].mean() - share, abs=0.051)
+    gaps = [abs(float(line[-1])) for line in lines]
+    assert gaps == sorted(gaps, reverse=True)
+
+
+def test_a_suite_without_names_is_called_by_its_own(tmp_path):
+    writer = SuiteWriter(tmp_path / "mine", n_classes=3)
+    rng = np.random.default_rng(0)
+    for name in ("val", "test"):
+        y = rng.integers(0, 3, 40)
+        writer.add(name, rng.normal(size=(40, 3)) + 2 * np.eye(3)[y], y,
+                   role="tune" if name == "val" else "test")  # fmt: skip
+    writer.finish()
+    suite = Suite.open(tmp_path / "mine")
+    assert "<h1>Calibration of mine</h1>" in make_page(run(suite, ["identity", "ts"]), "mine", suite)

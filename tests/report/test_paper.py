@@ -21,15 +21,15 @@ def published(name, *labels):
 @pytest.mark.parametrize(
     ("name", "labels", "network", "column", "value"),
     [
-        ("table1", ("CIFAR-10", "vgg11-half"), "VGG19", "Ours", 5.78),
+        ("table1", ("CIFAR-10", "vgg11-half"), "VGG19", "Energy", 5.78),
         ("table1", ("CIFAR-100", "se-resnet18"), "SE-ResNet101", "IRM", 10.17),
         ("table1", ("ImageNet-1k", "resnet18"), "ResNet18", "TS", 5.57),
         ("table3", ("CIFAR-100", "densenet-small", "AUPR-IN"), "DenseNet201", "IRM", 69.57),
         ("table4", ("CIFAR-10", "wrn-16-2"), "WideResNet40", "Uncal", 12.03),
-        ("table6", ("ImageNet-1k", "swin_t", "KDE-ECE"), "Swin-T", "Ours", 8.89),
-        ("table7", ("ImageNet-A", "vgg16"), "VGG16", "Ours", 17.32),
-        ("table8", ("CIFAR-10", "densenet201", "Textures"), "DenseNet201", "Ours", 4.51),
-        ("table9", ("CIFAR-10", "vgg19"), "VGG19", "Ours w/o", 6.53),
+        ("table6", ("ImageNet-1k", "swin_t", "KDE-ECE"), "Swin-T", "Energy", 8.89),
+        ("table7", ("ImageNet-A", "vgg16"), "VGG16", "Energy", 17.32),
+        ("table8", ("CIFAR-10", "densenet201", "Textures"), "DenseNet201", "Energy", 4.51),
+        ("table9", ("CIFAR-10", "vgg19"), "VGG19", "Energy w/o", 6.53),
     ],
 )
 def test_rows_of_relatives(name, labels, network, column, value):

@@ -50,7 +50,7 @@ def table(published=None):
         "table1",
         "Table 1: a_b & 5 %",
         ("data set", "network"),
-        ("Uncal", "TS", "Ours"),
+        ("Uncal", "TS", "Energy"),
         (Row("s", ("CIFAR-10", r"x_|{^~\\"), cells, published=published),),
         ("All of it: 100 %.",),
     )
@@ -63,7 +63,7 @@ def test_markdown():
     assert table_markdown(table()) == (
         "# Table 1: a\\_b & 5 %\n"
         "\n"
-        "| data set | network | Uncal | TS | Ours | noise floor |\n"
+        "| data set | network | Uncal | TS | Energy | noise floor |\n"
         "|---|---|--:|--:|--:|--:|\n"
         "| CIFAR-10 | x\\_\\|{^~\\\\\\\\ | <u>10.00</u> (9.00 to 12.00)"
         " | **5.00** (4.00 to 7.00) | - | 2.00 |\n"
@@ -108,7 +108,7 @@ def test_latex():
 
 def test_csv_parses_back():
     rows = list(csv.DictReader(io.StringIO(table_csv(table(PAPER)))))
-    assert [r["method"] for r in rows] == ["Uncal", "TS", "Ours"]
+    assert [r["method"] for r in rows] == ["Uncal", "TS", "Energy"]
     assert rows[0]["network"] == r"x_|{^~\\"
     assert float(rows[1]["value"]) == 100 * 0.05
     assert (float(rows[1]["low"]), float(rows[1]["high"])) == (100 * 0.04, 100 * 0.07)

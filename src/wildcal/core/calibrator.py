@@ -91,6 +91,9 @@ class Calibrator(ABC):
     """The columns of `Rows` that it reads besides labels and weights: `environment` in `fit`,
     `window` when predicting, `distances` in both."""
 
+    can_do_without: ClassVar[frozenset[str]] = frozenset()
+    """Those of them that it reads where they are given, and does not miss where they are not."""
+
     n_classes_: int
     fit_: FitSummary
 

@@ -150,7 +150,7 @@ def _knew(rows: Rows, calibrator: Calibrator) -> Knew:
             clean = labeled & (rows.environment == 0)
             counts = np.bincount(rows.environment[labeled & (rows.environment > 0)])
             sizes = tuple(int(n) for n in counts if n)
-        lacked += [] if sizes else ["shifted"]
+        lacked += [] if sizes or "environment" in calibrator.can_do_without else ["shifted"]
     if "window" in calibrator.reads:
         lacked.append("window" if calibrator.uses_window else "context")
     return Knew(labels=int(clean.sum()), ood=rows.n_ood, shifted=sizes, lacked=tuple(lacked))

@@ -85,7 +85,8 @@ def usual_rows(calibrator: Calibrator) -> frozenset[str]:
     """Return the rows that a calibrator sees unless told otherwise."""
     if calibrator.name == _UNFITTED:
         return frozenset()
-    kinds = {"ood": calibrator.accepts_ood, "shifted": "environment" in calibrator.reads}
+    needed = calibrator.reads - calibrator.can_do_without
+    kinds = {"ood": calibrator.accepts_ood, "shifted": "environment" in needed}
     return frozenset({"clean", *(kind for kind, used in kinds.items() if used)})
 
 

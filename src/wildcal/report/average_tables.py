@@ -169,7 +169,7 @@ def table8(study: Study) -> Made:
         notes += knowledge(study, results, PAPER_METHODS, shown)
         notes += troubles(results, PAPER_METHODS)
     words = (*SUITE_WORDS, "tuned with")
-    columns = ("Uncal", "SoTA", "Ours")
+    columns = ("Uncal", "SoTA", "Energy")
     return TableArtifact("table8", title, words, columns, tuple(rows), tuple(dict.fromkeys(notes)))
 
 

@@ -18,11 +18,11 @@ METHOD_TITLES: Final = {
     "irova": "IROvA",
     "irovats": "IROvATS",
     "spline": "SPLINE",
-    WITHOUT_OOD: "Ours w/o",
-    "energy": "Ours",
+    WITHOUT_OOD: "Energy w/o",
+    "energy": "Energy",
     "dac+ets": "ETS+DAC",
     "dac+spline": "SPLINE+DAC",
-    "dac+energy": "Ours+DAC",
+    "dac+energy": "Energy+DAC",
 }
 WITH_BOTH: Final = (*PAPER_METHODS[:-1], WITHOUT_OOD, PAPER_METHODS[-1])
 """The paper's methods, and the energy method without out-of-distribution rows before the last."""
@@ -77,7 +77,7 @@ def method_title(name: str) -> str:
     """Return what tables and figures call a method; the paper's have the paper's names.
 
     >>> method_title("energy"), method_title("hts"), method_title("_mine")
-    ('Ours', 'hts', 'mine')
+    ('Energy', 'hts', 'mine')
     """
     # matplotlib leaves a name that begins with an underscore out of its legends.
     return METHOD_TITLES.get(name) or plain(plain(name).lstrip("_"))

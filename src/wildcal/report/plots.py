@@ -34,8 +34,8 @@ COLORS: Final = {
     "IROvA": "#117733",
     "IROvATS": "#999933",
     "SPLINE": "#AA4499",
-    "Ours w/o": "#CC6677",
-    "Ours": "#882255",
+    "Energy w/o": "#CC6677",
+    "Energy": "#882255",
 }
 _MARKERS: Final = dict(zip(COLORS, "os^vDP*Xd", strict=True))
 # For methods beyond the paper's: Tol's "bright", "light" and "high-contrast" colors. Their number
@@ -118,7 +118,7 @@ def severity_curves(axes: Axes, panel: Panel) -> None:
             linestyle="-" if series.name in COLORS else "--",
             marker=marker,
             markersize=4,
-            linewidth=2.2 if series.name == "Ours" else 1.2,
+            linewidth=2.2 if series.name == "Energy" else 1.2,
             color=color,
             label=series.name,
         )
@@ -175,7 +175,7 @@ def reliability(axes: Axes, panel: Panel) -> None:
     low, high = np.array(points.low, np.float64), np.array(points.high, np.float64)
     # At accuracy 0 or 1 the limit is the value, up to the last bit; a length is never negative.
     lengths = np.maximum([y - low, high - y], 0.0)
-    axes.errorbar(x, y, lengths, marker="o", markersize=4, capsize=2, color=COLORS["Ours"])
+    axes.errorbar(x, y, lengths, marker="o", markersize=4, capsize=2, color=COLORS["Energy"])
     axes.set(xlim=(0, 100), ylim=(0, 100))
     _frame(axes, panel)
 
@@ -186,7 +186,7 @@ def temperature_curve(axes: Axes, panel: Panel) -> None:
     # Points and no line: for some methods the temperature is no function of the energy.
     x = [float(x) for x in series.x]
     # As an image even in an SVG, which ten thousand points would make slow.
-    axes.plot(x, series.y, ".", markersize=3, color=COLORS["Ours"], rasterized=True)
+    axes.plot(x, series.y, ".", markersize=3, color=COLORS["Energy"], rasterized=True)
     _frame(axes, panel)
 
 

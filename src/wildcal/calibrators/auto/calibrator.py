@@ -84,6 +84,7 @@ class AutoCalibrator(Calibrator):
     shift_invariant = False
     accepts_ood = True
     reads = frozenset({"logits", "environment"})
+    can_do_without = frozenset({"environment"})
 
     keep_class: bool = field(default=False, metadata=stored(FLAG))
     members_: list[Calibrator] = field(init=False, repr=False, metadata=stored(Many(Nested())))

@@ -79,9 +79,9 @@ def fit_method(method: Method, tuning: Tuning) -> FittedMethod:
     more: dict[str, Any] = {}
     if seen & {"shifted", "noise"} and "environment" in calibrator.reads:
         more["environment"] = rows.environment
-    elif "shifted" in seen:
+    if "shifted" in seen and "environment" not in calibrator.reads - calibrator.can_do_without:
         more["sample_weight"] = rows.weights()
-    elif "noise" in seen:
+    elif "noise" in seen and "environment" not in more:
         more["sample_weight"] = _equal_levels(rows)
     if "distances" in calibrator.reads:
         more["distances"] = tuning.distances(rank_of(calibrator), seen)

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from wildcal.core.arrays import BoolArray, FloatArray
+from wildcal.core.arrays import BoolArray, FloatArray, Labels
 from wildcal.core.rows import Rows
+from wildcal.core.softmax import predicted_class
 from wildcal.evaluation.measure import Walked, measure
 from wildcal.io.suite import SuiteSplit
 from wildcal.metrics import TopLabelAccumulator
@@ -42,6 +43,23 @@ class Scores:
 
 
 @dataclass(slots=True)
+class ByClass:
+    """How sure and how right: sums over the rows that were given each class."""
+
+    rows: FloatArray
+    right: FloatArray
+    confidence: FloatArray
+    """Of each method, shape (methods, K)."""
+
+    def add(self, pred: Labels, correct: BoolArray, confidence: FloatArray) -> None:
+        """Take in some rows; `confidence` has a row for each method."""
+        n_classes = len(self.rows)
+        self.rows += np.bincount(pred, minlength=n_classes)
+        self.right += np.bincount(pred, correct, n_classes)
+        self.confidence += [np.bincount(pred, mine, n_classes) for mine in confidence]
+
+
+@dataclass(slots=True)
 class Observed:
     """One suite, seen with the methods that were fitted on it."""
 
@@ -50,6 +68,8 @@ class Observed:
     """For each condition, a table for each method, corruption types pooled."""
     cells: dict[str, list[TopLabelAccumulator]] = field(default_factory=dict)
     """The same for each corruption at each severity."""
+    classes: dict[str, ByClass] = field(default_factory=dict)
+    """For each condition, what becomes of each predicted class."""
     scores: dict[str, Scores] = field(default_factory=dict)
     """By the name of the split, in the order of the tests."""
     temperatures: dict[str, Temperatures] = field(default_factory=dict)
@@ -78,6 +98,10 @@ class Observed:
         )
         for mine, new in zip(kept, tops, strict=True):
             mine.merge(new)
+        shape = (len(tops), split.logits.shape[1])
+        empty = ByClass(np.zeros(shape[1]), np.zeros(shape[1]), np.zeros(shape))
+        by_class = self.classes.setdefault(condition(split), empty)
+        by_class.add(predicted_class(split.logits), walked.correct, walked.confidence)
         if split.corruption is not None and split.severity is not None:
             name = f"{split.corruption.replace('_', ' ')}, severity {split.severity}"
             self.cells[name] = list(tops)

@@ -19,7 +19,7 @@ def fresh_calibrator(method: Any) -> Calibrator:
             f" {', '.join(map(repr, usable_methods()))}, got {method!r}."
         )
     who = type(calibrator).__name__
-    if "environment" in calibrator.reads:
+    if "environment" in calibrator.reads - calibrator.can_do_without:
         raise ValueError(
             f"{who} learns from environments, which fit(X, y) does not know. Use method='energy',"
             f" or fit {who} itself on the scores of a fitted classifier."
@@ -34,7 +34,8 @@ def fresh_calibrator(method: Any) -> Calibrator:
 
 def usable_methods() -> list[str]:
     """Return the short names that need no more than scores and labels."""
-    return [name for name, kind in CALIBRATORS.items() if "environment" not in kind.reads]
+    kinds = CALIBRATORS.items()
+    return [n for n, kind in kinds if "environment" not in kind.reads - kind.can_do_without]
 
 
 def can_read_energy(calibrator: Calibrator) -> bool:

@@ -11,6 +11,7 @@ from wildcal.report.page.about_sections import (
     knowledge_section,
     left_out_section,
 )
+from wildcal.report.page.class_section import class_section
 from wildcal.report.page.content import Content, note
 from wildcal.report.page.error_sections import (
     methods_section,
@@ -32,6 +33,7 @@ _SECTIONS: Final = (
     methods_section,
     shift_section,
     reliability_section,
+    class_section,
     ood_section,
     energy_section,
     temperature_section,
@@ -77,7 +79,7 @@ def make_page(results: Results, name: str, suite: Suite) -> str:
     data, network = suite_labels({name: suite})[name]
     body = tag(
         "main",
-        tag("h1", words(f"Calibration of {network} on {data}")),
+        tag("h1", words(_title(content, network, data))),
         note(f"Suite {plain(name)}: {_size(content)}."),
         tag("p", verdict(results, name, order), class_="verdict"),
         *(make(content) for make in _SECTIONS),
@@ -93,6 +95,14 @@ def make_page(results: Results, name: str, suite: Suite) -> str:
     return (
         f'<!doctype html>\n<html lang="en"><head>{head}</head><body>{body}{script}</body></html>\n'
     )
+
+
+def _title(content: Content, network: str, data: str) -> str:
+    """Return what the report is on; a suite need not say of which network and data it is."""
+    named = [about.get("name") for about in (content.suite.network, content.suite.data)]
+    if not any(named):
+        return f"Calibration of {plain(content.name)}"
+    return f"Calibration of {network}" + (f" on {data}" if named[1] else "")
 
 
 def _size(content: Content) -> str:
