@@ -156,7 +156,7 @@ def test_soft_rows_are_rows_with_the_softmax_as_label():
 @pytest.mark.parametrize("prior", [-1, float("inf"), "2", True])
 @pytest.mark.parametrize("name", ["ts", "ets", "beta", "isotonic"])
 def test_wrong_priors_are_refused(name, prior):
-    with pytest.raises(ValueError, match="prior must be a finite number of at least 0"):
+    with pytest.raises(ValueError, match=r"prior must be a (finite )?number"):
         wildcal.make_calibrator(name).set_params(prior=prior).fit(Z, Y)
 
 
@@ -165,3 +165,67 @@ def test_a_file_of_a_mixture_must_keep_its_promises(tmp_path):
     calibrator.weights_ = calibrator.weights_ * 0
     with pytest.raises(ValueError, match="weights must be one for each member"):
         wildcal.save(calibrator, tmp_path / "auto.json")
+
+
+def reweighted(n, seed=0):
+    """Two classes, one row in ten of the second; the network takes them to be equally frequent."""
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n) < 0.1).astype(int)
+    score = rng.normal(np.where(y == 1, 1.5, -1.5), np.sqrt(3.0))  # its log-odds, for equal shares
+    return wildcal.logits_from_score(score), y
+
+
+def test_offsets_where_the_classes_are_not_as_frequent_as_the_network_thinks():
+    (z, y), (x, truth) = reweighted(500), reweighted(4000, seed=1)
+    calibrator = quiet(AutoCalibrator(), z, y)
+    assert not calibrator.preserves_accuracy
+    assert "an offset for each class" in calibrator.describe()[0]
+    best = nll(truth, wildcal.softmax(x + np.log([0.9, 0.1])))
+    assert (
+        nll(truth, calibrator.predict_proba(x)) < 1.03 * best < 0.7 * nll(truth, wildcal.softmax(x))
+    )
+    # The promise holds for every row, changed class or not.
+    floor = calibrator.weights_[0] * wildcal.softmax(x) * (1 - 1e-5)
+    assert (calibrator.predict_proba(x) >= floor).all()
+
+
+def test_the_class_is_kept_on_request_and_the_price_is_named():
+    (z, y), (x, _) = reweighted(500), reweighted(1000, seed=1)
+    with pytest.warns(
+        CalibrationWarning, match=r"lower the NLL by another \d+\.\d %, and are left"
+    ):
+        calibrator = AutoCalibrator(keep_class=True).fit(z, y)
+    proba = calibrator.predict_proba(x)
+    assert calibrator.preserves_accuracy
+    assert (proba[np.arange(len(x)), x.argmax(1)] == proba.max(1)).all()
+
+
+def test_no_offsets_without_need():
+    calibrator = quiet(AutoCalibrator(), Z, Y)
+    assert calibrator.preserves_accuracy
+    assert calibrator.fit_.reason.startswith(f"On {len(Y)} rows with")
+    assert calibrator.fit_.reason in calibrator.describe()
+
+
+def test_shifted_environments_are_held_out_whole():
+    environment = np.r_[np.zeros(100, int), 5 + np.repeat(np.arange(6), 20)]
+    held = list(folds(Z[:220], Y[:220], 1, environment))
+    assert (sum(held) == 1).all()
+    for mask in held:
+        assert all(mask[environment == e].all() or not mask[environment == e].any()
+                   for e in range(5, 11))  # fmt: skip
+    renamed = list(folds(Z[:220], Y[:220], 1, np.where(environment, 20 - environment, 0)))
+    np.testing.assert_array_equal(held, renamed)
+
+
+@pytest.mark.parametrize("name", ["ets", "tsmix", "auto"])
+def test_a_class_that_is_ruled_out_stays_so(name):
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(len(Y)) < 0.15, rng.integers(0, Z.shape[1], len(Y)), Y)
+    z = Z.copy()
+    masked = rng.random(z.shape) < 0.2
+    masked[np.arange(len(y)), y] = masked[np.arange(len(y)), z.argmax(1)] = False
+    z[masked] = -np.inf
+    proba = quiet(wildcal.make_calibrator(name), z, y).predict_proba(z)
+    assert (proba[masked] == 0).all()
+    np.testing.assert_allclose(proba.sum(1), 1, atol=1e-5)

@@ -4,9 +4,10 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from scipy.special import log_softmax
 
-from wildcal import TemperatureScaling
+from wildcal import TemperatureScaling, softmax
 from wildcal.calibrators import (
     CALIBRATORS,
     DirichletCalibration,
@@ -241,3 +242,25 @@ def test_impossible_mixtures_are_refused(method, change):
 def test_options_are_checked(method):
     with pytest.raises(ValueError, match="must be"):
         method.fit(*SUITE.tuning)
+
+
+def test_tied_vector_scaling_is_one_factor_and_offsets():
+    """The definition, soft rows and all, minimized by brute force."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(300, 3)) * 2
+    y = (1.4 * z + [0.7, 0.0, -0.7] + rng.gumbel(size=z.shape)).argmax(1)
+    fitted = VectorScaling(tied=True, prior=2.0).fit(z, y)
+    own = softmax(z)
+    soft = 2.0 / max((z.argmax(1) != y).sum(), (1 - own.max(1)).sum())
+
+    def loss(x):
+        log_q = np.log(softmax(x[0] * z + x[1:]))
+        wanted = soft * own
+        wanted[np.arange(300), y] += 1
+        return -(wanted * log_q).sum() / 300 + 0.1 * 3 / 300 * (x[1:] ** 2).sum()
+
+    best = minimize(loss, [1.0, 0, 0, 0], tol=1e-12).x
+    np.testing.assert_allclose([fitted.scale_[0], *fitted.intercept_], best, atol=1e-5)
+    assert len(set(fitted.scale_)) == 1
+    with pytest.raises(ValueError, match="prior is for tied=True"):
+        VectorScaling(prior=1.0).fit(z, y)

@@ -258,7 +258,7 @@ def test_ticks_are_round_and_inside():
 
 
 def test_classes_one_by_one(results, page, suites):
-    """By the class that was predicted: rows, share right, confidence of the network and the best."""
+    """By predicted class: rows, share right, confidence of the network and of the best."""
     split = suites["vgg"].split("test")
     part = page[page.index("<h2>Class by class</h2>") :]
     part = part[: part.index("</table>")]
@@ -286,4 +286,6 @@ def test_a_suite_without_names_is_called_by_its_own(tmp_path):
                    role="tune" if name == "val" else "test")  # fmt: skip
     writer.finish()
     suite = Suite.open(tmp_path / "mine")
-    assert "<h1>Calibration of mine</h1>" in make_page(run(suite, ["identity", "ts"]), "mine", suite)
+    assert "<h1>Calibration of mine</h1>" in make_page(
+        run(suite, ["identity", "ts"]), "mine", suite
+    )
