@@ -215,3 +215,15 @@ def test_methods_of_suites_can_be_saved(folder, capsys, name):
     )
     assert run(f"fit --method {name} val.npz -o x.json".split()) != 0
     assert "is fitted on the splits of a suite; see `wildcal suite fit" in capsys.readouterr().err
+
+
+def test_auto_uses_distances_that_are_given(folder, capsys):
+    line = "fit val-plain.npz --distances val-distances.npy -o auto.json"
+    assert run(line.split()) == 0
+    assert "auto becomes dac+auto" in capsys.readouterr().err
+    fitted = wildcal.load(folder / "auto.json")
+    assert (fitted.name, fitted.base.name) == ("dac", "auto")
+    assert run("fit val.npz -o auto.json".split()) == 0
+    assert "auto does not read the distances of val.npz; --method dac+auto does" in (
+        capsys.readouterr().err
+    )

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from wildcal import softmax
+from wildcal.cli.main import run
 from wildcal.io import as_rows, read_rows
 
 RNG = np.random.default_rng(0)
@@ -450,6 +451,36 @@ def test_the_answer_names_the_thing_and_the_remedy(tmp_path, needs, case):
         assert word not in text, f"another library speaks: {text}"
     assert text.endswith((".", "?"))
     assert len(text.replace(str(tmp_path), "")) < 330
+
+
+FLAGS = {"kind": "--input", "columns": "--columns", "label_column": "--label-column",
+         "id_column": "--id-column", "arrays": "--arrays", "classes": "--classes",
+         "pos_label": "--pos-label"}  # fmt: skip
+IN_FILES = {what: case for what, case in CASES.items()
+            if case.name is not None and set(case.options or {}) <= set(FLAGS)}  # fmt: skip
+
+
+def as_words(value):
+    if isinstance(value, dict):
+        return ",".join(f"{role}={name}" for role, name in value.items())
+    return str(value) if isinstance(value, str | int) else ",".join(map(str, value))
+
+
+@pytest.mark.parametrize("case", IN_FILES.values(), ids=IN_FILES)
+def test_the_command_answers_too_and_saves_nothing(tmp_path, needs, capsys, case):
+    for package in case.needs:
+        needs(package)
+    with pytest.raises(ValueError):  # noqa: PT011  # which also writes the file
+        case.read(tmp_path)
+    options = (case.options or {}).items()
+    flags = [word for name, value in options for word in (FLAGS[name], as_words(value))]
+    path, output = tmp_path / case.name, tmp_path / "calibrator.json"
+    assert run(["fit", str(path), *flags, "-o", str(output)]) != 0
+    said = capsys.readouterr().err.strip().splitlines()[-1]
+    assert said.lower().startswith("error: ")
+    for word in FOREIGN:
+        assert word not in said, f"another library speaks: {said}"
+    assert not output.exists()
 
 
 def test_there_are_enough():

@@ -130,6 +130,9 @@ def fit(
         raise click.UsageError("give ROWS, a file of scores and labels.")
     refuse_same(output, rows, ood, environments, distances, declared.labels)
     check_target(output)
+    if distances is not None and method.name == "auto":
+        (method,) = choose_methods(["dac+auto"])
+        say("With --distances, auto becomes dac+auto: they scale the logits that it reads.")
     calibrator = with_options(method.calibrator, settings)
     if str(method) != _plain(method):
         raise click.UsageError(
@@ -235,6 +238,8 @@ def _only_read(rows: InputRows, calibrator: Calibrator, path: Path) -> InputRows
     if rows.environment is not None and "environment" not in calibrator.reads:
         say(f"{calibrator.name} does not read the environments of {path}; its rows are pooled.")
         rows = replace(rows, environment=None)
+    if rows.distances is not None and calibrator.name == "auto":
+        say(f"auto does not read the distances of {path}; --method dac+auto does.")
     return rows if "distances" in calibrator.reads else replace(rows, distances=None)
 
 
