@@ -109,7 +109,7 @@ def test_methods_lists_everything(capsys):
     document = json.loads(capsys.readouterr().out)
     assert list(document) == [*CALIBRATORS, *WINDOW_METHODS, "dac"]
     for name, kind in CALIBRATORS.items():
-        assert kind.title in table
+        assert kind().title in table
         assert kind.reference in table
-        assert document[name]["preserves_accuracy"] == kind.preserves_accuracy
+        assert document[name]["preserves_accuracy"] == kind().preserves_accuracy
     assert [name for name, entry in document.items() if entry["in_the_paper"]]
