@@ -252,10 +252,7 @@ def _without_news(document, before):
     for name in [name for name in document if name not in before]:
         del document[name]
     for name, value in document.items():
-        for new, old in zip(
-            value if isinstance(value, list) else [value],
-            before[name] if isinstance(value, list) else [before[name]],
-            strict=True,
-        ):
-            if isinstance(new, dict):
-                _without_news(new, old)
+        pairs = zip(value, before[name], strict=True) if isinstance(value, list) else ()
+        for mine, theirs in [*pairs, (value, before[name])]:
+            if isinstance(mine, dict):
+                _without_news(mine, theirs)
