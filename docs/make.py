@@ -107,10 +107,13 @@ def commands() -> str:
     """Return the help of every command."""
     parts = []
     lines = ["wildcal"]
-    for name, command in sorted(cli.commands.items()):
+    context = click.Context(cli)
+    for name in sorted(cli.list_commands(context)):  # asked one by one: they are imported late
         lines.append(f"wildcal {name}")
+        command = cli.get_command(context, name)
         if isinstance(command, click.Group):
-            lines += [f"wildcal {name} {inner}" for inner in sorted(command.commands)]
+            inner = sorted(command.list_commands(click.Context(command)))
+            lines += [f"wildcal {name} {word}" for word in inner]
     for words in lines:
         asked = [*words.split()[1:], "--help"]
         text = CliRunner().invoke(cli, asked, prog_name="wildcal", terminal_width=90).output
