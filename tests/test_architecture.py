@@ -15,6 +15,7 @@ LAYERS = {
     # Results show themselves in notebooks, so the one model of a table lies below them.
     "tables": set(),
     "io": {"core", "calibrators"},
+    "engine": {"core", "io"},
     "evaluation": {"core", "calibrators", "metrics", "io", "tables"},
     "accuracy": {"core", "calibrators", "io"},
     "window": {"core", "calibrators", "accuracy"},
@@ -42,6 +43,7 @@ LAYERS = {
         "interop",
         "tables",
         "testing",
+        "engine",
     },
     # Panels come from `report`; the door of the notebook checks arrays and reads results itself.
     "plots.py": {"core", "metrics", "io", "evaluation", "report"},
@@ -52,8 +54,9 @@ LAYERS = {
 # What each layer may take from outside the standard library.
 OUTSIDE = {layer: {"numpy", "scipy"} for layer in LAYERS} | {
     "evaluation": {"numpy", "scipy", "pandas"},
-    "io": {"numpy", "scipy", "safetensors", "torch", "pyarrow"},
     "serve": {"numpy", "starlette", "uvicorn", "prometheus_client"},
+    "io": {"numpy", "scipy", "safetensors", "torch", "pyarrow", "zarr", "dask"},
+    "engine": {"numpy", "distributed", "cloudpickle"},
     "shift": {"numpy", "scipy", "PIL", "cv2"},
     "vision": {"numpy", "scipy", "PIL", "torch", "safetensors", "onnxruntime", "onnx", "faiss"},
     "report": {"numpy", "scipy", "matplotlib"},

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from wildcal import EnergyScaling
-from wildcal.calibrators.energy import Gaussian, fit_gaussian
+from wildcal.calibrators.energy import Gaussian, fit_gaussians
+from wildcal.core.columns import kept
 from wildcal.core.objective import TemperatureObjective, identity_link
 from wildcal.core.softmax import energy_and_pred
 
@@ -78,8 +79,8 @@ def test_loss_gradient_and_hessian(vectors, reference_data, k, ood, point):
     exact = expected[ood]["exact"]
     logits, y = reference_data(k)[ood]
     energy, pred = energy_and_pred(logits)
-    correct = fit_gaussian(energy, (pred == y).astype(float))
-    incorrect = fit_gaussian(energy, (pred != y).astype(float))
+    kinds = np.column_stack([pred == y, pred != y]).astype(float)
+    correct, incorrect = fit_gaussians(logits, kept(energy), lambda block, w: w, kinds)
     areas = np.array([correct.area, incorrect.area])
     design = np.column_stack([-correct.bump(energy), incorrect.bump(energy)])
     objective = TemperatureObjective(

@@ -78,6 +78,7 @@ class DirichletCalibration(Calibrator):
     stores = "K (K + 1) numbers"
     preserves_accuracy = False
     shift_invariant = True
+    state = "flat"
 
     reg_lambda: float | None = field(default=None, metadata=stored(optional(REAL)))
     reg_mu: float | None = field(default=None, metadata=stored(optional(REAL)))

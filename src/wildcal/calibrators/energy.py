@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from wildcal.calibrators.temperature import (
     BOUNDS,
@@ -17,12 +17,13 @@ from wildcal.calibrators.temperature import (
     bound_notes,
     fit_temperature,
 )
-from wildcal.core.arrays import BoolArray, FloatArray, Labels, Logits, Proba
+from wildcal.core.arrays import Column, FloatArray, Labels, Proba, Source
 from wildcal.core.block import Block
-from wildcal.core.blocks import joined, map_blocks
+from wildcal.core.blocks import added, joined, map_blocks
 from wildcal.core.bound import Bound, bound_constant, bound_temperature
 from wildcal.core.calibrator import FitSummary, TemperatureMap
 from wildcal.core.checks import check_bounds, check_choice, check_temperature, looks_like_log_proba
+from wildcal.core.columns import RowFunction, RowValues, derived, equal_weights, row_values
 from wildcal.core.objective import TemperatureObjective, identity_link
 from wildcal.core.ood_share import OodShare, check_ood_share, shared
 from wildcal.core.optimize import (
@@ -40,6 +41,8 @@ BOXES: tuple[Box, ...] = ("safe", "paper", "free")
 MIN_TEMPERATURE = 0.05
 # The published code searches theta in [0, 10], in units of a density.
 _THETA_MAX = 10.0
+# As many rows say what a typical energy is.
+_TYPICAL_ROWS = 256
 _SQRT_2PI = float(np.sqrt(2 * np.pi))
 
 
@@ -62,13 +65,32 @@ class Gaussian:
         return self.std * _SQRT_2PI
 
 
-def fit_gaussian(energy: FloatArray, weight: FloatArray) -> Gaussian | None:
-    """Return the weighted mean and population standard deviation, None where they say nothing."""
-    if np.count_nonzero(weight) < 2:
-        return None
-    mean = float(np.average(energy, weights=weight))
-    std = float(np.sqrt(np.average(np.square(energy - mean), weights=weight)))
-    return Gaussian(mean, std) if std >= 1e-6 * max(1.0, abs(mean)) else None
+def fit_gaussians(
+    logits: Source, energy: RowValues, weights: RowFunction, *beside: Column
+) -> list[Gaussian | None]:
+    """Return weighted mean and population standard deviation of energies, None where they say none.
+
+    `weights` gives a column of them for each density, shape (n, densities), from a block and pieces
+    of the columns beside it.
+    """
+    # Moments about a typical energy keep their digits, and take one pass.
+    few = logits[:: max(1, len(logits) // _TYPICAL_ROWS)]
+    pivot = float(np.mean(map_blocks(few, Block.energy, joined)))
+
+    def sums(block: Block) -> tuple[FloatArray, FloatArray, FloatArray, NDArray[Any]]:
+        far = energy(block) - pivot
+        w = weights(block, *(column[block.rows] for column in beside))
+        return far @ w, (far * far) @ w, w.sum(axis=0), np.count_nonzero(w, axis=0)
+
+    found: list[Gaussian | None] = []
+    for first, second, weight, n in zip(*map_blocks(logits, sums, added), strict=True):
+        if n < 2:
+            found.append(None)
+            continue
+        off = float(first / weight)
+        mean, std = pivot + off, float(np.sqrt(max(second / weight - off * off, 0.0)))
+        found.append(Gaussian(mean, std) if std >= 1e-6 * max(1.0, abs(mean)) else None)
+    return found
 
 
 @final
@@ -120,6 +142,7 @@ class EnergyScaling(TemperatureMap):
     reference = "Energy Based Instance-wise Scaling, ECCV 2024"
     stores = "7 numbers"
     shift_invariant = False
+    state = "flat"
     needs_raw_logits = True
     accepts_ood = True
 
@@ -161,28 +184,32 @@ class EnergyScaling(TemperatureMap):
 
     def _fit(self, rows: Rows) -> FitSummary:
         logits, y, weight = shared(rows, self.ood_share).tuning()
-        weight = np.ones(len(y)) if weight is None else weight
+        weight = equal_weights(y, weight)
         # Temperature scaling sees in-distribution rows only.
-        ts = fit_temperature(logits, y, weight=weight * (y >= 0), bounds=self.bounds)
+        known = derived(lambda w, labels: w * (labels >= 0), weight, y)
+        ts = fit_temperature(logits, y, weight=known, bounds=self.bounds)
         notes = list(bound_notes(ts))
-        energy, is_correct, before = _look(logits, y, weight, ts.temperature)
-        correct, incorrect = self._fit_densities(energy, is_correct, weight, notes)
+        energy = row_values(logits, Block.energy)
+        seen = _look(logits, y, weight, energy, ts.temperature)
+        before = seen.loss
+        correct, incorrect = self._fit_densities(seen, notes)
+
+        def bumps(block: Block) -> FloatArray:
+            design, of_rows = np.zeros((block.n, 2)), energy(block)
+            if correct is not None:
+                design[:, 0] = -correct.bump(of_rows)
+            if incorrect is not None:
+                design[:, 1] = incorrect.bump(of_rows)
+            return design
 
         floor = min(MIN_TEMPERATURE, ts.temperature)
-        objective = TemperatureObjective(
-            logits,
-            y,
-            weight,
-            np.zeros((len(y), 2)),
-            identity_link(floor),
-            offset=ts.temperature,
-        )
+        link = identity_link(floor)
+        design = row_values(logits, bumps)
+        objective = TemperatureObjective(logits, y, weight, design, link, offset=ts.temperature)
         upper = np.zeros(2)
         if correct is not None:
-            objective.design[:, 0] = -correct.bump(energy)
             upper[0] = self._height_limit(correct, most=ts.temperature - MIN_TEMPERATURE)
         if incorrect is not None:
-            objective.design[:, 1] = incorrect.bump(energy)
             upper[1] = self._height_limit(incorrect)
         lower = np.zeros(2)
         start = self._start(objective, upper) if ts.at_bound else lower
@@ -200,8 +227,14 @@ class EnergyScaling(TemperatureMap):
             notes.append(
                 f"theta2 is at its published bound of {_THETA_MAX:g}; box='free' has none."
             )
-        unclamped = ts.temperature + objective.design @ heights
-        clamped = int((unclamped < floor * (1 - 1e-9)).sum())
+        lowest, least = ts.temperature - heights[0], floor * (1 - 1e-9)
+        clamped = 0
+        if lowest < least:  # the first term takes off no more than its height
+            clamped = map_blocks(
+                logits,
+                lambda b: int((ts.temperature + design(b) @ heights < least).sum()),
+                added,
+            )
         if clamped:
             notes.append(f"{clamped} rows were clamped at the temperature {floor:g}.")
         return FitSummary(
@@ -224,16 +257,15 @@ class EnergyScaling(TemperatureMap):
         return min(heights, key=lambda at: rows(at).value)
 
     def _fit_densities(
-        self, energy: FloatArray, is_correct: BoolArray, weight: FloatArray, notes: list[str]
+        self, seen: "_Seen", notes: list[str]
     ) -> tuple[Gaussian | None, Gaussian | None]:
-        if looks_like_log_proba(energy):
+        if seen.normalized:
             notes.append(
                 "the logits look normalized (every energy is zero), as log_softmax returns them;"
                 " fell back to temperature scaling. Pass the scores before the log_softmax."
             )
             return None, None
-        correct = fit_gaussian(energy, weight * is_correct)
-        incorrect = fit_gaussian(energy, weight * ~is_correct)
+        correct, incorrect = seen.correct, seen.incorrect
         for density, what in ((correct, "correct"), (incorrect, "incorrect or OOD")):
             if density is None:
                 notes.append(
@@ -303,18 +335,32 @@ class EnergyScaling(TemperatureMap):
         return np.maximum(h, min(MIN_TEMPERATURE, self.temperature_))
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The energies of right and of other rows, and the loss of plain temperature scaling."""
+
+    correct: Gaussian | None
+    incorrect: Gaussian | None
+    normalized: bool
+    loss: float
+
+
 def _look(
-    logits: Logits, y: Labels, weight: FloatArray, temperature: float
-) -> tuple[FloatArray, BoolArray, float]:
-    """Return energies, which rows are right, and the loss of plain temperature scaling, at once."""
-
-    def look(block: Block) -> tuple[FloatArray, BoolArray, FloatArray]:
-        labels = y[block.rows]
+    logits: Source, y: Labels, weight: FloatArray, energy: RowValues, temperature: float
+) -> _Seen:
+    def look(block: Block) -> tuple[int, float, float]:
+        labels, w = y[block.rows], weight[block.rows]
+        far = int(not looks_like_log_proba(energy(block)))
         loss = block.squared_loss(np.full(block.n, 1.0 / temperature), labels)
-        return block.energy(), block.pred() == labels, loss
+        return far, float(w @ loss), float(w.sum())
 
-    energy, is_correct, loss = map_blocks(logits, look, joined)
-    return energy, is_correct, float(np.average(loss, weights=weight))
+    def by_kind(block: Block, labels: Labels, w: FloatArray) -> FloatArray:
+        right = block.pred() == labels
+        return np.column_stack([w * right, w * ~right])
+
+    far, loss, total = map_blocks(logits, look, added)
+    correct, incorrect = fit_gaussians(logits, energy, by_kind, y, weight)
+    return _Seen(correct, incorrect, far == 0, float(loss / total))
 
 
 def _numbers(density: Gaussian | None) -> tuple[float | None, float | None]:

@@ -5,16 +5,17 @@ from typing import final
 
 import numpy as np
 
-from wildcal.calibrators.energy import Gaussian, fit_gaussian
+from wildcal.calibrators.energy import Gaussian, fit_gaussians
 from wildcal.calibrators.softplus import fit_softplus, softplus_temperature
 from wildcal.calibrators.temperature import DEFAULT_BOUNDS, bound_notes, fit_temperature
 from wildcal.core.arrays import FloatArray
 from wildcal.core.block import Block
+from wildcal.core.blocks import added, map_blocks
 from wildcal.core.calibrator import FitSummary, TemperatureMap
 from wildcal.core.checks import check_bounds, looks_like_log_proba
+from wildcal.core.columns import derived, equal_weights, row_values
 from wildcal.core.ood_share import OodShare, check_ood_share, shared
 from wildcal.core.rows import Rows
-from wildcal.core.softmax import energy_and_pred
 from wildcal.core.stored import REAL, TEXT, Either, Row, stored
 
 
@@ -55,6 +56,7 @@ class EnergyLinear(TemperatureMap):
     reference = "an ablation of EnergyScaling"
     stores = "2 numbers"
     shift_invariant = False
+    state = "flat"
     needs_raw_logits = True
     accepts_ood = True
 
@@ -72,22 +74,36 @@ class EnergyLinear(TemperatureMap):
 
     def _fit(self, rows: Rows) -> FitSummary:
         logits, y, weight = shared(rows, self.ood_share).tuning()
-        weight = np.ones(len(y)) if weight is None else weight
+        weight = equal_weights(y, weight)
         # Temperature scaling sees in-distribution rows only.
-        ts = fit_temperature(logits, y, weight=weight * (y >= 0), bounds=self.bounds)
+        known = derived(lambda w, labels: w * (labels >= 0), weight, y)
+        ts = fit_temperature(logits, y, weight=known, bounds=self.bounds)
         notes = list(bound_notes(ts))
-        energy, _ = energy_and_pred(logits)
-        spread = fit_gaussian(energy, weight)
-        if looks_like_log_proba(energy) or spread is None:
+        energy = row_values(logits, Block.energy)
+        (found,) = fit_gaussians(logits, energy, lambda _, w: w[:, None], weight)
+        far = map_blocks(logits, lambda b: int(not looks_like_log_proba(energy(b))), added)
+        spread = found or Gaussian(0.0, 1.0)
+        n_coefficients = 2
+        if not far or found is None:
             notes.append(
                 "every row has the same energy, as after log_softmax; fell back to one"
                 " temperature. Pass the scores before the log_softmax."
             )
-            spread, design = Gaussian(0.0, 1.0), np.ones((len(y), 1))
-        else:
-            design = np.column_stack([np.ones(len(y)), (energy - spread.mean) / spread.std])
+            spread, n_coefficients = Gaussian(0.0, 1.0), 1
+
+        def columns(block: Block) -> FloatArray:
+            scaled = (energy(block) - spread.mean) / spread.std
+            return np.column_stack([np.ones(block.n), scaled])[:, :n_coefficients]
+
         fit = fit_softplus(
-            logits, y, weight, design, loss="mse", temperature=ts.temperature, bounds=self.bounds
+            logits,
+            y,
+            weight,
+            row_values(logits, columns),
+            n_coefficients,
+            loss="mse",
+            temperature=ts.temperature,
+            bounds=self.bounds,
         )
         self.slope_ = float(fit.phi[1] / spread.std) if len(fit.phi) == 2 else 0.0
         self.intercept_ = float(fit.phi[0]) - self.slope_ * spread.mean

@@ -6,9 +6,9 @@ from typing import final
 import numpy as np
 
 from wildcal.calibrators.mixture_weights import (
-    SMALLEST_PROBA,
     fit_weights_mse,
     fit_weights_nll,
+    mixed_nll,
     overlaps,
 )
 from wildcal.calibrators.soft_rows import check_prior, soft_weight_of
@@ -69,6 +69,7 @@ class EnsembleTemperatureScaling(Calibrator):
     stores = "4 numbers"
     preserves_accuracy = True
     shift_invariant = True
+    state = "flat"
 
     loss: Loss = field(default="mse", metadata=stored(TEXT))
     temperature_loss: Loss = field(default="nll", metadata=stored(TEXT))
@@ -108,11 +109,10 @@ class EnsembleTemperatureScaling(Calibrator):
         self.temperature_ = ts.temperature
         w0, w1, w2 = (float(w) for w in weights)
         self.weights_ = (w0, w1, w2)
-        q = data.true_class[:, 1]
         before = (
-            float(data.gram[1, 1] - 2 * data.weight @ q + 1)
+            float(data.gram[1, 1] - 2 * data.target[1] + 1)
             if self.loss == "mse"
-            else float(-data.weight @ np.log(np.maximum(q, SMALLEST_PROBA)))
+            else mixed_nll(data, np.array([0.0, 1.0, 0.0]))
         )
         return FitSummary(
             loss=self.loss,

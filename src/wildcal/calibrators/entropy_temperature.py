@@ -9,9 +9,9 @@ from wildcal.calibrators.softplus import fit_softplus, softplus_temperature
 from wildcal.calibrators.temperature import DEFAULT_BOUNDS, bound_notes, fit_temperature
 from wildcal.core.arrays import FloatArray
 from wildcal.core.block import Block
-from wildcal.core.blocks import joined, map_blocks
 from wildcal.core.calibrator import FitSummary, TemperatureMap
 from wildcal.core.checks import check_bounds
+from wildcal.core.columns import row_values
 from wildcal.core.rows import Rows
 from wildcal.core.stored import REAL, Row, stored
 
@@ -53,6 +53,7 @@ class EntropyTemperatureScaling(TemperatureMap):
     reference = "Balanya et al., 2022"
     stores = "2 numbers"
     shift_invariant = True
+    state = "flat"
 
     bounds: tuple[float, float] = field(default=DEFAULT_BOUNDS, metadata=stored(Row((REAL, REAL))))
     weight_: float = field(init=False, repr=False, metadata=stored(REAL))
@@ -64,10 +65,15 @@ class EntropyTemperatureScaling(TemperatureMap):
     def _fit(self, rows: Rows) -> FitSummary:
         logits, y, weight = rows.tuning()
         ts = fit_temperature(logits, y, weight=weight, bounds=self.bounds)
-        design = np.ones((len(y), 2))
-        design[:, 1] = map_blocks(logits, log_relative_entropy, joined)
         fit = fit_softplus(
-            logits, y, weight, design, loss="nll", temperature=ts.temperature, bounds=self.bounds
+            logits,
+            y,
+            weight,
+            row_values(logits, _design),
+            2,
+            loss="nll",
+            temperature=ts.temperature,
+            bounds=self.bounds,
         )
         self.bias_, self.weight_ = float(fit.phi[0]), float(fit.phi[1])
         return fit.summary("nll", ts, list(bound_notes(ts)))
@@ -84,6 +90,10 @@ class EntropyTemperatureScaling(TemperatureMap):
 
     def _temperature(self, block: Block) -> FloatArray:
         return self._at(log_relative_entropy(block))
+
+
+def _design(block: Block) -> FloatArray:
+    return np.column_stack([np.ones(block.n), log_relative_entropy(block)])
 
 
 def log_relative_entropy(block: Block) -> FloatArray:

@@ -29,6 +29,7 @@ class Identity(TemperatureMap):
     reference = "the network itself"
     stores = "nothing"
     shift_invariant = True
+    state = "flat"
 
     def _fit(self, rows: Rows) -> FitSummary:
         return FitSummary()

@@ -9,6 +9,7 @@ from wildcal.core.arrays import FloatArray, Labels, Logits, Proba, Source, worki
 from wildcal.core.block import Block
 from wildcal.core.bound import Bound, bound_matrix
 from wildcal.core.calibrator import Calibrator
+from wildcal.core.columns import total
 
 Features: TypeAlias = Callable[[Logits], Proba]
 """x of some rows of logits, shape (n, K), finite, in the precision to compute in."""
@@ -98,7 +99,7 @@ def stack_matrix(matrix: FloatArray, intercept: FloatArray) -> FloatArray:
 
 def total_weight(y: Labels, weight: FloatArray | None) -> float:
     """Return N: the number of rows, or the sum of their weights."""
-    return float(len(y)) if weight is None else float(weight.sum())
+    return float(len(y)) if weight is None else total(weight)
 
 
 def check_strength(name: str, value: object) -> None:

@@ -10,18 +10,23 @@ logits, sums over pieces in float64, nothing of size N x K kept.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
 from wildcal.calibrators.lbfgs import minimize_lbfgs
-from wildcal.calibrators.linear_map import Features, diagonal_scores, matrix_scores
+from wildcal.calibrators.linear_map import (
+    Features,
+    diagonal_scores,
+    matrix_scores,
+    total_weight,
+)
 from wildcal.calibrators.temperature import TemperatureFit, bound_notes
-from wildcal.core.arrays import BoolArray, FloatArray, Labels, Logits, Proba, working_dtype
+from wildcal.core.arrays import BoolArray, FloatArray, Labels, Proba, Source, working_dtype
+from wildcal.core.blocks import added, map_pieces
 from wildcal.core.calibrator import FitSummary
-from wildcal.core.checks import row_slices
 from wildcal.core.objective import Point
 from wildcal.core.optimize import (
     RESOLUTION_FLOAT32,
@@ -111,6 +116,17 @@ class Penalty:
         return ridge, diagonal * eye
 
 
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Some rows: features, labels, probabilities, weights (of mean one row each), and loss."""
+
+    x: Proba
+    y: Labels
+    proba: Proba
+    weight: Proba
+    loss: float
+
+
 @dataclass(slots=True)
 class LinearSoftmax(ABC):
     """Penalized cross-entropy of softmax(W x + b); subclasses say what shape W has.
@@ -119,7 +135,7 @@ class LinearSoftmax(ABC):
     """
 
     features: Features
-    logits: Logits
+    logits: Source
     y: Labels
     weight: FloatArray | None
     ridge: FloatArray
@@ -142,43 +158,54 @@ class LinearSoftmax(ABC):
         """Return the diagonal of `second`; `spread` is the weight times P (1 - P)."""
 
     @final
-    def _pieces(self, theta: FloatArray) -> Iterator[tuple[Proba, Proba, Proba, float, slice]]:
-        """Yield features, probabilities, weights (of mean one row each) and loss of each piece."""
-        total = len(self.y) if self.weight is None else float(self.weight.sum())
+    def _look(self, theta: FloatArray, total: float, piece: slice) -> "_Piece":
+        """Return what the rows of a piece show; `total` is the weight of all rows."""
+        logits, y = self.logits[piece], self.y[piece]
+        x = self.features(logits)
+        weight = np.ones(len(y)) if self.weight is None else self.weight[piece]
+        s = self.scores(theta, x)
+        ruled_out = np.isneginf(logits)
+        if ruled_out.any():
+            s[ruled_out] = -np.inf
+            # No parameter could give such a true class a probability; leave the row out.
+            lost = ruled_out[np.arange(len(y)), y]
+            weight = np.where(lost, 0.0, weight)
+        s -= s.max(axis=1, keepdims=True)
+        true = s[np.arange(len(y)), y].astype(np.float64)
+        proba = np.exp(s, out=s)
+        sums = proba.sum(axis=1)
+        proba /= sums[:, None]
+        ell = np.log(sums.astype(np.float64)) - true
+        loss = float(weight @ np.where(weight > 0, ell, 0.0)) / total
+        return _Piece(x, y, proba, (weight / total).astype(x.dtype), loss)
+
+    @final
+    def _walk(self, theta: FloatArray, function: Callable[["_Piece"], Any]) -> Any:
+        """Return the sum of a function of all pieces."""
+        whole = total_weight(self.y, self.weight)
         elements = max(_PIECE, _PIECE_ROWS * self.logits.shape[1])
-        for piece in row_slices(self.logits, elements=elements):
-            x, y = self.features(self.logits[piece]), self.y[piece]
-            weight = np.ones(len(y)) if self.weight is None else self.weight[piece]
-            s = self.scores(theta, x)
-            ruled_out = np.isneginf(self.logits[piece])
-            if ruled_out.any():
-                s[ruled_out] = -np.inf
-                # No parameter could give such a true class a probability; leave the row out.
-                lost = ruled_out[np.arange(len(y)), y]
-                weight = np.where(lost, 0.0, weight)
-            s -= s.max(axis=1, keepdims=True)
-            true = s[np.arange(len(y)), y].astype(np.float64)
-            proba = np.exp(s, out=s)
-            sums = proba.sum(axis=1)
-            proba /= sums[:, None]
-            ell = np.log(sums.astype(np.float64)) - true
-            loss = float(weight @ np.where(weight > 0, ell, 0.0)) / total
-            yield x, proba, (weight / total).astype(x.dtype), loss, piece
+        rows = max(1, elements // self.logits.shape[1])
+        return map_pieces(
+            self.logits, lambda piece: function(self._look(theta, whole, piece)), rows, added
+        )
 
     def evaluate(self, theta: FloatArray, *, hessian: bool) -> Point:
         """Return the loss and its derivatives, theta flattened; without a Hessian an empty one."""
-        off = theta - self.center
-        value = float((self.ridge * off * off).sum())
-        gradient = 2 * self.ridge * off
-        curvature = np.diag(2 * self.ridge.ravel()) if hessian else np.empty((0, 0))
-        for x, proba, weight, loss, piece in self._pieces(theta):
-            value += loss
-            if hessian:
-                curvature += self.second(x, proba, weight)
-            proba[np.arange(len(x)), self.y[piece]] -= 1
+
+        def look(piece: _Piece) -> tuple[Any, ...]:
+            x, proba, weight = piece.x, piece.proba, piece.weight
+            curvature = self.second(x, proba, weight) if hessian else 0.0
+            proba[np.arange(len(x)), piece.y] -= 1
             proba *= weight[:, None]
-            gradient += self.first(x, proba)
-        return Point(value, gradient.ravel(), curvature)
+            return piece.loss, self.first(x, proba), curvature
+
+        off = theta - self.center
+        value, gradient, curvature = self._walk(theta, look)
+        value += float((self.ridge * off * off).sum())
+        gradient = gradient + 2 * self.ridge * off
+        if hessian:
+            curvature = curvature + np.diag(2 * self.ridge.ravel())
+        return Point(value, gradient.ravel(), curvature if hessian else np.empty((0, 0)))
 
     @property
     def exact(self) -> bool:
@@ -219,7 +246,7 @@ class LinearSoftmax(ABC):
             at = self.evaluate(start + (unit * steps).reshape(start.shape), hessian=False)
             return at.value, unit * at.gradient
 
-        cost = float(self.logits.size) * start.size / start.shape[1]
+        cost = float(np.prod(self.logits.shape)) * start.size / start.shape[1]
         solution = minimize_lbfgs(
             objective,
             np.zeros(start.size),
@@ -230,12 +257,15 @@ class LinearSoftmax(ABC):
 
     def _units(self, start: FloatArray, fixed: BoolArray | None) -> FloatArray:
         """Return a step of each parameter after which the loss has curved about equally."""
-        curvature = 2 * self.ridge
-        for x, proba, weight, _, _ in self._pieces(start):
-            curvature = curvature + self.second_diagonal(x, proba * (1 - proba) * weight[:, None])
+
+        def look(piece: _Piece) -> FloatArray:
+            proba = piece.proba
+            return self.second_diagonal(piece.x, proba * (1 - proba) * piece.weight[:, None])
+
+        curvature = 2 * self.ridge + self._walk(start, look)
         # Where all rows are certain nothing curves; the unit is then that of the parameter.
         units = 1 / np.sqrt(np.maximum(curvature, _FLATTEST))
-        return (units if fixed is None else units * ~fixed).ravel()
+        return np.asarray((units if fixed is None else units * ~fixed).ravel())
 
     def _fitted(self, start: FloatArray, unit: FloatArray, solution: Solution) -> LinearFit:
         return LinearFit(

@@ -63,6 +63,7 @@ class MatrixScaling(Calibrator):
     stores = "K (K + 1) numbers"
     preserves_accuracy = False
     shift_invariant = False
+    state = "flat"
 
     reg_lambda: float | None = field(default=None, metadata=stored(optional(REAL)))
     reg_mu: float | None = field(default=None, metadata=stored(optional(REAL)))

@@ -15,10 +15,11 @@ from wildcal.calibrators.softplus import bounded_softplus, inverse_softplus, sof
 from wildcal.calibrators.temperature import DEFAULT_BOUNDS, bound_notes, fit_temperature
 from wildcal.core.arrays import FloatArray
 from wildcal.core.block import Block
-from wildcal.core.blocks import joined, map_blocks
+from wildcal.core.blocks import added, map_blocks
 from wildcal.core.calibrator import FitSummary, TemperatureMap
 from wildcal.core.checks import check_bounds, check_count
-from wildcal.core.objective import row_losses
+from wildcal.core.columns import row_values
+from wildcal.core.objective import loss_terms
 from wildcal.core.rows import Rows
 from wildcal.core.stored import ARRAY, INTEGER, REAL, Row, stored
 
@@ -76,6 +77,7 @@ class ParameterizedTemperatureScaling(TemperatureMap):
     reference = "Tomani et al., ECCV 2022"
     stores = "111 numbers"
     shift_invariant = False
+    state = "flat"
 
     top_k: int = field(default=10, metadata=stored(INTEGER))
     n_hidden: int = field(default=5, metadata=stored(INTEGER))
@@ -109,28 +111,40 @@ class ParameterizedTemperatureScaling(TemperatureMap):
     def _fit(self, rows: Rows) -> FitSummary:
         logits, y, weight = rows.tuning()
         network = self.network(logits.shape[1])
-        share = np.full(len(y), 1 / len(y)) if weight is None else weight / weight.sum()
-        top = map_blocks(logits, lambda block: top_logits(block, network.n_inputs), joined)
-        self.mean_ = share @ top
-        spread = np.sqrt(share @ np.square(top - self.mean_))
+        whole = total_weight(y, weight)
+        top = row_values(logits, lambda block: top_logits(block, network.n_inputs))
+
+        def share(block: Block) -> FloatArray:
+            w = np.ones(block.n) if weight is None else weight[block.rows]
+            return np.asarray(w / whole)
+
+        mean = map_blocks(logits, lambda b: share(b) @ top(b), added)
+        spread = np.sqrt(map_blocks(logits, lambda b: share(b) @ np.square(top(b) - mean), added))
+        self.mean_ = mean
         varies = spread > 1e-6 * np.maximum(1.0, np.abs(self.mean_))
         self.std_ = np.where(varies, spread, 1.0)
-        x = self._standardized(top)
+        std = self.std_
+        x = row_values(logits, lambda block: _standardized(top(block), mean, std).T)
 
         ts = fit_temperature(logits, y, weight=weight, loss="mse", bounds=self.bounds)
-        link, ridge = bounded_softplus(self.bounds), self.ridge / total_weight(y, weight)
+        link, ridge = bounded_softplus(self.bounds), self.ridge / whole
         start = network.start(
             self.seed, varies.astype(np.float64), inverse_softplus(ts.temperature)
         )
 
         def objective(weights: FloatArray) -> tuple[float, FloatArray]:
-            a, b, eta = network.forward(weights, x)
-            h, first, _ = link(eta)
-            value, slope, _ = row_losses(logits, y, h, "mse")
+            def sums(block: Block) -> tuple[float, FloatArray]:
+                inputs = np.ascontiguousarray(x(block).T)
+                a, b, eta = network.forward(weights, inputs)
+                h, first, _ = link(eta)
+                w = share(block)
+                value, slope, _ = loss_terms(block, y[block.rows], h, "mse")
+                gradient = network.backward(weights, inputs, a, b, w * slope * first)
+                return float(w @ value), gradient
+
+            loss, gradient = map_blocks(logits, sums, added)
             off = weights - start
-            gradient = network.backward(weights, x, a, b, share * slope * first)
-            loss = float(share @ value + ridge * off @ off)
-            return loss, gradient + 2 * ridge * off
+            return float(loss + ridge * off @ off), gradient + 2 * ridge * off
 
         exact = logits.dtype == np.float64
         solution = minimize_lbfgs(objective, start, exact=exact, max_iter=_MAX_ITER)
@@ -144,11 +158,6 @@ class ParameterizedTemperatureScaling(TemperatureMap):
             notes=bound_notes(ts),
         )
 
-    def _standardized(self, top: FloatArray) -> FloatArray:
-        """Return the inputs of the network, shape (k, n)."""
-        x = np.clip((top - self.mean_) / self.std_, -FARTHEST, FARTHEST)
-        return np.ascontiguousarray(x.T)
-
     def _describe(self) -> list[str]:
         network = self.network(self.n_classes_)
         _, _, eta = network.forward(self.weights_, np.zeros((network.n_inputs, 1)))
@@ -160,9 +169,15 @@ class ParameterizedTemperatureScaling(TemperatureMap):
 
     def _temperature(self, block: Block) -> FloatArray:
         network = self.network(self.n_classes_)
-        x = self._standardized(top_logits(block, network.n_inputs))
+        x = _standardized(top_logits(block, network.n_inputs), self.mean_, self.std_)
         _, _, eta = network.forward(self.weights_, x)
         return softplus_temperature(eta, self.bounds)
+
+
+def _standardized(top: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
+    """Return the inputs of the network, shape (k, n)."""
+    x = np.clip((top - mean) / std, -FARTHEST, FARTHEST)
+    return np.ascontiguousarray(x.T)
 
 
 def top_logits(block: Block, k: int) -> FloatArray:

@@ -7,7 +7,7 @@ has to learn from are its mistakes, and lam = strength / mistakes fades with the
 
 import numpy as np
 
-from wildcal.core.arrays import FloatArray, Labels, Logits
+from wildcal.core.arrays import FloatArray, Labels, Source
 from wildcal.core.block import Block
 from wildcal.core.blocks import added, map_blocks
 from wildcal.core.objective import Point
@@ -34,7 +34,7 @@ def soft_weight(mistakes: float, doubt: float, strength: float) -> float:
 
 
 def mistakes_and_doubt(
-    logits: Logits, y: Labels, weight: FloatArray | None
+    logits: Source, y: Labels, weight: FloatArray | None
 ) -> tuple[float, float, float]:
     """Return the weight of wrong rows, of all that the network expects wrong, and of all rows."""
 
@@ -48,7 +48,7 @@ def mistakes_and_doubt(
     return mistakes, doubt, total
 
 
-def soft_weight_of(logits: Logits, y: Labels, weight: FloatArray | None, strength: float) -> float:
+def soft_weight_of(logits: Source, y: Labels, weight: FloatArray | None, strength: float) -> float:
     """Return lam of some rows; 0 where soft rows have no strength."""
     if not strength:
         return 0.0
@@ -67,7 +67,7 @@ class WithSoftRows:
         self.loss, self.lam, self.slope = loss, lam, slope_at_one
 
     @property
-    def logits(self) -> Logits:
+    def logits(self) -> Source:
         """The rows."""
         return self.loss.logits
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from wildcal.calibrators.temperature import TemperatureFit
-from wildcal.core.arrays import FloatArray, Labels, Logits
+from wildcal.core.arrays import FloatArray, Labels, Source
 from wildcal.core.calibrator import FitSummary
+from wildcal.core.columns import RowValues
 from wildcal.core.objective import Link, Loss, TemperatureObjective, softplus_link
 from wildcal.core.optimize import Solution, TuningLoss, minimize_in_box, minimize_temperature
 
@@ -58,10 +59,11 @@ class SoftplusFit:
 
 
 def fit_softplus(
-    logits: Logits,
+    logits: Source,
     y: Labels,
     weight: FloatArray | None,
-    design: FloatArray,
+    design: RowValues,
+    n_coefficients: int,
     *,
     loss: Loss,
     temperature: float,
@@ -73,7 +75,7 @@ def fit_softplus(
     that is at plain temperature scaling, and never ends above its loss.
     """
     objective = TemperatureObjective(logits, y, weight, design, bounded_softplus(bounds), loss=loss)
-    return minimize_softplus(objective, design.shape[1], temperature=temperature, bounds=bounds)
+    return minimize_softplus(objective, n_coefficients, temperature=temperature, bounds=bounds)
 
 
 def minimize_softplus(

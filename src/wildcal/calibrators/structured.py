@@ -67,6 +67,7 @@ class StructuredVectorScaling(Calibrator):
     stores = "2 K + 2 numbers"
     preserves_accuracy = False
     shift_invariant = True
+    state = "flat"
 
     ridge: float = field(default=1.0, metadata=stored(REAL))
     temperature_: float = field(init=False, repr=False, metadata=stored(REAL))
@@ -133,6 +134,7 @@ class StructuredMatrixScaling(Calibrator):
     stores = "K (K + 1) + 2 numbers"
     preserves_accuracy = False
     shift_invariant = True
+    state = "flat"
 
     ridge: float = field(default=1.0, metadata=stored(REAL))
     temperature_: float = field(init=False, repr=False, metadata=stored(REAL))

@@ -6,11 +6,12 @@ from typing import Literal, TypeAlias, final
 import numpy as np
 
 from wildcal.calibrators.soft_rows import check_prior, soft_weight_of, with_soft_rows
-from wildcal.core.arrays import FloatArray, Labels, Logits
+from wildcal.core.arrays import FloatArray, Labels, Source
 from wildcal.core.block import Block
 from wildcal.core.bound import Bound, bound_constant
 from wildcal.core.calibrator import FitSummary, TemperatureMap
 from wildcal.core.checks import check_bounds, check_choice, check_temperature
+from wildcal.core.columns import RowValues
 from wildcal.core.objective import LOSSES, Loss, TemperatureObjective, exp_link, mean_loss
 from wildcal.core.optimize import WARM_START_ROWS, Solution, TuningLoss, minimize_temperature
 from wildcal.core.rows import Rows
@@ -43,7 +44,7 @@ class TemperatureFit:
 
 
 def fit_temperature(
-    logits: Logits,
+    logits: Source,
     y: Labels,
     *,
     weight: FloatArray | None = None,
@@ -58,10 +59,10 @@ def fit_temperature(
     point of a coarse grid, whichever is lower. Where the loss does not depend on T (all logits of
     a row equal) the answer is T = 1. `soft` is the weight of soft rows, for the cross-entropy.
     """
-    ones = np.ones((len(logits), 1))
     low, high = as_bounds(bounds)
     lower, upper = np.log([low]), np.log([high])
-    plain = TemperatureObjective(logits, y, weight, ones, exp_link, loss=loss)
+    one = RowValues(_one)
+    plain = TemperatureObjective(logits, y, weight, one, exp_link, loss=loss)
     objective: TuningLoss = with_soft_rows(plain, soft) if soft else plain
     start = np.clip(np.zeros(1), lower, upper)
     if loss == "mse":
@@ -83,6 +84,10 @@ def fit_temperature(
     log_t = float(solution.x[0])
     at_bound = bool(log_t <= lower[0] or log_t >= upper[0])
     return TemperatureFit(float(np.clip(np.exp(log_t), low, high)), solution, at_bound)
+
+
+def _one(block: Block) -> FloatArray:
+    return np.ones((block.n, 1))
 
 
 @final
@@ -123,6 +128,7 @@ class TemperatureScaling(TemperatureMap):
     reference = "Guo et al., ICML 2017"
     stores = "1 number"
     shift_invariant = True
+    state = "flat"
 
     loss: Loss = field(default="nll", metadata=stored(TEXT))
     bounds: Bounds = field(default=DEFAULT_BOUNDS, metadata=stored(BOUNDS))

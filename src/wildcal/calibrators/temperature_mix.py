@@ -15,10 +15,12 @@ from wildcal.calibrators.temperature import (
 )
 from wildcal.core.arrays import FloatArray, Proba
 from wildcal.core.block import Block
+from wildcal.core.blocks import added, map_blocks
 from wildcal.core.bound import Bound
 from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.checks import check_bounds, check_temperature
-from wildcal.core.objective import mean_loss, row_losses
+from wildcal.core.columns import total
+from wildcal.core.objective import mean_loss
 from wildcal.core.rows import Rows
 from wildcal.core.stored import REAL, stored
 
@@ -57,6 +59,7 @@ class TemperatureMix(Calibrator):
     stores = "2 numbers"
     preserves_accuracy = True
     shift_invariant = True
+    state = "flat"
 
     bounds: Bounds = field(default=DEFAULT_BOUNDS, metadata=stored(BOUNDS))
     temperature_: float = field(init=False, repr=False, metadata=stored(REAL))
@@ -75,12 +78,19 @@ class TemperatureMix(Calibrator):
         ts = fit_temperature(logits, y, weight=weight, bounds=self.bounds)
         self.temperature_ = ts.temperature
         self.uniform_ = uniform_part(len(y), weight)
-        nll, _, _ = row_losses(logits, y, np.full(len(y), ts.temperature), "nll")
-        mixed = (1 - self.uniform_) * np.exp(-nll) + self.uniform_ / logits.shape[1]
+        uniform, beta = self.uniform_, 1 / ts.temperature
+
+        def sums(block: Block) -> tuple[float, float]:
+            w = np.ones(block.n) if weight is None else weight[block.rows]
+            likely = np.exp(-block.log_loss(np.full(block.n, beta), y[block.rows]))
+            mixed = (1 - uniform) * likely + uniform / logits.shape[1]
+            return float(w @ -np.log(mixed)), float(w.sum())
+
+        after, weighed = map_blocks(logits, sums, added)
         return FitSummary(
             loss="nll",
             loss_before=mean_loss(logits, y, weight, 1.0, "nll"),
-            loss_after=float(np.average(-np.log(mixed), weights=weight)),
+            loss_after=float(after / weighed),
             iterations=ts.solution.iterations,
             converged=ts.solution.converged,
             notes=bound_notes(ts),
@@ -105,7 +115,7 @@ class TemperatureMix(Calibrator):
 
 def uniform_part(n_rows: int, weight: FloatArray | None) -> float:
     """Return 1 / (N + 1), with N the number of rows or the sum of their weights."""
-    return 1 / (1 + (n_rows if weight is None else float(weight.sum())))
+    return 1 / (1 + (n_rows if weight is None else total(weight)))
 
 
 def mixed_softmax(block: Block, temperature: float, uniform: float, out: Proba) -> None:

@@ -6,10 +6,11 @@ from typing import final
 
 import numpy as np
 
+from wildcal.calibrators.distinct_scores import DistinctScores, merged
 from wildcal.calibrators.soft_rows import soft_weight
 from wildcal.core.arrays import BoolArray, FloatArray, Proba
 from wildcal.core.block import Block
-from wildcal.core.blocks import joined, map_blocks
+from wildcal.core.blocks import map_blocks
 from wildcal.core.bound import Bound
 from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.rows import Rows
@@ -33,6 +34,7 @@ class TopLabelMap(Calibrator):
 
     preserves_accuracy = False
     shift_invariant = True
+    state = "scores"
     prior: float = 0.0
     """Strength of soft rows: each row once more, right with the probability that it has now."""
 
@@ -40,7 +42,10 @@ class TopLabelMap(Calibrator):
     def _fit_map(
         self, confidence: FloatArray, correct: BoolArray, weight: FloatArray | None
     ) -> FitSummary:
-        """Learn f from confidences and whether the predicted class was right; weights > 0."""
+        """Learn f from confidences and whether the predicted class was right; weights > 0.
+
+        Equal confidences come as one or two rows, of the ones that were right and of the others.
+        """
 
     @abstractmethod
     def _map(self, confidence: FloatArray) -> FloatArray:
@@ -54,34 +59,32 @@ class TopLabelMap(Calibrator):
     def _fit(self, rows: Rows) -> FitSummary:
         logits, y, weight = rows.tuning()
 
-        def look(block: Block) -> tuple[FloatArray, BoolArray]:
-            return 1.0 - block.steady_others()[0], block.pred() == y[block.rows]
+        def look(block: Block) -> DistinctScores:
+            mine = None if weight is None else weight[block.rows]
+            correct = block.pred() == y[block.rows]
+            return DistinctScores.of_rows(1.0 - block.steady_others()[0], correct, mine)
 
-        confidence, correct = map_blocks(logits, look, joined)
-        if weight is not None:
-            used = weight > 0
-            confidence, correct, weight = confidence[used], correct[used], weight[used]
-        summary = self._fit_map(*self._with_soft_rows(confidence, correct, weight))
+        confidence, correct, count = map_blocks(logits, look, merged).rows()
+        summary = self._fit_map(*self._with_soft_rows(confidence, correct, count))
         if correct.all() or not correct.any():
             what = "right" if correct.all() else "wrong"
             note = f"every held-out row is {what}, so there is little to learn from them."
             summary = replace(summary, notes=(*summary.notes, note))
         if summary.loss != "none":
             return summary
-        before = np.average(np.square(confidence - correct), weights=weight)
-        after = np.average(np.square(self._map(confidence) - correct), weights=weight)
+        before = np.average(np.square(confidence - correct), weights=count)
+        after = np.average(np.square(self._map(confidence) - correct), weights=count)
         return replace(summary, loss="mse", loss_before=float(before), loss_after=float(after))
 
     def _with_soft_rows(
-        self, confidence: FloatArray, correct: BoolArray, weight: FloatArray | None
-    ) -> tuple[FloatArray, BoolArray, FloatArray | None]:
+        self, confidence: FloatArray, correct: BoolArray, w: FloatArray
+    ) -> tuple[FloatArray, BoolArray, FloatArray]:
         """Return the rows with soft ones, which pull the curve towards the confidence itself.
 
         A row that is right with some probability is a row that is right and one that is wrong.
         """
         if not self.prior:
-            return confidence, correct, weight
-        w = np.ones(len(correct)) if weight is None else weight
+            return confidence, correct, w
         lam = soft_weight(float(w @ ~correct), float(w @ (1 - confidence)), self.prior)
         right = w * (correct + lam * confidence) / (1 + lam)
         both = np.concatenate([right, w - right])

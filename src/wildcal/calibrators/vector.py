@@ -69,6 +69,7 @@ class VectorScaling(Calibrator):
     reference = "Guo et al., ICML 2017"
     preserves_accuracy = False
     shift_invariant = False
+    state = "flat"
 
     ridge: float = field(default=0.1, metadata=stored(REAL))
     tied: bool = field(default=False, metadata=stored(FLAG))

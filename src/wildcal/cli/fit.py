@@ -148,7 +148,7 @@ def fit(
     with progress_bar(f"Fitting {calibrator.title}"):
         calibrator.fit(
             tuning.logits,
-            tuning.y,  # type: ignore[arg-type]  # labels were checked
+            tuning.y,
             sample_weight=tuning.weight,
             environment=tuning.environment,
             distances=tuning.distances,

@@ -27,7 +27,17 @@ class Source(Protocol):
         """Return the number of rows."""
 
     def __getitem__(self, rows: slice, /) -> Logits:
-        """Return some consecutive rows."""
+        """Return some consecutive rows, or every so many."""
+
+
+class Column(Protocol):
+    """What is known of each row: an array, or what reads one of a slice."""
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+
+    def __getitem__(self, rows: slice, /) -> NDArray[Any]:
+        """Return some consecutive rows, or every so many."""
 
 
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from wildcal.core.arrays import FloatArray, Proba, Source, working_dtype
 from wildcal.core.block import Block
 from wildcal.core.blocks import joined, map_blocks
+from wildcal.core.engine import engine_of
 from wildcal.core.one_row import Beta, confidence_row, softmax_row
 from wildcal.core.softmax import Fill, RowFunction, by_row, fill_proba
 
@@ -43,19 +44,26 @@ class Bound:
     def columns(self, *, proba: bool = True) -> dict[str, NDArray[Any]]:
         """Return all there is to say in one pass: probabilities, confidence, temperature, class."""
         dtype = working_dtype(self.logits.dtype)
-        matrix = np.empty(self.logits.shape if proba else (0, 0), dtype)
+        # What another process writes into a matrix stays there, and has to be sent.
+        here = engine_of(self.logits) is None
+        matrix = np.empty(self.logits.shape if proba and here else (0, 0), dtype)
 
         def look(block: Block) -> tuple[NDArray[Any], ...]:
             found: list[NDArray[Any]] = [np.asarray(self.confidence(block), dtype)]
             if self.temperature is not None:
                 found.append(np.asarray(self.temperature(block), dtype))
             if proba:
-                self.fill(block, matrix[block.rows])
+                out = matrix[block.rows] if here else np.empty(block.original.shape, dtype)
+                self.fill(block, out)
+                found += [] if here else [out]
             return (*found, block.pred())
 
-        names = ("confidence", "temperature") if self.temperature else ("confidence",)
+        names = ["confidence"] + ["temperature"] * (self.temperature is not None)
+        names += ["proba"] * (proba and not here)
         columns = map_blocks(self.logits, look, joined)
         found = dict(zip((*names, "pred"), columns, strict=True))
+        if not here:
+            return found
         return {"proba": matrix, **found} if proba else found
 
     def confidences(self) -> Proba:
@@ -97,6 +105,11 @@ class Scaled:
 
     logits: Source
     scale: FloatArray
+
+    @property
+    def portable(self) -> bool:
+        """Whether it can be read by other processes."""
+        return bool(getattr(self.logits, "portable", False))
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -4,19 +4,20 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, ClassVar, Self, final
+from typing import Any, ClassVar, Literal, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wildcal.core.arrays import OOD_LABEL, FloatArray, Labels, Proba
+from wildcal.core.arrays import OOD_LABEL, Column, FloatArray, Labels, Proba, Source
 from wildcal.core.block import Block
+from wildcal.core.blocks import block_rows, map_blocks
 from wildcal.core.bound import Bound, bound_temperature
-from wildcal.core.checks import check_logits, refuse_log_probabilities, row_slices
+from wildcal.core.checks import check_logits, refuse_log_probabilities
 from wildcal.core.errors import CalibrationWarning, ConvergenceWarning, NotFittedError
 from wildcal.core.impossible import tamed
 from wildcal.core.odd_environments import environment_notes
-from wildcal.core.rows import Rows, check_rows
+from wildcal.core.rows import Rows, check_rows, is_source, own_column
 from wildcal.core.softmax import by_row, predicted_class
 from wildcal.core.stored import (
     FLAG,
@@ -87,6 +88,9 @@ class Calibrator(ABC):
     """Rows with y == -1 (semantic out-of-distribution) are used in `fit`."""
     needs_raw_logits: ClassVar[bool] = False
     """It reads the energy of a row, which normalizing the logits removes."""
+    state: ClassVar[Literal["flat", "scores", "rows"]] = "rows"
+    """What a fit holds of rows that are read from a source: sums, whatever their number; a few
+    numbers for each distinct confidence; or all of the rows. Every one of them is exact."""
     reads: ClassVar[frozenset[str]] = frozenset({"logits"})
     """The columns of `Rows` that it reads besides labels and weights: `environment` in `fit`,
     `window` when predicting, `distances` in both."""
@@ -100,8 +104,8 @@ class Calibrator(ABC):
     @final
     def fit(
         self,
-        logits: ArrayLike,
-        y: ArrayLike,
+        logits: ArrayLike | Source,
+        y: ArrayLike | Column | None = None,
         *,
         sample_weight: ArrayLike | None = None,
         environment: ArrayLike | None = None,
@@ -112,9 +116,11 @@ class Calibrator(ABC):
         Parameters
         ----------
         logits
-            Raw scores of shape (n_samples, n_classes), never probabilities or log_softmax.
+            Raw scores of shape (n_samples, n_classes), never probabilities or log_softmax; or a
+            source, such as `wildcal.io.open_shards` returns, which is read piece by piece.
         y
-            Integer labels 0..K-1; -1 marks out-of-distribution rows where `accepts_ood`.
+            Integer labels 0..K-1; -1 marks out-of-distribution rows where `accepts_ood`. A source
+            may bring them, and the columns below.
         sample_weight
             Weight of each row; weight 2 is the same as the row standing there twice.
         environment
@@ -125,12 +131,15 @@ class Calibrator(ABC):
             n_layers). The rows must not be training rows themselves: their distances would be 0.
         """
         self.check_options()
+        y = own_column(logits, "y") if y is None else y
+        if y is None:
+            raise ValueError("y must be given: fit(logits, y), or a source that has labels.")
         rows = check_rows(
             logits,
             y=y,
-            weight=sample_weight,
-            environment=environment,
-            distances=distances,
+            weight=own_column(logits, "weight") if sample_weight is None else sample_weight,
+            environment=self._column(logits, "environment", environment),
+            distances=self._column(logits, "distances", distances),
             accepts_ood=self.takes_ood,
             who=type(self).__name__,
         )
@@ -140,6 +149,7 @@ class Calibrator(ABC):
     def fit_rows(self, rows: Rows) -> Self:
         """Fit on rows that were checked before, as `fit` does, and return self."""
         self._check_columns(rows)
+        rows = rows if self.state != "rows" else rows.loaded()
         possible, note = tamed(rows)
         with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked at below
             summary = self._fit(possible)
@@ -328,8 +338,7 @@ class Calibrator(ABC):
             self._check_fitted()
         except ValueError as error:
             del self.n_classes_
-            z = rows.logits[:]
-            largest = np.abs(z[np.isfinite(z)]).max()
+            largest = max(map_blocks(rows.logits, _largest))
             raise ValueError(
                 f"{type(self).__name__} cannot be fitted to these rows: {error} The largest logit"
                 f" is {largest:.3g}; divide logits this large by a constant first."
@@ -347,14 +356,19 @@ class Calibrator(ABC):
 
     def _checked(self, logits: ArrayLike, distances: ArrayLike | None) -> Rows:
         self.check_is_fitted()
-        if distances is None:  # one row costs hardly more than its checks
-            rows = Rows(check_logits(logits, n_classes=self.n_classes_))
-        else:
+        if is_source(logits) or distances is not None:
+            distances = self._column(logits, "distances", distances)
             rows = check_rows(logits, n_classes=self.n_classes_, distances=distances)
+        else:  # one row costs hardly more than its checks
+            rows = Rows(check_logits(logits, n_classes=self.n_classes_))
         self._check_columns(rows)
         if self._reads_energy():
             refuse_log_probabilities(rows.logits, type(self).__name__)
         return rows
+
+    def _column(self, logits: Any, name: str, given: Any) -> Any:
+        """Return a column that was given or, where it is read, that of a source."""
+        return own_column(logits, name) if given is None and name in self.reads else given
 
     def _check_columns(self, rows: Rows) -> None:
         """Raise if rows have a column that would be left unread, or lack one that is needed."""
@@ -406,12 +420,18 @@ def _is_finite(value: object) -> bool:
 
 def _is_all_right(rows: Rows) -> bool:
     """Return whether no row is classified wrongly; the first mistake, usually early, ends it."""
-    for piece in row_slices(rows.logits):
+    step = block_rows(rows.n_classes)
+    for start in range(0, len(rows), step):
+        piece = slice(start, start + step)
         labels = rows.labels[piece]
         wrong = predicted_class(rows.logits[piece]) != labels
         if wrong[labels != OOD_LABEL].any():
             return False
     return True
+
+
+def _largest(block: Block) -> float:
+    return float(np.abs(block.original[np.isfinite(block.original)]).max(initial=0.0))
 
 
 def _brief(value: object) -> str:

@@ -23,3 +23,7 @@ class CalibrationWarning(UserWarning):
 
 class ConvergenceWarning(CalibrationWarning):
     """The solver stopped before it reached its tolerance."""
+
+
+class EngineError(WildcalError, RuntimeError):
+    """A cluster cannot do the work: it is gone, empty, or of another version."""

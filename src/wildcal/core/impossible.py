@@ -8,14 +8,17 @@ least likely class that was not. In rows of other classes (label -1), which aim 
 distribution, all classes that are ruled out do.
 """
 
-from dataclasses import replace
-from typing import Final
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from wildcal.core.arrays import OOD_LABEL, FloatArray, Labels, Logits
+from wildcal.core.arrays import OOD_LABEL, FloatArray, Labels, Logits, Source
 from wildcal.core.block import Block
-from wildcal.core.blocks import joined, map_blocks
+from wildcal.core.blocks import joined, map_blocks, partly
+from wildcal.core.columns import in_memory, loaded
 from wildcal.core.rows import Rows
 
 # A true class this far below the largest logit, and this many times as far as a row's second class
@@ -34,22 +37,20 @@ def tamed(rows: Rows) -> tuple[Rows, str | None]:
     >>> note[:48]
     '1 of 2 rows have a true class that their logits '
     """
-    logits, y, _ = rows.tuning()
-    known, numbers = y != OOD_LABEL, np.arange(len(y))
+    logits, y = rows.logits, rows.labels
+    top, lowest, holes = map_blocks(logits, lambda b: _glance(b, y[b.rows]), _extremes)
     # Far below the largest logit of all: a quick look, which nearly all data pass.
-    far = known & (logits[numbers, np.maximum(y, 0)] < logits.max() - _FAR)
-    holes = np.zeros(len(y), np.bool_)
-    holes[~known] = np.isneginf(logits[~known]).any(axis=1)
-    if not (far.any() or holes.any()):
+    if not (holes or lowest < top - _FAR):
         return rows, None
     gap, margin = map_blocks(logits, lambda block: _look(block, y[block.rows]), joined)
     limit = max(_FAR, _TIMES * _typical(margin))
-    bad = np.where(known, gap > limit, holes)
+    labels = loaded(y)
+    known = labels != OOD_LABEL
+    holed = map_blocks(logits, lambda b: np.isneginf(b.original).any(axis=1), joined)
+    bad = np.where(known, gap > limit, holed)
     if not bad.any():
         return rows, None
-    mended = np.array(logits)
-    for i in np.flatnonzero(bad):
-        mended[i] = _mended(logits[i], int(y[i]), limit)
+    mended = Mended(logits, np.flatnonzero(bad), labels[bad], limit)
     n = int((bad & known).sum())
     note = None
     if n:
@@ -59,7 +60,63 @@ def tamed(rows: Rows) -> tuple[Rows, str | None]:
             f" far below the rest; the first is row {first}), which no temperature can cure; there"
             " it counts as the least likely of the other classes."
         )
-    return replace(rows, logits=mended), note
+    made: Source = mended[:] if in_memory(logits) else mended
+    return replace(rows, logits=made), note
+
+
+def _glance(block: Block, y: Labels) -> tuple[float, float, bool]:
+    """Return the largest logit, the lowest of a true class, and whether -1 rows have holes."""
+    known = y != OOD_LABEL
+    own = block.original[np.arange(block.n), np.maximum(y, 0)]
+    lowest = float(own.min(where=known, initial=np.inf))
+    holes = not known.all() and bool(np.isneginf(block.original[~known]).any())
+    return float(block.top.max()), lowest, holes
+
+
+@partly
+def _extremes(parts: Sequence[tuple[float, float, bool]]) -> tuple[float, float, bool]:
+    top, lowest, holes = zip(*parts, strict=True)
+    return max(top), min(lowest), any(holes)
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """Rows of logits, a few of which are mended when they are read."""
+
+    logits: Source
+    rows: NDArray[np.intp]
+    """The numbers of those, increasing."""
+    labels: Labels
+    limit: float
+
+    @property
+    def portable(self) -> bool:
+        """Whether it can be read by other processes."""
+        return bool(getattr(self.logits, "portable", False))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and classes."""
+        return self.logits.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """That of the logits."""
+        return self.logits.dtype
+
+    def __len__(self) -> int:
+        return len(self.logits)
+
+    def __getitem__(self, rows: slice) -> Logits:
+        """Return some rows, a copy."""
+        found = np.array(self.logits[rows])
+        start, stop, step = rows.indices(len(self))
+        low, high = np.searchsorted(self.rows, [start, stop])
+        for row, label in zip(self.rows[low:high], self.labels[low:high], strict=True):
+            if (row - start) % step == 0:
+                at = (row - start) // step
+                found[at] = _mended(found[at], int(label), self.limit)
+        return found
 
 
 def _look(block: Block, y: Labels) -> tuple[FloatArray, FloatArray]:

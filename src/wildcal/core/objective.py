@@ -9,13 +9,14 @@ chain rule does the rest. Here h = link(offset + design @ phi), which covers tem
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from wildcal.core.arrays import FloatArray, Labels, Logits
+from wildcal.core.arrays import FloatArray, Labels, Source
 from wildcal.core.block import Block
 from wildcal.core.blocks import added, joined, map_blocks
+from wildcal.core.columns import kept
 
 Loss: TypeAlias = Literal["nll", "mse"]
 LOSSES: tuple[Loss, ...] = ("nll", "mse")
@@ -45,7 +46,7 @@ def softplus_link(eta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
 
 
 def row_losses(
-    logits: Logits, y: Labels, h: FloatArray, loss: Loss
+    logits: Source, y: Labels, h: FloatArray, loss: Loss
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return each row's loss at temperature h, and its first two derivatives by h.
 
@@ -53,20 +54,21 @@ def row_losses(
     dl/dh = -s/h and d²l/dh² = (c + 2s)/h².
     """
     value, slope, curvature = map_blocks(
-        logits, lambda block: _terms(block, y[block.rows], h[block.rows], loss), joined
+        logits, lambda block: loss_terms(block, y[block.rows], h[block.rows], loss), joined
     )
     return value, slope, curvature
 
 
-def _terms(
+def loss_terms(
     block: Block, y: Labels, h: FloatArray, loss: Loss
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return what `row_losses` does, of the rows of a block, which is used up."""
     beta = 1.0 / h
     ell, s, c = (block.log_loss_terms if loss == "nll" else block.squared_loss_terms)(beta, y)
     return ell, -s * beta, (c + 2 * s) * beta * beta
 
 
-def mean_loss(logits: Logits, y: Labels, weight: FloatArray | None, h: float, loss: Loss) -> float:
+def mean_loss(logits: Source, y: Labels, weight: FloatArray | None, h: float, loss: Loss) -> float:
     """Return the mean loss at one temperature: half the work of `row_losses`."""
 
     def sums(block: Block) -> tuple[float, float]:
@@ -95,13 +97,18 @@ class Point:
 class TemperatureObjective:
     """Mean loss of softmax(z / h), h = link(offset + design @ phi), as a function of phi."""
 
-    logits: Logits
+    logits: Source
     y: Labels
     weight: FloatArray | None
-    design: FloatArray
+    design: Any
+    """Some numbers for each row: `RowValues`, or an array."""
     link: Link
     offset: float = 0.0
     loss: Loss = "mse"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.design, np.ndarray):
+            self.design = kept(self.design)
 
     def __call__(self, phi: FloatArray) -> Point:
         """Return loss, gradient and Hessian at phi."""
@@ -110,9 +117,9 @@ class TemperatureObjective:
 
     def _sums(self, phi: FloatArray, block: Block) -> tuple[float, FloatArray, FloatArray, float]:
         """Return the sums over a block, which add: they are divided by the total at the end."""
-        design, weight = self.design[block.rows], _weights(self.weight, block)
+        design, weight = self.design(block), _weights(self.weight, block)
         h, h1, h2 = self.link(self.offset + design @ phi)
-        value, slope, curvature = _terms(block, self.y[block.rows], h, self.loss)
+        value, slope, curvature = loss_terms(block, self.y[block.rows], h, self.loss)
         first = weight * slope * h1
         second = weight * (curvature * h1 * h1 + slope * h2)
         return (
@@ -125,19 +132,21 @@ class TemperatureObjective:
     def warm_up(self, n_rows: int) -> list["TemperatureObjective"]:
         """Return the objective on about n_rows rows, a cheap place to start from, if that is few.
 
-        Every step-th row, as a view. If a pattern left no weight on them there is no warm-up.
+        Every step-th row. If a pattern left no weight on them there is no warm-up.
         """
         step = len(self.y) // n_rows
         rows = slice(None, None, step)
-        if step < 2 or (self.weight is not None and not self.weight[rows].any()):
+        if step < 2:
             return []
-        weight = None if self.weight is None else self.weight[rows]
+        weight = None if self.weight is None else np.ascontiguousarray(self.weight[rows])
+        if weight is not None and not weight.any():
+            return []
         return [
             TemperatureObjective(
                 self.logits[rows],
                 self.y[rows],
                 weight,
-                self.design[rows],
+                self.design.every(step),
                 self.link,
                 self.offset,
                 self.loss,

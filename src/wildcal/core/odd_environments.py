@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 
 from wildcal.core.arrays import OOD_LABEL
-from wildcal.core.rows import Rows
+from wildcal.core.rows import Rows, is_source
 from wildcal.core.softmax import predicted_class
 
 GAP: Final = 0.15
@@ -47,7 +47,7 @@ def in_words(accuracy: dict[str, float], advice: str) -> list[str]:
 
 def environment_notes(rows: Rows) -> tuple[str, ...]:
     """Return a sentence for each labeled environment of a fit that may not keep the labels."""
-    if rows.environment is None:
+    if rows.environment is None or is_source(rows.logits):  # not worth a walk through all shards
         return ()
     known = rows.labels != OOD_LABEL
     right = predicted_class(rows.logits)[known] == rows.labels[known]

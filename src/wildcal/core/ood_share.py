@@ -5,7 +5,8 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from wildcal.core.arrays import OOD_LABEL
+from wildcal.core.arrays import OOD_LABEL, FloatArray, Labels
+from wildcal.core.columns import derived, equal_weights, map_columns
 from wildcal.core.rows import Rows
 
 OodShare: TypeAlias = float | Literal["paper", "rows"]
@@ -48,9 +49,14 @@ def shared(rows: Rows, share: OodShare) -> Rows:
     if share == "rows" or not rows.n_ood:
         return rows
     part = paper_share(rows.n_classes) if share == "paper" else float(share)
-    ood = rows.labels == OOD_LABEL
-    weight = np.ones(len(rows)) if rows.weight is None else rows.weight.copy()
-    total = weight[ood].sum()
-    if total > 0:
-        weight[ood] *= part * weight[~ood].sum() / total
+    weight = equal_weights(rows.labels, rows.weight)
+
+    def sums(y: Labels, w: FloatArray) -> tuple[float, float]:
+        ood = y == OOD_LABEL
+        return float(w[ood].sum()), float(w[~ood].sum())
+
+    others, known = map_columns(sums, rows.labels, weight)
+    if others > 0:
+        factor = part * known / others
+        weight = derived(lambda w, y: np.where(y == OOD_LABEL, w * factor, w), weight, rows.labels)
     return replace(rows, weight=weight)

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from wildcal.core.arrays import BoolArray, FloatArray, Logits
+from wildcal.core.arrays import BoolArray, FloatArray, Source
 from wildcal.core.objective import Point
 
 GRADIENT_TOLERANCE = 1e-9
@@ -98,7 +98,7 @@ class TuningLoss(Protocol):
     """A loss of rows of logits, such as `TemperatureObjective`, that knows a subset of itself."""
 
     @property
-    def logits(self) -> Logits:
+    def logits(self) -> Source:
         """The rows, whose precision is that of the loss."""
 
     def __call__(self, phi: FloatArray) -> Point:

@@ -10,7 +10,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wildcal.core.arrays import OOD_LABEL, FloatArray, Labels, Logits, Source
+from wildcal.core.arrays import OOD_LABEL, FloatArray, Labels, Source
+from wildcal.core.blocks import partly
 from wildcal.core.checks import (
     check_distances,
     check_environment,
@@ -20,11 +21,16 @@ from wildcal.core.checks import (
     check_weight,
     check_window,
 )
+from wildcal.core.columns import in_memory, loaded, map_columns
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of logits with their columns; those that are not known are None."""
+    """Rows of logits with their columns; those that are not known are None.
+
+    Columns are arrays. Where the logits are a source that is read piece by piece, so are they: then
+    they can be cut by a slice and nothing else, until `loaded` has read them.
+    """
 
     logits: Source
     y: Labels | None = None
@@ -62,19 +68,38 @@ class Rows:
     @property
     def n_ood(self) -> int:
         """How many rows belong to none of the classes."""
-        return 0 if self.y is None else int((self.y == OOD_LABEL).sum())
+        if self.y is None:
+            return 0
+        return int(map_columns(lambda y: (y == OOD_LABEL).sum(), self.y))
 
     @property
     def n_shifted(self) -> int:
         """How many environments besides the clean one have labeled rows."""
         if self.environment is None:
             return 0
-        known = self.environment if self.y is None else self.environment[self.y != OOD_LABEL]
-        return int((np.unique(known) > 0).sum())
+        if self.y is None:
+            known = map_columns(lambda e: e, self.environment, combine=distinct)
+        else:
+            known = map_columns(
+                lambda e, y: e[y != OOD_LABEL], self.environment, self.y, combine=distinct
+            )
+        return int((known > 0).sum())
 
-    def tuning(self) -> tuple[Logits, Labels, FloatArray | None]:
-        """Return what most fits read: logits, labels and weights."""
-        return self.logits[:], self.labels, self.weight
+    def tuning(self) -> tuple[Any, Labels, FloatArray | None]:
+        """Return what most fits read: logits, labels and weights, each an array or not."""
+        return self.logits, self.labels, self.weight
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether logits and columns are arrays."""
+        return in_memory(self.logits, *self.columns().values())
+
+    def loaded(self) -> "Rows":
+        """Return the rows as arrays, read now if they were not."""
+        if self.in_memory:
+            return self
+        columns = {name: loaded(column) for name, column in self.columns().items()}
+        return replace(self, logits=np.asarray(self.logits[:]), **columns)
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """Return the columns that are known, by name, the logits aside."""
@@ -85,6 +110,12 @@ class Rows:
     def with_logits(self, logits: Source) -> "Rows":
         """Return the same rows with other logits."""
         return replace(self, logits=logits)
+
+
+@partly
+def distinct(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Return the values that occur in any of the parts, in their order."""
+    return np.unique(np.concatenate([np.unique(part) for part in parts]))
 
 
 def join(parts: Sequence[Rows]) -> Rows:
@@ -98,6 +129,16 @@ def join(parts: Sequence[Rows]) -> Rows:
     return Rows(np.concatenate([part.logits[:] for part in parts]), **columns)
 
 
+def is_source(logits: Any) -> bool:
+    """Return whether logits are read piece by piece: they say whether elsewhere too."""
+    return not isinstance(logits, np.ndarray) and hasattr(logits, "portable")
+
+
+def own_column(logits: Any, name: str) -> Any:
+    """Return a column that a source brings, None where it has none or where it is no source."""
+    return getattr(logits, name, None) if is_source(logits) else None
+
+
 CHECKS: Final[dict[str, Callable[[ArrayLike, Rows], NDArray[Any]]]] = {
     "distances": lambda values, rows: check_distances(values, len(rows)),
     "window": lambda values, rows: check_window(values, len(rows)),
@@ -107,10 +148,10 @@ checked together."""
 
 
 def check_rows(
-    logits: ArrayLike,
+    logits: Any,
     *,
     n_classes: int | None = None,
-    y: ArrayLike | None = None,
+    y: Any = None,
     weight: ArrayLike | None = None,
     environment: ArrayLike | None = None,
     accepts_ood: bool = True,
@@ -120,8 +161,13 @@ def check_rows(
     """Return what a user handed over as checked rows; the one door of fits and predictions.
 
     With labels, every logit is looked at now and some row must have a class; without, the kernel
-    sees them on its way through.
+    sees them on its way through. Logits may be a source, with its columns or others beside it.
     """
+    if is_source(logits):
+        from wildcal.core.source_rows import check_source
+
+        beside = {"y": y, "weight": weight, "environment": environment, **columns}
+        return check_source(logits, beside, n_classes=n_classes, accepts_ood=accepts_ood, who=who)
     z = check_logits(logits, n_classes=n_classes, fitting=y is not None)
     rows = Rows(z)
     if y is not None:

@@ -8,6 +8,7 @@ import numpy as np
 from wildcal.core.arrays import FloatArray, Labels, Proba, Source, working_dtype
 from wildcal.core.block import Block
 from wildcal.core.blocks import joined, map_blocks
+from wildcal.core.engine import engine_of
 
 RowFunction: TypeAlias = Callable[[Block], FloatArray]
 """A number for each row of a block, from nothing but the rows themselves."""
@@ -22,7 +23,16 @@ def softmax_at(logits: Source, temperature: RowFunction) -> Proba:
 
 def fill_proba(logits: Source, fill: Fill) -> Proba:
     """Return an N x K matrix that `fill(block, out)` wrote block by block."""
-    out = np.empty(logits.shape, working_dtype(logits.dtype))
+    dtype = working_dtype(logits.dtype)
+    if engine_of(logits) is not None:  # what another process wrote has to be sent
+
+        def filled(block: Block) -> Proba:
+            mine = np.empty(block.original.shape, dtype)
+            fill(block, mine)
+            return mine
+
+        return np.asarray(map_blocks(logits, filled, joined))
+    out = np.empty(logits.shape, dtype)
     map_blocks(logits, lambda block: fill(block, out if block.n == len(out) else out[block.rows]))
     return out
 

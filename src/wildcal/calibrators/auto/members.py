@@ -11,7 +11,7 @@ from wildcal.calibrators.energy import EnergyScaling
 from wildcal.calibrators.ensemble_temperature import EnsembleTemperatureScaling
 from wildcal.calibrators.identity import Identity
 from wildcal.calibrators.isotonic import TopLabelIsotonic
-from wildcal.calibrators.mixture_weights import overlaps
+from wildcal.calibrators.mixture_weights import true_class_rows
 from wildcal.calibrators.soft_rows import mistakes_and_doubt, soft_weight
 from wildcal.calibrators.temperature import TemperatureScaling
 from wildcal.calibrators.vector import VectorScaling
@@ -104,7 +104,7 @@ def held_out_scores(members: Sequence[Calibrator], train: Rows, held: Rows) -> F
     """
     ets = fit_member(copy.deepcopy(members[2]), train)
     assert isinstance(ets, EnsembleTemperatureScaling)
-    parts = overlaps(held.logits[:], held.labels, ets.temperature_).true_class
+    parts = true_class_rows(held.logits, held.labels, ets.temperature_)
     own = np.column_stack([parts[:, 1], parts[:, 0], parts @ ets.weights_])
     others = [fit_member(copy.deepcopy(member), train) for member in members[3:]]
     scores = [log_probability(member, held) for member in others]

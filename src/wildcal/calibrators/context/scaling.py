@@ -372,7 +372,7 @@ class _Objective:
     penalty: float
 
     @property
-    def logits(self) -> Logits:
+    def logits(self) -> Source:
         """The rows, which all parts have in common."""
         return self.parts[0][0].logits
 

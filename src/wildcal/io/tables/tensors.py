@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from wildcal.core.errors import FileFormatError, MissingExtraError
 from wildcal.io.tables.source import Arrays, Source, bare_source, check_expansion, damage
 
-_TYPES = {
+TYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
     "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?",
 }  # fmt: skip
@@ -40,11 +40,11 @@ def _array(tensor: dict[str, Any], title: str) -> NDArray[Any]:
     if tensor["dtype"] == "BF16":  # the upper half of a float32
         upper = np.frombuffer(tensor["data"], "<u2").astype(np.uint32)
         return (upper << 16).view(np.float32).reshape(tensor["shape"])
-    if tensor["dtype"] not in _TYPES:
+    if tensor["dtype"] not in TYPES:
         raise FileFormatError(
             f"cannot read {title}: numbers of type {tensor['dtype']}. Save it as float32."
         )
-    return np.frombuffer(tensor["data"], _TYPES[tensor["dtype"]]).reshape(tensor["shape"])
+    return np.frombuffer(tensor["data"], TYPES[tensor["dtype"]]).reshape(tensor["shape"])
 
 
 def read_torch(file: IO[bytes], title: str) -> Source:

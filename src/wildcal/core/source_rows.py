@@ -1,0 +1,122 @@
+"""The door of rows that are read piece by piece: their columns are looked at once, in one pass."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wildcal.core.arrays import OOD_LABEL, Column, FloatArray, Labels
+from wildcal.core.checks import (
+    check_distances,
+    check_labels,
+    check_logits,
+    check_weight,
+    check_window,
+)
+from wildcal.core.columns import derived, map_columns
+from wildcal.core.rows import Rows, distinct
+
+# Larger weights are brought down, so that sums of them are finite.
+_LARGEST_WEIGHT = 1e100
+
+
+def check_source(
+    source: Any,
+    given: Mapping[str, Any],
+    *,
+    n_classes: int | None,
+    accepts_ood: bool,
+    who: str,
+) -> Rows:
+    """Return a source as checked rows; logits are looked at by the kernel, in the first pass."""
+    n, k = _shape(source, n_classes)
+    check_logits(source[: min(n, 64)], n_classes=n_classes)
+    columns = {name: _as_column(name, c, n) for name, c in given.items() if c is not None}
+    y, weight, environment = (columns.pop(name, None) for name in ("y", "weight", "environment"))
+    rows = Rows(source, **{name: _checked(name, column) for name, column in columns.items()})
+    if y is None:
+        return rows
+    labels = derived(lambda v: check_labels(v, len(v), k, accepts_ood=accepts_ood, who=who), y)
+    known = map_columns(lambda v: int((v != OOD_LABEL).sum()), labels)
+    if not known:
+        raise ValueError("y must have some in-distribution rows, got -1 everywhere.")
+    weights = None if weight is None else _weights(weight, labels)
+    groups = None if environment is None else _environments(environment, labels, weights)
+    return Rows(source, labels, weights, groups, distances=rows.distances, window=rows.window)
+
+
+def _shape(source: Any, n_classes: int | None) -> tuple[int, int]:
+    n, k = source.shape
+    if np.dtype(source.dtype).kind != "f":
+        raise ValueError(f"logits must be floating-point numbers, got dtype {source.dtype}.")
+    if not n:
+        raise ValueError(f"logits must have at least one row, got shape {source.shape}.")
+    if n_classes is not None and k != n_classes:
+        raise ValueError(f"logits must have {n_classes} columns, as in fit, got {k}.")
+    return int(n), int(k)
+
+
+def _as_column(name: str, column: Any, n: int) -> Column:
+    found: Column = column if hasattr(column, "portable") else np.asarray(column)
+    if len(found) != n:
+        raise ValueError(f"{name} must have one value per row: {n} rows, {len(found)} values.")
+    return found
+
+
+def _checked(name: str, column: Column) -> Any:
+    check = {"distances": check_distances, "window": check_window}[name]
+    return derived(lambda values: check(values, len(values)), column)
+
+
+def _weights(weight: Column, y: Labels) -> Any:
+    def look(values: NDArray[Any], labels: Labels) -> FloatArray:
+        if np.asarray(values).any():
+            check_weight(values, len(labels))
+        known = labels != OOD_LABEL
+        return np.array([np.max(values), np.max(values[known], initial=0.0)], np.float64)
+
+    most, most_known = map_columns(look, weight, y, combine=_largest)
+    if most <= 0:
+        raise ValueError("sample_weight must not be zero on every row.")
+    if most_known <= 0:
+        raise ValueError("sample_weight must not be zero on every in-distribution row.")
+    unit = most if most > _LARGEST_WEIGHT else 1.0
+    return derived(lambda values: values.astype(np.float64) / unit, weight)
+
+
+def _largest(parts: Any) -> FloatArray:
+    return np.asarray(np.max(parts, axis=0))
+
+
+def _environments(environment: Column, y: Labels, weight: FloatArray | None) -> Any:
+    """Return the environments numbered anew, 0 staying 0."""
+
+    def look(values: NDArray[Any]) -> NDArray[Any]:
+        if values.dtype.kind not in "iu":
+            raise ValueError(
+                f"environment must be integers, got dtype {values.dtype}. Number your environments,"
+                " the clean one 0."
+            )
+        if int(values.min()) < 0:
+            raise ValueError(f"environment must not be negative, got {int(values.min())}.")
+        return values
+
+    numbers = map_columns(look, environment, combine=distinct)
+
+    def clean(values: NDArray[Any], labels: Labels, *weights: FloatArray) -> NDArray[Any]:
+        mine = (values == 0) & (labels != OOD_LABEL)
+        return np.array([mine.sum(), sum((w[mine] > 0).sum() for w in weights)])
+
+    beside = () if weight is None else (weight,)
+    labelled, weighed = map_columns(clean, environment, y, *beside)
+    if not labelled:
+        raise ValueError(
+            "environment 0, the clean one, must have labelled rows, got none. Give the labelled"
+            " rows without shift the number 0."
+        )
+    if weight is not None and not weighed:
+        raise ValueError("sample_weight must not be zero on every labelled row of environment 0.")
+    return derived(
+        lambda values: np.asarray(np.searchsorted(numbers, values), np.int64), environment
+    )
