@@ -54,9 +54,12 @@ def test_derivatives_are_those_of_finite_differences(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_diagonal_of_the_hessian(kind):
     objective, theta = problem(kind)
-    diagonal = 2 * objective.ridge
-    for x, proba, weight, _, _ in objective._pieces(theta):
-        diagonal = diagonal + objective.second_diagonal(x, proba * (1 - proba) * weight[:, None])
+
+    def look(piece):
+        spread = piece.proba * (1 - piece.proba) * piece.weight[:, None]
+        return objective.second_diagonal(piece.x, spread)
+
+    diagonal = 2 * objective.ridge + objective._walk(theta, look)
     hessian = objective._evaluate(theta, hessian=True).hessian
     np.testing.assert_allclose(diagonal.ravel(), np.diag(hessian), rtol=1e-12)
 

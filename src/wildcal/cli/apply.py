@@ -18,8 +18,10 @@ from wildcal.cli.options import (
     window_option,
 )
 from wildcal.cli.output import progress_bar, say
+from wildcal.cli.sharded import open_source
 from wildcal.core.calibrator import Calibrator
 from wildcal.io import InputRows, load_with_about, write_result
+from wildcal.io.sources import write_shards
 from wildcal.io.tables import check_result
 
 
@@ -50,6 +52,8 @@ def apply(
     the first of these alone. Scores are what the calibrator was fitted on, unless --input says
     otherwise. The method dac needs an array `distances` besides the scores.
 
+    ROWS may be a folder or a pattern of shards: then -o is a folder, and gets shards.
+
     \b
     Example:
       wildcal apply auto.json test.npz -o proba.npz
@@ -58,6 +62,10 @@ def apply(
       wildcal apply dac.json test.npy --distances distances.npy -o proba.npz
     """
     refuse_same(output, rows, calibrator, distances, declared.labels)
+    source = open_source(rows, declared, distances, window)
+    if source is not None:
+        _apply_to_shards(load_with_about(calibrator)[0], source, output, not confidence_only)
+        return
     check_result(output)  # before the work, not after it
     fitted, about = load_with_about(calibrator)
     read = with_columns(declared.read(rows, about=about), distances=distances)
@@ -81,6 +89,14 @@ def apply(
     confidence = arrays["confidence"]
     where = "standard output" if output == STANDARD else output
     say(f"Wrote {len(confidence):,} rows to {where}; mean confidence {confidence.mean():.2%}.")
+
+
+def _apply_to_shards(fitted: Calibrator, source: Any, output: Path, proba: bool) -> None:
+    if output.suffix:
+        raise click.UsageError(f"-o must be a folder for the shards of the result, got {output}.")
+    with progress_bar(f"Applying {fitted.title}"):
+        paths = write_shards(fitted, source, output, proba=proba)
+    say(f"Wrote {len(source):,} rows to {len(paths)} shards in {output}.")
 
 
 def _applied(

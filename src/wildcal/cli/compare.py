@@ -11,6 +11,7 @@ from wildcal.cli.evaluate import read_test
 from wildcal.cli.opening import refuse_suites
 from wildcal.cli.options import PATH, Output, measuring, methods_option
 from wildcal.cli.output import progress_bar, say, warn
+from wildcal.cli.sharded import at_work, open_source, refuse_scheduler, scheduler_option
 from wildcal.cli.suite_compare import compare_suites
 from wildcal.cli.words import as_flags
 from wildcal.core.calibrator import Calibrator
@@ -29,6 +30,7 @@ from wildcal.tables.terminal import show
 @click.option("--ood", type=PATH, help="Rows of other classes to tune with.")
 @click.option("--test-ood", type=PATH, help="Rows of other classes to test with.")
 @methods_option
+@scheduler_option
 @input_options
 @measuring
 def compare(
@@ -38,6 +40,7 @@ def compare(
     ood: Path | None,
     test_ood: Path | None,
     methods: str,
+    scheduler: str | None,
     declared: Declared,
     bins: int,
     bootstrap: int,
@@ -49,6 +52,9 @@ def compare(
     table says which did. The same rows should not serve for tuning and for testing. An array
     `environment` in TUNE reaches `context`; to the other methods its rows are one set. Rows of TEST
     are read alone.
+
+    Both may be folders or patterns of shards, which are read piece by piece, with --scheduler on
+    the workers of a cluster; there are no intervals then.
 
     `wildcal suite compare` does the same on all splits of suites; with one argument, this command
     is that one.
@@ -67,6 +73,13 @@ def compare(
             )
         compare_suites((tune,), methods, bins, bootstrap, output)
         return
+    sources = [open_source(p, declared, test_labels, ood, test_ood) for p in (tune, test)]
+    if None not in sources:
+        with at_work(scheduler), progress_bar("Comparing"):
+            result = compare_methods(choose_on_files(methods), *sources, n_bins=bins)
+        _show(result, output)
+        return
+    refuse_scheduler(scheduler)
     refuse_suites(tune, test)
     calibrators = choose_on_files(methods)
     tuning = _read_tuning(declared, tune, ood, calibrators)
@@ -83,13 +96,17 @@ def compare(
 
         result = compare_methods(
             calibrators,
-            (tuning.logits, tuning.y),  # type: ignore[arg-type]  # read_labeled checked it
-            (tested.logits, tested.y),  # type: ignore[arg-type]
+            (tuning.logits, tuning.y),
+            (tested.logits, tested.y),
             environment=tuning.environment,
             n_bins=bins,
             n_boot=bootstrap,
             progress=next_method,
         )
+    _show(result, output)
+
+
+def _show(result: Comparison, output: Output) -> None:
     _warn_of(result)
     if not result.methods:
         raise FileFormatError("no method could be fitted.")

@@ -4,15 +4,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
+import numpy as np
 
 from wildcal.calibrators import Identity
 from wildcal.cli.declared import Declared, input_options, with_columns
 from wildcal.cli.options import PATH, Output, distances_option, measuring, window_option
 from wildcal.cli.output import progress_bar
+from wildcal.cli.sharded import at_work, open_source, refuse_scheduler, scheduler_option
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.checks import check_labels, check_logits, check_some_known
 from wildcal.evaluation import Evaluation, evaluate_calibrator
 from wildcal.evaluation import evaluate as evaluate_proba
+from wildcal.evaluation.evaluate import evaluate_source
 from wildcal.evaluation.side_by_side import side_by_side, side_by_side_csv
 from wildcal.io import About, InputRows, load_with_about
 from wildcal.io.tables import with_others
@@ -28,6 +31,7 @@ UNCALIBRATED = "uncalibrated"
 @click.option("--with", "paths", type=PATH, multiple=True, help="A saved calibrator; repeatable.")
 @distances_option
 @window_option
+@scheduler_option
 @input_options
 @measuring
 def evaluate(
@@ -36,6 +40,7 @@ def evaluate(
     paths: tuple[Path, ...],
     distances: Path | None,
     window: int | str | None,
+    scheduler: str | None,
     declared: Declared,
     bins: int,
     bootstrap: int,
@@ -52,6 +57,9 @@ def evaluate(
     With --window all, ROWS are one window and those of --ood another. AUROC and the other metrics
     that tell the two apart read all rows as one window. A dac calibrator needs an array
     `distances` in both files, or for ROWS in a file of its own.
+
+    A folder or a pattern of shards is read piece by piece, with --scheduler on the workers of a
+    cluster; nothing is kept of each row, so there are no intervals.
 
     \b
     Example:
@@ -71,6 +79,14 @@ def evaluate(
     in_window = {n: "window" in c.reads and window is not None for n, c in calibrators.items()}
     if window is not None and not any(in_window.values()):
         raise click.UsageError("--window is for context, and none of the calibrators is that.")
+    source = open_source(rows, declared, ood, distances, window)
+    if source is not None:
+        raw_only = Identity().fit(np.zeros((1, source.shape[1])), np.zeros(1, np.int64))
+        calibrators = {UNCALIBRATED: raw_only, **calibrators}
+        with at_work(scheduler), progress_bar("Evaluating"):
+            _write(evaluate_source(calibrators, source, n_bins=bins), calibrators, output)
+        return
+    refuse_scheduler(scheduler)
     table = read_test(declared, rows, ood, about=about, distances=distances, near=near)
     results: dict[str, Evaluation] = {}
     if table.proba is not None:
@@ -96,6 +112,12 @@ def evaluate(
                 distances=table.distances if "distances" in calibrator.reads else None,
                 progress=lambda rows: progress.advance(progress.task_ids[0], rows),
             )
+    _write(results, calibrators, output)
+
+
+def _write(
+    results: dict[str, Evaluation], calibrators: dict[str, Calibrator], output: Output
+) -> None:
     kept = dict.fromkeys(results, True)
     kept |= {name: calibrator.preserves_accuracy for name, calibrator in calibrators.items()}
     output.write(

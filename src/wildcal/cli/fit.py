@@ -14,6 +14,7 @@ from wildcal.cli.declared import Declared, input_options, with_columns
 from wildcal.cli.opening import open_suite
 from wildcal.cli.options import PATH, distances_option, quiet_option, refuse_same
 from wildcal.cli.output import progress_bar, say, warn
+from wildcal.cli.sharded import at_work, open_source, refuse_scheduler, scheduler_option
 from wildcal.core.calibrator import Calibrator
 from wildcal.evaluation.protocol import Method, choose_methods
 from wildcal.evaluation.protocol.fitted import fit_method
@@ -84,6 +85,7 @@ def fit_options(command: Any) -> Any:
 )
 @distances_option
 @click.option("--suite", type=PATH, hidden=True, help="The same as `wildcal suite fit SUITE`.")
+@scheduler_option
 @input_options
 @fit_options
 def fit(
@@ -93,6 +95,7 @@ def fit(
     environments: Path | None,
     distances: Path | None,
     suite: Path | None,
+    scheduler: str | None,
     declared: Declared,
     method: Method,
     settings: tuple[str, ...],
@@ -110,6 +113,9 @@ def fit(
     methods `dac` and `dac+NAME` also read an array `distances`: those of each row to training
     rows, a column for each layer. `wildcal suite fit` fits on the splits of a suite.
 
+    A folder or a pattern of shards, 'val/*.npz', is read piece by piece, and with --scheduler on
+    the workers of a cluster.
+
     \b
     Example:
       wildcal fit val.npz -o auto.json
@@ -117,6 +123,7 @@ def fit(
       wildcal fit val.npz --method energy --ood ood.npz -o energy.json
       wildcal fit val.npz --method energy --set box=paper --note network=resnet20 -o paper.json
       wildcal fit cameras.npz --method context -o context.json
+      wildcal fit shards/ --method ts --scheduler local -o ts.json
     """
     if suite is not None:
         if any((rows, old, ood, environments, distances, declared.labels)):
@@ -139,6 +146,14 @@ def fit(
             f"{method.name} is fitted on the splits of a suite; see `wildcal suite fit --help`."
         )
     _refuse_unread(calibrator, ood, environments, distances)
+    source = open_source(rows, declared, ood, environments, distances)
+    if source is not None:
+        with at_work(scheduler), progress_bar(f"Fitting {calibrator.title}"):
+            calibrator.fit(source)
+        save(calibrator, output, About(notes=notes))
+        _tell(calibrator, "", output)
+        return
+    refuse_scheduler(scheduler)
     tuning = with_columns(
         declared.read_labeled(rows), environments=environments, distances=distances
     )

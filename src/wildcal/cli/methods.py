@@ -8,6 +8,8 @@ from wildcal.cli.options import json_option, quiet_option
 from wildcal.cli.output import print_json, print_table
 from wildcal.core.calibrator import Calibrator
 
+_HOLDS = {"flat": "sums", "scores": "distinct confidences", "rows": "all rows"}
+
 
 @click.command()
 @json_option
@@ -32,6 +34,7 @@ def methods(as_json: bool) -> None:
             "preserves_accuracy": kind.preserves_accuracy,
             "shift_invariant": kind.shift_invariant,
             "stores": kind.stores,
+            "holds": _HOLDS[kind.state],
             "in_the_paper": name in PAPER_METHODS,
             "reference": kind.reference,
         }
@@ -43,7 +46,7 @@ def methods(as_json: bool) -> None:
         print_json(described)
         return
     print_table(
-        ("name", "method", "needs", "keeps class", "stores", "reference"),
+        ("name", "method", "needs", "keeps class", "stores", "a fit holds", "reference"),
         [
             (
                 f"[bold]{name}[/bold]",
@@ -51,12 +54,14 @@ def methods(as_json: bool) -> None:
                 str(entry["needs"]),
                 "yes" if entry["preserves_accuracy"] else "no",
                 str(entry["stores"]),
+                str(entry["holds"]),
                 str(entry["reference"]),
             )
             for name, entry in described.items()
         ],
-        words=6,
-        caption="Behind dac+ any of those before match+ac may stand. On suites, NAME-all is fitted"
+        words=7,
+        caption="All fits are exact on shards; what one holds of them is what memory must hold.\n"
+        "Behind dac+ any of those before match+ac may stand. On suites, NAME-all is fitted"
         " on shifted tuning rows too, NAME-p on rows under noise.",
     )
 

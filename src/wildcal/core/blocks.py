@@ -28,9 +28,9 @@ CLASSES_FIRST_ELEMENTS = 100_000
 # Below this many entries starting threads costs more than it saves.
 _THREADING_ELEMENTS = 1 << 18
 
-# Blocks whose results are combined before those of their neighbours: what one task of a cluster
-# does, 25 to 100 MB of logits. A change of it changes the last bits of sums over more blocks.
-GROUP_BLOCKS: Final = 64
+# Blocks whose results are combined before those of their neighbors, the least that a task of a
+# cluster does: 6 to 26 MB of logits. Changing it changes the last bits of sums over more blocks.
+GROUP_BLOCKS: Final = 16
 
 # Logits near the largest float overflow to -inf when shifted or scaled, which is what we want of
 # them; 0 * -inf is looked after. The setting is per thread, so it is made where the work is done.
@@ -82,7 +82,7 @@ class Walk:
         with np.errstate(**_SILENT):
             for i in range(first, min(first + GROUP_BLOCKS, self.steps)):
                 results.append(work(self._step(i)))
-                if self.combine is added:  # sums may be large, and 64 of them too large
+                if self.combine is added:  # sums may be large, and 16 of them too large
                     results = [added(results)]
         return self.shortened(results)
 

@@ -13,10 +13,12 @@ from wildcal.core.arrays import OOD_LABEL
 from wildcal.core.block import Block
 from wildcal.core.blocks import added, map_blocks
 from wildcal.core.calibrator import Calibrator
+from wildcal.core.columns import loaded
 from wildcal.core.errors import CalibrationWarning
-from wildcal.core.rows import Rows, check_rows
+from wildcal.core.rows import Rows, check_rows, is_source, own_column
 from wildcal.evaluation.behind import Behind, behind
 from wildcal.evaluation.evaluate import look_at, summarize
+from wildcal.evaluation.flat import summarize_tally, tally
 from wildcal.evaluation.knew import Knew, Lack
 from wildcal.evaluation.views import Compared, Comparison, Evaluation
 from wildcal.metrics.registry import choose_metrics
@@ -27,8 +29,8 @@ Progress = Callable[[str], None]
 
 def compare(
     calibrators: Mapping[str, Calibrator],
-    tuning: tuple[ArrayLike, ArrayLike],
-    test: tuple[ArrayLike, ArrayLike],
+    tuning: Any,
+    test: Any,
     *,
     environment: ArrayLike | None = None,
     n_bins: int = 15,
@@ -42,9 +44,10 @@ def compare(
     calibrators
         Unfitted calibrators by the name to show; they are fitted in place.
     tuning
-        Logits and labels. Rows with label -1 reach the methods that use them and no others.
+        Logits and labels, or a source that has labels. Rows with label -1 reach the methods that
+        use them and no others.
     test
-        Logits and labels; rows with label -1 count for the out-of-distribution metrics. Every row
+        The same; rows with label -1 count for the out-of-distribution metrics. Every row
         is read alone: they need not be one window.
     environment
         Environment of each tuning row, 0 for clean ones. It reaches the methods that read
@@ -63,8 +66,8 @@ def compare(
     >>> [m.name for m in compare(methods, suite.tuning, suite.shifted, n_boot=20).methods]
     ['ts', 'none']
     """
-    rows = check_rows(tuning[0], y=tuning[1], environment=environment)
-    tested = check_rows(test[0], y=test[1], n_classes=rows.n_classes)
+    rows = _rows(tuning, environment=environment)
+    tested = _rows(test, n_classes=rows.n_classes)
     measured: list[_Measured] = []
     failed: dict[str, str] = {}
     for name, calibrator in calibrators.items():
@@ -76,6 +79,17 @@ def compare(
             failed[name] = str(error)
     measured.sort(key=lambda m: m.evaluation["ece"])
     return Comparison(tuple(m.beside(measured[0]) for m in measured), failed)
+
+
+def _rows(given: Any, **options: Any) -> Rows:
+    """Return rows that were given as logits and labels, or as a source that has both."""
+    if not is_source(given):
+        return check_rows(given[0], y=given[1], **options)
+    if own_column(given, "y") is None:
+        raise ValueError("a source must have labels to be compared on.")
+    if "environment" in options:
+        options["environment"] = own_column(given, "environment")
+    return check_rows(given, y=own_column(given, "y"), **options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +132,18 @@ def _measure(
         calibrator.fit_rows(mine)
     seconds = time.perf_counter() - start
     metrics = choose_metrics(n_classes=tested.n_classes)
-    seen = look_at(calibrator, tested, metrics, n_bins=n_bins)
+    if tested.in_memory:
+        seen = look_at(calibrator, tested, metrics, n_bins=n_bins)
+        evaluation = summarize(seen, metrics, n_boot, 0.95)
+    else:
+        (found,) = tally(tested, [calibrator.bind(tested)], metrics, n_bins)
+        evaluation = summarize_tally(found, metrics, n_bins, 0.95)
     return _Measured(
         name=name,
         calibrator=calibrator,
         knew=_knew(mine, calibrator),
         seconds=seconds,
-        evaluation=summarize(seen, metrics, n_boot, 0.95),
+        evaluation=evaluation,
         class_changes=0.0 if calibrator.preserves_accuracy else _changes(calibrator, tested),
     )
 
@@ -133,27 +152,27 @@ def _usable(rows: Rows, calibrator: Calibrator) -> Rows:
     """Return as much of the tuning rows as a method can use."""
     if "environment" not in calibrator.reads:
         rows = replace(rows, environment=None)
-    known = rows.labels != OOD_LABEL
-    # Rows are copied only where some are left out.
-    return rows if calibrator.accepts_ood or known.all() else rows[known]
+    if calibrator.accepts_ood or not rows.n_ood:
+        return rows
+    rows = rows.loaded()  # copied only where some are left out
+    return rows[rows.labels != OOD_LABEL]
 
 
 def _knew(rows: Rows, calibrator: Calibrator) -> Knew:
     """Return what a method knew when it was fitted."""
     if calibrator.name == "identity":
         return Knew()
-    labeled = rows.labels != OOD_LABEL
-    clean, lacked = labeled, list[Lack]()
+    labeled, lacked = len(rows) - rows.n_ood, list[Lack]()
     sizes: tuple[int, ...] = ()
     if "environment" in calibrator.reads:
         if rows.environment is not None:
-            clean = labeled & (rows.environment == 0)
-            counts = np.bincount(rows.environment[labeled & (rows.environment > 0)])
-            sizes = tuple(int(n) for n in counts if n)
+            environment, y = loaded(rows.environment), loaded(rows.labels)
+            counts = np.bincount(environment[y != OOD_LABEL])
+            labeled, sizes = int(counts[0]), tuple(int(n) for n in counts[1:] if n)
         lacked += [] if sizes or "environment" in calibrator.can_do_without else ["shifted"]
     if "window" in calibrator.reads:
         lacked.append("window" if calibrator.uses_window else "context")
-    return Knew(labels=int(clean.sum()), ood=rows.n_ood, shifted=sizes, lacked=tuple(lacked))
+    return Knew(labels=labeled, ood=rows.n_ood, shifted=sizes, lacked=tuple(lacked))
 
 
 def _changes(calibrator: Calibrator, rows: Rows) -> float:

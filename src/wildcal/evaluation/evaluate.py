@@ -1,7 +1,8 @@
 """Every metric of one method on one set of rows, in memory that does not grow with K."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,8 +10,9 @@ from numpy.typing import ArrayLike
 from wildcal.core.arrays import OOD_LABEL
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.checks import check_labels, check_pred, check_proba, check_some_known
-from wildcal.core.rows import Rows, check_rows
+from wildcal.core.rows import Rows, check_rows, own_column
 from wildcal.evaluation.estimate import Estimate
+from wildcal.evaluation.flat import summarize_tally, tally
 from wildcal.evaluation.measure import Progress, ask_again, bound_given, measure
 from wildcal.evaluation.resample import draw_rows, resample
 from wildcal.evaluation.views import Evaluation
@@ -75,8 +77,8 @@ def evaluate(
 
 def evaluate_calibrator(
     calibrator: Calibrator,
-    logits: ArrayLike,
-    y: ArrayLike,
+    logits: Any,
+    y: Any = None,
     *,
     metrics: Sequence[str] | None = None,
     n_bins: int = 15,
@@ -92,10 +94,22 @@ def evaluate_calibrator(
     method that reads windows takes the labeled rows as one window and other classes as another;
     for the metrics that tell the two apart (ood_auroc and the like), all rows as one, or the
     context and not the row would tell them apart.
+
+    Logits may be a source, which brings its labels: then the walk keeps sums and no rows, and there
+    are neither intervals nor the metrics that need every row.
     """
     calibrator.check_is_fitted()
     chosen = choose_metrics(metrics, calibrator.n_classes_)
+    y = own_column(logits, "y") if y is None else y
+    if y is None:
+        raise ValueError("y must be given, or logits be a source that has labels.")
+    if distances is None and "distances" in calibrator.reads:
+        distances = own_column(logits, "distances")
     rows = check_rows(logits, n_classes=calibrator.n_classes_, y=y, distances=distances)
+    if not rows.in_memory and not window:
+        (found,) = tally(rows, [calibrator.bind(rows)], chosen, n_bins)
+        return summarize_tally(found, chosen, n_bins, level)
+    rows = rows.loaded()
     if window:
         if "window" not in calibrator.reads:
             raise ValueError(f"{calibrator.name} reads each row alone; leave window out.")
@@ -107,6 +121,30 @@ def evaluate_calibrator(
         known = rows.labels != OOD_LABEL
         seen.scores = (confidence[known], confidence[~known])
     return summarize(seen, chosen, n_boot, level)
+
+
+def evaluate_source(
+    calibrators: Mapping[str, Calibrator],
+    source: Any,
+    *,
+    metrics: Sequence[str] | None = None,
+    n_bins: int = 15,
+) -> dict[str, Evaluation]:
+    """Return metrics of several fitted calibrators on a source that has labels, in one walk."""
+    y, n_classes = own_column(source, "y"), source.shape[1]
+    if y is None:
+        raise ValueError("the source must have labels.")
+    chosen = choose_metrics(metrics, n_classes)
+    plain = check_rows(source, y=y)
+    near = plain
+    if any("distances" in c.reads for c in calibrators.values()):
+        near = check_rows(source, y=y, distances=own_column(source, "distances"))
+    bounds = [c.bind(near if "distances" in c.reads else plain) for c in calibrators.values()]
+    found = tally(plain, bounds, chosen, n_bins)
+    return {
+        name: summarize_tally(mine, chosen, n_bins, 0.95)
+        for name, mine in zip(calibrators, found, strict=True)
+    }
 
 
 def look_at(

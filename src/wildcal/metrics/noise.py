@@ -1,5 +1,7 @@
 """The ECE that a perfectly calibrated model would show on the same confidences."""
 
+from typing import Self
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -55,15 +57,69 @@ def noise_floor(confidence: ArrayLike, *, n_bins: int = 15) -> float:
     return float(expected_gaps(p, bin_index(p, n_bins), n_bins).sum() / len(p))
 
 
+class NoiseFloor:
+    """The noise floor of rows that arrive piece by piece, in constant memory.
+
+    The state is the cumulants of each bin, and the transform that small bins need: a product over
+    their rows. `merge` adds the one and multiplies the other.
+
+    >>> floor = NoiseFloor(15).update(np.array([0.5])).merge(NoiseFloor(15).update(np.array([0.5])))
+    >>> round(floor.value(), 12)
+    0.25
+    """
+
+    def __init__(self, n_bins: int) -> None:
+        self.n_bins, self.n = check_count("n_bins", n_bins), 0
+        self.cumulants: FloatArray = np.zeros((4, n_bins))
+        self.transform = np.ones((n_bins, _RESIDUES // 2 + 1), dtype=np.complex128)
+
+    def update(self, confidence: ArrayLike) -> Self:
+        """Take in the confidences of some rows, and return self."""
+        p = check_confidence(confidence)
+        index = bin_index(p, self.n_bins)
+        self.cumulants = self.cumulants + _cumulants(p, index, self.n_bins)
+        self.n += len(p)
+        narrow = self.cumulants[1] <= _EXPAND_ABOVE  # a wide bin stays one
+        rows = np.flatnonzero(narrow[index])
+        rows = rows[np.argsort(index[rows], kind="stable")]
+        counts = np.bincount(index[rows], minlength=self.n_bins)
+        used = np.flatnonzero(counts)
+        self.transform[used] *= _transforms(p[rows], counts[used])
+        return self
+
+    def merge(self, other: "NoiseFloor") -> Self:
+        """Add the rows that `other` has seen, and return self."""
+        self.n += other.n
+        self.cumulants = self.cumulants + other.cumulants
+        self.transform = self.transform * other.transform
+        return self
+
+    def value(self) -> float:
+        """Return the expected ECE if every confidence were exactly right."""
+        if not self.n:
+            return undefined("noise_floor")
+        variance = self.cumulants[1]
+        wide = variance > _EXPAND_ABOVE
+        narrow = (variance > 0) & ~wide
+        gaps = np.zeros(self.n_bins)
+        gaps[wide] = _expanded(*self.cumulants[:, wide])
+        gaps[narrow] = _mean_gaps(self.transform[narrow], self.cumulants[0, narrow])
+        return float(gaps.sum() / self.n)
+
+
+def _cumulants(p: FloatArray, index: NDArray[np.intp], n_bins: int) -> FloatArray:
+    """Return the first four cumulants of the number of right rows of each bin, (4, bins)."""
+    spread = p * (1 - p)
+    of_rows = (p, spread, spread * (1 - 2 * p), spread * (1 - 6 * spread))
+    return np.array([np.bincount(index, row, n_bins) for row in of_rows], dtype=np.float64)
+
+
 def expected_gaps(p: FloatArray, index: NDArray[np.intp], n_bins: int) -> FloatArray:
     """Return E|X_b - μ_b| of each bin b, for rows with confidences p in the bins `index`.
 
     The bins of many data sets can be asked for at once, under different numbers.
     """
-    spread = p * (1 - p)
-    # The first four cumulants of X_b are sums over its rows.
-    of_rows = (p, spread, spread * (1 - 2 * p), spread * (1 - 6 * spread))
-    cumulants = np.array([np.bincount(index, row, n_bins) for row in of_rows], dtype=np.float64)
+    cumulants = _cumulants(p, index, n_bins)
     variance = cumulants[1]
     wide = variance > _EXPAND_ABOVE
     narrow = (variance > 0) & ~wide
@@ -95,6 +151,12 @@ def _exact(p: FloatArray, counts: NDArray[np.intp]) -> FloatArray:
 
     The trials with chances p stand one run after the other; `counts` has their lengths, none 0.
     """
+    run = np.repeat(np.arange(len(counts)), counts)
+    return _mean_gaps(_transforms(p, counts), np.bincount(run, p, len(counts)))
+
+
+def _transforms(p: FloatArray, counts: NDArray[np.intp]) -> NDArray[np.complex128]:
+    """Return the transform of the distribution of X modulo 64, of each run of trials."""
     # The transform of the distribution of X modulo 64 is a product over the trials.
     turn = np.exp(-2j * np.pi * np.arange(_RESIDUES // 2 + 1) / _RESIDUES) - 1
     transform = np.ones((len(counts), len(turn)), dtype=np.complex128)
@@ -110,9 +172,14 @@ def _exact(p: FloatArray, counts: NDArray[np.intp]) -> FloatArray:
             stop = starts[high] if high < len(starts) else len(p)
             table = 1 + p[parts[0] : stop, None] * turn
             transform[run[parts]] *= np.multiply.reduceat(table, parts - parts[0], axis=0)
+    return transform
+
+
+def _mean_gaps(transform: NDArray[np.complex128], means: FloatArray) -> FloatArray:
+    """Return E|X - mean| from the transforms of the distributions of X modulo 64."""
     chance = np.fft.irfft(transform, _RESIDUES)
     # Of the numbers with the same residue, the one nearest to the mean.
-    mean, residue = np.bincount(run, p, len(counts))[:, None], np.arange(_RESIDUES)
+    mean, residue = np.asarray(means)[:, None], np.arange(_RESIDUES)
     number = residue + _RESIDUES * np.rint((mean - residue) / _RESIDUES)
     return np.asarray(np.vecdot(chance, np.abs(number - mean)))
 

@@ -44,6 +44,7 @@ from wildcal.metrics.weighted import (
 
 Needs: TypeAlias = Literal["top", "proba", "ood"]
 """The predicted class and its confidence; all probabilities; rows of no class."""
+Flat: TypeAlias = Literal["top", "sums", "mean", "kde", "scores"]
 Drawn: TypeAlias = Callable[[Sequence[Seen], Counts], FloatArray]
 """The metric of resampled rows, shape (sets, replicates)."""
 # Sets whose bins are summed by one sparse product.
@@ -78,6 +79,10 @@ class Metric:
     """Whether the floor is subtracted, so that it may be negative."""
     classes: int | None = None
     """The number of classes it is for; None for any."""
+    flat: Flat | None = "top"
+    """What a walk over a source keeps for it: sums by bin, sums of its own, the sum of its numbers,
+    or the distinct confidences, of which `drawn` is then the exact value; None where it would have
+    to keep every row."""
 
     def interval(
         self, value: float, drawn: FloatArray, level: float, floor: float = 0.0
@@ -201,25 +206,26 @@ _ENTRIES: Final = (
     ),
     Metric(
         "sce", "SCE (classwise)", "lower", lambda s: s.sums["sce"].sce(),  # type: ignore[attr-defined]
-        _each(_sce), needs="proba", sums=ClasswiseAccumulator, costly=True,
+        _each(_sce), needs="proba", sums=ClasswiseAccumulator, costly=True, flat="sums",
     ),
     Metric(
         "equal_mass_ece", "equal-mass ECE", "lower",
         lambda s: equal_mass_ece(s.correct, s.confidence, n_bins=s.n_bins),
         _each(lambda s, c: weighted_equal_mass(s.correct, s.confidence, s.n_bins, c)), costly=True,
+        flat="scores",
     ),
     Metric(
         "kde_ece", "KDE-ECE", "lower", lambda s: kde_ece(s.correct, s.columns["kde_ece"]),
         _each(lambda s, c: weighted_kde_ece(s.correct, s.columns["kde_ece"], c)),
-        needs="proba", rows=share_rows, costly=True,
+        needs="proba", rows=share_rows, costly=True, flat="kde",
     ),
     Metric(
         "ks_error", "KS error", "lower", lambda s: ks_error(s.correct, s.confidence),
-        _each(lambda s, c: weighted_ks(s.correct, s.confidence, c)), costly=True,
+        _each(lambda s, c: weighted_ks(s.correct, s.confidence, c)), costly=True, flat="scores",
     ),
     Metric(
         "brier", "Brier score", "lower", *_column("brier"), needs="proba", percent=False,
-        rows=brier_rows, biased=False,
+        rows=brier_rows, biased=False, flat="mean",
     ),
     Metric(
         "top_label_brier", "top-label Brier", "lower", lambda s: s.top.top_label_brier(),
@@ -227,47 +233,48 @@ _ENTRIES: Final = (
     ),
     Metric(
         "nll", "NLL", "lower", *_column("nll"), needs="proba", percent=False, rows=nll_rows,
-        biased=False,
+        biased=False, flat="mean",
     ),
     Metric(
         "positive_ece", "ECE of class 1", "lower", _one_sample(_positive_ece), _positive_ece,
-        needs="proba", rows=signed_rows, classes=2,
+        needs="proba", rows=signed_rows, classes=2, flat=None,
     ),
     Metric(
         "calibration_slope", "slope (1 is right)", None,
         lambda s: calibration_slope(s.columns["calibration_slope"]),
         _each(lambda s, c: drawn_line(s.columns["calibration_slope"], c, free=True)),
         needs="proba", rows=signed_rows, percent=False, biased=False, costly=True, classes=2,
+        flat=None,
     ),
     Metric(
         "calibration_intercept", "intercept (0 is right)", None,
         lambda s: calibration_intercept(s.columns["calibration_intercept"]),
         _each(lambda s, c: drawn_line(s.columns["calibration_intercept"], c, free=False)),
         needs="proba", rows=signed_rows, percent=False, biased=False, costly=True, classes=2,
+        flat=None,
     ),
     Metric(
         "spiegelhalter_z", "Spiegelhalter's z", None,
         lambda s: spiegelhalter_z(s.columns["spiegelhalter_z"]), None,
-        needs="proba", rows=signed_rows, percent=False, classes=2,
+        needs="proba", rows=signed_rows, percent=False, classes=2, flat=None,
     ),
     Metric(
         "aurc", "AURC", "lower", lambda s: aurc(s.correct, s.confidence),
-        _each(lambda s, c: weighted_aurc(s.correct, s.confidence, c)), costly=True,
+        _each(lambda s, c: weighted_aurc(s.correct, s.confidence, c)), costly=True, flat="scores",
     ),
     Metric(
         "misclassification_auroc", "AUROC right/wrong", "higher", _right_or_wrong,
-        _each(lambda s, c: weighted_auroc(s.correct, s.confidence, c)), costly=True,
-    ),
+        _each(lambda s, c: weighted_auroc(s.correct, s.confidence, c)), costly=True, flat="scores"),
     Metric("ood_mean_confidence", "OOD confidence", "lower", *_of_others(), needs="ood",
-           biased=False),
+           biased=False, flat="mean"),
     Metric("ood_auroc", "AUROC ID/OOD", "higher", _detect(auroc), _detect_drawn(weighted_auroc),
-           needs="ood", costly=True),
+           needs="ood", costly=True, flat="scores"),
     Metric("ood_aupr_in", "AUPR-in (ID positive)", "higher", _detect(aupr_in),
-           _detect_drawn(weighted_precision), needs="ood", costly=True),
+           _detect_drawn(weighted_precision), needs="ood", costly=True, flat="scores"),
     Metric("ood_aupr_out", "AUPR-out (OOD positive)", "higher", _detect(aupr_out),
-           _detect_drawn(weighted_precision, ood=True), needs="ood", costly=True),
+           _detect_drawn(weighted_precision, ood=True), needs="ood", costly=True, flat="scores"),
     Metric("ood_fpr95", "FPR at 95 % TPR (ID positive)", "lower", _detect(fpr95),
-           _detect_drawn(weighted_fpr95), needs="ood", costly=True),
+           _detect_drawn(weighted_fpr95), needs="ood", costly=True, flat="scores"),
 )  # fmt: skip
 
 METRICS: Final[dict[str, Metric]] = {metric.name: metric for metric in _ENTRIES}
