@@ -105,7 +105,7 @@ def evaluate(
             results[name] = evaluate_calibrator(
                 calibrator,
                 table.logits,
-                table.y,  # type: ignore[arg-type]  # read_test checked it
+                table.y,
                 n_bins=bins,
                 n_boot=bootstrap,
                 window=in_window.get(name, False),

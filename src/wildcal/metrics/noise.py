@@ -152,7 +152,8 @@ def _exact(p: FloatArray, counts: NDArray[np.intp]) -> FloatArray:
     The trials with chances p stand one run after the other; `counts` has their lengths, none 0.
     """
     run = np.repeat(np.arange(len(counts)), counts)
-    return _mean_gaps(_transforms(p, counts), np.bincount(run, p, len(counts)))
+    means = np.bincount(run, p, len(counts)).astype(np.float64)
+    return _mean_gaps(_transforms(p, counts), means)
 
 
 def _transforms(p: FloatArray, counts: NDArray[np.intp]) -> NDArray[np.complex128]:
