@@ -12,6 +12,8 @@ from wildcal.interop.maps import MAPS, context_vector, map_of
 
 TOLERANCE = 1e-5
 DTYPES = [np.float16, np.float32, np.float64]
+# Few, since each is a fit and a session of every method and type.
+WIDTHS = [2, 5, 20]
 NAMES = [kind.name for kind in MAPS if kind is not DensityAware]  # it has a file of its own
 # Those that look probabilities up, where the last bit of a softmax could show.
 TABLES = ["irm", "irova", "irovats", "isotonic", "histogram", "bbq", "spline", "beta"]
@@ -50,7 +52,7 @@ def rows(dtype, width):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_any_row(name, dtype, fitted, three_ways):
-    widths = st.sampled_from([2, 3, 10, 15, 20])
+    widths = st.sampled_from(WIDTHS)
 
     @given(st.data(), widths)
     @settings(max_examples=15, deadline=None)
@@ -66,14 +68,14 @@ def test_any_row(name, dtype, fitted, three_ways):
 @pytest.mark.parametrize("scale", [1.0, 4.0, 1e4])
 def test_many_random_rows(name, scale, fitted, three_ways):
     rng = np.random.default_rng(0)
-    for width, n in ((5, 1000), (33, 300)):
+    for width, n in ((5, 1000), (20, 500)):
         z = (scale * rng.standard_normal((n, width))).astype(np.float32)
         assert_equal(fitted(name, width), z, three_ways(fitted(name, width), z))
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("width", [2, 7, 20])
+@pytest.mark.parametrize("width", WIDTHS)
 def test_ties(name, dtype, width, fitted, three_ways):
     """The first m classes tied, and the others behind them or ruled out: 1/m, an edge of bins."""
     tied = np.tri(width)[1:]
@@ -105,6 +107,7 @@ def test_real_rows(name, three_ways):
     tuning = evaluation.environments(suite)
     used = (tuning.environment == 0) | ("environment" in make.reads)
     used &= (tuning.y >= 0) | make.accepts_ood
+    used &= np.arange(len(used)) % 5 == 0
     z, y = tuning.logits[used].astype(np.float32), tuning.y[used]
     more = {"environment": tuning.environment[used]} if ("environment" in make.reads) else {}
     calibrator = make().fit(z, y, **more)
