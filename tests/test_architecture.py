@@ -60,7 +60,7 @@ OUTSIDE = {layer: {"numpy", "scipy"} for layer in LAYERS} | {
     "shift": {"numpy", "scipy", "PIL", "cv2"},
     "vision": {"numpy", "scipy", "PIL", "torch", "safetensors", "onnxruntime", "onnx", "faiss"},
     "report": {"numpy", "scipy", "matplotlib"},
-    "interop": {"numpy", "scipy", "sklearn", "torch", "onnx", "onnxruntime"},
+    "interop": {"numpy", "scipy", "sklearn", "torch", "onnx", "onnxruntime", "starlette"},
     "plots.py": {"numpy", "matplotlib"},
     "tables": {"rich"},
     "cli": {"numpy", "click", "rich"},

@@ -25,6 +25,7 @@ from wildcal.serve.live import PAGE, POLICY, Events
 from wildcal.serve.memory import Memory
 from wildcal.serve.metrics import Metrics
 from wildcal.serve.model import VERSION, Model
+from wildcal.serve.openapi import document
 from wildcal.serve.replies import Headers, Route, as_json
 from wildcal.serve.saved import Saved
 from wildcal.serve.tokens import Tokens
@@ -71,6 +72,7 @@ class Service:
         self.inference = Inference(self.models, self.lanes, settings.limits, self.watcher)
         self.feedback = Feedback(self.inference, memory)
         self.events = Events(self.lanes)
+        self._tasks: list[asyncio.Task[None]] = []
 
     def app(self) -> Starlette:
         """Return the application."""
@@ -82,6 +84,7 @@ class Service:
             At("/v2", Route(self._server)),
             At("/v2/repository/index", Route(self._index), methods=["POST"]),
             At("/", Route(self._page), methods=["GET"]),
+            At("/openapi.json", Route(self._openapi), methods=["GET"]),
             At("/live", self.events, methods=["GET"]),
             At("/metrics", Route(self._metrics), methods=["GET"]),
         ]
@@ -96,7 +99,7 @@ class Service:
             ]
         return Starlette(
             routes=routes,
-            middleware=[Middleware(Guard, tokens=self.settings.tokens)],
+            middleware=[Middleware(Guard, tokens=self.settings.tokens, first=self.start)],
             exception_handlers={HTTPException: _http_error, Exception: _our_error},
             lifespan=self._lifespan,
         )
@@ -104,16 +107,21 @@ class Service:
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
         await self.lanes.reopen(self.models)
-        beside = (self._keep_saving(), self.events.keep_looking())
-        tasks = [asyncio.create_task(work) for work in beside]
+        self.start()
         try:
             yield
         finally:
-            for task in tasks:
+            for task in self._tasks:
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
             await self.lanes.save_all()
+
+    def start(self) -> None:
+        """Begin what goes on beside the requests; a mounted application does so at the first."""
+        if not self._tasks:
+            beside = (self._keep_saving(), self.events.keep_looking())
+            self._tasks = [asyncio.create_task(work) for work in beside]
 
     async def _keep_saving(self) -> None:
         while self.settings.save_seconds is not None:
@@ -129,6 +137,9 @@ class Service:
     async def _page(self, scope: Scope, receive: Receive) -> tuple[Headers, bytes]:
         policy = (b"content-security-policy", POLICY.encode())
         return [(b"content-type", b"text/html; charset=utf-8"), policy], PAGE
+
+    async def _openapi(self, scope: Scope, receive: Receive) -> tuple[Headers, bytes]:
+        return as_json(document())
 
     async def _server(self, scope: Scope, receive: Receive) -> tuple[Headers, bytes]:
         return as_json(

@@ -1,5 +1,6 @@
 """What stands before every route: tokens, and no orders from other people's web pages."""
 
+from collections.abc import Callable
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -16,12 +17,16 @@ OPEN: Final = frozenset({"/", "/v2/health/live", "/v2/health/ready"})
 class Guard:
     """Lets a request through if it may come in."""
 
-    def __init__(self, app: ASGIApp, tokens: Tokens) -> None:
+    def __init__(self, app: ASGIApp, tokens: Tokens, first: Callable[[], None]) -> None:
         self._app, self._tokens = app, tokens
+        self._first: Callable[[], None] | None = first
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer 401 or 403, or hand the request on."""
         if scope["type"] == "http":
+            if self._first is not None:
+                self._first()
+                self._first = None
             # A browser names the page that a request comes from; our own has the same host.
             origin = header(scope, b"origin")
             if origin is not None and not _same_host(origin, header(scope, b"host")):

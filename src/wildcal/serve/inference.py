@@ -55,13 +55,18 @@ class Inference:
 
     async def _answer(self, model: Model, request: Request) -> tuple[Headers, bytes]:
         logits, distances = model.read(request.inputs, self.limits.rows)
+        small = logits.size <= _SMALL
+        lane = self.lanes.idle(model, request.stream) if small else None
+        if lane is not None:
+            answer = _calibrate(model, lane, request, logits, distances)
+            self.watcher.answered(lane, request, answer)
+            await self.watcher.save(lane)
+            return write_answer(model.name, VERSION, request, answer.outputs)
         async with self.lanes.turn(model, request.stream) as lane:
             work = (model, lane, request, logits, distances)
-            if logits.size <= _SMALL:
-                answer = _calibrate(*work)
-            else:
-                answer = await asyncio.to_thread(_calibrate, *work)
-            await self.watcher.answered(lane, request, answer)
+            answer = _calibrate(*work) if small else await asyncio.to_thread(_calibrate, *work)
+            self.watcher.answered(lane, request, answer)
+            await self.watcher.save(lane)
         return write_answer(model.name, VERSION, request, answer.outputs)
 
 

@@ -57,7 +57,7 @@ class Lane:
         self.rows += n
         self.unsaved += n
         kept = 0.0 if self.rows == n else (1 - _FORGET) ** n
-        mean = float(confidence.mean())
+        mean = float(confidence[0]) if n == 1 else float(confidence.mean())
         self.confidence = mean if self.rows == n else kept * self.confidence + (1 - kept) * mean
         self.histogram *= kept
         if n == 1:

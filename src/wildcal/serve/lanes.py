@@ -75,6 +75,14 @@ class Lanes:
         """Return a stream that is in memory."""
         return self._live.get((model, name))
 
+    def idle(self, model: Model, name: str) -> Lane | None:
+        """Return a stream that is in memory and nobody reads; it is ours until the next await."""
+        lane = self._live.get((model.name, name))
+        if lane is None or lane.turn.locked():
+            return None
+        self._live.move_to_end((model.name, name))
+        return lane
+
     @asynccontextmanager
     async def turn(self, model: Model, name: str) -> AsyncIterator[Lane]:
         """Yield a stream while nobody else reads rows into it."""

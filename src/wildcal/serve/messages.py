@@ -14,6 +14,8 @@ from wildcal.serve.tensors import read_tensor, write_binary, write_json
 Arrays = dict[str, NDArray[Any]]
 DEFAULT_STREAM: Final = "default"
 _LONGEST_NAME: Final = 200
+# Made once: `json.dumps` with options makes one for each call.
+_encode: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,7 @@ def write_answer(
     if request.id is not None:
         document["id"] = request.id
     document["outputs"] = described
-    head = json.dumps(document, allow_nan=False, separators=(",", ":")).encode()
+    head = _encode(document).encode()
     if not raws:
         return [(b"content-type", b"application/json")], head
     length = (b"inference-header-content-length", b"%d" % len(head))

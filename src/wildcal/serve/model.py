@@ -20,6 +20,7 @@ from wildcal.stream import Stream, StreamRows
 
 VERSION: Final = "1"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_FEW: Final = 16
 _ROW_OUTPUTS: Final = {
     "estimated_accuracy": "accuracy",
     "estimated_accuracy_low": "accuracy_low",
@@ -55,6 +56,7 @@ class Model:
         self.name, self.calibrator, self.about = name, calibrator, about or About()
         self.window_map = calibrator if isinstance(calibrator, WindowMap) else None
         """The calibrator, where it reads a window."""
+        self._inputs = {entry["name"] for entry in self.inputs()}
         self.output_names = self._output_names()
         """The outputs in the order of an answer that has them all."""
 
@@ -96,10 +98,9 @@ class Model:
 
     def read(self, inputs: Arrays, most_rows: int) -> tuple[Logits, NDArray[Any] | None]:
         """Return the logits that the inputs stand for, and the distances."""
-        wanted = [entry["name"] for entry in self.inputs()]
-        if sorted(inputs) != sorted(wanted):
+        if inputs.keys() != self._inputs:
             raise bad(
-                f"inputs of {self.name} must be {' and '.join(wanted)}, got"
+                f"inputs of {self.name} must be {' and '.join(sorted(self._inputs))}, got"
                 f" {', '.join(repr(name[:40]) for name in inputs)}."
             )
         scores = inputs[self.scores]
@@ -115,6 +116,13 @@ class Model:
     ) -> Answer:
         """Return the outputs that are wanted, each row read alone."""
         names = self._wanted(wanted)
+        if len(logits) <= _FEW and "temperature" not in names:
+            # The probabilities of a few rows come sooner than all columns; and hold the rest.
+            proba = self.calibrator.predict_proba(logits, distances=distances)
+            label = np.asarray(logits).argmax(axis=1)
+            confidence = proba[np.arange(len(label)), label]
+            few = {"probabilities": proba, "confidence": confidence, "label": label}
+            return Answer({name: few[name] for name in names}, label, confidence)
         found = self.calibrator.apply(logits, distances=distances, proba="probabilities" in names)
         found["label"] = found.pop("pred")
         if "proba" in found:

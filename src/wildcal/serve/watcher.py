@@ -61,13 +61,16 @@ class Watcher:
         finally:
             self.metrics.request(model, status, time.perf_counter() - start)
 
-    async def answered(self, lane: Lane, request: Request, answer: Answer) -> None:
-        """Take note of rows that are about to be answered."""
+    def answered(self, lane: Lane, request: Request, answer: Answer) -> None:
+        """Take note of rows that are about to be answered, and then `save` them."""
         self.memory.keep(lane, request, answer)
         event = lane.note(answer.confidence, answer.rows)
         self.metrics.rows(lane.model, len(answer.label))
         if event is not None:
             self._alarm(event)
+
+    async def save(self, lane: Lane) -> None:
+        """Save a stream if it is time, before its rows are answered."""
         if self._save_rows is not None and lane.unsaved >= self._save_rows:
             await self._lanes.save(lane)
 

@@ -1,0 +1,167 @@
+"""Requests per second of the server, as a share of the same server with a constant for an answer.
+
+    python benchmarks/serve.py --output benchmarks/serve.csv
+
+Loopback, one process, wrk with one thread and 8 connections. The constant reads the same request
+and sends the bytes of a real answer; it goes through the same guard and routes.
+"""
+
+import argparse
+import csv
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+from serving import SUITE, Server, save_calibrators
+
+import wildcal
+
+SECONDS = 3
+FIELDS = ("model", "rows", "form", "per_second", "constant", "share", "p50_ms", "p99_ms")
+LUA = """
+wrk.method = "POST"
+local file = io.open("{body}", "rb")
+wrk.body = file:read("*a")
+{headers}
+done = function(summary, latency, requests)
+  io.write(string.format("RESULT %f %f %f %d %d\\n", summary.requests / summary.duration * 1e6,
+    latency:percentile(50) / 1e3, latency:percentile(99) / 1e3, summary.errors.status,
+    summary.errors.connect + summary.errors.read + summary.errors.timeout))
+end
+"""
+
+
+def child(folder: Path) -> None:
+    """Serve the calibrators, and a constant of each size at /constant/FILE."""
+    from starlette.routing import Route as At
+
+    from wildcal.serve import run as running
+    from wildcal.serve.app import Service, Settings
+    from wildcal.serve.body import read_body
+    from wildcal.serve.model import Model
+    from wildcal.serve.replies import Route
+
+    class Constant(Service):
+        def app(self):
+            app = super().app()
+
+            async def constant(scope, receive):
+                await read_body(scope, receive, self.settings.limits)
+                return [(b"content-type", b"application/octet-stream")], self.answer
+
+            self.answer = (folder / "answer").read_bytes()
+            app.router.routes.insert(0, At("/constant", Route(constant), methods=["POST"]))
+            return app
+
+    running.Service = Constant
+    models = [Model(n, *wildcal.io.artifact.load_with_about(folder / f"{n}.json")) for n in NAMES]
+    running.run(models, Settings(), "127.0.0.1", 0, lambda t: print(t, file=sys.stderr, flush=True))
+
+
+NAMES = ("context", "ts")
+
+
+def body_of(logits: np.ndarray, binary: bool) -> tuple[bytes, dict[str, str]]:
+    """Return a request for confidence and label, as JSON or with bytes."""
+    entry = {"name": "logits", "datatype": "FP32", "shape": list(logits.shape)}
+    wanted = [{"name": n, "parameters": {"binary_data": binary}} for n in ("confidence", "label")]
+    if not binary:
+        entry["data"] = logits.ravel().tolist()
+        return json.dumps({"inputs": [entry], "outputs": wanted}).encode(), {}
+    raw = logits.astype("<f4").tobytes()
+    entry["parameters"] = {"binary_data_size": len(raw)}
+    head = json.dumps({"inputs": [entry], "outputs": wanted}).encode()
+    return head + raw, {"Inference-Header-Content-Length": str(len(head))}
+
+
+def load(url: str, body: bytes, headers: dict[str, str], folder: Path) -> list[float]:
+    """Return requests per second, and the latencies that half and 99 % stay below, in ms."""
+    (folder / "body").write_bytes(body)
+    lines = "\n".join(f'wrk.headers["{name}"] = "{value}"' for name, value in headers.items())
+    (folder / "wrk.lua").write_text(LUA.format(body=folder / "body", headers=lines))
+    words = [
+        "wrk",
+        "-t1",
+        "-c8",
+        "--timeout",
+        "30s",
+        f"-d{SECONDS}s",
+        "-s",
+        str(folder / "wrk.lua"),
+        url,
+    ]
+    text = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    *found, refused, failed = map(float, re.search(r"RESULT (.+)", text)[1].split())
+    assert refused == failed == 0, text
+    return found
+
+
+def measure(folder: Path):
+    """Yield a row of the table for each kind of request."""
+    logits = wildcal.suites.load(SUITE).split("test").logits.astype(np.float32)
+    for model in ("ts", "context"):
+        for rows in (1, 64):
+            for binary in (True, False):
+                body, headers = body_of(logits[:rows], binary)
+                (folder / "answer").write_bytes(b"")
+                command = [sys.executable, __file__, "--child", str(folder)]
+                server = Server(command, folder)
+                url = f"http://{server.host}:{server.port}"
+                infer = f"{url}/v2/models/{model}/infer"
+                request = urllib.request.Request(infer, body, headers)
+                with urllib.request.urlopen(request) as answer:
+                    (folder / "answer").write_bytes(answer.read())
+                server.stop()
+                server = Server(command, folder)
+                url = f"http://{server.host}:{server.port}"
+                load(f"{url}/constant", body, headers, folder)  # to warm up
+                before = load(f"{url}/constant", body, headers, folder)[0]
+                speed, half, most = load(f"{url}/v2/models/{model}/infer", body, headers, folder)
+                after = load(f"{url}/constant", body, headers, folder)[0]
+                server.stop()
+                constant = (before + after) / 2
+                yield {
+                    "model": model,
+                    "rows": rows,
+                    "form": "binary" if binary else "JSON",
+                    "per_second": round(speed),
+                    "constant": round(constant),
+                    "share": round(speed / constant, 3),
+                    "p50_ms": round(half, 2),
+                    "p99_ms": round(most, 2),
+                }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=Path)
+    parser.add_argument("--child", type=Path)
+    options = parser.parse_args()
+    if options.child is not None:
+        child(options.child)
+        return
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        save_calibrators(folder)
+        found = []
+        for row in measure(folder):
+            found.append(row)
+            print(row, flush=True)
+    if options.output is not None:
+        with options.output.open("w", newline="") as file:
+            writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(found)
+
+
+if __name__ == "__main__":
+    main()

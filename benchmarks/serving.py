@@ -1,0 +1,52 @@
+"""A server to measure: `wildcal serve` as a process, or with one more route that is a constant."""
+
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import wildcal
+from wildcal.evaluation import environments
+
+SUITE = "cifar10-resnet20"
+
+
+def save_calibrators(folder: Path) -> None:
+    """Write context.json and ts.json."""
+    suite = wildcal.suites.load(SUITE)
+    rows, clean = environments(suite), suite.split("validation")
+    context = wildcal.ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
+    wildcal.save(context, folder / "context.json")
+    wildcal.save(wildcal.TemperatureScaling().fit(clean.logits, clean.y), folder / "ts.json")
+
+
+class Server:
+    """A process that serves; its address is `host` and `port`."""
+
+    def __init__(self, command: list[str], folder: Path) -> None:
+        self.process = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
+        self.said: list[str] = []
+        for line in self.process.stderr:
+            self.said.append(line.rstrip())
+            if found := re.search(r"on http://([\d.]+):(\d+)$", line):
+                self.host, self.port = found[1], int(found[2])
+                return
+        raise RuntimeError("\n".join(self.said))
+
+    def kill(self) -> None:
+        """End it without a warning, as a power cut does."""
+        self.process.kill()
+        self.said += self.process.communicate()[1].splitlines()
+
+    def stop(self) -> int:
+        """End it as an operator does, and return its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        self.said += self.process.communicate(timeout=60)[1].splitlines()
+        return self.process.returncode
+
+
+def serve(folder: Path, *options: str) -> Server:
+    """Start `wildcal serve` on the calibrators of a folder."""
+    words = [sys.executable, "-m", "wildcal", "serve", "context.json", "ts.json", "--port", "0"]
+    return Server([*words, *options], folder)
