@@ -240,8 +240,8 @@ def _natural(rows: Sequence[Row]) -> tuple[str, str, str, str]:
     return (
         "TS is worse than energy under natural shift (Table 7)",
         f"{said} on ImageNet-R, -A and -Sketch",
-        f"these images cannot be had; on other natural shifts {ours}",
-        f"{NEVER}; elsewhere it {word}" if natural else NEVER,
+        f"these images cannot be had; on suites of other data {ours}",
+        f"{NEVER}; on other data it {word}" if natural else NEVER,
     )
 
 
