@@ -3,6 +3,7 @@
     python benchmarks/studies/window.py                  tuning types alone: about two minutes
     python benchmarks/studies/window.py --parts test     a look at the 15 test types: five minutes
     python benchmarks/studies/window.py --quick          one network, two types; writes nothing
+    python benchmarks/studies/window.py --suites FOLDER --methods ts,match+cot    other networks
 
 Part "tuning": each of the four validation corruptions is left out in turn, methods are fitted on
 the clean validation rows (and on the other three types, where they learn from environments), and
@@ -11,7 +12,8 @@ fit saw. Every run of that part is a look at the test types; docs/theory/window.
 
 Windows: whole splits, 128, 32, 8 rows and 1 row; 256 rows with other class mixes; 512 rows, half of
 them clean; and a stream in which all conditions are mixed. Two oracles know the labels of the
-window. Intervals are bootstraps over corruption types, the same draws for all methods.
+window. Intervals are bootstraps over corruption types (for the stream: over windows), the same
+draws for all methods.
 """
 
 import argparse
@@ -22,6 +24,7 @@ import subprocess
 import time
 import warnings
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from zlib import crc32
 
@@ -30,7 +33,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import scipy
 
-from wildcal import __version__, suites
+from wildcal import CALIBRATORS, __version__, suites
 from wildcal.accuracy.compare import draw_window
 from wildcal.calibrators.temperature import fit_temperature
 from wildcal.core.errors import CalibrationWarning
@@ -38,6 +41,7 @@ from wildcal.core.rows import Rows
 from wildcal.evaluation.methods import choose_methods
 from wildcal.evaluation.protocol.fitted import fit_method
 from wildcal.evaluation.protocol.tuning import read_tuning
+from wildcal.io.suite import Suite
 from wildcal.metrics import ece, noise_floor
 from wildcal.window import matched_temperature
 
@@ -45,23 +49,28 @@ HERE = Path(__file__).parent
 CSV = HERE / "window.csv"
 TUNED_ON = ("speckle_noise", "gaussian_blur", "spatter", "saturate")
 """The corruptions that the ImageNet-C authors set aside for validation."""
+FORMS = tuple(name for name in ("context-1", "context") if name in CALIBRATORS)
+# The second form has coefficients of its own where there are no environments.
+CLEAN_FORM = ("context@clean",) if len(FORMS) == 2 else ()
 ROWS_ALONE, WINDOW, ENVIRONMENTS, BOTH, ORACLE = (
     "clean labels", "+ window", "+ environments", "+ both", "labels of the window",
 )  # fmt: skip
 TIERS = {
     ROWS_ALONE: ("identity", "ts", "ts@clean,ood", "energy", "smart"),
     WINDOW: ("match+ac", "match+doc", "match+im", "match+cbpe", "match+atc-mc", "match+atc-ne",
-             "match+cot", "match+cott", "ace", "cpcs", "transcal", "em-bcts"),
+             "match+cot", "match+cott", "ace", "cpcs", "transcal", "em-bcts", *CLEAN_FORM),
     ENVIRONMENTS: ("ts-all", "energy-all", "md-ts"),
     BOTH: ("match+doc-reg", "match+mano", "match+mde", "match+nuclear-norm", "match+cot-map",
-           "match+context", "ap", "context"),
+           "match+context", "ap", *FORMS),
     ORACLE: ("oracle accuracy", "oracle temperature"),
 }  # fmt: skip
 TIER = {method: tier for tier, methods in TIERS.items() for method in methods}
 SLOW = ("cpcs", "transcal")
 """A logistic regression for each window: whole splits and class mixes only."""
+SLOW_OF_MANY, MANY = ("smart", "match+cbpe"), 200
+"""Not with more classes than this."""
 TINY = ("identity", "ts", "energy", "match+atc-ne", "match+cot", "match+cot-map", "ace", "em-bcts",
-        "match+nuclear-norm", "ap", "context", "energy-all", *TIERS[ORACLE])  # fmt: skip
+        "match+nuclear-norm", "ap", *FORMS, *CLEAN_FORM, "energy-all", *TIERS[ORACLE])  # fmt: skip
 """Methods that windows of 8 rows and of 1 row are shown to."""
 SETTINGS = {
     "whole": (None, "clean", 1),
@@ -77,7 +86,8 @@ SETTINGS = {
 """Rows, mix, and windows of each split; but for whole ones, of severities 1, 3 and 5."""
 STREAM = "stream, 1/6 clean"
 STREAM_WINDOW, STREAM_WINDOWS = 512, 20
-REPLICATES = 1000
+REPLICATES, STREAM_REPLICATES = 1000, 200
+ALL = "all networks"
 FIELDS = ("part", "network", "setting", "tier", "method", "knew", "metric", "value", "low", "high",
           "wildcal", "commit", "versions")  # fmt: skip
 
@@ -101,8 +111,8 @@ class Found:
     excess: dict[tuple[str, str, str], float] = field(default_factory=dict)
     off: dict[tuple[str, str, str], float] = field(default_factory=dict)
     """By network, setting and type."""
-    stream: dict[str, float] = field(default_factory=dict)
-    """Excess ECE by network."""
+    stream: dict[str, tuple[list[np.ndarray], list[np.ndarray]]] = field(default_factory=dict)
+    """Confidence and correctness in each window of the stream, by network."""
     clean: dict[str, float] = field(default_factory=dict)
     """ECE of the clean test split, by network."""
     knew: str = ""
@@ -127,7 +137,9 @@ def windows_of(splits, clean) -> list[Window]:
                 continue
             rng = np.random.default_rng(crc32(f"{split.name} {setting}".encode()))
             order = rng.permutation(split.rows)
-            for draw in range(draws):
+            if size is not None and size > split.rows * (2 if mix == "half" else 1):
+                continue
+            for draw in range(min(draws, split.rows // (size or 1) or 1)):
                 if mix == "half":
                     mine, others = order[: size // 2], rng.permutation(clean.rows)[: size // 2]
                     z = np.concatenate([split.logits[mine], clean.logits[others]])
@@ -228,11 +240,10 @@ def usable(name: str, windows: list[Window]) -> list[Window]:
     return [w for w in windows if len(w.y) > 8 or name in TINY]
 
 
-def run(part: str, names: list[str], quick: bool) -> dict[str, Found]:
+def run(part: str, chosen: dict[str, Suite], names: list[str], quick: bool) -> dict[str, Found]:
     """Return what each method was measured at."""
-    results = {method: Found() for method in TIER}
-    for network in names:
-        suite = suites.load(network)
+    results = {method: Found() for method in names}
+    for network, suite in chosen.items():
         start = time.perf_counter()
         with suite.opened():
             run_network(part, network, suite, results, quick)
@@ -251,9 +262,10 @@ def run_network(part: str, network: str, suite, results: dict[str, Found], quick
     if quick:
         rounds = [(tuned, types[:2]) for tuned, types in rounds[:2]]
     kept: dict[str, object] = {name: name for name in TIERS[ORACLE]}
+    shown = list(results)
     for tuned, types in rounds:
         tuning = read_tuning(suite, None, None, lambda s, tuned=tuned: s.corruption in tuned)
-        for method in choose_methods([name for name in TIER if name not in TIERS[ORACLE]]):
+        for method in choose_methods([name for name in shown if name not in TIERS[ORACLE]]):
             if method.name in kept and not method.sees("shifted"):
                 continue  # the same clean rows in every round
             fitted = fit_method(method, tuning)
@@ -261,19 +273,35 @@ def run_network(part: str, network: str, suite, results: dict[str, Found], quick
             results[method.name].knew = fitted.knew.words()
         for kind in types:
             windows = windows_of([s for s in splits if s.corruption == kind], clean)
-            for name in TIER:
+            for name in shown:
                 measure(kept[name], usable(name, windows), results[name], network, kind)
     mixed = stream_of([s for s in splits if s.corruption in types], clean)
-    for name in TIER:
+    for name in shown:
         if name not in SLOW:
-            results[name].stream[network] = excess(*confidences(kept[name], mixed))
+            results[name].stream[network] = confidences(kept[name], mixed)
         if part == "test":
             whole = Window("clean", 0, clean.logits, clean.y, 0.0)
             top, right = confidences(kept[name], [whole])
             results[name].clean[network] = float(ece(right[0], top[0]))
 
 
-def lines(part: str, results: dict[str, Found], names: list[str]) -> list[dict[str, str]]:
+def drawn_streams(stream: dict[str, tuple[list[np.ndarray], list[np.ndarray]]]) -> list[float]:
+    """Return the mean excess ECE over networks when the windows of a stream are drawn anew."""
+    rng = np.random.default_rng(0)
+    means = []
+    for _ in range(STREAM_REPLICATES):
+        draw = rng.integers(0, STREAM_WINDOWS, STREAM_WINDOWS)
+        means.append(
+            np.mean(
+                [excess([t[i] for i in draw], [r[i] for i in draw]) for t, r in stream.values()]
+            )
+        )
+    return means
+
+
+def lines(
+    part: str, results: dict[str, Found], names: list[str], together: str
+) -> list[dict[str, str]]:
     """Return the lines of the csv: means over networks with intervals, and each network's."""
     company = (
         __version__, commit(),
@@ -308,17 +336,18 @@ def lines(part: str, results: dict[str, Found], names: list[str]) -> list[dict[s
             ):
                 drawn = [value(i) for i in draws]
                 low, high = np.quantile(drawn, (0.025, 0.975))
-                add(
-                    "all networks", setting, method, metric, value(np.arange(len(types))), low, high
-                )
+                add(together, setting, method, metric, value(np.arange(len(types))), low, high)
             for j, network in enumerate(names):
                 add(network, setting, method, "excess_ece", mine[:, j].mean())
-        for setting, table in ((STREAM, found.stream), ("clean", found.clean)):
-            metric = "excess_ece" if setting == STREAM else "ece"
-            if table:
-                add("all networks", setting, method, metric, np.mean(list(table.values())))
-                for network, value in table.items():
-                    add(network, setting, method, metric, value)
+        if found.stream:
+            each = {network: excess(*seen) for network, seen in found.stream.items()}
+            low, high = np.quantile(drawn_streams(found.stream), (0.025, 0.975))
+            mean = np.mean(list(each.values()))
+            add(together, STREAM, method, "excess_ece", mean, low, high)
+            for network, value in each.items():
+                add(network, STREAM, method, "excess_ece", value)
+        if found.clean:
+            add(together, "clean", method, "ece", np.mean(list(found.clean.values())))
     return out
 
 
@@ -327,22 +356,45 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--parts", nargs="+", choices=("tuning", "test"), default=["tuning"])
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--suites", nargs="+", type=Path, help="instead of the shipped ones")
+    parser.add_argument("--methods", help="some of them, with commas; energy and oracles always")
     arguments = parser.parse_args()
-    names = suites.names()[: 1 if arguments.quick else None]
-    old = []
-    if CSV.exists():
-        with CSV.open(newline="") as file:
-            old = [row for row in csv.DictReader(file) if row["part"] not in arguments.parts]
+    if arguments.suites:
+        chosen = {path.name.removesuffix(".npz"): Suite.open(path) for path in arguments.suites}
+    else:
+        chosen = {name: suites.load(name) for name in suites.names()}
+        # Some shipped suites have shifts of other kinds.
+        chosen = {
+            name: suite
+            for name, suite in chosen.items()
+            if set(TUNED_ON) <= {split.corruption for split in suite.tune("covariate")}
+        }
+    if arguments.quick:
+        chosen = dict(list(chosen.items())[:1])
+    wanted = arguments.methods.split(",") if arguments.methods else list(TIER)
+    wanted = [name for name in TIER if name in (*wanted, "energy", *TIERS[ORACLE])]
     new = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrationWarning)
         for part in arguments.parts:
-            new += lines(part, run(part, names, arguments.quick), names)
+            # Networks of as many classes are taken together.
+            for k in dict.fromkeys(suite.n_classes for suite in chosen.values()):
+                mine = {name: suite for name, suite in chosen.items() if suite.n_classes == k}
+                names = [n for n in wanted if k <= MANY or n not in (*SLOW, *SLOW_OF_MANY)]
+                found = run(part, mine, names, arguments.quick)
+                together = ALL if k == 10 else f"{k} classes"
+                new += lines(part, found, list(mine), together)
     if arguments.quick:
         for row in new:
-            if row["network"] == "all networks" and row["metric"] in ("excess_ece", "accuracy_off"):
+            if row["network"] == ALL and row["metric"] in ("excess_ece", "accuracy_off"):
                 print(*(row[k] for k in ("setting", "method", "metric", "value")), sep="  ")
         return
+    key = itemgetter("part", "network", "method")
+    replaced = {key(row) for row in new}
+    old = []
+    if CSV.exists():
+        with CSV.open(newline="") as file:
+            old = [row for row in csv.DictReader(file) if key(row) not in replaced]
     with CSV.open("w", newline="") as file:
         writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
         writer.writeheader()
