@@ -47,6 +47,9 @@ class Seen:
         text = f"{100 * self.value:+.2f} ({100 * self.low:+.2f} to {100 * self.high:+.2f})"
         return f"**{text}**" if self.verdict != OPEN else text
 
+PAPER_TITLES = {**METHOD_TITLES, "energy": "Ours"}
+"""What the paper's tables call the methods."""
+
 
 def differences(
     rows: Sequence[Row], method: str, minus: str = "energy", *, sign: int = 1, usual: bool = True
@@ -131,7 +134,7 @@ def _claims(rows: Sequence[Row]) -> Iterator[tuple[str, str, str, str]]:
     what = "energy helps transformers (Table 6: ViT-B, Swin-T; ours is another ViT)"
     yield what, said, *_judged(seen)
     for base in ("ets", "spline", "energy"):
-        title = METHOD_TITLES[base]
+        title = PAPER_TITLES[base]
         said = _range(
             row[paper()["table2_dac_ece"]["columns"].index(title)]
             - row[paper()["table2_dac_ece"]["columns"].index(f"{title}+DAC")]
@@ -158,7 +161,7 @@ def _order(rows: Sequence[Row], table: Sequence[dict[str, Any]]) -> tuple[str, s
         values = [float(_find(rows, suite, method)["value"]) for method in order]
         if values == sorted(values):
             kept.append(suite)
-    titles = [METHOD_TITLES[method] for method in order]
+    titles = [PAPER_TITLES[method] for method in order]
     theirs = sum(list(r[t] for t in titles) == sorted(r[t] for t in titles) for r in table)
     word = HOLDS if len(kept) == len(suites) else NOT if not kept else f"on {len(kept)}"
     return (

@@ -33,18 +33,18 @@ def test_value_is_the_penalized_cross_entropy(kind):
     scores = theta[0] * z + theta[1] if kind is DiagonalSoftmax else z @ theta[:-1] + theta[-1]
     nll = -log_softmax(scores, axis=1)[np.arange(len(y)), y]
     penalty = (objective.ridge * (theta - objective.center) ** 2).sum()
-    value = objective._evaluate(theta, hessian=False).value
+    value = objective.evaluate(theta, hessian=False).value
     assert value == pytest.approx(np.average(nll, weights=w) + penalty, rel=1e-12)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_derivatives_are_those_of_finite_differences(kind):
     objective, theta = problem(kind)
-    at, step = objective._evaluate(theta, hessian=True), 1e-6
+    at, step = objective.evaluate(theta, hessian=True), 1e-6
     for i in range(theta.size):
         unit = step * np.eye(theta.size)[i].reshape(theta.shape)
-        up = objective._evaluate(theta + unit, hessian=False)
-        down = objective._evaluate(theta - unit, hessian=False)
+        up = objective.evaluate(theta + unit, hessian=False)
+        down = objective.evaluate(theta - unit, hessian=False)
         slope = (up.value - down.value) / (2 * step)
         assert at.gradient[i] == pytest.approx(slope, rel=1e-6, abs=1e-8)
         curvature = (up.gradient - down.gradient) / (2 * step)
@@ -60,17 +60,17 @@ def test_the_diagonal_of_the_hessian(kind):
         return objective.second_diagonal(piece.x, spread)
 
     diagonal = 2 * objective.ridge + objective._walk(theta, look)
-    hessian = objective._evaluate(theta, hessian=True).hessian
+    hessian = objective.evaluate(theta, hessian=True).hessian
     np.testing.assert_allclose(diagonal.ravel(), np.diag(hessian), rtol=1e-12)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_pieces_add_up(kind, monkeypatch):
     objective, theta = problem(kind)
-    whole = objective._evaluate(theta, hessian=True)
+    whole = objective.evaluate(theta, hessian=True)
     monkeypatch.setattr(linear_softmax, "_PIECE", 1)
     monkeypatch.setattr(linear_softmax, "_PIECE_ROWS", 7)
-    cut = objective._evaluate(theta, hessian=True)
+    cut = objective.evaluate(theta, hessian=True)
     assert cut.value == pytest.approx(whole.value, rel=1e-13)
     np.testing.assert_allclose(cut.gradient, whole.gradient, rtol=1e-10, atol=1e-14)
     np.testing.assert_allclose(cut.hessian, whole.hessian, rtol=1e-10, atol=1e-14)
@@ -113,7 +113,7 @@ def test_a_class_ruled_out_gets_nothing_and_teaches_nothing(kind):
     z[3, 1] = z[4, 2] = -np.inf
     objective.y[3], objective.y[4] = 0, 2  # the second true class is ruled out: no such row
     objective.logits = z
-    at = objective._evaluate(theta, hessian=True)
+    at = objective.evaluate(theta, hessian=True)
     assert np.isfinite(at.value)
     assert np.isfinite(at.hessian).all()
     others = np.delete(np.arange(60), 4)
@@ -123,7 +123,7 @@ def test_a_class_ruled_out_gets_nothing_and_teaches_nothing(kind):
         objective.center,
     )  # fmt: skip
     penalty = (objective.ridge * (theta - objective.center) ** 2).sum()
-    rest = without._evaluate(theta, hessian=False).value - penalty
+    rest = without.evaluate(theta, hessian=False).value - penalty
     expected = rest * (total - objective.weight[4]) / total
     assert at.value - penalty == pytest.approx(expected, rel=1e-12)
 
