@@ -40,8 +40,8 @@ def test_says_what_each_method_knew():
 
 def test_differences_from_the_best_are_paired():
     result = compare(methods(), SUITE.tuning, SUITE.shifted, n_boot=200)
-    assert [m.name for m in result.methods if m.behind_best == 0] == ["energy"]
-    behind = result["identity"].behind_best_interval
+    assert [m.name for m in result.methods if m.behind.value == 0] == ["energy"]
+    behind = result["identity"].behind.interval
     gap = result["identity"].evaluation["ece"] - result["energy"].evaluation["ece"]
     assert behind.value == pytest.approx(gap, abs=1e-6)
     assert 0 < behind.low < behind.high
@@ -104,7 +104,7 @@ def test_behaves_like_a_mapping():
 
 def test_without_bootstrap_one_method_is_best():
     result = compare(methods(), SUITE.tuning, SUITE.shifted, n_boot=0)
-    assert [m.behind_best == 0 for m in result.methods] == [True, False, False]
+    assert [m.behind.value == 0 for m in result.methods] == [True, False, False]
 
 
 def test_nothing_known_is_said_once():

@@ -125,7 +125,7 @@ def test_comparison_shows_the_methods_in_order():
         assert columns["knew"][i] == str(method.knew)
         behind = columns["behind"][i]
         assert behind.split(" ")[0] == (
-            f"+{100 * method.behind_best:.2f}" if method.behind_best else "best"
+            f"+{100 * method.behind.value:.2f}" if method.behind.value else "best"
         )
 
 

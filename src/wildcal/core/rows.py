@@ -107,10 +107,6 @@ class Rows:
         named = ((name, getattr(self, name)) for name in columns)
         return {name: column for name, column in named if column is not None}
 
-    def with_logits(self, logits: Source) -> "Rows":
-        """Return the same rows with other logits."""
-        return replace(self, logits=logits)
-
 
 @partly
 def distinct(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:

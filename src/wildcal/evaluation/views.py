@@ -151,16 +151,6 @@ class Compared:
     behind: Behind
     """How far its ECE is behind the best."""
 
-    @property
-    def behind_best(self) -> float:
-        """ECE minus the lowest ECE of the comparison; 0 for the best."""
-        return self.behind.value
-
-    @property
-    def behind_best_interval(self) -> Any:
-        """Its interval, on the same resampled rows; None for the best, and without bootstrap."""
-        return self.behind.interval
-
     def __getattr__(self, name: str) -> float:
         if name in METRICS:
             return float(getattr(self.evaluation, name))
