@@ -22,6 +22,9 @@ NORMALIZE: tuple[Normalize, ...] = ("row", "none")
 
 # The published tie-breaker: it keeps the order of classes that share a plateau of f.
 TIE_BREAKER = 1e-9
+# Entries mapped together: what is made of them stays in the nearest cache, and in memory that the
+# allocator has at hand; larger arrays are fetched from the system anew, page by page.
+_PIECE = 1 << 14
 
 
 @final
@@ -117,15 +120,22 @@ class IsotonicMultiClass(Calibrator):
     def _fill(self, block: Block, out: Proba, f: Curves) -> FloatArray:
         """Write the block's probabilities and return those of the predicted classes."""
         block.steady_softmax(block.constant(1.0), out)
-        write_rows(f(out), out, self.normalize)
+        write_rows(f, out, self.normalize)
         top = out.max(axis=1)
         top = np.minimum(np.nextafter(top, top.dtype.type(2)), 1)
         out[np.arange(block.n), block.pred()] = top
         return np.asarray(top, np.float64)
 
 
-def write_rows(values: FloatArray, proba: Proba, normalize: Normalize) -> None:
+def write_rows(curves: Curves, proba: Proba, normalize: Normalize) -> None:
     """Replace each row of softmax probabilities by its isotonic values, with the tie-breaker."""
+    step = max(1, _PIECE // proba.shape[1])
+    for start in range(0, len(proba), step):
+        _write(curves, proba[start : start + step], normalize)
+
+
+def _write(curves: Curves, proba: Proba, normalize: Normalize) -> None:
+    values = curves(proba)
     total = values.sum(axis=1)
     values += TIE_BREAKER * proba
     if normalize == "row":

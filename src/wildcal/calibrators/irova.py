@@ -52,7 +52,7 @@ def bound_columns(
 
     def fill(block: Block, out: Proba) -> None:
         block.steady_softmax(block.constant(1.0 / temperature), out)
-        write_rows(curves(out), out, normalize)
+        write_rows(curves, out, normalize)
 
     return bound_matrix(logits, fill)
 
