@@ -402,6 +402,7 @@ MADE = {
     "context-transforms": lambda: context_tables.numbers(context_rows(), context_tables.BOTH),
     "context-every": lambda: context_tables.every_network(context_rows()),
     "context-windows": lambda: context_tables.windows(context_rows()),
+    "context-mixes": lambda: context_tables.class_mixes(context_rows()),
     "context-wanted": lambda: context_tables.wanted(context_rows()),
     "context-forms": lambda: context_tables.leave_out(context_rows()),
 }

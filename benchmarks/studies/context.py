@@ -4,34 +4,31 @@
     python benchmarks/studies/context.py --quick    one network, few replicates, writes nothing
     python docs/make.py                             then, for the tables and the figure
 
-1. The form, on tuning splits alone: fitted without one validation corruption, tested on it; and
-   fitted without two of them, tested on a stream that mixes both with clean rows.
+1. Types left out, on tuning splits alone: fitted without one validation corruption, tested on it;
+   without two of them, tested on a stream that mixes both with clean rows; on all, on transforms.
 2. The test: tuned on the four validation corruptions, tested on the fifteen others, in whole splits
-   and in smaller windows; on images of other classes; on streams that mix all conditions. And once
+   and smaller windows, with other class mixes, on other classes, on streams of all conditions. Once
    more with the tuning transforms, where a suite has them.
 """
 
 import argparse
 import csv
-import itertools
 import platform
 import subprocess
 import time
 import warnings
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
+import context_leave_out
 import context_tables
 import numpy as np
 import scipy
-from context_forms import FORMS, Form, Tuning
 from rich.console import Console
 from rich.progress import Progress
 
-from wildcal import ContextScaling, __version__, suites
+from wildcal import ContextScaling, FirstContextScaling, __version__, suites
 from wildcal.core.rows import Rows
-from wildcal.evaluation import environments
 from wildcal.evaluation.environments import everything
 from wildcal.evaluation.protocol import (
     Average,
@@ -50,11 +47,11 @@ TUNED_ON = ("speckle_noise", "gaussian_blur", "spatter", "saturate")
 """The corruptions that the ImageNet-C authors set aside for validation."""
 CORRUPTIONS, BOTH = context_tables.CORRUPTIONS, context_tables.BOTH
 MEAN = context_tables.MEAN
-METHODS = ("identity", "ts", "ets", "irm", "energy", "context", "ts-all", "ets-all", "irm-all",
-           "energy-all")  # fmt: skip
+METHODS = ("identity", "ts", "ets", "irm", "energy", "context", "context-1", "ts-all", "ets-all",
+           "irm-all", "energy-all", *context_tables.WINDOWED)  # fmt: skip
+MIXES = ("context", "context-1", *context_tables.WINDOWED)
 WINDOWS = (512, 128, 32)
 STREAM_WINDOW = 512
-RIVALS = ("ts", "energy", "ts-all", "energy-all")
 """Those that stand beside the forms."""
 Step = Callable[[str], None]
 Confidence = Callable[..., np.ndarray]
@@ -116,66 +113,17 @@ def excess(correct: np.ndarray, confidence: np.ndarray) -> float:
     return ece(correct, confidence) - noise_floor(confidence)
 
 
-# 1. The form.
+# 1. Types left out.
 
 
-def leave_out(table: Table, name: str, suite: Suite, forms: tuple[Form, ...], step: Step) -> None:
-    """Test forms and rivals on the tuning splits of types that they were not fitted on."""
-    rows, splits = environments(suite), suite.tune("covariate")
-    tuning = Tuning(suite, rows, [None, *(split.corruption for split in splits), None])
-    transforms = {str(split.corruption) for split in splits} - set(TUNED_ON)
-    check_product(tuning)
-    for form in forms:
-        if form.transforms and not transforms:
-            continue
-        step(f"{name}: {form.name}")
-        kept = {*TUNED_ON, *(transforms if form.transforms else ())}
-
-        def fitted(left: tuple[str, ...], form: Form = form, kept: set[str] = kept) -> Confidence:
-            return partial(tuning.confidence, tuning.fit(form, kept - set(left)))
-
-        measure_left_out(table, name, form.name, tuning, fitted)
-    for method in choose_methods(RIVALS):
-        step(f"{name}: {method.name}")
-
-        def fitted(left: tuple[str, ...], method: Method = method) -> Confidence:
-            tuned_on = set(TUNED_ON) - set(left) if method.sees("shifted") else ()
-            some = tuning.rows(tuned_on, strangers=method.uses_ood)
-            weight = some.weights() if method.sees("shifted") else None
-            calibrator = method.calibrator.fit(some.logits, some.y, sample_weight=weight)
-            return lambda rows, window=None: calibrator.confidence(tuning.logits[rows])
-
-        measure_left_out(table, name, method.name, tuning, fitted)
-
-
-def measure_left_out(
-    table: Table, name: str, label: str, tuning: Tuning, fitted: Callable[..., Confidence]
-) -> None:
-    """Add the numbers of one form: cell by cell of one type left out, and mixed, of two."""
-    found: dict[str, list[float]] = {"excess_ece": [], "accuracy_mae": [], "mixed_excess_ece": []}
-    for left in TUNED_ON:
-        confidence_of = fitted((left,))
-        for number in np.unique(tuning.environment[tuning.types == left]):
-            cell = np.flatnonzero(tuning.environment == number)
-            confidence, correct = in_range(confidence_of(cell)), tuning.correct[cell]
-            found["excess_ece"].append(excess(correct, confidence))
-            found["accuracy_mae"].append(abs(confidence.mean() - correct.mean()))
-    for pair in itertools.combinations(TUNED_ON, 2):
-        stream = np.flatnonzero(np.isin(tuning.types, pair) | (tuning.environment == 0))
-        stream = np.random.default_rng(0).permutation(stream)
-        confidence = in_range(fitted(pair)(stream, STREAM_WINDOW))
-        found["mixed_excess_ece"].append(excess(tuning.correct[stream], confidence))
-    for metric, values in found.items():
-        table.add("leave-out", CORRUPTIONS, name, label, metric, float(np.mean(values)))
-
-
-def check_product(tuning: Tuning) -> None:
-    """Stop if the form that is studied is not the one that is shipped."""
-    rows = tuning.rows(TUNED_ON, strangers=True)
-    shipped = ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
-    studied = tuning.fit(FORMS[0], TUNED_ON)
-    if not np.allclose(studied, shipped.coefficients_, atol=1e-3):
-        raise SystemExit(f"the study fits {studied}, the product {shipped.coefficients_}")
+def leave_out(table: Table, name: str, suite: Suite, step: Step) -> None:
+    """Test both forms and a rival on tuning splits of types that they were not fitted on."""
+    for method in context_leave_out.METHODS:
+        step(f"{name}: leaving out, {method}")
+        found = context_leave_out.measure(method, suite)
+        for regime, (beyond, off) in found.items():
+            table.add("leave-out", CORRUPTIONS, name, method, f"excess_ece: {regime}", beyond)
+            table.add("leave-out", CORRUPTIONS, name, method, f"accuracy_off: {regime}", off)
 
 
 # 2. The test.
@@ -185,12 +133,22 @@ def test(table: Table, tuned_on: str, opened: dict[str, Suite], n_boot: int, ste
     """Test all methods on the corruption types that none of them was tuned on."""
     only = of_corruptions if tuned_on == CORRUPTIONS else everything
     methods = choose_methods(METHODS)
-    methods += [Method(f"context/{size}", ContextScaling(), window=size) for size in WINDOWS]
+    forms = (ContextScaling, FirstContextScaling)
+    methods += [
+        Method(f"{form.name}/{size}", form(), window=size) for form in forms for size in WINDOWS
+    ]
 
     def report(doing: str, rows: int) -> None:
         step(f"{tuned_on}: {doing}")
 
-    results = run_protocol(opened, methods, n_boot=n_boot, only=only, progress=report)
+    results = run_protocol(
+        opened,
+        methods,
+        metrics=("ece", "accuracy", "mean_confidence"),
+        n_boot=n_boot,
+        only=only,
+        progress=report,
+    )
     # The other way round: tuned with Textures, tested on SVHN.
     swapped = run_protocol(
         opened,
@@ -212,6 +170,7 @@ def test(table: Table, tuned_on: str, opened: dict[str, Suite], n_boot: int, ste
                 )
         step(f"{tuned_on}: {name}: streams")
         streams(table, tuned_on, name, suite, fitted, types)
+        class_mixes(table, tuned_on, name, suite, fitted, types)
     common = set.intersection(*(unseen(suite) for suite in opened.values()))
     for method in methods:
         add_averages(table, tuned_on, results, list(opened), method.name, common, MEAN)
@@ -261,7 +220,7 @@ def add_averages(
     ratio = (value - floor) / (energy_value - energy_floor)
     table.add(*where, "ratio_to_energy", ratio, knew=knew, **low_high(mine / energy))
     clean = [results.record(name, method, "test", "ece").value for name in names]
-    again = [results.suites[name].replicates.cells["test"] for name in names]
+    again = [results.suites[name].replicates.cells["ece", "test"] for name in names]
     rows = [results.suites[name].index(method) for name in names]
     drawn = np.mean([cells[row] for cells, row in zip(again, rows, strict=True)], axis=0)
     table.add(
@@ -315,6 +274,29 @@ def streams(
             )  # fmt: skip
 
 
+def class_mixes(
+    table: Table, tuned_on: str, name: str, suite: Suite, methods: tuple[FittedMethod, ...], types
+) -> None:
+    """Test on windows of 200 rows whose classes are mixed in another way than those of tuning."""
+    rng = np.random.default_rng(1)
+    cells = [s for s in suite.tests("covariate") if s.corruption in types]
+    found: dict[tuple[str, str], list[float]] = {}
+    for split in cells:
+        correct = split.logits.argmax(1) == split.y
+        for mix, strength in context_leave_out.MIXES.items():
+            drawn = [context_leave_out.other_mix(rng, split.y, strength) for _ in range(4)]
+            rows = np.concatenate(drawn)
+            window = np.repeat(np.arange(len(drawn)), [len(some) for some in drawn])
+            for method in methods:
+                if method.name in MIXES:
+                    bound = method.calibrator.bind(Rows(split.logits[rows], window=window))
+                    confidence = in_range(bound.confidences())
+                    value = excess(correct[rows], confidence)
+                    found.setdefault((method.name, mix), []).append(value)
+    for (method, mix), values in found.items():
+        table.add("test", tuned_on, name, method, f"excess_ece: {mix}", float(np.mean(values)))
+
+
 def in_stream(method: FittedMethod, logits: np.ndarray) -> np.ndarray:
     window = window_numbers([len(logits)], STREAM_WINDOW) if method.reads_window else None
     return method.calibrator.bind(Rows(logits, window=window)).confidences()
@@ -331,10 +313,11 @@ def main() -> None:
     table, start = Table(), time.time()
     opened = {path.stem: Suite.open(path) for path in options.suite or ()}
     opened = opened or {name: suites.load(name) for name in suites.names("cifar10")}
-    forms, n_boot = FORMS, 1000
+    output = options.output or (None if options.quick else HERE / "context.csv")
+    n_boot = 1000
     if options.quick:
         opened = dict(list(opened.items())[:1])
-        forms, n_boot = FORMS[:2], 20
+        n_boot = 20
     with Progress(console=Console(stderr=True)) as progress:
         task = progress.add_task("Studying", total=None)
 
@@ -344,18 +327,17 @@ def main() -> None:
         for name, suite in opened.items():
             step(f"{name}: leaving out")
             with suite.opened():
-                leave_out(table, name, suite, forms, step)
+                leave_out(table, name, suite, step)
         with_transforms = {
             name: suite
             for name, suite in opened.items()
             if not all(map(of_corruptions, suite.tune("covariate")))
         }
-        test(table, CORRUPTIONS, opened, n_boot, step)
-        if with_transforms:
-            test(table, BOTH, with_transforms, n_boot, step)
-    output = options.output or (None if options.quick else HERE / "context.csv")
-    if output is not None:
-        table.write(output)
+        for tuned_on, some in ((CORRUPTIONS, opened), (BOTH, with_transforms)):
+            if some:
+                test(table, tuned_on, some, n_boot, step)
+            if output is not None:
+                table.write(output)
     for part in context_tables.everything(table.rows):
         print(part, end="\n\n")
     where = "" if output is None else f"wrote {output} "

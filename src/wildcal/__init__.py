@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # everything is imported when it is asked for: `import wildca
         EnergyScaling,
         EnsembleTemperatureScaling,
         EntropyTemperatureScaling,
+        FirstContextScaling,
         HistogramBinning,
         Identity,
         IsotonicMultiClass,
@@ -55,7 +56,8 @@ _HOME: Final = {
         "wildcal.calibrators": (
             "AutoCalibrator BayesianBinning BetaCalibration CALIBRATORS Context "
             "ContextScaling DensityAware DirichletCalibration EnergyLinear EnergyScaling "
-            "EnsembleTemperatureScaling EntropyTemperatureScaling HistogramBinning "
+            "EnsembleTemperatureScaling EntropyTemperatureScaling FirstContextScaling "
+            "HistogramBinning "
             "Identity IsotonicMultiClass IsotonicOneVsAll MatrixScaling "
             "ParameterizedTemperatureScaling ScaledIsotonicOneVsAll SplineCalibration "
             "StructuredMatrixScaling StructuredVectorScaling TemperatureMix "
@@ -92,6 +94,7 @@ __all__ = [
     "EnergyScaling",
     "EnsembleTemperatureScaling",
     "EntropyTemperatureScaling",
+    "FirstContextScaling",
     "FitSummary",
     "HistogramBinning",
     "Identity",

@@ -225,17 +225,46 @@ counts = st.lists(st.integers(0, 300), min_size=5, max_size=5)
 
 @given(counts, st.floats(-6, 6), st.floats(-6, 6))
 @settings(max_examples=25, deadline=None)
-def test_contexts(fitted, three_ways, numbers, energy, confidence):
+def test_contexts_of_the_first_form(fitted, three_ways, numbers, energy, confidence):
     """Any window, one of no rows and one of a single row included."""
-    calibrator, n = fitted("context"), sum(numbers)
-    around = Context(n=n, energy=n * energy, confidence=n * confidence, counts=tuple(numbers))
+    calibrator, n = fitted("context-1"), sum(numbers)
+    around = Context(n=n, sums=(n * energy, n * confidence), counts=tuple(numbers))
     z = (4 * np.random.default_rng(0).standard_normal((20, 5))).astype(np.float32)
     answers = three_ways(calibrator, z, context_vector(around))
     assert_equal(calibrator, z, answers, context=around)
 
 
-def test_statistics_add_up_to_a_context(fitted, three_ways):
-    calibrator = fitted("context")
+@given(counts, st.floats(0.2, 1), st.floats(0.5, 1), st.floats(0.5, 1))
+@settings(max_examples=25, deadline=None)
+def test_contexts(fitted, three_ways, numbers, sure, warmer, warmest):
+    """The same of the second form, whose confidences fall as the temperature rises."""
+    calibrator, n = fitted("context"), sum(numbers)
+    means = np.array([sure, sure * warmer, sure * warmer * warmest]).astype(np.float32)
+    # As float32, in which the context goes into the graph.
+    sums = tuple((n * means).astype(np.float32).astype(float).tolist())
+    inside = tuple((np.array(numbers) * means[0]).astype(np.float32).astype(float).tolist())
+    around = Context(n=n, sums=sums, counts=tuple(numbers), by_class=inside)
+    z = (4 * np.random.default_rng(0).standard_normal((20, 5))).astype(np.float32)
+    answers = three_ways(calibrator, z, context_vector(around))
+    assert_equal(calibrator, z, answers, context=around)
+
+
+@pytest.mark.parametrize("rows", [257, 1000, 30_001, 10**6, 10**9])
+def test_large_contexts(rows, fitted, three_ways):
+    """Beyond the sizes that the table of chance has each of."""
+    calibrator = fitted("context", dtype=np.float64)
+    z = 3 * np.random.default_rng(0).standard_normal((20, 5))
+    counts = (rows // 2, rows // 4, rows - rows // 2 - rows // 4, 0, 0)
+    inside = tuple(0.7 * count for count in counts)
+    sums = (0.7 * rows, 0.6 * rows, 0.45 * rows)
+    around = Context(n=rows, sums=sums, counts=counts, by_class=inside)
+    answers = three_ways(calibrator, z, context_vector(around))
+    assert_equal(calibrator, z, answers, context=around)
+
+
+@pytest.mark.parametrize("name", ["context", "context-1"])
+def test_statistics_add_up_to_a_context(name, fitted, three_ways):
+    calibrator = fitted(name)
     z = (4 * np.random.default_rng(0).standard_normal((300, 5))).astype(np.float32)
     whole = context_vector(calibrator.context(z))
     for found in three_ways(calibrator, z).values():
@@ -251,13 +280,15 @@ def test_statistics_add_up_to_a_context(fitted, three_ways):
 
 
 def test_context_without_environments(fitted, three_ways):
-    """It is energy scaling then; a context is taken and makes no difference, as in NumPy."""
+    """The first form is energy scaling then; the second has the numbers that are shipped."""
     z = (4 * np.random.default_rng(0).standard_normal((300, 5))).astype(np.float32)
     y = (z + np.random.default_rng(1).gumbel(size=z.shape)).argmax(axis=1)
     with pytest.warns(UserWarning, match="fell back to energy scaling"):
-        calibrator = CALIBRATORS["context"]().fit(z, y)
-    around = calibrator.context(z)
-    assert_equal(calibrator, z, three_ways(calibrator, z, context_vector(around)), context=around)
+        first = CALIBRATORS["context-1"]().fit(z, y)
+    for calibrator in (first, CALIBRATORS["context"]().fit(z, y)):
+        around = calibrator.context(z)
+        answers = three_ways(calibrator, z, context_vector(around))
+        assert_equal(calibrator, z, answers, context=around)
 
 
 def test_every_method_has_a_map_or_says_why_not(fitted):

@@ -24,6 +24,12 @@ def z():
     return (4 * np.random.default_rng(0).standard_normal((30, 5))).astype(np.float32)
 
 
+def no_context(calibrator):
+    """Zeros, where the method reads a context."""
+    width = map_of(calibrator).width("context")
+    return {"context": np.zeros((1, width), np.float32)} if "window" in calibrator.reads else {}
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_file(name, fitted, open_model, tmp_path, z):
     """It is valid, has no operator of its own, and names its outputs as promised."""
@@ -33,12 +39,12 @@ def test_file(name, fitted, open_model, tmp_path, z):
     onnx.checker.check_model(model, full_check=True)
     assert [(o.domain, o.version) for o in model.opset_import] == [("", DEFAULT_OPSET)]
     assert {node.domain for node in model.graph.node} == {""}
-    feed = {"context": np.zeros((1, 8), np.float32)} if name == "context" else {}
+    feed = no_context(fitted(name))
     found = open_model(str(tmp_path / "cal.onnx"))(logits=z, **feed)
     expected = ["probabilities", "confidence", "energy"]
     if calibrator.bind(Rows(z)).temperature is not None:
         expected.insert(2, "temperature")
-    if name == "context":
+    if "window" in calibrator.reads:
         expected.append("statistics")
     assert list(found) == expected
     assert found["probabilities"].shape == z.shape
@@ -50,7 +56,7 @@ def test_file(name, fitted, open_model, tmp_path, z):
 def test_operator_sets(name, opset, fitted, open_model, z):
     model = as_model(map_of(fitted(name)), opset=opset)
     assert opset_of(model) == opset
-    feed = {"context": np.zeros((1, 8), np.float32)} if name == "context" else {}
+    feed = no_context(fitted(name))
     found = open_model(model)(logits=z, **feed)["probabilities"]
     np.testing.assert_allclose(found, fitted(name).predict_proba(z), atol=1e-5)
 
@@ -84,12 +90,12 @@ def test_the_same_bytes_every_time(fitted, tmp_path):
 def test_interface(fitted):
     assert interface(as_model(map_of(fitted("context")), dtype="float16")) == [
         "input   logits                      float16   n x 5",
-        "input   context                     float     context_rows x 8",
+        "input   context                     float     context_rows x 9",
         "output  probabilities               float     n x 5",
         "output  confidence                  float     n",
         "output  temperature                 float     n",
         "output  energy                      float     n",
-        "output  statistics                  float     n x 8",
+        "output  statistics                  float     n x 9",
     ]
 
 

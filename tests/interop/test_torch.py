@@ -257,14 +257,14 @@ def test_wrong_inputs(fitted, logits):
     with pytest.raises(ValueError, match=r"got \(9, 4\)"):
         module(logits[:, :4])
     with pytest.raises(ValueError, match="ts does not read context; leave it out"):
-        module(logits, torch.zeros(1, 8))
-    with pytest.raises(ValueError, match=r"context must have shape \(1, 8\) or \(n_samples, 8\)"):
+        module(logits, torch.zeros(1, 9))
+    with pytest.raises(ValueError, match=r"context must have shape \(1, 9\) or \(n_samples, 9\)"):
         as_module(fitted("context"))(logits, torch.zeros(8))
     for rows in (0, 2, 10):
         with pytest.raises(ValueError, match=f"one for each of the 9 rows of logits, got {rows}"):
-            as_module(fitted("context"))(logits, torch.zeros(rows, 8))
+            as_module(fitted("context"))(logits, torch.zeros(rows, 9))
     with pytest.raises(ValueError, match="one for each of the 1 rows of logits, got 5"):
-        as_module(fitted("context"))(logits[:1], torch.zeros(5, 8))
+        as_module(fitted("context"))(logits[:1], torch.zeros(5, 9))
     with pytest.raises(NotFittedError, match="TemperatureScaling is not fitted"):
         as_module(TemperatureScaling())
     with pytest.raises(ValueError, match="must be a fitted wildcal calibrator, got str"):
@@ -431,7 +431,7 @@ def test_the_options_that_shape_a_map_are_in_its_layout(fitted):
     """Else a state could be loaded into a module that reads it differently."""
     assert map_of(fitted("spline")).layout["fill"] == "scale"
     assert map_of(fitted("irm", normalize="none")).layout["normalize"] == "none"
-    assert map_of(fitted("context")).layout["fallback"] is False
+    assert map_of(fitted("context-1")).layout["fallback"] is False
     assert map_of(Identity().fit([[1.0, 0.0], [0.0, 2.0]], [0, 1])).layout == {
         "method": "identity",
         "n_classes": 2,

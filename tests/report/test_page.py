@@ -120,10 +120,10 @@ def test_context_is_drawn_as_it_was_measured(shifted):
 
 
 def test_verdict_says_who_knew_less_and_what_was_seen_before(shifted):
-    names = ("identity", "ts", "energy", "ets-all", "context")
+    names = ("identity", "ts", "energy", "ets-all", "context-1")
     results = run(shifted, names, n_boot=10, level=0.8)
     said = re.sub("<[^>]*>", "", verdict(results, "mine", results.ranked("mine")))
-    assert said.startswith("Ship context")
+    assert said.startswith("Ship context-1")
     assert "80 % interval" in said
     best, second = results.ranked("mine")[:2]
     assert second.knew.knows_less_than(best.knew)
@@ -133,7 +133,7 @@ def test_verdict_says_who_knew_less_and_what_was_seen_before(shifted):
 
 
 def test_a_fallback_knew_nothing_more(suites):
-    results = run(suites["vgg"], ("energy", "context"), n_boot=0)
+    results = run(suites["vgg"], ("energy", "context-1"), n_boot=0)
     said = verdict(results, "mine", results.ranked("mine"))
     assert "knew more" not in said
 
@@ -197,9 +197,9 @@ def test_no_test_rows_is_one_line(tmp_path):
 
 
 def test_methods_that_are_level_are_both_named(bare):
-    results = run(bare, ("energy", "context"), n_boot=0)  # context falls back to energy
+    results = run(bare, ("energy", "context-1"), n_boot=0)  # context-1 falls back to energy
     said = re.sub("<[^>]*>", "", verdict(results, "mine", results.ranked("mine")))
-    assert said.startswith("On clean rows energy, context are level, and lowest")
+    assert said.startswith("On clean rows energy, context-1 are level, and lowest")
 
 
 def test_missing_cells_are_named(write_suite, tmp_path):

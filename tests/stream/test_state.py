@@ -1,6 +1,7 @@
 """A saved stream goes on as if nothing had been; a damaged or foreign file is refused."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -61,10 +62,25 @@ def test_a_calibrator_from_a_file_is_the_same_one(calibrator, saved, tmp_path):
 
 
 def test_another_calibrator_is_refused(suite, saved):
-    rows = wildcal.evaluation.environments(suite, ood_rows=0)
+    rows = wildcal.evaluation.environments(suite, only=lambda split: split.severity == 5)
     other = wildcal.ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
     with pytest.raises(FileFormatError, match="another calibrator"):
         Stream.load(saved, other)
+
+
+def test_a_state_of_the_first_form_goes_on_as_it_would_have():
+    """A file written before there was a second form, with its calibrator."""
+    here = Path(__file__).parent
+    path = here / "recorded" / "context-1.json"
+    calibrator = wildcal.load(here.parent / "io" / "recorded" / "context-environments.json")
+    assert isinstance(calibrator, wildcal.FirstContextScaling)
+    z = (3 * np.random.default_rng(0).standard_normal((60, 3))).round(3)
+    rows = Stream.load(path, calibrator).read(z[33:])
+    assert rows.first == 33
+    expected = [0.9455225725785925, 0.9377552904050407, 0.9642254374683874]
+    np.testing.assert_allclose(rows.temperature[-3:], expected, rtol=1e-12)
+    assert rows.drift[-1] == pytest.approx(3.9038044672652057, rel=1e-12)
+    assert rows.accuracy_low[-1] == pytest.approx(0.5841494461381318, rel=1e-12)
 
 
 def test_a_file_cut_short_is_refused(calibrator, saved):
@@ -96,11 +112,11 @@ def test_a_changed_file_is_refused(calibrator, saved):
         {"seen": "50"},
         {"filled": None},
         {"filled": [1]},
-        {"filled": [10**17, 0]},
-        {"energy": [0] * 19},
-        {"energy": [10**13] * 20},
-        {"energy": [0.5] * 20},
-        {"energy": {"0": 1}},
+        {"filled": [10**17, 0, 0]},
+        {"warmer": [0] * 19},
+        {"warmer": [10**13] * 20},
+        {"warmer": [0.5] * 20},
+        {"warmer": {"0": 1}},
         {"confidence": [None] * 20},
         {"probability": [-1] * 20},
         {"probability": [2**41] * 20},
@@ -120,7 +136,7 @@ def test_hostile_states_are_refused(calibrator, saved, changes):
 
 def test_a_missing_field_is_refused(calibrator, saved):
     document = json.loads(saved.read_text())
-    for name in ("window", "seen", "energy", "class", "filled", "calibrator"):
+    for name in ("window", "seen", "warmest", "class", "filled", "calibrator"):
         rest = {k: v for k, v in document.items() if k not in (name, "sha256")}
         del rest["format"], rest["format_version"]
         saved.write_text(json.dumps(KIND.seal(rest)))

@@ -1,4 +1,4 @@
-"""The rolling window: exact sums, exact pairs, and nothing half done."""
+"""The rolling window: exact sums, exact class numbers, and nothing half done."""
 
 import numpy as np
 import pytest
@@ -6,12 +6,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wildcal.calibrators.context import RowStatistics
-from wildcal.stream.pairs import rolling_pairs
+from wildcal.calibrators.context.classes import rolling_pairs
 from wildcal.stream.window import UNIT, Window, whole
 
 
+class Pairs:
+    """What a window asks of a calibrator: two features, and pairs of the same class."""
+
+    features = ("energy", "confidence")
+    by_class = True
+
+    def __init__(self, n_classes):
+        self.n_classes_ = n_classes
+
+    def rolling_class_numbers(self, counts, sure, entering, leaving):
+        return rolling_pairs(counts, entering.pred, leaving.pred)[None]
+
+
 def statistics(rng, n, k):
-    return RowStatistics(rng.normal(size=n), rng.normal(size=n), rng.integers(0, k, n))
+    return RowStatistics(rng.normal(size=(2, n)), rng.integers(0, k, n), np.ones(n))
 
 
 def pairs_of(pred, k):
@@ -22,49 +35,47 @@ def pairs_of(pred, k):
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=40), st.integers(1, 12))
 def test_pairs_are_those_of_each_window(classes, size):
     pred = np.array(classes)
-    window = Window(size, 4)
-    step = window.enter(RowStatistics(np.zeros(len(pred)), np.zeros(len(pred)), pred))
+    window = Window(size, Pairs(4))
+    step = window.enter(RowStatistics(np.zeros((2, len(pred))), pred, np.ones(len(pred))))
     expected = [pairs_of(pred[max(0, i + 1 - size) : i + 1], 4) for i in range(len(pred))]
-    assert step.pairs.tolist() == expected
+    assert step.classes.tolist() == [expected]
 
 
 def test_pairs_by_hand():
     # 0 0 in the window; a 1 pushes out a 0, then another 1 the other.
     got = rolling_pairs(np.array([2, 0]), np.array([1, 1]), np.array([0, 0]))
-    assert (2 + got).tolist() == [0, 2]
+    assert got.tolist() == [0, 2]
 
 
 @pytest.mark.parametrize("size", [1, 7, 300, 5000])
 def test_sums_over_each_window(size):
     rng = np.random.default_rng(size)
     rows, p = statistics(rng, 9000, 5), rng.uniform(size=9000)
-    window, done = Window(size, 5), 0
+    window, done = Window(size, Pairs(5)), 0
     while done < 9000:
         n = min(int(rng.integers(1, window.piece + 1)), 9000 - done)
         part = slice(done, done + n)
-        step = window.enter(
-            RowStatistics(rows.energy[part], rows.confidence[part], rows.pred[part])
-        )
+        step = window.enter(rows[part])
         sums = window.commit(step, p[part])
         done += n
         for i in (0, n - 1):
             mine = slice(max(0, part.start + i + 1 - size), part.start + i + 1)
             assert step.n[i] == mine.stop - mine.start
-            assert step.sums[0, i] == whole(rows.energy[mine]).sum()
-            assert step.sums[1, i] == whole(rows.confidence[mine]).sum()
-            assert step.pairs[i] == pairs_of(rows.pred[mine], 5)
+            assert step.sums[:, i].tolist() == whole(rows.features[:, mine]).sum(axis=1).tolist()
+            assert step.classes[0, i] == pairs_of(rows.pred[mine], 5)
             assert sums[0, i] == whole(p[mine]).sum()
             np.testing.assert_allclose(sums[1, i] * UNIT, (p[mine] * (1 - p[mine])).sum())
     last = slice(9000 - size, 9000)
     np.testing.assert_array_equal(window.rows()[3], rows.pred[last])
-    assert window.totals.pairs == pairs_of(rows.pred[last], 5)
+    expected = np.bincount(rows.pred[last], minlength=5)
+    np.testing.assert_array_equal(window.totals.counts, expected)
 
 
 def test_the_judged_window_is_the_last_that_was_all_new():
     rng = np.random.default_rng(0)
     rows = statistics(rng, 100, 3)
-    step = Window(8, 3).enter(rows)
-    energy = whole(rows.energy)
+    step = Window(8, Pairs(3)).enter(rows)
+    energy = whole(rows.features[0])
     for i in range(100):
         end = (i + 1) // 8 * 8
         assert step.filled[0, i] == energy[max(0, end - 8) : end].sum()
@@ -73,7 +84,7 @@ def test_the_judged_window_is_the_last_that_was_all_new():
 def test_rows_that_were_not_committed_leave_no_trace():
     """An interrupt may come at any time between `enter` and the end of `commit`."""
     rng = np.random.default_rng(0)
-    window, rows = Window(10, 3), statistics(rng, 25, 3)
+    window, rows = Window(10, Pairs(3)), statistics(rng, 25, 3)
     window.commit(window.enter(rows), rng.uniform(size=25))
     before, kept = window.totals, window.rows()
     window.enter(statistics(rng, 4096, 3))
@@ -83,12 +94,15 @@ def test_rows_that_were_not_committed_leave_no_trace():
 
 def test_restored_totals_are_the_rolled_ones():
     rng = np.random.default_rng(1)
-    window = Window(50, 4)
+    window = Window(50, Pairs(4))
     for n in (30, 90, 1, 17):
         window.commit(window.enter(statistics(rng, n, 4)), rng.uniform(size=n))
-    other, now = Window(50, 4), window.totals
+    other, now = Window(50, Pairs(4)), window.totals
     other.restore(now.seen, window.rows(), now.filled)
-    assert other.totals.pairs == now.pairs
     np.testing.assert_array_equal(other.totals.sums, now.sums)
     np.testing.assert_array_equal(other.totals.counts, now.counts)
+    np.testing.assert_array_equal(other.totals.inside, now.inside)
+    kept = window.rows()
+    expected = [kept[0, kept[-1] == k].sum() for k in range(4)]
+    np.testing.assert_array_equal(now.inside, expected)
     np.testing.assert_array_equal(other.rows(), window.rows())

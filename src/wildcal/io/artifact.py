@@ -14,7 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from wildcal.calibrators import CALIBRATORS, DensityAware
+from wildcal.calibrators import (
+    CALIBRATORS,
+    ContextScaling,
+    DensityAware,
+    FirstContextScaling,
+)
 from wildcal.calibrators.more import WINDOW_METHODS, window_class
 from wildcal.calibrators.own import add_own
 from wildcal.core.calibrator import Calibrator, FitSummary
@@ -163,7 +168,7 @@ def _rebuild(document: dict[str, Json]) -> Calibrator:
 
 def _rebuild_options(document: dict[str, Json]) -> Calibrator:
     """Return an unfitted calibrator."""
-    method = document["method"]
+    method = _method_of(document)
     # Looked up now, and not copied at import: users may add methods of their own.
     known: dict[str, type[Calibrator]] = {**CALIBRATORS, DensityAware.name: DensityAware}
     if isinstance(method, str) and method in WINDOW_METHODS:
@@ -175,6 +180,13 @@ def _rebuild_options(document: dict[str, Json]) -> Calibrator:
     calibrator = known[method](**_decode_all(known[method], document["options"], "options"))
     calibrator.check_options()
     return calibrator
+
+
+def _method_of(document: dict[str, Json]) -> Json:
+    """Return the method's name; `context` had another form before, with a penalty."""
+    method, options = document["method"], document["options"]
+    is_first = method == ContextScaling.name and isinstance(options, dict) and "penalty" in options
+    return FirstContextScaling.name if is_first else method
 
 
 def _rebuild_nested(document: dict[str, Json], kind: Nested) -> Calibrator:

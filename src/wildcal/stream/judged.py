@@ -12,9 +12,9 @@ from wildcal.stream.sequential import Bets
 _FAR: Final = 1e4
 
 
-def judged(rows: RowStatistics) -> FloatArray:
+def judged(calibrator: WindowMap, rows: RowStatistics) -> FloatArray:
     """Return the two features of each row, shape (2, n)."""
-    return np.stack([rows.energy, rows.confidence])
+    return calibrator.standardized(rows.features)
 
 
 def make_bets(calibrator: WindowMap, false_alarms: float) -> Bets:
@@ -26,6 +26,6 @@ def make_bets(calibrator: WindowMap, false_alarms: float) -> Bets:
     none = np.zeros(calibrator.n_classes_)
     sure = np.where(np.arange(len(none)) == 0, _FAR, 0.0)
     extremes = np.stack([sure, sure - 2 * _FAR, none + _FAR, none - _FAR])
-    found = judged(calibrator.row_statistics(extremes))
+    found = judged(calibrator, calibrator.row_statistics(extremes))
     box = np.stack([found.min(axis=1), found.max(axis=1)])
     return Bets.make(calibrator.clean_correlation_, calibrator.clean_rows_, box, false_alarms)

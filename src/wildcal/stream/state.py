@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from wildcal.calibrators.context import WindowMap
+from wildcal.calibrators.context import ContextScaling, FirstContextScaling, WindowMap
 from wildcal.calibrators.context.features import LARGEST
 from wildcal.core.errors import FileFormatError
 from wildcal.io.artifact import describe_file
@@ -35,7 +35,7 @@ class State:
     false_alarms: float
     seen: int
     rows: Whole
-    """Energy, confidence, probability and class of each row, the oldest first, shape (4, n)."""
+    """Features, probability and class of each row, the oldest first, shape (features + 2, n)."""
     filled: Whole | None
     sequential: tuple[float, Evidence] | None = None
     """Rate of false alarms and evidence of the sequential alarm, where there is one."""
@@ -43,7 +43,7 @@ class State:
 
 def write_state(path: str | Path, state: State, calibrator: WindowMap) -> None:
     """Write the state of a stream to a file, whole or not at all."""
-    energy, confidence, probability, pred = state.rows.tolist()
+    columns = (*calibrator.features, "probability", "class")
     more: Document = {}
     if state.sequential is not None:
         rate, evidence = state.sequential
@@ -55,10 +55,7 @@ def write_state(path: str | Path, state: State, calibrator: WindowMap) -> None:
             "false_alarms": state.false_alarms,
             "seen": state.seen,
             "filled": None if state.filled is None else state.filled.tolist(),
-            "energy": energy,
-            "confidence": confidence,
-            "probability": probability,
-            "class": pred,
+            **dict(zip(columns, state.rows.tolist(), strict=True)),
             **more,
         }
     )
@@ -76,7 +73,7 @@ def read_state(path: str | Path, calibrator: WindowMap) -> State:
             " saved with, or begin a new stream."
         )
     try:
-        return _state(document, calibrator.n_classes_)
+        return _state(document, calibrator)
     except (KeyError, TypeError, ValueError) as error:
         raise FileFormatError(f"{path} is not a valid stream state: {error}") from error
 
@@ -85,6 +82,8 @@ def fingerprint(calibrator: WindowMap) -> str:
     """Return a SHA-256 of what a calibrator does; other versions of wildcal give the same."""
     document = describe_file(calibrator)
     kept = {name: document[name] for name in ("method", "n_classes", "options", "fitted")}
+    if isinstance(calibrator, FirstContextScaling):
+        kept["method"] = ContextScaling.name  # as it was called when the first states were saved
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
 
 
@@ -115,22 +114,25 @@ def check_per_100k(rate: object) -> None:
         )
 
 
-def _state(document: Document, n_classes: int) -> State:
+def _state(document: Document, calibrator: WindowMap) -> State:
     window, rate, seen = document["window"], document["false_alarms"], document["seen"]
     check_window(window)
     check_false_alarms(rate)
     (seen,) = _numbers([seen], "seen", 1, 0, _LONGEST)
     n = min(seen, window)
     rows = [
-        _numbers(document["energy"], "energy", n, -_LARGEST_FEATURE, _LARGEST_FEATURE),
-        _numbers(document["confidence"], "confidence", n, -_LARGEST_FEATURE, _LARGEST_FEATURE),
+        *(
+            _numbers(document[name], name, n, -_LARGEST_FEATURE, _LARGEST_FEATURE)
+            for name in calibrator.features
+        ),
         _numbers(document["probability"], "probability", n, 0, round(1 / UNIT)),
-        _numbers(document["class"], "class", n, 0, n_classes - 1),
+        _numbers(document["class"], "class", n, 0, calibrator.n_classes_ - 1),
     ]
     filled = None
     if seen >= window:
         most = window * _LARGEST_FEATURE
-        filled = np.array(_numbers(document["filled"], "filled", 2, -most, most), np.int64)
+        several = len(calibrator.features)
+        filled = np.array(_numbers(document["filled"], "filled", several, -most, most), np.int64)
     elif document["filled"] is not None:
         raise ValueError("filled must be null before the window is full.")
     sequential = document.get("sequential")
@@ -138,7 +140,8 @@ def _state(document: Document, n_classes: int) -> State:
         per_100k = sequential["false_alarms_per_100k"]
         check_per_100k(per_100k)
         sequential = (per_100k, from_dict(sequential))
-    return State(window, rate, seen, np.array(rows, np.int64).reshape(4, n), filled, sequential)
+    kept = np.array(rows, np.int64).reshape(len(rows), n)
+    return State(window, rate, seen, kept, filled, sequential)
 
 
 def _numbers(values: Json, name: str, n: int, low: int, high: int) -> list[int]:

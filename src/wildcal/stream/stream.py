@@ -10,11 +10,9 @@ from numpy.typing import ArrayLike
 
 from wildcal.calibrators.context import Context, RowStatistics, WindowMap
 from wildcal.core.arrays import BoolArray, FloatArray, Labels, Logits, Proba
-from wildcal.core.block import Block
 from wildcal.core.blocks import joined, map_blocks
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.checks import check_choice, check_logits
-from wildcal.core.rows import Rows
 from wildcal.core.softmax import softmax_at
 from wildcal.stream.accuracy import AccuracyEstimate, accuracy_interval
 from wildcal.stream.drift import Drift, DriftTest
@@ -124,7 +122,7 @@ class Stream:
             calibrator.clean_correlation_, calibrator.clean_rows_, window, false_alarms
         )
         self._threshold = self._test.threshold
-        self._window = Window(window, calibrator.n_classes_)
+        self._window = Window(window, calibrator)
         self._lock = threading.Lock()
 
     def __call__(self, logits: ArrayLike) -> Proba:
@@ -164,36 +162,29 @@ class Stream:
         """Let a piece of rows into the window; return the columns of `StreamRows`, shape (7, n)."""
         step = self._window.enter(statistics)
         means = step.means()
-        offset = self.calibrator.window_offset(step.n, means, step.same_class_rate())
-        temperature, confidence = self._calibrate(z, offset)
+        offset = self.calibrator.window_offset(step.n, means, step.classes)
+        temperature = self.calibrator.moved(statistics.own, offset)
+        sure = map_blocks(z, lambda b: b.confidence(1.0 / temperature[b.rows]), joined)
+        confidence = np.minimum(sure, 1.0)  # float32 kernels may round it to just above 1
         total, variance = self._window.commit(step, confidence) * UNIT
         n = step.n.astype(np.float64)
         error = self.calibrator.accuracy_error(offset)
         accuracy = accuracy_interval(n, total, variance, error)
-        score = self._test.score(n, means)
+        score = self._score(n, means)
         alarms = self._alarms(step)
         if self._bets is not None:
-            x, decided = judged(statistics), step.seen % self.window == 0
+            x, decided = judged(self.calibrator, statistics), step.seen % self.window == 0
             alarms, self._evidence = follow(
                 self._bets, self._evidence, x, decided, alarms, self.window
             )
         return np.stack([confidence, temperature, *accuracy, score, alarms])
 
-    def _calibrate(self, z: Logits, offset: FloatArray) -> tuple[FloatArray, FloatArray]:
-        bound = self.calibrator.bind_offset(Rows(z), offset)
-        of_block = bound.temperature
-        assert of_block is not None  # a window map divides every row by one
-
-        def look(block: Block) -> tuple[FloatArray, FloatArray]:
-            temperature = of_block(block)
-            return temperature, block.confidence(1.0 / temperature)
-
-        temperature, confidence = map_blocks(z, look, joined)
-        # float32 kernels may round a sure row to just above 1.
-        return temperature, np.minimum(confidence, 1.0)
+    def _score(self, n: FloatArray | float, means: FloatArray) -> FloatArray:
+        """Return the drift of windows of n rows with these mean features."""
+        return self._test.score(n, self.calibrator.standardized(means))
 
     def _alarms(self, step: Step) -> BoolArray:
-        score = self._test.score(self.window, step.filled * UNIT / self.window)
+        score = self._score(self.window, step.filled * UNIT / self.window)
         return (score > self._threshold) & (step.seen >= self.window)
 
     @property
@@ -219,7 +210,7 @@ class Stream:
         n = min(now.seen, self.window)
         if n == 0:
             return AccuracyEstimate(np.nan, np.nan, np.nan, 0)
-        total, variance = now.sums[2:] * UNIT
+        total, variance = now.sums[-2:] * UNIT
         # Of the same moment: another thread may be letting rows in.
         offset = self.calibrator.offset(now.context())
         value, low, high = accuracy_interval(
@@ -232,10 +223,10 @@ class Stream:
         """How far the window is from the clean rows, and whether that was an alarm."""
         now = self._window.totals
         n = min(now.seen, self.window)
-        score = float(self._test.score(n, now.sums[:2] * UNIT / max(n, 1)))
+        score = float(self._score(n, now.sums[:-2] * UNIT / max(n, 1)))
         alarm = False
         if now.filled is not None:
-            last = self._test.score(self.window, now.filled * UNIT / self.window)
+            last = self._score(self.window, now.filled * UNIT / self.window)
             alarm = bool(last > self._threshold)
         if self._bets is not None:
             alarm = self._evidence.alarm

@@ -10,16 +10,16 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.calibrators.context import Context, RowStatistics
+from wildcal.calibrators.context import Context, RowStatistics, WindowMap, classes
 from wildcal.core.arrays import FloatArray, Labels
-from wildcal.stream.pairs import rolling_pairs
 
-UNIT: Final = 2.0**-40
+UNIT: Final = classes.UNIT
 LARGEST_WINDOW: Final = 100_000
 """Rows; with features of at most 6, sums stay far below 2^63."""
 # Rows taken in at once; fewer would not fill NumPy's loops, more would only take memory.
 _PIECE: Final = 4096
-ENERGY, CONFIDENCE, PROBABILITY, CLASS = range(4)
+# The last two rows of the slots, after the features.
+PROBABILITY, CLASS = -2, -1
 
 Whole = NDArray[np.int64]
 
@@ -31,16 +31,18 @@ class Totals:
     seen: int
     """Rows since the beginning of the stream."""
     sums: Whole
-    """Of energy, confidence and calibrated probability, and of p (1 - p), in units of 2^-40."""
+    """Of the features, of calibrated probability p, and of p (1 - p), in units of 2^-40."""
     counts: Labels
-    pairs: int
+    inside: Whole
+    """The sum of the first feature for each class; of no length where nobody reads it."""
     filled: Whole | None
-    """Sums of energy and confidence over the last window that was all new, at rows W, 2 W, ..."""
+    """Sums of the features over the last window that was all new, at rows W, 2 W, ..."""
 
     def context(self) -> Context:
         """Return the context of the rows in the window."""
-        energy, confidence = (self.sums[:2] * UNIT).tolist()
-        return Context(int(self.counts.sum()), energy, confidence, tuple(self.counts.tolist()))
+        sums = tuple((self.sums[:-2] * UNIT).tolist())
+        inside = tuple((self.inside * UNIT).tolist())
+        return Context(int(self.counts.sum()), sums, tuple(self.counts.tolist()), inside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +54,15 @@ class Step:
     n: Whole
     """Rows in the window."""
     sums: Whole
-    """Of energy and confidence, shape (2, n)."""
-    pairs: Whole
+    """Of the features, shape (features, n)."""
+    classes: FloatArray
+    """What the calibrator reads off the classes, shape (m, n)."""
     filled: Whole
-    """Sums over the last window that was all new, shape (2, n); zero before there is one."""
+    """Sums over the last window that was all new; zero before there is one."""
 
     def means(self) -> FloatArray:
-        """Return the mean energy and confidence of each window, shape (2, n)."""
+        """Return the mean features of each window, shape (features, n)."""
         return self.sums * UNIT / self.n
-
-    def same_class_rate(self) -> FloatArray:
-        """Return how often two rows of a window have the same class."""
-        return np.asarray(self.pairs / np.maximum(self.n * (self.n - 1), 1))
 
 
 class Window:
@@ -74,32 +73,34 @@ class Window:
     everything as it was: rows wait in slots that are not in use, and one assignment counts them in.
     """
 
-    def __init__(self, size: int, n_classes: int) -> None:
-        self.size = size
+    def __init__(self, size: int, form: WindowMap) -> None:
+        self.size, self._form = size, form
         self.piece = max(size, _PIECE)
         """How many rows may enter at once."""
-        self._slots = np.zeros((4, size + self.piece), np.int64)
-        zeros = np.zeros(4, np.int64)
-        self.totals = Totals(0, zeros, np.zeros(n_classes, np.int64), 0, None)
+        self._slots = np.zeros((len(form.features) + 2, size + self.piece), np.int64)
+        zeros = np.zeros(len(form.features) + 2, np.int64)
+        k = form.n_classes_
+        inside = np.zeros(k if form.by_class else 0, np.int64)
+        self.totals = Totals(0, zeros, np.zeros(k, np.int64), inside, None)
 
     def enter(self, rows: RowStatistics) -> Step:
         """Return the windows of new rows, at most `piece` of them."""
         now, n = self.totals, len(rows.pred)
         slots = self._at(now.seen, n)
-        self._slots[ENERGY, slots] = whole(rows.energy)
-        self._slots[CONFIDENCE, slots] = whole(rows.confidence)
+        change = whole(rows.features)
+        self._slots[:-2, slots] = change
         self._slots[CLASS, slots] = rows.pred
         leaving = self._leaving(n)
-        change = self._slots[:2, slots]
-        change[:, n - len(leaving) :] -= self._slots[:2, leaving]
-        sums = now.sums[:2, None] + np.cumsum(change, axis=1)
+        change[:, n - len(leaving) :] -= self._slots[:-2, leaving]
+        sums = now.sums[:-2, None] + np.cumsum(change, axis=1)
         seen = now.seen + np.arange(1, n + 1)
         # The last row up to this one at which a window was all new, counted within the piece.
         last = seen // self.size * self.size - now.seen - 1
-        earlier = np.zeros(2, np.int64) if now.filled is None else now.filled
+        earlier = np.zeros(len(sums), np.int64) if now.filled is None else now.filled
         filled = np.where(last >= 0, sums[:, np.maximum(last, 0)], earlier[:, None])
-        pairs = rolling_pairs(now.counts, rows.pred, self._slots[CLASS, leaving])
-        return Step(seen, np.minimum(seen, self.size), sums, now.pairs + pairs, filled)
+        come, gone = self._class_rows(slots), self._class_rows(leaving)
+        read = self._form.rolling_class_numbers(now.counts, now.inside, come, gone)
+        return Step(seen, np.minimum(seen, self.size), sums, read, filled)
 
     def commit(self, step: Step, probability: FloatArray) -> Whole:
         """Let rows in, and return Σ p and Σ p (1 - p) over the window of each, shape (2, n)."""
@@ -108,31 +109,43 @@ class Window:
         self._slots[PROBABILITY, slots] = whole(probability)
         change = with_variance(self._slots[PROBABILITY, slots])
         change[:, n - len(leaving) :] -= with_variance(self._slots[PROBABILITY, leaving])
-        sums = now.sums[2:, None] + np.cumsum(change, axis=1)
+        sums = now.sums[-2:, None] + np.cumsum(change, axis=1)
         k = len(now.counts)
         counts = now.counts + np.bincount(self._slots[CLASS, slots], minlength=k)
         counts -= np.bincount(self._slots[CLASS, leaving], minlength=k)
+        inside = now.inside + self._by_class(slots) - self._by_class(leaving)
         self.totals = Totals(
             seen=now.seen + n,
             sums=np.concatenate([step.sums[:, -1], sums[:, -1]]),
             counts=counts,
-            pairs=int(step.pairs[-1]),
+            inside=inside,
             filled=step.filled[:, -1].copy() if now.seen + n >= self.size else None,
         )
         return sums
 
     def rows(self) -> Whole:
-        """Return the rows of the window, the oldest first, shape (4, n)."""
+        """Return the rows of the window, the oldest first: features, probability, class."""
         n = min(self.totals.seen, self.size)
         return self._slots[:, self._at(self.totals.seen - n, n)]
 
     def restore(self, seen: int, rows: Whole, filled: Whole | None) -> None:
         """Become the window that `rows` was asked of, after `seen` rows."""
         n = rows.shape[1]
-        self._slots[:, self._at(seen - n, n)] = rows
+        slots = self._at(seen - n, n)
+        self._slots[:, slots] = rows
         counts = np.bincount(rows[CLASS], minlength=len(self.totals.counts))
-        sums = np.concatenate([rows[:2].sum(axis=1), with_variance(rows[PROBABILITY]).sum(axis=1)])
-        self.totals = Totals(seen, sums, counts, int(counts @ (counts - 1)), filled)
+        sums = [rows[:-2].sum(axis=1), with_variance(rows[PROBABILITY]).sum(axis=1)]
+        self.totals = Totals(seen, np.concatenate(sums), counts, self._by_class(slots), filled)
+
+    def _class_rows(self, slots: Whole) -> classes.ClassRows:
+        return classes.ClassRows(self._slots[CLASS, slots], self._slots[0, slots])
+
+    def _by_class(self, slots: Whole) -> Whole:
+        """Return the sum of the first feature for each class, exactly, which bincount's is not."""
+        found = np.zeros_like(self.totals.inside)
+        if len(found):
+            np.add.at(found, self._slots[CLASS, slots], self._slots[0, slots])
+        return found
 
     def _at(self, start: int, n: int) -> Whole:
         """Return the slots of rows start, start + 1, ... of the stream."""

@@ -1,7 +1,8 @@
-"""Context-aware energy scaling, and the context of a window of rows."""
+"""Context scaling in its two forms, and the context of a window of rows."""
 
+from wildcal.calibrators.context.first import FirstContextScaling
 from wildcal.calibrators.context.rolling import WindowMap
 from wildcal.calibrators.context.scaling import ContextScaling
 from wildcal.calibrators.context.window import Context, RowStatistics
 
-__all__ = ["Context", "ContextScaling", "RowStatistics", "WindowMap"]
+__all__ = ["Context", "ContextScaling", "FirstContextScaling", "RowStatistics", "WindowMap"]

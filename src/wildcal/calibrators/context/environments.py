@@ -67,10 +67,16 @@ def context_columns(
     return np.stack([g_e, g_c, -g_c * r])
 
 
-def too_light(weight: FloatArray, groups: Environments) -> list[int]:
-    """Return the shifted environments whose many rows weigh as little as a few."""
-    rows = {number: weight[groups.rows[number]] for number in groups.shifted}
-    return [number for number, mine in rows.items() if mine.sum() < PRIOR_ROWS <= len(mine)]
+def light_note(weight: FloatArray, rows_of: dict[int, NDArray[np.intp]]) -> str | None:
+    """Return a warning if the many rows of an environment weigh as little as a few."""
+    for mine in rows_of.values():
+        if weight[mine].sum() < PRIOR_ROWS <= len(mine):
+            return (
+                f"the weights of the environment of row {mine[0]} sum to {weight[mine].sum():.3g},"
+                " so its context counts as one of so few rows. Weights count rows: scale them to a"
+                " mean of 1."
+            )
+    return None
 
 
 def rows_of_each(environment: Labels) -> dict[int, NDArray[np.intp]]:

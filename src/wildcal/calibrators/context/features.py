@@ -65,7 +65,7 @@ def clean_units(features: FloatArray, weight: FloatArray, temperature: float) ->
 
     Infinite margins, of rows where all classes but one are ruled out, are left out.
     """
-    mean, std = np.zeros(3), np.ones(3)
+    mean, std = np.zeros(len(features)), np.ones(len(features))
     for i, raw in enumerate(features):
         inside = np.isfinite(raw) & (weight > 0)
         if not inside.any():

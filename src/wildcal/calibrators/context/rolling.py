@@ -1,12 +1,15 @@
 """What a live stream needs of a calibrator that reads windows: rows in, an offset for each out."""
 
 from abc import abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
+from wildcal.calibrators.context.classes import ClassRows
+from wildcal.calibrators.context.environments import rows_of_each
 from wildcal.calibrators.context.window import Context, RowStatistics
-from wildcal.core.arrays import FloatArray, Source
+from wildcal.core.arrays import FloatArray, Labels, Source
 from wildcal.core.bound import Bound
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.rows import Rows
@@ -15,12 +18,18 @@ from wildcal.core.rows import Rows
 class WindowMap(Calibrator):
     """A temperature for each row, moved by an offset that the window around it gives.
 
-    The window is known by a few sums over its rows, so it can roll: rows come, others go.
+    The window is known by a few sums over its rows, so it can roll: rows come, others go. A form
+    says which features of a row are summed, which numbers it reads off the classes, and what
+    offset both make.
     """
 
     preserves_accuracy: ClassVar[bool] = True
+    features: ClassVar[tuple[str, ...]]
+    """The names of what is summed of each row, as they stand in the state of a stream."""
+    by_class: ClassVar[bool] = False
+    """Whether the first of them is summed for each predicted class too."""
     clean_correlation_: float
-    """Of energy and confidence, on clean rows."""
+    """Of the two features that drift is judged by, on clean rows."""
     clean_rows_: int
 
     @abstractmethod
@@ -28,12 +37,32 @@ class WindowMap(Calibrator):
         """Return what a window keeps of each row."""
 
     @abstractmethod
-    def offset(self, context: Context | None) -> float:
-        """Return what one window adds, 0 for none."""
+    def class_numbers(self, counts: Labels, sure: FloatArray) -> FloatArray:
+        """Return what is read off the classes of one window, as whole numbers, shape (m,).
+
+        `sure` is the sum of the first feature by class, or of no length.
+        """
 
     @abstractmethod
-    def window_offset(self, n: ArrayLike, means: FloatArray, same_class: ArrayLike) -> FloatArray:
-        """Return what each of several windows adds, from their sizes, means and class counts."""
+    def rolling_class_numbers(
+        self, counts: Labels, sure: NDArray[np.int64], entering: ClassRows, leaving: ClassRows
+    ) -> FloatArray:
+        """Return the same after each entering row, (m, n); the last ones each push one out.
+
+        Here `sure` is in units of 2^-40.
+        """
+
+    @abstractmethod
+    def window_offset(self, n: ArrayLike, means: FloatArray, classes: ArrayLike) -> FloatArray:
+        """Return what each of several windows adds, from their sizes, means and class numbers."""
+
+    @abstractmethod
+    def standardized(self, means: FloatArray) -> FloatArray:
+        """Return two means of windows in units of clean rows, (2, ...), to judge drift by."""
+
+    @abstractmethod
+    def moved(self, own: FloatArray, offset: float | FloatArray) -> FloatArray:
+        """Return temperatures from what rows give themselves, and what their windows add."""
 
     @abstractmethod
     def bind_offset(self, rows: Rows, offset: float | FloatArray) -> Bound:
@@ -42,3 +71,50 @@ class WindowMap(Calibrator):
     @abstractmethod
     def accuracy_error(self, offset: ArrayLike) -> FloatArray:
         """Return how far mean confidence and accuracy may be apart, as one standard deviation."""
+
+    def offset(self, context: Context | None) -> float:
+        """Return what one window adds, 0 for none and for the clean one, more where it shifted."""
+        if context is None:
+            return 0.0
+        self._check_context(context)
+        if context.n == 0:
+            return 0.0
+        means = np.array(context.sums) / context.n
+        classes = self.class_numbers(
+            np.array(context.counts, np.int64), np.array(context.by_class, np.float64)
+        )
+        return float(self.window_offset(context.n, means, classes))
+
+    def _check_context(self, context: Any) -> None:
+        if not isinstance(context, Context):
+            raise ValueError(
+                "context must be what the method `context` returns for a window of logits, got"
+                f" {type(context).__name__}."
+            )
+        if len(context.counts) != self.n_classes_:
+            raise ValueError(
+                f"context must be of {self.n_classes_} classes, got {len(context.counts)}."
+            )
+        inside = self.n_classes_ if self.by_class else 0
+        if len(context.sums) != len(self.features) or len(context.by_class) != inside:
+            raise ValueError(
+                f"context must have {len(self.features)} sums and {inside} by class, those of"
+                f" {self.name}, got {len(context.sums)} and {len(context.by_class)}."
+            )
+
+    def _context(self, rows: Rows) -> Context:
+        return Context.of_rows(self.row_statistics(rows.logits), self.n_classes_, self.by_class)
+
+    def _bind(self, rows: Rows) -> Bound:
+        if rows.window is None or rows.context is not None or not self.uses_window:
+            return self.bind_offset(rows, self.offset(rows.context))
+        statistics, offset = self.row_statistics(rows.logits), np.empty(len(rows))
+        for mine in rows_of_each(rows.window).values():
+            around = Context.of_rows(statistics[mine], self.n_classes_, self.by_class)
+            offset[mine] = self.offset(around)
+        return self.bind_offset(rows, offset)
+
+
+def offset_in(offset: float | FloatArray, rows: slice) -> float | FloatArray:
+    """Return the offsets of some rows, where there is one for each."""
+    return offset if isinstance(offset, float) else offset[rows]

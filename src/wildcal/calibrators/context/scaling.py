@@ -1,89 +1,80 @@
-"""Context-aware energy scaling: a temperature from the row and from the rows around it."""
+"""Context scaling: a temperature from the row, moved by what the rows around it say together."""
 
-import warnings
 from dataclasses import dataclass, field, replace
 from typing import Final, final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from wildcal.calibrators.context.environments import (
-    Environments,
-    clean_same_class_rate,
-    context_columns,
-    group,
-    rows_of_each,
-    same_class_rate,
-    too_light,
+from wildcal.calibrators.context.chance import ChanceTable
+from wildcal.calibrators.context.classes import (
+    SHARE_UNIT,
+    ClassRows,
+    price_of,
+    rolling_price,
+    rolling_surplus,
+    surplus_of,
+    whole_shares,
 )
-from wildcal.calibrators.context.features import (
-    CONFIDENCE,
-    ENERGY,
-    MARGIN,
-    Units,
-    clean_units,
-    raw_features,
+from wildcal.calibrators.context.constants import SHIPPED
+from wildcal.calibrators.context.environments import light_note, rows_of_each
+from wildcal.calibrators.context.features import clean_units
+from wildcal.calibrators.context.gap import GapModel, offset_for, window_statistics
+from wildcal.calibrators.context.learn import (
+    Clean,
+    Points,
+    learn,
+    left_out_errors,
+    points_of,
 )
-from wildcal.calibrators.context.rolling import WindowMap
-from wildcal.calibrators.context.window import Context, RowStatistics
-from wildcal.calibrators.energy import EnergyScaling
-from wildcal.calibrators.softplus import (
-    bounded_softplus,
-    minimize_softplus,
-    softplus_temperature,
-)
-from wildcal.calibrators.temperature import (
-    DEFAULT_BOUNDS,
-    TemperatureFit,
-    bound_notes,
-    fit_temperature,
-)
+from wildcal.calibrators.context.rolling import WindowMap, offset_in
+from wildcal.calibrators.context.shape import Shape, fit_bias
+from wildcal.calibrators.context.window import RowStatistics
+from wildcal.calibrators.temperature import DEFAULT_BOUNDS, bound_notes, fit_temperature
 from wildcal.core.arrays import FloatArray, Labels, Logits, Source
 from wildcal.core.block import Block
-from wildcal.core.blocks import joined, map_blocks
+from wildcal.core.blocks import added, joined, map_blocks
 from wildcal.core.bound import Bound, bound_temperature
 from wildcal.core.calibrator import FitSummary
-from wildcal.core.checks import check_bounds, check_temperature, looks_like_log_proba
-from wildcal.core.errors import CalibrationWarning
-from wildcal.core.objective import Point, TemperatureObjective
+from wildcal.core.checks import check_bounds, check_temperature
+from wildcal.core.objective import mean_loss
 from wildcal.core.rows import Rows
-from wildcal.core.stored import ARRAY, INTEGER, REAL, Nested, Row, optional, stored
+from wildcal.core.stored import ARRAY, INTEGER, REAL, Row, stored
 
+# Shifts that were not tuned on are harder than those that were.
 _UNSEEN: Final = 1.4
+_MOST_ACCURATE: Final = 0.9999
+_LEAST_ABOVE_CHANCE: Final = 0.001
+# The two confidences that drift is judged by, of three.
+_JUDGED: Final = (0, 2)
+_LEAST_SPREAD: Final = 1e-9
 
 
 @final
 @dataclass(kw_only=True, eq=False)
 class ContextScaling(WindowMap):
-    """p = softmax(z / T(x, c)), T = softplus(b + w · [m, g_e, g_c, -g_c r]).
+    """p = softmax(z / T(x, c)), T = T0 softplus(b - m / 4) exp(a(c)).
 
-    m is the margin of the row: its largest logit minus the second. The context c is a window of
-    unlabeled rows that arrive together: g_e and g_c are its mean energy and mean confidence after
-    temperature scaling, r how much more often two of its rows get the same class than on clean
-    data. All are in units of the clean rows, so the clean context is zero; without a context, a
-    row's result depends on the row alone.
+    m is the margin of the row: its largest logit minus the second, in units of clean rows. The
+    context c is a window of unlabeled rows that arrive together. It is read for two signs of
+    shift: how far mean confidence has fallen, and how far the predicted classes moved from those of
+    clean rows, beyond chance. Together they estimate how far mean confidence lies above accuracy,
+    and a takes just that off. Without a context a = 0, and a row's result depends on the row alone.
 
     It learns from *environments*: labeled groups of rows, one clean (number 0) and others shifted,
     such as hospitals, cameras, months, or validation images under corruptions that will not be met
-    in use. Environments whose labels are all -1 are other classes.
+    in use. Without shifted ones, it takes what the networks that come with wildcal teach. Rows of
+    other classes (label -1) are taken and left out.
 
     Parameters
     ----------
-    penalty
-        Weight of |w|² / 2 in the loss, which is the mean negative log-likelihood.
     bounds
         Range of T, kept for every input.
 
     Notes
     -----
-    Our own method. The clean environment has weight 1, all shifted ones together 5, other classes
-    0.1; their rows aim at the uniform distribution. Every labeled row is seen twice, in its
-    environment and, with weight n / 6 in all for n shifted ones, in the mixture of environments, so
-    that a stream in which conditions alternate is calibrated too. Without shifted environments
-    there is nothing to learn a context from: the result is energy scaling, with a warning.
-
-    Features are cut off at 6 standard deviations and r to [-0.5, 6]; a window of n rows is believed
-    n / (n + 4), n the sum of weights in `fit`.
+    Our own method, in its second form; the first is `FirstContextScaling`. docs/theory/context.md
+    has the whole formula. Nothing but probabilities is read, so log probabilities will do.
 
     Examples
     --------
@@ -99,297 +90,237 @@ class ContextScaling(WindowMap):
     """
 
     name = "context"
-    title = "context-aware energy scaling"
+    title = "context scaling"
     reference = "wildcal, docs/theory/context.md"
-    stores = "17 numbers"
-    shift_invariant = False
-    needs_raw_logits = True
+    stores = "18 numbers and 1 for each class"
+    shift_invariant = True
     accepts_ood = True
     reads = frozenset({"logits", "environment", "window"})
+    features = ("confidence", "warmer", "warmest")
+    by_class = True
 
-    penalty: float = field(default=1e-3, metadata=stored(REAL))
     bounds: tuple[float, float] = field(default=DEFAULT_BOUNDS, metadata=stored(Row((REAL, REAL))))
-    fallback_: EnergyScaling | None = field(
-        init=False, repr=False, metadata=stored(optional(Nested("energy")))
-    )
-    """What the fit fell back to; None where it learned from environments."""
-    coefficients_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
-    """b and w."""
-    clean_mean_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
-    clean_std_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
     clean_temperature_: float = field(init=False, repr=False, metadata=stored(REAL))
-    clean_same_class_: float = field(init=False, repr=False, metadata=stored(REAL))
+    """T0."""
+    bias_: float = field(init=False, repr=False, metadata=stored(REAL))
+    """b."""
+    clean_margin_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
+    """Mean and standard deviation."""
+    clean_confidence_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
+    """Means of the three confidences."""
+    clean_spread_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
+    """Standard deviations of the first and the last of them."""
     clean_correlation_: float = field(init=False, repr=False, metadata=stored(REAL))
-    """Of energy and confidence, on clean rows."""
+    """Of the same two."""
     clean_rows_: int = field(init=False, repr=False, metadata=stored(INTEGER))
+    clean_shares_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
+    """Of the predicted classes."""
+    beta_p_: float = field(init=False, repr=False, metadata=stored(REAL))
+    beta_2_: float = field(init=False, repr=False, metadata=stored(REAL))
+    beta_g_: float = field(init=False, repr=False, metadata=stored(REAL))
+    lam_: float = field(init=False, repr=False, metadata=stored(REAL))
+    environments_: int = field(init=False, repr=False, metadata=stored(INTEGER))
+    """How many shifted ones it learned from; with none, the four numbers above are as shipped."""
     accuracy_error_: float = field(init=False, repr=False, metadata=stored(REAL))
-    """How far mean confidence was from accuracy, root mean square over shifted environments."""
+    """How far estimated and true gap were apart on environments left out, root mean square."""
     accuracy_error_slope_: float = field(init=False, repr=False, metadata=stored(REAL))
     """The same per unit of the offset that the context gave: stronger shifts are guessed worse."""
 
     def _check_options(self) -> None:
         check_bounds("bounds", self.bounds)
-        if not (np.isfinite(self.penalty) and self.penalty >= 0):
-            raise ValueError(f"penalty must be finite and not negative, got {self.penalty}.")
 
     def _check_fitted(self) -> None:
-        shapes = self.coefficients_.shape, self.clean_mean_.shape, self.clean_std_.shape
-        if shapes != ((5,), (3,), (3,)):
-            raise ValueError(f"the fitted arrays must have shapes (5,), (3,), (3,), got {shapes}")
+        shapes = (
+            self.clean_margin_.shape,
+            self.clean_confidence_.shape,
+            self.clean_spread_.shape,
+            self.clean_shares_.shape,
+        )
+        if shapes != ((2,), (3,), (2,), (self.n_classes_,)):
+            raise ValueError(f"the fitted arrays must have shapes (2,), (3,), (2,), (K,): {shapes}")
         check_temperature("clean_temperature_", self.clean_temperature_)
-        if not (self.clean_std_ > 0).all():
-            raise ValueError("clean_std must be positive")
-        if not 0 < self.clean_same_class_ <= 1 or not -1 <= self.clean_correlation_ <= 1:
-            raise ValueError("clean_same_class or clean_correlation is out of range")
-        if self.clean_rows_ < 1 or min(self.accuracy_error_, self.accuracy_error_slope_) < 0:
-            raise ValueError("clean_rows or accuracy_error is out of range")
-        if not isinstance(self.fallback_, EnergyScaling | None):
-            raise ValueError("the fallback must be energy scaling")
-
-    def _reads_energy(self) -> bool:
-        if self.fallback_ is not None:
-            return self.fallback_.reads_energy
-        return bool(self.coefficients_[2] != 0)
+        shares, sure = self.clean_shares_, self.clean_confidence_
+        if self.clean_margin_[1] <= 0 or (self.clean_spread_ <= 0).any():
+            raise ValueError("the standard deviations must be positive")
+        if not ((sure >= 0) & (sure <= 1 + 1e-9)).all() or not -1 <= self.clean_correlation_ <= 1:
+            raise ValueError("clean_confidence or clean_correlation is out of range")
+        if (shares < 0).any() or abs(shares.sum() - 1) > 1e-6:
+            raise ValueError("clean_shares must not be negative, and sum to one")
+        if self.clean_rows_ < 1 or self.environments_ < 0:
+            raise ValueError("clean_rows or environments is out of range")
+        learned = self.beta_p_, self.beta_2_, self.beta_g_, self.lam_
+        if min(*learned, self.accuracy_error_, self.accuracy_error_slope_) < 0:
+            raise ValueError("what was learned must not be negative")
 
     def _fit(self, rows: Rows) -> FitSummary:
         logits, y, weight = rows.tuning()
-        environment = np.where(y < 0, 1, 0) if rows.environment is None else rows.environment
-        given, weight = weight, np.ones(len(y)) if weight is None else weight
-        clean = (environment == 0) & (y >= 0)
-        ts = self._clean_temperature(logits, y, weight * clean)
-        raw, pred = raw_features(logits, ts.temperature)
-        normalized = looks_like_log_proba(raw[ENERGY])
-        if normalized:
-            raw[ENERGY] = 0.0  # and not what rounding left of it
-        units = clean_units(raw[:, clean], weight[clean], ts.temperature)
-        features = np.stack([units.of(row, i) for i, row in enumerate(raw)])
-        self._keep_clean(units, features[:, clean], pred[clean], weight[clean], logits.shape[1])
-        groups = group(
-            features,
-            pred,
-            y,
-            weight,
-            environment,
-            logits.shape[1],
-            self.clean_same_class_,
+        environment = np.zeros(len(y), np.int64) if rows.environment is None else rows.environment
+        weight = np.ones(len(y)) if weight is None else weight
+        used = (y >= 0) & (weight > 0)
+        known = {e: mine[used[mine]] for e, mine in rows_of_each(environment).items()}
+        rows_of = {e: mine for e, mine in known.items() if len(mine)}
+        clean = rows_of[0]
+        # Clean rows mostly stand together.
+        span = slice(clean[0], clean[-1] + 1)
+        clean_weight = np.where(environment == 0, weight * used, 0.0)[span]
+        summary = self._fit_shape(logits[span], y[span], clean_weight)
+        confidences, pred, _ = self._shape().look(logits)
+        self._keep_clean(confidences[:, clean], weight[clean])
+        points = points_of(confidences, pred, pred == y, weight, rows_of, logits.shape[1])
+        is_clean = np.array([number == 0 for number in rows_of])
+        self.clean_shares_ = points.shares[is_clean][0]
+        self._learn(Clean(points[is_clean], self.chance()), points[~is_clean])
+        light = light_note(weight, rows_of)
+        return replace(summary, notes=summary.notes + ((light,) if light else ()))
+
+    def _fit_shape(self, logits: Logits, y: Labels, weight: FloatArray) -> FitSummary:
+        """Fit T0 and b on the clean rows, which are those with a weight."""
+        ts = fit_temperature(logits, y, weight=weight, bounds=self.bounds)
+        margin, correct = map_blocks(
+            logits, lambda block: (block.margin(), block.pred() == y[block.rows]), joined
         )
+        units = clean_units(margin[None], weight, ts.temperature)
+        accuracy = np.clip(
+            correct @ weight / weight.sum(),
+            1 / logits.shape[1] + _LEAST_ABOVE_CHANCE,
+            _MOST_ACCURATE,
+        )
+        self.clean_temperature_ = ts.temperature
+        self.clean_margin_ = np.array([units.mean[0], units.std[0]])
+        self.bias_ = 0.0
+        self.bias_ = fit_bias(self._shape(), logits, weight, float(accuracy))
+        shape = self._shape()
+
+        def loss(block: Block) -> float:
+            beta = 1.0 / shape.at(shape.of(block), 0.0)
+            return float(block.log_loss(beta, y[block.rows]) @ weight[block.rows])
+
+        return FitSummary(
+            loss="nll",
+            loss_before=mean_loss(logits, y, weight, 1.0, "nll"),
+            loss_after=float(map_blocks(logits, loss, added)) / float(weight.sum()),
+            iterations=ts.solution.iterations,
+            converged=ts.solution.converged,
+            notes=bound_notes(ts),
+        )
+
+    def _keep_clean(self, confidences: FloatArray, weight: FloatArray) -> None:
+        """Keep what the confidences of clean rows are like."""
+        share = weight / weight.sum()
+        self.clean_confidence_ = confidences @ share
+        both = confidences[list(_JUDGED)] - self.clean_confidence_[list(_JUDGED), None]
+        (aa, ab), (_, bb) = (both * share) @ both.T
+        self.clean_spread_ = np.maximum(np.sqrt([aa, bb]), _LEAST_SPREAD)
+        self.clean_correlation_ = float(np.clip(ab / np.sqrt(aa * bb), -1, 1)) if aa * bb else 0.0
+        self.clean_rows_ = max(1, round(float(weight.sum())))
+
+    def _learn(self, clean: Clean, shifted: Points) -> None:
+        """Learn from the shifted environments, if there are any."""
+        self.environments_ = len(shifted)
         self.accuracy_error_ = self.accuracy_error_slope_ = 0.0
-        if not groups.shifted:
-            return self._fall_back(Rows(logits, y, given))
-        self.fallback_ = None
-        objective = self._objective(logits, y, groups, features[MARGIN])
-        fit = minimize_softplus(objective, 5, temperature=ts.temperature, bounds=self.bounds)
-        self.coefficients_ = fit.phi
-        notes = list(bound_notes(ts))
-        if normalized:
-            self.coefficients_[2] = 0.0
-            notes.append(
-                "the logits look normalized (every energy is zero), as log_softmax returns them;"
-                " the context is read from confidences alone. Pass the scores before the"
-                " log_softmax."
+        model = SHIPPED
+        if len(shifted):
+            model = learn(clean, shifted)
+            error, size = (
+                float(np.sqrt(np.mean(np.square(v)))) for v in left_out_errors(clean, shifted)
             )
-        light = too_light(weight, groups)
-        if light:
-            mine = groups.rows[light[0]]
-            notes.append(
-                f"the weights of the environment of row {mine[0]} sum to {weight[mine].sum():.3g},"
-                " so its context counts as one of so few rows. Weights count rows: scale them to a"
-                " mean of 1."
-            )
-        self._keep_errors(logits, y, pred, weight, groups)
-        return fit.summary("nll", ts, notes)
+            self.accuracy_error_ = error
+            self.accuracy_error_slope_ = error / size if size > _LEAST_SPREAD else 0.0
+        self.beta_p_, self.beta_2_ = model.beta_p, model.beta_2
+        self.beta_g_, self.lam_ = model.beta_g, model.lam
 
-    def _clean_temperature(
-        self, logits: Logits, y: Labels, clean_weight: FloatArray
-    ) -> TemperatureFit:
-        """Return the temperature of the clean rows, which mostly stand together."""
-        rows = np.flatnonzero(clean_weight)
-        span = slice(rows[0], rows[-1] + 1)
-        return fit_temperature(logits[span], y[span], weight=clean_weight[span], bounds=self.bounds)
+    def _shape(self) -> Shape:
+        mean, std = self.clean_margin_.tolist()
+        return Shape(self.clean_temperature_, self.bias_, mean, std, self.bounds)
 
-    def _keep_clean(
-        self,
-        units: Units,
-        features: FloatArray,
-        pred: Labels,
-        weight: FloatArray,
-        n_classes: int,
-    ) -> None:
-        """Keep what the clean rows are like."""
-        self.clean_mean_, self.clean_std_ = units.mean, units.std
-        self.clean_temperature_ = units.temperature
-        self.clean_same_class_ = clean_same_class_rate(pred, weight, n_classes)
-        self.clean_rows_ = int((weight > 0).sum())
-        both = features[[ENERGY, CONFIDENCE]]
-        centered = both - np.average(both, axis=1, weights=weight)[:, None]
-        (ee, ec), (_, cc) = (centered * weight) @ centered.T
-        self.clean_correlation_ = float(np.clip(ec / np.sqrt(ee * cc), -1, 1)) if ee * cc else 0.0
+    def chance(self) -> ChanceTable:
+        """Return how far the classes of windows of clean rows move by chance; made once."""
+        made = getattr(self, "_table", None)
+        if made is None or made[0] is not self.clean_shares_ or made[1] != self.clean_rows_:
+            table = ChanceTable.of(self.clean_shares_, float(self.clean_rows_))
+            self._table = made = (self.clean_shares_, self.clean_rows_, table)
+        found: ChanceTable = made[2]
+        return found
 
-    def _fall_back(self, rows: Rows) -> FitSummary:
-        with warnings.catch_warnings():  # they are repeated as ours
-            warnings.simplefilter("ignore", CalibrationWarning)
-            energy = EnergyScaling(bounds=self.bounds).fit_rows(rows)
-        summary = energy.fit_
-        self.fallback_, self.coefficients_ = energy, np.zeros(5)
-        note = (
-            "there is no shifted environment to learn a context from; fell back to energy scaling,"
-            " which reads each row alone. Give fit the environment of each row."
-        )
-        return replace(summary, notes=(note, *summary.notes))
+    def row_statistics(self, logits: Source) -> RowStatistics:
+        """Return what a context keeps of each row, for a window that rolls."""
+        return RowStatistics(*self._shape().look(logits))
 
-    def _objective(
-        self, logits: Logits, y: Labels, groups: Environments, margin: FloatArray
-    ) -> "_Objective":
-        ones = np.ones((len(y), 1))
-        own = np.column_stack([ones, margin, groups.columns])
-        mixed = np.column_stack([ones, margin, np.tile(groups.mixture_columns, (len(y), 1))])
-        link = bounded_softplus(self.bounds)
-        parts = [
-            (TemperatureObjective(logits, y, w, design, link, loss="nll"), float(w.sum()))
-            for w, design in ((groups.weight, own), (groups.mixture_weight, mixed))
-        ]
-        return _Objective(parts, self.penalty)
+    def class_numbers(self, counts: Labels, sure: FloatArray) -> FloatArray:
+        """Return n times the variation from the clean shares and its price, in parts of 2^-30."""
+        shares = whole_shares(self.clean_shares_)
+        return np.array([surplus_of(shares, counts), price_of(shares, counts, sure)])
 
-    def _keep_errors(
-        self,
-        logits: Logits,
-        y: Labels,
-        pred: Labels,
-        weight: FloatArray,
-        groups: Environments,
-    ) -> None:
-        """Keep how far mean confidence and accuracy are apart in the shifted environments."""
-        offset = groups.columns @ self.coefficients_[2:]
-        confidence = self.bind_offset(Rows(logits), offset).confidences()
-        correct = pred == y
-        gaps, offsets = [], []
-        for number in groups.shifted:
-            rows = groups.rows[number]
-            rows = rows[y[rows] >= 0]
-            gaps.append(np.average(confidence[rows] - correct[rows], weights=weight[rows]))
-            offsets.append(offset[rows[0]])
-        error, size = (float(np.sqrt(np.mean(np.square(v)))) for v in (gaps, offsets))
-        self.accuracy_error_ = error
-        self.accuracy_error_slope_ = error / size if size > 0 else 0.0
+    def rolling_class_numbers(
+        self, counts: Labels, sure: NDArray[np.int64], entering: ClassRows, leaving: ClassRows
+    ) -> FloatArray:
+        """Return the same after each entering row."""
+        shares = whole_shares(self.clean_shares_)
+        surplus = rolling_surplus(shares, counts, entering.pred, leaving.pred)
+        return np.stack([surplus, rolling_price(shares, counts, sure, entering, leaving)])
+
+    def window_gap(self, n: ArrayLike, means: FloatArray, classes: ArrayLike) -> FloatArray:
+        """Return the estimated mean confidence minus accuracy of windows, as if all had a = 0."""
+        n = np.asarray(n, np.float64)
+        moved, price = np.asarray(classes, np.float64) / (n * SHARE_UNIT)
+        sure, chance = np.clip(means[0], 0.0, 1.0), self.chance()(n)
+        clean = float(self.clean_confidence_[0])
+        seen = window_statistics(n, sure, moved, price, chance, clean)
+        return GapModel(self.beta_p_, self.beta_2_, self.beta_g_, self.lam_).gap(seen)
+
+    def window_offset(self, n: ArrayLike, means: FloatArray, classes: ArrayLike) -> FloatArray:
+        """Return the log temperature a of each of several windows."""
+        gap = self.window_gap(n, means, classes)
+        return offset_for(gap, np.clip(means, 0.0, 1.0))
+
+    def standardized(self, means: FloatArray) -> FloatArray:
+        """Return the mean confidence of windows, and when warmest, in units of clean rows."""
+        clean, spread = self.clean_confidence_, self.clean_spread_
+        return np.stack([(means[j] - clean[j]) / spread[i] for i, j in enumerate(_JUDGED)])
+
+    def moved(self, own: FloatArray, offset: float | FloatArray) -> FloatArray:
+        """Return the temperatures of rows whose own are known, each in its window."""
+        return self._shape().at(own, offset)
+
+    def bind_offset(self, rows: Rows, offset: float | FloatArray) -> Bound:
+        """Return what is said of rows whose windows have a log temperature a, or one each."""
+        shape = self._shape()
+
+        def temperature(block: Block) -> FloatArray:
+            return shape.at(shape.of(block), offset_in(offset, block.rows))
+
+        return bound_temperature(rows.logits, temperature)
 
     def accuracy_error(self, offset: ArrayLike) -> FloatArray:
         """Return how far mean confidence and accuracy may be apart where a context gave an offset.
 
         Taken as one standard deviation, and wide on purpose: shifts that were not tuned on are
         harder than those that were, so the part that grows is taken 1.4 times, and the whole error
-        of the fit is added. The table in docs/stream.md shows how often intervals held. Infinite
-        where the fit fell back: without shifted environments nothing is known.
+        on left-out environments is added. The table in docs/stream.md shows how often intervals
+        held. Infinite without shifted environments: then nothing is known.
         """
         offset = np.asarray(offset, np.float64)
-        if self.fallback_ is not None:
+        if not self.environments_:
             return np.full(offset.shape, np.inf)
         growing = _UNSEEN * self.accuracy_error_slope_ * offset
         return np.asarray(np.hypot(self.accuracy_error_, growing))
 
-    @property
-    def uses_window(self) -> bool:
-        """Whether a context was learned."""
-        return self.fallback_ is None
-
-    def row_statistics(self, logits: Source) -> RowStatistics:
-        """Return what a context keeps of each row, for a window that rolls."""
-        units = self._units()
-
-        def look(block: Block) -> tuple[FloatArray, FloatArray, Labels]:
-            return units.energy(block), units.confidence(block), block.pred()
-
-        return RowStatistics(*map_blocks(logits, look, joined))
-
-    def _units(self) -> Units:
-        return Units(self.clean_mean_, self.clean_std_, self.clean_temperature_)
-
-    def offset(self, context: Context | None) -> float:
-        """Return what a context adds to b: 0 for the clean one, more where it looks shifted."""
-        if context is not None and not isinstance(context, Context):
-            raise ValueError(
-                "context must be what the method `context` returns for a window of logits, got"
-                f" {type(context).__name__}."
-            )
-        if context is None or context.n == 0 or self.fallback_ is not None:
-            return 0.0
-        if len(context.counts) != self.n_classes_:
-            raise ValueError(
-                f"context must be of {self.n_classes_} classes, got {len(context.counts)}."
-            )
-        counts = np.array(context.counts, np.float64)
-        means = np.array([context.energy, context.confidence]) / context.n
-        return float(self.window_offset(context.n, means, same_class_rate(counts)))
-
-    def window_offset(self, n: ArrayLike, means: FloatArray, same_class: ArrayLike) -> FloatArray:
-        """Return what each of several windows adds to b; the arguments of `context_columns`."""
-        columns = context_columns(n, means, same_class, self.clean_same_class_)
-        e, c, r = self.coefficients_[2:]
-        # Not a matrix product, whose last bit may depend on how many windows there are.
-        return np.asarray(e * columns[0] + c * columns[1] + r * columns[2])
-
-    def _context(self, rows: Rows) -> Context:
-        return Context.of_rows(self.row_statistics(rows.logits), self.n_classes_)
-
-    def _bind(self, rows: Rows) -> Bound:
-        if rows.window is None or rows.context is not None or self.fallback_ is not None:
-            return self.bind_offset(rows, self.offset(rows.context))
-        statistics, offset = self.row_statistics(rows.logits), np.empty(len(rows))
-        for mine in rows_of_each(rows.window).values():
-            offset[mine] = self.offset(Context.of_rows(statistics[mine], self.n_classes_))
-        return self.bind_offset(rows, offset)
-
-    def bind_offset(self, rows: Rows, offset: float | FloatArray) -> Bound:
-        """Return what is said of rows whose windows add an offset to b, or one for each row."""
-        if self.fallback_ is not None:
-            return self.fallback_.bind(Rows(rows.logits))
-        units, (b, w) = self._units(), self.coefficients_[:2]
-
-        def temperature(block: Block) -> FloatArray:
-            more = offset if isinstance(offset, float) else offset[block.rows]
-            return softplus_temperature((b + more) + w * units.margin(block), self.bounds)
-
-        return bound_temperature(rows.logits, temperature)
-
     def _describe(self) -> list[str]:
-        if self.fallback_ is not None:
-            return ["No context was learned; this is energy scaling.", *self.fallback_.describe()]
-        b, m, e, c, r = self.coefficients_
-        return [
-            f"Logits are divided by softplus({b:.4g} {m:+.4g} margin + context), features in units"
-            " of the clean rows.",
-            f"The context is {e:.4g} mean energy {c:+.4g} mean confidence {-r:+.4g} mean"
-            " confidence x surplus of rows that share a class.",
-            f"Mean confidence was {100 * self.accuracy_error_:.1f} points from accuracy in the"
-            " shifted environments.",
+        learned = (
+            f"learned from {self.environments_} shifted environments"
+            if self.environments_
+            else "as the networks that come with wildcal teach them, without shifted environments"
+        )
+        lines = [
+            f"Logits are divided by {self.clean_temperature_:.4g} softplus({self.bias_:.4g} - 0.25"
+            " margin) exp(a), the margin in units of the clean rows.",
+            f"a takes {self.beta_p_:.4g} P {self.beta_2_:+.4g} G², or where class counts are not"
+            f" believed {self.beta_g_:.4g} G, off the mean confidence of a window: G its fall, P"
+            f" the price of moving surplus classes back; {learned}.",
         ]
-
-
-@dataclass(frozen=True, slots=True)
-class _Objective:
-    """A weighted mean of objectives, and a penalty on all but the first coefficient."""
-
-    parts: list[tuple[TemperatureObjective, float]]
-    penalty: float
-
-    @property
-    def logits(self) -> Source:
-        """The rows, which all parts have in common."""
-        return self.parts[0][0].logits
-
-    def warm_up(self, n_rows: int) -> list["_Objective"]:
-        """Return the objective on about n_rows rows, as its parts do."""
-        parts = [(few, w) for part, w in self.parts for few in part.warm_up(n_rows)]
-        return [_Objective(parts, self.penalty)] if len(parts) == len(self.parts) else []
-
-    def __call__(self, phi: FloatArray) -> Point:
-        total = sum(weight for _, weight in self.parts)
-        ridge = np.full(len(phi), self.penalty)
-        ridge[0] = 0.0
-        value = float(ridge @ (phi * phi)) / 2
-        gradient, hessian = ridge * phi, np.diag(ridge)
-        for objective, weight in self.parts:
-            point = objective(phi)
-            value += weight / total * point.value
-            gradient = gradient + weight / total * point.gradient
-            hessian = hessian + weight / total * point.hessian
-        return Point(value, gradient, hessian)
+        if self.environments_:
+            lines.append(
+                f"The estimate was {100 * self.accuracy_error_:.1f} points off on environments"
+                " left out of the fit."
+            )
+        return lines

@@ -11,6 +11,8 @@ from wildcal.core.arrays import FloatArray, Labels
 
 # More rows than this are not counted exactly by floats, and not met.
 _MOST: Final = 1 << 53
+# More features than a row will ever have.
+_MOST_FEATURES: Final = 8
 
 
 @final
@@ -19,26 +21,26 @@ class Context:
     """The sums over a window of rows that `ContextScaling` reads; made by its `context`.
 
     Contexts of disjoint windows can be added. They belong to the calibrator that made them, since
-    features are in the units of its clean rows.
+    it says which features of a row are summed, and in which units.
 
     Examples
     --------
-    >>> a = Context(n=2, energy=-1.0, confidence=-3.0, counts=(2, 0))
-    >>> b = Context(n=1, energy=0.5, confidence=0.5, counts=(0, 1))
+    >>> a = Context(n=2, sums=(1.5, 1.25, 1.0), counts=(2, 0), by_class=(1.5, 0.0))
+    >>> b = Context(n=1, sums=(0.75, 0.5, 0.5), counts=(0, 1), by_class=(0.0, 0.75))
     >>> a + b
-    Context(n=3, energy=-0.5, confidence=-2.5, counts=(2, 1))
+    Context(n=3, sums=(2.25, 1.75, 1.5), counts=(2, 1), by_class=(1.5, 0.75))
     >>> Context.from_dict((a + b).to_dict()) == a + b
     True
     """
 
     n: int
     """Rows in the window."""
-    energy: float
-    """Sum of the standardized logsumexp."""
-    confidence: float
-    """Sum of the standardized confidence after temperature scaling."""
+    sums: tuple[float, ...]
+    """Of each feature: for `ContextScaling` the confidence at three temperatures."""
     counts: tuple[int, ...]
     """How often each class was predicted."""
+    by_class: tuple[float, ...] = ()
+    """The first of the sums for each predicted class, where the calibrator reads it."""
 
     def __add__(self, other: Self) -> "Context":
         """Return the context of both windows together."""
@@ -47,35 +49,41 @@ class Context:
                 "contexts must have the same number of classes, got"
                 f" {len(self.counts)} and {len(other.counts)}."
             )
+        kinds = [(len(one.sums), len(one.by_class)) for one in (self, other)]
+        if kinds[0] != kinds[1]:
+            raise ValueError("contexts must come from the same calibrator, to be added.")
         return Context(
             n=self.n + other.n,
-            energy=self.energy + other.energy,
-            confidence=self.confidence + other.confidence,
+            sums=tuple(a + b for a, b in zip(self.sums, other.sums, strict=True)),
             counts=tuple(a + b for a, b in zip(self.counts, other.counts, strict=True)),
+            by_class=tuple(a + b for a, b in zip(self.by_class, other.by_class, strict=True)),
         )
 
     @classmethod
-    def of_rows(cls, rows: "RowStatistics", n_classes: int) -> "Context":
+    def of_rows(cls, rows: "RowStatistics", n_classes: int, by_class: bool) -> "Context":
         """Return the context of rows whose statistics are known."""
         counts = np.bincount(rows.pred, minlength=n_classes)
-        return cls(
-            n=len(rows.pred),
-            energy=float(rows.energy.sum()),
-            confidence=float(rows.confidence.sum()),
-            counts=tuple(counts.tolist()),
-        )
+        sums = tuple(float(feature.sum()) for feature in rows.features)
+        inside: tuple[float, ...] = ()
+        if by_class:
+            inside = tuple(np.bincount(rows.pred, rows.features[0], n_classes).tolist())
+        return cls(len(rows.pred), sums, tuple(counts.tolist()), inside)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers and lists, ready for JSON."""
-        return {**asdict(self), "counts": list(self.counts)}
+        lists = ("sums", "counts", "by_class")
+        return {**asdict(self), **{name: list(getattr(self, name)) for name in lists}}
 
     @classmethod
     def from_dict(cls, document: dict[str, Any]) -> "Context":
         """Return the context that `to_dict` described; raise a ValueError if it cannot be one."""
         try:
             n, counts = document["n"], document["counts"]
-            sums = document["energy"], document["confidence"]
-        except (KeyError, TypeError) as error:
+            # The first form had names for its two sums.
+            first = "energy" in document
+            sums = [document["energy"], document["confidence"]] if first else document["sums"]
+            inside = document.get("by_class", [])
+        except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"this is not a context: {error!r:.80}.") from error
         whole = [n, *counts] if isinstance(counts, list | tuple) else [None]
         if any(type(count) is not int or not 0 <= count <= _MOST for count in whole) or (
@@ -84,22 +92,29 @@ class Context:
             raise ValueError("n and counts of a context must be whole numbers, and n their sum.")
         # Each row adds at most LARGEST, and some rounding. NaN fails the comparison.
         most = LARGEST * n * (1 + 1e-9)
-        if not all(type(total) in (int, float) and abs(total) <= most for total in sums):
+        lists = all(isinstance(of, list | tuple) for of in (sums, inside))
+        if not (
+            lists and len(sums) <= _MOST_FEATURES and len(inside) in (0, len(counts))
+        ) or not all(
+            type(total) in (int, float) and abs(total) <= most for total in (*sums, *inside)
+        ):
             raise ValueError(
-                "energy and confidence of a context must be numbers of at most"
-                f" {LARGEST:g} for each row."
+                "sums of a context must be a few numbers, and by_class one for each class or none,"
+                f" of at most {LARGEST:g} for each row."
             )
-        return cls(n, float(sums[0]), float(sums[1]), tuple(counts))
+        return cls(n, tuple(map(float, sums)), tuple(counts), tuple(map(float, inside)))
 
 
 @dataclass(frozen=True, slots=True)
 class RowStatistics:
     """What a window keeps of each row."""
 
-    energy: FloatArray
-    confidence: FloatArray
+    features: FloatArray
+    """Those that are summed, shape (features, n)."""
     pred: Labels
+    own: FloatArray
+    """What the row itself gives to its temperature, as its calibrator counts it."""
 
     def __getitem__(self, rows: slice | NDArray[Any]) -> "RowStatistics":
         """Return those of some of the rows."""
-        return RowStatistics(self.energy[rows], self.confidence[rows], self.pred[rows])
+        return RowStatistics(self.features[:, rows], self.pred[rows], self.own[rows])

@@ -14,6 +14,7 @@ from wildcal.calibrators import (
     EnergyScaling,
     EnsembleTemperatureScaling,
     EntropyTemperatureScaling,
+    FirstContextScaling,
     HistogramBinning,
     Identity,
     IsotonicMultiClass,
@@ -32,13 +33,15 @@ from wildcal.calibrators import (
 from wildcal.core.calibrator import Calibrator
 from wildcal.interop.maps.auto import Together
 from wildcal.interop.maps.base import Map, run
-from wildcal.interop.maps.context import InContext, context_vector
+from wildcal.interop.maps.context import InContext
 from wildcal.interop.maps.density import Scaled
+from wildcal.interop.maps.first_context import FirstInContext
 from wildcal.interop.maps.isotonic import MultiClass, OneVsAll
 from wildcal.interop.maps.linear import LinearSoftmax
 from wildcal.interop.maps.mixtures import Mixture
 from wildcal.interop.maps.temperatures import Constant, Energy, Entropy, Linear, Parameterized
 from wildcal.interop.maps.top_label import Beta, Histogram, Piecewise, Steps, SwappedSpline
+from wildcal.interop.maps.windows import context_vector
 
 __all__ = ["MAPS", "Map", "context_vector", "map_of", "run"]
 
@@ -67,6 +70,7 @@ MAPS: dict[type[Calibrator], Callable[[Any, str], Map]] = {
     EnergyLinear: Linear,
     ContextScaling: InContext,
     AutoCalibrator: _together,
+    FirstContextScaling: FirstInContext,
     DensityAware: _scaled,
     IsotonicMultiClass: MultiClass,
     IsotonicOneVsAll: OneVsAll,

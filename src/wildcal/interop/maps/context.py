@@ -1,113 +1,147 @@
-"""Context-aware energy scaling, its context an input that adds up from what the map gives out."""
-
-from collections.abc import Collection
+"""Context scaling, its context an input that adds up from what the map gives out."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from wildcal.calibrators import Context, ContextScaling
-from wildcal.calibrators.context.environments import LEAST_CHANGE, MOST_CHANGE, PRIOR_ROWS
-from wildcal.calibrators.context.features import CONFIDENCE, ENERGY, LARGEST, MARGIN
-from wildcal.interop.maps.base import CONTEXT, STATISTICS, TEMPERATURE, Inputs, Outputs
+from wildcal.calibrators import ContextScaling
+from wildcal.calibrators.context.classes import LEAST_LEAD, SHARE_UNIT, whole_shares
+from wildcal.calibrators.context.features import LARGEST
+from wildcal.calibrators.context.gap import (
+    ALLOWED,
+    BY_CHANCE,
+    CHANCE_SPREAD,
+    MIXED,
+    OFFSETS,
+    PRIOR_FALL,
+    PRIOR_ROWS,
+    RESOLVED,
+    RISING_ROWS,
+    SMALL,
+    TINY,
+    USUAL,
+    WARMER,
+)
+from wildcal.calibrators.context.shape import MARGIN_WEIGHT
+from wildcal.interop.maps.base import CONTEXT, Inputs
 from wildcal.interop.maps.ops import Ops, Tensor, clip
 from wildcal.interop.maps.rows import Rows
-from wildcal.interop.maps.temperatures import Energy, Scaling
-
-# A context as numbers: rows, sum of energies, sum of confidences, then a count for each class.
-_SUMS = 3
+from wildcal.interop.maps.tables import interpolate, last_below, slopes
+from wildcal.interop.maps.windows import WindowScaling
 
 
-def context_vector(context: Context) -> NDArray[np.float64]:
-    """Return a context as the row of numbers, shape (1, 3 + K), that modules and graphs read.
+class InContext(WindowScaling):
+    """T = T0 softplus(b - m / 4) exp(a): `context`.
 
-    >>> context_vector(Context(n=2, energy=-1.0, confidence=-3.0, counts=(2, 0)))
-    array([[ 2., -1., -3.,  2.,  0.]])
-    """
-    sums = (context.n, context.energy, context.confidence)
-    return np.array([[*sums, *context.counts]], np.float64)
-
-
-class InContext(Scaling):
-    """T = softplus(b + w · [m, g_e, g_c, -g_c r]): `context`.
-
-    The input `context` has a row of 3 + K numbers for all rows, or one for each of them; zeros are
-    the clean context. The output `statistics` has such a row for each row of logits: added up over
-    the rows of a window, they are its context.
+    The variation that chance gives to windows of n rows is a table, so a graph needs nothing but
+    the sums, and those of two windows can be added outside it.
     """
 
-    gives = (TEMPERATURE, STATISTICS)
-    reads = (CONTEXT,)
+    sums = len(WARMER)
+    by_class = True
 
     def __init__(self, calibrator: ContextScaling, prefix: str = "") -> None:
         super().__init__(calibrator, prefix)
         low, high = calibrator.bounds
+        mean, std = calibrator.clean_margin_.tolist()
+        chance, clean = calibrator.chance(), calibrator.clean_confidence_
         self.keep(
-            clean_mean=calibrator.clean_mean_,
-            clean_std=calibrator.clean_std_,
-            clean_beta=1 / calibrator.clean_temperature_,
-            clean_same_class=calibrator.clean_same_class_,
+            temperature=calibrator.clean_temperature_,
+            bias=calibrator.bias_,
+            margin_mean=mean,
+            margin_std=std,
+            low=low,
+            high=high,
+            clean_confidence=clean[0],
+            clean_shares=whole_shares(calibrator.clean_shares_) / SHARE_UNIT,
+            beta_p=calibrator.beta_p_,
+            beta_2=calibrator.beta_2_,
+            beta_g=calibrator.beta_g_,
+            lam=calibrator.lam_,
+            chance_sizes=chance.sizes,
+            chance_values=chance.values,
+            chance_slopes=slopes(chance.sizes, chance.values),
         )
-        # Where nothing was learned of contexts, each row is read alone, by energy scaling.
-        self.fallback = None
-        if calibrator.fallback_ is not None:
-            self.fallback = Energy(calibrator.fallback_, prefix + "fallback_")
-            self.parameters |= self.fallback.parameters
-        else:
-            self.keep(coefficients=calibrator.coefficients_, low=low, high=high)
-        self.layout["fallback"] = self.fallback is not None
-
-    def width(self, name: str) -> int | None:
-        """Return the number of columns of an input or output."""
-        wide = name in (CONTEXT, STATISTICS)
-        return _SUMS + self.n_classes if wide else super().width(name)
-
-    def apply(self, rows: Rows, inputs: Inputs, wanted: Collection[str]) -> Outputs:
-        """Return the probabilities, the temperature and what a context is made of."""
-        found = super().apply(rows, inputs, wanted)
-        if STATISTICS in wanted:
-            found[STATISTICS] = self._statistics(rows)
-        return found
 
     def temperature(self, rows: Rows, inputs: Inputs) -> Tensor:
         """Return T."""
-        if self.fallback is not None:
-            return self.fallback.temperature(rows, inputs)
-        ops = rows.ops
-        b, w, *more = (self._entry(ops, "coefficients", i) for i in range(5))
+        ops, of_rows = rows.ops, self._of_rows(rows)
         if CONTEXT in inputs:
-            b = self._offset(ops, ops.wide(inputs[CONTEXT]), more) + b
-        return self.softplus(ops, self._in_units(ops, rows.margin, MARGIN) * w + b)
+            of_rows = of_rows * ops.exp(self._offset(ops, ops.wide(inputs[CONTEXT])))
+        return self._bounded(ops, of_rows)
 
-    def _entry(self, ops: Ops, name: str, i: int) -> Tensor:
-        return ops.take(self.get(ops, name), ops.constant(np.full((1, 1), i)))
+    def features(self, rows: Rows) -> list[Tensor]:
+        """Return the three confidences."""
+        of_rows = self._of_rows(rows)
+        warmer = [self._bounded(rows.ops, of_rows * float(np.exp(a))) for a in WARMER]
+        return [rows.ops.minimum(rows.confidence(1.0 / t), 1.0) for t in warmer]
 
-    def _in_units(self, ops: Ops, raw: Tensor, feature: int) -> Tensor:
-        """Return a feature in units of the clean rows, within limits."""
-        mean, std = (self._entry(ops, name, feature) for name in ("clean_mean", "clean_std"))
-        return clip(ops, (raw - mean) / std, -LARGEST, LARGEST)
-
-    def _offset(self, ops: Ops, context: Tensor, coefficients: list[Tensor]) -> Tensor:
-        """Return what a context adds to b; one of no rows adds nothing."""
-        n = ops.columns(context, 0, 1)
-        counts = ops.columns(context, _SUMS, _SUMS + self.n_classes)
-        some, pairs = ops.maximum(n, 1.0), ops.maximum(n * (n - 1.0), 1.0)
-        belief = n / (n + PRIOR_ROWS)
-        g_e = ops.columns(context, 1, 2) / some * belief
-        g_c = ops.columns(context, 2, 3) / some * belief
-        same = ops.row_sum(counts * (counts - 1.0)) / pairs
-        surplus = same / self.get(ops, "clean_same_class") - 1.0
-        # One row makes no pair, and says nothing about classes.
-        surplus = ops.where(ops.less(1.0, n), surplus, 0.0)
-        r = clip(ops, surplus * belief, LEAST_CHANGE, MOST_CHANGE)
-        e, c, cr = coefficients
-        return g_e * e + g_c * c - g_c * r * cr
-
-    def _statistics(self, rows: Rows) -> Tensor:
-        """Return what each row adds to the context of a window."""
+    def _of_rows(self, rows: Rows) -> Tensor:
         ops = rows.ops
-        energy = self._in_units(ops, rows.energy * -1.0, ENERGY)
-        confidence = rows.confidence(self.get(ops, "clean_beta"))
-        confidence = self._in_units(ops, confidence, CONFIDENCE)
-        sums = ops.side_by_side([energy * 0.0 + 1.0, energy, confidence])
-        counts = ops.where(rows.is_pred, 1.0, rows.shifted * 0.0)
-        return ops.side_by_side([ops.narrow(sums), counts])
+        m = (rows.margin - self.get(ops, "margin_mean")) / self.get(ops, "margin_std")
+        eta = clip(ops, m, -LARGEST, LARGEST) * -MARGIN_WEIGHT + self.get(ops, "bias")
+        return ops.softplus(eta) * self.get(ops, "temperature")
+
+    def _bounded(self, ops: Ops, temperature: Tensor) -> Tensor:
+        return clip(ops, temperature, self.get(ops, "low"), self.get(ops, "high"))
+
+    def _offset(self, ops: Ops, context: Tensor) -> Tensor:
+        """Return the log temperature a of a context; one of no rows has 0."""
+        n = ops.columns(context, 0, 1)
+        some = ops.maximum(n, 1.0)
+        means = [
+            clip(ops, ops.columns(context, i, i + 1) / some, 0.0, 1.0)
+            for i in range(1, 1 + self.sums)
+        ]
+        s, q = _curve(means)
+        f = self.get(ops, "clean_confidence") - means[0]
+        fall = ops.maximum(f, 0.0) * (some / (some + PRIOR_ROWS))
+        fall = fall + ops.minimum(f, 0.0) * (some / (some + RISING_ROWS))
+        fall = fall + PRIOR_FALL * PRIOR_ROWS / (some + PRIOR_ROWS)
+        gap = self._gap(ops, context, some, fall)
+        s = ops.maximum(s, 0.0)
+        within = ops.minimum(gap, s * s / ops.maximum(q * 4.0, TINY))
+        root = ops.sqrt(ops.maximum(s * s - q * within * 4.0, 0.0))
+        offset = clip(ops, within * 2.0 / ops.maximum(s + root, SMALL), *OFFSETS)
+        # Zeros are no context.
+        return offset * ops.minimum(n, 1.0)
+
+    def _gap(self, ops: Ops, context: Tensor, n: Tensor, fall: Tensor) -> Tensor:
+        """Return the estimated gap of a window."""
+        counts, sure = self.counts(ops, context), self.inside(ops, context)
+        shares, rows = self.get(ops, "clean_shares"), ops.maximum(counts, SMALL)
+        surplus = ops.maximum(counts - shares * n, 0.0)
+        moved, chance = ops.row_sum(surplus) / n, self._chance(ops, n)
+        beyond = ops.sqrt(ops.maximum(moved * moved - chance * chance, 0.0))
+        lead = clip(ops, sure / rows * 2.0 - 1.0, LEAST_LEAD, 1.0)
+        power = ops.exp(ops.log(ops.maximum(surplus / rows, TINY)) / lead)
+        part = beyond / ops.maximum(moved, TINY)
+        price = ops.row_sum(counts * lead * power) / n * (part * part * part)
+        fallen = ops.maximum(fall, 0.0)
+        belief = self._belief(ops, n, fallen * self.get(ops, "lam"), beyond, chance)
+        one = price * self.get(ops, "beta_p") + fallen * fallen * self.get(ops, "beta_2")
+        other = fall * self.get(ops, "beta_g")
+        return belief * one + other - belief * other
+
+    def _belief(self, ops: Ops, n: Tensor, usual: Tensor, beyond: Tensor, chance: Tensor) -> Tensor:
+        """Return how much class counts are believed."""
+        spread = chance * CHANCE_SPREAD / ops.sqrt(n)
+        width = usual * USUAL + ALLOWED + ops.sqrt(spread) * BY_CHANCE
+        mix = ops.maximum(beyond - usual, 0.0) / width
+        few = chance / RESOLVED
+        square, mixed = beyond * beyond + spread, usual * MIXED
+        one = square / ops.maximum(square + mixed * mixed, TINY)
+        return one * ops.exp(mix * mix * (mix * mix) * -1.0) / (few * few * (few * few) + 1.0)
+
+    def _chance(self, ops: Ops, n: Tensor) -> Tensor:
+        names = ("chance_sizes", "chance_values", "chance_slopes")
+        sizes, values, steep = (self.get(ops, name) for name in names)
+        at = ops.maximum(last_below(ops, sizes, n, or_equal=True), 0)
+        return interpolate(ops, n, (sizes, values, steep), at)
+
+
+def _curve(means: list[Tensor]) -> tuple[Tensor, Tensor]:
+    """Return slope and curvature of mean confidence, as `curve` does."""
+    c0, c1, c2 = means
+    _, a1, a2 = WARMER
+    first, second = (c1 - c0) / a1, (c2 - c0) / a2
+    q = (second - first) / (a2 - a1)
+    return q * a1 - first, q

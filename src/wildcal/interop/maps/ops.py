@@ -60,6 +60,9 @@ class Ops(Protocol):
     def log1p(self, x: Tensor) -> Tensor:
         """Return log(1 + x), exact near zero."""
 
+    def sqrt(self, x: Tensor) -> Tensor:
+        """Return the square root."""
+
     def softplus(self, x: Tensor) -> Tensor:
         """Return log(1 + exp(x)) without overflow."""
 

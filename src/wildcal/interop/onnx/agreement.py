@@ -13,9 +13,8 @@ from wildcal.core.calibrator import Calibrator
 from wildcal.core.checks import ROWS_TO_JUDGE
 from wildcal.core.errors import MissingExtraError, WildcalError
 from wildcal.interop.judge import normalized
-from wildcal.interop.maps import map_of
+from wildcal.interop.maps import context_vector, map_of
 from wildcal.interop.maps.base import CONFIDENCE, CONTEXT, DISTANCES, PROBABILITIES
-from wildcal.interop.maps.context import context_vector
 from wildcal.interop.onnx.build import LOGITS
 from wildcal.interop.onnx.graph import MUST_HAVE
 

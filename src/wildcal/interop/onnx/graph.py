@@ -203,6 +203,10 @@ class Graph:
         series = (x * (x * (1 / 3) - 0.5) + 1.0) * x
         return self.where(self.less(x, _SERIES), series, self.log(x + 1.0))
 
+    def sqrt(self, x: Value) -> Value:
+        """Return the square root."""
+        return self._node("Sqrt", [x])
+
     def softplus(self, x: Value) -> Value:
         """Return log(1 + exp(x)); ONNX Runtime has it for float32 alone."""
         small = self.exp(self._node("Abs", [x]) * -1.0)

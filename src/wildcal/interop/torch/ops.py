@@ -93,6 +93,10 @@ class TorchOps:
         """Return log(1 + x), exact near zero."""
         return torch.log1p(x)
 
+    def sqrt(self, x: Tensor) -> Tensor:
+        """Return the square root."""
+        return torch.sqrt(x)
+
     def softplus(self, x: Tensor) -> Tensor:
         """Return log(1 + exp(x)) without overflow."""
         if is_tracing():  # for the older ONNX exporter of torch, which does not know logaddexp

@@ -1,0 +1,135 @@
+"""How far the mean confidence of a window lies above its accuracy, from what its rows say."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from wildcal.core.arrays import FloatArray
+
+WARMER: Final = (0.0, 0.4, 0.9)
+"""The confidence of each row is kept at these log temperatures beyond its own."""
+PRIOR_ROWS: Final = 2.0
+"""A fall of confidence is believed n / (n + this)."""
+PRIOR_FALL: Final = 0.04
+"""What these rows would show: a window of a row or two may well be shifted."""
+RISING_ROWS: Final = 20.0
+"""A rise of confidence is believed n / (n + this): sure rows come under shift too."""
+# How much more variation than usual is still put down to shift: relative, absolute, by chance.
+USUAL: Final = 0.5
+ALLOWED: Final = 0.05
+BY_CHANCE: Final = 0.5
+CHANCE_SPREAD: Final = 0.6
+RESOLVED: Final = 0.5
+"""Where chance alone gives this variation, class counts are believed half."""
+MIXED: Final = 0.7
+"""Where classes moved by this part of what is usual, they are believed half: such a window may be
+a mixture of conditions, in which they cancel."""
+OFFSETS: Final = (-1.0, 2.5)
+TINY: Final = 1e-30
+SMALL: Final = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class GapModel:
+    """The four numbers that environments teach.
+
+    Estimated gap = r (β_P P + β_2 G²) + (1 - r) β_G G: see `WindowStatistics`.
+    """
+
+    beta_p: float
+    beta_2: float
+    beta_g: float
+    lam: float
+    """The variation of class shares that usually comes with a fall of confidence by 1."""
+
+    def gap(self, seen: "WindowStatistics") -> FloatArray:
+        """Return the estimated mean confidence minus accuracy of each window."""
+        r, fallen = self.belief_in_classes(seen), np.maximum(seen.fall, 0.0)
+        one = self.beta_p * seen.price + self.beta_2 * fallen * fallen
+        return np.asarray(r * one + (1 - r) * self.beta_g * seen.fall)
+
+    def belief_in_classes(self, seen: "WindowStatistics") -> FloatArray:
+        """Return r: how much the class counts are believed to speak of one shift.
+
+        Little where they moved further than such a fall of confidence explains, which is another
+        class mix; little where they moved far less, which is a mixture of conditions; and little
+        where there are too few rows for so many classes.
+        """
+        usual = self.lam * np.maximum(seen.fall, 0.0)
+        spread = CHANCE_SPREAD * seen.chance / np.sqrt(seen.n)
+        beyond = np.maximum(seen.variation - usual, 0.0)
+        width = USUAL * usual + ALLOWED + BY_CHANCE * np.sqrt(spread)
+        mix, few = _fourth(beyond / width), _fourth(seen.chance / RESOLVED)
+        square = seen.variation * seen.variation + spread
+        one = square / np.maximum(square + np.square(MIXED * usual), TINY)
+        return np.asarray(np.exp(-mix) * one / (1 + few))
+
+
+@dataclass(frozen=True, slots=True)
+class WindowStatistics:
+    """What windows say: one number of each kind for each window."""
+
+    n: FloatArray
+    fall: FloatArray
+    """G: how far mean confidence has fallen from that of clean rows, as far as n rows tell."""
+    variation: FloatArray
+    """V: how far the predicted classes moved beyond chance, as total variation."""
+    chance: FloatArray
+    """t(n)."""
+    price: FloatArray
+    """P: the confidence it costs to move surplus rows out of classes that have too many."""
+
+
+def window_statistics(
+    n: ArrayLike,
+    confidence: ArrayLike,
+    variation: ArrayLike,
+    price: ArrayLike,
+    chance: ArrayLike,
+    clean: float,
+) -> WindowStatistics:
+    """Return what windows of n > 0 rows say.
+
+    `confidence` is their mean confidence, `clean` that of clean rows; `variation` is that of the
+    class shares, of which `chance` is usual, and `price` what that variation costs, chance
+    included.
+    """
+    n, chance = np.asarray(n, np.float64), np.asarray(chance, np.float64)
+    fall = clean - np.asarray(confidence, np.float64)
+    known = 1 / (1 + np.where(fall < 0, RISING_ROWS, PRIOR_ROWS) / n)
+    fall = known * fall + PRIOR_FALL * PRIOR_ROWS / (n + PRIOR_ROWS)
+    moved = np.asarray(variation, np.float64)
+    beyond = np.sqrt(np.maximum(moved * moved - chance * chance, 0.0))
+    part = beyond / np.maximum(moved, TINY)
+    paid = np.asarray(price, np.float64) * (part * part * part)
+    return WindowStatistics(n, fall, beyond, chance, paid)
+
+
+def curve(means: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return s and q of the parabola c(a) = c0 - s a + q a² through the three confidences."""
+    c0, c1, c2 = means
+    _, a1, a2 = WARMER
+    first, second = (c1 - c0) / a1, (c2 - c0) / a2
+    q = (second - first) / (a2 - a1)
+    return np.asarray(-(first - a1 * q)), np.asarray(q)
+
+
+def offset_for(gap: FloatArray, means: FloatArray) -> FloatArray:
+    """Return the log temperature a that takes `gap` off the mean confidence: s a - q a² = gap.
+
+    On the falling side of the parabola, at most at its lowest point, and within limits; 0 where
+    it does not fall at first, as for a single row that is very sure.
+    """
+    s, q = curve(means)
+    s = np.maximum(s, 0.0)
+    within = np.minimum(gap, s * s / np.maximum(4 * q, TINY))
+    root = np.sqrt(np.maximum(s * s - 4 * q * within, 0.0))
+    return np.asarray(np.clip(2 * within / np.maximum(s + root, SMALL), *OFFSETS))
+
+
+def _fourth(x: FloatArray) -> FloatArray:
+    """Return x⁴, within what floats hold."""
+    square = np.square(np.minimum(x, 1e6))
+    return np.asarray(square * square)

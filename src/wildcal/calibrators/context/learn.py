@@ -1,0 +1,196 @@
+"""Learning how far confidence lies above accuracy from environments, and from mixtures of them."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wildcal.calibrators.context.chance import ChanceTable
+from wildcal.calibrators.context.classes import price
+from wildcal.calibrators.context.constants import SHIPPED
+from wildcal.calibrators.context.gap import (
+    GapModel,
+    WindowStatistics,
+    offset_for,
+    window_statistics,
+)
+from wildcal.core.arrays import BoolArray, FloatArray, Labels
+
+MIXTURE_WEIGHT: Final = 0.5
+"""Of each kind of mixture, against that of all environments."""
+CLEAN_PARTS: Final = (1 / 6, 1 / 16)
+"""The clean share of a mixture of several environments."""
+_PARTS: Final = 4
+_MOST_RANDOM: Final = 200
+_MOST_HALVES: Final = 1000
+_EASY: Final = 0.05
+"""Gaps weigh 1 / (this + gap): relative errors count, down to gaps of this size."""
+_RIDGE: Final = 1e-3
+_FOLDS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Windows with known labels, a row for each."""
+
+    n: FloatArray
+    """Rows; infinite for a mixture, which stands for all windows of its kind."""
+    means: FloatArray
+    """Of the three confidences, shape (points, 3)."""
+    shares: FloatArray
+    """Of the predicted classes, shape (points, K)."""
+    inside: FloatArray
+    """The part of the mean confidence that rows of each predicted class have, shape (points, K)."""
+    accuracy: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.n)
+
+    def __getitem__(self, points: NDArray[Any]) -> "Points":
+        """Return some of the points."""
+        return Points(*(of[points] for of in self._columns()))
+
+    def and_then(self, other: "Points") -> "Points":
+        """Return these points and others."""
+        pairs = zip(self._columns(), other._columns(), strict=True)
+        return Points(*(np.concatenate(pair) for pair in pairs))
+
+    def mixed(self, parts: FloatArray) -> "Points":
+        """Return mixtures of these points, `parts` of shape (mixtures, points)."""
+        return Points(
+            np.full(len(parts), np.inf),
+            parts @ self.means,
+            parts @ self.shares,
+            parts @ self.inside,
+            parts @ self.accuracy,
+        )
+
+    def _columns(self) -> tuple[FloatArray, ...]:
+        return self.n, self.means, self.shares, self.inside, self.accuracy
+
+
+def points_of(
+    confidences: FloatArray,
+    pred: Labels,
+    correct: BoolArray,
+    weight: FloatArray,
+    rows_of: dict[int, NDArray[np.intp]],
+    n_classes: int,
+) -> Points:
+    """Return the points of groups of labeled rows with some weight."""
+    n, means, shares, inside, accuracy = [], [], [], [], []
+    for rows in rows_of.values():
+        mine = weight[rows]
+        n.append(mine.sum())
+        means.append(confidences[:, rows] @ mine / n[-1])
+        shares.append(np.bincount(pred[rows], mine, n_classes) / n[-1])
+        inside.append(np.bincount(pred[rows], mine * confidences[0, rows], n_classes) / n[-1])
+        accuracy.append(correct[rows] @ mine / n[-1])
+    return Points(*(np.array(of) for of in (n, means, shares, inside, accuracy)))
+
+
+@dataclass(frozen=True, slots=True)
+class Clean:
+    """What the clean rows are like, to which windows are compared."""
+
+    point: Points
+    """The one point of all of them."""
+    chance: ChanceTable
+
+    def statistics(self, points: Points) -> WindowStatistics:
+        """Return what the points say as windows."""
+        clean = self.point
+        variation = np.maximum(points.shares - clean.shares, 0.0).sum(axis=1)
+        paid = price(points.shares, points.inside, clean.shares).sum(axis=1)
+        endless = np.isinf(points.n)
+        chance = np.where(endless, 0.0, self.chance(np.where(endless, 1.0, points.n)))
+        sure = points.means[:, 0]
+        return window_statistics(points.n, sure, variation, paid, chance, clean.means[0, 0])
+
+    def gaps(self, points: Points) -> FloatArray:
+        """Return how far confidence lies further above accuracy than on clean rows."""
+        own = self.point.means[0, 0] - self.point.accuracy[0]
+        return np.asarray(points.means[:, 0] - points.accuracy - own)
+
+
+def mixtures(clean: Points, shifted: Points) -> list[Points]:
+    """Return half-clean halves of each environment with some of four at random, and pools of all.
+
+    What is read off the fall of confidence alone must hold for windows that mix conditions.
+    """
+    n = len(shifted)
+    # In an order of their own, so that the names of environments do not matter.
+    order = np.lexsort((shifted.accuracy, *shifted.means.T))
+    halves = np.concatenate([np.full((n, 1), 0.5), np.eye(n) * 0.5], axis=1)
+    pools = np.array([[part, *[(1 - part) / n] * n] for part in CLEAN_PARTS])
+    rng, few = np.random.default_rng(0), min(_PARTS, n)
+    random = np.zeros((min(n // 2, _MOST_RANDOM), n + 1))
+    random[:, 0] = CLEAN_PARTS[0]
+    for row in random:
+        row[1 + order[rng.choice(n, few, replace=False)]] = (1 - CLEAN_PARTS[0]) / few
+    everything = clean.and_then(shifted)
+    parts = [halves, random] if n < _MOST_HALVES else [random]
+    return [everything.mixed(np.concatenate(parts)), everything.mixed(pools)]
+
+
+def learn(clean: Clean, shifted: Points) -> GapModel:
+    """Return the model that environments teach; what they say nothing of is as shipped."""
+    seen, gap = clean.statistics(shifted), clean.gaps(shifted)
+    fall = np.maximum(seen.fall, 0.0)
+    beta_p, beta_2 = _slopes(
+        np.stack([seen.price, fall * fall]), gap, _weights(gap), (SHIPPED.beta_p, SHIPPED.beta_2)
+    )
+    falls, gaps, weights = [seen.fall], [gap], [_weights(gap)]
+    for mixed in mixtures(clean.point, shifted):
+        falls.append(clean.statistics(mixed).fall)
+        gaps.append(clean.gaps(mixed))
+        weights.append(_weights(gaps[-1]) * (MIXTURE_WEIGHT * len(shifted) / len(mixed)))
+    y, w = np.concatenate(gaps), np.concatenate(weights)
+    (beta_g,) = _slopes(np.concatenate(falls)[None], y, w, (SHIPPED.beta_g,))
+    squares = float(fall @ fall)
+    lam = float(fall @ seen.variation) / squares if squares > 0 else SHIPPED.lam
+    return GapModel(beta_p, beta_2, beta_g, lam)
+
+
+def _weights(gap: FloatArray) -> FloatArray:
+    return np.asarray(1 / (_EASY + np.abs(gap)))
+
+
+def _slopes(
+    x: FloatArray, y: FloatArray, w: FloatArray, prior: tuple[float, ...]
+) -> tuple[float, ...]:
+    """Return the b >= 0 that minimize Σ w (y - b x)², pulled a little towards what is shipped."""
+    shipped = np.array(prior)
+    size = np.sqrt(np.mean(x * x, axis=1))
+    used = size > 0
+    found = np.where(used, 0.0, shipped)
+    while used.any():
+        scaled = x[used] / size[used, None]
+        ridge = _RIDGE * float(w.sum()) * np.eye(len(scaled))
+        target = (scaled * w) @ y + ridge @ (shipped[used] * size[used])
+        found[used] = np.linalg.solve((scaled * w) @ scaled.T + ridge, target) / size[used]
+        if (found >= 0).all():
+            break
+        used &= found > 0
+        found = np.where(found < 0, 0.0, found)
+    return tuple(found.tolist())
+
+
+def left_out_errors(clean: Clean, shifted: Points) -> tuple[FloatArray, FloatArray]:
+    """Return the errors of the estimated gap on environments left out, and their offsets.
+
+    At most twenty fits; with more environments, several are left out at a time.
+    """
+    n = len(shifted)
+    order = np.lexsort((shifted.accuracy, *shifted.means.T))
+    error, offset = np.zeros(n), np.zeros(n)
+    for fold in range(min(n, _FOLDS)):
+        out = np.zeros(n, np.bool_)
+        out[order[fold::_FOLDS]] = True
+        model = learn(clean, shifted[~out]) if n > out.sum() else SHIPPED
+        mine = shifted[out]
+        gap = model.gap(clean.statistics(mine))
+        error[out] = gap - clean.gaps(mine)
+        offset[out] = offset_for(gap, mine.means.T)
+    return error, offset

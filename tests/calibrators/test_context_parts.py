@@ -1,0 +1,303 @@
+"""The parts of context scaling by hand: chance, class counts, the gap, what is learned of it."""
+
+from dataclasses import astuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import norm, poisson
+
+from wildcal.calibrators.context.chance import ChanceTable, chance_variation, mean_distance
+from wildcal.calibrators.context.classes import (
+    SHARE_UNIT,
+    UNIT,
+    ClassRows,
+    pairs_of,
+    price,
+    price_of,
+    rolling_pairs,
+    rolling_price,
+    rolling_surplus,
+    surplus_of,
+    whole_shares,
+)
+from wildcal.calibrators.context.constants import SHIPPED
+from wildcal.calibrators.context.gap import GapModel, curve, offset_for, window_statistics
+from wildcal.calibrators.context.learn import Clean, Points, learn, left_out_errors, mixtures
+
+CLEAN = np.array([0.9, 0.85, 0.75])
+
+# Chance.
+
+
+@pytest.mark.parametrize("rate", [1e-9, 0.01, 0.5, 3.0, 17.3, 59.9])
+@pytest.mark.parametrize("away", [0.0, 0.3, 1.0, 4.5])
+def test_mean_distance_is_that_of_a_poisson_count(rate, away):
+    k = np.arange(400)
+    for center in (rate + away, max(0.0, rate - away), float(round(rate)), 0.0):
+        expected = (poisson.pmf(k, rate) * np.abs(k - center)).sum()
+        assert mean_distance(rate, center) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("center", [0.0, 55.0, 61.0, 80.0])
+def test_mean_distance_of_many_is_that_of_a_normal_one(center):
+    x = np.linspace(61 - 80, 61 + 80, 200_001)
+    expected = (norm.pdf(x, 61, np.sqrt(61)) * np.abs(x - center)).sum() * (x[1] - x[0])
+    assert mean_distance(61.0, center) == pytest.approx(expected, rel=1e-6)
+
+
+def test_from_counts_to_normal_is_no_jump():
+    below, above = mean_distance([60.0, 60.0001], 58.0)
+    assert above == pytest.approx(below, rel=1e-2)
+
+
+def test_a_count_of_rate_zero_stays_at_zero():
+    np.testing.assert_allclose(mean_distance(0.0, [0.0, 0.5, 3.0]), [0, 0.5, 3])
+
+
+@pytest.mark.parametrize(("n", "k"), [(1, 10), (32, 10), (500, 10), (100, 1000)])
+def test_chance_is_what_simulated_windows_show(n, k):
+    """Exact where counts of classes are independent, and at most 1 / √(1 - q) above where the
+    number of rows is fixed; so many clean rows that the shares are as good as exact."""
+    rng = np.random.default_rng(0)
+    q = rng.dirichlet(np.full(k, 5.0))
+    found = chance_variation(n, q, 1e9)
+    free = np.abs(rng.poisson(n * q, size=(4000, k)) / n - q).sum(axis=1).mean() / 2
+    assert found == pytest.approx(free, rel=0.02)
+    fixed = np.abs(rng.multinomial(n, q, size=4000) / n - q).sum(axis=1).mean() / 2
+    assert 0.99 * fixed <= found <= 1.02 * fixed / np.sqrt(1 - q.max())
+
+
+def test_classes_that_clean_rows_never_had_may_come_by_chance():
+    q = np.array([0.5, 0.5, 0.0])
+    few, many = chance_variation(np.array(100.0), q, 20.0), chance_variation(100.0, q, 20_000.0)
+    assert few > many + 0.01
+
+
+@pytest.mark.parametrize("k", [2, 10, 1000])
+def test_the_table_is_exact_up_to_256_rows_and_close_beyond(k):
+    q = np.random.default_rng(k).multinomial(5000, np.full(k, 1 / k)) / 5000
+    table = ChanceTable.of(q, 5000.0)
+    n = np.array([1.0, 2, 31, 255, 256])
+    np.testing.assert_array_equal(table(n), chance_variation(n, q, 5000.0))
+    n = np.rint(np.geomspace(257, 9e6, 700))
+    assert np.abs(table(n) - chance_variation(n, q, 5000.0)).max() < 5e-4
+    assert table(1e15) == table.values[-1]
+
+
+# Class counts.
+
+classes = st.lists(st.integers(0, 4), min_size=1, max_size=60)
+
+
+@given(classes, st.integers(1, 12), st.lists(st.integers(0, 9), min_size=5, max_size=5))
+def test_rolling_numbers_are_those_of_each_window(pred, size, weights):
+    """However many rows come at once, while the window fills and afterwards; to the last bit."""
+    pred = np.array(pred)
+    sure = np.random.default_rng(len(pred)).integers(0, 2**40, len(pred))
+    shares = whole_shares(np.array(weights) / max(1, sum(weights)))
+
+    def windows(upto):
+        return np.bincount(pred[max(0, upto - size) : upto], minlength=5)
+
+    def sums(upto):
+        found = np.zeros(5, np.int64)
+        np.add.at(found, pred[max(0, upto - size) : upto], sure[max(0, upto - size) : upto])
+        return found
+
+    for step in (1, 7, len(pred)):
+        for start in range(0, len(pred), step):
+            entering = pred[start : start + step]
+            first, last = max(0, start - size), max(0, start + len(entering) - size)
+            leaving = pred[first:last]
+            after = range(start + 1, start + len(entering) + 1)
+            got = rolling_surplus(shares, windows(start), entering, leaving)
+            assert got.tolist() == [surplus_of(shares, windows(i)) for i in after]
+            come, gone = slice(start, start + step), slice(first, last)
+            before = sums(start)
+            rows = [ClassRows(pred[some], sure[some]) for some in (come, gone)]
+            got = rolling_price(shares, windows(start), before, *rows)
+            assert got.tolist() == [price_of(shares, windows(i), sums(i) * UNIT) for i in after]
+            got = rolling_pairs(windows(start), entering, leaving)
+            assert got.tolist() == [pairs_of(windows(i)) for i in after]
+
+
+def test_a_long_window_of_many_classes_while_it_fills():
+    rng = np.random.default_rng(0)
+    pred = rng.integers(0, 300, 20_000)
+    shares = whole_shares(rng.dirichlet(np.ones(300)))
+    got = rolling_surplus(shares, np.zeros(300, np.int64), pred, pred[:0])
+    for n in (1, 2, 77, 4096, 19_999, 20_000):
+        assert got[n - 1] == surplus_of(shares, np.bincount(pred[:n], minlength=300))
+
+
+def test_surplus_is_total_variation():
+    q, counts = np.array([0.2, 0.3, 0.5]), np.array([10, 0, 10])
+    variation = surplus_of(whole_shares(q), counts) / (20 * SHARE_UNIT)
+    assert variation == pytest.approx(0.5 * np.abs(counts / 20 - q).sum(), abs=1e-8)
+
+
+# The gap.
+
+
+def test_a_window_by_hand():
+    """Twenty rows that fell by 0.1 and moved by 0.3, of which 0.12 is chance, at a price of 0.2."""
+    means = np.array([0.8, 0.7, 0.55])
+    seen = window_statistics(20, means[0], 0.3, 0.2, 0.12, CLEAN[0])
+    g, v = (20 * 0.1 + 2 * 0.04) / 22, np.sqrt(0.3**2 - 0.12**2)
+    assert seen.fall == pytest.approx(g)
+    assert seen.variation == pytest.approx(v)
+    p = 0.2 * (v / 0.3) ** 3
+    assert seen.price == pytest.approx(p)
+    mu, sd = 1.5 * g, 0.6 * 0.12 / np.sqrt(20)
+    e = np.exp(-(((v - mu) / (0.5 * mu + 0.05 + 0.5 * np.sqrt(sd))) ** 4))
+    w = (v**2 + sd) / (v**2 + sd + (0.7 * mu) ** 2)
+    r = e * w / (1 + (0.12 / 0.5) ** 4)
+    model = GapModel(beta_p=0.9, beta_2=2.0, beta_g=0.4, lam=1.5)
+    gap = r * (0.9 * p + 2 * g * g) + (1 - r) * 0.4 * g
+    assert model.gap(seen) == pytest.approx(gap)
+    # The parabola through (0, 0.8), (0.4, 0.7), (0.9, 0.55).
+    q2 = ((0.55 - 0.8) / 0.9 - (0.7 - 0.8) / 0.4) / 0.5
+    s = -((0.7 - 0.8) / 0.4 - 0.4 * q2)
+    a = offset_for(model.gap(seen), means)
+    assert 0.8 - s * a + q2 * a * a == pytest.approx(0.8 - gap)
+
+
+@given(st.floats(0.05, 1), st.floats(0, 1), st.floats(0, 1), st.floats(-0.2, 0.6))
+def test_the_offset_takes_the_gap_off_or_goes_as_far_as_it_can(c0, x, y, gap):
+    means = np.array([c0, c0 * x, c0 * x * y])
+    s, q = curve(means)
+    a = float(offset_for(np.array(gap), means))
+    assert -1 <= a <= 2.5
+    if -1 < a < 2.5 and s > 1e-3 and s * s - 4 * q * gap > 1e-6:
+        assert s * a - q * a * a == pytest.approx(gap, abs=1e-9)
+        assert s - 2 * q * a >= -1e-9  # still falling
+        assert a * gap >= 0
+
+
+def window(fall, variation, chance=0.05, n=1000, price=0.1):
+    return window_statistics(n, CLEAN[0] - fall, variation, price, chance, CLEAN[0])
+
+
+def test_the_gap_has_the_sign_of_the_fall():
+    """More confident than clean rows: a negative gap, through G alone."""
+    assert SHIPPED.gap(window(-0.03, 0.2)) < 0 < SHIPPED.gap(window(0.03, 0.2))
+
+
+def test_one_row_is_hardly_believed():
+    """A third of its fall, a twentieth of its rise, and the fall that comes before any row."""
+    few = window([0.6, -0.1], 0.9, chance=0.9, n=1)
+    np.testing.assert_allclose(few.fall, [0.6 / 3 + 0.08 / 3, -0.1 / 21 + 0.08 / 3])
+    np.testing.assert_array_equal(few.price, 0)
+
+
+def test_another_class_mix_is_not_taken_for_shift():
+    """Classes moved far and confidence hardly: the counts are not believed."""
+    assert SHIPPED.belief_in_classes(window(0.005, 0.7, n=200)) < 1e-3
+    assert SHIPPED.belief_in_classes(window(0.2, 0.3, n=200)) > 0.7
+
+
+def test_a_mixture_of_conditions_is_read_by_its_fall():
+    """Confidence fell and classes did not move, as they cancel: the counts are not believed."""
+    still = window(0.1, 0.04)
+    assert SHIPPED.belief_in_classes(still) < 0.1
+    assert SHIPPED.gap(still) > 0.9 * SHIPPED.beta_g * 0.1
+
+
+def test_too_few_rows_for_so_many_classes_hand_over_to_the_fall():
+    assert SHIPPED.belief_in_classes(window(0.2, 0.9, chance=0.89, n=100)) < 0.1
+
+
+def test_the_price_of_a_surplus_by_hand():
+    """Ten rows where four were expected; with mean confidence 0.75 leads are uniform in (0, 1)."""
+    got = price(np.array([10.0, 2.0]), np.array([7.5, 1.0]), np.array([4.0, 8.0]))
+    np.testing.assert_allclose(got, [10 * 0.5 * 0.6**2, 0.0])
+    rng = np.random.default_rng(0)
+    leads = np.sort(rng.uniform(size=100_000))
+    assert got[0] == pytest.approx(10 * leads[:60_000].sum() / 100_000, rel=1e-2)
+
+
+# Learning.
+
+
+def points(n, means, shares, inside, accuracy):
+    return Points(*(np.array(x, float) for x in (n, means, shares, inside, accuracy)))
+
+
+UNIFORM = np.full(4, 0.25)
+ONE = points([5000], [CLEAN], [UNIFORM], [0.9 * UNIFORM], [0.9])
+CLEAN_ROWS = Clean(ONE, ChanceTable.of(UNIFORM, 5000.0))
+
+
+def environments(rng, n, beta=(0.8, 1.5)):
+    """Shifted environments whose gap is a price and a square of what their windows say."""
+    fall = rng.uniform(0.02, 0.3, n)
+    means = CLEAN - fall[:, None] * [1.0, 1.1, 1.2]
+    shares = UNIFORM + (fall * rng.uniform(0.8, 1.2, n))[:, None] * [0.5, 0.5, -0.5, -0.5]
+    inside = shares * means[:, :1]
+    made = points(np.full(n, 1e7), means, shares, inside, np.zeros(n))
+    seen = CLEAN_ROWS.statistics(made)
+    gap = beta[0] * seen.price + beta[1] * seen.fall**2
+    return points(made.n, means, shares, inside, means[:, 0] - gap)
+
+
+def test_what_made_the_gaps_is_found():
+    made = environments(np.random.default_rng(0), 30)
+    model = learn(CLEAN_ROWS, made)
+    assert model.beta_p == pytest.approx(0.8, abs=0.05)
+    assert model.beta_2 == pytest.approx(1.5, abs=0.05)
+    assert model.lam == pytest.approx(1.0, abs=0.1)
+    error, offset = left_out_errors(CLEAN_ROWS, made)
+    assert np.abs(error).max() < 0.05
+    assert (offset > 0).all()
+
+
+def test_order_does_not_matter():
+    made = environments(np.random.default_rng(0), 9)
+    other = made[np.random.default_rng(1).permutation(9)]
+    a, b = learn(CLEAN_ROWS, made), learn(CLEAN_ROWS, other)
+    np.testing.assert_allclose(astuple(a), astuple(b))
+
+
+def test_mixtures_by_hand():
+    made = environments(np.random.default_rng(0), 2)
+    some, pools = mixtures(ONE, made)
+    assert (len(some), len(pools)) == (3, 2)  # two halves and one of both at random
+    np.testing.assert_allclose(some.accuracy[:2], (0.9 + made.accuracy) / 2)
+    np.testing.assert_allclose(some.shares[1], (UNIFORM + made.shares[1]) / 2)
+    np.testing.assert_allclose(pools.means[0], CLEAN / 6 + made.means.sum(axis=0) * 5 / 12)
+    np.testing.assert_allclose(pools.inside[1].sum(), pools.means[1, 0])
+    assert len(mixtures(ONE, environments(np.random.default_rng(0), 10))[0]) == 15
+    assert len(mixtures(ONE, made[np.array([0])])[0]) == 1
+
+
+def test_less_wrong_where_less_sure_gives_no_negative_slope():
+    made = environments(np.random.default_rng(0), 6)
+    better = points(made.n, made.means, made.shares, made.inside, np.full(6, 0.99))
+    assert astuple(learn(CLEAN_ROWS, better))[:3] == (0.0, 0.0, 0.0)
+
+
+def test_environments_like_the_clean_one_teach_next_to_nothing():
+    """Then the numbers are as shipped."""
+    same = points([500.0], [CLEAN], [UNIFORM], [0.9 * UNIFORM], [0.9])
+    model = learn(CLEAN_ROWS, same)
+    assert (model.beta_p, model.lam) == (SHIPPED.beta_p, pytest.approx(0, abs=1e-6))
+    error, _ = left_out_errors(CLEAN_ROWS, same)
+    assert np.abs(error).max() < 1e-3
+
+
+def test_one_environment_cannot_tell_two_slopes_apart_and_stays_near_what_is_shipped():
+    made = environments(np.random.default_rng(0), 1, beta=(SHIPPED.beta_p, SHIPPED.beta_2))
+    model = learn(CLEAN_ROWS, made)
+    assert (model.beta_p, model.beta_2) == (
+        pytest.approx(SHIPPED.beta_p, rel=1e-3),
+        pytest.approx(SHIPPED.beta_2, rel=1e-3),
+    )
+
+
+def test_many_environments_are_left_out_together():
+    made = environments(np.random.default_rng(0), 300)
+    error, _ = left_out_errors(CLEAN_ROWS, made)
+    assert error.shape == (300,)
+    assert 0 < np.abs(error).max() < 0.05
