@@ -101,11 +101,11 @@ def test_belief_in_the_identity_fades_with_evidence():
     rng = np.random.default_rng(0)
     own, other = np.full(4000, 0.5), np.where(rng.random(4000) < 0.5, 0.35, 0.8)
     log_proba = np.log(np.column_stack([own, other]))
-    careful, sure = (safe_weights(log_proba[:n], np.ones(n)) for n in (20, 4000))
+    careful, sure = (safe_weights(log_proba[:n], np.ones(n), np.zeros(n, bool)) for n in (20, 4000))
     np.testing.assert_array_equal(careful, mixture_weights(log_proba[:20], np.ones(20), 7.5))
     assert sure[0] < mixture_weights(log_proba, np.ones(4000), 5.0)[0] < careful[0]
-    doubled = safe_weights(log_proba[:300], np.full(300, 2.0))
-    twice = safe_weights(np.repeat(log_proba[:300], 2, axis=0), np.ones(600))
+    doubled = safe_weights(log_proba[:300], np.full(300, 2.0), np.arange(300) < 200)
+    twice = safe_weights(np.repeat(log_proba[:300], 2, axis=0), np.ones(600), np.arange(600) < 400)
     np.testing.assert_allclose(doubled, twice, atol=1e-9)
 
 
@@ -229,3 +229,11 @@ def test_a_class_that_is_ruled_out_stays_so(name):
     proba = quiet(wildcal.make_calibrator(name), z, y).predict_proba(z)
     assert (proba[masked] == 0).all()
     np.testing.assert_allclose(proba.sum(1), 1, atol=1e-5)
+
+
+def test_rows_that_are_all_right_do_not_make_sure():
+    """A member that is surer gains on each of them, and would lose on the first mistake."""
+    log_proba = np.log(np.tile([0.9, 0.97], (50, 1)))
+    blind = safe_weights(log_proba, np.ones(50), np.zeros(50, bool))  # as if none were right
+    assert blind[0] < 0.3
+    assert safe_weights(log_proba, np.ones(50), np.ones(50, bool))[0] > 0.8

@@ -26,6 +26,7 @@ from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.errors import CalibrationWarning
 from wildcal.core.objective import mean_loss
 from wildcal.core.rows import Rows, join
+from wildcal.core.softmax import predicted_class
 from wildcal.core.stored import ARRAY, FLAG, Many, Nested, stored
 
 # Rows from which two repeats of the folds say enough, and one.
@@ -127,9 +128,10 @@ class AutoCalibrator(Calibrator):
         with warnings.catch_warnings():  # what matters of them is said below
             warnings.simplefilter("ignore", CalibrationWarning)
             scores = self._scores(known, ood, members)
-            weights = safe_weights(scores[:, :plain], row_weight)
+            right = predicted_class(known.logits) == known.labels
+            weights = safe_weights(scores[:, :plain], row_weight, right)
             if plain < len(members):
-                shifted = safe_weights(scores, row_weight)
+                shifted = safe_weights(scores, row_weight, right)
                 gain = log_mixture(scores, shifted) - log_mixture(scores[:, :plain], weights)
                 if sureness(gain, row_weight) > BETTER:
                     if self.keep_class:

@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from wildcal.core.arrays import FloatArray
+from wildcal.core.arrays import BoolArray, FloatArray
 
 _STEPS = 200
 _STILL = 1e-7
+_LEAST_PROBA = 1e-12
 # Rows that the identity is worth: to begin with, while nothing is known, and when all is.
 BELIEF, MOST_BELIEF, LEAST_BELIEF = 5.0, 7.5, 0.5
 # Standard errors above zero at which the gain of a mixture leaves the belief as it is.
@@ -14,7 +15,7 @@ _SURE = 3.0
 BETTER = 2.0
 
 
-def safe_weights(log_proba: FloatArray, row_weight: FloatArray) -> FloatArray:
+def safe_weights(log_proba: FloatArray, row_weight: FloatArray, right: BoolArray) -> FloatArray:
     """Return the weights of the members, with a belief in the identity that fades with evidence.
 
     The evidence is the gain of the mixture with a belief of 5 rows on rows that its members had not
@@ -25,11 +26,31 @@ def safe_weights(log_proba: FloatArray, row_weight: FloatArray) -> FloatArray:
     log_proba
         Log probability that each member gave to the true class of rows it was not fitted on,
         shape (rows, members); member 0 is the identity.
+    right
+        Whether the network was right on each of them.
     """
+    log_proba, row_weight = _with_one_mistake(log_proba, row_weight, right)
     first = mixture_weights(log_proba, row_weight, BELIEF)
     t = sureness(log_mixture(log_proba, first) - log_proba[:, 0], row_weight)
     belief = BELIEF * (_SURE / t) ** 2 if t > 0 else MOST_BELIEF
     return mixture_weights(log_proba, row_weight, min(max(belief, LEAST_BELIEF), MOST_BELIEF))
+
+
+def _with_one_mistake(
+    log_proba: FloatArray, row_weight: FloatArray, right: BoolArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return rows and their weights with one more mistake among them, where the network doubts.
+
+    Where no row is wrong, every member that is surer than the network gains on every row, and no
+    spread of the gains warns of it. So the right rows count once more as mistakes, with the weight
+    of one row in all, each by the network's own doubt 1 - p.
+    """
+    proba = np.exp(log_proba[right])
+    doubt = row_weight[right] * (1 - proba[:, 0])
+    if not doubt.sum() > 0:
+        return log_proba, row_weight
+    others = np.log(np.maximum(1 - proba, _LEAST_PROBA))
+    return np.vstack([log_proba, others]), np.append(row_weight, doubt / doubt.sum())
 
 
 def log_mixture(log_proba: FloatArray, weights: FloatArray) -> FloatArray:
