@@ -3,7 +3,8 @@
     python benchmarks/serve.py --output benchmarks/serve.csv
 
 Loopback, one process, wrk with one thread and 8 connections. The constant reads the same request
-and sends the bytes of a real answer; it goes through the same guard and routes.
+and sends the bytes of a real answer; it goes through the same guard and routes. The share is that
+of the server's processor time per request, which other work on the machine hardly changes.
 """
 
 import argparse
@@ -26,15 +27,26 @@ from serving import SUITE, Server, save_calibrators
 import wildcal
 
 SECONDS = 3
-FIELDS = ("model", "rows", "form", "per_second", "constant", "share", "p50_ms", "p99_ms")
+FIELDS = (
+    "model",
+    "rows",
+    "form",
+    "cpu_us",
+    "constant_us",
+    "share",
+    "per_second",
+    "p50_ms",
+    "p99_ms",
+)
 LUA = """
 wrk.method = "POST"
 local file = io.open("{body}", "rb")
 wrk.body = file:read("*a")
 {headers}
 done = function(summary, latency, requests)
-  io.write(string.format("RESULT %f %f %f %d %d\\n", summary.requests / summary.duration * 1e6,
-    latency:percentile(50) / 1e3, latency:percentile(99) / 1e3, summary.errors.status,
+  io.write(string.format("RESULT %f %f %f %d %d %d\\n", summary.requests / summary.duration * 1e6,
+    latency:percentile(50) / 1e3, latency:percentile(99) / 1e3, summary.requests,
+    summary.errors.status,
     summary.errors.connect + summary.errors.read + summary.errors.timeout))
 end
 """
@@ -56,11 +68,18 @@ def child(folder: Path) -> None:
 
             async def constant(scope, receive):
                 await read_body(scope, receive, self.settings.limits)
-                return [(b"content-type", b"application/octet-stream")], self.answer
+                return [(b"content-type", b"application/octet-stream")], self.answer()
 
-            self.answer = (folder / "answer").read_bytes()
             app.router.routes.insert(0, At("/constant", Route(constant), methods=["POST"]))
             return app
+
+        kept = None
+
+        def answer(self) -> bytes:
+            """Return the bytes of a real answer, read once."""
+            if self.kept is None:
+                self.kept = (folder / "answer").read_bytes()
+            return self.kept
 
     running.Service = Constant
     models = [Model(n, *wildcal.io.artifact.load_with_about(folder / f"{n}.json")) for n in NAMES]
@@ -83,26 +102,33 @@ def body_of(logits: np.ndarray, binary: bool) -> tuple[bytes, dict[str, str]]:
     return head + raw, {"Inference-Header-Content-Length": str(len(head))}
 
 
-def load(url: str, body: bytes, headers: dict[str, str], folder: Path) -> list[float]:
-    """Return requests per second, and the latencies that half and 99 % stay below, in ms."""
+def load(
+    server: Server, url: str, body: bytes, headers: dict[str, str], folder: Path
+) -> list[float]:
+    """Return µs of the server's processor time per request, requests per second, and latencies.
+
+    These are what half and 99 % stay below, in ms.
+    """
     (folder / "body").write_bytes(body)
     lines = "\n".join(f'wrk.headers["{name}"] = "{value}"' for name, value in headers.items())
     (folder / "wrk.lua").write_text(LUA.format(body=folder / "body", headers=lines))
-    words = [
-        "wrk",
-        "-t1",
-        "-c8",
-        "--timeout",
-        "30s",
-        f"-d{SECONDS}s",
-        "-s",
-        str(folder / "wrk.lua"),
-        url,
-    ]
-    text = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-    *found, refused, failed = map(float, re.search(r"RESULT (.+)", text)[1].split())
-    assert refused == failed == 0, text
-    return found
+    words = ["wrk", "-t1", "-c8", "--timeout", "30s", f"-d{SECONDS}s"]
+    start = processor_seconds(server)
+    done = subprocess.run(
+        [*words, "-s", str(folder / "wrk.lua"), url], capture_output=True, text=True, check=True
+    )
+    spent = processor_seconds(server) - start
+    speed, half, most, count, refused, failed = map(
+        float, re.search(r"RESULT (.+)", done.stdout)[1].split()
+    )
+    assert refused == failed == 0, done.stdout
+    return [1e6 * spent / count, speed, half, most]
+
+
+def processor_seconds(server: Server) -> float:
+    """Return the processor time that a server has taken."""
+    fields = Path(f"/proc/{server.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def measure(folder: Path):
@@ -112,32 +138,32 @@ def measure(folder: Path):
         for rows in (1, 64):
             for binary in (True, False):
                 body, headers = body_of(logits[:rows], binary)
-                (folder / "answer").write_bytes(b"")
-                command = [sys.executable, __file__, "--child", str(folder)]
-                server = Server(command, folder)
+                server = Server([sys.executable, __file__, "--child", str(folder)], folder)
                 url = f"http://{server.host}:{server.port}"
                 infer = f"{url}/v2/models/{model}/infer"
                 request = urllib.request.Request(infer, body, headers)
                 with urllib.request.urlopen(request) as answer:
                     (folder / "answer").write_bytes(answer.read())
+
+                def run(path, server=server, body=body, headers=headers):
+                    return load(server, path, body, headers, folder)
+
+                run(f"{url}/constant")  # to warm up
+                before = run(f"{url}/constant")
+                found = run(infer)
+                after = run(f"{url}/constant")
                 server.stop()
-                server = Server(command, folder)
-                url = f"http://{server.host}:{server.port}"
-                load(f"{url}/constant", body, headers, folder)  # to warm up
-                before = load(f"{url}/constant", body, headers, folder)[0]
-                speed, half, most = load(f"{url}/v2/models/{model}/infer", body, headers, folder)
-                after = load(f"{url}/constant", body, headers, folder)[0]
-                server.stop()
-                constant = (before + after) / 2
+                constant = (before[0] + after[0]) / 2
                 yield {
                     "model": model,
                     "rows": rows,
                     "form": "binary" if binary else "JSON",
-                    "per_second": round(speed),
-                    "constant": round(constant),
-                    "share": round(speed / constant, 3),
-                    "p50_ms": round(half, 2),
-                    "p99_ms": round(most, 2),
+                    "cpu_us": round(found[0]),
+                    "constant_us": round(constant),
+                    "share": round(constant / found[0], 3),
+                    "per_second": round(found[1]),
+                    "p50_ms": round(found[2], 2),
+                    "p99_ms": round(found[3], 2),
                 }
 
 

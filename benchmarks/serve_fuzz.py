@@ -129,7 +129,7 @@ def main() -> None:
                 "--checks",
                 "not_a_server_error",
                 "-n",
-                "200",
+                "20",
             ]
             done = subprocess.run(words, capture_output=True, text=True)
             print("\n".join(done.stdout.splitlines()[-12:]))

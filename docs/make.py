@@ -362,7 +362,23 @@ def interop_speed() -> str:
     return "\n".join(lines)
 
 
+def serve_speed() -> str:
+    """Return what benchmarks/serve.py measured."""
+    with (ROOT / "benchmarks" / "serve.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    lines = [
+        "| model | rows | form | µs of a processor | share | half below, ms | 99 % below, ms |",
+        "|---|--:|---|--:|--:|--:|--:|",
+    ]
+    for row in rows:
+        cost = f"{int(row['cpu_us']):,} | {float(row['share']):.2f}"
+        times = f"{float(row['p50_ms']):.1f} | {float(row['p99_ms']):.1f}"
+        lines.append(f"| `{row['model']}` | {row['rows']} | {row['form']} | {cost} | {times} |")
+    return "\n".join(lines)
+
+
 MADE = {
+    "serve-speed": serve_speed,
     **window_tables.TABLES,
     "exports": exports,
     "interop-speed": interop_speed,
