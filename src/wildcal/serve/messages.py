@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +15,8 @@ from wildcal.serve.tensors import read_tensor, write_binary, write_json
 Arrays = dict[str, NDArray[Any]]
 DEFAULT_STREAM: Final = "default"
 _LONGEST_NAME: Final = 200
+# Bytes of a JSON part that is remembered.
+_SHORT_HEAD: Final = 2048
 # Made once: `json.dumps` with options makes one for each call.
 _encode: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 
@@ -31,15 +34,35 @@ class Request:
     """What goes for outputs that were not asked for by name."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """The JSON part of a request, checked; what is in its bytes is not known yet."""
+
+    id: str | None
+    stream: str
+    inputs: list[dict[str, Any]]
+    outputs: Mapping[str, bool] | None
+    binary: bool
+
+
 def read_request(body: bytes, json_bytes: int | None) -> Request:
     """Return the request in a body whose JSON part has `json_bytes`, or all of them.
 
     Anything that is not one raises a Refusal that says what must hold.
     """
-    if json_bytes is not None and not 0 <= json_bytes <= len(body):
+    if json_bytes is None:
+        head, raw = _read_head(body), memoryview(b"")
+    elif 0 <= json_bytes <= len(body):
+        # Clients that send bytes send the same JSON part again and again.
+        read = _known_head if json_bytes <= _SHORT_HEAD else _read_head
+        head, raw = read(body[:json_bytes]), memoryview(body)[json_bytes:]
+    else:
         raise bad(f"Inference-Header-Content-Length must be 0 to {len(body)}, got {json_bytes}.")
-    document = read_object(body if json_bytes is None else body[:json_bytes])
-    raw = memoryview(b"" if json_bytes is None else body)[json_bytes or 0 :]
+    return Request(head.id, head.stream, _inputs(head.inputs, raw), head.outputs, head.binary)
+
+
+def _read_head(text: bytes) -> _Head:
+    document = read_object(text)
     parameters = _parameters(document)
     name = document.get("id")
     if name is not None and (not isinstance(name, str) or len(name) > _LONGEST_NAME):
@@ -47,9 +70,11 @@ def read_request(body: bytes, json_bytes: int | None) -> Request:
     binary = parameters.get("binary_data_output", False)
     if not isinstance(binary, bool):
         raise bad(f"binary_data_output must be true or false, got {binary!r:.40}.")
-    return Request(
-        name, _stream(parameters), _inputs(document, raw), _outputs(document, binary), binary
-    )
+    stream, inputs = _stream(parameters), _entries(document, "inputs")
+    return _Head(name, stream, inputs, _outputs(document, binary), binary)
+
+
+_known_head = lru_cache(maxsize=512)(_read_head)
 
 
 def read_object(text: bytes) -> dict[str, Any]:
@@ -96,11 +121,11 @@ def _entries(document: dict[str, Any], key: str) -> list[dict[str, Any]]:
     return entries
 
 
-def _inputs(document: dict[str, Any], raw: memoryview) -> Arrays:
+def _inputs(entries: list[dict[str, Any]], raw: memoryview) -> Arrays:
     """Return the tensors by name; those that are bytes follow one another in order."""
     found: Arrays = {}
     start = 0
-    for entry in _entries(document, "inputs"):
+    for entry in entries:
         name, size = str(entry["name"])[:_LONGEST_NAME], _parameters(entry).get("binary_data_size")
         if size is None:
             found[name] = read_tensor(name, entry, None)
