@@ -8,6 +8,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 CORE := tests/core tests/io tests/stream tests/contract tests/test_public_api.py
 VERSION = $(shell $(PYTHON) -c "import sys; print('%d.%d' % sys.version_info[:2])")
 
+PEERS := torchmetrics betacal netcal probmetrics torch-uncertainty relplot uncertainty-calibration
+
 .PHONY: demo test test-on test-minimal test-oldest lint bench numbers campaign docs clean
 
 $(VENV)/pip.done:
@@ -33,6 +35,9 @@ $(VENV)/lint.done: $(VENV)/test.done
 $(VENV)/bench.done: $(VENV)/wildcal.done
 	$(BIN)/python -m pip install --quiet torch==2.13.0
 	$(BIN)/python -m pip install --quiet --group bench
+	@# A peer that does not install is a line of the table. The constraint keeps torch at its CPU build.
+	-for peer in $(PEERS); do \
+		$(BIN)/python -m pip install --quiet --constraint constraints/bench.txt $$peer || true; done
 	@touch $@
 
 demo: $(VENV)/wildcal.done
@@ -81,6 +86,7 @@ numbers: $(VENV)/bench.done
 
 bench: $(VENV)/bench.done
 	$(BIN)/python benchmarks/speed.py --output benchmarks/speed.csv
+	$(BIN)/python benchmarks/peers.py --output benchmarks/peers.csv
 	$(BIN)/python benchmarks/protocol.py --output benchmarks/protocol.csv
 	$(BIN)/python benchmarks/transport.py
 	$(BIN)/python benchmarks/corruptions.py
