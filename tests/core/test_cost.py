@@ -37,8 +37,9 @@ def passes(monkeypatch):
     return lambda: rows[0] / N
 
 
-@pytest.mark.parametrize(("name", "most"), [("ts", 7), ("energy", 12), ("irm", 4), ("beta", 3)])
+@pytest.mark.parametrize(("name", "most"), [("ts", 7), ("energy", 16), ("irm", 4), ("beta", 3)])
 def test_a_fit_takes_few_passes(data, passes, name, most):
+    """Energy scaling reads its rows anew for each sum, which keeps its memory flat."""
     CALIBRATORS[name]().fit(*data)
     assert 1 <= passes() <= most
 
