@@ -47,6 +47,7 @@ class Seen:
         text = f"{100 * self.value:+.2f} ({100 * self.low:+.2f} to {100 * self.high:+.2f})"
         return f"**{text}**" if self.verdict != OPEN else text
 
+
 PAPER_TITLES = {**METHOD_TITLES, "energy": "Ours"}
 """What the paper's tables call the methods."""
 
