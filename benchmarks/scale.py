@@ -177,15 +177,22 @@ def workers(folder: Path, n_rows: int) -> None:
     print(f"two workers are {took['1 worker'] / took['2 workers']:.2f} of one")
 
 
+class Here:
+    """One thread of this process as the engine."""
+
+    def run(self, walk: Any, source: object) -> list[object]:
+        return [walk.group(number) for number in range(walk.groups)]
+
+
 def passes_of(make: Callable[[], object], source: Shards) -> int:
     """Return how often a fit walks over all logits."""
     count = 0
 
-    class Counting:
+    class Counting(Here):
         def run(self, walk: Any, of: object) -> list[object]:
             nonlocal count
             count += of is source
-            return [walk.group(number) for number in range(walk.groups)]
+            return super().run(walk, of)
 
     with use_engine(Counting()):
         make()
@@ -204,6 +211,12 @@ def cost(folder: Path, n_rows: int) -> None:
             passes = {n: passes_of(lambda k=k: k().fit(source), source) for n, k in fits.items()}
             few = {n: passes_of(lambda k=k: k().fit(small), small) for n, k in fits.items()}
             print(f"passes over {n_rows:,} rows: {passes}")
+            for n, kind in fits.items():
+                start = time.process_time()
+                with use_engine(Here()):
+                    kind().fit(source)
+                spent = time.process_time() - start
+                print(f"{n}: {passes[n] * source.nbytes / spent / 1e9:.2f} GB a processor second")
             fits["ts"]().fit(small)  # imports, on the worker
             wait = min(timed(lambda: fits["ts"]().fit(small)) for _ in range(3)) / few["ts"]
             print(f"a pass over {len(small):,} rows: {1e3 * wait:.0f} ms")

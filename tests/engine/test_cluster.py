@@ -138,7 +138,7 @@ def test_files_that_only_the_client_can_see(shards, cluster, tmp_path):
     seen = open_shards([hidden])
     hidden.unlink()  # what a worker on another machine finds
     with use_engine(cluster), pytest.raises(FileFormatError, match=r"on the worker tcp.*not there"):
-        cluster.run(_walk_over(seen), seen)
+        list(cluster.run(_walk_over(seen), seen))
 
 
 def _walk_over(source):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from wildcal import TemperatureScaling
+from wildcal.core.blocks import Walk, added
 from wildcal.core.errors import FileFormatError
 from wildcal.io.sources import from_batches, from_dask, open_rows, open_shards, write_shards
 
@@ -184,3 +185,26 @@ def test_a_bad_logit_or_label_is_refused_as_in_an_array(rows, tmp_path):
     npz(tmp_path, {"logits": rows["logits"]})
     with pytest.raises(ValueError, match="y must be given"):
         TemperatureScaling().fit(open_shards(tmp_path))
+
+
+def test_a_walk_keeps_few_results_however_many_there_are():
+    now, most = 0, 0
+
+    class Sum:
+        def __init__(self, value):
+            nonlocal now, most
+            self.value = value
+            now += 1
+            most = max(most, now)
+
+        def __add__(self, other):
+            return Sum(self.value + other.value)
+
+        def __del__(self):
+            nonlocal now
+            now -= 1
+
+    for threads in (1, 2):
+        walk = Walk(3201, 1, lambda: lambda piece: Sum(piece.start), added)
+        assert walk.in_threads(threads).value == sum(range(3201))
+    assert most < 40

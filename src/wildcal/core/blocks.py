@@ -7,9 +7,9 @@ group by group, each in the order of the rows. So a sum has the same bits for an
 workers or shards. Nothing of size N x K is ever allocated except the result the caller asked for.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import Any, Final, TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -36,6 +36,9 @@ GROUP_BLOCKS: Final = 16
 # them; 0 * -inf is looked after. The setting is per thread, so it is made where the work is done.
 _SILENT: Final[Any] = {"over": "ignore", "invalid": "ignore"}
 
+# Groups of each thread that are done before their results are combined.
+_AHEAD: Final = 4
+
 Result = TypeVar("Result")
 Combined = TypeVar("Combined")
 Combine: TypeAlias = Callable[[Sequence[Any]], Any]
@@ -51,6 +54,12 @@ def partly(combine: Combine) -> Combine:
     """Mark what may combine neighbours first, and then what it made of them."""
     combine.partly = True  # type: ignore[attr-defined]
     return combine
+
+
+def running(combine: Combine) -> Combine:
+    """Mark what may combine each result with what it made of all before, so that none is kept."""
+    combine.running = True  # type: ignore[attr-defined]
+    return partly(combine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,18 +91,20 @@ class Walk:
         with np.errstate(**_SILENT):
             for i in range(first, min(first + GROUP_BLOCKS, self.steps)):
                 results.append(work(self._step(i)))
-                if self.combine is added:  # sums may be large, and 16 of them too large
-                    results = [added(results)]
+                if hasattr(self.combine, "running"):  # sums may be large, and 16 of them too large
+                    results = [self.combine(results)]
         return self.shortened(results)
 
     def shortened(self, results: list[Any]) -> Any:
         """Return the results of a group combined, if that can be done group by group."""
         return self.combine(results) if hasattr(self.combine, "partly") else results
 
-    def end(self, groups: Sequence[Any]) -> Any:
-        """Return the results of all groups combined."""
+    def end(self, groups: Iterable[Any]) -> Any:
+        """Return the results of all groups combined, in their order."""
+        if hasattr(self.combine, "running"):
+            return reduce(lambda before, group: self.combine([before, group]), groups)
         if hasattr(self.combine, "partly"):
-            return self.combine(groups)
+            return self.combine(list(groups))
         return self.combine([result for group in groups for result in group])
 
     def _step(self, i: int) -> slice:
@@ -102,14 +113,7 @@ class Walk:
     def in_threads(self, threads: int) -> Any:
         """Return the results of all groups combined, the work done in threads of this process."""
         if threads == 1 or self.groups >= 2 * threads:
-            groups: list[Any] = [None] * self.groups
-
-            def run_groups(numbers: Sequence[int]) -> None:
-                for number in numbers:
-                    groups[number] = self.group(number)
-
-            run_parts(run_groups, range(self.groups), threads)
-            return self.end(groups)
+            return self.end(self._groups(threads))
         results: list[Any] = [None] * self.steps
 
         def run_steps(numbers: Sequence[int]) -> None:
@@ -121,6 +125,21 @@ class Walk:
         run_parts(run_steps, range(self.steps), threads)
         parts = [results[i : i + GROUP_BLOCKS] for i in range(0, self.steps, GROUP_BLOCKS)]
         return self.end([self.shortened(part) for part in parts])
+
+    def _groups(self, threads: int) -> Iterator[Any]:
+        """Yield the results of all groups, in their order; a few for each thread are done ahead."""
+        ahead = 1 if threads == 1 else _AHEAD * threads
+        for first in range(0, self.groups, ahead):
+            numbers = range(first, min(first + ahead, self.groups))
+            done: dict[int, Any] = {}
+
+            def run_groups(mine: Sequence[int], done: dict[int, Any] = done) -> None:
+                for number in mine:
+                    done[number] = self.group(number)
+
+            run_parts(run_groups, numbers, threads)
+            for number in numbers:
+                yield done.pop(number)
 
 
 @overload
@@ -188,7 +207,7 @@ def joined(parts: Sequence[Any]) -> Any:
     return first if len(parts) == 1 else np.concatenate(parts)
 
 
-@partly
+@running
 def added(parts: Sequence[Any]) -> Any:
     """Return the sum of sums, or tuples of them, added in the order of the rows."""
     first = parts[0]

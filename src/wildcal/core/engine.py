@@ -6,7 +6,7 @@ too, such as the workers of a cluster; an engine then does the groups of a walk 
 
 import importlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Engine(Protocol):
     """What does the groups of a walk."""
 
-    def run(self, walk: "Walk", source: Any) -> Sequence[Any]:
+    def run(self, walk: "Walk", source: Any) -> Iterable[Any]:
         """Return walk.group(number) of every group, in their order."""
 
 

@@ -1,5 +1,6 @@
 """A cluster of Dask as the engine of walks."""
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
@@ -27,8 +28,8 @@ class Cluster:
         self.tasks = 0
         self._checked: frozenset[str] = frozenset()
 
-    def run(self, walk: Walk, source: Any) -> Sequence[Any]:
-        """Return walk.group(number) of every group, in their order."""
+    def run(self, walk: Walk, source: Any) -> Iterator[Any]:
+        """Yield walk.group(number) of every group, in their order; none is kept."""
         import cloudpickle
         from distributed.comm import CommClosedError
 
@@ -40,19 +41,20 @@ class Cluster:
             range(first, min(first + each, walk.groups)) for first in range(0, walk.groups, each)
         ]
         try:
-            futures = self._submit(walk, payload, runs, arrays)
-            found = self.client.gather(futures)
+            self.tasks += len(runs)
+            self.bytes_moved += len(payload)
+            waiting = deque(self._submit(walk, payload, runs, arrays))
+            while waiting:
+                results, size = waiting.popleft().result()
+                self.bytes_moved += size
+                yield from results
         except Exception as error:
-            gone = isinstance(error, OSError | CommClosedError) or self._is_gone(error)
-            if not gone:
+            if not (isinstance(error, CommClosedError) or self._is_gone(error)):
                 raise
             raise EngineError(
                 f"the scheduler {self.address} is gone. Nothing was written; start it, and run the"
                 " command again."
             ) from error
-        self.tasks += len(runs)
-        self.bytes_moved += len(payload) + sum(size for _, size in found)
-        return [result for results, _ in found for result in results]
 
     def _submit(
         self, walk: Walk, payload: bytes, runs: Sequence[range], arrays: dict[str, Any]
@@ -73,7 +75,7 @@ class Cluster:
     def _is_gone(self, error: Exception) -> bool:
         # A future is cancelled when its client has lost the scheduler for good.
         cancelled = "Cancelled" in type(error).__name__ or "cancelled" in str(error)
-        return cancelled and self.client.status != "running"
+        return (cancelled or isinstance(error, OSError)) and self.client.status != "running"
 
     @property
     def address(self) -> str:

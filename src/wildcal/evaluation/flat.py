@@ -13,7 +13,7 @@ import numpy as np
 from wildcal.calibrators.distinct_scores import DistinctScores, merged
 from wildcal.core.arrays import OOD_LABEL, FloatArray, Labels, Proba, working_dtype
 from wildcal.core.block import Block
-from wildcal.core.blocks import map_blocks, partly
+from wildcal.core.blocks import map_blocks, running
 from wildcal.core.bound import Bound
 from wildcal.core.rows import Rows
 from wildcal.evaluation.estimate import Estimate
@@ -57,7 +57,7 @@ class Tally:
         return self
 
 
-@partly
+@running
 def put_together(parts: Sequence[list[Tally]]) -> list[Tally]:
     """Return the tallies of all parts, one for each method, in the order of the rows."""
     found = []
