@@ -10,6 +10,8 @@ from wildcal.core.softmax import predicted_class
 
 GAP: Final = 0.15
 """Accuracies that lie this far below all others are no matter of degree."""
+WIDE_GAP: Final = 0.3
+"""The same, where nothing is known of the environments: their strengths may be far apart."""
 FEW: Final = 1 / 3
 """At most this share of the environments can be the odd ones."""
 
@@ -36,12 +38,12 @@ def odd_environments(accuracy: dict[str, float], *, gap: float = GAP) -> dict[st
     return {}
 
 
-def in_words(accuracy: dict[str, float], advice: str) -> list[str]:
+def in_words(accuracy: dict[str, float], advice: str, *, gap: float = GAP) -> list[str]:
     """Return a sentence for each odd environment."""
     return [
         f"{name}: {100 * accuracy[name]:.0f} % right, {100 * apart:.0f} points below the next"
         f" environment: {advice}"
-        for name, apart in odd_environments(accuracy).items()
+        for name, apart in odd_environments(accuracy, gap=gap).items()
     ]
 
 
@@ -54,4 +56,4 @@ def environment_notes(rows: Rows) -> tuple[str, ...]:
     number = rows.environment[known]
     found = {f"environment {i}": float(right[number == i].mean()) for i in np.unique(number)}
     advice = "do its rows still show what their labels say? If not, leave it out."
-    return tuple(in_words(found, advice))
+    return tuple(in_words(found, advice, gap=WIDE_GAP))
