@@ -17,7 +17,7 @@ _ENDINGS: Final = (*_PLAIN, *_TABLES)
 _BESIDE: Final = tuple(f".{role}.npy" for role in ROLES[1:])
 
 
-def open_shards(where: str | Path | Sequence[str | Path], *, hashed: bool = False) -> Shards:
+def open_shards(where: str | Path | Sequence[str | Path]) -> Shards:
     """Return the rows of many files as one source, in the order of their names.
 
     Parameters
@@ -27,12 +27,10 @@ def open_shards(where: str | Path | Sequence[str | Path], *, hashed: bool = Fals
         .safetensors, .parquet, .arrow, .feather. Labels, weights, environments and distances are
         arrays or columns beside the logits, under their usual names; those of NAME.npy are in
         NAME.y.npy, NAME.weight.npy, NAME.environment.npy and NAME.distances.npy.
-    hashed
-        Whether to keep a hash of every shard besides its size and time, which `check` compares.
     """
     alone = isinstance(where, str | Path)
     files = _listed(str(where)) if alone else [str(path) for path in where]  # type: ignore[union-attr]
-    parts = [part for path in files for part in _parts(path, hashed)]
+    parts = [part for path in files for part in _parts(path)]
     return Shards(tuple(parts))
 
 
@@ -75,8 +73,8 @@ def _listed(where: str) -> list[str]:
     return found
 
 
-def _parts(path: str, hashed: bool) -> list[Part]:
-    stamp = Stamp.of(path, hashed=hashed)
+def _parts(path: str) -> list[Part]:
+    stamp = Stamp.of(path)
     ending = Path(path).suffix
     if ending in _PLAIN:
         part = plain_part(path, ending, stamp)

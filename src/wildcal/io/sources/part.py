@@ -1,6 +1,5 @@
 """A shard, or a piece of one: which rows it holds, and where in the file they are."""
 
-import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +16,6 @@ ROLES: Final = ("logits", "y", "weight", "environment", "distances")
 # Files that are held open, and tables that are held in memory, of each process.
 _OPEN_FILES: Final = 64
 _TABLES: Final = 4
-_HASHED: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +24,10 @@ class Stamp:
 
     size: int
     time: int
-    hash: str | None = None
 
     @classmethod
-    def of(cls, path: str, *, hashed: bool = False) -> "Stamp":
-        """Return that of a file; with `hashed`, of its bytes too."""
+    def of(cls, path: str) -> "Stamp":
+        """Return that of a file."""
         try:
             found = os.stat(path)  # noqa: PTH116  # once for each block
         except OSError:
@@ -38,15 +35,7 @@ class Stamp:
                 f"cannot read the shard {path}: it is not there. It must be where every process"
                 " that reads can see it."
             ) from None
-        return cls(found.st_size, found.st_mtime_ns, _digest(path) if hashed else None)
-
-
-def _digest(path: str) -> str:
-    digest = hashlib.sha256()
-    with Path(path).open("rb") as file:
-        while piece := file.read(_HASHED):
-            digest.update(piece)
-    return digest.hexdigest()
+        return cls(found.st_size, found.st_mtime_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +98,7 @@ class Part:
 
     def read(self, role: str, rows: slice) -> NDArray[Any]:
         """Return some rows of one column; raise if the file is not the one that was opened."""
-        if Stamp.of(self.path) != Stamp(self.stamp.size, self.stamp.time):
+        if Stamp.of(self.path) != self.stamp:
             raise FileFormatError(
                 f"the shard {self.path} changed while it was read: its size or time is another."
                 " Start again when it is whole."
