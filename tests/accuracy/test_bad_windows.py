@@ -61,6 +61,7 @@ def test_a_class_that_clean_rows_never_had(name, tuning, window):
     assert defined(ask(estimator, window[0]))
 
 
+@pytest.mark.filterwarnings("ignore:.*points below the next environment")
 @pytest.mark.parametrize("name", NAMES)
 def test_more_classes_than_rows(name, rows):
     z, y, environment = rows(n=60, n_classes=80, fall=(0.0, 0.2, 0.4, 0.6))
