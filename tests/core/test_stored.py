@@ -9,12 +9,12 @@ from wildcal.core.stored import ARRAY, INTEGER, REAL, TEXT, Many, Row, can_be, i
 @pytest.mark.parametrize(
     ("method", "options", "said"),
     [
-        ("context", {"penalty": None}, "penalty must be a number, got None"),
+        ("context-1", {"penalty": None}, "penalty must be a number, got None"),
         ("vector", {"ridge": "strong"}, "ridge must be a number, got 'strong'"),
         ("vector", {"ridge": True}, "ridge must be a number, got True"),
         ("histogram", {"n_bins": 2.5}, "n_bins must be a whole number, got 2.5"),
         ("histogram", {"n_bins": 10**8}, "n_bins must be at most 100,000, got 100,000,000"),
-        ("ts", {"bounds": (1, "a")}, "bounds must be 2 values, each a number"),
+        ("ts", {"bounds": (1, "a")}, "bounds must be a pair"),
     ],
 )
 def test_an_option_of_a_wrong_type_or_size(method: str, options: dict, said: str) -> None:

@@ -90,12 +90,12 @@ def test_the_same_bytes_every_time(fitted, tmp_path):
 def test_interface(fitted):
     assert interface(as_model(map_of(fitted("context")), dtype="float16")) == [
         "input   logits                      float16   n x 5",
-        "input   context                     float     context_rows x 9",
+        "input   context                     float     context_rows x 14",
         "output  probabilities               float     n x 5",
         "output  confidence                  float     n",
         "output  temperature                 float     n",
         "output  energy                      float     n",
-        "output  statistics                  float     n x 9",
+        "output  statistics                  float     n x 14",
     ]
 
 

@@ -112,7 +112,7 @@ class BayesianBinning(TopLabelMap):
     name = "bbq"
     title = "Bayesian binning into quantiles"
     reference = "Naeini et al., AAAI 2015"
-    stores = "a step for each bin edge of the likely histograms"
+    stores = "a step for each likely bin edge"
 
     edges_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
     values_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))

@@ -101,7 +101,7 @@ class IsotonicOneVsAll(Calibrator):
     name = "irova"
     title = "isotonic regression, one class against the others"
     reference = "Zadrozny and Elkan, KDD 2002"
-    stores = "a step for each rise of each class's curve"
+    stores = "a curve for each class"
     preserves_accuracy = False
     shift_invariant = True
 

@@ -53,7 +53,7 @@ class ScaledIsotonicOneVsAll(Calibrator):
     name = "irovats"
     title = "temperature scaling, then isotonic regression per class"
     reference = "Zhang et al., ICML 2020"
-    stores = "1 number and a step for each rise of each class's curve"
+    stores = "1 number and a curve for each class"
     preserves_accuracy = False
     shift_invariant = True
 

@@ -3,7 +3,7 @@
 import math
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import Field, asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar, Literal, Self, final
 
 import numpy as np
@@ -26,8 +26,9 @@ from wildcal.core.stored import (
     TEXT,
     Many,
     can_be,
+    declared_kind,
     in_words,
-    kind_of,
+    is_simple,
     optional,
     stored,
 )
@@ -319,9 +320,10 @@ class Calibrator(ABC):
 
     def check_options(self) -> None:
         """Raise a ValueError if an option has a value it may not have."""
-        for option in (f for f in fields(self) if f.init):  # type: ignore[arg-type]
-            kind, value = kind_of(option, type(self).__name__), getattr(self, option.name)
-            if not can_be(kind, value):
+        for option in (f for f in _declared(self) if f.init):
+            kind, value = declared_kind(option), getattr(self, option.name)
+            # Pairs and lists have checks of their own, which say more.
+            if kind is not None and is_simple(kind) and not can_be(kind, value):
                 raise ValueError(f"{option.name} must be {in_words(kind)}, got {value!r:.80}.")
         self._check_options()
 
@@ -332,7 +334,7 @@ class Calibrator(ABC):
     def _refuse_broken_fit(self, rows: Rows) -> None:
         """Raise, and be unfitted again, where the fit ended with values that no file may hold."""
         try:
-            for learned in (f.name for f in fields(self) if not f.init):  # type: ignore[arg-type]
+            for learned in (f.name for f in _declared(self) if not f.init):
                 if not _is_finite(getattr(self, learned, None)):
                     raise ValueError(f"{learned} is not finite.")
             self._check_fitted()
@@ -410,6 +412,11 @@ class Calibrator(ABC):
     @abstractmethod
     def _bind(self, rows: Rows) -> Bound:
         """Return what the fitted method says of checked rows."""
+
+
+def _declared(calibrator: Calibrator) -> tuple[Field[Any], ...]:
+    """Return the fields of a calibrator; one of somebody's own may be no dataclass."""
+    return fields(calibrator) if is_dataclass(calibrator) else ()
 
 
 def _is_finite(value: object) -> bool:

@@ -96,10 +96,11 @@ def check_floor(floor: float) -> None:
 
 
 def logits_from_score(score: ArrayLike) -> Logits:
-    """Return the two columns 0 and s for a binary model with one score, the log-odds of class 1.
+    """Return two columns, -s / 2 and s / 2, for a binary model with one score, log-odds of class 1.
 
-    softmax([0, s]) = [1 - sigmoid(s), sigmoid(s)], so class 0 is the reference and the score keeps
-    its bits. It is the one convention of the package for one-score models.
+    softmax([-s / 2, s / 2]) = [1 - sigmoid(s), sigmoid(s)]. Both classes are treated alike: with
+    their names swapped, methods that read the energy say the same. It is the one convention of the
+    package for one-score models.
 
     Parameters
     ----------
@@ -110,8 +111,8 @@ def logits_from_score(score: ArrayLike) -> Logits:
     Examples
     --------
     >>> logits_from_score([-1.5, 2.0])
-    array([[ 0. , -1.5],
-           [ 0. ,  2. ]])
+    array([[ 0.75, -0.75],
+           [-1.  ,  1.  ]])
     """
     array = np.asarray(score)
     if array.dtype.kind in "iub" or array.dtype == np.longdouble:
@@ -128,4 +129,4 @@ def logits_from_score(score: ArrayLike) -> Logits:
     wrong = np.flatnonzero(~np.isfinite(array))
     if len(wrong):
         raise ValueError(f"score must be finite, but row {wrong[0]} is {array[wrong[0]]}.")
-    return np.stack([np.zeros_like(array), array], axis=1)
+    return np.stack([-array / 2, array / 2], axis=1)

@@ -90,16 +90,21 @@ def optional(kind: Stored) -> Either:
     return Either((NOTHING, kind))
 
 
+def declared_kind(field: "Field[Any]") -> Stored | None:
+    """Return how a field says it is stored, None where it does not."""
+    kind: Stored | None = field.metadata.get(_KEY)
+    return kind
+
+
 def kind_of(field: "Field[Any]", owner: str) -> Stored:
     """Return how a field is stored."""
-    kind = field.metadata.get(_KEY)
+    kind = declared_kind(field)
     if kind is None:
         raise TypeError(
             f"{owner}.{field.name} does not say how it stands in a file; declare it as"
             " field(..., metadata=stored(KIND)) with a kind of wildcal.core.stored."
         )
-    found: Stored = kind
-    return found
+    return kind
 
 
 _WORDS = {"real": "a number", "integer": "a whole number", "flag": "true or false"}
@@ -133,6 +138,15 @@ def can_be(kind: Stored, value: object) -> bool:
         case Many(of):
             return isinstance(value, list | tuple) and all(can_be(of, item) for item in value)
     return True
+
+
+def is_simple(kind: Stored) -> bool:
+    """Return whether values of a kind are single: a number, a text, nothing.
+
+    >>> is_simple(optional(REAL)), is_simple(optional(Row((REAL, REAL))))
+    (True, False)
+    """
+    return isinstance(kind, Plain) or (isinstance(kind, Either) and all(map(is_simple, kind.kinds)))
 
 
 def in_words(kind: Stored) -> str:

@@ -45,7 +45,7 @@ def show_markup(
 
     console = Console(file=sys.stdout)
     if not console.is_terminal:  # a pipe or a file has no edge to wrap at
-        console = Console(file=sys.stdout, width=240)
+        console = Console(file=sys.stdout, width=300)
     shown = list(range(len(heads)))
     widths = [
         max(len(heads[i]), *(Text.from_markup(row[i]).cell_len for row in rows), 0) + 3

@@ -49,7 +49,7 @@ class NearestEnvironment(WindowTemperature):
     name = "ap"
     title = "the temperature of the nearest environment"
     reference = "Salvador et al., 2021"
-    stores = "2 numbers for each environment and an accuracy estimator"
+    stores = "2 numbers an environment, an estimator"
     reads = frozenset({"logits", "environment", "window"})
 
     estimator: str = field(default="atc-ne", metadata=stored(TEXT))

@@ -81,7 +81,7 @@ class AutoCalibrator(Calibrator):
     name = "auto"
     title = "a safe mixture of simple methods"
     reference = "wildcal, docs/theory/auto.md"
-    stores = "a weight for each member, and what it stores"
+    stores = "its members and their weights"
     shift_invariant = False
     accepts_ood = True
     reads = frozenset({"logits", "environment"})
