@@ -42,12 +42,12 @@ def title(method: str) -> str:
 
 
 def percent(row: Row, digits: int = 2) -> str:
-    """Return a value in percent, with its interval if it has one."""
-    value, low, high = (
-        f"{100 * float(row[key]):.{digits}f}" if row[key] else ""
-        for key in ("value", "low", "high")
-    )
-    return f"{value} ({low} to {high})" if low else value
+    """Return a value in percent, with its interval, which reaches to it, if it has one."""
+    value = 100 * float(row["value"])
+    if not row["low"]:
+        return f"{value:.{digits}f}"
+    low, high = min(value, 100 * float(row["low"])), max(value, 100 * float(row["high"]))
+    return f"{value:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
 
 
 def markdown(header: Sequence[str], lines: Sequence[Sequence[str]], words: int) -> str:

@@ -40,8 +40,9 @@ def averages(rows: list[Row]) -> str:
 
 
 def _average(row: Row) -> str:
-    low, high = _percent(row["low"]), _percent(row["high"])
-    return f"{_percent(row['average'])} ({low} to {high})"
+    value = float(row["average"])
+    low, high = min(value, float(row["low"])), max(value, float(row["high"]))
+    return f"{_percent(value)} ({_percent(low)} to {_percent(high)})"
 
 
 def _difference(row: Row) -> str:

@@ -183,8 +183,9 @@ def _cell(row: Row | None, *, bold: bool = False) -> str:
 def _with_interval(row: Row | None, scale: float, digits: int) -> str:
     if row is None:
         return ""
-    value, low, high = (f"{scale * float(row[k]):.{digits}f}" for k in ("value", "low", "high"))
-    return f"{value} ({low} to {high})"
+    value, low, high = (scale * float(row[k]) for k in ("value", "low", "high"))
+    low, high = min(value, low), max(value, high)  # an interval reaches to its value
+    return f"{value:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
 
 
 def _markdown(header: Sequence[str], lines: Sequence[Sequence[str]], words: int) -> str:
