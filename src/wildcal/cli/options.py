@@ -56,6 +56,14 @@ per_100k_option = click.option(
     help="How many alarms 100,000 clean rows may raise on average; for --alarm sequential.",
 )
 
+false_alarms_option = click.option(
+    "--false-alarms",
+    default=0.01,
+    show_default=True,
+    type=float,
+    help="How often a window of clean rows may raise an alarm; for --alarm window.",
+)
+
 on_alarm_option = click.option(
     "--on-alarm",
     metavar="COMMAND|URL",

@@ -5,7 +5,13 @@ from pathlib import Path
 
 import click
 
-from wildcal.cli.options import PATH, on_alarm_option, per_100k_option, quiet_option
+from wildcal.cli.options import (
+    PATH,
+    false_alarms_option,
+    on_alarm_option,
+    per_100k_option,
+    quiet_option,
+)
 from wildcal.cli.output import is_quiet, say
 from wildcal.cli.saving import SAVE_EVERY, SaveEvery
 from wildcal.io.artifact import load_with_about
@@ -36,13 +42,7 @@ from wildcal.io.files import check_writable
     help="Decide at any row, or each time a window is all new.",
 )
 @per_100k_option
-@click.option(
-    "--false-alarms",
-    default=0.01,
-    show_default=True,
-    type=float,
-    help="How often a window of clean rows may raise an alarm; for --alarm window.",
-)
+@false_alarms_option
 @on_alarm_option
 @click.option(
     "--max-streams",

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 from click.core import ParameterSource
 
-from wildcal.cli.options import PATH, on_alarm_option, per_100k_option, quiet_option
+from wildcal.cli.options import (
+    PATH,
+    false_alarms_option,
+    on_alarm_option,
+    per_100k_option,
+    quiet_option,
+)
 from wildcal.cli.output import say, warn
 from wildcal.cli.saving import SAVE_EVERY, SaveEvery, Saver
 from wildcal.cli.stream_input import Batch, read_json_lines, read_npy_arrays
@@ -53,13 +59,7 @@ ALERT_EXIT = 3
     help="Decide each time the window is all new, or at any row: sooner, see docs/stream.md.",
 )
 @per_100k_option
-@click.option(
-    "--false-alarms",
-    default=0.01,
-    show_default=True,
-    type=float,
-    help="How often a window of clean rows may raise an alarm; for --alarm window.",
-)
+@false_alarms_option
 @click.option(
     "--format",
     "form",
