@@ -50,6 +50,7 @@ if TYPE_CHECKING:  # everything is imported when it is asked for: `import wildca
     from wildcal.stream import Stream
 
 _MODULES = ("accuracy", "metrics", "plots", "suites", "window")
+_ROOMS: Final = ("calibrators", "core", "engine", "evaluation", "io", "report", "stream", "testing")
 _HOME: Final = {
     name: module
     for module, names in {
@@ -142,7 +143,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import what is asked for."""
-    if name in _MODULES:
+    if name in _MODULES or name in _ROOMS:
         return import_module(f"wildcal.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'wildcal' has no attribute {name!r}")
