@@ -179,3 +179,10 @@ def test_sentences_with_typos():
         found = [accuracy(suite.split(name)) for name in names]
         assert found[0] > 0.9
         assert found == sorted(found, reverse=True)
+
+
+def test_natural_shift_of_pacs():
+    suite = suites.load("pacs-resnet18")
+    assert [split.name for split in suite.tests("covariate")] == ["art", "cartoon", "sketch"]
+    clean = accuracy(suite.split("test"))
+    assert all(accuracy(split) < clean for split in suite.tests("covariate"))
