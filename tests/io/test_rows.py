@@ -298,7 +298,7 @@ def test_a_floor_from_the_tuning_rows_is_kept():
 def test_one_score_and_one_probability(shape):
     score, y = Z[:, 0].reshape(shape), np.where(Y == 0, "yes", "no")
     by_score = as_rows(score, y, kind="score", pos_label="yes")
-    np.testing.assert_array_equal(by_score.logits, np.column_stack([np.zeros(40), Z[:, 0]]))
+    np.testing.assert_array_equal(by_score.logits, np.column_stack([-Z[:, 0], Z[:, 0]]) / 2)
     np.testing.assert_array_equal(by_score.y, Y == 0)
     assert by_score.classes.names == ("no", "yes")
     p = 1 / (1 + np.exp(-score))

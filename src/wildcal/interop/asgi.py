@@ -37,7 +37,8 @@ def app(
     >>> from starlette.applications import Starlette
     >>> from starlette.routing import Mount
     >>> rng = np.random.default_rng(0)
-    >>> ts = wildcal.TemperatureScaling().fit(rng.normal(size=(90, 3)), rng.integers(0, 3, 90))
+    >>> z = 2 * rng.normal(size=(300, 3))
+    >>> ts = wildcal.TemperatureScaling().fit(z, (z + rng.gumbel(size=z.shape)).argmax(axis=1))
     >>> mine = Starlette(routes=[Mount("/calibration", app(ts))])
     """
     named: dict[str, Any] = (

@@ -320,16 +320,16 @@ class SuiteWriter:
             z = np.concatenate([old, z])
             labels = np.concatenate([known, np.asarray(y, np.int64)])
             labels = stored_labels(labels, len(z), self._manifest.n_classes, entry.shift)
-            distances = None
+            whole = None
             if distances is not None and self.neighbors is not None:
                 there = verified_distances(self._files, entry, self.neighbors)
                 more = stored_distances(
                     distances, len(z) - len(old), columns(self.neighbors), there.dtype.name
                 )
-                distances = np.concatenate([there, more])
+                whole = np.concatenate([there, more])
         except ValueError as error:
             raise ValueError(f"split {name}: {error}") from error
-        self._put(entry, z, labels, distances)
+        self._put(entry, z, labels, whole)
 
     def _put(
         self,

@@ -154,7 +154,7 @@ def as_rows(
     --------
     >>> rows = as_rows([0.4, -1.2, 2.0], ["spam", "ham", "spam"], kind="score", pos_label="spam")
     >>> rows.logits.tolist(), rows.y, rows.classes.names
-    ([[0.0, 0.4], [0.0, -1.2], [0.0, 2.0]], array([1, 0, 1]), ('ham', 'spam'))
+    ([[-0.2, 0.2], [0.6, -0.6], [-1.0, 1.0]], array([1, 0, 1]), ('ham', 'spam'))
     """
     source = source_of(values)
     chosen = _choose(source, kind, columns, _roles(arrays, label_column, id_column))
