@@ -27,8 +27,8 @@ MIXES = {
 }
 ORACLE = "labels of the window"
 TIERS = ("clean labels", "+ window", "+ environments", "+ both", ORACLE)
-SHOWN = ("ts", "energy", "match+atc-ne", "match+cott", "match+cot", "energy-all", "match+cot-map", "context",
-         "oracle accuracy")  # fmt: skip
+SHOWN = ("ts", "energy", "match+atc-ne", "match+cott", "match+cot", "energy-all", "match+cot-map",
+         "context", "oracle accuracy")  # fmt: skip
 """What README shows."""
 IN_SAMPLE = ("tuning", "context@clean")
 """Its coefficients were learned there, so it is not ranked there."""
