@@ -48,7 +48,7 @@ class Events:
         self._closing = True
         for reader in self._readers:
             if not reader.full():
-                reader.put_nowait(b": goodbye\n\n")
+                reader.put_nowait(b"")  # only to wake it
 
     def look(self) -> None:
         """Note a point of each stream that has new rows, and tell the readers."""
@@ -98,10 +98,13 @@ class Events:
                 both: tuple[asyncio.Future[Any], ...] = (waiting, leaving)
                 await asyncio.wait(both, timeout=15, return_when=asyncio.FIRST_COMPLETED)
                 if waiting.done():
-                    yield waiting.result()
+                    if message := waiting.result():
+                        yield message
                 else:
                     waiting.cancel()
                     yield b": still here\n\n"
+            if self._closing:
+                yield b": goodbye\n\n"
         finally:
             self._readers.discard(mine)
 
