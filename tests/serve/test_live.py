@@ -45,10 +45,19 @@ def page(browser, server, request):
     page.on("dialog", lambda dialog: troubles.append(dialog.message))
     page.on("request", lambda r: None if r.url.startswith(server.url) else troubles.append(r.url))
     page.goto(server.url + "/")
-    page.wait_for_function("document.getElementById('status').textContent === 'live'")
+    _until(page, "() => document.getElementById('status').textContent === 'live'")
     yield page
     assert troubles == []
     context.close()
+
+
+def _until(page, function, argument=None):
+    """Wait till a function is true; Playwright's own way evaluates text, which the page forbids."""
+    for _ in range(300):
+        if page.evaluate(function, argument):
+            return
+        page.wait_for_timeout(100)
+    pytest.fail(f"never came true: {function}")
 
 
 def test_a_shift_moves_the_chart_and_rings(page, server, clean, foggy, request):
@@ -62,7 +71,7 @@ def test_a_shift_moves_the_chart_and_rings(page, server, clean, foggy, request):
     before = card.locator("figure:nth-of-type(1) svg").inner_html()
     server.infer(foggy.logits[:256], stream=name)
     names = "[...document.querySelectorAll('article.alarm h2')].map(h => h.textContent)"
-    page.wait_for_function(f"name => {names}.includes(name)", arg=name)
+    _until(page, f"name => {names}.includes(name)", name)
     assert card.locator(".state").inner_text().startswith("ALARM")
     assert card.locator("figure:nth-of-type(1) svg").inner_html() != before
     assert card.locator("polygon.band").count() == 1
