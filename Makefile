@@ -41,7 +41,7 @@ $(VENV)/bench.done: $(VENV)/wildcal.done
 	@touch $@
 
 demo: $(VENV)/wildcal.done
-	$(BIN)/wildcal demo --output demo-output site dist
+	$(BIN)/wildcal demo --output demo-output
 
 # In this run a missing optional package is a failure, not a skipped test. The tests of one file stay
 # in one process, which shares what it prepared.
