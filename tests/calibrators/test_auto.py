@@ -207,6 +207,15 @@ def test_no_offsets_without_need():
     assert calibrator.fit_.reason in calibrator.describe()
 
 
+def test_the_softmax_alone_is_said_to_stay():
+    rng = np.random.default_rng(0)  # labels drawn from the softmax itself: nothing to learn
+    z = rng.normal(0, 2, (60, 3))
+    y = (wildcal.softmax(z).cumsum(1) < rng.random((60, 1))).sum(1)
+    calibrator = quiet(AutoCalibrator(), z, y)
+    assert calibrator.weights_.tolist() == [1.0]
+    assert "no member told more of unseen rows" in calibrator.fit_.reason
+
+
 def test_shifted_environments_are_held_out_whole():
     environment = np.r_[np.zeros(100, int), 5 + np.repeat(np.arange(6), 20)]
     held = list(folds(Z[:220], Y[:220], 1, environment))

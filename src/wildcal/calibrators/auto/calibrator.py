@@ -213,13 +213,16 @@ def in_a_sentence(
     found: Evidence, scores: FloatArray, weights: FloatArray, row_weight: FloatArray
 ) -> str:
     """Return why a mixture was taken: what there was to learn from, and what it gained."""
+    learned = f"On {found.total:.6g} rows with {found.mistakes:.6g} mistakes, "
+    if weights[0] > 1 - _LEAST:
+        return f"{learned}no member told more of unseen rows than the softmax, which stays."
     gain = log_mixture(scores, weights) - scores[:, 0]
     before = -np.average(scores[:, 0], weights=row_weight)
     change = -100 * np.average(gain, weights=row_weight) / max(before, 1e-12)
     return (
-        f"On {found.total:.6g} rows with {found.mistakes:.6g} mistakes, members that had not seen a"
-        f" row changed its NLL by {change:+.1f} %, {sureness(gain, row_weight):.1f} standard errors"
-        f" from chance, so {100 * weights[0]:.3g} % stay with the softmax."
+        f"{learned}members that had not seen a row changed its NLL by {change:+.1f} %,"
+        f" {sureness(gain, row_weight):.1f} standard errors from chance, so"
+        f" {100 * weights[0]:.3g} % stay with the softmax."
     )
 
 
