@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -14,6 +15,16 @@ from wildcal.core.errors import MissingExtraError
 ROOT = Path(__file__).parents[1]
 # In a run that requires them a missing optional package is a failure, elsewhere a skipped test.
 REQUIRED = bool(os.environ.get("WILDCAL_REQUIRE_EXTRAS"))
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+# As root a browser has no sandbox; and it must not look for updates while it is watched.
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 
 
 class OptionalModule(pytest.Module):
@@ -115,3 +126,21 @@ def needs():
             pytest.skip(f"{package} is not installed")
 
     return check
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium, by Playwright; skipped where there is none, unless this run requires it."""
+    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    if found is None:
+        if os.environ.get("WILDCAL_REQUIRE_BROWSER"):
+            pytest.fail("Chromium must be installed in this run")
+        pytest.skip("there is no Chromium on this machine")
+    if not os.environ.get("WILDCAL_REQUIRE_EXTRAS"):
+        pytest.importorskip("playwright")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=FLAGS)
+        yield browser
+        browser.close()

@@ -111,7 +111,7 @@ def test_wrong_words_leave_nothing(folder, capsys, line, said):
 
 def test_the_papers_table_says_that_there_are_no_severities(folder):
     assert run([*MAKE.split(), "--name", "rides", "-o", "mine"]) == 0
-    assert run("suite reproduce mine --only table1 -o out --bootstrap 0".split()) == 0
+    assert run("reproduce table1 --suites mine -o out --bootstrap 0".split()) == 0
     text = (folder / "out" / "table1.md").read_text("utf-8")
     assert "| rides | unnamed |" in text
     assert "Of rides unnamed there are no severities: the average of clean rows and of each" in text

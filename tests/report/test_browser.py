@@ -1,40 +1,12 @@
 """The report in a real browser, on a real network's suite."""
 
 import csv
-import os
-import shutil
 import subprocess
 import sys
 
 import pytest
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-# As root a browser has no sandbox; and it must not look for updates while it is watched.
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 METHODS = ("identity", "ts", "spline", "energy")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
-    if found is None:
-        if os.environ.get("WILDCAL_REQUIRE_BROWSER"):
-            pytest.fail("Chromium must be installed in this run")
-        pytest.skip("there is no Chromium on this machine")
-    if not os.environ.get("WILDCAL_REQUIRE_EXTRAS"):
-        pytest.importorskip("playwright")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

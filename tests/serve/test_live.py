@@ -1,31 +1,10 @@
 """The live page in a real browser: a shift moves the chart and rings the alarm."""
 
-import os
-import shutil
 import socket
 
 import pytest
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
 HOSTILE = "<img src=x onerror=alert(1)>\"'</script>"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
-    if found is None:
-        if os.environ.get("WILDCAL_REQUIRE_BROWSER"):
-            pytest.fail("Chromium must be installed in this run")
-        pytest.skip("there is no Chromium on this machine")
-    if not os.environ.get("WILDCAL_REQUIRE_EXTRAS"):
-        pytest.importorskip("playwright")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

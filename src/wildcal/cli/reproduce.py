@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from wildcal.cli.opening import open_suite
-from wildcal.cli.options import PATH, Command, quiet_option, replicates
+from wildcal.cli.options import PATH, quiet_option, replicates
 from wildcal.cli.output import progress_bar, warn
 from wildcal.core.errors import FileFormatError, MissingExtraError
 from wildcal.io.suite import Suite
@@ -50,34 +50,6 @@ def _forms(context: click.Context, option: click.Parameter, value: str) -> tuple
     return tuple(dict.fromkeys(chosen))
 
 
-def output_form_options(command: Command) -> Command:
-    """Add the options that say what is written, and where."""
-    for option in (
-        quiet_option,
-        replicates,
-        click.option("--paper", is_flag=True, help="Put the paper's numbers beside ours."),
-        click.option(
-            "--figures",
-            "pictures",
-            default="png",
-            show_default=True,
-            callback=_forms,
-            help="Forms of a figure: png, svg, pdf; or none.",
-        ),
-        click.option(
-            "--format",
-            "texts",
-            default="md,csv,latex",
-            show_default=True,
-            callback=_forms,
-            help="Forms of a table; of figures, md writes the notes and csv the data.",
-        ),
-        click.option("-o", "--output", type=PATH, required=True, help="Folder for the files."),
-    ):
-        command = option(command)
-    return command
-
-
 @click.command(cls=_ManySuites, no_args_is_help=True)
 @click.argument("artifacts", nargs=-1, metavar="[ARTIFACT]...")
 @click.option(
@@ -88,7 +60,26 @@ def output_form_options(command: Command) -> Command:
     help="Folders, .npz files or names of suites that come with wildcal."
     "  [those of CIFAR and ImageNet]",
 )
-@output_form_options
+@click.option("-o", "--output", type=PATH, required=True, help="Folder for the files.")
+@click.option(
+    "--format",
+    "texts",
+    default="md,csv,latex",
+    show_default=True,
+    callback=_forms,
+    help="Forms of a table; of figures, md writes the notes and csv the data.",
+)
+@click.option(
+    "--figures",
+    "pictures",
+    default="png",
+    show_default=True,
+    callback=_forms,
+    help="Forms of a figure: png, svg, pdf; or none.",
+)
+@click.option("--paper", is_flag=True, help="Put the paper's numbers beside ours.")
+@replicates
+@quiet_option
 def reproduce(
     artifacts: tuple[str, ...],
     suites: tuple[Path, ...],
@@ -109,45 +100,6 @@ def reproduce(
       wildcal reproduce table1 fig4 --suites cifar10-resnet20 my-suite -o paper --paper
       wildcal reproduce all -o paper --figures svg,pdf
     """
-    write_artifacts(artifacts, suites, output, texts, pictures, paper, bootstrap)
-
-
-@click.command("reproduce", no_args_is_help=True)
-@click.argument("suites", type=PATH, nargs=-1, metavar="[SUITE]...")
-@click.option(
-    "--only", multiple=True, metavar="ARTIFACT", help="table1 ... fig9; repeatable.  [all]"
-)
-@output_form_options
-def suite_reproduce(
-    suites: tuple[Path, ...],
-    only: tuple[str, ...],
-    output: Path,
-    texts: tuple[str, ...],
-    pictures: tuple[str, ...],
-    paper: bool,
-    bootstrap: int,
-) -> None:
-    """Make the paper's tables and figures from suites, by default from those that are shipped.
-
-    What cannot be made from them is named with what it needs; the rest is made.
-
-    \b
-    Example:
-      wildcal suite reproduce cifar10-resnet20 my-suite --only table1 --only fig4 -o paper --paper
-    """
-    write_artifacts(only, suites, output, texts, pictures, paper, bootstrap)
-
-
-def write_artifacts(
-    artifacts: tuple[str, ...],
-    suites: tuple[Path, ...],
-    output: Path,
-    texts: tuple[str, ...],
-    pictures: tuple[str, ...],
-    paper: bool,
-    bootstrap: int,
-) -> None:
-    """Make artifacts and write them; say which could not be made, and fail if none could."""
     try:
         chosen = choose_artifacts(artifacts)
     except ValueError as error:

@@ -8,7 +8,6 @@ from wildcal.cli.fit import fit_options, save_suite_fit
 from wildcal.cli.groups import SuggestingGroup
 from wildcal.cli.options import PATH
 from wildcal.cli.report import suite_report
-from wildcal.cli.reproduce import suite_reproduce
 from wildcal.cli.suite import pack, show, write_rows
 from wildcal.cli.suite_compare import compare_command
 from wildcal.cli.suite_make import make
@@ -51,6 +50,6 @@ def suite_fit(
 
 
 for command in (
-    show, make, suite_fit, compare_command, suite_report, suite_reproduce, write_rows, pack
+    show, make, suite_fit, compare_command, suite_report, write_rows, pack
 ):  # fmt: skip
     suite.add_command(command)
