@@ -48,6 +48,27 @@ def test_fit_says_what_it_did(folder, capsys):
     assert load(folder / "energy.json").temperature_ == fitted.temperature_
 
 
+def test_a_quiet_command_warns_and_says_nothing_else(folder, capsys):
+    assert run("fit val.npz --method ts -o ts.json --quiet".split()) == 0
+    assert capsys.readouterr() == ("", "")
+    assert run("apply ts.json test.npz -o proba.npz -q".split()) == 0
+    assert capsys.readouterr() == ("", "")
+    z = SUITE.shifted.logits[:60]
+    np.savez(folder / "right.npz", logits=z, y=z.argmax(1))
+    assert run("fit right.npz --method ts -o right.json --quiet".split()) == 0
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith("warning: ")
+
+
+@pytest.mark.parametrize("name", sorted(cli.list_commands(None)))
+def test_every_command_can_be_quiet(name):
+    command = cli.get_command(click.Context(cli), name)
+    leaves = command.commands.values() if isinstance(command, click.Group) else [command]
+    for leaf in leaves:
+        assert "--quiet" in {flag for option in leaf.params for flag in option.opts}, leaf.name
+
+
 def test_fit_takes_options(folder):
     line = "fit --method ts --set loss=mse --set bounds=[0.5,2] val.npz -o ts.json"
     assert run(line.split()) == 0
