@@ -39,7 +39,7 @@ def test_the_table_says_what_was_known(suite, capsys, monkeypatch):
     assert run(words) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "300 labels, 5 shifted sets of 300 labels, unlabeled test window" in text
-    assert "were tuned on other images under blur, which are in the average" in text
+    assert "were tuned on other rows under blur, which are in the average" in text
     assert run(["compare", str(suite), "--methods", "ts", "--bootstrap", "0"]) == 0
     assert "were tuned on" not in capsys.readouterr().out
 

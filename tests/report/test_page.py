@@ -128,7 +128,7 @@ def test_verdict_says_who_knew_less_and_what_was_seen_before(shifted):
     best, second = results.ranked("mine")[:2]
     assert second.knew.knows_less_than(best.knew)
     assert f"the next among them ({second.knew})" in said
-    assert "tuned on other images under fog, which" in said
+    assert "tuned on other rows under fog, which" in said
     assert "80 % bootstrap interval" in make_page(results, "mine", shifted)
 
 
@@ -174,7 +174,7 @@ def test_suite_without_shift_says_so(bare):
     page = make_page(run(bare, ("identity", "ts", "energy")), "mine", bare)
     assert "There are no shifted rows, so nothing is said about shift." in page
     assert "ECE by severity" not in page
-    assert "Images of other classes" not in page
+    assert "Rows of other classes" not in page
     assert 'class="reliability"' in page
 
 

@@ -71,7 +71,7 @@ def test_markdown():
         "- Bold: best of the row; underlined: second best.\n"
         "- Noise floor: what a perfectly calibrated model shows on as many rows, the mean over"
         " the methods.\n"
-        f"- In brackets: 95 % bootstrap interval over images. {HOLDS_ITS_VALUE}\n"
+        f"- In brackets: 95 % bootstrap interval over rows. {HOLDS_ITS_VALUE}\n"
         "- All of it: 100 %.\n"
     )
 

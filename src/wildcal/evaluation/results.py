@@ -248,10 +248,6 @@ class Results:
             return tuple(str(level) for level in (CLEAN, *LEVELS))
         return ("clean", *self._shifts.get(suite, {}))
 
-    def noun(self, suite: str) -> str:
-        """Return what to call the rows of a suite: corruptions are of images."""
-        return "images" if self.has_levels(suite) else "rows"
-
     def ranked(self, suite: str, metric: str | None = None) -> list["FittedMethod"]:
         """Return the methods of a suite, the best average first; then by the clean value."""
         metric = metric or self.primary

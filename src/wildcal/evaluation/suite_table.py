@@ -132,7 +132,7 @@ def caption(results: Results, suite: str, metric: str | None = None) -> list[str
     drawn = results.suites[suite].replicates
     if drawn is not None:
         notes.append(
-            f"In brackets: {100 * drawn.level:g} % bootstrap interval over {results.noun(suite)}."
+            f"In brackets: {100 * drawn.level:g} % bootstrap interval over rows."
             f" {HOLDS_ITS_VALUE} {EXPLAINED}"
         )
     ood = results.suites[suite].ood
@@ -141,7 +141,7 @@ def caption(results: Results, suite: str, metric: str | None = None) -> list[str
     both = results.tuned_and_tested(suite)
     if both:
         notes.append(
-            f"Methods that knew shifted sets were tuned on other images under {', '.join(both)},"
+            f"Methods that knew shifted sets were tuned on other rows under {', '.join(both)},"
             " which are in the average."
         )
     return notes

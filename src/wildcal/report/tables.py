@@ -57,7 +57,7 @@ def table_markdown(artifact: TableArtifact) -> str:
             " the methods."
         )
     if intervals and any(c and c.interval for row in artifact.rows for c in row.cells):
-        legend.append(f"In brackets: 95 % bootstrap interval over images. {HOLDS_ITS_VALUE}")
+        legend.append(f"In brackets: 95 % bootstrap interval over rows. {HOLDS_ITS_VALUE}")
     notes = (*legend, *artifact.notes)
     return markdown.document(Table(table.title, table.columns, table.rows, notes))
 

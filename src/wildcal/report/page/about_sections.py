@@ -53,7 +53,6 @@ def computed_section(content: Content) -> str:
     results = content.results.suites[content.name]
     n_boot = 0 if results.replicates is None else results.replicates.n_boot
     names = ",".join(method.name for method in content.order)
-    noun = content.results.noun(content.name)
     made = ", ".join(f"{plain(k)} {plain(v)}" for k, v in content.suite.versions.items())
     facts = {
         "Command": f"wildcal report {_place(content)} --methods {names}"
@@ -63,7 +62,7 @@ def computed_section(content: Content) -> str:
         " largest logit",
         "Average": "(clean + the means over corruption types at severities 1 to 5) / 6"
         if content.results.has_levels(content.name) else "of clean rows and of each shift, alike",
-        "Intervals": f"{n_boot} bootstrap replicates over {noun}, the same {noun} in all cells and"
+        "Intervals": f"{n_boot} bootstrap replicates over rows, the same rows in all cells and"
         " for all methods; seed 0" if n_boot else "none",
         "Suite": f"network {plain(content.suite.network.get('name', ''))}, data"
         f" {plain(content.suite.data.get('name', ''))}, seed {plain(content.suite.seed)}",

@@ -24,9 +24,8 @@ def methods_section(content: Content) -> str:
     """Return the table of all methods."""
     table = _spelled_out(suite_table(content.results, content.name, called=shown, ends=True))
     notes = caption(content.results, content.name)
-    noun = content.results.noun(content.name)
     text = (
-        f" Press a head to sort. Confidence: the mean on {noun} of other classes, where lower is"
+        " Press a head to sort. Confidence: the mean on rows of other classes, where lower is"
         " better; AUROC: how well it tells them from clean rows."
     )
     return section(
@@ -167,5 +166,5 @@ def ood_section(content: Content) -> str:
     if not figures:
         return ""
     text = "No answer is right here: lower is better. The set that tuned the methods is not shown."
-    title = f"{content.results.noun(content.name).capitalize()} of other classes"
+    title = "Rows of other classes"
     return section(title, note(text), charts(*figures))

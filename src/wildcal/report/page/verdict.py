@@ -18,8 +18,7 @@ def verdict(results: Results, suite: str, order: Sequence[FittedMethod]) -> str:
     found = averages[best.name]
     if math.isnan(found.value) or len(results.conditions(suite)) == 1:
         return _clean_verdict(results, suite, order)
-    noun = results.noun(suite)
-    text = f"Ship {_name(best)}: over clean and shifted {noun} its confidence is off by"
+    text = f"Ship {_name(best)}: over clean and shifted rows its confidence is off by"
     interval = _interval(found.low, found.high, interval_level(results, suite))
     text += f" {percent(found.value)} points on average (ECE{interval})"
     plain = averages.get("identity")
@@ -33,7 +32,7 @@ def verdict(results: Results, suite: str, order: Sequence[FittedMethod]) -> str:
     if cleanest is not best:
         a, b = averages[cleanest.name].levels[0], found.levels[0]
         sentences.append(
-            f"On clean {noun} alone {_name(cleanest)} is lowest:"
+            f"On clean rows alone {_name(cleanest)} is lowest:"
             f" {percent(a)} against {percent(b)} points."
         )
     sentences.append(_tuned_and_tested(results, suite))
@@ -47,7 +46,7 @@ def _tuned_and_tested(results: Results, suite: str) -> str:
         return ""
     kinds = ", ".join(kind.replace("_", " ") for kind in both)
     return words(
-        f"Methods that knew shifted sets were tuned on other images under {kinds}, which are in"
+        f"Methods that knew shifted sets were tuned on other rows under {kinds}, which are in"
         " the average."
     )
 
@@ -66,7 +65,7 @@ def _clean_verdict(results: Results, suite: str, order: Sequence[FittedMethod]) 
     level = [m for m in order if percent(results.average(suite, m.name).levels[0]) == shown_value]
     names = ", ".join(map(_name, level))
     lowest = f"{names} is lowest" if len(level) == 1 else f"{names} are level, and lowest"
-    return f"On clean {results.noun(suite)} {lowest}: off by {shown_value} points (ECE). {why}"
+    return f"On clean rows {lowest}: off by {shown_value} points (ECE). {why}"
 
 
 def _lead(results: Results, suite: str, best: FittedMethod, second: FittedMethod) -> str:
@@ -76,8 +75,7 @@ def _lead(results: Results, suite: str, best: FittedMethod, second: FittedMethod
         return ""
     ahead = f"{percent(gap.value)} points{_bracket(gap.interval.low, gap.interval.high)}"
     if gap.is_sure:
-        noun = results.noun(suite)
-        return f"It is ahead of the next, {_name(second)}, by {ahead} on the same {noun}."
+        return f"It is ahead of the next, {_name(second)}, by {ahead} on the same rows."
     return f"The next, {_name(second)}, is {ahead} behind, which may be chance."
 
 
