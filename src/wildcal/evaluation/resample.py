@@ -1,4 +1,4 @@
-"""The bootstrap over images, for every metric: sets of the same images share the draws."""
+"""The bootstrap over rows, for every metric: sets of the same rows share the draws."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
@@ -14,8 +14,8 @@ if TYPE_CHECKING:  # slow to import, and seldom needed
 
 Draw = Callable[[int], FloatArray]
 """Returns how often each row is drawn in the next so many replicates, a column for each."""
-# Counts that exist at the same time.
-_MOST_COUNTS: Final = 1 << 22
+# Counts that exist at the same time: 4 MB, which the caches hold.
+_MOST_COUNTS: Final = 1 << 19
 # Rows drawn in all for a metric that is costly to resample, and the fewest replicates.
 _MOST_DRAWS: Final = 20_000_000
 _FEWEST: Final = 100
