@@ -43,6 +43,11 @@ $(VENV)/bench.done: $(VENV)/wildcal.done
 demo: $(VENV)/wildcal.done
 	$(BIN)/wildcal demo --output demo-output
 
+# Tests run in as many processes as there are cores: threads of linear algebra on top of that would
+# wait for each other, which took ten times the processor time of some files.
+test test-on test-minimal test-oldest: export OMP_NUM_THREADS := 1
+test test-on test-minimal test-oldest: export OPENBLAS_NUM_THREADS := 1
+
 # In this run a missing optional package is a failure, not a skipped test. The tests of one file stay
 # in one process, which shares what it prepared.
 test: $(VENV)/test.done

@@ -21,7 +21,7 @@ from wildcal.calibrators import (
 from wildcal.core.errors import ConvergenceWarning
 from wildcal.testing import make_suite
 
-SUITE = make_suite(0, n_ood_tuning=0)
+SUITE = make_suite(0, n_tuning=1000, n_ood_tuning=0)
 NAMES = ["vector", "matrix", "dirichlet", "svs", "sms"]
 
 
