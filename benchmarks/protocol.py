@@ -52,7 +52,7 @@ Clock = dict[str, float]
 Eces = dict[tuple[str, str], float]
 
 
-# The plain path: logits, labels and logits of strangers -> a function from logits to probabilities.
+# The plain path: logits, labels and logits of OOD rows -> a function from logits to probabilities.
 
 
 def fit_identity(z, y, ood) -> Apply:
@@ -205,11 +205,11 @@ def run_plain(path: Path, cells: list[str], ood: str) -> tuple[Eces, Clock]:
             return file[f"{split}.logits"].astype(np.float64), file[f"{split}.labels"].astype(int)
 
         z, y = read("validation")
-        strangers = read(ood)[0][: paper_ood_rows(z.shape[1])]
+        ood_logits = read(ood)[0][: paper_ood_rows(z.shape[1])]
         tests = {cell: read(cell) for cell in cells}
     clock["read"] = time.process_time() - start
     start = time.process_time()
-    fitted = {method: FITS[method](z, y, strangers) for method in PAPER_METHODS}
+    fitted = {method: FITS[method](z, y, ood_logits) for method in PAPER_METHODS}
     clock["fit"] = time.process_time() - start
     start = time.process_time()
     eces = {

@@ -3,7 +3,7 @@
     make bench                                   all sizes, a few minutes
     python benchmarks/speed.py --classes 10 100  some of them
 
-There are 50,000 float32 rows of logits (and 2,500 strangers more for the energy fit). Times are
+There are 50,000 float32 rows of logits (and 2,500 OOD rows more for the energy fit). Times are
 the best of a few runs in this process; on a busy machine compare the ratios, not the seconds.
 "limit" is the time NumPy needs for one np.exp (fits, apply) or one np.copyto (metrics from
 probabilities) of the same 50,000 rows in the same run, divided by our time: 1.0 would mean that we
@@ -43,7 +43,7 @@ OOD_ROWS = 2_500
 
 
 def make_rows(n_classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return overconfident float32 logits with labels, then some rows of strangers (-1)."""
+    """Return overconfident float32 logits with labels, then some OOD rows (-1)."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, n_classes, ROWS)
     z = rng.standard_normal((ROWS + OOD_ROWS, n_classes), dtype=np.float32)

@@ -21,7 +21,7 @@ from wildcal.testing import join, make_suite
 
 
 def environments_of(seed=0, n_classes=4, n=300, dtype=np.float64):
-    """Rows of a clean environment (0), five shifted ones (1 to 5) and strangers (6)."""
+    """Rows of a clean environment (0), five shifted ones (1 to 5) and OOD rows (6)."""
     suite = make_suite(seed, n_classes=n_classes, n_tuning=n, n_ood_tuning=n // 10, n_test=n)
     z, y = join(suite.tuning, suite.shifted)
     clean = np.where(suite.tuning.y >= 0, 0, 6)
@@ -191,9 +191,9 @@ def test_rows_of_other_classes_are_left_out():
     without = fit(Z[known], Y[known], environment=E[known])
     np.testing.assert_array_equal(learned(without), learned(FITTED))
     assert without.environments_ == FITTED.environments_ == 5
-    strangers = Z[E == 6]
-    around = FITTED.context(strangers)
-    assert FITTED.confidence(strangers, context=around).mean() < FITTED.confidence(strangers).mean()
+    ood = Z[E == 6]
+    around = FITTED.context(ood)
+    assert FITTED.confidence(ood, context=around).mean() < FITTED.confidence(ood).mean()
 
 
 @pytest.mark.parametrize("environment", [None, np.zeros(len(Y), int), np.where(E == 6, 6, 0)])

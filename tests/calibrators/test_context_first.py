@@ -26,7 +26,7 @@ from wildcal.testing import join, make_suite
 
 
 def environments_of(seed=0, n_classes=4, n=300, dtype=np.float64):
-    """Rows of a clean environment (0), five shifted ones (1 to 5) and strangers (6)."""
+    """Rows of a clean environment (0), five shifted ones (1 to 5) and OOD rows (6)."""
     suite = make_suite(seed, n_classes=n_classes, n_tuning=n, n_ood_tuning=n // 10, n_test=n)
     z, y = join(suite.tuning, suite.shifted)
     clean = np.where(suite.tuning.y >= 0, 0, 6)
@@ -260,7 +260,7 @@ def test_weights_that_sum_to_one_are_warned_about():
         FirstContextScaling().fit(Z, Y, environment=E, sample_weight=np.full(len(Y), 1 / len(Y)))
 
 
-def test_the_mixture_takes_in_strangers_of_labeled_environments():
+def test_the_mixture_takes_in_ood_rows_of_labeled_environments():
     """And leaves out environments that are nothing else."""
     y = np.where(np.arange(len(Y)) == np.flatnonzero(E == 2)[0], -1, Y)
     raw, pred = raw_features(Z, 1.0)
@@ -291,15 +291,15 @@ def test_weight_zero_is_no_row():
     assert weighted.clean_rows_ == without.clean_rows_
 
 
-def test_other_classes_raise_the_temperature_of_strangers():
-    strangers = make_suite(8, n_classes=4, n_test=2000).ood.logits
+def test_other_classes_raise_the_temperature_of_ood_rows():
+    ood = make_suite(8, n_classes=4, n_test=2000).ood.logits
     known = E != 6
     without = fit(Z[known], Y[known], environment=E[known])
     assert (FITTED.fit_.n_ood, without.fit_.n_ood) == (30, 0)
-    colder = without.temperature(strangers, context=without.context(strangers)).mean()
-    around = FITTED.context(strangers)
-    assert FITTED.temperature(strangers, context=around).mean() > colder
-    assert FITTED.confidence(strangers, context=around).mean() < FITTED.confidence(strangers).mean()
+    colder = without.temperature(ood, context=without.context(ood)).mean()
+    around = FITTED.context(ood)
+    assert FITTED.temperature(ood, context=around).mean() > colder
+    assert FITTED.confidence(ood, context=around).mean() < FITTED.confidence(ood).mean()
 
 
 def test_an_environment_of_one_row_is_no_harm():

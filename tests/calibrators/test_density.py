@@ -115,7 +115,7 @@ def test_the_base_is_fitted_from_scratch_on_the_scaled_logits(base):
     logits, y, s = SUITE.tuning.logits[rows], SUITE.tuning.y[rows], S[rows]
     both = DensityAware(base=base).fit(logits, y, distances=s)
     assert not base.is_fitted
-    np.testing.assert_array_equal(both.weights_, FITTED.weights_)  # without the strangers
+    np.testing.assert_array_equal(both.weights_, FITTED.weights_)  # without the OOD rows
     scaled = logits / FITTED.scale(s)[:, None].astype(np.float32)
     by_hand = type(base)().fit(scaled, y)
     x, sx = SUITE.shifted.logits, distances(SUITE.shifted, 2)

@@ -335,15 +335,15 @@ def test_ood_rows_count_even_where_the_temperature_is_at_its_floor():
 
 
 def test_ood_rows_are_flattened_where_every_known_row_is_right():
-    z, strangers = known(SUITE.tuning).logits[:300], SUITE.ood.logits[:50]
+    z, ood = known(SUITE.tuning).logits[:300], SUITE.ood.logits[:50]
     y = np.r_[z.argmax(axis=1), np.full(50, -1)]
     by_number = EnergyScaling(ood_share="rows")
-    fitted, _ = fit_with_notes(by_number, np.vstack([z, strangers]), y)
+    fitted, _ = fit_with_notes(by_number, np.vstack([z, ood]), y)
     assert fitted.fit_.loss_after < 0.9 * fitted.fit_.loss_before
-    assert fitted.confidence(strangers).mean() < 0.9
+    assert fitted.confidence(ood).mean() < 0.9
 
 
-def test_a_regular_pattern_of_strangers_leaves_the_warm_start_alone():
+def test_a_regular_pattern_of_ood_rows_leaves_the_warm_start_alone():
     suite = make_suite(0, n_tuning=12288, n_ood_tuning=1)
     z, y = suite.tuning.logits[:12288], suite.tuning.y[:12288].copy()
     y[::3] = -1
@@ -356,7 +356,7 @@ def test_a_regular_pattern_of_strangers_leaves_the_warm_start_alone():
         assert weighted.temperature_ == pytest.approx(alone.temperature_, rel=1e-5)
 
 
-def test_weight_on_strangers_alone_is_refused():
+def test_weight_on_ood_rows_alone_is_refused():
     weight = (SUITE.tuning.y < 0).astype(float)
     with pytest.raises(ValueError, match="must not be zero on every in-distribution row"):
         EnergyScaling().fit(*SUITE.tuning, sample_weight=weight)

@@ -45,7 +45,7 @@ def test_is_temperature_scaling_where_nothing_else_helps():
     np.testing.assert_allclose(np.median(fitted.temperature(z)), 2.0, atol=0.05)
 
 
-def test_out_of_distribution_rows_raise_the_temperature_of_strangers():
+def test_out_of_distribution_rows_raise_the_temperature_of_ood_rows():
     with_ood, without = EnergyLinear().fit(*SUITE.tuning), EnergyLinear().fit(*known(SUITE.tuning))
     assert (
         with_ood.temperature(SUITE.ood.logits).mean() > without.temperature(SUITE.ood.logits).mean()

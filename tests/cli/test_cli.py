@@ -316,7 +316,7 @@ def test_installed_command_and_module(folder):
         assert done.stderr == "error: gone.npz does not exist.\n"
 
 
-def test_unsigned_labels_with_strangers(folder):
+def test_unsigned_labels_with_ood_rows(folder):
     """The label type of CIFAR and SVHN files cannot hold -1."""
     with np.load(folder / "val.npz") as val:
         np.savez("u8.npz", logits=val["logits"], y=val["y"].astype(np.uint8))

@@ -27,8 +27,8 @@ def write_suite(folder, network="vgg11-half", seed=0):
     validation = drawn.tuning.logits[known], drawn.tuning.y[known]
     writer.add("validation", *validation, role="tune", shift="none")
     for name in ("svhn", "textures"):
-        strangers = drawn.tuning.logits[~known], drawn.tuning.y[~known]
-        writer.add(f"{name}-tune", *strangers, role="tune", shift="semantic")
+        ood = drawn.tuning.logits[~known], drawn.tuning.y[~known]
+        writer.add(f"{name}-tune", *ood, role="tune", shift="semantic")
         writer.add(f"{name}-test", *drawn.ood, role="test", shift="semantic")
     writer.add("test", *drawn.clean, role="test", shift="none")
     for level in range(1, 6):

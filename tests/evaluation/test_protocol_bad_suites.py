@@ -33,8 +33,8 @@ def write_suite(folder, leave_out=(), rows=120):
     add("validation", draw(300), role="tune", shift="none")
     for role in ("tune", "test"):
         for name in ("svhn", "textures"):
-            strangers = draw(rows)[0] / 2, np.full(rows, -1)
-            add(f"{name}-{role}", strangers, role=role, shift="semantic")
+            ood = draw(rows)[0] / 2, np.full(rows, -1)
+            add(f"{name}-{role}", ood, role=role, shift="semantic")
     add("test", draw(rows), role="test", shift="none")
     for kind in ("fog", "snow"):
         for level in range(1, 6):

@@ -46,10 +46,8 @@ def write_suite(folder, tuned_on=("blur", "spatter"), rows=300):
                 )  # fmt: skip
     for name in ("svhn", "textures"):
         for role, z in (("tune", drawn.tuning.logits[~known]), ("test", drawn.ood.logits)):
-            strangers = z * (1.5 if name == "textures" else 1)
-            writer.add(
-                f"{name}-{role}", strangers, np.full(len(z), -1), role=role, shift="semantic"
-            )
+            ood = z * (1.5 if name == "textures" else 1)
+            writer.add(f"{name}-{role}", ood, np.full(len(z), -1), role=role, shift="semantic")
     writer.add("test", *drawn.clean, role="test", shift="none")
     writer.finish(list(writer.names))
     return Suite.open(folder)
@@ -231,11 +229,11 @@ DETECTION = ("mean_confidence", "ood_auroc", "ood_aupr_in")
 
 
 @pytest.mark.parametrize("window", [None, 32])
-def test_strangers_are_told_apart_in_one_context(suite, calibrator, window):
+def test_ood_rows_are_told_apart_in_one_context(suite, calibrator, window):
     methods = [Method("context", ContextScaling(), window=window)]
     made = run_protocol({"s": suite}, methods, metrics=DETECTION)
     clean, other = suite.split("test").logits, suite.split("textures-test").logits
-    # As many clean rows as strangers, drawn with a fixed seed.
+    # As many clean rows as OOD rows, drawn with a fixed seed.
     clean = clean[np.sort(np.random.default_rng(0).permutation(len(clean))[: len(other)])]
     both = np.concatenate([clean, other])
     is_id = np.arange(len(both)) < len(clean)
@@ -276,7 +274,7 @@ def test_rows_are_not_copied_for_each_method(suite):
     assert not rows.environment.any()
 
 
-def test_a_negative_number_of_strangers(suite):
+def test_a_negative_number_of_ood_rows(suite):
     message = "ood_rows must be a whole number of at least 0, got -1"
     with pytest.raises(ValueError, match=message):
         environments(suite, ood_rows=-1)

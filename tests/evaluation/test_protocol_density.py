@@ -122,10 +122,10 @@ def fitted_by_hand(suite, name):
     y = [s.y for s in splits]
     density = [s.distances(rank) for s in splits]
     if base.accepts_ood:
-        strangers = suite.split("svhn-tune")
-        logits.append(strangers.logits[:100])
+        ood = suite.split("svhn-tune")
+        logits.append(ood.logits[:100])
         y.append(np.full(100, -1))
-        density.append(strangers.distances(rank)[:100])
+        density.append(ood.distances(rank)[:100])
     more = {}
     if name == "dac+context":
         more["environment"] = np.concatenate([np.full(len(part), i) for i, part in enumerate(y)])

@@ -194,12 +194,12 @@ def test_rows_of_other_classes_are_doubted(digits):
     X, X_test, y, y_test = digits
     inner = LinearSVC(random_state=0)
     known = y < 8
-    strangers = X[y == 8]
+    ood = X[y == 8]
     by_number = EnergyScaling(ood_share="rows")
     plain = CalibratedClassifier(inner, by_number).fit(X[known], y[known])
-    taught = CalibratedClassifier(inner, by_number).fit(X[known], y[known], X_ood=strangers)
-    assert taught.calibrator_.fit_.n_ood == len(strangers)
-    assert taught.calibrator_.fit_.n_rows == known.sum() + len(strangers)
+    taught = CalibratedClassifier(inner, by_number).fit(X[known], y[known], X_ood=ood)
+    assert taught.calibrator_.fit_.n_ood == len(ood)
+    assert taught.calibrator_.fit_.n_rows == known.sum() + len(ood)
     nines = X_test[y_test == 9]
     assert taught.confidence(nines).mean() < plain.confidence(nines).mean() - 0.05
     assert np.array_equal(taught.estimator_.coef_, plain.estimator_.coef_)
@@ -208,25 +208,25 @@ def test_rows_of_other_classes_are_doubted(digits):
 def test_prefit_rows_of_other_classes(noisy):
     X, y, X_held, y_held, X_test, _ = noisy
     inner = LogisticRegression().fit(X, y)
-    strangers = 0.1 * X_test[:50]
-    model = CalibratedClassifier(inner, cv="prefit").fit(X_held, y_held, X_ood=strangers)
+    ood = 0.1 * X_test[:50]
+    model = CalibratedClassifier(inner, cv="prefit").fit(X_held, y_held, X_ood=ood)
     by_hand = EnergyScaling().fit(
-        inner.decision_function(np.r_[X_held, strangers]), np.r_[y_held, np.full(50, -1)]
+        inner.decision_function(np.r_[X_held, ood]), np.r_[y_held, np.full(50, -1)]
     )
     assert np.array_equal(
         model.predict_proba(X_test), by_hand.predict_proba(inner.decision_function(X_test))
     )
 
 
-def test_fewer_strangers_than_folds(noisy):
-    X, y, strangers = noisy[0], noisy[1], noisy[4][:2]
-    model = CalibratedClassifier(LogisticRegression(), cv=5).fit(X, y, X_ood=strangers)
+def test_fewer_ood_rows_than_folds(noisy):
+    X, y, ood = noisy[0], noisy[1], noisy[4][:2]
+    model = CalibratedClassifier(LogisticRegression(), cv=5).fit(X, y, X_ood=ood)
     assert model.calibrator_.fit_.n_ood == 2
 
 
 @pytest.mark.parametrize("cv", [3, "prefit"])
 @pytest.mark.parametrize("kind", [np.asarray, csr_array, np.ndarray.tolist])
-def test_no_strangers_at_all(cv, kind, noisy):
+def test_no_ood_rows_at_all(cv, kind, noisy):
     """X_ood of no rows is as if it were left out."""
     X, y, X_held, y_held, X_test, _ = noisy
     inner = LogisticRegression().fit(X, y)
@@ -252,13 +252,13 @@ def test_weights_count_rows_in_estimator_and_calibrator(noisy):
     assert np.abs(weighted.predict_proba(X_test) - plain.predict_proba(X_test)).max() > 1e-3
 
 
-def test_strangers_have_weight_one(noisy):
+def test_ood_rows_have_weight_one(noisy):
     X, y, X_held, y_held, X_test, _ = noisy
-    inner, strangers = LogisticRegression().fit(X, y), 0.1 * X_test[:40]
+    inner, ood = LogisticRegression().fit(X, y), 0.1 * X_test[:40]
     weight = np.linspace(1, 9, len(y_held))
-    model = CalibratedClassifier(inner, cv="prefit").fit(X_held, y_held, weight, strangers)
+    model = CalibratedClassifier(inner, cv="prefit").fit(X_held, y_held, weight, ood)
     by_hand = EnergyScaling().fit(
-        inner.decision_function(np.r_[X_held, strangers]),
+        inner.decision_function(np.r_[X_held, ood]),
         np.r_[y_held, np.full(40, -1)],
         sample_weight=np.r_[weight, np.ones(40)],
     )

@@ -141,7 +141,7 @@ def test_columns_are_in_the_order_of_the_estimator(rows):
         CalibratedClassifier(Backwards(), "ts").fit(X, y)
 
 
-def test_strangers_need_a_method_that_uses_them(rows):
+def test_ood_rows_need_a_method_that_uses_them(rows):
     X, y = rows
     with pytest.raises(ValueError, match="TemperatureScaling does not use rows of other classes"):
         CalibratedClassifier(LogisticRegression(), "ts").fit(X, y, X_ood=X)
@@ -186,12 +186,12 @@ def test_metadata_goes_where_it_is_asked_for(rows):
 
 def test_metadata_reaches_the_wrapper_through_others(rows):
     X, y = rows
-    strangers = 0.2 * X[:50]
+    ood = 0.2 * X[:50]
     with sklearn.config_context(enable_metadata_routing=True):
         model = CalibratedClassifier(LogisticRegression()).set_fit_request(X_ood=True)
-        outside = make_pipeline(StandardScaler(), model).fit(X, y, X_ood=strangers)
+        outside = make_pipeline(StandardScaler(), model).fit(X, y, X_ood=ood)
         assert outside[-1].calibrator_.fit_.n_ood == 50
-        scores = cross_val_score(model, X, y, cv=3, params={"X_ood": strangers})
+        scores = cross_val_score(model, X, y, cv=3, params={"X_ood": ood})
     assert len(scores) == 3
 
 

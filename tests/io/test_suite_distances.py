@@ -305,7 +305,7 @@ def test_distances_need_logits_and_a_description(tmp_path):
         ({"ranks": [1]}, r"must have shape \(6, 2\), got \(6, 4\)"),
     ],
 )
-def test_descriptions_from_strangers(folder, about, words):
+def test_descriptions_from_outside(folder, about, words):
     change(folder, lambda document: document["neighbors"].update(about))
     with pytest.raises(FileFormatError, match=words) as error:
         Suite.open(folder)
@@ -325,7 +325,7 @@ def test_descriptions_from_strangers(folder, about, words):
         ("distances_sha256", "x", "distances_sha256 must be 64 hexadecimal digits"),
     ],
 )
-def test_entries_from_strangers(folder, field, value, words):
+def test_entries_from_outside(folder, field, value, words):
     change(folder, lambda document: document["splits"][0].update({field: value}))
     with pytest.raises(FileFormatError, match=words) as error:
         Suite.open(folder)
@@ -339,7 +339,7 @@ def test_distances_without_a_description(folder):
 
 
 @pytest.mark.parametrize("value", [-1.0, np.nan, np.inf])
-def test_values_from_strangers(folder, value):
+def test_values_from_outside(folder, value):
     array = distances("val")
     array[3, 1] = value
     np.save(folder / "val.distances.npy", array)
