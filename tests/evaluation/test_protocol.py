@@ -37,8 +37,8 @@ def write_suite(folder, seed=0, leave_out=(), ood=("svhn", "textures")):
         "validation", drawn.tuning.logits[known], drawn.tuning.y[known], role="tune", shift="none"
     )
     for i, name in enumerate(ood):
-        ood = drawn.tuning.logits[~known] * (1 + i)
-        writer.add(f"{name}-tune", ood, np.full(150, -1), role="tune", shift="semantic")
+        others = drawn.tuning.logits[~known] * (1 + i)
+        writer.add(f"{name}-tune", others, np.full(150, -1), role="tune", shift="semantic")
     writer.add("test", *drawn.clean, role="test", shift="none")
     for kind in TYPES:
         for level in range(1, 6):
@@ -55,8 +55,8 @@ def write_suite(folder, seed=0, leave_out=(), ood=("svhn", "textures")):
                 severity=level,
             )
     for i, name in enumerate(ood):
-        ood = drawn.ood.logits * (1 + i)
-        writer.add(f"{name}-test", ood, drawn.ood.y, role="test", shift="semantic")
+        others = drawn.ood.logits * (1 + i)
+        writer.add(f"{name}-test", others, drawn.ood.y, role="test", shift="semantic")
     writer.finish(list(writer.names))
     return Suite.open(folder)
 

@@ -1,4 +1,4 @@
-"""Suites from ood: whatever the files say, one clear sentence and no harm."""
+"""Suites from elsewhere: whatever the files say, one clear sentence and no harm."""
 
 import json
 import os

@@ -42,8 +42,8 @@ def write_suite(
             logits = validation[0] + noise
             writer.add(f"val-{kind}-{level}", logits, validation[1], role="tune", **place)
     for i, name in enumerate(ood):
-        ood = drawn.tuning.logits[~known] * (1 + i / 4)
-        writer.add(f"{name}-tune", ood, np.full(150, -1), role="tune", shift="semantic")
+        others = drawn.tuning.logits[~known] * (1 + i / 4)
+        writer.add(f"{name}-tune", others, np.full(150, -1), role="tune", shift="semantic")
         writer.add(
             f"{name}-test",
             drawn.ood.logits * (1 + i / 4),
