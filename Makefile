@@ -10,7 +10,7 @@ VERSION = $(shell $(PYTHON) -c "import sys; print('%d.%d' % sys.version_info[:2]
 
 PEERS := torchmetrics betacal netcal probmetrics torch-uncertainty relplot uncertainty-calibration
 
-.PHONY: demo test test-on test-minimal test-oldest lint bench numbers campaign docs clean
+.PHONY: demo test test-on test-minimal test-oldest test-integrations lint bench numbers campaign docs dist clean
 
 $(VENV)/pip.done:
 	$(PYTHON) -m venv $(VENV)
@@ -79,6 +79,11 @@ test-oldest:
 		tests/report/test_plots.py tests/interop/test_onnx_export.py tests/interop/test_onnx_attach.py \
 		tests/interop/test_sklearn.py tests/vision/test_neighbors.py
 
+# Inside Lightning, transformers' Trainer and MLflow, which are more to install than all the rest.
+test-integrations: $(VENV)/test.done
+	$(BIN)/python -m pip install --quiet --constraint constraints/bench.txt --group integrations
+	WILDCAL_REQUIRE_EXTRAS=1 $(BIN)/python -m pytest tests/interop/integrations
+
 lint: $(VENV)/lint.done
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -111,6 +116,28 @@ docs: $(VENV)/docs.done
 $(VENV)/docs.done: $(VENV)/wildcal.done
 	$(BIN)/python -m pip install --quiet --group docs
 	@touch $@
+
+# Both packages as they would be published, and judges for what cannot be run here. At last the wheel
+# alone, as a stranger installs it: the library and the command.
+SCHEMA = $(VENV)-dist/bin/check-jsonschema --builtin-schema
+dist:
+	rm -rf dist $(VENV)-wheel
+	$(PYTHON) -m venv $(VENV)-dist
+	$(VENV)-dist/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(VENV)-dist/bin/python -m pip install --quiet --group release
+	$(VENV)-dist/bin/python -m build --outdir dist .
+	$(VENV)-dist/bin/python -m build --outdir dist packages/suites
+	$(VENV)-dist/bin/twine check --strict dist/*
+	$(VENV)-dist/bin/check-wheel-contents dist/*.whl
+	$(SCHEMA) vendor.github-workflows .github/workflows/*.yml
+	$(SCHEMA) vendor.github-issue-forms .github/ISSUE_TEMPLATE/*.yml
+	$(SCHEMA) vendor.citation-file-format CITATION.cff
+	$(VENV)-dist/bin/hadolint Dockerfile
+	$(PYTHON) -m venv $(VENV)-wheel
+	$(VENV)-wheel/bin/python -m pip install --quiet dist/wildcal-*.whl
+	$(VENV)-wheel/bin/wildcal --version
+	$(VENV)-wheel/bin/wildcal methods --quiet > /dev/null
+	$(VENV)-wheel/bin/python -c "import wildcal; wildcal.TemperatureScaling().fit([[3, 0], [3, 0], [3, 0]], [0, 0, 1])"
 
 clean:
 	rm -rf $(VENV) $(VENV)-* demo-output site dist

@@ -25,7 +25,7 @@ LAYERS = {
     "shift": set(),
     "vision": {"core", "io", "shift"},
     "report": {"core", "calibrators", "metrics", "io", "evaluation", "tables"},
-    "interop": {"core", "calibrators", "io", "serve"},
+    "interop": {"core", "calibrators", "metrics", "io", "serve"},
     "cli": {
         "core",
         "calibrators",
@@ -60,7 +60,10 @@ OUTSIDE = {layer: {"numpy", "scipy"} for layer in LAYERS} | {
     "shift": {"numpy", "scipy", "PIL", "cv2"},
     "vision": {"numpy", "scipy", "PIL", "torch", "safetensors", "onnxruntime", "onnx", "faiss"},
     "report": {"numpy", "scipy", "matplotlib"},
-    "interop": {"numpy", "scipy", "sklearn", "torch", "onnx", "onnxruntime", "starlette"},
+    "interop": {
+        *("numpy", "scipy", "sklearn", "torch", "onnx", "onnxruntime", "starlette"),
+        *("torchmetrics", "lightning", "pytorch_lightning", "transformers"),
+    },
     "plots.py": {"numpy", "matplotlib"},
     "tables": {"rich"},
     "cli": {"numpy", "click", "rich"},

@@ -59,6 +59,19 @@ def test_every_metric_is_documented(name):
 
 
 def test_links_lead_somewhere():
+    # Pages that an index shows too have whole addresses.
+    shown = [ROOT / "README.md", ROOT / "packages" / "suites" / "README.md"]
+    for page in shown:
+        text = page.read_text("utf-8")
+        ours = (
+            r"https://(?:github.com/wildcal/wildcal/blob|raw.githubusercontent.com/wildcal/wildcal)"
+        )
+        targets = re.findall(rf"{ours}/main/([^)#\s]+)", text)
+        assert targets
+        assert [target for target in targets if not (ROOT / target).exists()] == []
+        assert re.findall(r"\]\((?!https:)", text) == []
+        given = set(re.findall(r"^\[(.+)\]:", text, re.M))
+        assert set(re.findall(r"\]\[([^\]]+)\]", text)) <= given
     for page in PAGES:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text("utf-8")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"

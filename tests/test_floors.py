@@ -12,8 +12,14 @@ GROUPS = PROJECT["dependency-groups"]
 DECLARED = [
     *PROJECT["project"]["dependencies"],
     *(line for extra in PROJECT["project"]["optional-dependencies"].values() for line in extra),
-    # The tools of the site never run beside the package.
-    *(line for name in GROUPS if name != "docs" for line in GROUPS[name] if isinstance(line, str)),
+    # The tools of the site and of a release never run beside the package.
+    *(
+        line
+        for name in GROUPS
+        if name not in ("docs", "release")
+        for line in GROUPS[name]
+        if isinstance(line, str)
+    ),
 ]
 
 

@@ -1,5 +1,6 @@
 """What is published: a light package, and the data package beside it, built from the sources."""
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -7,6 +8,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+from wildcal.version import __version__
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "packages" / "suites"
@@ -47,6 +50,22 @@ def test_the_data_package_holds_data_alone(wheel, needs):
         "wildcal_suites/__init__.py",
         *(p.relative_to(source).as_posix() for p in there),
     }
+
+
+def test_the_version_stands_in_one_place():
+    """What repeats it is compared: the citation, the recipe, the first heading of the changes."""
+    recipe = re.search(r'version: "(.+)"', (ROOT / "recipe" / "recipe.yaml").read_text()).group(1)
+    cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.M).group(1)
+    heading = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.M).group(1)
+    assert (recipe, cited, heading) == (__version__, __version__, __version__)
+
+
+def test_the_recipe_needs_what_the_package_needs():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    _, _, run = (ROOT / "recipe" / "recipe.yaml").read_text().partition("  run:\n")
+    needed = re.findall(r"^    - (\S+) (>=\S+)$", run, re.M)
+    wanted = [f"python{project['requires-python']}", *project["dependencies"]]
+    assert ["".join(line) for line in needed] == wanted
 
 
 def test_the_extra_asks_for_the_data_that_is_here():

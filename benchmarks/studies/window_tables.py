@@ -86,7 +86,7 @@ def short(rows: Sequence[Row], part: str) -> str:
     settings = ("whole", "32 rows", "256 rows, Dirichlet(0.3)", "stream, 1/6 clean")
     lines = [
         [methods[m], f"`{m}`" if methods[m] != ORACLE else m,
-         *(_cell(found.get((m, s, "excess_ece"))) for s in settings)]
+         *(_with_interval(found.get((m, s, "excess_ece")), 100, 1) for s in settings)]
         for m in SHOWN
     ]  # fmt: skip
     header = ["knows", "method", "whole splits", "windows of 32", "other class mix", "mixed stream"]
