@@ -1,5 +1,26 @@
-"""Make `python -m wildcal` the same as the `wildcal` command."""
+"""The `wildcal` command, and `python -m wildcal`: Ctrl-C is answered from the first import on."""
 
-from wildcal.cli.main import main
+import os
+import signal
 
-main()
+
+def main() -> None:
+    """Run the command line and exit."""
+    watched = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if watched:
+        signal.signal(signal.SIGINT, _leave)
+    from wildcal.cli.main import main as run
+
+    if watched:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    run()
+
+
+def _leave(number: int, _: object) -> None:
+    """End at once: an exception inside an import could come out as any other one."""
+    os.write(2, b"interrupted; no unfinished file was left.\n")
+    os._exit(128 + number)
+
+
+if __name__ == "__main__":
+    main()

@@ -301,7 +301,7 @@ def test_ctrl_c_leaves_no_broken_file(folder, capsys, monkeypatch):
     monkeypatch.setattr(
         "wildcal.io.artifact.json.dumps", lambda *a, **k: (_ for _ in ()).throw(KeyboardInterrupt)
     )
-    assert run("fit --method ts val.npz -o ts.json".split()) == 1
+    assert run("fit --method ts val.npz -o ts.json".split()) == 130
     assert capsys.readouterr().err.strip() == "interrupted; no unfinished file was left."
     assert not [p for p in folder.iterdir() if "ts.json" in p.name]
 
@@ -355,7 +355,7 @@ def test_kill_cleans_up(folder):
         "main('fit --method ts val.npz -o ts.json'.split())\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 1
+    assert done.returncode == 143
     assert done.stderr.strip() == "interrupted; no unfinished file was left."
     assert sorted(p.name for p in folder.iterdir()) == ["ood.npz", "test.npz", "val.npz"]
 

@@ -1,5 +1,6 @@
 """The command group. An error becomes one line on stderr and an exit code: 1, or 2 for usage."""
 
+import errno
 import signal
 import sys
 import traceback
@@ -95,8 +96,8 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(run(words))
 
 
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
+def _interrupt(number: int, _: object) -> None:
+    raise KeyboardInterrupt(number)
 
 
 def run(words: list[str]) -> int:
@@ -109,9 +110,10 @@ def run(words: list[str]) -> int:
         except click.UsageError as error:
             error.show()
             return 2
-        except (click.Abort, KeyboardInterrupt):
+        except (click.Abort, KeyboardInterrupt) as error:
             warn("interrupted; no unfinished file was left.")
-            return 1
+            stopped = error.__cause__ or error  # click wraps what was raised
+            return 128 + (stopped.args[0] if stopped.args else signal.SIGINT)
         except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
             sys.stderr.close()
             return 1
@@ -119,6 +121,8 @@ def run(words: list[str]) -> int:
             if "--debug" in words:
                 traceback.print_exc()
             text = " ".join(str(error).split()) or type(error).__name__
+            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+                text = "cannot write standard output: no space is left there."  # files say so
             if "unknown method" in text:
                 text += ". A method of your own? Name it with --use MODULE:CLASS"
             expected = isinstance(error, WildcalError | ValueError | OSError | MemoryError)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -79,7 +80,8 @@ class _NoBar:
 @contextmanager
 def progress_bar(description: str, total: float | None = None) -> Iterator["Progress"]:
     """Show a bar (or, without a total, a pulse) on stderr while a person is watching."""
-    if is_quiet() or not sys.stderr.isatty():
+    dumb = os.environ.get("TERM") in ("dumb", "unknown")  # there a bar is a blank line
+    if is_quiet() or dumb or not sys.stderr.isatty():
         yield cast("Progress", _NoBar())
         return
     from rich.console import Console

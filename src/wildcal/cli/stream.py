@@ -1,6 +1,5 @@
 """`wildcal stream`: calibrate rows from a pipe, and watch for drift."""
 
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +21,7 @@ from wildcal.cli.stream_input import Batch, read_json_lines, read_npy_arrays
 from wildcal.cli.stream_output import Lines, MetricsFile
 from wildcal.core.errors import FileFormatError
 from wildcal.io import load
-from wildcal.io.files import check_writable
+from wildcal.io.files import check_writable, standard_input
 
 if TYPE_CHECKING:
     from wildcal.calibrators.context import WindowMap
@@ -156,7 +155,7 @@ def stream(
     gauges = MetricsFile(live, metrics_file)
     lines = Lines(time_field, proba, every)
     try:
-        for batch in reader(sys.stdin.buffer, live.calibrator.n_classes_, skipped):
+        for batch in reader(standard_input(), live.calibrator.n_classes_, skipped):
             for part in _parts(batch, live) if watch.looks else [batch]:
                 rows = _read(live, part)
                 lines.write(rows, part)

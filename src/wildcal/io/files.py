@@ -1,13 +1,16 @@
 """Write a file whole or not at all."""
 
+import errno
 import hashlib
 import os
 import re
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 try:
     import fcntl
@@ -16,6 +19,7 @@ except ImportError:  # Windows, where nothing is swept
 
 # Seconds after which a temporary file without a writer is a leftover.
 _OLD = 60.0
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
@@ -44,12 +48,29 @@ def replacing(path: str | Path, *, sync: bool = False) -> Iterator[Path]:
         temporary.replace(target)
         if sync:
             _to_disk(target.parent)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if is_full(error):
+            raise OSError(f"cannot write {path}: no space is left there.") from error
         raise
     finally:
         if held:
             os.close(handle)
+
+
+def is_full(error: BaseException) -> bool:
+    """Return whether an error says that a file found no room; it seldom says which file."""
+    if not isinstance(error, OSError):
+        return False
+    # NumPy counts what it could not write, and gives no number of an error.
+    return error.errno in _NO_ROOM or "requested and" in str(error)
+
+
+def standard_input() -> IO[bytes]:
+    """Return the bytes of standard input, which a shell may have closed."""
+    if sys.stdin is None:
+        raise OSError("standard input is closed; pipe rows into the command, or give it a file.")
+    return sys.stdin.buffer
 
 
 def _lock(handle: int) -> bool:
@@ -109,6 +130,8 @@ def check_writable(path: str | Path) -> None:
         with tempfile.TemporaryFile(dir=target.resolve().parent):
             pass
     except OSError as error:
+        if is_full(error):
+            raise OSError(f"cannot write {target}: no space is left there.") from error
         raise PermissionError(f"cannot write {target}: the folder is not writable.") from error
     if target.is_dir():
         raise IsADirectoryError(f"cannot write {target}: it is a folder.")

@@ -2,7 +2,6 @@
 
 import gzip
 import io
-import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import IO, TypeAlias
 
 from wildcal.core.errors import FileFormatError
+from wildcal.io.files import standard_input
 from wildcal.io.tables.arrow import read_feather, read_parquet
 from wildcal.io.tables.jsonlines import read_json_lines
 from wildcal.io.tables.packed import read_npy, read_npz
@@ -65,7 +65,7 @@ def open_source(path: str | Path | IO[bytes], file_format: str | None = None) ->
         with _open(path) as file:
             yield _read(file, ending, title)
         return
-    stream, title = (sys.stdin.buffer, "standard input") if str(path) == "-" else (path, "")
+    stream, title = (standard_input(), "standard input") if str(path) == "-" else (path, "")
     title = title or str(getattr(stream, "name", "the stream"))
     content = stream.read()  # type: ignore[union-attr]
     if not isinstance(content, bytes):
