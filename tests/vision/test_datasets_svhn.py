@@ -152,6 +152,14 @@ def test_the_same_variable_twice(tmp_path):
     refused(tmp_path, content + content[128:], "it holds 'X' twice")
 
 
+def test_elements_without_end(tmp_path):
+    """Empty ones, of which a file of the right size holds 38 million."""
+    header = mat(X=make()[0])[:128]
+    (tmp_path / FILE).write_bytes(header + 10_001 * struct.pack("<II", 1, 0))
+    with pytest.raises(FileFormatError, match="it has more than 10,000 elements"):
+        svhn(tmp_path)
+
+
 def test_too_large_a_file_is_not_read(tmp_path):
     with (tmp_path / FILE).open("wb") as file:
         file.truncate(1 << 30)

@@ -22,6 +22,8 @@ _INT8, _INT32, _UINT32, _MATRIX, _COMPRESSED = 1, 5, 6, 14, 15
 _NUMBERS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8"}
 _NUMERIC_CLASSES = range(6, 14)  # double, single and the integers up to 32 bits
 _COMPLEX = 0x08
+# Published files have a handful; a file may hold millions of empty ones, a microsecond each.
+_MOST_ELEMENTS = 10_000
 
 
 def read_mat(path: Path, largest: int) -> dict[str, NDArray[Any]]:
@@ -40,9 +42,12 @@ def read_mat(path: Path, largest: int) -> dict[str, NDArray[Any]]:
         raise FileFormatError(f"cannot read {path}: it does not begin as a MATLAB 5 file.")
     order = "<" if bytes(data[126:128]) == b"IM" else ">"
     arrays: dict[str, NDArray[Any]] = {}
-    room, at = largest, _HEADER
+    room, at, n_elements = largest, _HEADER, 0
     try:
         while at < len(data):
+            n_elements += 1
+            if n_elements > _MOST_ELEMENTS:
+                raise ValueError(f"it has more than {_MOST_ELEMENTS:,} elements")
             kind, body, at = _element(data, at, order)
             if kind == _COMPRESSED:
                 plain = _inflate(body, room)
