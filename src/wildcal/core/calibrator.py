@@ -39,6 +39,12 @@ _NO_MISTAKE = (
 )
 _READERS = {"environment": "ContextScaling", "distances": "DensityAware"}
 """Who reads a column that most methods do not."""
+_NEEDED = {
+    "environment": "an integer for each row, 0 for the clean ones; give fit environment=...",
+    "distances": "those of each row to training rows, shape (n_samples, n_layers); an extraction"
+    " with features measures them",
+}
+"""What a column is, for those who left it out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +159,7 @@ class Calibrator(ABC):
         rows = rows if self.state != "rows" else rows.loaded()
         possible, note = tamed(rows)
         with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked at below
-            summary = self._fit(possible)
+            summary = self._fit_or_explain(possible)
         if note is not None:
             summary = replace(summary, notes=(note, *summary.notes))
         if not summary.notes and self.stores != "nothing" and _is_all_right(possible):
@@ -331,6 +337,19 @@ class Calibrator(ABC):
         """Raise a ValueError if fitted values, as read from a file, break a promise."""
         self._check_fitted()
 
+    def _fit_or_explain(self, rows: Rows) -> FitSummary:
+        """Fit; where that fails for want of a column that could have been given, say so.
+
+        Ours do without environments, and warn. A method that cannot stumbles over None.
+        """
+        try:
+            return self._fit(rows)
+        except (TypeError, AttributeError) as error:
+            missing = self.reads - self.can_do_without - set(rows.columns())
+            for column in sorted(missing & set(_NEEDED)):
+                raise ValueError(self._lack(column)) from error
+            raise
+
     def _refuse_broken_fit(self, rows: Rows) -> None:
         """Raise, and be unfitted again, where the fit ended with values that no file may hold."""
         try:
@@ -383,10 +402,10 @@ class Calibrator(ABC):
                     f" out{pooled}, or use {reader}."
                 )
         if "distances" in self.reads and rows.distances is None:
-            raise ValueError(
-                f"{who} needs distances: those of each row to training rows, shape (n_samples,"
-                " n_layers); an extraction with features measures them."
-            )
+            raise ValueError(self._lack("distances"))
+
+    def _lack(self, column: str) -> str:
+        return f"{type(self).__name__} needs {column}: {_NEEDED[column]}."
 
     def _describe(self) -> list[str]:
         learned = [f.name for f in fields(self) if not f.init]  # type: ignore[arg-type]
