@@ -1,5 +1,7 @@
 """Reading and writing: what comes back, and one clear line for what cannot be read."""
 
+import zipfile
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -130,3 +132,36 @@ def test_scene_and_gallery(make):
     assert sheet.shape[1] > 6 * 112
     wide = gallery(make(1, 60, 90)[0])
     assert wide.shape == sheet.shape
+
+
+def test_hostile_batches_are_refused_in_a_line(tmp_path):
+    """Archives made to fill a memory, damaged inside, or with a header that lies."""
+    path = tmp_path / "x.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        with archive.open("images.npy", "w") as member:
+            for _ in range(200):
+                member.write(bytes(1 << 20))
+    with pytest.raises(ValueError, match=r"its [\d,]+ bytes would grow to 209,715,200"):
+        read_batch(path)
+    np.savez_compressed(path, images=np.arange(3 * 40 * 40 * 3).reshape(3, 40, 40, 3))
+    data = bytearray(path.read_bytes())
+    data[200:400] = bytes(range(200))
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match="cannot read .*x.npz: "):
+        read_batch(path)
+
+
+def test_pictures_of_other_formats_are_not_opened(tmp_path, monkeypatch):
+    """PostScript in a .png would be handed to another program."""
+    monkeypatch.setattr("subprocess.check_call", lambda *_, **__: pytest.fail("it was started"))
+    path = tmp_path / "x.png"
+    Image.new("RGB", (40, 40)).save(path, format="EPS")
+    with pytest.raises(ValueError, match="cannot identify image file"):
+        read_picture(path)
+
+
+def test_pictures_of_too_many_pixels(tmp_path, monkeypatch):
+    monkeypatch.setattr("wildcal.shift.images._MOST_PIXELS", 1000)
+    Image.new("RGB", (40, 40)).save(tmp_path / "x.png")
+    with pytest.raises(ValueError, match="it has 40 x 40 pixels, too many"):
+        read_picture(tmp_path / "x.png")

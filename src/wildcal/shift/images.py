@@ -7,7 +7,7 @@ who calls them renames the finished file.
 import zipfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,14 @@ PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
 BATCHES = (".npz", ".bin")
 _PIXELS = 3 * 32 * 32
 _CIFAR_FOLDER = "test_batch.bin"
+# By content, whatever the name says. Pillow knows dozens more, and some of those start other
+# programs.
+_FORMATS = ("JPEG", "PNG", "WEBP", "BMP")
+_MOST_PIXELS = 60_000_000
+# Images hardly shrink when packed. What grows this many times, beyond the first so many bytes, was
+# made to fill a memory.
+_MOST_EXPANSION = 100
+_FREE_EXPANSION = 128 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +65,15 @@ def read_batch(path: Path) -> Batch:
     try:
         batch = _read_npz(path) if path.suffix == ".npz" else _read_cifar(path)
         check_images(batch.images)
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"cannot read {path}: {error}") from error
+    except FileNotFoundError:
+        raise
+    except MemoryError as error:
+        raise ValueError(f"cannot read {path}: it does not fit into memory.") from error
+    # A damaged archive or header raises a dozen kinds.
+    except Exception as error:
+        known = isinstance(error, ValueError | KeyError | EOFError | zipfile.BadZipFile)
+        reason = " ".join(str(error).split()) if known else "a part of it is damaged."
+        raise ValueError(f"cannot read {path}: {reason[:300]}") from error
     return batch
 
 
@@ -66,7 +81,26 @@ def _read_npz(path: Path) -> Batch:
     if not zipfile.is_zipfile(path):  # np.load would take it for a pickle, and advise to trust it
         raise ValueError("it is not an .npz archive; was it cut short?")
     # Opened here, because np.load leaves a damaged file open.
-    with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
+    with path.open("rb") as handle:
+        _check_expansion(handle)
+        handle.seek(0)
+        return _arrays(handle)
+
+
+def _check_expansion(handle: IO[bytes]) -> None:
+    """Raise if an archive says that it grows out of all proportion."""
+    members = zipfile.ZipFile(handle).infolist()
+    packed = sum(member.compress_size for member in members)
+    plain = sum(member.file_size for member in members)
+    if plain > _FREE_EXPANSION + _MOST_EXPANSION * packed:
+        raise ValueError(
+            f"its {packed:,} bytes would grow to {plain:,}. Save it with np.savez, which packs"
+            " nothing."
+        )
+
+
+def _arrays(handle: IO[bytes]) -> Batch:
+    with np.load(handle, allow_pickle=False) as file:
         if "images" not in file:
             raise ValueError(f"it has no array `images`, only {', '.join(file) or 'nothing'}.")
         arrays = dict(file)
@@ -127,13 +161,15 @@ def find_pictures(folder: Path) -> list[Path]:
 def read_picture(path: Path) -> Images:
     """Return one picture as RGB, shape (H, W, 3)."""
     try:
-        with Image.open(path) as picture:
+        with Image.open(path, formats=_FORMATS) as picture:
+            if picture.width * picture.height > _MOST_PIXELS:
+                raise ValueError(f"it has {picture.width} x {picture.height} pixels, too many.")
             image: Images = np.asarray(picture.convert("RGB"))
         check_images(image[None])
     except FileNotFoundError:
         raise
     # Pillow raises these for files that are cut short, hostile or no pictures at all.
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+    except (OSError, ValueError, SyntaxError, Warning, Image.DecompressionBombError) as error:
         reason = str(error).replace(f" {str(path)!r}", "").strip()
         raise ValueError(f"cannot read {path}: {reason}") from error
     return image
