@@ -20,6 +20,7 @@ def write_suite(
     cells=True,
     shifted=(),
     distances=False,
+    class_names=tuple("0123456789"),
 ):
     drawn = make_suite(seed, n_tuning=400, n_ood_tuning=150, n_test=300)
     rng = np.random.default_rng(seed)
@@ -30,7 +31,7 @@ def write_suite(
         seed=seed,
         versions={},
         n_classes=10,
-        class_names=[str(k) for k in range(10)],
+        class_names=class_names,
     )
     known = drawn.tuning.y >= 0
     validation = drawn.tuning.logits[known], drawn.tuning.y[known]

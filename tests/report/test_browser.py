@@ -6,6 +6,11 @@ import sys
 
 import pytest
 
+from wildcal import EnergyScaling, Identity, TemperatureScaling
+from wildcal.evaluation.methods import Method
+from wildcal.evaluation.protocol import run_protocol
+from wildcal.report import make_page
+
 METHODS = ("identity", "ts", "spline", "energy")
 
 
@@ -152,3 +157,38 @@ def test_labels_of_charts_do_not_overlap(opened):
       return found;
     }""")
     assert overlaps == []
+
+
+def test_names_with_scripts_in_them_stay_text(browser, write_suite, tmp_path):
+    """Class names, method names and what a suite says of itself: shown, and never run."""
+    number = iter(range(1000))
+
+    def hostile():
+        i = next(number)
+        return f"</script></style>\"'><script>alert({i})</script><img src=x onerror=alert({i})>&lt;"
+
+    methods = [Method(hostile(), c()) for c in (Identity, TemperatureScaling, EnergyScaling)]
+    classes = [hostile() for _ in range(10)]
+    network, data, name = hostile(), hostile(), hostile()
+    suite = write_suite(tmp_path / "s", data=data, network=network, class_names=classes)
+    results = run_protocol({name: suite}, methods, ood="svhn", observe=True)
+    path = tmp_path / "report.html"
+    path.write_text(make_page(results, name, suite), "utf-8")
+    page = browser.new_page()
+    troubles = []
+    page.on("console", lambda message: troubles.append(message.text))
+    page.on("pageerror", lambda error: troubles.append(str(error)))
+    page.on("dialog", lambda dialog: (troubles.append(dialog.message), dialog.dismiss()))
+    page.on("request", lambda request: troubles.append(request.url))
+    page.goto(path.as_uri())
+    for button in page.locator("th button").all():
+        button.click()  # sorting rebuilds the table
+    for select in page.locator("select").all():
+        for option in select.locator("option").all_inner_texts():
+            select.select_option(label=option)
+    assert troubles == [path.as_uri()]
+    assert page.locator("img").count() == 0
+    assert page.locator("script").count() == 2
+    text = page.locator("body").inner_text()
+    assert all(shown in text for shown in (methods[1].name, network[:60], data[:60]))
+    page.close()
