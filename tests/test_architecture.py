@@ -46,7 +46,7 @@ LAYERS = {
         "engine",
     },
     # Panels come from `report`; the door of the notebook checks arrays and reads results itself.
-    "plots.py": {"core", "metrics", "io", "evaluation", "report"},
+    "plots": {"core", "metrics", "io", "evaluation", "report", "stream"},
     "suites.py": {"core", "io"},
     # The contract has a clause about saving and loading.
     "testing.py": {"core", "metrics", "io"},
@@ -64,7 +64,7 @@ OUTSIDE = {layer: {"numpy", "scipy"} for layer in LAYERS} | {
         *("numpy", "scipy", "sklearn", "torch", "onnx", "onnxruntime", "starlette"),
         *("torchmetrics", "lightning", "pytorch_lightning", "transformers"),
     },
-    "plots.py": {"numpy", "matplotlib"},
+    "plots": {"numpy", "scipy", "matplotlib"},
     "tables": {"rich"},
     "cli": {"numpy", "click", "rich"},
 }

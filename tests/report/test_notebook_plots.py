@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 import wildcal
-from wildcal import CALIBRATORS, EnergyScaling, IsotonicMultiClass, TemperatureScaling, plots
+from wildcal import (
+    CALIBRATORS,
+    ContextScaling,
+    EnergyScaling,
+    IsotonicMultiClass,
+    Stream,
+    TemperatureScaling,
+    compare,
+    plots,
+)
 from wildcal.core.errors import MissingExtraError, NotFittedError
 from wildcal.evaluation.protocol import Method, choose_methods, run_protocol
 from wildcal.metrics import auroc
@@ -44,26 +53,33 @@ def energies(logits):
 def test_every_function_is_public_and_returns_the_axes(axes, results, suites):
     ts = TemperatureScaling().fit(*DRAWN.clean)
     proba = ts.predict_proba(DRAWN.clean.logits)
+    compared = compare({"ts": TemperatureScaling()}, DRAWN.clean, DRAWN.shifted, n_boot=5)
+    read = Stream(ContextScaling().fit(*DRAWN.clean)).read(DRAWN.shifted.logits[:20])
     calls = {
+        "accuracy_over_time": (read,),
+        "confidence_histogram": (DRAWN.clean.y, proba),
         "corruption_bars": (results, "vgg"),
         "energy_boxes": (suites["vgg"],),
         "energy_histograms": DRAWN.clean,
+        "forest": (compared,),
         "ood_confidence_bars": (results, "vgg"),
         "reliability": (DRAWN.clean.y, proba),
         "severity_curves": (results, "vgg"),
         "temperature_curve": (ts, DRAWN.clean.logits),
+        "window_regimes": ({"ts": {8: 0.1}},),
     }
-    assert list(calls) == plots.__all__
+    assert ["STYLE", "ReliabilityDisplay", *calls] == plots.__all__
     for name, arguments in calls.items():
-        assert getattr(wildcal.plots, name)(axes, *arguments) is axes
+        axes.clear()
+        assert getattr(wildcal.plots, name)(*arguments, ax=axes) is axes
         assert axes.get_xlabel()
-        assert axes.get_ylabel()
+        assert axes.get_ylabel() or name == "forest"
 
 
 def test_reliability(axes):
     proba = TemperatureScaling().fit(*DRAWN.clean).predict_proba(DRAWN.shifted.logits)
     table = reliability_table(DRAWN.shifted.y, proba, n_bins=10, level=0.9)
-    plots.reliability(axes, DRAWN.shifted.y, proba, n_bins=10, level=0.9)
+    plots.reliability(DRAWN.shifted.y, proba, n_bins=10, level=0.9, ax=axes)
     diagonal, points = axes.lines[:2]
     np.testing.assert_array_equal(diagonal.get_xydata(), [[0, 0], [100, 100]])
     filled = table.count > 0
@@ -81,15 +97,15 @@ def test_reliability(axes):
 
 
 def test_reliability_where_all_is_right(axes):
-    plots.reliability(axes, [True] * 3, [1.0, 1.0, 0.5], n_bins=4)
+    plots.reliability([True] * 3, [1.0, 1.0, 0.5], n_bins=4, ax=axes)
     assert len(axes.lines[1].get_xdata()) == 2
 
 
 def test_histograms_of_correct_and_incorrect(axes):
     logits, y = DRAWN.shifted
-    plots.energy_histograms(axes, logits, y)
+    plots.energy_histograms(logits, y, ax=axes)
     score, right = energies(logits), logits.argmax(1) == y
-    for patch, rows in zip(axes.patches, (right, ~right), strict=True):
+    for patch, rows in zip(axes.patches[::2], (right, ~right), strict=True):  # and outlines
         density, edges, _ = patch.get_data()
         counts = density * np.diff(edges) * rows.sum()
         expected, _ = np.histogram(score[rows], edges)
@@ -102,11 +118,11 @@ def test_histograms_of_correct_and_incorrect(axes):
 
 def test_histograms_of_known_and_unknown(axes):
     logits, y = join(DRAWN.shifted, DRAWN.ood)
-    plots.energy_histograms(axes, logits, y)
+    plots.energy_histograms(logits, y, ax=axes)
     assert axes.get_title() == f"AUROC {100 * auroc(y >= 0, energies(logits)):.1f} %"
     assert _legend(axes) == ["in-distribution", "out-of-distribution"]
     axes.clear()
-    plots.energy_histograms(axes, logits, y, groups="correct")
+    plots.energy_histograms(logits, y, groups="correct", ax=axes)
     assert _legend(axes) == ["correct", "incorrect"]
     known = DRAWN.shifted.logits.argmax(1) == DRAWN.shifted.y
     expected = 100 * auroc(known, energies(DRAWN.shifted.logits))
@@ -114,14 +130,14 @@ def test_histograms_of_known_and_unknown(axes):
 
 
 def test_histogram_of_one_group_has_no_auroc(axes):
-    plots.energy_histograms(axes, np.eye(3) * [1.0, 2.0, 3.0], [0, 1, 2])
+    plots.energy_histograms(np.eye(3) * [1.0, 2.0, 3.0], [0, 1, 2], ax=axes)
     assert _legend(axes) == ["correct"]
     assert axes.get_title() == ""
 
 
 def test_boxes(axes, suites):
     suite = suites["vgg"]
-    plots.energy_boxes(axes, suite)
+    plots.energy_boxes(suite, ax=axes)
     ticks = [tick.get_text() for tick in axes.get_xticklabels()]
     assert ticks == ["0", "1", "2", "3", "4", "5", "SVHN", "Textures"]
     horizontal = {tuple(y) for line in axes.lines if len(set(y := line.get_ydata())) == 1}
@@ -138,12 +154,12 @@ def test_boxes(axes, suites):
 
 
 def test_boxes_of_a_suite_without_shift(axes, bare):
-    plots.energy_boxes(axes, bare)
+    plots.energy_boxes(bare, ax=axes)
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["0"]
 
 
 def test_severity_curves(axes, results):
-    plots.severity_curves(axes, results, "vgg")
+    plots.severity_curves(results, "vgg", ax=axes)
     assert _legend(axes) == list(SHOWN.values())
     for line, method in zip(axes.lines, SHOWN, strict=True):
         expected = 100 * np.array(results.average("vgg", method).levels)
@@ -152,12 +168,12 @@ def test_severity_curves(axes, results):
     looks = {(line.get_color(), line.get_marker()) for line in axes.lines}
     assert len(looks) == len(SHOWN)
     axes.clear()
-    plots.severity_curves(axes, results, "vit", ["mine", "energy"])
+    plots.severity_curves(results, "vit", ["mine", "energy"], ax=axes)
     assert _legend(axes) == ["mine", "Energy"]
 
 
 def test_corruption_bars(axes, results):
-    plots.corruption_bars(axes, results, "vgg", severity=3)
+    plots.corruption_bars(results, "vgg", severity=3, ax=axes)
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["fog", "snow"]
     assert axes.get_xlabel() == "corruption, severity 3"
     for bars, method in zip(axes.containers, SHOWN, strict=True):
@@ -168,7 +184,7 @@ def test_corruption_bars(axes, results):
 
 
 def test_ood_confidence_bars(axes, results):
-    plots.ood_confidence_bars(axes, results, "vgg")
+    plots.ood_confidence_bars(results, "vgg", ax=axes)
     record = {m: results.record("vgg", m, "textures-test", "mean_confidence") for m in SHOWN}
     heights = [bar.get_height() for bar in axes.containers[0]]
     np.testing.assert_allclose(heights, [100 * record[m].value for m in SHOWN])
@@ -182,7 +198,7 @@ def test_temperature_curve(axes, name):
     known = DRAWN.tuning.y >= 0
     rows = DRAWN.tuning if kind.accepts_ood else (DRAWN.tuning.logits[known], DRAWN.tuning.y[known])
     calibrator = kind().fit(*rows)
-    plots.temperature_curve(axes, calibrator, DRAWN.ood.logits)
+    plots.temperature_curve(calibrator, DRAWN.ood.logits, ax=axes)
     (line,) = axes.lines
     order = np.argsort(energies(DRAWN.ood.logits))
     np.testing.assert_allclose(line.get_xdata(), energies(DRAWN.ood.logits)[order], rtol=1e-5)
@@ -216,44 +232,44 @@ def test_names_are_no_formulas(needs, suites, tmp_path):
     for axes, draw in zip(
         grid, (plots.severity_curves, plots.corruption_bars, plots.ood_confidence_bars), strict=True
     ):
-        draw(axes, found)
+        draw(found, ax=axes)
     figure.savefig(tmp_path / "x.png")
     assert _legend(grid[0]) == [hostile[1:]]  # an underscore would keep it out of the legend
 
 
 WRONG = {
     "no suite named": (
-        lambda axes, r: plots.severity_curves(axes, r),
+        lambda axes, r: plots.severity_curves(r, ax=axes),
         "name one suite; the results have vit, vgg.",
     ),
     "unknown suite": (
-        lambda axes, r: plots.corruption_bars(axes, r, "alexnet"),
+        lambda axes, r: plots.corruption_bars(r, "alexnet", ax=axes),
         "the results have no suite named 'alexnet'; they have vit, vgg.",
     ),
     "unknown method": (
-        lambda axes, r: plots.severity_curves(axes, r, "vgg", ["irm"]),
+        lambda axes, r: plots.severity_curves(r, "vgg", ["irm"], ax=axes),
         "vgg has no results of 'irm': fitted were identity, energy, hts, vector, mine.",
     ),
     "unknown split": (
-        lambda axes, r: plots.ood_confidence_bars(axes, r, "vgg", "places"),
+        lambda axes, r: plots.ood_confidence_bars(r, "vgg", "places", ax=axes),
         "the results have no split of vgg named 'places'; they have textures-test.",
     ),
     "severity": (
-        lambda axes, r: plots.corruption_bars(axes, r, "vgg", severity=6),
+        lambda axes, r: plots.corruption_bars(r, "vgg", severity=6, ax=axes),
         "severity must be a whole number from 1 to 5, got 6.",
     ),
     "no temperature": (
         lambda axes, r: plots.temperature_curve(
-            axes, IsotonicMultiClass().fit(*DRAWN.clean), DRAWN.ood.logits
+            IsotonicMultiClass().fit(*DRAWN.clean), DRAWN.ood.logits, ax=axes
         ),
         "irm divides no row by one temperature.",
     ),
     "groups": (
-        lambda axes, r: plots.energy_histograms(axes, *DRAWN.clean, groups="all"),
-        "groups must be one of 'correct', 'known', got 'all'.",
+        lambda axes, r: plots.energy_histograms(*DRAWN.clean, groups="both", ax=axes),
+        "groups must be one of 'correct', 'known', 'all', got 'both'.",
     ),
     "nothing known": (
-        lambda axes, r: plots.energy_histograms(axes, *DRAWN.ood, groups="correct"),
+        lambda axes, r: plots.energy_histograms(*DRAWN.ood, groups="correct", ax=axes),
         "y must have a label that is not -1, to tell correct from incorrect.",
     ),
 }
@@ -268,23 +284,23 @@ def test_wrong_calls(axes, results, case):
 
 def test_unfitted(axes):
     with pytest.raises(NotFittedError):
-        plots.temperature_curve(axes, EnergyScaling(), DRAWN.ood.logits)
+        plots.temperature_curve(EnergyScaling(), DRAWN.ood.logits, ax=axes)
 
 
 def test_a_suite_without_severities(axes, bare):
     found = run_protocol({"bare": bare}, choose_methods(["ts"]))
     for draw in (plots.severity_curves, plots.corruption_bars):
         with pytest.raises(ValueError, match="there is nothing to draw: the results of bare lack"):
-            draw(axes, found)
+            draw(found, ax=axes)
     with pytest.raises(ValueError, match="name one split of bare; the results have none."):
-        plots.ood_confidence_bars(axes, found)
+        plots.ood_confidence_bars(found, ax=axes)
 
 
 def test_without_matplotlib(monkeypatch):
     monkeypatch.delitem(sys.modules, "wildcal.report.plots", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError, match='pip install "wildcal\\[report\\]"'):
-        plots.reliability(None, [True, False], [0.5, 0.7])
+        plots.reliability([True, False], [0.5, 0.7])
 
 
 def test_imports_are_late():

@@ -8,12 +8,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from wildcal.calibrators import CALIBRATORS
 from wildcal.core.errors import MissingExtraError
 from wildcal.report.calibrator_figures import ACCURACY_BY_BIN, ROWS
 from wildcal.report.model import FigureArtifact, Panel
-from wildcal.report.names import METHOD_TITLES
 from wildcal.report.score_figures import ACCURACY, QUANTILES
+from wildcal.report.style import COLORS, CURVES, GROUPS, STYLE, method_styles
 
 try:
     from matplotlib import rc_context
@@ -25,38 +24,8 @@ except ImportError as error:
         'wildcal.report.plots needs matplotlib. Install it with: pip install "wildcal[report]"'
     ) from error
 
-# Paul Tol's "muted" colors, which color-blind readers can tell apart; gray for no calibration.
-COLORS: Final = {
-    "Uncal": "#555555",
-    "TS": "#88CCEE",
-    "ETS": "#332288",
-    "IRM": "#DDCC77",
-    "IROvA": "#117733",
-    "IROvATS": "#999933",
-    "SPLINE": "#AA4499",
-    "Energy w/o": "#CC6677",
-    "Energy": "#882255",
-}
-_MARKERS: Final = dict(zip(COLORS, "os^vDP*Xd", strict=True))
-# For methods beyond the paper's: Tol's "bright", "light" and "high-contrast" colors. Their number
-# and that of the markers have no common divisor, so that no pair of the two comes back soon.
-_MORE_COLORS: Final = (
-    *("#4477AA", "#EE6677", "#228833", "#CCBB44", "#AA3377", "#EE8866", "#44BB99", "#77AADD"),
-    *("#FFAABB", "#AAAA00", "#66CCEE", "#BBCC33", "#99DDFF"),
-    *("#004488", "#997700", "#BBBBBB", "#EEDD88"),
-)
-_MORE_MARKERS: Final = "<>ph8HsoD^v"
-# The registered ones have places of their own, so that each looks the same in every figure.
-_REGISTERED: Final = tuple(name for name in CALIBRATORS if name not in METHOD_TITLES)
-_PAIR: Final = ("#332288", "#DDAA33")
-_SETTINGS: Final[dict[Any, Any]] = {
-    "svg.hashsalt": "wildcal",
-    "text.parse_math": False,  # as in _as_written, for the title above all panels
-    "font.size": 9.0,
-    "axes.titlesize": 9.0,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-}
+_CURVE: Final = "wildcal reliability"
+_CURVE_MARKERS: Final = "os^vDP"
 # Inches for one panel.
 _SIZES: Final = {
     "energy_histograms": (3.1, 2.6),
@@ -68,14 +37,13 @@ _SIZES: Final = {
 
 
 def energy_histograms(axes: Axes, panel: Panel) -> None:
-    """Draw the densities of one score for two groups."""
-    for series, color in zip(panel.series, _PAIR, strict=False):  # a group may be empty
+    """Draw the densities of one score for two or three groups."""
+    for series, color in zip(panel.series, GROUPS, strict=False):  # a group may be empty
         edges = [float(x) for x in series.x]
-        axes.stairs(series.y[:-1], edges, fill=True, color=color, alpha=0.55, label=series.name)
-    _frame(axes, panel)
-    axes.set_title(panel.title, pad=20)
-    legend = axes.legend(loc="lower center", bbox_to_anchor=(0.5, 0.98), ncols=2, frameon=False)
-    _as_written(legend.get_texts())
+        axes.stairs(series.y[:-1], edges, fill=True, color=color, alpha=0.45, label=series.name)
+        axes.stairs(series.y[:-1], edges, color=color, linewidth=1)
+    frame(axes, panel)
+    legend_above(axes)
 
 
 def energy_boxes(axes: Axes, panel: Panel) -> None:
@@ -96,8 +64,8 @@ def energy_boxes(axes: Axes, panel: Panel) -> None:
         boxprops={"facecolor": "#88CCEE"},
         medianprops={"color": "black"},
     )
-    _name_ticks(axes, [str(x) for x in first.x])
-    _frame(axes, panel)
+    name_ticks(axes, [str(x) for x in first.x])
+    frame(axes, panel)
     right = axes.twinx()
     right.spines["right"].set_visible(True)
     right.plot(places, by_name[ACCURACY].y, "o-", color="#882255")
@@ -122,9 +90,9 @@ def severity_curves(axes: Axes, panel: Panel) -> None:
             color=color,
             label=series.name,
         )
-    _frame(axes, panel)
+    frame(axes, panel)
     axes.set_ylim(bottom=0)
-    _legend_beside(axes)
+    legend_beside(axes)
 
 
 def corruption_bars(axes: Axes, panel: Panel) -> None:
@@ -136,10 +104,10 @@ def corruption_bars(axes: Axes, panel: Panel) -> None:
         places = [kinds.index(str(x)) - 0.42 + (i + 0.5) * width for x in series.x]
         axes.bar(places, series.y, width, color=styles[series.name][0], label=series.name)
     names = [kind.replace("_", " ") for kind in kinds]
-    _name_ticks(axes, names, rotation=30, ha="right", rotation_mode="anchor")
+    name_ticks(axes, names, rotation=30, ha="right", rotation_mode="anchor")
     axes.set_xlim(-0.6, len(kinds) - 0.4)
-    _frame(axes, panel)
-    _legend_beside(axes)
+    frame(axes, panel)
+    legend_beside(axes)
 
 
 def ood_confidence_bars(axes: Axes, panel: Panel) -> None:
@@ -150,34 +118,67 @@ def ood_confidence_bars(axes: Axes, panel: Panel) -> None:
     bars = axes.bar(range(len(names)), series.y, color=[styles[name][0] for name in names])
     axes.bar_label(bars, fmt="%.1f", padding=1)
     axes.margins(y=0.12)
-    _name_ticks(axes, names, rotation=30, ha="right", rotation_mode="anchor")
-    _frame(axes, panel)
+    name_ticks(axes, names, rotation=30, ha="right", rotation_mode="anchor")
+    frame(axes, panel)
 
 
-def reliability(axes: Axes, panel: Panel) -> None:
-    """Draw accuracy against confidence with intervals, and the rows of each bin in gray."""
+def reliability(
+    axes: Axes, panel: Panel, *, label: str | None = None, color: str | None = None
+) -> None:
+    """Draw accuracy against confidence with intervals, and the rows of each bin behind.
+
+    Curves with labels may be laid over each other, the rows of each in its own color.
+    """
     by_name = {series.name: series for series in panel.series}
-    behind = axes.twinx()
+    n_before = sum(line.get_gid() == _CURVE for line in axes.lines)
+    color = CURVES[n_before % len(CURVES)] if color is None else color
+    behind = _rows_axis(axes) if n_before else _new_rows_axis(axes)
     rows = by_name[ROWS]
     edges = [float(x) for x in rows.x]
-    behind.stairs(rows.y[:-1], edges, fill=True, color="#999999", alpha=0.35)
+    if label is None and not n_before:
+        behind.stairs(rows.y[:-1], edges, fill=True, color="#999999", alpha=0.35)
+        behind.set_ylabel("rows (gray)")
+    else:
+        behind.stairs(rows.y[:-1], edges, color=color, linewidth=1, alpha=0.6)
+        behind.set_ylabel("rows (steps)")
     # The counts keep to the lower part, below most of the curve.
-    behind.set_ylim(0, 3 * max(rows.y) or 1)
-    behind.set_ylabel("rows (gray)")
-    # A twin lies above its axes; here it is the background.
-    behind.patch.set(visible=True, facecolor=axes.get_facecolor())
-    axes.set_zorder(behind.get_zorder() + 1)
-    axes.patch.set_visible(False)
+    top = behind.get_ylim()[1] if n_before else 1.0
+    behind.set_ylim(0, max(3 * max(rows.y), top))
 
-    axes.plot([0, 100], [0, 100], linestyle="--", color="#888888", linewidth=1)
+    if not n_before:
+        axes.plot([0, 100], [0, 100], linestyle="--", color="#888888", linewidth=1)
+        axes.set(xlim=(0, 100), ylim=(0, 100))
+        frame(axes, panel)
     points = by_name[ACCURACY_BY_BIN]
     x, y = [float(x) for x in points.x], np.array(points.y)
     low, high = np.array(points.low, np.float64), np.array(points.high, np.float64)
     # At accuracy 0 or 1 the limit is the value, up to the last bit; a length is never negative.
     lengths = np.maximum([y - low, high - y], 0.0)
-    axes.errorbar(x, y, lengths, marker="o", markersize=4, capsize=2, color=COLORS["Energy"])
-    axes.set(xlim=(0, 100), ylim=(0, 100))
-    _frame(axes, panel)
+    marker = _CURVE_MARKERS[n_before % len(_CURVE_MARKERS)]
+    drawn = axes.errorbar(
+        x, y, lengths, marker=marker, markersize=4, capsize=2, color=color, label=label
+    )
+    drawn.lines[0].set_gid(_CURVE)
+    if label is not None:
+        axes.set_title("")
+        as_written(axes.legend(frameon=True, edgecolor="none", framealpha=0.8).get_texts())
+
+
+def _new_rows_axis(axes: Axes) -> Axes:
+    """Return a second axis for counts, which lies behind the first."""
+    behind = axes.twinx()
+    behind.set_label(f"rows behind {id(axes)}")
+    # A twin lies above its axes; here it is the background.
+    behind.patch.set(visible=True, facecolor=axes.get_facecolor())
+    axes.set_zorder(behind.get_zorder() + 1)
+    axes.patch.set_visible(False)
+    return behind
+
+
+def _rows_axis(axes: Axes) -> Axes:
+    """Return the second axis of an earlier curve."""
+    wanted = f"rows behind {id(axes)}"
+    return next(one for one in reversed(axes.figure.axes) if one.get_label() == wanted)
 
 
 def temperature_curve(axes: Axes, panel: Panel) -> None:
@@ -187,7 +188,7 @@ def temperature_curve(axes: Axes, panel: Panel) -> None:
     x = [float(x) for x in series.x]
     # As an image even in an SVG, which ten thousand points would make slow.
     axes.plot(x, series.y, ".", markersize=3, color=COLORS["Energy"], rasterized=True)
-    _frame(axes, panel)
+    frame(axes, panel)
 
 
 KINDS: Final[dict[str, Callable[[Axes, Panel], None]]] = {
@@ -204,27 +205,12 @@ KINDS: Final[dict[str, Callable[[Axes, Panel], None]]] = {
 }
 
 
-def method_styles(names: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Return the color and the marker of each method; the names are those that legends show.
-
-    The paper's methods and the registered ones always look the same; others get what is next, in
-    the order of `names`.
-    """
-    own = [name for name in names if name not in COLORS and name not in _REGISTERED]
-    others = (*_REGISTERED, *dict.fromkeys(own))
-    styles = {name: (COLORS[name], _MARKERS[name]) for name in COLORS}
-    for i, name in enumerate(others):
-        color = _MORE_COLORS[i % len(_MORE_COLORS)]
-        styles[name] = (color, _MORE_MARKERS[i % len(_MORE_MARKERS)])
-    return {name: styles[name] for name in names}
-
-
 def draw(artifact: FigureArtifact) -> Figure:
     """Return the whole figure."""
     n_columns = min(artifact.n_columns, len(artifact.panels))
     n_rows = math.ceil(len(artifact.panels) / n_columns)
     width, height = _SIZES[artifact.kind]
-    with rc_context(_SETTINGS):
+    with rc_context(STYLE):
         figure = Figure(
             figsize=(width * n_columns, height * n_rows + 0.4), dpi=150, layout="constrained"
         )
@@ -244,28 +230,41 @@ def save(figure: Figure, path: Path) -> None:
         ".svg": {"Date": None, "Creator": None},
         ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
     }
-    with rc_context(_SETTINGS):
+    with rc_context(STYLE):
         figure.savefig(path, metadata=metadata[path.suffix])
 
 
-def _frame(axes: Axes, panel: Panel) -> None:
+def frame(axes: Axes, panel: Panel) -> None:
+    """Write the title and the labels of the axes."""
     axes.set_title(panel.title)
-    _as_written([axes.title])
+    as_written([axes.title])
     axes.set_xlabel(panel.x_label)
     axes.set_ylabel(panel.y_label)
 
 
-def _legend_beside(axes: Axes) -> None:
+def legend_above(axes: Axes) -> None:
+    """Put the legend between the title and the axes, where it hides nothing."""
+    handles, _ = axes.get_legend_handles_labels()
+    legend = axes.legend(
+        loc="lower center", bbox_to_anchor=(0.5, 0.98), ncols=len(handles), frameon=False
+    )
+    as_written(legend.get_texts())
+    axes.set_title(axes.get_title(), pad=20)
+
+
+def legend_beside(axes: Axes) -> None:
+    """Put the legend to the right."""
     legend = axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False)
-    _as_written(legend.get_texts())
+    as_written(legend.get_texts())
 
 
-def _name_ticks(axes: Axes, names: Sequence[str], **style: Any) -> None:
+def name_ticks(axes: Axes, names: Sequence[str], **style: Any) -> None:
+    """Name the places 0, 1, ... of the horizontal axis."""
     axes.set_xticks(range(len(names)), names, **style)
-    _as_written(axes.get_xticklabels())
+    as_written(axes.get_xticklabels())
 
 
-def _as_written(texts: Iterable[Text]) -> None:
+def as_written(texts: Iterable[Text]) -> None:
     """Keep matplotlib from reading names as formulas: a dollar in a name is a dollar."""
     for text in texts:
         text.set_parse_math(False)

@@ -63,18 +63,24 @@ def histogram_panel(
     label: str, score: str, values: FloatArray, first: BoolArray, groups: tuple[str, str]
 ) -> Panel:
     """Return the densities of one score in two groups; a group without rows is left out."""
+    series = density_series(values, dict(zip(groups, (first, ~first), strict=True)))
+    if len(series) == 2:
+        label = f"{label}\nAUROC {100 * auroc(first, values):.1f} %"
+    return Panel(label.strip(), score, "density", series)
+
+
+def density_series(values: FloatArray, groups: Mapping[str, BoolArray]) -> tuple[Series, ...]:
+    """Return the density of one score in each group that has rows, all with the same bins."""
     edges = np.histogram_bin_edges(values, _N_BINS)
     series = []
-    for group, rows in zip(groups, (first, ~first), strict=True):
+    for group, rows in groups.items():
         if not rows.any():
             continue
         density, _ = np.histogram(values[rows], edges, density=True)
         # The last edge closes the last bin, with no height of its own.
         y = (*density.tolist(), 0.0)
         series.append(Series(group, tuple(edges.tolist()), y))
-    if len(series) == 2:
-        label = f"{label}\nAUROC {100 * auroc(first, values):.1f} %"
-    return Panel(label.strip(), score, "density", tuple(series))
+    return tuple(series)
 
 
 def fig3(study: Study) -> Made:

@@ -1,0 +1,191 @@
+"""Displays and the figures beyond the paper's: what stands on the axes is what was measured."""
+
+import numpy as np
+import pytest
+
+from wildcal import (
+    ContextScaling,
+    EnergyScaling,
+    Identity,
+    Stream,
+    TemperatureScaling,
+    compare,
+    plots,
+)
+from wildcal.evaluation.protocol import choose_methods, run_protocol
+from wildcal.metrics import auroc
+from wildcal.metrics import reliability as reliability_table
+from wildcal.stream import StreamRows
+from wildcal.testing import join, make_suite
+
+DRAWN = make_suite(0, n_tuning=400, n_ood_tuning=100, n_test=500)
+
+
+@pytest.fixture
+def ax(needs):
+    needs("matplotlib")
+    from matplotlib.figure import Figure
+
+    return Figure().subplots()
+
+
+def legend(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def test_a_new_axis_where_none_is_given(needs):
+    needs("matplotlib")
+    import matplotlib.pyplot as plt
+
+    before = plt.get_fignums()
+    first = plots.reliability([True, False], [0.7, 0.6])
+    second = plots.ReliabilityDisplay.from_predictions([True, False], [0.7, 0.6]).ax_
+    assert first.figure is not second.figure
+    assert not first.spines["top"].get_visible()  # of the style
+    for number in set(plt.get_fignums()) - set(before):
+        plt.close(number)
+
+
+def test_displays_of_two_calibrators_on_one_axis(ax):
+    logits, y = DRAWN.shifted
+    shown = []
+    for calibrator in (Identity().fit(*DRAWN.clean), EnergyScaling().fit(*DRAWN.clean)):
+        one = plots.ReliabilityDisplay.from_calibrator(calibrator, logits, y, n_bins=10, ax=ax)
+        table = reliability_table(y, calibrator.predict_proba(logits), n_bins=10)
+        np.testing.assert_array_equal(one.table.count, table.count)
+        shown.append(f"{calibrator.name}: ECE {100 * table.ece:.1f} %")
+        assert one.ax_ is ax
+    assert legend(ax) == shown
+    diagonal, first, *_ = ax.lines
+    curves = [line for line in ax.lines if line.get_gid()]
+    assert len({line.get_color() for line in curves}) == 2
+    assert len({line.get_marker() for line in curves}) == 2
+    np.testing.assert_array_equal(diagonal.get_xydata(), [[0, 0], [100, 100]])
+    # One axis for the rows of both, high enough for both.
+    (behind,) = [other for other in ax.figure.axes if other is not ax]
+    counts = [patch.get_data().values for patch in behind.patches]
+    assert [c.sum() for c in counts] == [500, 500]
+    assert behind.get_ylim()[1] == 3 * max(c.max() for c in counts)
+    assert first in curves
+
+
+def test_a_display_takes_what_the_calibrator_reads(ax):
+    calibrator = ContextScaling().fit(*DRAWN.clean)
+    around = calibrator.context(DRAWN.shifted.logits)
+    shown = plots.ReliabilityDisplay.from_calibrator(
+        calibrator, *DRAWN.shifted, context=around, name="in its window", ax=ax
+    )
+    proba = calibrator.predict_proba(DRAWN.shifted.logits, context=around)
+    assert shown.table.ece == reliability_table(DRAWN.shifted.y, proba).ece
+    assert legend(ax)[0].startswith("in its window: ECE")
+
+
+def test_confidence_by_hand(ax):
+    proba = np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.95, 0.05]])
+    plots.confidence_histogram([0, 1, 1, -1], proba, n_bins=10, ax=ax)
+    right, wrong, unknown = (patch.get_data() for patch in ax.patches)
+    np.testing.assert_array_equal(right.values - right.baseline, [0] * 6 + [1, 0, 1, 0])
+    np.testing.assert_array_equal(wrong.values - wrong.baseline, [0] * 7 + [1, 0, 0])
+    np.testing.assert_array_equal(unknown.values - unknown.baseline, [0] * 9 + [1])
+    np.testing.assert_array_equal(unknown.values, [0] * 6 + [1, 1, 1, 1])
+    mean, accuracy = (line.get_xdata()[0] for line in ax.lines)
+    assert mean == pytest.approx(83.75)
+    assert accuracy == 50
+    assert legend(ax)[:3] == ["correct", "incorrect", "unknown class"]
+
+
+def test_energy_of_right_wrong_and_unknown_rows(ax):
+    logits, y = join(DRAWN.shifted, DRAWN.ood)
+    plots.energy_histograms(logits, y, groups="all", ax=ax)
+    assert legend(ax) == ["correct", "incorrect", "unknown"]
+    right = logits.argmax(1) == y
+    score = np.logaddexp.reduce(logits.astype(np.float64), axis=1)
+    seen = []
+    for other in ((y >= 0) & ~right, y < 0):
+        rows = right | other
+        seen.append(f"{100 * auroc(right[rows], score[rows]):.1f} %")
+    assert ax.get_title() == f"AUROC, correct against incorrect {seen[0]}, unknown {seen[1]}"
+
+
+def test_windows(ax):
+    errors = {"energy": {4: [0.1, 0.3], 16: 0.05}, "own_$": {4: [0.2]}}
+    plots.window_regimes(errors, ax=ax)
+    first, second = ax.containers
+    np.testing.assert_allclose(first.lines[0].get_ydata(), [20, 5])
+    # Of two numbers: Student's quantile of one degree of freedom, 12.706, times 0.1.
+    low, high = first.lines[2][0].get_segments()[0][:, 1]
+    assert high - low == pytest.approx(2 * 100 * 12.7062 * 0.1, rel=1e-5)
+    assert second.lines[0].get_ydata() == 20
+    assert legend(ax) == ["Energy", "own_$"]
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["4", "16"]
+    for wrong in ({}, {"ts": {}}, {"ts": {4: []}}, {"ts": {4: [np.nan]}}):
+        with pytest.raises(ValueError, match="errors"):
+            plots.window_regimes(wrong, ax=ax)
+
+
+def test_accuracy_over_time(ax):
+    alarm = np.array([0, 0, 1, 1, 0, 1], bool)
+    estimate = np.linspace(0.9, 0.4, 6)
+    read = StreamRows(
+        first=10,
+        pred=np.array([0, 1, 0, 1, 0, 1]),
+        confidence=estimate,
+        temperature=np.ones(6),
+        accuracy=estimate,
+        accuracy_low=estimate - 0.1,
+        accuracy_high=estimate + 0.1,
+        drift=np.ones(6),
+        alarm=alarm,
+    )
+    plots.accuracy_over_time(read, [0, 0, 0, 1, 1, -1], window=2, ax=ax)
+    said, true = ax.lines
+    np.testing.assert_array_equal(said.get_xdata(), np.arange(10, 16))
+    np.testing.assert_allclose(said.get_ydata(), 100 * estimate)
+    np.testing.assert_allclose(true.get_ydata(), [100, 50, 50, 100, 50, 0])
+    spans = [(patch.get_x(), patch.get_x() + patch.get_width()) for patch in ax.patches]
+    assert spans == [(12, 13), (15, 16)]
+    assert legend(ax).count("alarm") == 1
+    with pytest.raises(ValueError, match="rows and y"):
+        plots.accuracy_over_time(read, [0, 0], ax=ax)
+
+
+def test_a_real_stream_without_labels(ax):
+    stream = Stream(ContextScaling().fit(*DRAWN.clean), window=64)
+    read = stream.read(DRAWN.shifted.logits[:200])
+    plots.accuracy_over_time(read, window=64, ax=ax)
+    assert "accuracy, from labels" not in legend(ax)
+    assert ax.get_xlim() == (0, 199)
+
+
+def test_forest_of_a_comparison(ax):
+    methods = {"none": Identity(), "ts": TemperatureScaling(), "energy": EnergyScaling()}
+    found = compare(methods, DRAWN.tuning, DRAWN.shifted, n_boot=40)
+    best = found.methods[0]
+    plots.forest(found, ax=ax)
+    names = [tick.get_text() for tick in ax.get_yticklabels()]
+    assert len(names) == 3
+    for place, (name, bar) in enumerate(zip(list(found)[1:], ax.containers, strict=True), 1):
+        pair = found[name].behind.interval
+        assert bar.lines[0].get_ydata() == place
+        assert bar.lines[0].get_xdata() == pytest.approx(100 * (found[name].ece - best.ece))
+        (segment,) = bar.lines[2][0].get_segments()
+        np.testing.assert_allclose(segment[:, 0], [100 * pair.low, 100 * pair.high])
+        sure = bar.lines[0].get_markerfacecolor() != "white"
+        assert sure == found[name].behind.is_sure
+    with pytest.raises(ValueError, match="the results have no method named 'irm'; they have"):
+        plots.forest(found, "irm", ax=ax)
+    with pytest.raises(ValueError, match="no metric with intervals named 'size'"):
+        plots.forest(found, metric="size", ax=ax)
+    bare = compare({"none": Identity()}, DRAWN.tuning, DRAWN.shifted, n_boot=0)
+    with pytest.raises(ValueError, match="there are no resampled rows of ece"):
+        plots.forest(bare, ax=ax)
+
+
+def test_forest_of_a_protocol(ax, suites):
+    suite = {"vgg": suites["vgg"]}
+    found = run_protocol(suite, choose_methods(["identity", "ts"]), metrics=["ece"], n_boot=20)
+    plots.forest(found, "identity", ax=ax)
+    (bar,) = ax.containers
+    expected = found.difference("vgg", "ts", "identity")
+    assert bar.lines[0].get_xdata() == pytest.approx(100 * expected.value)
+    assert "minus that of Uncal (points)" in ax.get_xlabel()
