@@ -60,9 +60,8 @@ def steady_of(z, labels, beta=1.3):
     one = np.empty(len(z), z.dtype)
 
     def work(block):
-        at = np.full(block.n, beta)
-        block.steady_softmax(at, whole[block.rows])
-        one[block.rows] = block.steady_at_label(at, labels[block.rows])
+        block.steady_softmax(beta, whole[block.rows])
+        one[block.rows] = block.steady_at_label(beta, labels[block.rows])
         rest[block.rows] = block.steady_others()[0]
 
     map_blocks(z, work)

@@ -54,10 +54,12 @@ class Gaussian:
     std: float
 
     def bump(self, energy: FloatArray) -> FloatArray:
-        """Return exp(-(F - mean)² / (2 std²)): the density scaled to a height of 1."""
-        far = (energy - self.mean) / self.std
-        with np.errstate(over="ignore"):  # an energy of 1e200 is simply far away
-            return np.exp(-0.5 * (far * far))
+        """Return exp(-(F - mean)² / (2 std²)): the density scaled to a height of 1.
+
+        The square of an energy of 1e200 overflows: it is simply far away. Nobody is warned of it
+        where blocks are walked.
+        """
+        return np.asarray(_bump(energy, self.mean, self.std))
 
     @property
     def area(self) -> float:
@@ -325,12 +327,13 @@ class EnergyScaling(TemperatureMap):
 
     def _at(self, energy: Any) -> Any:
         """Return the temperature at an energy, or at each of many."""
-        (down, up), (correct, incorrect) = self.terms()
         h: Any = self.temperature_
-        if correct is not None:
-            h = h - down * correct.bump(energy)
-        if incorrect is not None:
-            h = h + up * incorrect.bump(energy)
+        for theta, mean, std in (
+            (-self.theta_correct_, self.correct_mean_, self.correct_std_),
+            (self.theta_incorrect_, self.incorrect_mean_, self.incorrect_std_),
+        ):
+            if mean is not None and std is not None:
+                h = h + theta / (std * _SQRT_2PI) * _bump(energy, mean, std)
         # Only "paper" can go below; elsewhere this mends the last bit of rounding.
         return np.maximum(h, min(MIN_TEMPERATURE, self.temperature_))
 
@@ -361,6 +364,11 @@ def _look(
     far, loss, total = map_blocks(logits, look, added)
     correct, incorrect = fit_gaussians(logits, energy, by_kind, y, weight)
     return _Seen(correct, incorrect, far == 0, float(loss / total))
+
+
+def _bump(energy: Any, mean: float, std: float) -> Any:
+    far = (energy - mean) / std
+    return np.exp(-0.5 * (far * far))
 
 
 def _numbers(density: Gaussian | None) -> tuple[float | None, float | None]:

@@ -2,13 +2,21 @@
 
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Literal, TypeAlias, final
+from typing import final
 
 import numpy as np
 
 from wildcal.calibrators.pairs import for_each_chunk, label_proba
 from wildcal.calibrators.pava import GapCounter, check_thresholds
-from wildcal.calibrators.piecewise import Curves, curves_of
+from wildcal.calibrators.piecewise import curves_of
+from wildcal.calibrators.table_rows import (
+    NORMALIZE,
+    Normalize,
+    TableRow,
+    finished,
+    isotonic_values,
+    raised,
+)
 from wildcal.core.arrays import FloatArray, Proba, working_dtype
 from wildcal.core.block import Block
 from wildcal.core.bound import Bound
@@ -16,15 +24,6 @@ from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.checks import check_choice
 from wildcal.core.rows import Rows
 from wildcal.core.stored import ARRAY, TEXT, stored
-
-Normalize: TypeAlias = Literal["row", "none"]
-NORMALIZE: tuple[Normalize, ...] = ("row", "none")
-
-# The published tie-breaker: it keeps the order of classes that share a plateau of f.
-TIE_BREAKER = 1e-9
-# Entries mapped together: what is made of them stays in the nearest cache, and in memory that the
-# allocator has at hand; larger arrays are fetched from the system anew, page by page.
-_PIECE = 1 << 14
 
 
 @final
@@ -109,40 +108,18 @@ class IsotonicMultiClass(Calibrator):
         f = curves_of(self, working_dtype(rows.logits.dtype))
 
         def fill(block: Block, out: Proba) -> None:
-            self._fill(block, out, f)
+            values, total = isotonic_values(block, 1.0, f, self.normalize)
+            top = self._top(block, values, total)
+            block.write(finished(block, values, total), out)
+            out[np.arange(block.n), block.pred()] = top
 
-        def top(block: Block) -> FloatArray:
-            scratch = np.empty(block.original.shape, block.top.dtype)
-            return self._fill(block, scratch, f)
+        def confidence(block: Block) -> FloatArray:
+            return self._top(block, *isotonic_values(block, 1.0, f, self.normalize))
 
-        return Bound(rows.logits, fill, top)
+        row = TableRow(1.0, f, self.normalize, keeps_class=True)
+        return Bound(rows.logits, fill, confidence, None, row)
 
-    def _fill(self, block: Block, out: Proba, f: Curves) -> FloatArray:
-        """Write the block's probabilities and return those of the predicted classes."""
-        block.steady_softmax(block.constant(1.0), out)
-        write_rows(f, out, self.normalize)
-        top = out.max(axis=1)
-        top = np.minimum(np.nextafter(top, top.dtype.type(2)), 1)
-        out[np.arange(block.n), block.pred()] = top
-        return np.asarray(top, np.float64)
-
-
-def write_rows(curves: Curves, proba: Proba, normalize: Normalize) -> None:
-    """Replace each row of softmax probabilities by its isotonic values, with the tie-breaker."""
-    step = max(1, _PIECE // proba.shape[1])
-    for start in range(0, len(proba), step):
-        _write(curves, proba[start : start + step], normalize)
-
-
-def _write(curves: Curves, proba: Proba, normalize: Normalize) -> None:
-    values = curves(proba)
-    total = values.sum(axis=1)
-    values += TIE_BREAKER * proba
-    if normalize == "row":
-        total += TIE_BREAKER
-        empty = total <= TIE_BREAKER
-        values /= total[:, None]
-        if empty.any():
-            values[empty] = 1.0 / values.shape[1]
-    np.minimum(values, 1.0, out=values)
-    np.copyto(proba, values, casting="same_kind")
+    def _top(self, block: Block, values: FloatArray, total: FloatArray | None) -> FloatArray:
+        """Return the probability of each predicted class: the largest, and a little more."""
+        top = finished(block, block.largest_entry(values), total).astype(block.top.dtype)
+        return raised(top).astype(np.float64)

@@ -6,13 +6,19 @@ from typing import final
 
 import numpy as np
 
-from wildcal.calibrators.irm import NORMALIZE, Normalize, write_rows
 from wildcal.calibrators.pairs import for_each_chunk, label_proba
 from wildcal.calibrators.pava import GapCounter, check_thresholds
 from wildcal.calibrators.piecewise import Curves, curves_of
+from wildcal.calibrators.table_rows import (
+    NORMALIZE,
+    Normalize,
+    TableRow,
+    finished,
+    isotonic_values,
+)
 from wildcal.core.arrays import FloatArray, Labels, Logits, Proba, Source, working_dtype
 from wildcal.core.block import Block
-from wildcal.core.bound import Bound, bound_matrix
+from wildcal.core.bound import Bound
 from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.checks import check_choice
 from wildcal.core.rows import Rows
@@ -51,10 +57,16 @@ def bound_columns(
     """Return each column of softmax(z / T) mapped by its own piecewise-linear function."""
 
     def fill(block: Block, out: Proba) -> None:
-        block.steady_softmax(block.constant(1.0 / temperature), out)
-        write_rows(curves, out, normalize)
+        values, total = isotonic_values(block, beta, curves, normalize)
+        block.write(finished(block, values, total), out)
 
-    return bound_matrix(logits, fill)
+    def confidence(block: Block) -> FloatArray:
+        values, total = isotonic_values(block, beta, curves, normalize)
+        return finished(block, block.entry(values, block.pred()), total)
+
+    beta = 1.0 / temperature
+    row = TableRow(beta, curves, normalize, keeps_class=False)
+    return Bound(logits, fill, confidence, None, row)
 
 
 def check_columns(thresholds: list[FloatArray], values: list[FloatArray], n_classes: int) -> None:

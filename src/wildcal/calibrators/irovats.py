@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import final
 
-from wildcal.calibrators.irm import NORMALIZE, Normalize
 from wildcal.calibrators.irova import bound_columns, check_columns, fit_columns
 from wildcal.calibrators.piecewise import curves_of
+from wildcal.calibrators.table_rows import NORMALIZE, Normalize
 from wildcal.calibrators.temperature import (
     BOUNDS,
     DEFAULT_BOUNDS,

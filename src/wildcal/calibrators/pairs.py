@@ -23,13 +23,13 @@ Take: TypeAlias = Callable[[Proba, FloatArray | None, Lock], None]
 def label_proba(logits: Logits, y: Labels, temperature: float = 1.0) -> Proba:
     """Return softmax(z / T)_y for each row, the same bits as in the whole matrix."""
     beta = 1.0 / temperature
-    return _flushed(by_row(logits, lambda b: b.steady_at_label(np.full(b.n, beta), y[b.rows])))
+    return _flushed(by_row(logits, lambda b: b.steady_at_label(beta, y[b.rows])))
 
 
 def steady_proba(logits: Logits, temperature: float) -> Proba:
     """Return `Block.steady_softmax` at z / T: what tables are made of, and asked for."""
     beta = 1.0 / temperature
-    return fill_proba(logits, lambda b, out: b.steady_softmax(np.full(b.n, beta), out))
+    return fill_proba(logits, lambda b, out: b.steady_softmax(beta, out))
 
 
 def _flushed(proba: Proba) -> Proba:

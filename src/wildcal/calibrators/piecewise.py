@@ -2,7 +2,8 @@
 
 `np.interp` searches anew for each value and mispredicts most of its branches, and it takes one
 function at a time. Here the leading bits of a probability, which are a monotone function of it,
-say where in a table to look: one or two thresholds away from the answer.
+are its cell in a table. An isotonic regression is mostly plateaus, so the table has the value of
+every cell in which the function is constant; only what falls between plateaus is searched.
 """
 
 from collections.abc import Sequence
@@ -15,8 +16,11 @@ from wildcal.core.arrays import FloatArray, Proba
 
 # Probabilities below 2**-64 share the first cell of a table.
 _OCTAVES = 64
-# Cells of all tables together, in powers of two: 256 KB of them stay in the cache of a core.
+# Cells of all tables together, in powers of two: what they hold stays in the cache of a core.
 _CELL_BITS = 16
+# Entries mapped together: what is made of them stays in the nearest cache, and in memory that the
+# allocator has at hand; larger arrays are fetched from the system anew, page by page.
+_PIECE = 1 << 14
 # One function of so few values is quicker without a table.
 _FEW = 1 << 9
 # Unsigned type, bits of its mantissa and number of 2**-64 in it.
@@ -65,6 +69,7 @@ class Curves:
         # Segment c of a function lies right of c of its thresholds; those of all stand in a row.
         starts = np.append(0, np.cumsum(lengths))
         segment = np.empty((n, cells), np.int32)
+        self._offset = np.arange(n) * cells
         self._origin, self._height, self._slope, self._next = np.zeros((4, starts[-1]))
         for k, (x, y) in enumerate(zip(thresholds, values, strict=True)):
             mine = slice(starts[k], starts[k + 1])
@@ -73,47 +78,55 @@ class Curves:
             self._next[mine] = np.append(x, np.inf)
             with np.errstate(over="ignore"):  # x may be as close as denormal numbers are
                 self._slope[starts[k] + 1 : starts[k + 1] - 1] = np.diff(y) / np.diff(x)
-        self._segment: NDArray[np.int32] = segment.reshape(-1)
-        # In a cell with one threshold a comparison decides; with more, they are searched.
-        last = np.append(self._segment[1:], 0).reshape(n, cells)
-        last[:, -1] = starts[1:] - 1
-        self._last = last.reshape(-1)
-        self._crowded = self._last > self._segment + 1
-        self._column = np.arange(n) * cells if n > 1 else None
+        # The thresholds in a cell, if any, decide between its first and its last segment.
+        last = np.column_stack([segment[:, 1:], starts[1:] - 1]).astype(np.int32)
+        flat = (segment == last) & (self._slope[segment] == 0)
+        self._value = np.where(flat, self._height[segment], np.nan)
+        self._segment, self._last = segment, last
 
-    def __call__(self, p: Proba) -> FloatArray:
-        """Return f_k(p) of every entry of a matrix, k its column, the bits of `np.interp`."""
-        if self._column is None and p.size < _FEW:
+    def __call__(
+        self, p: Proba, out: FloatArray | None = None, *, classes_first: bool = False
+    ) -> FloatArray:
+        """Return f_k(p) of every entry of a matrix, k its column, the bits of `np.interp`.
+
+        With `classes_first` k is its row. Where there is one function, p may be any array.
+        """
+        n = len(self._value)
+        if n == 1 and p.size < _FEW:
             return np.asarray(np.interp(p, self._next[:-1], self._height[1:]))
+        f = np.empty(p.shape) if out is None else out
+        step = 1 if classes_first else max(1, _PIECE // n)
+        for start in range(0, len(p), step):
+            piece = slice(start, start + step)
+            where = self._cells(p[piece])
+            if n > 1:
+                where += self._offset[start] if classes_first else self._offset
+            # mode="clip" never clips here; it spares the bounds check of the default mode.
+            self._value.take(where, out=f[piece], mode="clip")
+        between = np.flatnonzero(f != f)
+        if len(between):
+            column: Any = 0
+            if n > 1:
+                column = between // p.shape[1] if classes_first else between % n
+            f.reshape(-1)[between] = self._between(p.reshape(-1)[between], column)
+        return f
+
+    def _cells(self, p: Proba) -> NDArray[np.intp]:
         cell = p.view(self._unsigned) >> self._shift
         np.maximum(cell, self._first, out=cell)
         cell -= self._first
-        where: NDArray[np.intp] = cell.astype(np.intp)
-        if self._column is not None:
-            where += self._column
-        # mode="clip" never clips here; it spares the bounds check of the default mode.
-        c = self._segment.take(where, mode="clip")
-        crowded = np.flatnonzero(self._crowded.take(where, mode="clip"))
-        c += p >= self._next.take(c, mode="clip")
-        if len(crowded):
-            values, cells = p.reshape(-1)[crowded], where.reshape(-1)[crowded]
-            low, high = self._segment[cells], self._last[cells]
-            c.reshape(-1)[crowded] = self._search(values, low, high)
-        f = p - self._origin.take(c, mode="clip")
-        f *= self._slope.take(c, mode="clip")
-        f += self._height.take(c, mode="clip")
-        return np.asarray(f)
+        return np.asarray(cell, np.intp)
 
-    def _search(
-        self, p: Proba, low: NDArray[np.int32], high: NDArray[np.int32]
-    ) -> NDArray[np.int32]:
-        """Return the segment of each p, which is one of low..high: bisection, all at once."""
+    def _between(self, p: Proba, column: Any) -> FloatArray:
+        """Return f(p), looked for among the segments of its cell: bisection, all at once."""
+        cell = self._cells(p) + self._offset[column]
+        low, high = self._segment.take(cell), self._last.take(cell)
         while (low < high).any():
             middle = (low + high) >> 1
             right = p >= self._next[middle]
             low = np.where(right, np.minimum(middle + 1, high), low)
             high = np.where(right, high, middle)
-        return low
+        return np.asarray((p - self._origin[low]) * self._slope[low] + self._height[low])
 
 
 class _Fitted(Protocol):

@@ -15,7 +15,7 @@ from wildcal.core.arrays import FloatArray, Proba, Source, working_dtype
 from wildcal.core.block import Block
 from wildcal.core.blocks import joined, map_blocks
 from wildcal.core.engine import engine_of
-from wildcal.core.one_row import Beta, confidence_row, softmax_row
+from wildcal.core.one_row import Beta, RowMap, Tempered
 from wildcal.core.softmax import Fill, RowFunction, by_row, fill_proba
 
 
@@ -31,14 +31,13 @@ class Bound:
     """The probability of the predicted class."""
     temperature: RowFunction | None = None
     """What the raw logits are divided by in all; None where there is no such number."""
-    beta: Beta | None = None
-    """The inverse temperature, where it is the same for every row or depends on its energy alone:
-    then one row needs no block."""
+    row: RowMap | None = None
+    """What says the same of one row in fewer calls; None where a block of one row has to do."""
 
     def proba(self) -> Proba:
         """Return the probabilities of all rows, in the precision of the logits."""
-        if self.beta is not None and len(self.logits) == 1:
-            return softmax_row(self.logits[:1], self.beta)
+        if self.row is not None and len(self.logits) == 1:
+            return self.row.proba(self.logits[:1])
         return fill_proba(self.logits, self.fill)
 
     def columns(self, *, proba: bool = True) -> dict[str, NDArray[Any]]:
@@ -68,18 +67,22 @@ class Bound:
 
     def confidences(self) -> Proba:
         """Return the probability of the predicted class of all rows; no matrix is built."""
-        if self.beta is not None and len(self.logits) == 1:
-            return confidence_row(self.logits[:1], self.beta)
+        if self.row is not None and len(self.logits) == 1:
+            return self.row.confidence(self.logits[:1])
         return by_row(self.logits, self.confidence)
 
 
 def bound_temperature(logits: Source, temperature: RowFunction, beta: Beta | None = None) -> Bound:
-    """Return what softmax(z / T) says of rows, T a function of the block."""
+    """Return what softmax(z / T) says of rows, T a function of the block.
+
+    `beta` is its inverse, where it is the same for every row or depends on its energy alone.
+    """
 
     def fill(block: Block, out: Proba) -> None:
         block.softmax(1.0 / temperature(block), out)
 
-    return Bound(logits, fill, lambda b: b.confidence(1.0 / temperature(b)), temperature, beta)
+    row = None if beta is None else Tempered(beta)
+    return Bound(logits, fill, lambda b: b.confidence(1.0 / temperature(b)), temperature, row)
 
 
 def bound_constant(logits: Source, temperature: float) -> Bound:

@@ -1,58 +1,96 @@
-"""One row at its temperature, as a service asks for it: the bits of a block, in a few calls.
+"""One row, as a service asks for it: the bits of a block, in a few calls.
 
 A block of one row costs three times as much: it is all calls and no arithmetic.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from math import isfinite
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from wildcal.core.arrays import Logits, Proba, working_dtype
-from wildcal.core.block import CLASSES_FIRST_BELOW
+from wildcal.core.arrays import FloatArray, Logits, Proba, working_dtype
+from wildcal.core.block import CLASSES_FIRST_BELOW, steady
 from wildcal.core.checks import reject_logit_row
 
 Beta: TypeAlias = float | Callable[[np.float64], float]
 """An inverse temperature, or what makes one of the energy of a row."""
 
 
-def softmax_row(z: Logits, beta: Beta) -> Proba:
-    """Return softmax(beta * z) of a matrix of one row, bit for bit as `Block.softmax` does.
+class RowMap(Protocol):
+    """What a method says of a matrix of one row."""
 
-    >>> softmax_row(np.array([[2.0, 0.0]]), 0.5).round(3)
+    def proba(self, z: Logits) -> Proba:
+        """Return the probabilities."""
+        ...
+
+    def confidence(self, z: Logits) -> Proba:
+        """Return that of the predicted class."""
+        ...
+
+
+@dataclass(slots=True)
+class Tempered:
+    """One row at its temperature.
+
+    >>> Tempered(0.5).proba(np.array([[2.0, 0.0]])).round(3)
     array([[0.731, 0.269]])
     """
-    e, total = _exponentials(z, beta)
-    e *= e.dtype.type(1.0 / total)
-    return e
 
+    beta: Beta
 
-def confidence_row(z: Logits, beta: Beta) -> Proba:
-    """Return the largest softmax probability of one row, as `Block.confidence` does."""
-    e, total = _exponentials(z, beta)
-    return np.array([1.0 / total], e.dtype)
+    def proba(self, z: Logits) -> Proba:
+        """Return softmax(beta * z) bit for bit as `Block.softmax` does."""
+        e, total = _exponentials(z, self.beta)
+        e *= e.dtype.type(1.0 / total)
+        return e
+
+    def confidence(self, z: Logits) -> Proba:
+        """Return the largest softmax probability, as `Block.confidence` does."""
+        e, total = _exponentials(z, self.beta)
+        return np.array([1.0 / total], e.dtype)
 
 
 def _exponentials(z: Logits, beta: Beta) -> tuple[Proba, float]:
     """Return exp(beta * (z - max z)) and its sum, added in the order that a block adds in."""
-    dtype = working_dtype(z.dtype)
-    if z.dtype != dtype or not z.flags.c_contiguous:
-        z = np.ascontiguousarray(z, dtype)
-    top = z.take(z.argmax())  # NaN wins
-    if not isfinite(top):
-        reject_logit_row(0, z[0])
+    z, at = _largest(z)
+    top = z.take(at)
     with np.errstate(over="ignore", invalid="ignore"):
         e = np.subtract(z, top)
         if callable(beta):
-            beta = beta(-(np.float64(top) + np.log(_sum(np.exp(e)))))
-        e *= dtype.type(beta)
+            beta = beta(-(np.float64(top) + np.log(row_sum(np.exp(e)))))
+        e *= e.dtype.type(beta)
         np.exp(e, out=e)
-        return e, float(_sum(e))
+        return e, float(row_sum(e))
 
 
-def _sum(e: Proba) -> np.float64:
+def steady_row(z: Logits, beta: float) -> tuple[Proba, int]:
+    """Return softmax(beta * z) as `Block.steady_softmax` does, and the predicted class."""
+    z, at = _largest(z)
+    with np.errstate(over="ignore", invalid="ignore"):
+        e = np.subtract(z, z.take(at), dtype=np.float64)
+        if beta != 1:
+            e *= beta
+        np.exp(e, out=e)
+        e *= 1.0 / row_sum(e)
+    return steady(e) if z.dtype == np.float64 else e.astype(np.float32), at
+
+
+def _largest(z: Logits) -> tuple[Logits, int]:
+    """Return the row in the precision it is worked in, and where its largest entry is."""
+    dtype = working_dtype(z.dtype)
+    if z.dtype != dtype or not z.flags.c_contiguous:
+        z = np.ascontiguousarray(z, dtype)
+    at = int(z.argmax())  # NaN wins
+    if not isfinite(z.item(at)):
+        reject_logit_row(0, z[0])
+    return z, at
+
+
+def row_sum(e: Proba | FloatArray) -> np.float64:
+    """Return the sum of a matrix of one row, as `Block.sum` does."""
     if e.shape[1] < CLASSES_FIRST_BELOW:
         return np.float64(np.add.accumulate(e, 1)[0, -1])
     return np.float64(np.vecdot(e, _ones(e.shape[1], e.dtype))[0])

@@ -5,7 +5,7 @@ from collections.abc import Collection
 import numpy as np
 
 from wildcal.calibrators import IsotonicMultiClass, IsotonicOneVsAll, ScaledIsotonicOneVsAll
-from wildcal.calibrators.irm import TIE_BREAKER
+from wildcal.calibrators.table_rows import TIE_BREAKER
 from wildcal.interop.maps.base import PROBABILITIES, Inputs, Map, Outputs
 from wildcal.interop.maps.ops import Ops, Tensor
 from wildcal.interop.maps.rows import Rows
@@ -13,7 +13,7 @@ from wildcal.interop.maps.tables import interpolate, last_below, last_in_part, s
 
 
 def as_rows(ops: Ops, values: Tensor, proba: Tensor, n_classes: int, normalize: bool) -> Tensor:
-    """Return isotonic values with the tie-breaker; the counterpart of `write_rows`."""
+    """Return isotonic values with the tie-breaker; the counterpart of `isotonic_values`."""
     total = ops.row_sum(values) + TIE_BREAKER
     values = proba * TIE_BREAKER + values
     if normalize:
