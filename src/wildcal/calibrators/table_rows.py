@@ -1,9 +1,10 @@
 """What isotonic curves say of a block of rows, and of one row alone: the same bits."""
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wildcal.calibrators.piecewise import Curves
 from wildcal.core.arrays import FloatArray, Logits, Proba
@@ -31,7 +32,7 @@ def isotonic_values(
     return values, total
 
 
-def finished(block: Block, values: FloatArray, total: FloatArray | None) -> FloatArray:
+def finished(block: Block, values: NDArray[Any], total: FloatArray | None) -> FloatArray:
     """Divide entries, or one of each row, by the totals; a row without any becomes uniform."""
     if total is not None:
         whole = values.ndim == 2
@@ -39,7 +40,7 @@ def finished(block: Block, values: FloatArray, total: FloatArray | None) -> Floa
         empty = total <= TIE_BREAKER
         if empty.any():
             np.copyto(values, 1.0 / block.n_classes, where=block.per_row(empty) if whole else empty)
-    return np.minimum(values, 1.0, out=values)
+    return np.asarray(np.minimum(values, 1.0, out=values))
 
 
 def raised(top: Proba) -> Proba:

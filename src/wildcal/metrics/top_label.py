@@ -78,9 +78,12 @@ class TopLabelAccumulator(Accumulator):
 
     def ece(self) -> float:
         """Return the expected calibration error."""
-        if self.n == 0:
-            return undefined("ece")
-        return float(np.abs(self.confidence_sum - self.correct_sum).sum() / self.n)
+        n = self.n
+        return (
+            float(np.abs(self.confidence_sum - self.correct_sum).sum() / n)
+            if n
+            else undefined("ece")
+        )
 
     def mce(self, *, min_count: int = 1) -> float:
         """Return the maximum calibration error among bins of at least `min_count` rows."""

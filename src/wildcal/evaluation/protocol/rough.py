@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from wildcal.core.errors import CalibrationWarning
 
@@ -12,27 +13,44 @@ class Rough:
 
     >>> rough = Rough()
     >>> for split in ("fog-1", "fog-2"):
-    ...     with rough.named(f"ts on {split}"):
+    ...     with rough.collected():
+    ...         rough.place = f"ts on {split}"
     ...         warnings.warn("kde_ece is rough: too few rows.", CalibrationWarning)
     >>> rough.told()
     ['ts on fog-1: kde_ece is rough: too few rows. So it is in 1 more.']
     """
 
     def __init__(self) -> None:
+        self.place = ""
+        """The name under which what comes next is collected."""
         self._found: dict[str, list[str]] = {}
 
     @contextmanager
-    def named(self, place: str) -> Iterator[None]:
-        """Collect the warnings of what is computed inside, under the name of a place."""
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            yield
-        for each in caught:
-            if issubclass(each.category, CalibrationWarning):
-                kind = str(each.message).partition(":")[0]
-                self._found.setdefault(kind, []).append(f"{place}: {each.message}")
+    def collected(self) -> Iterator[None]:
+        """Collect the warnings of what is computed inside; others are handed on at the end."""
+        others: list[tuple[Warning, type[Warning], str, int]] = []
+
+        def take(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: Any = None,
+            line: str | None = None,
+        ) -> None:
+            if issubclass(category, CalibrationWarning):
+                kind = str(message).partition(":")[0]
+                self._found.setdefault(kind, []).append(f"{self.place}: {message}")
             else:
-                warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+                text = message if isinstance(message, Warning) else category(message)
+                others.append((text, category, filename, lineno))
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.showwarning = take
+            yield
+        for each in others:
+            warnings.warn_explicit(*each)
 
     def told(self) -> list[str]:
         """Return each kind of warning once, with the first place and the number of the others."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import isnan
 
 import numpy as np
 
@@ -204,13 +205,13 @@ class _SuiteRun:
             if self.n_boot:  # rows are needed until all splits were seen
                 kept += cells
             else:
-                records += [record for cell in cells for record in self._records(cell)]
+                records += self._records(cells)
         if self.observed is not None:
             self.observed.finish(self.methods)
         if self.n_boot:
             self.progress(f"{self.name}: resampling", 0)
             self._resample(kept)
-        records += [record for cell in kept for record in self._records(cell)]
+        records += self._records(kept)
         self.rough.warn()
         return records
 
@@ -275,13 +276,17 @@ class _SuiteRun:
             cells.append(_Cell(split, self.detection, pairs))
         return cells
 
-    def _records(self, cell: "_Cell") -> Iterator[Record]:
+    def _records(self, cells: Sequence["_Cell"]) -> list[Record]:
+        with self.rough.collected():
+            return [record for cell in cells for record in self._of_cell(cell)]
+
+    def _of_cell(self, cell: "_Cell") -> Iterator[Record]:
         split = cell.split
         for m, (method, seen) in enumerate(zip(self.methods, cell.seen, strict=True)):
             for metric in cell.metrics:
-                with self.rough.named(f"{self.name}: {method.name} on {split.name}"):
-                    value = metric.value(seen)
-                if np.isnan(value):
+                self.rough.place = f"{self.name}: {method.name} on {split.name}"
+                value = metric.value(seen)
+                if isnan(value):
                     continue
                 for name in cell.names or (metric.name,):
                     drawn = self.drawn.get((name, split.name))

@@ -8,7 +8,7 @@ import hashlib
 import re
 import struct
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,6 +25,14 @@ _HEADER = re.compile(
     re.ASCII,
 )
 LABEL_TYPES = ("|u1", "<u2", "<u4", "|i1", "<i2", "<i4")
+
+
+class Readable(Protocol):
+    """What bytes are read from, in their order."""
+
+    def read(self, n: int, /) -> bytes:
+        """Return the next n bytes, fewer at the end."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +52,7 @@ class NpyHeader:
         return self.offset + n_bytes
 
 
-def read_header(file: IO[bytes]) -> NpyHeader:
+def read_header(file: Readable) -> NpyHeader:
     """Return the header of a .npy file open at its beginning; raise a ValueError for any other."""
     head = file.read(8)
     if len(head) < 8 or head[:6] != _MAGIC:

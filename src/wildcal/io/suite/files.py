@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import IO, Any, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from wildcal.core.errors import FileFormatError
 from wildcal.io.suite.arrays import NpyHeader, read_header
 from wildcal.io.suite.manifest import LARGEST_MANIFEST, MANIFEST
+from wildcal.io.suite.unpacked import Unpacked
 
 # A packed array is decompressed in memory as a whole; a folder has no such limit.
 LARGEST_MEMBER = 1 << 31
@@ -22,7 +23,8 @@ LARGEST_MEMBER = 1 << 31
 # as a whole, of a larger one the first splits. Keeping the first rather than the latest helps who
 # walks over all splits again and again, once for each method.
 KEPT_BYTES = 1 << 28
-_CHUNK = 1 << 20
+# A header unpacks from fewer packed bytes than this.
+_HEADER_BYTES = 1 << 13
 
 Shape = tuple[int, ...]
 
@@ -155,7 +157,8 @@ class PackedFiles(SuiteFiles):
                 del self._archives[thread]
 
     @contextmanager
-    def _member(self, name: str) -> Iterator[tuple[IO[bytes], int]]:
+    def _member(self, name: str, most: int = -1) -> Iterator[tuple["Unpacked", int]]:
+        """Hand out a member of which at most so many packed bytes are read, and its length."""
         kept = self._archives.get(threading.get_ident())
         with nullcontext(kept) if kept else zipfile.ZipFile(self.path) as archive:
             if len(archive.NameToInfo) != len(archive.filelist):
@@ -163,37 +166,33 @@ class PackedFiles(SuiteFiles):
             info = archive.NameToInfo.get(name)
             if info is None:
                 raise ValueError("the member is not there")
-            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise ValueError("its compression is unknown")
             if info.file_size > LARGEST_MEMBER:
                 raise ValueError(f"it claims {info.file_size} bytes, more than {LARGEST_MEMBER}")
-            with archive.open(info) as file:
-                yield file, info.file_size
+            assert archive.fp is not None
+            yield Unpacked(archive.fp, info, most), info.file_size
 
     def manifest(self) -> bytes:
         """Return the bytes of the manifest."""
-        with reading(self.path, MANIFEST), self._member(MANIFEST) as (file, _):
-            return file.read(LARGEST_MANIFEST + 1)
+        with reading(self.path, MANIFEST), self._member(MANIFEST) as (file, size):
+            data = file.read(LARGEST_MANIFEST + 1)
+            if size <= LARGEST_MANIFEST:
+                file.finish()
+            return data
 
     def header(self, name: str) -> tuple[NpyHeader, int]:
         """Return the header of an array and the number of bytes its member claims to have."""
-        with self._member(name) as (file, size):
+        with self._member(name, _HEADER_BYTES) as (file, size):
             return read_header(file), size
 
     def _read(self, name: str, types: Collection[str], shape: Shape) -> NDArray[Any]:
         with self._member(name) as (file, size):
             header = read_header(file)
             _compare(header, size, types, shape)
-            array = np.empty(header.shape, header.descr)
-            rest = array.reshape(-1).view(np.uint8).data
-            while len(rest):
-                piece = file.read(min(len(rest), _CHUNK))
-                if not piece:
-                    raise ValueError("it is cut short")
-                rest[: len(piece)] = piece
-                rest = rest[len(piece) :]
-            file.read(1)  # at the end of a member its check sum is compared
-        return array
+            data = file.read(size - header.offset)
+            if len(data) < size - header.offset:
+                raise ValueError("it is cut short")
+            file.finish()
+        return np.frombuffer(data, header.descr).reshape(header.shape)
 
 
 def _compare(header: NpyHeader, size: int, types: Collection[str], shape: Shape) -> None:

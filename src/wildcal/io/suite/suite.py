@@ -171,6 +171,11 @@ class Suite:
         distances, splits stay, without distances.
         """
         files = suite_files(path)
+        with files.opened():
+            return cls._opened(files, verify, partial)
+
+    @classmethod
+    def _opened(cls, files: SuiteFiles, verify: bool, partial: bool) -> Self:
         manifest = parsed(files)
         damaged = {}
         if partial:
