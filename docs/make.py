@@ -35,6 +35,7 @@ import claims_tables  # noqa: E402
 import context_tables  # noqa: E402
 import density_tables  # noqa: E402
 import harm_tables  # noqa: E402
+import scale_tables  # noqa: E402
 import window_tables  # noqa: E402
 
 BENCHMARKS = ROOT / "benchmarks"
@@ -399,6 +400,7 @@ def serve_speed() -> str:
 
 MADE = {
     "serve-speed": serve_speed,
+    **scale_tables.TABLES,
     **window_tables.TABLES,
     "exports": exports,
     "interop-speed": interop_speed,

@@ -2,13 +2,21 @@
 
 import json
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 pytest.importorskip("distributed", reason="dask and distributed are not installed")
 
-from wildcal.calibrators import CALIBRATORS, EnergyScaling, TemperatureScaling, make_calibrator
+from wildcal.accuracy import make_estimator
+from wildcal.calibrators import (
+    CALIBRATORS,
+    ContextScaling,
+    EnergyScaling,
+    TemperatureScaling,
+    make_calibrator,
+)
 from wildcal.cli.main import run
 from wildcal.core.engine import use_engine
 from wildcal.core.errors import CalibrationWarning, EngineError, FileFormatError
@@ -17,7 +25,7 @@ from wildcal.engine import Cluster
 from wildcal.engine.workers import check_workers
 from wildcal.evaluation import evaluate_calibrator
 from wildcal.io import save
-from wildcal.io.sources import from_dask, open_shards
+from wildcal.io.sources import from_dask, open_shards, write_shards
 from wildcal.metrics.registry import METRICS
 from wildcal.version import __version__
 
@@ -100,6 +108,62 @@ def test_dask_arrays_on_the_cluster(cluster, make_rows):
     with use_engine(cluster):
         there = TemperatureScaling().fit(source)
     assert there.temperature_ == TemperatureScaling().fit(logits, y).temperature_
+
+
+@pytest.fixture(scope="module")
+def environments(make_rows):
+    """Rows of two environments, the clean one last, and a little of the other around it."""
+    logits, y = make_rows(6_000, 4)
+    environment = np.ones(6_000, np.int64)
+    environment[2_000:5_990] = 0
+    logits[environment == 1] *= np.float32(0.6)
+    return logits, y, environment
+
+
+@pytest.mark.parametrize("kind", ["shards", "dask"])
+def test_a_context_is_learned_on_the_cluster(kind, environments, cluster, tmp_path):
+    """The clean rows are a span of the source, which no piece begins with."""
+    import dask.array as da
+
+    logits, y, environment = environments
+    if kind == "shards":
+        for i, rows in enumerate((slice(0, 3_100), slice(3_100, None))):
+            columns = {"logits": logits[rows], "y": y[rows], "environment": environment[rows]}
+            np.savez(tmp_path / f"{i}.npz", **columns)
+        source = open_shards(tmp_path)
+    else:
+        columns = [da.from_array(c, chunks=1_700) for c in (y, environment)]
+        rows = da.from_array(logits, chunks=(900, 4))
+        source = from_dask(rows, columns[0], environment=columns[1])
+    here = saved(ContextScaling().fit(logits, y, environment=environment), tmp_path / "here.json")
+    with use_engine(cluster):
+        there = ContextScaling().fit(source)
+        around = there.context(source)
+    assert saved(there, tmp_path / "there.json") == here
+    assert around == there.context(logits)
+
+
+def test_accuracy_is_estimated_on_the_cluster(shards, cluster):
+    source = open_shards(shards)
+    estimator = make_estimator("atc-ne").fit(source[:3000], source.y[:3000])
+    before = cluster.bytes_moved
+    with use_engine(cluster):
+        there = estimator.estimate(source)
+    assert there == estimator.estimate(source[:])
+    assert 0 < cluster.bytes_moved - before < source.nbytes / 20
+
+
+def test_the_workers_write_shards(shards, cluster, tmp_path):
+    source = open_shards(shards)
+    fitted = TemperatureScaling().fit(source[:3000], source.y[:3000])
+    with use_engine(cluster):
+        there = write_shards(fitted, source, tmp_path / "there", shard_bytes=500_000)
+    here = on_threads(
+        lambda: write_shards(fitted, source, tmp_path / "here", shard_bytes=500_000), 1
+    )
+    assert len(there) == len(here) > 16
+    for a, b in zip(there, here, strict=True):
+        assert Path(a).read_bytes() == Path(b).read_bytes()
 
 
 @pytest.mark.parametrize("what", ["fit", "evaluation"])
@@ -188,7 +252,7 @@ def test_commands_on_a_cluster(few, cluster, processes, tmp_path, capsys):
     assert run(["evaluate", f"{few}/*.npz", "--with", str(path), *there, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["ts"]["metrics"]["ece"]["value"] >= 0
     assert run(["compare", str(few), str(few), "--methods", "ts,ets", *there, "--json"]) == 0
-    assert run(["apply", str(path), str(few), "-o", str(out)]) == 0
+    assert run(["apply", str(path), str(few), *there, "-o", str(out)]) == 0
     assert np.load(out / "000000.npz")["proba"].shape == (600, 4)
     assert run(["fit", "x.npz", *there, "-o", str(path)]) == 2
     assert run(["fit", str(few), "--scheduler", "tcp://127.0.0.1:1", "-o", str(path)]) == 1

@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from wildcal.accuracy.class_mix import slope_of, unexplained
 from wildcal.accuracy.errors import Errors, Reader, measure
 from wildcal.accuracy.estimate import AccuracyEstimate, interval
-from wildcal.accuracy.rows import Rows, check_window, confidence, pieces
+from wildcal.accuracy.rows import Rows, check_window, confidence
+from wildcal.accuracy.sources import column, held, in_pieces
 from wildcal.accuracy.state import WindowState
 from wildcal.calibrators import TemperatureScaling
-from wildcal.core.arrays import FloatArray, Labels, Logits
+from wildcal.core.arrays import FloatArray, Labels, Logits, Source
 from wildcal.core.checks import (
     check_environment,
     check_labels,
@@ -25,6 +26,7 @@ from wildcal.core.checks import (
     refuse_log_probabilities,
 )
 from wildcal.core.errors import CalibrationWarning, NotFittedError
+from wildcal.core.rows import check_rows, is_source
 from wildcal.core.stored import ARRAY, INTEGER, REAL, stored
 
 # Of shares: what a file may say without the squares of an interval leaving float64.
@@ -106,8 +108,8 @@ class AccuracyEstimator(ABC):
     @final
     def fit(
         self,
-        logits: ArrayLike,
-        y: ArrayLike,
+        logits: ArrayLike | Source,
+        y: ArrayLike | None = None,
         environment: ArrayLike | None = None,
         *,
         second: ArrayLike | None = None,
@@ -118,7 +120,8 @@ class AccuracyEstimator(ABC):
         Parameters
         ----------
         logits
-            Raw scores of shape (n_samples, n_classes), never probabilities or log_softmax.
+            Raw scores of shape (n_samples, n_classes), never probabilities or log_softmax; or a
+            source, whose rows are held if there is room for them, with its columns.
         y
             Integer labels 0..K-1; rows with -1, of other classes, have no accuracy and are left
             out (`context` reads them).
@@ -156,8 +159,13 @@ class AccuracyEstimator(ABC):
         return self
 
     @final
-    def estimate(self, window: ArrayLike, second: ArrayLike | None = None) -> AccuracyEstimate:
-        """Return the accuracy on a window of rows without labels, shape (n_samples, n_classes)."""
+    def estimate(
+        self, window: ArrayLike | Source, second: ArrayLike | None = None
+    ) -> AccuracyEstimate:
+        """Return the accuracy on a window of rows without labels, shape (n_samples, n_classes).
+
+        A source is read piece by piece where the method is `mergeable`, else held.
+        """
         if self.mergeable:
             return self.estimate_state(self.state(window, second))
         z, other = self._door(window, second)
@@ -180,11 +188,10 @@ class AccuracyEstimator(ABC):
         return self._beyond(self._base_state(check_window(window, self.n_classes_))) > 0
 
     @final
-    def state(self, window: ArrayLike, second: ArrayLike | None = None) -> WindowState:
+    def state(self, window: ArrayLike | Source, second: ArrayLike | None = None) -> WindowState:
         """Return what the estimator keeps of a window; states of disjoint windows add."""
         self._check_mergeable()
-        z, other = self._door(window, second)
-        return self._state(z, other)
+        return self._state(*self._door(window, second, whole=False))
 
     @final
     def estimate_state(self, state: WindowState) -> AccuracyEstimate:
@@ -377,22 +384,31 @@ class AccuracyEstimator(ABC):
 
     def _base_state(self, logits: Logits) -> WindowState:
         """Return the sums that every method keeps."""
-        sums = np.zeros(2)
-        for piece in pieces(logits):
-            top = confidence(piece, self.temperature_)
-            sums += top.sum(), (top * (1 - top)).sum()
-        return WindowState(self.name, len(logits), self._counts(logits), sums, np.zeros(0))
 
-    def _state(self, logits: Logits, second: Logits | None) -> WindowState:
-        base = self._base_state(logits)
-        others = pieces(second) if self.needs_second and second is not None else None
-        sums: FloatArray | float = 0.0
-        logs: FloatArray | float = -np.inf
-        for piece in pieces(logits):
-            more, more_logs = self._own_sums(piece, None if others is None else next(others))
-            sums, logs = sums + more, np.logaddexp(logs, more_logs)
-        joined = np.concatenate([base.sums, np.asarray(sums)])
-        return WindowState(self.name, base.n, base.counts, joined, np.asarray(logs))
+        def state(rows: slice) -> WindowState:
+            top = confidence(logits[rows], self.temperature_)
+            sums = np.array([top.sum(), (top * (1 - top)).sum()])
+            counts = self._counts(logits[rows])
+            return WindowState(self.name, len(top), counts, sums, np.zeros(0))
+
+        return in_pieces(logits, state)
+
+    def _state(self, logits: Source, second: Source | None) -> WindowState:
+        """Return the sums of a window, added piece by piece wherever its rows are."""
+
+        def state(rows: slice) -> WindowState:
+            z, other = logits[rows], None
+            if is_source(logits):
+                z = check_window(z, self.n_classes_)
+            base = self._base_state(z)
+            if self.needs_second and second is not None:
+                other = check_window(second[rows], self.n_classes_, "second").astype(np.float64)
+            sums, logs = self._own_sums(z.astype(np.float64), other)
+            return WindowState(
+                self.name, base.n, base.counts, np.concatenate([base.sums, sums]), logs
+            )
+
+        return in_pieces(logits, state)
 
     def _check_mergeable(self) -> None:
         if not self.mergeable:
@@ -403,12 +419,17 @@ class AccuracyEstimator(ABC):
 
     def _check_rows(
         self,
-        logits: ArrayLike,
-        y: ArrayLike,
+        logits: Any,
+        y: Any,
         environment: ArrayLike | None,
         second: ArrayLike | None,
     ) -> Rows:
-        z = check_logits(logits, fitting=True)
+        y, environment = (
+            column(logits, given, name) for name, given in (("y", y), ("environment", environment))
+        )
+        if y is None:
+            raise ValueError("y must be given: fit(logits, y), or a source that has labels.")
+        z = check_logits(held(logits, type(self).__name__), fitting=True)
         if self.reads_energy:
             refuse_log_probabilities(z, type(self).__name__)
         labels = check_labels(y, len(z), z.shape[1], accepts_ood=True)
@@ -426,9 +447,13 @@ class AccuracyEstimator(ABC):
             )
         return rows
 
-    def _door(self, window: ArrayLike, second: ArrayLike | None) -> tuple[Logits, Logits | None]:
+    def _door(self, window: Any, second: Any, *, whole: bool = True) -> tuple[Any, Logits | None]:
+        """Return checked logits; those of a source are read, unless they need not be `whole`."""
         self.check_is_fitted()
-        z = check_window(window, self.n_classes_)
+        if is_source(window) and not whole:
+            z = check_rows(window, n_classes=self.n_classes_).logits
+        else:
+            z = check_window(held(window, type(self).__name__), self.n_classes_)
         if self.reads_energy:
             refuse_log_probabilities(z, type(self).__name__)
         self._check_second_given(second)
@@ -443,8 +468,12 @@ class AccuracyEstimator(ABC):
         if not self.needs_second and second is not None:
             raise ValueError(f"{self.name} reads one network; leave out second=.")
 
-    def _check_second(self, second: ArrayLike, first: Logits) -> Logits:
-        other = check_window(second, first.shape[1], "second")
+    def _check_second(self, second: Any, first: Source) -> Any:
+        other = held(second, type(self).__name__) if not is_source(first) else second
+        if is_source(other):  # looked at as it is read
+            check_rows(other, n_classes=first.shape[1])
+        else:
+            other = check_window(other, first.shape[1], "second")
         if len(other) != len(first):
             raise ValueError(f"second must have {len(first)} rows, as logits, got {len(other)}.")
         return other

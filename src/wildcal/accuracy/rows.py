@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike
 from wildcal.core.arrays import BoolArray, FloatArray, Labels, Logits
 from wildcal.core.checks import check_logits, reject_logit_row
 
-_PIECE: Final = 1 << 18
+PIECE: Final = 1 << 18
 """Entries of a matrix that are worked on together."""
 
 
 def pieces(logits: Logits) -> Iterator[FloatArray]:
     """Yield the rows in float64, some at a time."""
-    step = max(1, _PIECE // logits.shape[1])
+    step = max(1, PIECE // logits.shape[1])
     for start in range(0, len(logits), step):
         yield logits[start : start + step].astype(np.float64)
 

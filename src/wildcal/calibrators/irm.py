@@ -22,6 +22,7 @@ from wildcal.core.block import Block
 from wildcal.core.bound import Bound
 from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.checks import check_choice
+from wildcal.core.columns import loaded
 from wildcal.core.rows import Rows
 from wildcal.core.stored import ARRAY, TEXT, stored
 
@@ -71,6 +72,7 @@ class IsotonicMultiClass(Calibrator):
     stores = "a step for each rise of the curve"
     preserves_accuracy = True
     shift_invariant = True
+    state = "thin"
 
     normalize: Normalize = field(default="row", metadata=stored(TEXT))
     thresholds_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
@@ -83,7 +85,7 @@ class IsotonicMultiClass(Calibrator):
         check_thresholds(self.thresholds_, self.values_)
 
     def _fit(self, rows: Rows) -> FitSummary:
-        logits, y, weight = rows.tuning()
+        logits, y, weight = rows.logits, rows.labels, loaded(rows.weight)
         ones = label_proba(logits, y)
         if weight is None:
             gaps = GapCounter(ones)

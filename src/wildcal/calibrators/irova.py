@@ -16,19 +16,21 @@ from wildcal.calibrators.table_rows import (
     finished,
     isotonic_values,
 )
-from wildcal.core.arrays import FloatArray, Labels, Logits, Proba, Source, working_dtype
+from wildcal.core.arrays import FloatArray, Labels, Proba, Source, working_dtype
 from wildcal.core.block import Block
 from wildcal.core.bound import Bound
 from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.checks import check_choice
+from wildcal.core.columns import loaded
 from wildcal.core.rows import Rows
 from wildcal.core.stored import ARRAY, TEXT, Many, stored
 
 
 def fit_columns(
-    logits: Logits, y: Labels, weight: FloatArray | None, temperature: float
+    logits: Source, y: Labels, weight: FloatArray | None, temperature: float
 ) -> tuple[list[FloatArray], list[FloatArray]]:
     """Return thresholds and values of each class's isotonic regression on softmax(z / T)."""
+    y, weight = loaded(y), loaded(weight)
     ones = label_proba(logits, y, temperature)
     used = np.ones(len(y), bool) if weight is None else weight > 0
     gaps = []
@@ -116,6 +118,7 @@ class IsotonicOneVsAll(Calibrator):
     stores = "a curve for each class"
     preserves_accuracy = False
     shift_invariant = True
+    state = "thin"
 
     normalize: Normalize = field(default="row", metadata=stored(TEXT))
     thresholds_: list[FloatArray] = field(init=False, repr=False, metadata=stored(Many(ARRAY)))

@@ -56,6 +56,7 @@ class ScaledIsotonicOneVsAll(Calibrator):
     stores = "1 number and a curve for each class"
     preserves_accuracy = False
     shift_invariant = True
+    state = "thin"
 
     normalize: Normalize = field(default="row", metadata=stored(TEXT))
     bounds: Bounds = field(default=DEFAULT_BOUNDS, metadata=stored(BOUNDS))

@@ -6,13 +6,15 @@ from typing import TypeAlias
 
 import numpy as np
 
-from wildcal.core.arrays import FloatArray, Labels, Logits, Proba
+from wildcal.core.arrays import FloatArray, Labels, Logits, Proba, Source
 from wildcal.core.checks import row_slices
 from wildcal.core.parallel import run_parts, thread_count, use_threads
 from wildcal.core.softmax import by_row, fill_proba
 
-# Large enough that looking up N ones in each sorted chunk is cheap beside sorting it.
+# Large enough that looking up N ones in each sorted chunk is cheap beside sorting it, and no more
+# than what a machine has room for, whatever N is.
 CHUNK_ELEMENTS = 1 << 21
+MOST_ELEMENTS = 1 << 24
 
 # Between two thresholds this small a slope would overflow; nothing there is worth telling apart.
 _NOTHING = 1e-290
@@ -20,7 +22,7 @@ _NOTHING = 1e-290
 Take: TypeAlias = Callable[[Proba, FloatArray | None, Lock], None]
 
 
-def label_proba(logits: Logits, y: Labels, temperature: float = 1.0) -> Proba:
+def label_proba(logits: Source, y: Labels, temperature: float = 1.0) -> Proba:
     """Return softmax(z / T)_y for each row, the same bits as in the whole matrix."""
     beta = 1.0 / temperature
     return _flushed(by_row(logits, lambda b: b.steady_at_label(beta, y[b.rows])))
@@ -39,7 +41,7 @@ def _flushed(proba: Proba) -> Proba:
 
 
 def for_each_chunk(
-    logits: Logits, weight: FloatArray | None, take: Take, temperature: float = 1.0
+    logits: Source, weight: FloatArray | None, take: Take, temperature: float = 1.0
 ) -> None:
     """Call take(softmax(z / T), row weights, lock) on chunks of rows; weight 0 is left out.
 
@@ -47,7 +49,7 @@ def for_each_chunk(
     single thread: sums of fractions depend on their order, and a fit must not.
     """
     lock = Lock()
-    elements = max(CHUNK_ELEMENTS, 4 * len(logits))
+    elements = min(max(CHUNK_ELEMENTS, 4 * len(logits)), MOST_ELEMENTS)
 
     def run(pieces: Sequence[slice]) -> None:
         with use_threads(1):

@@ -43,16 +43,25 @@ class GapCounter:
 
     def add(self, x: Values, weight: FloatArray | None = None) -> None:
         """Count pairs; x must be sorted, and of the type of the ones."""
-        bounds = np.append(np.searchsorted(x, self._x), len(x))
-        if bounds[0]:
-            self._largest_zero = max(self._largest_zero, float(x[bounds[0] - 1]))
-        counts = np.diff(bounds)
-        some = np.flatnonzero(counts)
+        some, start = self._gaps(x)
+        zeros = int(start[0]) if len(some) else len(x)
+        if zeros:
+            self._largest_zero = max(self._largest_zero, float(x[zeros - 1]))
         if not len(some):
             return
-        mass = counts[some] if weight is None else np.add.reduceat(weight, bounds[some])
-        self._total[some] += mass
-        self._last[some] = np.maximum(self._last[some], x[bounds[some + 1] - 1])
+        end = np.append(start[1:], len(x))
+        self._total[some] += end - start if weight is None else np.add.reduceat(weight, start)
+        self._last[some] = np.maximum(self._last[some], x[end - 1])
+
+    def _gaps(self, x: Values) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return the gaps that sorted pairs lie in, and the first pair in each of these."""
+        if len(x) < len(self._x):  # whichever is the shorter is looked up in the other
+            gap = np.searchsorted(self._x, x, side="right") - 1
+            first = np.flatnonzero(np.diff(gap, prepend=-1))
+            return gap[first], first
+        bounds = np.append(np.searchsorted(x, self._x), len(x))
+        some = np.flatnonzero(np.diff(bounds))
+        return some, bounds[some]
 
     def thresholds(self) -> Thresholds:
         """Return the fitted function."""

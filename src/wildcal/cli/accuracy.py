@@ -29,6 +29,8 @@ from wildcal.cli.options import (
     refuse_same,
 )
 from wildcal.cli.output import progress_bar, say
+from wildcal.cli.sharded import at_work, open_source, refuse_scheduler, scheduler_option
+from wildcal.core.span import span
 from wildcal.io import About
 from wildcal.tables import Cell, Column, Table, csv, number
 from wildcal.tables.terminal import show
@@ -79,7 +81,8 @@ def fit(
     """Fit an estimator of accuracy on labeled ROWS and save it.
 
     An array `environment` (0 for clean rows, others for other conditions) makes estimates better
-    and their intervals narrower; some estimators need it.
+    and their intervals narrower; some estimators need it. A folder or a pattern of shards is held
+    in memory, if there is room for it.
 
     \b
     Example:
@@ -88,11 +91,21 @@ def fit(
     """
     refuse_same(output, rows, environments, second, declared.labels)
     check_target(output)
+    source = open_source(rows, declared, environments, second)
+    if source is not None:
+        with progress_bar(f"Fitting {method.title}"):
+            method.fit(source)
+        _save(method, output, About())
+        return
     read = with_columns(declared.read_labeled(rows), environments=environments)
     other = None if second is None else declared.read_others(second, like=read).logits
     with progress_bar(f"Fitting {method.title}"):
-        method.fit(read.logits, read.y, read.environment, second=other)  # type: ignore[arg-type]
-    save(method, output, About(read.classes, read.kind, read.floor))
+        method.fit(read.logits, read.y, read.environment, second=other)
+    _save(method, output, About(read.classes, read.kind, read.floor))
+
+
+def _save(method: AccuracyEstimator, output: Path, about: About) -> None:
+    save(method, output, about)
     for line in method.describe():
         say(line)
     say(f"Wrote {output}.")
@@ -109,6 +122,7 @@ def fit(
     show_default=True,
     help="Rows of one estimate: so many at a time, or all.",
 )
+@scheduler_option
 @input_options
 @output_options
 def estimate(
@@ -116,10 +130,14 @@ def estimate(
     rows: Path,
     second: Path | None,
     window: int | str,
+    scheduler: str | None,
     declared: Declared,
     output: Output,
 ) -> None:
     """Estimate the accuracy on ROWS with a saved ESTIMATOR; labels are not needed, nor read.
+
+    A folder or a pattern of shards is read piece by piece, with --scheduler on the workers of a
+    cluster, by the estimators whose sums over rows add: all but cot, cott, cot-map and context.
 
     \b
     Example:
@@ -127,15 +145,22 @@ def estimate(
       wildcal accuracy estimate estimator.json month.parquet --window 1000 --csv days.csv
     """
     fitted, about = load_with_about(estimator)
-    read = declared.read_unlabeled(rows, about=about)
-    other = None if second is None else declared.read_unlabeled(second, about=about)
-    n = len(read.logits)
+    logits: Any = open_source(rows, declared)
+    others = None
+    if logits is None:
+        refuse_scheduler(scheduler)
+        logits = declared.read_unlabeled(rows, about=about).logits
+    if second is not None:
+        others = open_source(second, declared)
+        others = declared.read_unlabeled(second, about=about).logits if others is None else others
+    n = len(logits)
     size = n if window == "all" else int(window)
     found = {}
-    for start in range(0, n, size):
-        part = slice(start, min(n, start + size))
-        beside = None if other is None else other.logits[part]
-        found[f"{part.start}-{part.stop - 1}"] = fitted.estimate(read.logits[part], beside)
+    with at_work(scheduler, "Estimating"):
+        for start in range(0, n, size):
+            ends = start, min(n, start + size)
+            beside = span(others, *ends)
+            found[f"{ends[0]}-{ends[1] - 1}"] = fitted.estimate(span(logits, *ends), beside)
     output.write(
         json=lambda: [{"rows": name, **e.to_dict()} for name, e in found.items()],
         csv=lambda: csv.render(

@@ -18,7 +18,7 @@ from wildcal.cli.options import (
     window_option,
 )
 from wildcal.cli.output import progress_bar, say
-from wildcal.cli.sharded import open_source
+from wildcal.cli.sharded import at_work, open_source, refuse_scheduler, scheduler_option
 from wildcal.core.calibrator import Calibrator
 from wildcal.io import InputRows, load_with_about, write_result
 from wildcal.io.sources import write_shards
@@ -34,6 +34,7 @@ from wildcal.io.tables import check_result
 @click.option("--confidence-only", is_flag=True, help="Leave out the probability matrix.")
 @distances_option
 @window_option
+@scheduler_option
 @input_options
 @quiet_option
 def apply(
@@ -43,6 +44,7 @@ def apply(
     confidence_only: bool,
     distances: Path | None,
     window: int | str | None,
+    scheduler: str | None,
     declared: Declared,
 ) -> None:
     """Apply a saved CALIBRATOR to ROWS, a file of scores, or - for standard input.
@@ -52,7 +54,8 @@ def apply(
     the first of these alone. Scores are what the calibrator was fitted on, unless --input says
     otherwise. The method dac needs an array `distances` besides the scores.
 
-    ROWS may be a folder or a pattern of shards: then -o is a folder, and gets shards.
+    ROWS may be a folder or a pattern of shards: then -o is a folder, and gets shards. With
+    --scheduler the workers of a cluster write them.
 
     \b
     Example:
@@ -60,12 +63,16 @@ def apply(
       wildcal apply auto.json - -o - < scores.csv > proba.csv
       wildcal apply context.json batch.npz --window all -o proba.npz
       wildcal apply dac.json test.npy --distances distances.npy -o proba.npz
+      wildcal apply ts.json 'test/*.npz' --scheduler local -o calibrated
     """
     refuse_same(output, rows, calibrator, distances, declared.labels)
-    source = open_source(rows, declared, distances, window)
+    source = open_source(rows, declared, distances)
     if source is not None:
-        _apply_to_shards(load_with_about(calibrator)[0], source, output, not confidence_only)
+        fitted, _ = load_with_about(calibrator)
+        with at_work(scheduler, f"Applying {fitted.title}"):
+            _apply_to_shards(fitted, source, output, window, not confidence_only)
         return
+    refuse_scheduler(scheduler)
     check_result(output)  # before the work, not after it
     fitted, about = load_with_about(calibrator)
     read = with_columns(declared.read(rows, about=about), distances=distances)
@@ -73,10 +80,7 @@ def apply(
         raise click.UsageError(
             f"{fitted.name} does not read distances. Leave out --distances, or use dac."
         )
-    if "window" in fitted.reads:
-        _say_of_the_window(fitted, window)
-    elif window is not None:
-        raise click.UsageError(f"--window is for context; {fitted.name} reads each row alone.")
+    _check_window(fitted, window)
     if "distances" not in fitted.reads:
         read = replace(read, distances=None)
     with progress_bar(f"Applying {fitted.title}"):
@@ -91,11 +95,16 @@ def apply(
     say(f"Wrote {len(confidence):,} rows to {where}; mean confidence {confidence.mean():.2%}.")
 
 
-def _apply_to_shards(fitted: Calibrator, source: Any, output: Path, proba: bool) -> None:
+def _apply_to_shards(
+    fitted: Calibrator, source: Any, output: Path, window: int | str | None, proba: bool
+) -> None:
     if output.suffix:
         raise click.UsageError(f"-o must be a folder for the shards of the result, got {output}.")
-    with progress_bar(f"Applying {fitted.title}"):
-        paths = write_shards(fitted, source, output, proba=proba)
+    if window not in (None, "all"):
+        raise click.UsageError("shards are one window: --window all, or leave it out.")
+    _check_window(fitted, window)
+    context = None if window is None else fitted.context(source)
+    paths = write_shards(fitted, source, output, context=context, proba=proba)
     say(f"Wrote {len(source):,} rows to {len(paths)} shards in {output}.")
 
 
@@ -114,6 +123,13 @@ def _applied(
         context = fitted.context(z[part], distances=beside)
         parts.append(fitted.apply(z[part], context=context, distances=beside, proba=proba))
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _check_window(fitted: Calibrator, window: int | str | None) -> None:
+    if "window" in fitted.reads:
+        _say_of_the_window(fitted, window)
+    elif window is not None:
+        raise click.UsageError(f"--window is for context; {fitted.name} reads each row alone.")
 
 
 def _say_of_the_window(fitted: Calibrator, window: int | str | None) -> None:

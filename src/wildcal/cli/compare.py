@@ -75,7 +75,7 @@ def compare(
         return
     sources = [open_source(p, declared, test_labels, ood, test_ood) for p in (tune, test)]
     if None not in sources:
-        with at_work(scheduler), progress_bar("Comparing"):
+        with at_work(scheduler, "Comparing"):
             result = compare_methods(choose_on_files(methods), *sources, n_bins=bins)
         _show(result, output)
         return

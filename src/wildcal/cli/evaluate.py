@@ -79,12 +79,13 @@ def evaluate(
     in_window = {n: "window" in c.reads and window is not None for n, c in calibrators.items()}
     if window is not None and not any(in_window.values()):
         raise click.UsageError("--window is for context, and none of the calibrators is that.")
-    source = open_source(rows, declared, ood, distances, window)
+    source = open_source(rows, declared, ood, distances)
     if source is not None:
         raw_only = Identity().fit(np.zeros((1, source.shape[1])), np.zeros(1, np.int64))
         calibrators = {UNCALIBRATED: raw_only, **calibrators}
-        with at_work(scheduler), progress_bar("Evaluating"):
-            _write(evaluate_source(calibrators, source, n_bins=bins), calibrators, output)
+        with at_work(scheduler, "Evaluating"):
+            found = evaluate_source(calibrators, source, n_bins=bins, window=window is not None)
+        _write(found, calibrators, output)
         return
     refuse_scheduler(scheduler)
     table = read_test(declared, rows, ood, about=about, distances=distances, near=near)

@@ -148,7 +148,7 @@ def fit(
     _refuse_unread(calibrator, ood, environments, distances)
     source = open_source(rows, declared, ood, environments, distances)
     if source is not None:
-        with at_work(scheduler), progress_bar(f"Fitting {calibrator.title}"):
+        with at_work(scheduler, f"Fitting {calibrator.title}"):
             calibrator.fit(source)
         save(calibrator, output, About(notes=notes))
         _tell(calibrator, "", output)

@@ -8,7 +8,20 @@ from wildcal.cli.options import json_option, quiet_option
 from wildcal.cli.output import print_json, print_table
 from wildcal.core.calibrator import Calibrator
 
-_HOLDS = {"flat": "sums", "scores": "distinct confidences", "rows": "all rows"}
+HOLDS = {
+    "flat": "sums",
+    "scores": "distinct confidences",
+    "thin": "some numbers a row",
+    "rows": "all rows",
+}
+"""What a fit holds of rows that are read from shards, by `Calibrator.state`."""
+FROM_SHARDS = {
+    "flat": "exact, on a cluster too",
+    "scores": "exact, on a cluster too",
+    "thin": "exact, on one machine",
+    "rows": "exact, if they fit",
+}
+"""How it reads them; what does not fit is refused before it is read."""
 
 
 @click.command()
@@ -34,7 +47,8 @@ def methods(as_json: bool) -> None:
             "preserves_accuracy": kind.preserves_accuracy,
             "shift_invariant": kind.shift_invariant,
             "stores": kind.stores,
-            "holds": _HOLDS[kind.state],
+            "holds": HOLDS[kind.state],
+            "from_shards": FROM_SHARDS[kind.state],
             "in_the_paper": name in PAPER_METHODS,
             "reference": kind.reference,
         }
@@ -46,7 +60,16 @@ def methods(as_json: bool) -> None:
         print_json(described)
         return
     print_table(
-        ("name", "method", "needs", "keeps class", "stores", "a fit holds", "reference"),
+        (
+            "name",
+            "method",
+            "needs",
+            "keeps class",
+            "stores",
+            "a fit holds",
+            "from shards",
+            "reference",
+        ),
         [
             (
                 f"[bold]{name}[/bold]",
@@ -55,12 +78,14 @@ def methods(as_json: bool) -> None:
                 "yes" if entry["preserves_accuracy"] else "no",
                 str(entry["stores"]),
                 str(entry["holds"]),
+                str(entry["from_shards"]),
                 str(entry["reference"]),
             )
             for name, entry in described.items()
         ],
-        words=7,
-        caption="All fits are exact on shards; what one holds of them is what memory must hold.\n"
+        words=8,
+        caption="All fits are exact on shards; what one holds of them is what memory must hold. All"
+        " are evaluated and applied from shards, and on a cluster.\n"
         "Behind dac+ any of those before match+ac may stand. On suites, NAME-all is fitted"
         " on shifted tuning rows too, NAME-p on rows under noise.",
     )

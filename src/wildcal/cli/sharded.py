@@ -1,15 +1,20 @@
 """Rows past memory on the command line: a folder or a pattern of shards, and a cluster to use."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from wildcal.cli.declared import Declared
-from wildcal.cli.output import say
+from wildcal.cli.output import progress_bar, say
+from wildcal.core.engine import watched_by
 from wildcal.io.sources.opening import is_sharded, open_rows
+
+# Seconds of a walk before the bar tells how far it is.
+_LONG: Final = 2.0
 
 scheduler_option = click.option(
     "--scheduler",
@@ -41,8 +46,16 @@ def refuse_scheduler(scheduler: str | None) -> None:
 
 
 @contextmanager
-def at_work(scheduler: str | None) -> Iterator[None]:
-    """Do walks on a cluster, where one was given, and say at the end what it moved."""
+def at_work(scheduler: str | None, doing: str) -> Iterator[None]:
+    """Show how far long walks are; do them on a cluster if one was given, and say what moved."""
+    with on_cluster(scheduler, "moved, and no logits"):
+        with progress_bar(doing) as bar, watched_by(_Walks(bar, doing)):
+            yield
+
+
+@contextmanager
+def on_cluster(scheduler: str | None, moved: str) -> Iterator[None]:
+    """Do walks on a cluster if one was given, and say how much was `moved`."""
     if scheduler is None:
         yield
         return
@@ -51,7 +64,20 @@ def at_work(scheduler: str | None) -> Iterator[None]:
     with use(scheduler) as cluster:
         yield
         workers = len(cluster.client.nthreads())
-    say(
-        f"Did {cluster.tasks:,} tasks on {workers} workers; {cluster.bytes_moved / 1e6:.2f} MB were"
-        " moved, and no logits."
-    )
+    megabytes = cluster.bytes_moved / 1e6
+    say(f"Did {cluster.tasks:,} tasks on {workers} workers; {megabytes:.2f} MB were {moved}.")
+
+
+class _Walks:
+    """Shows on a bar how far a walk is, once it has taken long enough to wonder."""
+
+    def __init__(self, bar: Any, doing: str) -> None:
+        self._bar, self._doing, self._walk = bar, doing, 0
+        self._since = time.monotonic()
+
+    def __call__(self, done: int, total: int) -> None:
+        if done == 1:
+            self._walk, self._since = self._walk + 1, time.monotonic()
+        if time.monotonic() - self._since > _LONG or done == total:
+            words = f"{self._doing}, walk {self._walk}"
+            self._bar.update(self._bar.task_ids[0], description=words, completed=done, total=total)

@@ -16,7 +16,7 @@ import numpy as np
 
 from wildcal.core.arrays import Column, Source, working_dtype
 from wildcal.core.block import CLASSES_FIRST_BELOW, Block, Scratch
-from wildcal.core.engine import engine_of
+from wildcal.core.engine import engine_of, watched
 from wildcal.core.parallel import run_parts, thread_count
 
 # Entries of a block: small enough for the cache that a core has to itself or its share of the
@@ -72,6 +72,8 @@ class Walk:
     begin: Callable[[], Callable[[slice], Any]]
     """Makes what one thread calls with each of its steps."""
     combine: Combine
+    offset: int = 0
+    """Where its first row stands in the source that it is a span of."""
 
     @property
     def steps(self) -> int:
@@ -101,6 +103,7 @@ class Walk:
 
     def end(self, groups: Iterable[Any]) -> Any:
         """Return the results of all groups combined, in their order."""
+        groups = watched(groups, self.groups)
         if hasattr(self.combine, "running"):
             return reduce(lambda before, group: self.combine([before, group]), groups)
         if hasattr(self.combine, "partly"):
@@ -169,7 +172,8 @@ def map_blocks(
             scratch = Scratch(n_rows, n_classes, working_dtype(source.dtype))
             return combine([function(Block(source, 0, n_rows, scratch))])
     rows = min(n_rows, rows)
-    walk = Walk(n_rows, rows, partial(_begin_blocks, source, function, rows), combine)
+    begin = partial(_begin_blocks, source, function, rows)
+    walk = Walk(n_rows, rows, begin, combine, getattr(source, "offset", 0))
     if engine is not None:
         return walk.end(engine.run(walk, source))
     return walk.in_threads(thread_count() if n_rows * n_classes >= _THREADING_ELEMENTS else 1)
@@ -189,7 +193,8 @@ def map_pieces(
 
     For work that is not done on blocks. `column` says how many rows there are, and where they are.
     """
-    walk = Walk(len(column), rows, partial(_begin_pieces, function), combine)
+    begin, offset = partial(_begin_pieces, function), getattr(column, "offset", 0)
+    walk = Walk(len(column), rows, begin, combine, offset)
     engine = engine_of(column)
     return walk.in_threads(1) if engine is None else walk.end(engine.run(walk, column))
 

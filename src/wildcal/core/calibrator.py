@@ -17,6 +17,7 @@ from wildcal.core.checks import check_logits, refuse_log_probabilities
 from wildcal.core.errors import CalibrationWarning, ConvergenceWarning, NotFittedError
 from wildcal.core.impossible import tamed
 from wildcal.core.odd_environments import environment_notes
+from wildcal.core.room import loaded_for
 from wildcal.core.rows import Rows, check_rows, is_source, own_column
 from wildcal.core.softmax import by_row, predicted_class
 from wildcal.core.stored import (
@@ -95,9 +96,10 @@ class Calibrator(ABC):
     """Rows with y == -1 (semantic out-of-distribution) are used in `fit`."""
     needs_raw_logits: ClassVar[bool] = False
     """It reads the energy of a row, which normalizing the logits removes."""
-    state: ClassVar[Literal["flat", "scores", "rows"]] = "rows"
+    state: ClassVar[Literal["flat", "scores", "thin", "rows"]] = "rows"
     """What a fit holds of rows that are read from a source: sums, whatever their number; a few
-    numbers for each distinct confidence; or all of the rows. Every one of them is exact."""
+    numbers for each distinct confidence; a few numbers for each row; or all of the rows, if there
+    is room for them. Every one of them is exact; the last two are not done on a cluster."""
     reads: ClassVar[frozenset[str]] = frozenset({"logits"})
     """The columns of `Rows` that it reads besides labels and weights: `environment` in `fit`,
     `window` when predicting, `distances` in both."""
@@ -156,7 +158,7 @@ class Calibrator(ABC):
     def fit_rows(self, rows: Rows) -> Self:
         """Fit on rows that were checked before, as `fit` does, and return self."""
         self._check_columns(rows)
-        rows = rows if self.state != "rows" else rows.loaded()
+        rows = rows if self.state != "rows" else loaded_for(rows, type(self).__name__)
         possible, note = tamed(rows)
         with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked at below
             summary = self._fit_or_explain(possible)
@@ -251,7 +253,7 @@ class Calibrator(ABC):
         return predicted_class(check_logits(logits, n_classes=self.n_classes_))
 
     @final
-    def context(self, logits: ArrayLike, *, distances: ArrayLike | None = None) -> Any:
+    def context(self, logits: ArrayLike | Source, *, distances: ArrayLike | None = None) -> Any:
         """Return what a window of unlabeled rows says, where the method reads one."""
         return self._context(self._checked(logits, distances))
 
@@ -375,7 +377,7 @@ class Calibrator(ABC):
             raise ValueError(f"{self.name} reads no context; leave it out.")
         return self._bind(replace(rows, context=context))
 
-    def _checked(self, logits: ArrayLike, distances: ArrayLike | None) -> Rows:
+    def _checked(self, logits: Any, distances: ArrayLike | None) -> Rows:
         self.check_is_fitted()
         if is_source(logits) or distances is not None:
             distances = self._column(logits, "distances", distances)

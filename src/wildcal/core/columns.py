@@ -5,7 +5,7 @@ for. What a fit makes of columns has the same two forms, so that a fit is writte
 columns, `RowValues` of logits and columns.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from wildcal.core.arrays import Column, FloatArray, Source
 from wildcal.core.block import Block
-from wildcal.core.blocks import Combine, added, joined, map_blocks, map_pieces
+from wildcal.core.blocks import Combine, added, joined, map_blocks, map_pieces, running
 
 # Rows of columns alone that are looked at together.
 PIECE_ROWS: Final = 1 << 20
@@ -41,6 +41,11 @@ class Derived:
     def portable(self) -> bool:
         """Whether it can be read by other processes."""
         return portable(*self.of)
+
+    @property
+    def offset(self) -> int:
+        """Where it begins in the rows that it is read from, as a `Span` does."""
+        return max(getattr(column, "offset", 0) for column in self.of)
 
     def __len__(self) -> int:
         return len(self.of[0])
@@ -78,6 +83,20 @@ def map_columns(
 def total(column: Column) -> float:
     """Return the sum of a column, added piece by piece."""
     return float(map_columns(lambda values: values.sum(), column))
+
+
+@running
+def added_counts(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Return the sum of counts, the last axis as long as the longest: no entry is no count.
+
+    >>> added_counts([np.array([1, 2]), np.array([1, 1, 1])])
+    array([2, 3, 1])
+    """
+    width = max(part.shape[-1] for part in parts)
+    total = np.zeros((*parts[0].shape[:-1], width), parts[0].dtype)
+    for part in parts:
+        total[..., : part.shape[-1]] += part
+    return total
 
 
 def loaded(column: Column | None) -> Any:

@@ -6,10 +6,10 @@ too, such as the workers of a cluster; an engine then does the groups of a walk 
 
 import importlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from wildcal.core.blocks import Walk
@@ -22,6 +22,10 @@ class Engine(Protocol):
         """Return walk.group(number) of every group, in their order."""
 
 
+Watcher: TypeAlias = Callable[[int, int], None]
+"""Told how many groups of a walk are done, and how many there are."""
+
+_watcher: ContextVar[Watcher | None] = ContextVar("wildcal_watcher", default=None)
 _chosen: ContextVar[Engine | None] = ContextVar("wildcal_engine", default=None)
 
 
@@ -33,6 +37,28 @@ def use_engine(engine: Engine | None) -> Iterator[None]:
         yield
     finally:
         _chosen.reset(token)
+
+
+@contextmanager
+def watched_by(watcher: Watcher) -> Iterator[None]:
+    """Tell a function how far each long walk is, inside a `with` block."""
+    token = _watcher.set(watcher)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
+
+
+def watched(groups: Iterable[Any], total: int) -> Iterable[Any]:
+    """Return the results of groups as they come; who watches is told of each."""
+    watcher = _watcher.get()
+    return groups if watcher is None else _counted(groups, total, watcher)
+
+
+def _counted(groups: Iterable[Any], total: int, watcher: Watcher) -> Iterator[Any]:
+    for done, group in enumerate(groups, start=1):
+        watcher(done, total)
+        yield group
 
 
 def engine_of(source: Any) -> Engine | None:

@@ -27,3 +27,7 @@ class ConvergenceWarning(CalibrationWarning):
 
 class EngineError(WildcalError, RuntimeError):
     """A cluster cannot do the work: it is gone, empty, or of another version."""
+
+
+class TooLargeError(WildcalError, ValueError):
+    """Rows that a method has to hold have no room in memory; the message says what to do."""

@@ -3,10 +3,13 @@
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wildcal.core.arrays import OOD_LABEL
-from wildcal.core.rows import Rows, is_source
-from wildcal.core.softmax import predicted_class
+from wildcal.core.block import Block
+from wildcal.core.blocks import map_blocks
+from wildcal.core.columns import added_counts
+from wildcal.core.rows import Rows
 
 GAP: Final = 0.15
 """Accuracies that lie this far below all others are no matter of degree."""
@@ -49,11 +52,21 @@ def in_words(accuracy: dict[str, float], advice: str, *, gap: float = GAP) -> li
 
 def environment_notes(rows: Rows) -> tuple[str, ...]:
     """Return a sentence for each labeled environment of a fit that may not keep the labels."""
-    if rows.environment is None or is_source(rows.logits):  # not worth a walk through all shards
+    if rows.environment is None:
         return ()
-    known = rows.labels != OOD_LABEL
-    right = predicted_class(rows.logits)[known] == rows.labels[known]
-    number = rows.environment[known]
-    found = {f"environment {i}": float(right[number == i].mean()) for i in np.unique(number)}
+    environment, labels = rows.environment, rows.labels
+
+    def counts(block: Block) -> NDArray[np.int64]:
+        y, number = labels[block.rows], environment[block.rows]
+        known = y != OOD_LABEL
+        right = known & (block.pred() == y)
+        width = int(number.max()) + 1
+        return np.stack([np.bincount(number[some], minlength=width) for some in (known, right)])
+
+    found = {
+        f"environment {i}": float(right / n)
+        for i, (n, right) in enumerate(map_blocks(rows.logits, counts, added_counts).T)
+        if n
+    }
     advice = "do its rows still show what their labels say? If not, leave it out."
     return tuple(in_words(found, advice, gap=WIDE_GAP))

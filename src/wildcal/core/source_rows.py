@@ -109,14 +109,14 @@ def _environments(environment: Column, y: Labels, weight: FloatArray | None) -> 
         return np.array([mine.sum(), sum((w[mine] > 0).sum() for w in weights)])
 
     beside = () if weight is None else (weight,)
-    labelled, weighed = map_columns(clean, environment, y, *beside)
-    if not labelled:
+    labeled, weighed = map_columns(clean, environment, y, *beside)
+    if not labeled:
         raise ValueError(
-            "environment 0, the clean one, must have labelled rows, got none. Give the labelled"
+            "environment 0, the clean one, must have labeled rows, got none. Give the labeled"
             " rows without shift the number 0."
         )
     if weight is not None and not weighed:
-        raise ValueError("sample_weight must not be zero on every labelled row of environment 0.")
+        raise ValueError("sample_weight must not be zero on every labeled row of environment 0.")
     return derived(
         lambda values: np.asarray(np.searchsorted(numbers, values), np.int64), environment
     )

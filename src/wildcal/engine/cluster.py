@@ -65,7 +65,8 @@ class Cluster:
         rows = GROUP_BLOCKS * walk.rows
         futures = []
         for run in runs:
-            start, stop = run[0] * rows, min((run[-1] + 1) * rows, walk.n_rows)
+            stop = walk.offset + min((run[-1] + 1) * rows, walk.n_rows)
+            start = walk.offset + run[0] * rows
             pieces = {
                 token: self.client.compute(array[start:stop]) for token, array in arrays.items()
             }

@@ -31,7 +31,7 @@ def do_groups(
     try:
         with use_threads(1), rows_here(found):
             results = [walk.group(number) for number in numbers]
-    except FileFormatError as error:
+    except (FileFormatError, OSError) as error:
         raise FileFormatError(f"on the worker {_address()}: {error}") from error
     return results, len(pickle.dumps(results))
 

@@ -13,8 +13,9 @@ from wildcal.core.arrays import OOD_LABEL
 from wildcal.core.block import Block
 from wildcal.core.blocks import added, map_blocks
 from wildcal.core.calibrator import Calibrator
-from wildcal.core.columns import loaded
+from wildcal.core.columns import added_counts, map_columns
 from wildcal.core.errors import CalibrationWarning
+from wildcal.core.room import loaded_for
 from wildcal.core.rows import Rows, check_rows, is_source, own_column
 from wildcal.evaluation.behind import Behind, behind
 from wildcal.evaluation.evaluate import look_at, summarize
@@ -154,7 +155,7 @@ def _usable(rows: Rows, calibrator: Calibrator) -> Rows:
         rows = replace(rows, environment=None)
     if calibrator.accepts_ood or not rows.n_ood:
         return rows
-    rows = rows.loaded()  # copied only where some are left out
+    rows = loaded_for(rows, f"{type(calibrator).__name__} leaves out rows of other classes, so it")
     return rows[rows.labels != OOD_LABEL]
 
 
@@ -166,8 +167,10 @@ def _knew(rows: Rows, calibrator: Calibrator) -> Knew:
     sizes: tuple[int, ...] = ()
     if "environment" in calibrator.reads:
         if rows.environment is not None:
-            environment, y = loaded(rows.environment), loaded(rows.labels)
-            counts = np.bincount(environment[y != OOD_LABEL])
+            counts = map_columns(
+                lambda e, y: np.bincount(e[y != OOD_LABEL], minlength=1),
+                rows.environment, rows.labels, combine=added_counts,
+            )  # fmt: skip
             labeled, sizes = int(counts[0]), tuple(int(n) for n in counts[1:] if n)
         lacked += [] if sizes or "environment" in calibrator.can_do_without else ["shifted"]
     if "window" in calibrator.reads:

@@ -106,13 +106,13 @@ def evaluate_calibrator(
     if distances is None and "distances" in calibrator.reads:
         distances = own_column(logits, "distances")
     rows = check_rows(logits, n_classes=calibrator.n_classes_, y=y, distances=distances)
-    if not rows.in_memory and not window:
+    if window and "window" not in calibrator.reads:
+        raise ValueError(f"{calibrator.name} reads each row alone; leave window out.")
+    if not rows.in_memory:
+        rows = _in_one_window(calibrator, rows) if window else rows
         (found,) = tally(rows, [calibrator.bind(rows)], chosen, n_bins)
         return summarize_tally(found, chosen, n_bins, level)
-    rows = rows.loaded()
     if window:
-        if "window" not in calibrator.reads:
-            raise ValueError(f"{calibrator.name} reads each row alone; leave window out.")
         rows = replace(rows, window=(rows.labels == OOD_LABEL).astype(np.int64))
     seen = look_at(calibrator, rows, chosen, n_bins=n_bins, progress=progress)
     if window and rows.n_ood:
@@ -123,14 +123,28 @@ def evaluate_calibrator(
     return summarize(seen, chosen, n_boot, level)
 
 
+def _in_one_window(calibrator: Calibrator, rows: Rows) -> Rows:
+    """Return the rows of a source as one window, what it says read from sums over them."""
+    if rows.n_ood:
+        raise ValueError(
+            "a window over a source must have labels everywhere, got rows of other classes (-1)."
+            " Leave them out, or give arrays."
+        )
+    return replace(rows, context=calibrator.context(rows.logits))
+
+
 def evaluate_source(
     calibrators: Mapping[str, Calibrator],
     source: Any,
     *,
     metrics: Sequence[str] | None = None,
     n_bins: int = 15,
+    window: bool = False,
 ) -> dict[str, Evaluation]:
-    """Return metrics of several fitted calibrators on a source that has labels, in one walk."""
+    """Return metrics of several fitted calibrators on a source that has labels, in one walk.
+
+    With `window`, those that read windows take all rows as one.
+    """
     y, n_classes = own_column(source, "y"), source.shape[1]
     if y is None:
         raise ValueError("the source must have labels.")
@@ -139,7 +153,12 @@ def evaluate_source(
     near = plain
     if any("distances" in c.reads for c in calibrators.values()):
         near = check_rows(source, y=y, distances=own_column(source, "distances"))
-    bounds = [c.bind(near if "distances" in c.reads else plain) for c in calibrators.values()]
+    bounds = []
+    for calibrator in calibrators.values():
+        rows = near if "distances" in calibrator.reads else plain
+        if window and "window" in calibrator.reads:
+            rows = _in_one_window(calibrator, rows)
+        bounds.append(calibrator.bind(rows))
     found = tally(plain, bounds, chosen, n_bins)
     return {
         name: summarize_tally(mine, chosen, n_bins, 0.95)

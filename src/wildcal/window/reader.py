@@ -9,10 +9,11 @@ import numpy as np
 
 from wildcal.core.arrays import FloatArray, Labels, Logits
 from wildcal.core.block import Block
-from wildcal.core.bound import Bound, bound_temperature
+from wildcal.core.bound import Bound, bound_constant, bound_temperature
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.checks import check_temperature
 from wildcal.core.errors import CalibrationWarning
+from wildcal.core.room import loaded_for
 from wildcal.core.rows import Rows
 from wildcal.core.softmax import predicted_class
 from wildcal.window.reading import WindowReading
@@ -50,12 +51,12 @@ class WindowReader(Calibrator):
 
     def _context(self, rows: Rows) -> WindowReading:
         predicted_class(rows.logits)  # refuses NaN by its row
-        told = self._told(rows.logits[:])
+        told = self._told(loaded_for(rows, f"{type(self).__name__} with a window").logits[:])
         self._warn(Counter({told.note: 1}), 1)
         return WindowReading(self.name, len(rows), tuple(told.numbers.tolist()))
 
     def _bind(self, rows: Rows) -> Bound:
-        together = np.zeros(len(rows), np.int64)
+        together = np.broadcast_to(np.int64(0), len(rows))
         if rows.context is not None:
             return self._apply(rows, self._numbers(rows.context)[None], together)
         if rows.window is None or not self.uses_window:
@@ -111,6 +112,8 @@ class WindowTemperature(WindowReader):
         return numbers
 
     def _apply(self, rows: Rows, numbers: FloatArray, which: Labels) -> Bound:
+        if len(numbers) == 1:
+            return bound_constant(rows.logits, float(numbers[0, 0]))
         divisor = numbers[which, 0]
 
         def temperature(block: Block) -> FloatArray:

@@ -76,6 +76,10 @@ def clean_units(features: FloatArray, weight: FloatArray, temperature: float) ->
         center = float(values @ share)
         spread = float(np.sqrt(np.square(values - center) @ share))
         mean[i] = center * size
-        if spread * size > _LEAST_SPREAD * max(1.0, abs(mean[i])):
-            std[i] = spread * size
+        std[i] = spread_or_one(mean[i], spread * size)
     return Units(mean, std, temperature)
+
+
+def spread_or_one(mean: float, spread: float) -> float:
+    """Return a standard deviation, and 1 where it is no more than rounding."""
+    return spread if spread > _LEAST_SPREAD * max(1.0, abs(mean)) else 1.0

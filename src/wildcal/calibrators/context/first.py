@@ -1,6 +1,7 @@
 """The first form of context scaling: it reads mean energy, mean confidence and class collapse."""
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final, final
 
@@ -39,7 +40,6 @@ from wildcal.calibrators.temperature import (
 )
 from wildcal.core.arrays import FloatArray, Labels, Logits, Source
 from wildcal.core.block import Block
-from wildcal.core.blocks import joined, map_blocks
 from wildcal.core.bound import Bound, bound_temperature
 from wildcal.core.calibrator import FitSummary
 from wildcal.core.checks import check_bounds, check_temperature, looks_like_log_proba
@@ -289,15 +289,14 @@ class FirstContextScaling(WindowMap):
         """Whether a context was learned."""
         return self.fallback_ is None
 
-    def row_statistics(self, logits: Source) -> RowStatistics:
-        """Return what a context keeps of each row, for a window that rolls."""
+    def _look(self) -> Callable[[Block], RowStatistics]:
         units, own = self._units(), self._own()
 
-        def look(block: Block) -> tuple[FloatArray, FloatArray, Labels, FloatArray]:
-            return units.energy(block), units.confidence(block), block.pred(), own(block)
+        def look(block: Block) -> RowStatistics:
+            both = np.stack([units.energy(block), units.confidence(block)])
+            return RowStatistics(both, block.pred(), own(block))
 
-        energy, confidence, pred, of_rows = map_blocks(logits, look, joined)
-        return RowStatistics(np.stack([energy, confidence]), pred, of_rows)
+        return look
 
     def _own(self) -> RowFunction:
         """Return w m of a block; where the fit fell back, its temperature."""

@@ -15,7 +15,7 @@ from wildcal.calibrators.context.gap import (
     offset_for,
     window_statistics,
 )
-from wildcal.core.arrays import BoolArray, FloatArray, Labels
+from wildcal.core.arrays import FloatArray
 
 MIXTURE_WEIGHT: Final = 0.5
 """Of each kind of mixture, against that of all environments."""
@@ -68,26 +68,6 @@ class Points:
 
     def _columns(self) -> tuple[FloatArray, ...]:
         return self.n, self.means, self.shares, self.inside, self.accuracy
-
-
-def points_of(
-    confidences: FloatArray,
-    pred: Labels,
-    correct: BoolArray,
-    weight: FloatArray,
-    rows_of: dict[int, NDArray[np.intp]],
-    n_classes: int,
-) -> Points:
-    """Return the points of groups of labeled rows with some weight."""
-    n, means, shares, inside, accuracy = [], [], [], [], []
-    for rows in rows_of.values():
-        mine = weight[rows]
-        n.append(mine.sum())
-        means.append(confidences[:, rows] @ mine / n[-1])
-        shares.append(np.bincount(pred[rows], mine, n_classes) / n[-1])
-        inside.append(np.bincount(pred[rows], mine * confidences[0, rows], n_classes) / n[-1])
-        accuracy.append(correct[rows] @ mine / n[-1])
-    return Points(*(np.array(of) for of in (n, means, shares, inside, accuracy)))
 
 
 @dataclass(frozen=True, slots=True)

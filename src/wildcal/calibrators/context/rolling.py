@@ -1,15 +1,18 @@
 """What a live stream needs of a calibrator that reads windows: rows in, an offset for each out."""
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wildcal.calibrators.context.classes import ClassRows
 from wildcal.calibrators.context.environments import rows_of_each
-from wildcal.calibrators.context.window import Context, RowStatistics
+from wildcal.calibrators.context.window import Context, RowStatistics, window_sums
 from wildcal.core.arrays import FloatArray, Labels, Source
+from wildcal.core.block import Block
+from wildcal.core.blocks import added, joined, map_blocks
 from wildcal.core.bound import Bound
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.rows import Rows
@@ -33,8 +36,20 @@ class WindowMap(Calibrator):
     clean_rows_: int
 
     @abstractmethod
+    def _look(self) -> Callable[[Block], RowStatistics]:
+        """Return what tells what a window keeps of each row of a block."""
+
+    @final
     def row_statistics(self, logits: Source) -> RowStatistics:
         """Return what a window keeps of each row."""
+        look = self._look()
+
+        def columns(block: Block) -> tuple[FloatArray, Labels, FloatArray]:
+            seen = look(block)
+            return seen.features.T, seen.pred, seen.own
+
+        features, pred, own = map_blocks(logits, columns, joined)
+        return RowStatistics(np.ascontiguousarray(features.T), pred, own)
 
     @abstractmethod
     def class_numbers(self, counts: Labels, sure: FloatArray) -> FloatArray:
@@ -103,7 +118,12 @@ class WindowMap(Calibrator):
             )
 
     def _context(self, rows: Rows) -> Context:
-        return Context.of_rows(self.row_statistics(rows.logits), self.n_classes_, self.by_class)
+        look, k, by_class = self._look(), self.n_classes_, self.by_class
+
+        def sums(block: Block) -> tuple[NDArray[Any], ...]:
+            return window_sums(look(block), k, by_class)
+
+        return Context.of_sums(*map_blocks(rows.logits, sums, added))
 
     def _bind(self, rows: Rows) -> Bound:
         if rows.window is None or rows.context is not None or not self.uses_window:

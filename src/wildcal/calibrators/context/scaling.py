@@ -1,6 +1,8 @@
 """Context scaling: a temperature from the row, moved by what the rows around it say together."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, final
 
 import numpy as np
@@ -16,29 +18,25 @@ from wildcal.calibrators.context.classes import (
     surplus_of,
     whole_shares,
 )
+from wildcal.calibrators.context.clean_rows import clean_rows, clean_span, moments_of_two
 from wildcal.calibrators.context.constants import SHIPPED
-from wildcal.calibrators.context.environments import light_note, rows_of_each
-from wildcal.calibrators.context.features import clean_units
-from wildcal.calibrators.context.gap import GapModel, offset_for, window_statistics
-from wildcal.calibrators.context.learn import (
-    Clean,
-    Points,
-    learn,
-    left_out_errors,
-    points_of,
-)
+from wildcal.calibrators.context.gap import WARMER, GapModel, offset_for, window_statistics
+from wildcal.calibrators.context.learn import Clean, Points, learn, left_out_errors
 from wildcal.calibrators.context.rolling import WindowMap, offset_in
 from wildcal.calibrators.context.shape import Shape, fit_bias
+from wildcal.calibrators.context.sums import environment_sums
 from wildcal.calibrators.context.window import RowStatistics
 from wildcal.calibrators.temperature import DEFAULT_BOUNDS, bound_notes, fit_temperature
-from wildcal.core.arrays import FloatArray, Labels, Logits, Source
+from wildcal.core.arrays import FloatArray, Labels, Source
 from wildcal.core.block import Block
-from wildcal.core.blocks import added, joined, map_blocks
+from wildcal.core.blocks import added, map_blocks
 from wildcal.core.bound import Bound, bound_temperature
 from wildcal.core.calibrator import FitSummary
 from wildcal.core.checks import check_bounds, check_temperature
+from wildcal.core.columns import derived, equal_weights, total
 from wildcal.core.objective import mean_loss
 from wildcal.core.rows import Rows
+from wildcal.core.span import span
 from wildcal.core.stored import ARRAY, INTEGER, REAL, Row, stored
 
 # Shifts that were not tuned on are harder than those that were.
@@ -95,6 +93,7 @@ class ContextScaling(WindowMap):
     stores = "18 numbers and 1 for each class"
     shift_invariant = True
     accepts_ood = True
+    state = "flat"
     reads = frozenset({"logits", "environment", "window"})
     features = ("confidence", "warmer", "warmest")
     by_class = True
@@ -153,42 +152,32 @@ class ContextScaling(WindowMap):
             raise ValueError("what was learned must not be negative")
 
     def _fit(self, rows: Rows) -> FitSummary:
-        logits, y, weight = rows.tuning()
-        environment = np.zeros(len(y), np.int64) if rows.environment is None else rows.environment
-        weight = np.ones(len(y)) if weight is None else weight
-        used = (y >= 0) & (weight > 0)
-        known = {e: mine[used[mine]] for e, mine in rows_of_each(environment).items()}
-        rows_of = {e: mine for e, mine in known.items() if len(mine)}
-        clean = rows_of[0]
-        # Clean rows mostly stand together.
-        span = slice(clean[0], clean[-1] + 1)
-        clean_weight = np.where(environment == 0, weight * used, 0.0)[span]
-        summary = self._fit_shape(logits[span], y[span], clean_weight)
-        confidences, pred, _ = self._shape().look(logits)
-        self._keep_clean(confidences[:, clean], weight[clean])
-        points = points_of(confidences, pred, pred == y, weight, rows_of, logits.shape[1])
-        is_clean = np.array([number == 0 for number in rows_of])
-        self.clean_shares_ = points.shares[is_clean][0]
+        logits, y, given = rows.tuning()
+        environment = rows.environment
+        if environment is None:
+            environment = derived(lambda labels: np.zeros(len(labels), np.int64), y)
+        weight = derived(lambda labels, w: w * (labels >= 0), y, equal_weights(y, given))
+        clean_weight = derived(lambda e, w: w * (e == 0), environment, weight)
+        ends = clean_span(environment, weight)
+        clean = [span(column, *ends) for column in (logits, y, clean_weight)]
+        summary = self._fit_shape(*clean)
+        found = environment_sums(logits, y, weight, environment, self._shape().confidences)
+        points, is_clean = found.points(logits.shape[1]), found.numbers == 0
+        self._keep_clean(points[is_clean], clean[0], clean[2])
         self._learn(Clean(points[is_clean], self.chance()), points[~is_clean])
-        light = light_note(weight, rows_of)
+        light = found.light_note()
         return replace(summary, notes=summary.notes + ((light,) if light else ()))
 
-    def _fit_shape(self, logits: Logits, y: Labels, weight: FloatArray) -> FitSummary:
+    def _fit_shape(self, logits: Source, y: Labels, weight: FloatArray) -> FitSummary:
         """Fit T0 and b on the clean rows, which are those with a weight."""
         ts = fit_temperature(logits, y, weight=weight, bounds=self.bounds)
-        margin, correct = map_blocks(
-            logits, lambda block: (block.margin(), block.pred() == y[block.rows]), joined
-        )
-        units = clean_units(margin[None], weight, ts.temperature)
-        accuracy = np.clip(
-            correct @ weight / weight.sum(),
-            1 / logits.shape[1] + _LEAST_ABOVE_CHANCE,
-            _MOST_ACCURATE,
-        )
+        clean = clean_rows(logits, y, weight)
+        least = 1 / logits.shape[1] + _LEAST_ABOVE_CHANCE
+        accuracy = float(np.clip(clean.accuracy, least, _MOST_ACCURATE))
         self.clean_temperature_ = ts.temperature
-        self.clean_margin_ = np.array([units.mean[0], units.std[0]])
+        self.clean_margin_ = np.array([clean.mean, clean.std])
         self.bias_ = 0.0
-        self.bias_ = fit_bias(self._shape(), logits, weight, float(accuracy))
+        self.bias_ = fit_bias(self._shape(), logits, weight, accuracy)
         shape = self._shape()
 
         def loss(block: Block) -> float:
@@ -198,21 +187,21 @@ class ContextScaling(WindowMap):
         return FitSummary(
             loss="nll",
             loss_before=mean_loss(logits, y, weight, 1.0, "nll"),
-            loss_after=float(map_blocks(logits, loss, added)) / float(weight.sum()),
+            loss_after=float(map_blocks(logits, loss, added)) / total(weight),
             iterations=ts.solution.iterations,
             converged=ts.solution.converged,
             notes=bound_notes(ts),
         )
 
-    def _keep_clean(self, confidences: FloatArray, weight: FloatArray) -> None:
-        """Keep what the confidences of clean rows are like."""
-        share = weight / weight.sum()
-        self.clean_confidence_ = confidences @ share
-        both = confidences[list(_JUDGED)] - self.clean_confidence_[list(_JUDGED), None]
-        (aa, ab), (_, bb) = (both * share) @ both.T
+    def _keep_clean(self, clean: Points, logits: Source, weight: FloatArray) -> None:
+        """Keep what the predicted classes and the confidences of clean rows are like."""
+        (n,), (self.clean_confidence_,), (self.clean_shares_,) = clean.n, clean.means, clean.shares
+        judged = self.clean_confidence_[list(_JUDGED)]
+        look = partial(self._shape().confidences, offsets=[WARMER[i] for i in _JUDGED])
+        (aa, ab), (_, bb) = moments_of_two(logits, weight, judged, look) / n
         self.clean_spread_ = np.maximum(np.sqrt([aa, bb]), _LEAST_SPREAD)
         self.clean_correlation_ = float(np.clip(ab / np.sqrt(aa * bb), -1, 1)) if aa * bb else 0.0
-        self.clean_rows_ = max(1, round(float(weight.sum())))
+        self.clean_rows_ = max(1, round(float(n)))
 
     def _learn(self, clean: Clean, shifted: Points) -> None:
         """Learn from the shifted environments, if there are any."""
@@ -242,9 +231,9 @@ class ContextScaling(WindowMap):
         found: ChanceTable = made[2]
         return found
 
-    def row_statistics(self, logits: Source) -> RowStatistics:
-        """Return what a context keeps of each row, for a window that rolls."""
-        return RowStatistics(*self._shape().look(logits))
+    def _look(self) -> Callable[[Block], RowStatistics]:
+        shape = self._shape()
+        return lambda b: RowStatistics(shape.confidences(b), b.pred(), shape.of(b))
 
     def class_numbers(self, counts: Labels, sure: FloatArray) -> FloatArray:
         """Return n times the variation from the clean shares and its price, in parts of 2^-30."""

@@ -1,15 +1,17 @@
 """The temperature of a row: sharper where the largest logit is far ahead of the second."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from wildcal.calibrators.context.features import LARGEST
 from wildcal.calibrators.context.gap import WARMER
-from wildcal.core.arrays import FloatArray, Labels, Logits, Source
+from wildcal.core.arrays import FloatArray, Source
 from wildcal.core.block import Block
-from wildcal.core.blocks import added, joined, map_blocks
+from wildcal.core.blocks import added, map_blocks
+from wildcal.core.columns import total
 
 MARGIN_WEIGHT: Final = 0.25
 _BIASES: Final = (-2.0, 4.0)
@@ -38,24 +40,19 @@ class Shape:
         """Return T with an offset a, in all or for each row."""
         return np.clip(of_rows * np.exp(offset), *self.bounds)
 
-    def look(self, logits: Source) -> tuple[FloatArray, Labels, FloatArray]:
-        """Return the confidences at the three offsets of a context, shape (3, n), class and T."""
-
-        def seen(block: Block) -> tuple[Any, ...]:
-            of_rows = self.of(block)
-            sure = (block.confidence(1.0 / self.at(of_rows, a)) for a in WARMER)
-            return *sure, block.pred(), of_rows
-
-        *sure, pred, of_rows = map_blocks(logits, seen, joined)
+    def confidences(self, block: Block, offsets: Sequence[float] = WARMER) -> FloatArray:
+        """Return the confidences of a block at some offsets, shape (offsets, n)."""
+        of_rows = self.of(block)
+        sure = [block.confidence(1.0 / self.at(of_rows, a)) for a in offsets]
         # float32 kernels may round a sure row to just above 1.
-        return np.minimum(np.stack(sure), 1.0), pred, of_rows
+        return np.minimum(np.stack(sure), 1.0)
 
 
-def fit_bias(shape: Shape, logits: Logits, weight: FloatArray, accuracy: float) -> float:
+def fit_bias(shape: Shape, logits: Source, weight: FloatArray, accuracy: float) -> float:
     """Return the b with which the mean confidence of rows is their accuracy, as near as it can."""
     from scipy.optimize import brentq  # here: predicting, and `import wildcal`, need no solver
 
-    total = float(weight.sum())
+    all_weights = total(weight)
 
     def too_sure(b: float) -> float:
         tried = Shape(shape.temperature, b, shape.mean, shape.std, shape.bounds)
@@ -64,7 +61,7 @@ def fit_bias(shape: Shape, logits: Logits, weight: FloatArray, accuracy: float) 
             sure = block.confidence(1.0 / tried.at(tried.of(block), 0.0))
             return float(sure @ weight[block.rows])
 
-        return float(map_blocks(logits, sums, added)) / total - accuracy
+        return float(map_blocks(logits, sums, added)) / all_weights - accuracy
 
     low, high = _BIASES
     if too_sure(low) <= 0:

@@ -62,12 +62,13 @@ class Context:
     @classmethod
     def of_rows(cls, rows: "RowStatistics", n_classes: int, by_class: bool) -> "Context":
         """Return the context of rows whose statistics are known."""
-        counts = np.bincount(rows.pred, minlength=n_classes)
-        sums = tuple(float(feature.sum()) for feature in rows.features)
-        inside: tuple[float, ...] = ()
-        if by_class:
-            inside = tuple(np.bincount(rows.pred, rows.features[0], n_classes).tolist())
-        return cls(len(rows.pred), sums, tuple(counts.tolist()), inside)
+        return cls.of_sums(*window_sums(rows, n_classes, by_class))
+
+    @classmethod
+    def of_sums(cls, sums: FloatArray, counts: Labels, inside: FloatArray) -> "Context":
+        """Return the context of rows with these sums."""
+        numbers = (tuple(of.tolist()) for of in (sums, counts, inside))
+        return cls(int(counts.sum()), *numbers)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers and lists, ready for JSON."""
@@ -118,3 +119,14 @@ class RowStatistics:
     def __getitem__(self, rows: slice | NDArray[Any]) -> "RowStatistics":
         """Return those of some of the rows."""
         return RowStatistics(self.features[:, rows], self.pred[rows], self.own[rows])
+
+
+def window_sums(
+    rows: RowStatistics, n_classes: int, by_class: bool
+) -> tuple[FloatArray, Labels, FloatArray]:
+    """Return the sums of features, the counts of classes, and the first feature by class."""
+    counts = np.bincount(rows.pred, minlength=n_classes)
+    inside: FloatArray = np.zeros(0)
+    if by_class:
+        inside = np.asarray(np.bincount(rows.pred, rows.features[0], n_classes), np.float64)
+    return np.array([feature.sum() for feature in rows.features]), counts, inside

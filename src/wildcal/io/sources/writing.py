@@ -1,11 +1,13 @@
 """Rows into shards, a piece at a time: each written under another name, then renamed."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wildcal.core.blocks import map_pieces, partly
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.rows import own_column
 from wildcal.io.files import replacing
@@ -36,15 +38,19 @@ class ShardWriter:
         return self.paths
 
     def _write(self) -> None:
-        path = self.folder / f"{len(self.paths):0{_DIGITS}d}.npz"
         joined = {
             name: np.concatenate([waiting[name] for waiting in self._waiting])
             for name in self._waiting[0]
         }
-        with replacing(path) as temporary, temporary.open("wb") as file:
-            np.savez(file, **joined)  # type: ignore[arg-type]
-        self.paths.append(str(path))
+        self.paths.append(_save(self.folder, len(self.paths), joined))
         self._waiting = []
+
+
+def _save(folder: Path, number: int, arrays: dict[str, NDArray[Any]]) -> str:
+    path = folder / f"{number:0{_DIGITS}d}.npz"
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]
+    return str(path)
 
 
 def write_shards(
@@ -52,6 +58,7 @@ def write_shards(
     source: Any,
     folder: str | Path,
     *,
+    context: Any = None,
     proba: bool = True,
     shard_bytes: int = _SHARD_BYTES,
 ) -> list[str]:
@@ -59,19 +66,28 @@ def write_shards(
 
     They are .npz files named by their number, with `proba` unless it is left out, `confidence`,
     `pred`, where there is one the `temperature`, and the labels, if the source has any. A shard
-    that is there already is written anew. Returns their paths.
+    that is there already is written anew. On a cluster its workers write them, so they must see the
+    folder; the bytes are the same. Returns their paths.
     """
-    writer = ShardWriter(Path(folder), shard_bytes)
-    n, k = source.shape
+    folder = Path(folder).absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    calibrator.check_is_fitted()
+    k = source.shape[1]
     rows = max(1, shard_bytes // (np.dtype(source.dtype).itemsize * (k if proba else 1) + 16))
-    y, distances = own_column(source, "y"), own_column(source, "distances")
-    for start in range(0, n, rows):
-        piece = slice(start, start + rows)
-        beside = None
-        if distances is not None and "distances" in calibrator.reads:
-            beside = distances[piece]
-        found = calibrator.apply(source[piece], proba=proba, distances=beside)
+    y = own_column(source, "y")
+    distances = own_column(source, "distances") if "distances" in calibrator.reads else None
+
+    def write(piece: slice) -> list[str]:
+        beside = None if distances is None else distances[piece]
+        found = calibrator.apply(source[piece], context=context, proba=proba, distances=beside)
         if y is not None:
             found["y"] = y[piece]
-        writer.add(found)
-    return writer.finish()
+        return [_save(folder, piece.start // rows, found)]
+
+    paths: list[str] = map_pieces(source, write, rows, _chained)
+    return paths
+
+
+@partly
+def _chained(parts: Sequence[list[str]]) -> list[str]:
+    return [path for part in parts for path in part]
