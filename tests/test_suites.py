@@ -171,6 +171,18 @@ def test_a_thousand_classes():
     assert {s.name for s in suite.tune("semantic")} == {"svhn-tune", "textures-tune"}
 
 
+def test_a_hundred_classes():
+    suite = suites.load("cifar100-resnet20")
+    assert suite.n_classes == 100
+    # 65.4 % of all 10,000 test images; three standard errors of these 5,000 are 2.
+    assert abs(accuracy(suite.split("test")) - 0.654) < 0.02
+    by_level = [
+        np.mean([accuracy(s) for s in suite.tests(severity=level)]) for level in range(1, 6)
+    ]
+    assert by_level == sorted(by_level, reverse=True)
+    assert {s.corruption for s in suite.tests("covariate")} == set(CORRUPTIONS)
+
+
 def test_sentences_with_typos():
     suite = suites.load("banking77-minilm")
     assert suite.n_classes == 77

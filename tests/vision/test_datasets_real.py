@@ -88,3 +88,16 @@ def test_imagenet(needs):
     assert images.shape == (16, 224, 224, 3)
     # Photographs: not far from the mean and standard deviation that everybody normalizes by.
     assert images.mean((0, 1, 2)) / 255 == pytest.approx([0.485, 0.456, 0.406], abs=0.1)
+
+
+def test_shipped_weights_give_the_shipped_logits(needs):
+    needs("torch")
+    from wildcal import suites
+    from wildcal.vision.batches import Normalizer
+    from wildcal.vision.classifiers import open_classifier
+
+    images = cifar100(there("cifar-100-binary"), "test").read(slice(0, 40))
+    usual = Normalizer((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))
+    logits = open_classifier("wildcal:cifar100-resnet20", usual).logits(images)
+    shipped = suites.load("cifar100-resnet20").split("test").logits
+    np.testing.assert_allclose(logits, shipped[:40], atol=0.01)  # half precision
