@@ -2,34 +2,71 @@
 
 import argparse
 import json
-import os
 import platform
 import re
 import sys
 import time
 from dataclasses import asdict
+from datetime import date
 from pathlib import Path
 
 import numpy as np
 import scipy
-from benchmarks.campaign import calibrator_files, kills, number_checks, stream_files, table_files
+from benchmarks.campaign import (
+    alarms,
+    calibrator_files,
+    dataset_files,
+    image_files,
+    kills,
+    long_sums,
+    number_checks,
+    onnx_files,
+    optima,
+    server_requests,
+    stream_files,
+    table_files,
+    threads,
+    torn,
+)
 from benchmarks.campaign.attack import Attack, Tally, limit_memory, run_trial
 
 from wildcal.version import __version__
 
-ATTACKS: list[Attack] = [
-    *calibrator_files.ATTACKS,
-    *stream_files.ATTACKS,
-    *table_files.ATTACKS,
-    *number_checks.ATTACKS,
-    *kills.ATTACKS,
-]
+VERSIONS = {
+    "wildcal": __version__,
+    "Python": platform.python_version(),
+    "NumPy": np.__version__,
+    "SciPy": scipy.__version__,
+}
+LONG = 10
+"""Minutes from which a run has room for attacks whose trials are long."""
+
+_MODULES = (
+    calibrator_files,
+    stream_files,
+    table_files,
+    image_files,
+    dataset_files,
+    onnx_files,
+    server_requests,
+    number_checks,
+    optima,
+    long_sums,
+    threads,
+    alarms,
+    kills,
+    torn,
+)
+ATTACKS: list[Attack] = [attack for module in _MODULES for attack in module.ATTACKS]
 
 
 def main() -> int:
     """Run the campaign and print its table."""
     options = _options()
-    chosen = [a for a in ATTACKS if any(a.name.startswith(o) for o in options.only or [""])]
+    wanted = options.only or [""]
+    chosen = [a for a in ATTACKS if any(a.name.startswith(word) for word in wanted)]
+    if options.minutes < LONG:
+        chosen = [a for a in chosen if not a.long or a.name in wanted]
     if options.replay:
         name, _, number = options.replay.partition("#")
         tally = Tally()
@@ -55,14 +92,13 @@ def main() -> int:
 
 
 def _report(tallies: dict[str, Tally], seed: int) -> int:
-    versions = (
-        f"Python {platform.python_version()}, NumPy {np.__version__}, SciPy {scipy.__version__}"
-    )
-    print(f"wildcal {__version__}, {versions}, seed {seed}")
-    print(f"{sum(os.times()[:4]) / 60:.1f} minutes of processor time\n")
-    print(f"{'attack':28}{'trials':>10}{'refused':>10}{'findings':>10}")
+    print(f"{', '.join(f'{name} {v}' for name, v in VERSIONS.items())}, seed {seed}")
+    minutes = sum(tally.seconds for tally in tallies.values()) / 60
+    print(f"{minutes:.1f} minutes of processor time\n")
+    print(f"{'attack':28}{'trials':>10}{'refused':>10}{'findings':>10}{'minutes':>10}")
     for name, tally in sorted(tallies.items()):
-        print(f"{name:28}{tally.trials:>10,}{tally.refused:>10,}{len(tally.findings):>10,}")
+        counts = f"{tally.trials:>10,}{tally.refused:>10,}{len(tally.findings):>10,}"
+        print(f"{name:28}{counts}{tally.seconds / 60:>10.1f}")
     alike: dict[str, list[str]] = {}
     for text in (text for tally in tallies.values() for text in tally.findings):
         trial, _, said = text.partition(": ")
@@ -87,7 +123,14 @@ def _keep(path: Path | None, seed: int, tallies: dict[str, Tally]) -> None:
     if path is not None:
         beside = path.with_name(path.name + ".new")
         beside.write_text(
-            json.dumps({"seed": seed, "tallies": {k: asdict(v) for k, v in tallies.items()}})
+            json.dumps(
+                {
+                    "seed": seed,
+                    "date": date.today().isoformat(),
+                    "versions": VERSIONS,
+                    "tallies": {k: asdict(v) for k, v in tallies.items()},
+                }
+            )
         )
         beside.replace(path)
 

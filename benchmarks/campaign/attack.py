@@ -1,5 +1,7 @@
 """An attack: one numbered trial after another, each of which can be repeated by its number."""
 
+import functools
+import os
 import resource
 import signal
 import warnings
@@ -12,6 +14,7 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
+from benchmarks.campaign.mutants import broken_bytes
 
 MEMORY = 6 << 30
 """Bytes of address space that a trial may use beyond what the process had."""
@@ -28,6 +31,14 @@ class _HangError(BaseException):
 
 
 @dataclass(frozen=True)
+class Target:
+    """What reads bytes, and the bytes of a right file; also what a guided fuzzer is given."""
+
+    whole: Callable[[], bytes]
+    read: Callable[[bytes], None]
+
+
+@dataclass(frozen=True)
 class Attack:
     """Trials of one kind."""
 
@@ -38,7 +49,21 @@ class Attack:
     batch: int = 10
     """Trials in a turn."""
     seconds: int = 20
-    """A trial that takes longer hangs."""
+    """A trial that works longer hangs, and so does one that waits fifteen times as long."""
+    long: bool = False
+    """Minutes a trial: left out of short runs."""
+    target: Target | None = None
+    """Where a trial is nothing but the reading of bytes."""
+
+    @classmethod
+    def on_bytes(cls, name: str, target: Target, expected: tuple[type[Exception], ...]) -> "Attack":
+        """Return the attack that breaks the bytes of a right file and reads them."""
+        whole = functools.cache(target.whole)
+
+        def trial(rng: np.random.Generator) -> None:
+            target.read(broken_bytes(whole(), rng))
+
+        return cls(name, trial, expected, target=target)
 
 
 @dataclass
@@ -48,12 +73,15 @@ class Tally:
     trials: int = 0
     refused: int = 0
     findings: list[str] = field(default_factory=list)
+    seconds: float = field(default=0.0, compare=False)
+    """Of processor time, with that of commands that were started."""
 
 
 def run_trial(attack: Attack, seed: int, number: int, tally: Tally) -> None:
     """Run one trial and count it."""
     rng = np.random.default_rng([seed, zlib.crc32(attack.name.encode()), number])
     tally.trials += 1
+    start = sum(os.times()[:4])
     try:
         with _time_limit(attack.seconds), warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -65,6 +93,7 @@ def run_trial(attack: Attack, seed: int, number: int, tally: Tally) -> None:
     except Exception as error:
         said = f"{type(error).__name__}: {error}".splitlines()[0][:200]
         tally.findings.append(f"{attack.name}#{number}: {said}")
+    tally.seconds += sum(os.times()[:4]) - start
 
 
 def limit_memory() -> None:
@@ -78,10 +107,17 @@ def _time_limit(seconds: int) -> Iterator[None]:
     def stop(_signal: int, _frame: FrameType | None) -> Any:
         raise _HangError
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    # By the processor's clock first: on a busy machine an idle trial waits without being at fault.
+    clocks = {
+        signal.SIGPROF: (signal.ITIMER_PROF, seconds),
+        signal.SIGALRM: (signal.ITIMER_REAL, 15 * seconds),
+    }
+    before = {number: signal.signal(number, stop) for number in clocks}
+    for timer, limit in clocks.values():
+        signal.setitimer(timer, limit)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        for number, (timer, _) in clocks.items():
+            signal.setitimer(timer, 0)
+            signal.signal(number, before[number])

@@ -6,8 +6,8 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from benchmarks.campaign.attack import Attack, FindingError
-from benchmarks.campaign.mutants import broken_bytes, sealed_mutant
+from benchmarks.campaign.attack import Attack, FindingError, Target
+from benchmarks.campaign.mutants import broken_bytes, resealed, sealed_mutant
 from benchmarks.campaign.promises import CLASSES, check_promises
 
 from wildcal import accuracy, load, make_calibrator, save
@@ -94,8 +94,24 @@ def _sealed_estimator(rng: Rng) -> None:
         raise FindingError(f"an accuracy of {found}")
 
 
+def _read_sealed(data: bytes) -> None:
+    """Read a calibrator whose hash is right, whatever else it holds; for a guided fuzzer."""
+    try:
+        document = json.loads(data)
+        text = resealed(document)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise FileFormatError("no document to seal") from None
+    with tempfile.TemporaryDirectory() as folder:
+        check_promises(load(_written(text, folder)))
+
+
 ATTACKS = [
-    Attack("files/calibrator-sealed", _sealed_calibrator, (FileFormatError,)),
+    Attack(
+        "files/calibrator-sealed",
+        _sealed_calibrator,
+        (FileFormatError,),
+        target=Target(lambda: saved("energy").encode(), _read_sealed),
+    ),
     Attack("files/calibrator-bytes", _flipped_calibrator, (FileFormatError,)),
     Attack("files/accuracy-sealed", _sealed_estimator, (FileFormatError,)),
 ]

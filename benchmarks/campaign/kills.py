@@ -30,15 +30,17 @@ COMMANDS = {
 
 
 @functools.cache
-def _data() -> Path:
+def rows_and_calibrator() -> Path:
+    """Return a folder with rows and a calibrator for the commands."""
     folder = Path(tempfile.mkdtemp(prefix="wildcal-campaign-"))
     logits, y, _ = labeled(3000)
     np.savez(folder / "val.npz", logits=logits.astype(np.float32), y=y)
-    _run("fit {data}/val.npz --method ts -o {data}/cal.json", folder, folder).wait()
+    run("fit {data}/val.npz --method ts -o {data}/cal.json", folder, folder).wait()
     return folder
 
 
-def _run(words: str, data: Path, out: Path) -> subprocess.Popen[bytes]:
+def run(words: str, data: Path, out: Path) -> subprocess.Popen[bytes]:
+    """Start a command that nobody listens to."""
     arguments = words.format(data=data, out=out).split()
     return subprocess.Popen(
         [sys.executable, "-m", "wildcal", *arguments],
@@ -48,17 +50,18 @@ def _run(words: str, data: Path, out: Path) -> subprocess.Popen[bytes]:
 
 
 @functools.cache
-def _whole(name: str) -> tuple[float, dict[str, str]]:
+def whole(name: str) -> tuple[float, dict[str, str]]:
     """Return how long the command takes, and the hashes of what it writes."""
-    data = _data()
+    data = rows_and_calibrator()
     with tempfile.TemporaryDirectory() as folder:
         start = time.monotonic()
-        if _run(COMMANDS[name], data, Path(folder)).wait() != 0:
+        if run(COMMANDS[name], data, Path(folder)).wait() != 0:
             raise FindingError(f"{name} failed by itself")
-        return time.monotonic() - start, _hashes(Path(folder))
+        return time.monotonic() - start, hashes(Path(folder))
 
 
-def _hashes(folder: Path) -> dict[str, str]:
+def hashes(folder: Path) -> dict[str, str]:
+    """Return the hashes of the files below a folder, hidden ones aside."""
     files = (f for f in folder.rglob("*") if f.is_file() and not f.name.startswith("."))
     return {str(f.relative_to(folder)): hashlib.sha256(f.read_bytes()).hexdigest() for f in files}
 
@@ -66,11 +69,11 @@ def _hashes(folder: Path) -> dict[str, str]:
 def _killed(rng: Rng) -> None:
     name = str(rng.choice(list(COMMANDS)))
     how = signal.Signals(int(rng.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGINT])))
-    took, wanted = _whole(name)
+    took, wanted = whole(name)
     watch, share = bool(rng.integers(2)), float(rng.random())
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)
-        process = _run(COMMANDS[name], _data(), out)
+        process = run(COMMANDS[name], rows_and_calibrator(), out)
         end = time.monotonic() + (10 * took if watch else share * took)
         while process.poll() is None and time.monotonic() < end:
             if watch and any(out.iterdir()):
@@ -78,13 +81,13 @@ def _killed(rng: Rng) -> None:
             time.sleep(0.0005)
         process.send_signal(how)
         process.wait()
-        found = _hashes(out)
+        found = hashes(out)
         single = {file: seal for file, seal in found.items() if ".suite" not in file}
         if any(wanted.get(file) != seal for file, seal in single.items()):
             raise FindingError(f"{name} and {how.name}: half a file, {sorted(found)}")
         if found == wanted:
             return  # it was done already
-        if _run(COMMANDS[name], _data(), out).wait() != 0 or _hashes(out) != wanted:
+        if run(COMMANDS[name], rows_and_calibrator(), out).wait() != 0 or hashes(out) != wanted:
             raise FindingError(f"{name} after {how.name}: the rerun is not the same")
 
 

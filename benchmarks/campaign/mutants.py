@@ -2,7 +2,7 @@
 
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -58,9 +58,14 @@ def _at(document: Json, way: Place) -> Any:
 
 def sealed_mutant(document: Json, rng: np.random.Generator) -> str:
     """Return a mutant whose hash is right, so that only its promises can refuse it."""
+    return resealed(document, lambda content: mutant(content, rng))
+
+
+def resealed(document: Json, change: Callable[[Json], Json] = lambda content: content) -> str:
+    """Return a document with its content changed, and its hash made anew."""
     content = {k: v for k, v in document.items() if k not in ("format", "format_version", "sha256")}
     kind = Kind(document["format"], "", "", document["format_version"], largest=1 << 30)
-    return json.dumps(kind.seal(mutant(content, rng)))
+    return json.dumps(kind.seal(change(content)))
 
 
 def broken_bytes(data: bytes, rng: np.random.Generator) -> bytes:

@@ -7,11 +7,11 @@ import json
 from collections.abc import Callable
 
 import numpy as np
-from benchmarks.campaign.attack import Attack, FindingError
+from benchmarks.campaign.attack import Attack, FindingError, Target
 from benchmarks.campaign.calibrator_files import labeled
 from benchmarks.campaign.mutants import broken_bytes
 
-from wildcal.io import read_rows
+from wildcal.io import InputRows, read_rows
 
 Rng = np.random.Generator
 
@@ -114,13 +114,25 @@ def _broken(ending: str, rng: Rng) -> None:
     rows = read_rows(
         io.BytesIO(broken_bytes(whole, rng)), file_format=ending, judge=bool(rng.integers(2))
     )
+    _check(rows)
+
+
+def _check(rows: InputRows) -> None:
     if rows.logits.ndim != 2 or np.isnan(rows.logits).any():
         raise FindingError("rows that no calibrator may see")
 
 
+def _read(ending: str, data: bytes) -> None:
+    for judge in (False, True):
+        _check(read_rows(io.BytesIO(data), file_format=ending, judge=judge))
+
+
 def _attack(ending: str) -> Attack:
     return Attack(
-        f"files/table-{ending}", functools.partial(_broken, ending), (ValueError, ImportError)
+        f"files/table-{ending}",
+        functools.partial(_broken, ending),
+        (ValueError, ImportError),
+        target=Target(FORMATS[ending], functools.partial(_read, ending)),
     )
 
 
