@@ -38,7 +38,7 @@ def save(estimator: AccuracyEstimator, path: str | Path, about: About | None = N
     """
     text = json.dumps(describe_file(estimator, about), indent=2, allow_nan=False)
     _rebuild_all(json.loads(text))  # what cannot be read back is not written
-    with replacing(path) as temporary:
+    with replacing(path, sync=True) as temporary:
         temporary.write_text(text + "\n", "utf-8")
 
 

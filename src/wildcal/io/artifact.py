@@ -70,7 +70,7 @@ def save(calibrator: Calibrator, path: str | Path, about: About | None = None) -
     read_back = json.loads(text)  # what cannot be read back is not written
     _rebuild(read_back)
     rebuild_about(read_back, read_back["n_classes"])
-    with replacing(path) as temporary:
+    with replacing(path, sync=True) as temporary:
         temporary.write_text(text + "\n", "utf-8")
 
 

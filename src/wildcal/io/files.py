@@ -44,10 +44,10 @@ def replacing(path: str | Path, *, sync: bool = False) -> Iterator[Path]:
         yield temporary
         temporary.chmod(_mode(target))
         if sync:
-            _to_disk(temporary)
+            to_disk(temporary)
         temporary.replace(target)
         if sync:
-            _to_disk(target.parent)
+            to_disk(target.parent)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
         if is_full(error):
@@ -101,7 +101,7 @@ def _sweep(target: Path) -> None:
                 os.close(handle)
 
 
-def _to_disk(path: Path) -> None:
+def to_disk(path: Path) -> None:
     """Wait until a file, or the names in a folder, are on disk."""
     folder = path.is_dir()
     if folder and os.name == "nt":

@@ -52,7 +52,7 @@ def pack_suite(
     if Path(path).suffix != ".npz":
         raise ValueError(f"cannot pack into {path}: its name must end in .npz.")
     entries = []
-    with replacing(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+    with replacing(path, sync=True) as temporary, zipfile.ZipFile(temporary, "w") as archive:
         for entry in manifest.splits:
             z, y = read_content(files, entry, manifest.n_classes)
             if dtype is not None and dtype != entry.dtype:

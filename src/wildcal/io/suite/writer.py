@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from wildcal.core.arrays import OOD_LABEL
 from wildcal.core.checks import check_choice
 from wildcal.core.errors import FileFormatError
-from wildcal.io.files import replacing
+from wildcal.io.files import replacing, to_disk
 from wildcal.io.suite.arrays import (
     content_hash,
     distances_hash,
@@ -372,7 +372,11 @@ class SuiteWriter:
             )
         by_name = {entry.name: entry for entry in self._manifest.splits}
         splits = tuple(by_name[name] for name in names)
-        self._write(replace(self._manifest, splits=splits, complete=True))
+        # A complete suite survives a power cut: what the manifest names is on disk before it.
+        for split in splits:
+            for name in filter(None, (split.logits, split.labels, split.distances)):
+                to_disk(self.folder / name)
+        self._write(replace(self._manifest, splits=splits, complete=True), sync=True)
 
     def _entry(self, name: str) -> Entry | None:
         return next((e for e in self._manifest.splits if e.name == name), None)
@@ -387,9 +391,9 @@ class SuiteWriter:
         """Return all splits in their order, one of them replaced."""
         return tuple(new if e.name == new.name else e for e in self._manifest.splits)
 
-    def _write(self, manifest: Manifest) -> None:
+    def _write(self, manifest: Manifest, *, sync: bool = False) -> None:
         raw = manifest.to_bytes()
-        with replacing(self.folder / MANIFEST) as temporary:
+        with replacing(self.folder / MANIFEST, sync=sync) as temporary:
             temporary.write_bytes(raw)
         self._manifest = manifest
 
