@@ -68,6 +68,13 @@ def test_the_recipe_needs_what_the_package_needs():
     assert ["".join(line) for line in needed] == wanted
 
 
+def test_every_extra_is_on_the_first_page():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    table = (ROOT / "docs" / "start.md").read_text().partition("| extra |")[2].partition("\n\n")[0]
+    named = [re.findall(r"`(\w+)`", row.split("|")[1]) for row in table.splitlines()[2:]]
+    assert set(project["optional-dependencies"]) == {name for names in named for name in names}
+
+
 def test_the_extra_asks_for_the_data_that_is_here():
     floor = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     data = tomllib.loads((DATA / "pyproject.toml").read_text())["project"]

@@ -11,6 +11,7 @@ from wildcal import softmax
 from wildcal.core.errors import FileFormatError, MissingExtraError
 from wildcal.io import as_rows, read_rows
 from wildcal.io.tables.source import FREE_EXPANSION
+from wildcal.io.tables.text import read_text
 
 RNG = np.random.default_rng(0)
 Z = RNG.normal(0, 3, (40, 3))
@@ -145,7 +146,10 @@ def test_plain_numbers_need_no_extra(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("ending", "text"),
     [
-        (".csv", "a,b,label\n1,2,cat\n"),
+        (".csv", "a,b,label\n1,,cat\n"),
+        (".csv", "a,b,label\n1,2,true\n"),
+        (".csv", "a,b,label\n1, 2,cat\n"),
+        (".csv", 'a,b,label\n1,2, "c,d"\n'),
         (".csv", "a;b\n1,5;2,5\n"),
         (".parquet", "PAR1"),
         (".feather", "x"),
@@ -156,6 +160,36 @@ def test_the_pip_line(tmp_path, monkeypatch, ending, text):
     (tmp_path / f"x{ending}").write_text(text)
     with pytest.raises(MissingExtraError, match=r'pip install "wildcal\[tables\]"'):
         read_rows(tmp_path / f"x{ending}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a,b,label\n1,2,cat\n-3,0.5,dog\n",
+        'a,"b, c",label\n1e3,.5,"one, two"\n-3,1.,dog\n\n',
+        "a,b,label\r\n1,-2e-5,Katze\r\n3,4,\u00e9l\u00e9phant\r\n",
+        "a,true,label\n1,2,truely\n3,123456789012345678,x y\n",
+    ],
+)
+def test_plain_words_are_read_alike_without_pyarrow(text, needs, monkeypatch):
+    needs("pyarrow")
+    monkeypatch.setattr("wildcal.io.tables.text.find_spec", lambda name: None)
+    found = read_text(text.encode(), "x", ".csv").load(("a", "label"))
+    monkeypatch.undo()
+    wanted = read_text(text.encode(), "x", ".csv").load(("a", "label"))
+    for name, column in wanted.items():
+        assert found[name].dtype == column.dtype
+        assert found[name].tolist() == column.tolist()
+
+
+def test_a_table_with_words_needs_no_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    lines = [",".join([*map(str, z), NAMES[k]]) for z, k in zip(Z, Y, strict=True)]
+    (tmp_path / "x.csv").write_text("\n".join(["cat,dog,fish,label", *lines]))
+    rows = read_rows(tmp_path / "x.csv")
+    np.testing.assert_array_equal(rows.logits, Z)
+    np.testing.assert_array_equal(rows.y, Y)
+    assert rows.classes.names == NAMES
 
 
 def test_columns_and_patterns(tmp_path, needs):

@@ -124,4 +124,4 @@ def write_report(
     write_text(output, page)
     if table is not None:
         write_text(table, results.to_csv())
-    say(f"Wrote {output} ({len(page) / 1e6:.1f} MB); open it in a browser.")
+    say(f"Wrote {output} ({len(page) / 1e3:,.0f} kB); open it in a browser.")

@@ -1,10 +1,11 @@
-"""Text tables: plain numbers with NumPy alone; quotes, words and other tongues through pyarrow."""
+"""Text tables: numbers with NumPy alone, with plain words if need be; all else through pyarrow."""
 
 import codecs
 import csv
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from wildcal.core.errors import FileFormatError
 from wildcal.io.tables.source import Source, arrays_source, bare_source, check_names, damage
+from wildcal.io.tables.words import plain_columns
 
 _PIECE = 1 << 20
 
@@ -52,10 +54,15 @@ def read_text(data: bytes, title: str, ending: str) -> Source:
         columns = {name: values[:, k] for k, name in enumerate(layout.names)}
         return arrays_source(title, columns, columnar=True, notes=notes)
     _check_cells(data, layout, title)
-    from wildcal.io.tables.arrow import read_arrow_csv
+    arrays = None
+    if layout.decimal == "." and find_spec("pyarrow") is None:
+        lines = _lines(data, layout.encoding)
+        arrays = plain_columns(lines, layout.delimiter, layout.names, header=layout.header)
+    if arrays is None:
+        from wildcal.io.tables.arrow import read_arrow_csv
 
-    with damage(title, ending):
-        arrays = read_arrow_csv(data, layout, title)
+        with damage(title, ending):
+            arrays = read_arrow_csv(data, layout, title)
     return arrays_source(title, arrays, columnar=True, notes=notes)
 
 
