@@ -10,6 +10,7 @@ schemathesis is installed, it looks as well.
 import http.client
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,11 +22,13 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from serving import SUITE, save_calibrators, serve
+from serving import SUITE, keep, save_calibrators, serve
 
 import wildcal
 
 REQUESTS = 20_000
+# Of each kind of request, by schemathesis.
+EXAMPLES = 300
 ODD = (
     None, True, -1, 0, 1e308, 10**400, "", "x", "\u0000", "\ud800", [], {}, [[]], [None], "FP32",
     float("nan"), float("inf"), -0.5, 2**63, "<script>", [1] * 50, {"a": {"a": {"a": 1}}}, "BF16",
@@ -119,21 +122,17 @@ def main() -> None:
             assert answer.status < 500, (answer.status, body, headers, text)
             assert answer.status == 200 or "\n" not in json.loads(text)["error"]
         print(f"{REQUESTS:,} requests: {dict(sorted(seen.items()))}")
+        keep("fuzz", {"requests": REQUESTS, "statuses": {str(k): n for k, n in seen.items()}})
         tool = shutil.which("schemathesis", path=str(Path(sys.executable).parent))
         if tool is not None:
             url = f"http://{server.host}:{server.port}"
-            words = [
-                tool,
-                "run",
-                f"{url}/openapi.json",
-                "--checks",
-                "not_a_server_error",
-                "-n",
-                "20",
-            ]
+            words = [tool, "run", f"{url}/openapi.json", "-n", str(EXAMPLES), "--seed", "0"]
+            words += ["--checks", "not_a_server_error"]
             done = subprocess.run(words, capture_output=True, text=True)
-            print("\n".join(done.stdout.splitlines()[-12:]))
+            print("\n".join(done.stdout.splitlines()[-30:]))
             assert done.returncode == 0
+            count = re.search(r"([\d,]+) generated", done.stdout)
+            keep("schemathesis", {"requests": int(count[1].replace(",", ""))})
         assert server.stop() == 0
         said = "\n".join(server.said)
         assert "Traceback" not in said, said

@@ -1,5 +1,6 @@
 """A server to measure: `wildcal serve` as a process, or with one more route that is a constant."""
 
+import json
 import re
 import signal
 import subprocess
@@ -19,6 +20,13 @@ def save_calibrators(folder: Path) -> None:
     context = wildcal.ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
     wildcal.save(context, folder / "context.json")
     wildcal.save(wildcal.TemperatureScaling().fit(clean.logits, clean.y), folder / "ts.json")
+
+
+def keep(part: str, found: dict) -> None:
+    """Add what a part of a campaign found to serve_campaign.json."""
+    path = Path(__file__).parent / "serve_campaign.json"
+    before = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps({**before, part: found}, indent=2, sort_keys=True) + "\n")
 
 
 class Server:

@@ -113,7 +113,7 @@ def stream() -> Iterator[Line]:
         for split in suite.tests():
             if split.shift == "semantic" or split.corruption in seen:
                 continue
-            read = Stream(fitted).read(split.logits)
+            read = Stream(fitted, alarm="window").read(split.logits)
             right = read.pred == split.y
             for end in range(256, len(right) + 1, 256):
                 accuracy, last = right[end - 256 : end].mean(), end - 1

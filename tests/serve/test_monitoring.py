@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 import wildcal
 from wildcal.serve.lane import Lane
 from wildcal.serve.metrics import STREAM_GAUGES, Metrics
+from wildcal.serve.recent import Recent
 from wildcal.stream.hook import Hook
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "monitoring"
@@ -89,7 +90,7 @@ def of_alarm(stream, split):
 
 
 def test_the_number_of_series_is_bounded():
-    lanes = [Lane("m", f"s{i}", None, rows=1, confidence=0.5) for i in range(30)]
+    lanes = [Lane("m", f"s{i}", None, rows=1, recent=Recent(0.5)) for i in range(30)]
     metrics = Metrics(lambda: lanes, most_streams=10)
     for _ in range(2):
         lanes.reverse()  # others come first, and still have no series of their own
@@ -115,9 +116,7 @@ def test_a_command_is_told_on_its_standard_input(tmp_path):
 
 def known_names():
     metrics = Metrics(lambda: [])
-    metrics.request("m", 200, 0.1)
-    metrics.rows("m", 1)
-    metrics.alarm("m")
+    metrics.of("m").request(200, 0.1)
     found = {key[0] for key in samples(metrics.text().decode())}
     return found | {f"wildcal_stream_{name}" for name in STREAM_GAUGES}
 

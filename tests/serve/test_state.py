@@ -84,8 +84,24 @@ def test_the_least_recently_used_go_to_disk(start, files, context, clean):
         np.testing.assert_array_equal(found["drift"], expected)
     assert server.stop() == 0
     kept = sorted(path.name for path in (files / "few").iterdir())
+    assert kept.pop() == "server.lock"
     assert len(kept) == 8
     assert all(re.fullmatch(r"[0-9a-f]{64}\.(stream|window)\.json", name) for name in kept)
+
+
+def test_a_folder_belongs_to_one_server(start, files, clean):
+    options = ("context.json", "--state", "mine", "--save-every", "1")
+    first = start(*options)
+    first.infer(clean.logits[:5])
+    with pytest.raises(RuntimeError) as refused:
+        start(*options)
+    (line,) = str(refused.value).splitlines()
+    assert f"mine belongs to another server (process {first.process.pid})" in line
+    assert first.infer(clean.logits[:1])[0] == 200
+    first.stop(signal.SIGKILL)  # after which the folder is free
+    again = start(*options)
+    assert 'rows{model="context",stream="default"} 6.0' in again.get("/metrics").decode()
+    again.stop()
 
 
 def test_a_damaged_window_is_set_aside(tmp_path, context, clean, caplog):

@@ -8,7 +8,7 @@ from wildcal.stream import Stream, merged
 
 
 def test_contexts_add(calibrator, clean, foggy):
-    a, b = Stream(calibrator, 100), Stream(calibrator, 50)
+    a, b = Stream(calibrator, 100, alarm="window"), Stream(calibrator, 50, alarm="window")
     a.read(clean.logits[:70])
     b.read(foggy.logits[:200])
     both = merged([a, b])

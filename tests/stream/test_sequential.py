@@ -8,7 +8,8 @@ import pytest
 import wildcal
 from wildcal.core.errors import FileFormatError
 from wildcal.stream import Stream, merged
-from wildcal.stream.sequential import BETS, BLOCK, Bets, Evidence, follow
+from wildcal.stream.evidence import BETS, BLOCK, Evidence
+from wildcal.stream.sequential import Bets, follow
 
 BOX = np.array([[-6.0, -5.0], [6.0, 0.5]])
 

@@ -125,7 +125,7 @@ def test_estimated_accuracy_follows_accuracy_on_corruptions_never_tuned_on(calib
 
 def test_an_alarm_rises_under_corruption_and_ends_after_it(calibrator, clean, foggy):
     z = np.concatenate([clean.logits[:512], foggy.logits[:512], clean.logits[512:1024]])
-    alarm = Stream(calibrator).read(z).alarm
+    alarm = Stream(calibrator, alarm="window").read(z).alarm
     np.testing.assert_array_equal(np.flatnonzero(np.diff(alarm.astype(int))), [766, 1278])
 
 
@@ -138,9 +138,8 @@ def test_false_alarms_stay_at_the_rate(calibrator, clean, window, rate):
     for seed in range(200):
         rng = np.random.default_rng(seed)
         z = clean.logits[rng.integers(0, len(clean.logits), 20 * window)]
-        alarms += int(
-            Stream(calibrator, window, false_alarms=rate).read(z).alarm[window - 1 :: window].sum()
-        )
+        stream = Stream(calibrator, window, false_alarms=rate, alarm="window")
+        alarms += int(stream.read(z).alarm[window - 1 :: window].sum())
     assert alarms <= binom.ppf(0.999, 4000, rate)
     assert alarms >= binom.ppf(0.001, 4000, rate / 3)  # a test that never alarms is of no use
 

@@ -56,12 +56,20 @@ per_100k_option = click.option(
     help="How many alarms 100,000 clean rows may raise on average; for --alarm sequential.",
 )
 
+alarm_option = click.option(
+    "--alarm",
+    default="sequential",
+    show_default=True,
+    type=click.Choice(["sequential", "window"]),
+    help="Decide at any row, or each time a window is all new.",
+)
+
 false_alarms_option = click.option(
     "--false-alarms",
     default=0.01,
     show_default=True,
     type=float,
-    help="How often a window of clean rows may raise an alarm; for --alarm window.",
+    help="How often a window of clean rows may look too far from clean.",
 )
 
 on_alarm_option = click.option(

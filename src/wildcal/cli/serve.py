@@ -7,6 +7,7 @@ import click
 
 from wildcal.cli.options import (
     PATH,
+    alarm_option,
     false_alarms_option,
     on_alarm_option,
     per_100k_option,
@@ -34,13 +35,7 @@ from wildcal.io.files import check_writable
     help="Save windows after so many seconds (10s) or rows of a stream (500).",
 )
 @click.option("--window", default=256, show_default=True, type=int, help="Rows in a window.")
-@click.option(
-    "--alarm",
-    default="sequential",
-    show_default=True,
-    type=click.Choice(["sequential", "window"]),
-    help="Decide at any row, or each time a window is all new.",
-)
+@alarm_option
 @per_100k_option
 @false_alarms_option
 @on_alarm_option

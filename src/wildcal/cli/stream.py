@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
+import numpy as np
 from click.core import ParameterSource
 
 from wildcal.cli.options import (
     PATH,
+    alarm_option,
     false_alarms_option,
     on_alarm_option,
     per_100k_option,
@@ -49,14 +51,7 @@ ALERT_EXIT = 3
     type=click.Choice(["print", "exit"]),
     help="When drift passes the threshold: say so on stderr, or end with exit code 3.",
 )
-@click.option(
-    "--alarm",
-    "alarm",
-    default="window",
-    show_default=True,
-    type=click.Choice(["window", "sequential"]),
-    help="Decide each time the window is all new, or at any row: sooner, see docs/stream.md.",
-)
+@alarm_option
 @per_100k_option
 @false_alarms_option
 @click.option(
@@ -114,8 +109,8 @@ def stream(
     the `estimated_accuracy` of the last rows with its 95 % interval, the `drift` of these rows from
     clean ones, in standard errors, and whether that is an `alarm`. Each line is written at once.
 
-    An alarm is decided each time the window is all new, or with --alarm sequential at any row.
-    --state is also written when the command ends early: at a bad row, an alarm, Ctrl-C or SIGTERM;
+    An alarm may begin at any row, or with --alarm window each time the window is all new. --state
+    is also written when the command ends early: at a bad row, an alarm, Ctrl-C or SIGTERM;
     --save-every bounds what even `kill -9` or a power cut can lose. Exit codes: 0 at the end of the
     input, 1 for an error, 3 for an alarm with --alert exit.
 
@@ -156,7 +151,7 @@ def stream(
     lines = Lines(time_field, proba, every)
     try:
         for batch in reader(standard_input(), live.calibrator.n_classes_, skipped):
-            for part in _parts(batch, live) if watch.looks else [batch]:
+            for part in _parts(batch, live) if watch.stops else [batch]:
                 rows = _read(live, part)
                 lines.write(rows, part)
                 gauges.look()
@@ -233,42 +228,45 @@ class _Watch:
         self._alert = alert
         self._hook = None if on_alarm is None else Hook(on_alarm)
         self._before = live.drift.alarm
-        self.looks = alert is not None or on_alarm is not None
-        """Whether it must see the row of a decision."""
+        self.stops = alert == "exit"
+        """Whether no row may be read beyond that of a decision."""
 
     def __call__(self, rows: "StreamRows") -> None:
-        """Look at the end of a part, which is the only row where a decision can fall."""
-        if not self.looks:
-            return
-        now, before = bool(rows.alarm[-1]), self._before
-        self._before = now
-        if now and not before:
-            self._tell()
+        """Look at rows that were read; with `stops`, the last alone is one of a decision."""
+        last, row = len(rows) - 1, -1
+        for row in np.flatnonzero(np.diff(rows.alarm, prepend=self._before)).tolist():
+            if rows.alarm[row]:
+                self._tell(rows, row)
+                self._warn(rows, row)
+            elif self._alert:
+                say(f"clean again at row {rows.first + row + 1:,}: {self._words(rows, row)}")
+        self._before = bool(rows.alarm[last])
         decided = self._live.alarm == "sequential" or self._live.seen % self._live.window == 0
-        leaving = decided and now and self._alert == "exit"
-        if leaving or (now and not before and self._alert):
-            warn(f"alarm at row {self._live.seen:,}: {self._words()}")
-        elif before and not now and self._alert:
-            say(f"clean again at row {self._live.seen:,}: {self._words()}")
-        if leaving:
+        if self.stops and decided and self._before:
+            if row != last:  # it rang before
+                self._warn(rows, last)
             raise click.exceptions.Exit(ALERT_EXIT)
 
-    def _tell(self) -> None:
+    def _warn(self, rows: "StreamRows", i: int) -> None:
+        if self._alert:
+            warn(f"alarm at row {rows.first + i + 1:,}: {self._words(rows, i)}")
+
+    def _tell(self, rows: "StreamRows", i: int) -> None:
         if self._hook is None:
             return
-        from wildcal.stream.gauges import gauges
+        from wildcal.stream.gauges import gauges_at
 
         try:
-            self._hook.tell({"time": time.time(), "row": self._live.seen, **gauges(self._live)})
+            self._hook.tell({"time": time.time(), **gauges_at(self._live, rows, i)})
         except (OSError, ValueError) as error:  # the stream goes on
             warn(f"warning: {self._hook.target} could not be told of the alarm: {error}.")
 
-    def _words(self) -> str:
-        drift, estimate = self._live.drift, self._live.estimated_accuracy
-        value, low, high = (100 * v for v in (estimate.value, estimate.low, estimate.high))
+    def _words(self, rows: "StreamRows", i: int) -> str:
+        estimate = (rows.accuracy[i], rows.accuracy_low[i], rows.accuracy_high[i])
+        value, low, high = (100 * v for v in estimate)
         return (
-            f"drift {drift.score:.1f}, threshold {drift.threshold:.1f}; estimated accuracy"
-            f" {value:.1f} % ({low:.1f} to {high:.1f})."
+            f"drift {rows.drift[i]:.1f}, threshold {self._live.drift.threshold:.1f}; estimated"
+            f" accuracy {value:.1f} % ({low:.1f} to {high:.1f})."
         )
 
 

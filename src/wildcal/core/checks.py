@@ -121,7 +121,8 @@ def _refuse_probabilities(array: Logits) -> None:
 def looks_like_proba(values: FloatArray) -> BoolArray:
     """Return, for each row, whether it lies in [0, 1] and sums to one."""
     inside = (values >= 0).all(axis=1) & (values <= 1).all(axis=1)
-    return np.asarray(inside & (np.abs(values.sum(axis=1) - 1) <= SUM_TOLERANCE))
+    with np.errstate(over="ignore", invalid="ignore"):  # logits near the largest float
+        return np.asarray(inside & (np.abs(values.sum(axis=1) - 1) <= SUM_TOLERANCE))
 
 
 def refuse_log_probabilities(array: Source, who: str) -> None:

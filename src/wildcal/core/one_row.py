@@ -91,9 +91,14 @@ def _largest(z: Logits) -> tuple[Logits, int]:
 
 def row_sum(e: Proba | FloatArray) -> np.float64:
     """Return the sum of a matrix of one row, as `Block.sum` does."""
+    return np.float64(row_sums(e)[0])
+
+
+def row_sums(e: Proba | FloatArray) -> Proba:
+    """Return the sum of each of a few rows, the same bits."""
     if e.shape[1] < CLASSES_FIRST_BELOW:
-        return np.float64(np.add.accumulate(e, 1)[0, -1])
-    return np.float64(np.vecdot(e, _ones(e.shape[1], e.dtype))[0])
+        return np.asarray(np.add.accumulate(e, 1)[:, -1])
+    return np.asarray(np.vecdot(e, _ones(e.shape[1], e.dtype)))
 
 
 @lru_cache(maxsize=8)

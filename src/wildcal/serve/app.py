@@ -68,7 +68,7 @@ class Service:
         self.lanes = Lanes(settings.windows, settings.limits, saved)
         self.metrics = Metrics(self.lanes.all)
         memory = Memory(settings.limits.feedback_rows)
-        self.watcher = Watcher(self.metrics, self.lanes, settings.save_rows, settings.hook, memory)
+        self.watcher = Watcher(self.metrics, settings.save_rows, settings.hook, memory)
         self.inference = Inference(self.models, self.lanes, settings.limits, self.watcher)
         self.feedback = Feedback(self.inference, memory)
         self.events = Events(self.lanes)
@@ -78,7 +78,12 @@ class Service:
         """Return the application."""
         of_model = "/v2/models/{model}"
         of_version = of_model + "/versions/{version}"
+        # Routes are tried in their order, and nearly all requests are of the first.
         routes = [
+            At(path + "/infer", Route(self.inference), methods=["POST"])
+            for path in (of_model, of_version)
+        ]
+        routes += [
             At("/v2/health/live", Route(self._alive)),
             At("/v2/health/ready", Route(self._alive)),
             At("/v2", Route(self._server)),
@@ -93,7 +98,6 @@ class Service:
                 At(path, Route(self._metadata), methods=["GET"]),
                 At(path + "/ready", Route(self._ready), methods=["GET"]),
                 At(path + "/config", Route(self._config), methods=["GET"]),
-                At(path + "/infer", Route(self.inference), methods=["POST"]),
                 At(path + "/feedback", Route(self.feedback), methods=["POST"]),
                 At(path + "/streams", Route(self._streams), methods=["GET"]),
             ]

@@ -1,6 +1,7 @@
 """`/infer`: tensors in, calibrated tensors out, and the rows into their window."""
 
 import asyncio
+import time
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from wildcal.serve.limits import Limits
 from wildcal.serve.messages import Request, read_request, write_answer
 from wildcal.serve.model import VERSION, Answer, Model
 from wildcal.serve.refusal import Refusal
-from wildcal.serve.replies import Headers
+from wildcal.serve.replies import Headers, status_of
 from wildcal.serve.watcher import Watcher
 
 # Fewer numbers are calibrated sooner than a thread is woken.
@@ -36,7 +37,8 @@ class Inference:
     async def __call__(self, scope: Scope, receive: Receive) -> tuple[Headers, bytes]:
         """Return headers and body of the answer."""
         model = self.model(scope)
-        with self.watcher.request(model.name):
+        start, status = time.perf_counter(), 200
+        try:
             body = await read_body(scope, receive, self.limits)
             length = whole_number(scope, b"inference-header-content-length")
             if len(body) <= _SMALL_BODY:
@@ -44,6 +46,11 @@ class Inference:
             else:
                 request = await asyncio.to_thread(read_request, body, length)
             return await self._answer(model, request)
+        except Exception as error:
+            status = status_of(error)
+            raise
+        finally:
+            self.watcher.metrics.of(model.name).request(status, time.perf_counter() - start)
 
     def model(self, scope: Scope) -> Model:
         """Return the model that a path names."""
@@ -55,18 +62,20 @@ class Inference:
 
     async def _answer(self, model: Model, request: Request) -> tuple[Headers, bytes]:
         logits, distances = model.read(request.inputs, self.limits.rows)
-        small = logits.size <= _SMALL
-        lane = self.lanes.idle(model, request.stream) if small else None
+        small, stream = logits.size <= _SMALL, request.head.stream
+        lane = self.lanes.idle(model, stream) if small else None
         if lane is not None:
             answer = _calibrate(model, lane, request, logits, distances)
             self.watcher.answered(lane, request, answer)
-            await self.watcher.save(lane)
+            if self.watcher.is_time_to_save(lane):
+                await self.lanes.save(lane)
             return write_answer(model.name, VERSION, request, answer.outputs)
-        async with self.lanes.turn(model, request.stream) as lane:
+        async with self.lanes.turn(model, stream) as lane:
             work = (model, lane, request, logits, distances)
             answer = _calibrate(*work) if small else await asyncio.to_thread(_calibrate, *work)
             self.watcher.answered(lane, request, answer)
-            await self.watcher.save(lane)
+            if self.watcher.is_time_to_save(lane):
+                await self.lanes.save(lane)
         return write_answer(model.name, VERSION, request, answer.outputs)
 
 
@@ -74,5 +83,5 @@ def _calibrate(
     model: Model, lane: Lane, request: Request, logits: Logits, distances: NDArray[Any] | None
 ) -> Answer:
     if lane.live is not None:
-        return model.answer_in(lane.live, logits, request.outputs)
-    return model.answer(logits, distances, request.outputs)
+        return model.answer_in(lane.live, logits, request.head.outputs)
+    return model.answer(logits, distances, request.head.outputs)

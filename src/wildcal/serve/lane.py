@@ -9,14 +9,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.arrays import FloatArray
+from wildcal.serve.recent import Recent
 from wildcal.stream import Stream, StreamRows
 from wildcal.stream.gauges import gauges
 from wildcal.stream.labels import LateLabels
 
-HISTOGRAM_BINS: Final = 20
-# A row counts half after about 700 further ones.
-_FORGET: Final = 1e-3
 _POINTS: Final = 300
 _ALARMS: Final = 50
 
@@ -31,10 +28,8 @@ class Lane:
     """Its window; None where each row is read alone."""
     rows: int = 0
     """Since it began; a window that was loaded counts its own."""
-    confidence: float = float("nan")
-    """Mean of the last rows, older ones counting less."""
-    histogram: FloatArray = field(default_factory=lambda: np.zeros(HISTOGRAM_BINS))
-    """Shares of the confidences of the last rows in bins of the same width."""
+    recent: Recent = field(default_factory=Recent)
+    """What the confidences of the last rows were like."""
     alarm: bool = False
     alarm_row: int | None = None
     """The row that raised the last alarm."""
@@ -56,20 +51,12 @@ class Lane:
         n = len(confidence)
         self.rows += n
         self.unsaved += n
-        kept = 0.0 if self.rows == n else (1 - _FORGET) ** n
-        mean = float(confidence[0]) if n == 1 else float(confidence.mean())
-        self.confidence = mean if self.rows == n else kept * self.confidence + (1 - kept) * mean
-        self.histogram *= kept
-        if n == 1:
-            self.histogram[min(int(mean * HISTOGRAM_BINS), HISTOGRAM_BINS - 1)] += 1 - kept
-        else:
-            counts = np.histogram(confidence, HISTOGRAM_BINS, (0.0, 1.0))[0]
-            self.histogram += (1 - kept) / n * counts
+        self.recent.add(confidence)
         return None if found is None else self._alarm(found)
 
     def _alarm(self, found: StreamRows) -> dict[str, Any] | None:
         before, self.alarm = self.alarm, bool(found.alarm[-1])
-        if before and found.alarm[0] and self.alarm:
+        if before == self.alarm and (len(found) == 1 or (found.alarm == before).all()):
             return None
         rises = np.flatnonzero(np.diff(found.alarm, prepend=before) & found.alarm)
         if not len(rises):
@@ -85,7 +72,7 @@ class Lane:
             "model": self.model,
             "stream": self.name,
             "rows": self.rows,
-            "confidence": self.confidence if self.rows else None,
+            "confidence": self.recent.mean if self.rows else None,
             **self.labels.summary(),
         }
         if self.live is None:

@@ -30,9 +30,10 @@ class Memory:
 
     def keep(self, lane: Lane, request: Request, answer: Answer) -> None:
         """Remember an answer, if its request had an id; a later one takes its place."""
-        if request.id is None:
+        name = request.head.id
+        if name is None:
             return
-        key = (lane.model, request.id)
+        key = (lane.model, name)
         self.take(*key)
         self._answers[key] = Remembered(lane.name, answer.label, answer.confidence)
         self._rows += len(answer.label)

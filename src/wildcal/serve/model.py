@@ -2,15 +2,17 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.calibrators.context import WindowMap
-from wildcal.core.arrays import Labels, Logits, working_dtype
+from wildcal.core.arrays import Labels, Logits, Proba, working_dtype
 from wildcal.core.calibrator import Calibrator
+from wildcal.core.checks import check_logits
+from wildcal.core.one_row import RowMap
+from wildcal.core.rows import Rows
 from wildcal.core.softmax import softmax_at
 from wildcal.io.artifact import About
 from wildcal.io.tables.interpret import interpret
@@ -31,8 +33,7 @@ _ROW_OUTPUTS: Final = {
 """What a window adds, and where `StreamRows` has it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What is said of the rows of a request."""
 
     outputs: Arrays
@@ -57,6 +58,7 @@ class Model:
         self.window_map = calibrator if isinstance(calibrator, WindowMap) else None
         """The calibrator, where it reads a window."""
         self._inputs = {entry["name"] for entry in self.inputs()}
+        self._row = self._row_map()
         self.output_names = self._output_names()
         """The outputs in the order of an answer that has them all."""
 
@@ -84,6 +86,14 @@ class Model:
             }
             for name in self.output_names
         ]
+
+    def _row_map(self) -> RowMap | None:
+        """Return what says all of one row in a few calls, where that looks at nothing beside it."""
+        if self.calibrator.reads & {"distances", "window"}:
+            return None
+        rows = Rows(np.zeros((1, self.calibrator.n_classes_)))
+        bound = self.calibrator.bind(rows)
+        return bound.row if bound.logits is rows.logits else None
 
     def _output_names(self) -> list[str]:
         names = ["probabilities", "confidence", "label"]
@@ -117,10 +127,7 @@ class Model:
         """Return the outputs that are wanted, each row read alone."""
         names = self._wanted(wanted)
         if len(logits) <= _FEW and "temperature" not in names:
-            # The probabilities of a few rows come sooner than all columns; and hold the rest.
-            proba = self.calibrator.predict_proba(logits, distances=distances)
-            label = np.asarray(logits).argmax(axis=1)
-            confidence = proba[np.arange(len(label)), label]
+            proba, confidence, label = self._few(logits, distances)
             few = {"probabilities": proba, "confidence": confidence, "label": label}
             return Answer({name: few[name] for name in names}, label, confidence)
         found = self.calibrator.apply(logits, distances=distances, proba="probabilities" in names)
@@ -129,6 +136,16 @@ class Model:
             found["probabilities"] = found.pop("proba")
         outputs = {name: found[name] for name in names}
         return Answer(outputs, found["label"], found["confidence"])
+
+    def _few(self, logits: Logits, distances: NDArray[Any] | None) -> tuple[Proba, Proba, Labels]:
+        """Return probabilities, confidence and class of a few rows, sooner than all columns."""
+        if self._row is not None and len(logits) == 1:
+            proba = self._row.proba(check_logits(logits, n_classes=self.calibrator.n_classes_))
+            label = logits.argmax(axis=1)
+            return proba, proba[:, label[0]], label
+        proba = self.calibrator.predict_proba(logits, distances=distances)
+        label = logits.argmax(axis=1)
+        return proba, proba[np.arange(len(label)), label], label
 
     def answer_in(self, stream: Stream, logits: Logits, wanted: Iterable[str] | None) -> Answer:
         """Take rows into a stream and return the outputs that are wanted."""

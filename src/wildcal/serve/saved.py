@@ -13,7 +13,9 @@ from wildcal.core.errors import FileFormatError
 from wildcal.io.files import replacing
 from wildcal.io.sealed import Document, Kind
 from wildcal.serve.lane import Lane
+from wildcal.serve.lock import Held
 from wildcal.serve.model import Model
+from wildcal.serve.recent import Recent
 from wildcal.stream import Stream
 from wildcal.stream.folder import stream_files
 from wildcal.stream.labels import LateLabels
@@ -25,11 +27,11 @@ _LEFT: Final = re.compile(r"\.[0-9a-f]{64}\.(stream|window)\.json\.")
 
 
 class Saved:
-    """A folder of streams, of one server alone."""
+    """A folder of streams, of one server alone; another gets a BlockingIOError."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.folder = folder
+        self.folder, self._held = folder, Held(folder)
         for left in folder.glob(".*.json"):  # of a server that was killed while it wrote
             if _LEFT.match(left.name):
                 left.unlink(missing_ok=True)
@@ -73,7 +75,7 @@ class Saved:
         rows = rows if live is None else live.seen
         lane = Lane(model.name, name, live, rows=rows, alarm_row=alarm_row, labels=labels)
         if live is not None:
-            lane.alarm, lane.confidence = live.drift.alarm, live.estimated_accuracy.value
+            lane.alarm, lane.recent = live.drift.alarm, Recent(live.estimated_accuracy.value)
         return lane
 
     def latest(self, most: int) -> list[tuple[str, str]]:

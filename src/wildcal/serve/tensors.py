@@ -1,12 +1,12 @@
 """Tensors of the Open Inference Protocol: as numbers in JSON, or as bytes behind it."""
 
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.serve.refusal import bad
+from wildcal.serve.refusal import Refusal, bad
 
 TYPES: Final[dict[str, str]] = {
     "BOOL": "|b1",
@@ -17,7 +17,9 @@ TYPES: Final[dict[str, str]] = {
 }
 """What we send and read, in the byte order of the protocol; BF16 is read as well."""
 _NAMES: Final = {np.dtype(code): name for name, code in TYPES.items()}
-_REAL: Final = ("FP32", "FP64", "FP16", "BF16")
+_DTYPES: Final = {name: np.dtype(code) for name, code in TYPES.items()}
+_BYTES: Final = {"FP32": 4, "FP64": 8, "FP16": 2, "BF16": 2}
+"""The types that inputs may have, and the bytes of a number."""
 _LARGEST: Final = 1 << 40
 
 
@@ -44,22 +46,60 @@ def read_tensor(name: str, entry: dict[str, Any], raw: memoryview | None) -> NDA
     array([[0.5, 1. ]], dtype=float32)
     """
     datatype, shape = entry.get("datatype"), _shape(name, entry.get("shape"))
-    if datatype not in _REAL:
-        raise bad(f"{name} must be of {', '.join(_REAL)}, got datatype {datatype!r:.40}.")
+    if not isinstance(datatype, str) or datatype not in _BYTES:
+        raise bad(f"{name} must be of {', '.join(_BYTES)}, got datatype {datatype!r:.40}.")
     if raw is None:
         return _from_json(name, entry.get("data"), datatype, shape)
     if "data" in entry:
         raise bad(f"{name} has both data and binary_data_size; give one.")
-    size = 2 if datatype == "BF16" else np.dtype(TYPES[datatype]).itemsize
-    if len(raw) != size * prod(shape):
-        raise bad(
-            f"{name} of {datatype} and shape {shape} must have {size * prod(shape)} bytes, got"
-            f" {len(raw)}."
-        )
+    size = _BYTES[datatype] * prod(shape)
+    if len(raw) != size:
+        raise bad(f"{name} of {datatype} and shape {shape} must have {size} bytes, got {len(raw)}.")
+    return _from_bytes(raw, datatype, shape)
+
+
+class Raw(NamedTuple):
+    """A tensor that lies in the bytes of a request: where, and what it is."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+    start: int
+    stop: int
+
+
+def layout(entries: list[dict[str, Any]]) -> tuple[Raw, ...] | None:
+    """Return where inputs are that are all bytes; None for others, and if anything is wrong."""
+    found: list[Raw] = []
+    for entry in entries:
+        name, parameters, datatype = entry["name"], entry.get("parameters"), entry.get("datatype")
+        try:
+            shape = _shape(name, entry.get("shape"))
+        except Refusal:
+            return None
+        typed = isinstance(datatype, str) and datatype in _BYTES
+        if not typed or "data" in entry or not isinstance(parameters, dict):
+            return None
+        start = found[-1].stop if found else 0
+        size = _BYTES[datatype] * prod(shape)
+        if parameters.get("binary_data_size") != size:
+            return None
+        found.append(Raw(name, datatype, shape, start, start + size))
+    return tuple(found)
+
+
+def read_raw(part: Raw, body: bytes, begin: int) -> NDArray[Any]:
+    """Return a tensor whose place in the bytes from `begin` on is known to be right."""
+    # A slice is a copy, and so lies where processors like numbers to lie.
+    raw = body[begin + part.start : begin + part.stop]
+    return _from_bytes(raw, part.datatype, part.shape)
+
+
+def _from_bytes(raw: bytes | memoryview, datatype: str, shape: tuple[int, ...]) -> NDArray[Any]:
     if datatype == "BF16":  # the upper half of a float32
         upper = np.frombuffer(raw, "<u2").astype("<u4")
         return (upper << 16).view("<f4").reshape(shape)
-    return np.frombuffer(raw, TYPES[datatype]).reshape(shape)
+    return np.ndarray(shape, _DTYPES[datatype], raw)
 
 
 def _shape(name: str, shape: Any) -> tuple[int, ...]:

@@ -2,18 +2,13 @@
 
 import asyncio
 import logging
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Final
 
 from wildcal.serve.lane import Lane
-from wildcal.serve.lanes import Lanes
 from wildcal.serve.memory import Memory
 from wildcal.serve.messages import Request
 from wildcal.serve.metrics import Metrics
 from wildcal.serve.model import Answer
-from wildcal.serve.replies import status_of
 from wildcal.stream.hook import Hook
 
 LOG = logging.getLogger("wildcal.serve")
@@ -27,8 +22,6 @@ class Watcher:
     ----------
     metrics
         Where it counts.
-    lanes
-        The streams, to be saved.
     save_rows
         How many rows of a stream may be unsaved when they are answered; None for any.
     hook
@@ -40,42 +33,28 @@ class Watcher:
     def __init__(
         self,
         metrics: Metrics,
-        lanes: Lanes,
         save_rows: int | None,
         hook: Hook | None,
         memory: Memory,
     ) -> None:
         self.memory = memory
-        self.metrics, self._lanes, self._save_rows, self._hook = metrics, lanes, save_rows, hook
+        self.metrics, self._save_rows, self._hook = metrics, save_rows, hook
         self._telling: set[asyncio.Task[None]] = set()
 
-    @contextmanager
-    def request(self, model: str) -> Iterator[None]:
-        """Count a request, and how long it took."""
-        start, status = time.perf_counter(), 200
-        try:
-            yield
-        except Exception as error:
-            status = status_of(error)
-            raise
-        finally:
-            self.metrics.request(model, status, time.perf_counter() - start)
-
     def answered(self, lane: Lane, request: Request, answer: Answer) -> None:
-        """Take note of rows that are about to be answered, and then `save` them."""
+        """Take note of rows that are about to be answered."""
         self.memory.keep(lane, request, answer)
         event = lane.note(answer.confidence, answer.rows)
-        self.metrics.rows(lane.model, len(answer.label))
+        self.metrics.of(lane.model).rows += len(answer.label)
         if event is not None:
             self._alarm(event)
 
-    async def save(self, lane: Lane) -> None:
-        """Save a stream if it is time, before its rows are answered."""
-        if self._save_rows is not None and lane.unsaved >= self._save_rows:
-            await self._lanes.save(lane)
+    def is_time_to_save(self, lane: Lane) -> bool:
+        """Return whether a stream must be saved before its rows are answered."""
+        return self._save_rows is not None and lane.unsaved >= self._save_rows
 
     def _alarm(self, event: dict[str, Any]) -> None:
-        self.metrics.alarm(event["model"])
+        self.metrics.of(event["model"]).alarms += 1
         LOG.warning("alarm in stream %(stream)r of %(model)s at row %(row)d", event)
         if self._hook is None:
             return

@@ -8,7 +8,7 @@ import numpy as np
 from wildcal.core.arrays import FloatArray
 
 # The 97.5 % quantile of the normal distribution: intervals of 95 %.
-_Z: Final = 1.959963984540054
+Z95: Final = 1.959963984540054
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,5 +42,5 @@ def accuracy_interval(
     this is at least 95 %; where it is infinite, unknown, the interval is 0 to 1.
     """
     value = total / n
-    reach = _Z * np.sqrt(variance / n**2 + model_error**2)
+    reach = Z95 * np.sqrt(variance / n**2 + model_error**2)
     return value, np.maximum(value - reach, 0.0), np.minimum(value + reach, 1.0)

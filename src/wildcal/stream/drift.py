@@ -1,6 +1,7 @@
 """How far a window is from the clean rows, and when that is too far to be chance."""
 
 from dataclasses import asdict, dataclass
+from math import sqrt
 from typing import Any, Final
 
 import numpy as np
@@ -16,7 +17,7 @@ _LEAST_VARIANCE: Final = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How far the window is from clean now, and whether the last all-new window was too far."""
+    """How far the window is from clean now, and whether the alarm rings."""
 
     score: float
     """Distance of the window's mean energy and confidence from clean, in standard errors."""
@@ -25,7 +26,7 @@ class Drift:
     threshold: float
     """The score that a clean window passes with the rate of false alarms that was set."""
     alarm: bool
-    """Whether the last window that was all new, at rows W, 2 W, ..., passed the threshold."""
+    """Whether it rings, as the stream decides it."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a plain dictionary."""
@@ -55,11 +56,18 @@ class DriftTest:
 
     def score(self, n: FloatArray | float, means: FloatArray) -> FloatArray:
         """Return d for windows of n rows with these means of energy and confidence, (2, ...)."""
+        return np.asarray(np.sqrt(self._square(n, means[0], means[1])))
+
+    def score_of(self, n: int, first: float, second: float) -> float:
+        """Return d for one window of n rows, the same bits."""
+        return sqrt(self._square(n, first, second))
+
+    def _square(self, n: Any, first: Any, second: Any) -> Any:
         # The sum and the difference of the two are uncorrelated.
-        both, apart = means[0] + means[1], means[0] - means[1]
+        both, apart = first + second, first - second
         v_both = max(2 * (1 + self.correlation), _LEAST_VARIANCE)
         v_apart = max(2 * (1 - self.correlation), _LEAST_VARIANCE)
-        return np.asarray(np.sqrt(n * (both * both / v_both + apart * apart / v_apart)))
+        return n * (both * both / v_both + apart * apart / v_apart)
 
     def p_value(self, score: float) -> float:
         """Return how often a clean window of full size is at this distance or further."""

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from wildcal.stream.stream import Stream
+from wildcal.stream.stream import Stream, StreamRows
 
 GAUGES: Final = {
     "rows": "Rows of the stream since it began.",
@@ -35,6 +35,22 @@ def gauges(stream: Stream) -> dict[str, Any]:
         "alarm": drift.alarm,
     }
     return {name: value for name, value in found.items() if not math.isnan(value)}
+
+
+def gauges_at(stream: Stream, rows: StreamRows, i: int) -> dict[str, Any]:
+    """Return what a stream said at one of the rows that it has read, and which one that was."""
+    row = rows.first + i + 1
+    return {
+        "row": row,
+        "rows": row,
+        "window": min(row, stream.window),
+        "estimated_accuracy": float(rows.accuracy[i]),
+        "estimated_accuracy_low": float(rows.accuracy_low[i]),
+        "estimated_accuracy_high": float(rows.accuracy_high[i]),
+        "drift": float(rows.drift[i]),
+        "threshold": stream.drift.threshold,
+        "alarm": bool(rows.alarm[i]),
+    }
 
 
 def textfile(numbers: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from wildcal.stream.sequential import Evidence
+from wildcal.stream.evidence import Evidence
 from wildcal.stream.state import fingerprint
 from wildcal.stream.stream import Stream
 

@@ -11,20 +11,20 @@ most n, so it passes a limit A with a probability of at most n / A, however ofte
 """
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wildcal.core.arrays import BoolArray, FloatArray
+from wildcal.stream.evidence import BETS, BLOCK, Evidence
 
-BLOCK: Final = 8
-"""Rows between two looks."""
 PER: Final = 100_000
 """The rows that a rate of false alarms is counted over."""
 # Parts of the largest stake that cannot be lost at once: for strong and for weak shifts.
 _PARTS: Final = (0.9, 0.5, 0.2, 0.08)
-_DIRECTIONS: Final = 8
-BETS: Final = _DIRECTIONS * len(_PARTS)
+# Blocks that are tried at once.
+_FEWEST_AHEAD, _MOST_AHEAD = 4, 128
 # The 99 % quantile of chi-squared with two degrees of freedom.
 _CHI2_99: Final = 9.210340371976182
 _LEAST_VARIANCE: Final = 1e-3
@@ -34,10 +34,11 @@ _LEAST_VARIANCE: Final = 1e-3
 class Bets:
     """The bets on two features whose clean mean is 0, variance 1 and correlation known."""
 
-    weights: FloatArray
-    """λ a of each bet, shape (BETS, 2)."""
-    allowance: FloatArray
-    """λ δ of each bet."""
+    base: FloatArray
+    """1 - λ δ of each bet."""
+    first: FloatArray
+    """λ times the part of the first feature in a."""
+    second: FloatArray
     limit: float
     """A, in mean stakes."""
 
@@ -60,33 +61,16 @@ class Bets:
         largest = 1.0 / np.maximum(delta - least, _LEAST_VARIANCE)
         stakes = np.multiply.outer(largest, np.array(_PARTS))  # directions x parts
         weights = (stakes[:, :, None] * directions[:, None, :]).reshape(BETS, 2)
-        return cls(weights, delta * stakes.ravel(), PER / BLOCK / false_alarms)
+        first, second = np.ascontiguousarray(weights.T)
+        return cls(1.0 - delta * stakes.ravel(), first, second, PER / BLOCK / false_alarms)
 
     def factors(self, x: FloatArray) -> FloatArray:
         """Return what each row multiplies each bet by, from features (2, n); shape (n, BETS)."""
         # Not a matrix product, whose last bit may depend on how many rows there are.
-        first, second = self.weights.T
-        return np.asarray(1.0 - self.allowance + x[0][:, None] * first + x[1][:, None] * second)
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """What the bets have made so far; a new one replaces it as a whole."""
-
-    stakes: FloatArray
-    """M of each bet at the last look."""
-    pending: FloatArray
-    """The product of the rows since then."""
-    count: int
-    """How many these are, fewer than a block."""
-    since: int
-    """Rows since the limit was last passed, or since the beginning."""
-    alarm: bool
-
-    @classmethod
-    def none(cls) -> "Evidence":
-        """Return the evidence before the first row."""
-        return cls(np.zeros(BETS), np.ones(BETS), 0, 0, False)
+        found = x[0][:, None] * self.first
+        found += self.base
+        found += x[1][:, None] * self.second
+        return np.asarray(found)
 
 
 def follow(
@@ -109,30 +93,75 @@ def follow(
         Rows in a window.
     """
     n = x.shape[1]
-    alarms = np.zeros(n, np.bool_)
-    stakes, since, alarm = now.stakes, now.since, now.alarm
-    ends = np.flatnonzero(decided & ~moved).tolist()
-    start = 0
-    products, last = _products(bets.factors(x), now)
-    for product in (*products, None):  # None for the rows after the last whole block
-        stop = n if product is None else min(n, start + BLOCK - (now.count if start == 0 else 0))
-        alarms[start:stop] = alarm
-        while ends and ends[0] < stop:
-            end = ends.pop(0)
-            if since + end + 1 - start >= window:
-                alarm = False
-                alarms[end:stop] = False
-        since += stop - start
-        if product is not None:
-            stakes = (stakes + 1.0) * product
-            if stakes.mean() >= bets.limit:
-                stakes, since, alarm = np.zeros(BETS), 0, True
-                alarms[stop - 1] = True
-        start = stop
-    return alarms, Evidence(stakes, last, (now.count + n) % BLOCK, since, alarm)
+    products, pending = _products(bets.factors(x), now)
+    passed, stakes = _passed(bets.limit, now.stakes, products)
+    begins = passed * BLOCK + BLOCK - 1 - now.count
+    # Where both fall on one row, the alarm begins: 1 is sorted after 0.
+    events = sorted(
+        [(row, 1) for row in begins.tolist()]
+        + [(row, 0) for row in np.flatnonzero(decided & ~moved).tolist()]
+    )
+    alarms = np.empty(n, np.bool_)
+    alarm, last, at = now.alarm, -1 - now.since, 0
+    for row, begin in events:
+        alarms[at:row] = alarm
+        at = row
+        if begin:
+            alarm, last = True, row
+        elif row - last >= window:
+            alarm = False
+    alarms[at:] = alarm
+    return alarms, Evidence(stakes, pending, (now.count + n) % BLOCK, n - 1 - last, alarm)
 
 
-def _products(factors: FloatArray, now: Evidence) -> tuple[list[FloatArray], FloatArray]:
+def _passed(
+    limit: float, stakes: FloatArray, products: FloatArray
+) -> tuple[NDArray[np.int64], FloatArray]:
+    """Return the blocks after which the mean of the stakes passed the limit, and the last stakes.
+
+    Several blocks are tried before their means are looked at, more of them while nothing happens.
+    """
+    found, start, ahead = [], 0, _FEWEST_AHEAD
+    tried = np.empty((min(len(products), _MOST_AHEAD), BETS))
+    with np.errstate(over="ignore", invalid="ignore"):  # beyond the limit nothing counts
+        while start < len(products):
+            part = products[start : start + ahead]
+            before = stakes
+            for after, product in zip(tried, part, strict=False):
+                np.multiply(np.add(before, 1.0, out=after), product, out=after)
+                before = after
+            over = tried[: len(part)].mean(axis=1) >= limit
+            if over.any():
+                first = int(over.argmax())
+                found.append(start + first)
+                start, stakes, ahead = start + first + 1, np.zeros(BETS), _FEWEST_AHEAD
+            else:
+                stakes = before.copy()
+                start, ahead = start + len(part), min(2 * ahead, _MOST_AHEAD)
+    return np.array(found, np.int64), stakes
+
+
+def follow_row(
+    bets: Bets, now: Evidence, x: tuple[float, float], looks_clean: bool, window: int
+) -> Evidence:
+    """Return the evidence after one row; `follow` does it for many, with the same bits.
+
+    `looks_clean` says that a window was all new at this row, and not too far from clean.
+    """
+    factor = bets.base + x[0] * bets.first + x[1] * bets.second
+    pending = factor if now.count == 0 else now.pending * factor
+    stakes, since, alarm = now.stakes, now.since + 1, now.alarm
+    if looks_clean and since >= window:
+        alarm = False
+    if now.count < BLOCK - 1:
+        return Evidence(stakes, pending, now.count + 1, since, alarm)
+    stakes = (stakes + 1.0) * pending
+    if stakes.mean() >= bets.limit:
+        stakes, since, alarm = np.zeros(BETS), 0, True
+    return Evidence(stakes, np.ones(BETS), 0, since, alarm)
+
+
+def _products(factors: FloatArray, now: Evidence) -> tuple[FloatArray, FloatArray]:
     """Return the product of each block that rows complete, and of the rows after the last.
 
     Rows are multiplied one by one, so the bits do not depend on how they came in calls.
@@ -142,50 +171,17 @@ def _products(factors: FloatArray, now: Evidence) -> tuple[list[FloatArray], Flo
     pending = now.pending
     for row in first:
         pending = pending * row
-    found = []
+    found = np.empty((0, BETS))
     if head:
         if len(first) < head:
-            return [], pending
-        found.append(pending)
+            return found, pending
+        found = pending[None]
     whole = len(rest) // BLOCK * BLOCK
     blocks = rest[:whole].reshape(-1, BLOCK, BETS)
     product = np.ones((len(blocks), BETS))
     for i in range(BLOCK):
         product = product * blocks[:, i]
-    found += list(product)
     pending = np.ones(BETS)
     for row in rest[whole:]:
         pending = pending * row
-    return found, pending
-
-
-def to_dict(evidence: Evidence) -> dict[str, Any]:
-    """Return the evidence as plain numbers, for the state of a stream."""
-    return {
-        "stakes": evidence.stakes.tolist(),
-        "pending": evidence.pending.tolist(),
-        "count": evidence.count,
-        "since": evidence.since,
-        "alarm": evidence.alarm,
-    }
-
-
-def from_dict(document: Any) -> Evidence:
-    """Return the evidence that `to_dict` described; raise a ValueError if it cannot be one."""
-    stakes, pending = (
-        _stakes(document[name], f"{name} of the alarm") for name in ("stakes", "pending")
-    )
-    count, since, alarm = document["count"], document["since"], document["alarm"]
-    if type(count) is not int or not 0 <= count < BLOCK:
-        raise ValueError(f"count of the alarm must be 0 to {BLOCK - 1}.")
-    if type(since) is not int or not 0 <= since < 1 << 60 or type(alarm) is not bool:
-        raise ValueError("since and alarm of the alarm must be a whole number and true or false.")
-    return Evidence(stakes, pending, count, since, alarm)
-
-
-def _stakes(values: Any, name: str) -> FloatArray:
-    if not isinstance(values, list) or len(values) != BETS:
-        raise ValueError(f"{name} must be a list of {BETS}.")
-    if not all(type(value) is float and 0 <= value < 1e300 for value in values):
-        raise ValueError(f"{name} must be numbers of at least 0.")
-    return np.array(values)
+    return np.concatenate([found, product]), pending

@@ -15,7 +15,7 @@ from wildcal.core.errors import FileFormatError
 from wildcal.io.artifact import describe_file
 from wildcal.io.files import replacing
 from wildcal.io.sealed import Document, Json, Kind
-from wildcal.stream.sequential import Evidence, from_dict, to_dict
+from wildcal.stream.evidence import Evidence, from_dict, to_dict
 from wildcal.stream.window import LARGEST_WINDOW, UNIT, Whole
 
 # The largest window takes 6 MB.

@@ -8,7 +8,7 @@ from typing import Final, Self, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wildcal.calibrators.context import Context, RowStatistics, WindowMap
+from wildcal.calibrators.context import Context, ContextScaling, RowStatistics, WindowMap
 from wildcal.core.arrays import BoolArray, FloatArray, Labels, Logits, Proba
 from wildcal.core.blocks import joined, map_blocks
 from wildcal.core.calibrator import Calibrator
@@ -16,8 +16,10 @@ from wildcal.core.checks import check_choice, check_logits
 from wildcal.core.softmax import softmax_at
 from wildcal.stream.accuracy import AccuracyEstimate, accuracy_interval
 from wildcal.stream.drift import Drift, DriftTest
+from wildcal.stream.evidence import BLOCK, Evidence
 from wildcal.stream.judged import judged, make_bets
-from wildcal.stream.sequential import BLOCK, Evidence, follow
+from wildcal.stream.one_row import RowTaker
+from wildcal.stream.sequential import follow
 from wildcal.stream.state import (
     State,
     check_false_alarms,
@@ -31,7 +33,10 @@ from wildcal.stream.window import UNIT, Step, Window
 DEFAULT_WINDOW: Final = 256
 DEFAULT_FALSE_ALARMS: Final = 0.01
 DEFAULT_PER_100K: Final = 1.0
-ALARMS: Final = ("window", "sequential")
+ALARMS: Final = ("sequential", "window")
+DEFAULT_ALARM: Final = "sequential"
+# As many rows are read sooner one by one than together.
+_FEW: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +55,7 @@ class StreamRows:
     drift: FloatArray
     """Score of the window."""
     alarm: BoolArray
-    """Whether the last window that was all new passed the threshold."""
+    """Whether the alarm rings."""
 
     def __len__(self) -> int:
         return len(self.pred)
@@ -71,14 +76,14 @@ class Stream:
     window
         Rows in the context, from 1 to 100,000.
     false_alarms
-        How often a window of clean rows may raise an alarm. An alarm is decided each time the
-        window is all new, at rows W, 2 W, ..., and stays until the next decision, so that
-        decisions do not share rows. The rate is that of independent clean rows and W of at least
-        32; features are skewed, so that smaller windows alarm more often.
+        How often a window of clean rows may look too far from clean. Windows are judged when they
+        are all new, at rows W, 2 W, ..., so that decisions do not share rows. The rate is that of
+        independent clean rows and W of at least 32; features are skewed, so that smaller windows
+        look far more often.
     alarm
-        "window" decides as above. "sequential" looks at every eighth row, at all that came since a
-        change may have begun, and so rings sooner: see docs/stream.md. It ends when a window that
-        is all new looks clean.
+        "sequential" looks at every eighth row, at all that came since a change may have begun: see
+        docs/stream.md. It ends when a window that is all new looks clean. "window" rings from one
+        such window that is too far from clean to the next that is not.
     false_alarms_per_100k
         How many alarms 100,000 clean rows may raise on average, with alarm="sequential".
 
@@ -103,7 +108,7 @@ class Stream:
         window: int = DEFAULT_WINDOW,
         *,
         false_alarms: float = DEFAULT_FALSE_ALARMS,
-        alarm: str = "window",
+        alarm: str = DEFAULT_ALARM,
         false_alarms_per_100k: float = DEFAULT_PER_100K,
     ) -> None:
         _check_calibrator(calibrator)
@@ -123,6 +128,9 @@ class Stream:
         )
         self._threshold = self._test.threshold
         self._window = Window(window, calibrator)
+        self._taker = None
+        if isinstance(calibrator, ContextScaling):
+            self._taker = RowTaker(calibrator, self._window, self._test, self._bets)
         self._lock = threading.Lock()
 
     def __call__(self, logits: ArrayLike) -> Proba:
@@ -136,6 +144,8 @@ class Stream:
         return self._read(check_logits(logits, n_classes=self.calibrator.n_classes_))
 
     def _read(self, z: Logits) -> StreamRows:
+        if len(z) <= _FEW and self._taker is not None:
+            return self._read_few(z, self._taker)
         # Whatever is wrong with a row comes up here, before the window has changed.
         statistics = self.calibrator.row_statistics(z)
         n, piece = len(z), self._window.piece
@@ -149,6 +159,34 @@ class Stream:
         return StreamRows(
             first,
             statistics.pred,
+            confidence,
+            temperature,
+            accuracy,
+            low,
+            high,
+            drift,
+            alarm.astype(np.bool_),
+        )
+
+    def _read_few(self, z: Logits, taker: RowTaker) -> StreamRows:
+        """Do what `_read` does, for a row or a few."""
+        looks = [taker.look(z, i) for i in range(len(z))]
+        found = []
+        with self._lock:
+            before, evidence = self._window.totals, self._evidence
+            try:
+                for look in looks:
+                    columns, evidence = taker.take(look, evidence)
+                    found.append(columns)
+            except BaseException:  # an interrupt
+                self._window.totals = before
+                raise
+            self._evidence = evidence
+        confidence, temperature, accuracy, low, high, drift, alarm = np.array(found).T
+        pred = np.array([look.pred for look in looks])
+        return StreamRows(
+            before.seen,
+            pred,
             confidence,
             temperature,
             accuracy,

@@ -37,6 +37,8 @@ class Totals:
     """The sum of the first feature for each class; of no length where nobody reads it."""
     filled: Whole | None
     """Sums of the features over the last window that was all new, at rows W, 2 W, ..."""
+    numbers: tuple[float, float] | None = None
+    """What the calibrator reads off the classes, where it is known already."""
 
     def context(self) -> Context:
         """Return the context of the rows in the window."""
@@ -122,6 +124,19 @@ class Window:
             filled=step.filled[:, -1].copy() if now.seen + n >= self.size else None,
         )
         return sums
+
+    def leaving_row(self) -> list[int] | None:
+        """Return the row that the next one pushes out, where the window is full."""
+        seen, size = self.totals.seen, self.size
+        if seen < size:
+            return None
+        found: list[int] = self._slots[:, (seen - size) % self._slots.shape[1]].tolist()
+        return found
+
+    def commit_row(self, row: tuple[int, ...], after: Totals) -> None:
+        """Let one row in, with what the window is then."""
+        self._slots[:, self.totals.seen % self._slots.shape[1]] = row
+        self.totals = after
 
     def rows(self) -> Whole:
         """Return the rows of the window, the oldest first: features, probability, class."""

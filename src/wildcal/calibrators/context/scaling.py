@@ -22,6 +22,7 @@ from wildcal.calibrators.context.clean_rows import clean_rows, clean_span, momen
 from wildcal.calibrators.context.constants import SHIPPED
 from wildcal.calibrators.context.gap import WARMER, GapModel, offset_for, window_statistics
 from wildcal.calibrators.context.learn import Clean, Points, learn, left_out_errors
+from wildcal.calibrators.context.one_row import OneRow
 from wildcal.calibrators.context.rolling import WindowMap, offset_in
 from wildcal.calibrators.context.shape import Shape, fit_bias
 from wildcal.calibrators.context.sums import environment_sums
@@ -261,6 +262,17 @@ class ContextScaling(WindowMap):
         """Return the log temperature a of each of several windows."""
         gap = self.window_gap(n, means, classes)
         return offset_for(gap, np.clip(means, 0.0, 1.0))
+
+    def one_row(self) -> OneRow:
+        """Return what does for one row after another what the methods above do for many."""
+        model = GapModel(self.beta_p_, self.beta_2_, self.beta_g_, self.lam_)
+        clean = float(self.clean_confidence_[0])
+        return OneRow(self._shape(), model, whole_shares(self.clean_shares_), clean, self.chance())
+
+    def judged_units(self) -> tuple[tuple[int, float, float], ...]:
+        """Return which features drift is judged by, and their clean mean and spread."""
+        clean, spread = self.clean_confidence_.tolist(), self.clean_spread_.tolist()
+        return tuple((j, clean[j], spread[i]) for i, j in enumerate(_JUDGED))
 
     def standardized(self, means: FloatArray) -> FloatArray:
         """Return the mean confidence of windows, and when warmest, in units of clean rows."""

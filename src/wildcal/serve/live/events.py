@@ -126,7 +126,7 @@ def _point(lane: Lane) -> dict[str, Any]:
 def _describe(lane: Lane, points: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         **lane.now(),
-        "histogram": lane.histogram.tolist(),
+        "histogram": lane.recent.histogram.tolist(),
         "alarms": [{"row": event["row"], "time": event["time"]} for event in lane.alarms],
         "points": points,
     }

@@ -1,0 +1,195 @@
+"""Context scaling of one row after another: the bits of the general path, in a few calls.
+
+A stream or a service sees rows one by one, and NumPy costs a microsecond for each of hundreds of
+calls on arrays of length one. Here numbers are plain floats. Sums, products and roots have the same
+bits either way; exponentials and powers are still asked of NumPy, which has its own.
+"""
+
+from math import isfinite, sqrt
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wildcal.calibrators.context import gap
+from wildcal.calibrators.context.chance import ChanceTable
+from wildcal.calibrators.context.classes import (
+    LEAST_LEAD,
+    SHARE_UNIT,
+    UNIT,
+    price_of,
+    surplus_of,
+)
+from wildcal.calibrators.context.features import LARGEST
+from wildcal.calibrators.context.shape import MARGIN_WEIGHT, Shape
+from wildcal.core.arrays import FloatArray, Labels, Logits, working_dtype
+from wildcal.core.checks import reject_logit_row
+from wildcal.core.one_row import row_sums
+
+_WARMER: Final = tuple(float(np.exp(a)) for a in gap.WARMER)
+
+Numbers = tuple[float, float]
+"""Surplus and price of the classes of a window, whole numbers in parts of 2^-30."""
+
+
+class RowLook(NamedTuple):
+    """What is seen of one row."""
+
+    shifted: Logits
+    """Its logits minus the largest."""
+    sure: list[float]
+    """Confidence at three temperatures."""
+    pred: int
+    own: float
+    """Its own temperature, before the bounds."""
+
+
+class OneRow:
+    """What a fitted `ContextScaling` says of one row and its window."""
+
+    def __init__(
+        self,
+        shape: Shape,
+        model: gap.GapModel,
+        shares: FloatArray,
+        clean: float,
+        chance: ChanceTable,
+    ) -> None:
+        self._shape, self._model, self._clean, self._chance = shape, model, clean, chance
+        self._shares = shares
+        self._share_of: list[float] = shares.tolist()
+        self._known_chance: tuple[int, float] = (0, 0.0)
+
+    def look(self, z: Logits, i: int) -> RowLook:
+        """Look at row i of a matrix; `row_statistics` does it for all."""
+        row, dtype, shape = z[i], working_dtype(z.dtype), self._shape
+        if row.dtype != dtype or not row.flags.c_contiguous:
+            row = np.ascontiguousarray(row, dtype)
+        pred = int(row.argmax())  # NaN wins
+        top = row[pred]
+        if not isfinite(top):
+            reject_logit_row(i, z[i])
+        with np.errstate(over="ignore", invalid="ignore"):
+            shifted = row - top
+            others = shifted.copy()
+            others[pred] = -np.inf
+            m = (float(-others.max()) - shape.mean) / shape.std
+            m = min(max(m, -LARGEST), LARGEST)
+            own = shape.temperature * float(np.logaddexp(0.0, shape.bias - MARGIN_WEIGHT * m))
+            betas = np.array([1.0 / self._bounded(own * warmer) for warmer in _WARMER])
+            e = betas.astype(dtype)[:, None] * shifted
+            sums = row_sums(np.exp(e, out=e)).tolist()
+        return RowLook(shifted, [min(1.0 / total, 1.0) for total in sums], pred, own)
+
+    def temperature(self, own: float, offset: float) -> float:
+        """Return the temperature of a row in its window."""
+        return self._bounded(own * float(np.exp(offset)))
+
+    def confidence(self, shifted: Logits, temperature: float) -> float:
+        """Return the confidence of a row at a temperature."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            e = shifted * shifted.dtype.type(1.0 / temperature)
+            total = float(row_sums(np.exp(e, out=e)[None])[0])
+        return min(1.0 / total, 1.0)
+
+    def numbers(self, counts: Labels, inside: NDArray[np.int64]) -> Numbers:
+        """Return what is read off the classes of a window, by looking at all of them."""
+        sure = np.asarray(inside * UNIT, np.float64)
+        return surplus_of(self._shares, counts), price_of(self._shares, counts, sure)
+
+    def exchanged(
+        self,
+        now: Numbers,
+        n: int,
+        leaving: tuple[int, int, int],
+        entering: tuple[int, int, int],
+        sure: tuple[int, int],
+    ) -> Numbers:
+        """Return the same after a row of one class has left a full window, and one has come.
+
+        Parameters
+        ----------
+        now, n
+            The numbers before, and the rows in the window.
+        leaving, entering
+            The class of either row; how many rows the window had of it, and their sum of
+            confidence, in units of 2^-40, before any of the two moved.
+        sure
+            Confidence of the row that leaves, and of the one that comes.
+        """
+        surplus, price = now
+        (old, c_old, s_old), (new, c_new, s_new) = leaving, entering
+        out, come = sure
+        if old == new:
+            change = self._price(n, old, c_old, s_old - out + come) - self._price(
+                n, old, c_old, s_old
+            )
+            return surplus, price + change
+        surplus += self._surplus(n, old, c_old - 1) - self._surplus(n, old, c_old)
+        surplus += self._surplus(n, new, c_new + 1) - self._surplus(n, new, c_new)
+        price += self._price(n, old, c_old - 1, s_old - out) - self._price(n, old, c_old, s_old)
+        price += self._price(n, new, c_new + 1, s_new + come) - self._price(n, new, c_new, s_new)
+        return surplus, price
+
+    def offset(self, n: int, means: list[float], numbers: Numbers) -> float:
+        """Return the log temperature a of one window; `window_offset` does it for many."""
+        moved, price = (number / (n * SHARE_UNIT) for number in numbers)
+        c0, c1, c2 = (min(max(mean, 0.0), 1.0) for mean in means)
+        return _offset_for(self._gap(n, c0, moved, price), c0, c1, c2)
+
+    def _gap(self, n: int, sure: float, moved: float, price: float) -> float:
+        chance, model = self._chance_of(n), self._model
+        fall = self._clean - sure
+        known = 1 / (1 + (gap.RISING_ROWS if fall < 0 else gap.PRIOR_ROWS) / n)
+        fall = known * fall + gap.PRIOR_FALL * gap.PRIOR_ROWS / (n + gap.PRIOR_ROWS)
+        variation = sqrt(max(moved * moved - chance * chance, 0.0))
+        part = variation / max(moved, gap.TINY)
+        paid = price * (part * part * part)
+        fallen = max(fall, 0.0)
+        usual = model.lam * fallen
+        spread = gap.CHANCE_SPREAD * chance / sqrt(n)
+        width = gap.USUAL * usual + gap.ALLOWED + gap.BY_CHANCE * sqrt(spread)
+        mix = _fourth(max(variation - usual, 0.0) / width)
+        square, mixed = variation * variation + spread, gap.MIXED * usual
+        one = square / max(square + mixed * mixed, gap.TINY)
+        r = float(np.exp(-mix)) * one / (1 + _fourth(chance / gap.RESOLVED))
+        best = model.beta_p * paid + model.beta_2 * fallen * fallen
+        return r * best + (1 - r) * model.beta_g * fall
+
+    def _chance_of(self, n: int) -> float:
+        if self._known_chance[0] != n:  # a full window has always the same size
+            self._known_chance = (n, float(self._chance(n)))
+        return self._known_chance[1]
+
+    def _bounded(self, temperature: float) -> float:
+        low, high = self._shape.bounds
+        return min(max(temperature, low), high)
+
+    def _surplus(self, n: int, of: int, count: int) -> float:
+        return max(count * SHARE_UNIT - n * self._share_of[of], 0.0)
+
+    def _price(self, n: int, of: int, count: int, sure: int) -> float:
+        """Return the price of one class; `classes.price` does it for all."""
+        surplus = count - n * self._share_of[of] / SHARE_UNIT
+        if count == 0 or surplus <= 0:
+            return 0.0
+        lead = min(max(2 * (sure * UNIT) / count - 1, LEAST_LEAD), 1.0)
+        power: Any = np.power(surplus / count, 1 / lead)
+        return float(round(count * lead * float(power) * SHARE_UNIT))
+
+
+def _offset_for(wanted: float, c0: float, c1: float, c2: float) -> float:
+    """Return what `gap.offset_for` does, of one window."""
+    _, a1, a2 = gap.WARMER
+    first, second = (c1 - c0) / a1, (c2 - c0) / a2
+    q = (second - first) / (a2 - a1)
+    s = max(-(first - a1 * q), 0.0)
+    within = min(wanted, s * s / max(4 * q, gap.TINY))
+    root = sqrt(max(s * s - 4 * q * within, 0.0))
+    low, high = gap.OFFSETS
+    return min(max(2 * within / max(s + root, gap.SMALL), low), high)
+
+
+def _fourth(x: float) -> float:
+    square = min(x, 1e6) * min(x, 1e6)
+    return square * square
