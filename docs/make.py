@@ -9,6 +9,7 @@ In a Markdown file, what stands between `<!-- made: NAME -->` and `<!-- end -->`
 """
 
 import csv
+import json
 import re
 import sys
 import warnings
@@ -398,7 +399,47 @@ def serve_speed() -> str:
     return "\n".join(lines)
 
 
+_CAMPAIGN = {
+    "kills": (
+        "{kills} times `kill -9` under load, `--save-every {save_rows}`",
+        "no broken file, the bits of an uninterrupted stream, at most {lost} answered rows lost",
+    ),
+    "clients": (
+        "{clients} clients, {requests:,} requests each",
+        "no row lost, mixed or doubled in any window",
+    ),
+    "million": (
+        "{rows:,} rows in one stream",
+        "{before_mb} MB of memory before, {after_mb} MB after",
+    ),
+    "rude": (
+        "{dropped:,} connections opened and dropped, some within a request, and {slow} that wait"
+        " in the middle of one",
+        "the next request was answered in {answered_ms} ms",
+    ),
+    "fuzz": (
+        "{requests:,} requests with values or bytes changed",
+        "no 5xx, no traceback, no hang; {right:,} were still right, {refused:,} were told why not",
+    ),
+    "schemathesis": (
+        "{requests:,} requests that schemathesis made of `/openapi.json`",
+        "no 5xx, no traceback, no hang",
+    ),
+}
+
+
+def serve_campaign() -> str:
+    """Return what benchmarks/serve_campaign.py and serve_fuzz.py found."""
+    found = json.loads((BENCHMARKS / "serve_campaign.json").read_text())
+    lines = [["what was done", "what came of it"]]
+    for part, words in _CAMPAIGN.items():
+        if part in found:
+            lines.append([text.format(**found[part]) for text in words])
+    return table(lines, 2)
+
+
 MADE = {
+    "serve-campaign": serve_campaign,
     "serve-speed": serve_speed,
     **scale_tables.TABLES,
     **window_tables.TABLES,

