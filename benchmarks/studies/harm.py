@@ -109,7 +109,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="where the text sets are; without, none")
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--models", type=int, default=1, help="for each table")
-    parser.add_argument("--half", choices=("all", "tuning", "confirming", "known"), default="all")
+    parser.add_argument("--half", choices=("all", "tuning", "confirming", "fresh", "known"), default="all")
     parser.add_argument("--work", type=Path, default=HERE.parents[1] / "runs" / "harm")
     parser.add_argument("-o", "--output", type=Path, default=HERE / "harm.csv")
     options = parser.parse_args()
