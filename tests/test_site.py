@@ -24,3 +24,45 @@ def test_every_public_name_is_in_the_reference() -> None:
     for entry in entries & {f"wildcal.{module}" for module in (*MODULES, "stream")}:
         shown |= set(importlib.import_module(entry).__all__)
     assert shown >= set(wildcal.__all__) - {"__version__", "CALIBRATORS"}
+
+
+def test_search_works_from_files_and_asks_no_other_host(browser, tmp_path) -> None:
+    """A browser gives no worker to a page of files; the script of the site stands in for it."""
+    script = ROOT / "docs" / "javascripts" / "iframe-worker.js"
+    (given,) = re.findall(r"polyfills: \[(.+)\]", (ROOT / "mkdocs.yml").read_text())
+    assert ROOT / "docs" / given == script
+    (tmp_path / "worker.js").write_text(
+        'addEventListener("message", ({ data }) => postMessage(2 * data))'
+    )
+    (tmp_path / "page.html").write_text(f"<body><script>{script.read_text()}</script></body>")
+    page = browser.new_page()
+    page.goto((tmp_path / "page.html").as_uri())
+    answer = page.evaluate("""() => new Promise((resolve) => {
+        const worker = new Worker("worker.js")
+        worker.addEventListener("message", ({ data }) => resolve(data))
+        worker.postMessage(21)
+    })""")
+    page.close()
+    assert answer == 42
+
+
+def test_copies_of_examples_have_no_prompts(browser, tmp_path) -> None:
+    script = (ROOT / "docs" / "javascripts" / "copy.js").read_text()
+    shown = ">>> for i in range(2):\n...     print(i)\n0\n1\n>>> 1 + 1\n2\n"
+    (tmp_path / "page.html").write_text(
+        f"<body><pre>{shown.replace('>', '&gt;')}</pre><p>words</p><script>{script}</script></body>"
+    )
+    page = browser.new_page()
+    page.goto((tmp_path / "page.html").as_uri())
+    copied = page.evaluate("""() => ["pre", "p"].map((tag) => {
+        getSelection().selectAllChildren(document.querySelector(tag))
+        let text = null
+        const listen = (event) => { text = event.clipboardData.getData("text/plain") }
+        addEventListener("copy", listen)  // after the page's own
+        document.execCommand("copy")
+        removeEventListener("copy", listen)
+        return text
+    })""")
+    page.close()
+    typed = "for i in range(2):\n    print(i)\n1 + 1\n"
+    assert copied == [typed, ""]  # of words the browser itself takes care
