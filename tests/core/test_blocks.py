@@ -5,8 +5,8 @@ import pytest
 from scipy.special import log_softmax, logsumexp, softmax
 
 from wildcal.core.block import CLASSES_FIRST_BELOW, Block, steady
-from wildcal.core.blocks import BLOCK_ELEMENTS, CLASSES_FIRST_ELEMENTS, map_blocks
-from wildcal.core.objective import mean_loss, row_losses
+from wildcal.core.blocks import BLOCK_ELEMENTS, CLASSES_FIRST_ELEMENTS, joined, map_blocks
+from wildcal.core.objective import loss_terms, mean_loss
 from wildcal.core.parallel import run_parts, thread_count, use_threads
 from wildcal.core.softmax import (
     by_row,
@@ -17,6 +17,11 @@ from wildcal.core.softmax import (
 )
 
 SIZES = [2, 3, 10, 63, 64, 100, 1000]
+
+
+def row_losses(logits, y, h, loss):
+    """Return each row's loss at temperature h, and its first two derivatives by h."""
+    return map_blocks(logits, lambda b: loss_terms(b, y[b.rows], h[b.rows], loss), joined)
 
 
 def logits_of(n, k, dtype=np.float64, seed=0):

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from sklearn.metrics import average_precision_score, roc_auc_score
+from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
 from wildcal.core.errors import CalibrationWarning
 from wildcal.metrics import aupr_in, aupr_out, auroc, fpr95
@@ -37,17 +37,13 @@ def test_fpr95_by_hand():
     assert fpr95(is_id, scores, positive="ood") == pytest.approx(10 / 20)
 
 
-def test_fpr95_rules_differ():
-    # Four in-distribution rows: recall .75 and 1; both are off .95, 1 is nearer and enough.
+def test_fpr95_takes_the_first_threshold_that_is_enough():
+    # Four in-distribution rows: recall .75 and 1; 1 is enough.
     is_id = np.array([True, True, True, False, True])
-    scores = [5.0, 4, 3, 2, 1]
-    assert fpr95(is_id, scores) == 1.0
-    assert fpr95(is_id, scores, rule="closest") == 1.0
-    # Of 100, recall .95 holds for two thresholds; "closest" takes the lower with one negative more.
+    assert fpr95(is_id, [5.0, 4, 3, 2, 1]) == 1.0
+    # Of 100, recall .95 holds for two thresholds; the higher lets no negative through.
     is_id = np.array([True] * 95 + [False] + [True] * 5 + [False])
-    scores = -np.arange(102.0)
-    assert fpr95(is_id, scores) == 0.0
-    assert fpr95(is_id, scores, rule="closest") == 0.5
+    assert fpr95(is_id, -np.arange(102.0)) == 0.0
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -60,6 +56,9 @@ def test_scikit_learn_agrees_with_and_without_ties(seed):
         assert ours == pytest.approx(average_precision_score(is_id, scores), abs=1e-12)
         ours = aupr_out(is_id, scores)
         assert ours == pytest.approx(average_precision_score(~is_id, -scores), abs=1e-12)
+        for positive, flags, ranks in (("id", is_id, scores), ("ood", ~is_id, -scores)):
+            false, true, _ = roc_curve(flags, ranks, drop_intermediate=False)
+            assert fpr95(is_id, scores, positive=positive) == false[true >= 0.95 - 1e-12][0]
 
 
 @pytest.mark.parametrize("metric", [auroc, aupr_in, aupr_out, fpr95])
@@ -79,5 +78,3 @@ def test_bad_input():
         aupr_in(flags, [1.0, np.nan])
     with pytest.raises(ValueError, match="positive must be one of 'id', 'ood', got 'in'"):
         fpr95(flags, [1.0, 2.0], positive="in")
-    with pytest.raises(ValueError, match="rule must be one of"):
-        fpr95(flags, [1.0, 2.0], rule="nearest")

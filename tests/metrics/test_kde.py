@@ -72,26 +72,11 @@ def test_rows_are_normalized_but_confidences_are_not(make_rows):
     assert kde_ece(y, proba) == pytest.approx(kde_ece(correct, confidence), abs=1e-12)
 
 
-def test_two_classes_with_and_without_parity(make_rows):
+def test_two_classes_are_like_any_other_number(make_rows):
     y, proba = make_rows(400, 2, ood=0.1)
     assert kde_ece(y, proba) == pytest.approx(
         kde_ece(proba.argmax(axis=1) == y, proba.max(axis=1)), abs=1e-12
     )
-    assert kde_ece(y, proba, parity=True) == pytest.approx(
-        kde_ece(y == 1, proba[:, 1], parity=True), abs=1e-12
-    )
-
-
-def test_parity_repeats_the_last_value_over_gaps():
-    # Two clusters with nothing between them: the published code carries the value across.
-    rng = np.random.default_rng(0)
-    low = rng.uniform(0.2, 0.21, 100)
-    high = rng.uniform(0.9, 0.91, 100)
-    confidence = np.concatenate([low, high])
-    correct = rng.random(200) < np.where(confidence < 0.5, 0.0, 0.5)
-    clean, parity = kde_ece(correct, confidence), kde_ece(correct, confidence, parity=True)
-    assert clean < 1
-    assert parity >= clean
 
 
 def test_a_row_of_zeros_keeps_confidence_zero():

@@ -48,18 +48,11 @@ def test_constant_confidence_has_the_error_rate_as_risk():
 def test_equal_mass_by_hand():
     correct = np.array([True, False, False, True, True])
     confidence = np.array([0.2, 0.3, 0.6, 0.7, 0.9])
-    # kumar: parts {.2 .3 .6}, {.7 .9}: |1.1 - 1| + |1.6 - 2|
+    # parts {.2 .3 .6}, {.7 .9}: |1.1 - 1| + |1.6 - 2|
     assert equal_mass_ece(correct, confidence, n_bins=2) == pytest.approx(0.5 / 5)
-    # mixnmatch: edge at sorted[2] = .6, which stays below: the same parts
-    ours = equal_mass_ece(correct, confidence, n_bins=2, variant="mixnmatch")
-    assert ours == pytest.approx(0.5 / 5)
-    # focal: edges at ranks 0, 2.5 and 5 -> .2, .65, .9; (.2, .65] loses the row at .2:
-    # |.9 - 0| + |1.6 - 2|
-    ours = equal_mass_ece(correct, confidence, n_bins=2, variant="focal")
-    assert ours == pytest.approx(1.3 / 5)
 
 
-def test_equal_values_share_a_kumar_bin():
+def test_equal_values_share_a_bin():
     correct = np.array([True, True, False, False])
     # Any split of the four would show an error; together they are calibrated.
     assert equal_mass_ece(correct, np.full(4, 0.5), n_bins=2) == 0.0
@@ -67,9 +60,7 @@ def test_equal_values_share_a_kumar_bin():
 
 def test_fewer_rows_than_bins():
     correct, confidence = np.array([True, False]), np.array([0.8, 0.4])
-    for variant in ("kumar", "mixnmatch"):
-        value = equal_mass_ece(correct, confidence, variant=variant)
-        assert value == pytest.approx(0.3 if variant == "kumar" else (0.4 + 0.2) / 2)
+    assert equal_mass_ece(correct, confidence) == pytest.approx(0.3)
 
 
 def test_debiased_by_hand():
@@ -80,8 +71,3 @@ def test_debiased_by_hand():
     # one bin: (.75 - .5)² - .1875 / 3 = 0; confidence .1 lower: (.75 - .4)² - .0625
     value = l2_ce_debiased(correct, confidence - 0.1, n_bins=1)
     assert value == pytest.approx(np.sqrt(0.35**2 - 0.0625))
-
-
-def test_unknown_variant():
-    with pytest.raises(ValueError, match="variant must be one of 'kumar', 'mixnmatch', 'focal'"):
-        equal_mass_ece(np.array([True]), np.array([0.5]), variant="adaptive")

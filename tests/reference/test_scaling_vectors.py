@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from wildcal import TemperatureScaling
-from wildcal.core.objective import row_losses
+from wildcal.core.blocks import joined, map_blocks
+from wildcal.core.objective import loss_terms
 
 
 @pytest.mark.parametrize("k", ["k10", "k3", "k2"])
@@ -21,10 +22,16 @@ def test_temperature(vectors, reference_data, k, loss, key):
 def test_losses_and_slope(vectors, reference_data, k):
     expected = vectors("scaling")[k]
     logits, y = reference_data(k)["without_ood"]
+
+    def terms(loss, temperature):
+        def look(block):
+            return loss_terms(block, y[block.rows], block.constant(temperature), loss)
+
+        return map_blocks(logits, look, joined)
+
     for key, temperature in (("T=1", 1.0), ("T=exact_ce", expected["ts_ce"]["exact"])):
-        h = np.full(len(y), temperature)
-        nll, slope, _ = row_losses(logits, y, h, "nll")
-        mse, _, _ = row_losses(logits, y, h, "mse")
+        nll, slope, _ = terms("nll", temperature)
+        mse, _, _ = terms("mse", temperature)
         assert nll.mean() == pytest.approx(expected[f"val_nll_{key}"], rel=1e-9)
         assert mse.mean() == pytest.approx(expected[f"val_brier_sumnorm_{key}"], rel=1e-9)
         assert slope.mean() == pytest.approx(expected[f"val_nll_dT_{key}"], rel=1e-8, abs=1e-11)

@@ -15,7 +15,7 @@ import numpy as np
 
 from wildcal.core.arrays import FloatArray, Labels, Source
 from wildcal.core.block import Block
-from wildcal.core.blocks import added, joined, map_blocks
+from wildcal.core.blocks import added, map_blocks
 from wildcal.core.columns import kept
 
 Loss: TypeAlias = Literal["nll", "mse"]
@@ -45,31 +45,21 @@ def softplus_link(eta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     return np.logaddexp(0.0, eta), sigmoid, sigmoid * (1 - sigmoid)
 
 
-def row_losses(
-    logits: Source, y: Labels, h: FloatArray, loss: Loss
+def loss_terms(
+    block: Block, y: Labels, h: FloatArray, loss: Loss
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return each row's loss at temperature h, and its first two derivatives by h.
 
     With beta = 1/h, s = beta * dl/dbeta and c = beta² * d²l/dbeta²:
-    dl/dh = -s/h and d²l/dh² = (c + 2s)/h².
+    dl/dh = -s/h and d²l/dh² = (c + 2s)/h². The block is used up.
     """
-    value, slope, curvature = map_blocks(
-        logits, lambda block: loss_terms(block, y[block.rows], h[block.rows], loss), joined
-    )
-    return value, slope, curvature
-
-
-def loss_terms(
-    block: Block, y: Labels, h: FloatArray, loss: Loss
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return what `row_losses` does, of the rows of a block, which is used up."""
     beta = 1.0 / h
     ell, s, c = (block.log_loss_terms if loss == "nll" else block.squared_loss_terms)(beta, y)
     return ell, -s * beta, (c + 2 * s) * beta * beta
 
 
 def mean_loss(logits: Source, y: Labels, weight: FloatArray | None, h: float, loss: Loss) -> float:
-    """Return the mean loss at one temperature: half the work of `row_losses`."""
+    """Return the mean loss at one temperature: half the work of `loss_terms`."""
 
     def sums(block: Block) -> tuple[float, float]:
         of_rows = block.log_loss if loss == "nll" else block.squared_loss

@@ -1,8 +1,6 @@
-"""What the streaming metrics have in common: sums of fixed size that can be added and stored."""
+"""What the streaming metrics have in common: sums of fixed size that can be added."""
 
 from typing import Any, ClassVar, Self
-
-import numpy as np
 
 from wildcal.core.checks import check_same
 
@@ -33,23 +31,6 @@ class Accumulator:
         `update` fills one and merges it, so that bad input leaves the sums as they were.
         """
         return type(self)(**{name: getattr(self, name) for name in self._settings})
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return settings and sums as plain numbers and lists, ready for JSON."""
-        sums = {name: getattr(self, name).tolist() for name in self._sums}
-        return {**self._described(), **sums}
-
-    @classmethod
-    def from_dict(cls, state: dict[str, Any]) -> Self:
-        """Return the accumulator that `to_dict` described."""
-        check_same(cls.__name__, cls.__name__, state.get("kind"))
-        made = cls(**{name: state[name] for name in cls._settings})
-        for name in cls._sums:
-            blank = getattr(made, name)
-            stored = np.asarray(state[name], dtype=blank.dtype)
-            check_same(f"{name} of {cls.__name__}", blank.shape, stored.shape)
-            setattr(made, name, stored)
-        return made
 
     def _described(self) -> dict[str, Any]:
         settings = {name: getattr(self, name) for name in self._settings}

@@ -118,14 +118,10 @@ def aupr_out(is_id: ArrayLike, scores: ArrayLike) -> float:
     return undefined("aupr_out", _ONE_KIND) if value is None else value
 
 
-def fpr95(
-    is_id: ArrayLike,
-    scores: ArrayLike,
-    *,
-    positive: Literal["id", "ood"] = "id",
-    rule: Literal["first", "closest"] = "first",
-) -> float:
+def fpr95(is_id: ArrayLike, scores: ArrayLike, *, positive: Literal["id", "ood"] = "id") -> float:
     """Return the share of negatives let through when 95 % of the positives are.
+
+    The threshold is the highest one whose recall is at least 95 %.
 
     Parameters
     ----------
@@ -137,9 +133,6 @@ def fpr95(
         "id": keep 95 % of the in-distribution rows, count the out-of-distribution rows among them
         (Liu et al., 2020). "ood": catch 95 % of the out-of-distribution rows, count false alarms
         (Hendrycks et al., 2019). The two are different numbers.
-    rule
-        "first": the highest threshold whose recall is at least 95 %. "closest": the one whose
-        recall is nearest to 95 %, and of several such the lowest, as the energy OOD code does.
 
     Returns
     -------
@@ -152,18 +145,11 @@ def fpr95(
     0.5
     """
     check_choice("positive", positive, ("id", "ood"))
-    check_choice("rule", rule, ("first", "closest"))
     flags, values = _checked(is_id, scores, "is_id")
     curve = _curve(flags, values) if positive == "id" else _curve(~flags, -values)
     if curve is None:
         return undefined("fpr95", _ONE_KIND)
     true, false = curve
-    if rule == "first":
-        # In whole rows, 100 · true >= 95 · all: 0.95 itself is not a binary number.
-        at = int(np.argmax(100 * true >= 95 * true[-1]))
-    else:
-        end = int(np.searchsorted(true, true[-1]))  # full recall needs no threshold below this
-        # In the floats of the published code, rounding and all: 28 and 29 of 30 are a near tie.
-        distance = np.abs(true[: end + 1] / true[-1] - 0.95)
-        at = end - int(np.argmin(distance[::-1]))
+    # In whole rows, 100 · true >= 95 · all: 0.95 itself is not a binary number.
+    at = int(np.argmax(100 * true >= 95 * true[-1]))
     return float(false[at] / false[-1])

@@ -1,41 +1,28 @@
 """Calibration error with bins that hold equally many rows, and its debiased relative."""
 
-from typing import Literal
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from wildcal.core.arrays import BoolArray, FloatArray
-from wildcal.core.checks import MOST_BINS, check_choice, check_count
+from wildcal.core.checks import MOST_BINS, check_count
 from wildcal.metrics.inputs import top_label, undefined
 
-Variant = Literal["kumar", "mixnmatch", "focal"]
 
-
-def _upper_edges(confidence: FloatArray, n_bins: int, variant: Variant) -> FloatArray:
+def _upper_edges(confidence: FloatArray, n_bins: int) -> FloatArray:
     """Return ascending upper edges of bins (lo, hi] with about equally many rows each."""
     ranked = np.sort(confidence)
     n = len(ranked)
-    if variant == "kumar":
-        # The first n % n_bins parts have one row more; edges lie halfway between two parts.
-        sizes = np.full(min(n_bins, n), n // min(n_bins, n))
-        sizes[: n % len(sizes)] += 1
-        cut = np.cumsum(sizes)[:-1]
-        return np.unique(np.append((ranked[cut - 1] + ranked[cut]) / 2, 1.0))
-    if variant == "mixnmatch":
-        cut = np.arange(1, n_bins) * (n // n_bins)
-        return np.append(ranked[cut], 1.0)
-    return np.interp(np.linspace(0, n, n_bins + 1), np.arange(n), ranked)
+    # The first n % n_bins parts have one row more; edges lie halfway between two parts.
+    sizes = np.full(min(n_bins, n), n // min(n_bins, n))
+    sizes[: n % len(sizes)] += 1
+    cut = np.cumsum(sizes)[:-1]
+    return np.unique(np.append((ranked[cut - 1] + ranked[cut]) / 2, 1.0))
 
 
-def _table(correct: BoolArray, confidence: FloatArray, n_bins: int, variant: Variant) -> FloatArray:
+def _table(correct: BoolArray, confidence: FloatArray, n_bins: int) -> FloatArray:
     """Return count, sum of confidence and number correct (3, bins) of the equal-mass bins."""
-    edges = _upper_edges(confidence, n_bins, variant)
+    edges = _upper_edges(confidence, n_bins)
     index = np.searchsorted(edges, confidence, side="left")
-    if variant == "focal":
-        # Its first edge is the smallest confidence, which therefore falls below every bin.
-        kept = index > 0
-        index, correct, confidence = index[kept] - 1, correct[kept], confidence[kept]
     weights = (np.ones(len(index)), confidence, correct)
     return np.stack([np.bincount(index, weight, len(edges)) for weight in weights])
 
@@ -46,24 +33,16 @@ def equal_mass_ece(
     *,
     pred: ArrayLike | None = None,
     n_bins: int = 15,
-    variant: Variant = "kumar",
 ) -> float:
     """Return the expected calibration error over bins of (nearly) equal count.
 
-    The sum is that of `ece`; the bins follow the sorted confidences. Three published programs
-    place the edges differently:
-
-    - "kumar": halfway between neighboring parts of the sorted values; equal values stay together.
-    - "mixnmatch": at the sorted values with index j · ⌊n / n_bins⌋; the last bin takes the rest.
-    - "focal": interpolated sorted values at linspace(0, n, n_bins + 1). Rows that share the very
-      smallest confidence fall out of the sum, as they do in the published code.
-
-    Other parameters as in `ece`. NaN, with a warning, if there are no rows.
+    The sum is that of `ece`; the bins follow the sorted confidences. Edges lie halfway between
+    neighboring parts of the sorted values, and equal values stay together. Parameters as in `ece`.
+    NaN, with a warning, if there are no rows.
 
     References
     ----------
-    Kumar, Liang, Ma (2019), "Verified uncertainty calibration"; Zhang et al. (2020),
-    "Mix-n-Match"; Mukhoti et al. (2020), "Calibrating deep neural networks using focal loss".
+    Kumar, Liang, Ma (2019), "Verified uncertainty calibration".
 
     Examples
     --------
@@ -71,13 +50,10 @@ def equal_mass_ece(
     >>> round(equal_mass_ece(correct, np.array([0.5, 0.6, 0.8, 0.9]), n_bins=2), 12)
     0.1
     """
-    check_choice("variant", variant, ("kumar", "mixnmatch", "focal"))
     correct, confidence = top_label(y, proba, pred)
     if len(confidence) == 0:
         return undefined("equal_mass_ece")
-    _, trust, hits = _table(
-        correct, confidence, check_count("n_bins", n_bins, most=MOST_BINS), variant
-    )
+    _, trust, hits = _table(correct, confidence, check_count("n_bins", n_bins, most=MOST_BINS))
     return float(np.abs(trust - hits).sum() / len(confidence))
 
 
@@ -87,7 +63,7 @@ def l2_ce_debiased(
     """Return the root-mean-square calibration error with the sampling noise subtracted.
 
     sqrt(max(0, Σ_b (n_b / n) · [(a_b - c_b)² - a_b (1 - a_b) / (n_b - 1)])), with accuracy a_b and
-    mean confidence c_b in equal-mass bins ("kumar" edges); bins of one row add nothing. Zero means
+    mean confidence c_b in equal-mass bins; bins of one row add nothing. Zero means
     that no error stands out from the noise. Parameters and special cases as in `equal_mass_ece`.
 
     References
@@ -103,7 +79,7 @@ def l2_ce_debiased(
     correct, confidence = top_label(y, proba, pred)
     if len(confidence) == 0:
         return undefined("l2_ce_debiased")
-    table = _table(correct, confidence, check_count("n_bins", n_bins, most=MOST_BINS), "kumar")
+    table = _table(correct, confidence, check_count("n_bins", n_bins, most=MOST_BINS))
     count, trust, hits = table[:, table[0] > 1]
     right = hits / count
     squares = (right - trust / count) ** 2 - right * (1 - right) / (count - 1)

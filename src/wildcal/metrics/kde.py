@@ -7,17 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wildcal.core.arrays import BoolArray, FloatArray, Labels, Proba
-from wildcal.core.checks import check_labels, check_proba
 from wildcal.core.errors import CalibrationWarning
 from wildcal.metrics.accumulator import Accumulator
-from wildcal.metrics.inputs import (
-    is_empty,
-    matrix_blocks,
-    row_totals,
-    take_columns,
-    top_label_chunks,
-    undefined,
-)
+from wildcal.metrics.inputs import row_totals, take_columns, top_label_chunks, undefined
 from wildcal.metrics.weighted import place_sums
 
 # The grid of the published estimator: [0, 1] and room for the mirror images.
@@ -39,11 +31,6 @@ class KdeAccumulator(Accumulator):
     The state is the confidences spread over a fixed grid, those of wrong rows (row 0 of `mass`) and
     of right rows (row 1) apart, and the moments from which the bandwidth follows at the end.
 
-    Parameters
-    ----------
-    parity
-        Do as the published code does, see `kde_ece`.
-
     Examples
     --------
     >>> seen = KdeAccumulator().update(np.array([False, False]), np.array([0.25, 0.75]))
@@ -51,11 +38,9 @@ class KdeAccumulator(Accumulator):
     0.5
     """
 
-    _settings = ("parity",)
     _sums = ("mass", "count", "confidence_sum", "square_sum")
 
-    def __init__(self, *, parity: bool = False) -> None:
-        self.parity = parity
+    def __init__(self) -> None:
         self.mass: FloatArray = np.zeros((2, _GRID_SIZE))
         # Of wrong and of right rows.
         self.count: FloatArray = np.zeros(2)
@@ -64,8 +49,6 @@ class KdeAccumulator(Accumulator):
 
     def update(self, y: ArrayLike, proba: ArrayLike, pred: ArrayLike | None = None) -> Self:
         """Take in rows, as (y, proba) or as (correct, confidence), and return self."""
-        if self.parity and np.ndim(proba) == 2 and np.shape(proba)[1] == 2 and not is_empty(y):
-            y, proba, pred = *_second_class(y, proba), None
         new = self._fresh()
         for correct, confidence in top_label_chunks(y, proba, pred, normalize=True):
             kind = correct.astype(np.intp)
@@ -95,9 +78,6 @@ class KdeAccumulator(Accumulator):
         dense = np.maximum(right, both) > _NO_DENSITY
         accuracy = np.minimum((n_right / n) * right / np.where(both > 0, both, np.inf), 1.0)
         gap = np.where(dense, np.abs(x - accuracy) * both, 0.0)
-        if self.parity:  # where there is no density, the published code repeats the last value
-            last = np.maximum.accumulate(np.where(dense, np.arange(len(x)), 0))
-            gap = gap[last]
         return float(np.trapezoid(gap, x) / np.trapezoid(both, x))
 
     def _bandwidth(self, n: float) -> float:
@@ -121,14 +101,6 @@ def share_rows(y: Labels, proba: Proba, pred: Labels) -> FloatArray:
 
 def _warn(what: str) -> None:
     warnings.warn(f"kde_ece is rough: {what}.", CalibrationWarning, stacklevel=4)
-
-
-def _second_class(y: ArrayLike, proba: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-    """Return (label is 1, normalized probability of class 1) for two classes."""
-    array = check_proba(proba)
-    labels = check_labels(y, *array.shape, accepts_ood=True)
-    share = [block[:, 1] / row_totals(block) for _, block in matrix_blocks(array)]
-    return labels == 1, np.concatenate(share)
 
 
 def _spread(points: FloatArray, kind: NDArray[np.intp]) -> FloatArray:
@@ -201,15 +173,15 @@ def weighted_kde_ece(correct: BoolArray, confidence: FloatArray, counts: FloatAr
     return np.asarray(np.trapezoid(gap, axis=0) / np.trapezoid(both, axis=0))
 
 
-def kde_ece(
-    y: ArrayLike, proba: ArrayLike, *, pred: ArrayLike | None = None, parity: bool = False
-) -> float:
+def kde_ece(y: ArrayLike, proba: ArrayLike, *, pred: ArrayLike | None = None) -> float:
     """Return the calibration error ∫ |x - accuracy(x)| f(x) dx with kernel densities.
 
     f is the density of all confidences, g that of the right ones, and accuracy(x) = min(accuracy ·
     g(x) / f(x), 1). Both use a triweight kernel of standard deviation h = std(confidence of right
     rows) · (2 n)^(-1/5), are mirrored at 0 and 1, and live on 2^14 points of [-0.6, 1.6]. The cost
-    is O(n) and a few Fourier transforms of the grid.
+    is O(n) and a few Fourier transforms of the grid. The published code measures class 1 where
+    there are two classes, and repeats the last value of the integrand where there is no density;
+    here two classes are like any other number, and empty stretches count 0.
 
     Parameters
     ----------
@@ -219,11 +191,6 @@ def kde_ece(
         Rows with y = -1 count as wrong.
     pred
         Predicted classes (n,), best taken from the raw logits. Default: argmax of each row.
-    parity
-        Do as the published code does: with two classes measure the probability of class 1 against
-        y = 1 (ignoring `pred`), and where there is no density repeat the last value of the
-        integrand. By default two classes are treated like any other number, by their top label,
-        and empty stretches count 0.
 
     Returns
     -------
@@ -244,4 +211,4 @@ def kde_ece(
     >>> round(kde_ece(correct, confidence), 2)
     0.1
     """
-    return KdeAccumulator(parity=parity).update(y, proba, pred).kde_ece()
+    return KdeAccumulator().update(y, proba, pred).kde_ece()

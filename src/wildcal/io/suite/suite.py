@@ -26,7 +26,6 @@ from wildcal.io.suite.read import (
     read_logits,
     verified_distances,
 )
-from wildcal.io.suite.writer import SuiteWriter
 
 
 @final
@@ -279,34 +278,3 @@ class Suite:
         """
         with self.opened():
             pack_suite(self._files, self._manifest, path, dtype, ranks)
-
-    def unpack(self, folder: str | Path) -> None:
-        """Write the suite to a folder, split by split; an interrupted call may be repeated."""
-        writer = SuiteWriter(
-            folder,
-            network=self.network,
-            data=self.data,
-            seed=self.seed,
-            versions=self.versions,
-            n_classes=self.n_classes,
-            class_names=self.class_names,
-            dtype=self.splits[0].dtype if self.splits else "float32",
-        )
-        writer.describe(neighbors=self.neighbors, perturbation=self.perturbation)
-        for split in self.splits:
-            logits, y = read_content(self._files, split._entry, self.n_classes)
-            writer.dtype = split.dtype
-            writer.add(
-                split.name,
-                logits,
-                y,
-                role=split.role,
-                shift=split.shift,
-                corruption=split.corruption,
-                severity=split.severity,
-            )
-            if split.has_distances:
-                distances = verified_distances(self._files, split._entry, self.neighbors)
-                writer.add_distances(split.name, distances, dtype=distances.dtype.name)
-        if self.complete:
-            writer.finish([split.name for split in self.splits])
