@@ -31,7 +31,7 @@ def fitted(name, logits, y=Y):
 
 def test_nothing_is_touched_where_every_true_class_is_possible():
     rows = Rows(Z, Y)
-    same, note = tamed(rows)
+    same, note, _ = tamed(rows)
     assert same is rows
     assert note is None
     # A wrong class may be ruled out: that is what -inf is for.
@@ -43,7 +43,7 @@ def test_nothing_is_touched_where_every_true_class_is_possible():
 @pytest.mark.parametrize("value", [-np.inf, -1e9, -1e4, np.finfo(np.float32).min])
 def test_by_hand(value):
     logits = np.array([[3.0, 1.0, value, 2.0], [1.0, 2.0, 0.0, 0.0]])
-    mended, note = tamed(Rows(logits, np.array([2, 1])))
+    mended, note, _ = tamed(Rows(logits, np.array([2, 1])))
     np.testing.assert_array_equal(mended.logits, [[3.0, 1.0, 1.0, 2.0], [1.0, 2.0, 0.0, 0.0]])
     assert note.startswith("1 of 2 rows have a true class that their logits rule out")
     assert "the first is row 0" in note
@@ -52,10 +52,16 @@ def test_by_hand(value):
 
 def test_a_single_class_that_is_left_and_rows_of_other_classes():
     logits = np.array([[3.0, -np.inf, -np.inf], [1.0, -np.inf, 0.5], [1.0, 2.0, 0.0]])
-    mended, note = tamed(Rows(logits, np.array([1, -1, 1])))
+    mended, note, _ = tamed(Rows(logits, np.array([1, -1, 1])))
     np.testing.assert_array_equal(mended.logits[0], [3.0, 3.0, -np.inf])
     np.testing.assert_array_equal(mended.logits[1], [1.0, 0.5, 0.5])  # aims at the uniform
     assert note.startswith("1 of 2 rows")
+
+
+def test_whether_all_rows_are_right():
+    logits = np.array([[3.0, 1.0], [1.0, 2.0], [5.0, 5.0], [4.0, 0.0]])
+    for labels, all_right in (([0, 1, 0, -1], True), ([0, 1, 1, 0], False), ([1, 1, 0, 0], False)):
+        assert tamed(Rows(logits, np.array(labels)))[2] is all_right  # the first of two that tie
 
 
 def test_logits_in_a_large_unit_are_no_mask():

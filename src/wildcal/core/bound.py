@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from wildcal.core.arrays import FloatArray, Proba, Source, working_dtype
 from wildcal.core.block import Block
 from wildcal.core.blocks import joined, map_blocks
+from wildcal.core.columns import Changed
 from wildcal.core.engine import engine_of
 from wildcal.core.one_row import Beta, RowMap, Tempered
 from wildcal.core.softmax import Fill, RowFunction, by_row, fill_proba
@@ -40,8 +41,11 @@ class Bound:
             return self.row.proba(self.logits[:1])
         return fill_proba(self.logits, self.fill)
 
-    def columns(self, *, proba: bool = True) -> dict[str, NDArray[Any]]:
-        """Return all there is to say in one pass: probabilities, confidence, temperature, class."""
+    def columns(self, raw: Source, *, proba: bool = True) -> dict[str, NDArray[Any]]:
+        """Return all there is to say in one pass: probabilities, confidence, temperature, class.
+
+        The class is that of the raw logits: those that the method sees may tie.
+        """
         dtype = working_dtype(self.logits.dtype)
         # What another process writes into a matrix stays there, and has to be sent.
         here = engine_of(self.logits) is None
@@ -55,7 +59,8 @@ class Bound:
                 out = matrix[block.rows] if here else np.empty(block.original.shape, dtype)
                 self.fill(block, out)
                 found += [] if here else [out]
-            return (*found, block.pred())
+            same = raw is self.logits
+            return (*found, block.pred() if same else np.argmax(raw[block.rows], axis=1))
 
         names = ["confidence"] + ["temperature"] * (self.temperature is not None)
         names += ["proba"] * (proba and not here)
@@ -103,29 +108,15 @@ def bound_matrix(logits: Source, fill: Fill) -> Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class Scaled:
+class Scaled(Changed):
     """Rows of logits, each divided by a number of its own when they are read."""
 
-    logits: Source
     scale: FloatArray
-
-    @property
-    def portable(self) -> bool:
-        """Whether it can be read by other processes."""
-        return bool(getattr(self.logits, "portable", False))
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Rows and classes."""
-        return self.logits.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The precision that the division is done in."""
         return working_dtype(self.logits.dtype)
-
-    def __len__(self) -> int:
-        return len(self.logits)
 
     def __getitem__(self, rows: slice) -> Proba:
         """Return z / S of some rows; a finite logit stays finite."""

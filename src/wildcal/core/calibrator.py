@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Literal, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wildcal.core.arrays import OOD_LABEL, Column, FloatArray, Labels, Proba, Source
+from wildcal.core.arrays import Column, FloatArray, Labels, Proba, Source
 from wildcal.core.block import Block
-from wildcal.core.blocks import block_rows, map_blocks
+from wildcal.core.blocks import map_blocks
 from wildcal.core.bound import Bound, bound_temperature
 from wildcal.core.checks import check_logits, refuse_log_probabilities
 from wildcal.core.errors import CalibrationWarning, ConvergenceWarning, NotFittedError
@@ -159,12 +159,12 @@ class Calibrator(ABC):
         """Fit on rows that were checked before, as `fit` does, and return self."""
         self._check_columns(rows)
         rows = rows if self.state != "rows" else loaded_for(rows, type(self).__name__)
-        possible, note = tamed(rows)
+        possible, note, all_right = tamed(rows)
         with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked at below
             summary = self._fit_or_explain(possible)
         if note is not None:
             summary = replace(summary, notes=(note, *summary.notes))
-        if not summary.notes and self.stores != "nothing" and _is_all_right(possible):
+        if not summary.notes and self.stores != "nothing" and all_right:
             summary = replace(summary, notes=(_NO_MISTAKE,))
         summary = replace(summary, notes=(*summary.notes, *environment_notes(possible)))
         self.n_classes_ = rows.n_classes
@@ -240,11 +240,7 @@ class Calibrator(ABC):
         in `predict_proba`.
         """
         rows = self._checked(logits, distances)
-        bound = self._bound(rows, context)
-        found = bound.columns(proba=proba)
-        if bound.logits is not rows.logits:  # divided ones may tie
-            found["pred"] = predicted_class(rows.logits)
-        return found
+        return self._bound(rows, context).columns(rows.logits, proba=proba)
 
     @final
     def predict(self, logits: ArrayLike) -> Labels:
@@ -444,18 +440,6 @@ def _is_finite(value: object) -> bool:
     if isinstance(value, np.ndarray) and value.dtype.kind == "f":
         return bool(np.isfinite(value).all())
     return not isinstance(value, float) or math.isfinite(value)
-
-
-def _is_all_right(rows: Rows) -> bool:
-    """Return whether no row is classified wrongly; the first mistake, usually early, ends it."""
-    step = block_rows(rows.n_classes)
-    for start in range(0, len(rows), step):
-        piece = slice(start, start + step)
-        labels = rows.labels[piece]
-        wrong = predicted_class(rows.logits[piece]) != labels
-        if wrong[labels != OOD_LABEL].any():
-            return False
-    return True
 
 
 def _largest(block: Block) -> float:

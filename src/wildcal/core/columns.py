@@ -55,6 +55,31 @@ class Derived:
         return self.make(*(column[rows] for column in self.of))
 
 
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """Logits that are changed, row by row, when they are read."""
+
+    logits: Source
+
+    @property
+    def portable(self) -> bool:
+        """Whether it can be read by other processes."""
+        return portable(self.logits)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and classes."""
+        return self.logits.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """That of the logits."""
+        return self.logits.dtype
+
+    def __len__(self) -> int:
+        return len(self.logits)
+
+
 def derived(make: Callable[..., NDArray[Any]], *columns: Column) -> Any:
     """Return make(columns), row by row: at once where all are arrays, else when it is read.
 

@@ -10,7 +10,7 @@ distribution, all classes that are ruled out do.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from wildcal.core.arrays import OOD_LABEL, FloatArray, Labels, Logits, Source
 from wildcal.core.block import Block
 from wildcal.core.blocks import joined, map_blocks, partly
-from wildcal.core.columns import in_memory, loaded
+from wildcal.core.columns import Changed, in_memory, loaded
 from wildcal.core.rows import Rows
 
 # A true class this far below the largest logit, and this many times as far as a row's second class
@@ -27,21 +27,23 @@ _FAR: Final = 1000.0
 _TIMES: Final = 100.0
 
 
-def tamed(rows: Rows) -> tuple[Rows, str | None]:
-    """Return rows in which no true class is ruled out, and a note on how many there were.
+def tamed(rows: Rows) -> tuple[Rows, str | None, bool]:
+    """Return rows in which no true class is ruled out, a note on how many there were, and a flag.
+
+    The flag says whether every row that has a class is classified right.
 
     >>> logits = np.array([[2.0, 1.0, -np.inf], [0.0, 3.0, 1.0]])
-    >>> rows, note = tamed(Rows(logits, np.array([2, 1])))
+    >>> rows, note, all_right = tamed(Rows(logits, np.array([2, 1])))
     >>> rows.logits[0]
     array([2., 1., 1.])
     >>> note[:48]
     '1 of 2 rows have a true class that their logits '
     """
     logits, y = rows.logits, rows.labels
-    top, lowest, holes = map_blocks(logits, lambda b: _glance(b, y[b.rows]), _extremes)
+    top, lowest, holes, wrong = map_blocks(logits, lambda b: _glance(b, y[b.rows]), _extremes)
     # Far below the largest logit of all: a quick look, which nearly all data pass.
     if not (holes or lowest < top - _FAR):
-        return rows, None
+        return rows, None, not wrong
     gap, margin = map_blocks(logits, lambda block: _look(block, y[block.rows]), joined)
     limit = max(_FAR, _TIMES * _typical(margin))
     labels = loaded(y)
@@ -49,7 +51,7 @@ def tamed(rows: Rows) -> tuple[Rows, str | None]:
     holed = map_blocks(logits, lambda b: np.isneginf(b.original).any(axis=1), joined)
     bad = np.where(known, gap > limit, holed)
     if not bad.any():
-        return rows, None
+        return rows, None, not wrong
     mended = Mended(logits, np.flatnonzero(bad), labels[bad], limit)
     n = int((bad & known).sum())
     note = None
@@ -61,51 +63,39 @@ def tamed(rows: Rows) -> tuple[Rows, str | None]:
             " it counts as the least likely of the other classes."
         )
     made: Source = mended[:] if in_memory(logits) else mended
-    return replace(rows, logits=made), note
+    return replace(rows, logits=made), note, not wrong
 
 
-def _glance(block: Block, y: Labels) -> tuple[float, float, bool]:
-    """Return the largest logit, the lowest of a true class, and whether -1 rows have holes."""
+def _glance(block: Block, y: Labels) -> tuple[float, float, bool, bool]:
+    """Return the largest logit, the lowest of a true class, and two flags.
+
+    They say whether rows of no class have holes, and whether a row is classified wrongly.
+    """
     known = y != OOD_LABEL
     own = block.original[np.arange(block.n), np.maximum(y, 0)]
     lowest = float(own.min(where=known, initial=np.inf))
     holes = not known.all() and bool(np.isneginf(block.original[~known]).any())
-    return float(block.top.max()), lowest, holes
+    # Usually some row says so by its logits; only ties have to be looked at more closely.
+    wrong = bool((own < block.top)[known].any()) or bool((block.pred() != y)[known].any())
+    return float(block.top.max()), lowest, holes, wrong
 
 
 @partly
-def _extremes(parts: Sequence[tuple[float, float, bool]]) -> tuple[float, float, bool]:
-    top, lowest, holes = zip(*parts, strict=True)
-    return max(top), min(lowest), any(holes)
+def _extremes(
+    parts: Sequence[tuple[float, float, bool, bool]],
+) -> tuple[float, float, bool, bool]:
+    top, lowest, holes, wrong = zip(*parts, strict=True)
+    return max(top), min(lowest), any(holes), any(wrong)
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
+class Mended(Changed):
     """Rows of logits, a few of which are mended when they are read."""
 
-    logits: Source
     rows: NDArray[np.intp]
     """The numbers of those, increasing."""
     labels: Labels
     limit: float
-
-    @property
-    def portable(self) -> bool:
-        """Whether it can be read by other processes."""
-        return bool(getattr(self.logits, "portable", False))
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Rows and classes."""
-        return self.logits.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """That of the logits."""
-        return self.logits.dtype
-
-    def __len__(self) -> int:
-        return len(self.logits)
 
     def __getitem__(self, rows: slice) -> Logits:
         """Return some rows, a copy."""
