@@ -71,14 +71,12 @@ def compare(
                 "with one argument, that is a suite, which brings its labels and"
                 " out-of-distribution rows; give TUNE and TEST for files."
             )
-        compare_suites((tune,), methods, bins, bootstrap, output)
-        return
+        return compare_suites((tune,), methods, bins, bootstrap, output)
     sources = [open_source(p, declared, test_labels, ood, test_ood) for p in (tune, test)]
     if None not in sources:
         with at_work(scheduler, "Comparing"):
             result = compare_methods(choose_on_files(methods), *sources, n_bins=bins)
-        _show(result, output)
-        return
+        return _show(result, output)
     refuse_scheduler(scheduler)
     refuse_suites(tune, test)
     calibrators = choose_on_files(methods)
@@ -87,6 +85,16 @@ def compare(
     tested = read_test(
         replace(declared, labels=None), test, test_ood, about=about, labels=test_labels
     )
+    _show(_compared(calibrators, tuning, tested, bins, bootstrap), output)
+
+
+def _compared(
+    calibrators: dict[str, Calibrator],
+    tuning: InputRows,
+    tested: InputRows,
+    bins: int,
+    bootstrap: int,
+) -> Comparison:
     with progress_bar("Comparing", total=len(calibrators)) as progress:
         task = progress.task_ids[0]
 
@@ -94,7 +102,7 @@ def compare(
             done = list(calibrators).index(name)
             progress.update(task, completed=done, description=f"Comparing: {name}")
 
-        result = compare_methods(
+        return compare_methods(
             calibrators,
             (tuning.logits, tuning.y),
             (tested.logits, tested.y),
@@ -103,7 +111,6 @@ def compare(
             n_boot=bootstrap,
             progress=next_method,
         )
-    _show(result, output)
 
 
 def _show(result: Comparison, output: Output) -> None:

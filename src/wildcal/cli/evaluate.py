@@ -71,32 +71,23 @@ def evaluate(
     loaded = _load_all(paths)
     about = _agreed(loaded, declared)
     calibrators = {name: calibrator for name, (calibrator, _) in loaded.items()}
-    near = any("distances" in calibrator.reads for calibrator in calibrators.values())
-    if distances is not None and not near:
-        raise click.UsageError("--distances is for dac, and none of the calibrators is that.")
-    if window not in (None, "all"):
-        raise click.UsageError("an evaluation reads a window of all rows: --window all.")
-    in_window = {n: "window" in c.reads and window is not None for n, c in calibrators.items()}
-    if window is not None and not any(in_window.values()):
-        raise click.UsageError("--window is for context, and none of the calibrators is that.")
+    read = {column for calibrator in calibrators.values() for column in calibrator.reads}
+    _refuse_unread(read, distances, window)
     source = open_source(rows, declared, ood, distances)
     if source is not None:
         raw_only = Identity().fit(np.zeros((1, source.shape[1])), np.zeros(1, np.int64))
         calibrators = {UNCALIBRATED: raw_only, **calibrators}
         with at_work(scheduler, "Evaluating"):
             found = evaluate_source(calibrators, source, n_bins=bins, window=window is not None)
-        _write(found, calibrators, output)
-        return
+        return _write(found, calibrators, output)
     refuse_scheduler(scheduler)
-    table = read_test(declared, rows, ood, about=about, distances=distances, near=near)
+    table = read_test(
+        declared, rows, ood, about=about, distances=distances, near="distances" in read
+    )
     results: dict[str, Evaluation] = {}
-    if table.proba is not None:
+    if table.proba is not None and table.y is not None:
         results[AS_GIVEN] = evaluate_proba(
-            table.y,  # type: ignore[arg-type]  # read_test checked it
-            table.proba,
-            pred=table.pred,
-            n_bins=bins,
-            n_boot=bootstrap,
+            table.y, table.proba, pred=table.pred, n_bins=bins, n_boot=bootstrap
         )
     else:
         raw = UNCALIBRATED if table.kind == "logits" else AS_GIVEN
@@ -109,11 +100,20 @@ def evaluate(
                 table.y,
                 n_bins=bins,
                 n_boot=bootstrap,
-                window=in_window.get(name, False),
+                window=window is not None and "window" in calibrator.reads,
                 distances=table.distances if "distances" in calibrator.reads else None,
                 progress=lambda rows: progress.advance(progress.task_ids[0], rows),
             )
     _write(results, calibrators, output)
+
+
+def _refuse_unread(read: set[str], distances: Path | None, window: int | str | None) -> None:
+    if distances is not None and "distances" not in read:
+        raise click.UsageError("--distances is for dac, and none of the calibrators is that.")
+    if window not in (None, "all"):
+        raise click.UsageError("an evaluation reads a window of all rows: --window all.")
+    if window is not None and "window" not in read:
+        raise click.UsageError("--window is for context, and none of the calibrators is that.")
 
 
 def _write(

@@ -128,13 +128,13 @@ def fit(
     if suite is not None:
         if any((rows, old, ood, environments, distances, declared.labels)):
             raise click.UsageError("--suite brings all rows; leave out the other files.")
-        save_suite_fit(suite, method, settings, notes, output)
-        return
-    if rows is not None and old is not None:
-        raise click.UsageError("give ROWS once.")
+        return save_suite_fit(suite, method, settings, notes, output)
+    if (rows is None) is (old is None):
+        raise click.UsageError(
+            "give ROWS, a file of scores and labels." if rows is None else "give ROWS once."
+        )
     rows = rows or old
-    if rows is None:
-        raise click.UsageError("give ROWS, a file of scores and labels.")
+    assert rows is not None
     refuse_same(output, rows, ood, environments, distances, declared.labels)
     check_target(output)
     if distances is not None and method.name == "auto":
@@ -151,8 +151,7 @@ def fit(
         with at_work(scheduler, f"Fitting {calibrator.title}"):
             calibrator.fit(source)
         save(calibrator, output, About(notes=notes))
-        _tell(calibrator, "", output)
-        return
+        return _tell(calibrator, "", output)
     refuse_scheduler(scheduler)
     tuning = with_columns(
         declared.read_labeled(rows), environments=environments, distances=distances
@@ -160,6 +159,12 @@ def fit(
     tuning = _only_read(tuning, calibrator, rows)
     if ood is not None:
         tuning = with_others(tuning, declared.read_others(ood, like=tuning), ood)
+    _save_fit(calibrator, tuning, notes, output)
+
+
+def _save_fit(
+    calibrator: Calibrator, tuning: InputRows, notes: dict[str, str], output: Path
+) -> None:
     with progress_bar(f"Fitting {calibrator.title}"):
         calibrator.fit(
             tuning.logits,

@@ -22,6 +22,15 @@ FROM_SHARDS = {
     "rows": "exact, if they fit",
 }
 """How it reads them; what does not fit is refused before it is read."""
+_COLUMNS = {
+    "method": "title",
+    "needs": "needs",
+    "keeps class": "preserves_accuracy",
+    "stores": "stores",
+    "a fit holds": "holds",
+    "from shards": "from_shards",
+    "reference": "reference",
+}
 
 
 @click.command()
@@ -39,56 +48,39 @@ def methods(as_json: bool) -> None:
       wildcal methods
     """
     add_installed(CALIBRATORS)
-    described = {
-        name: {
-            "title": kind.title,
-            "class": type(kind).__name__,
-            "needs": _needs(kind),
-            "preserves_accuracy": kind.preserves_accuracy,
-            "shift_invariant": kind.shift_invariant,
-            "stores": kind.stores,
-            "holds": HOLDS[kind.state],
-            "from_shards": FROM_SHARDS[kind.state],
-            "in_the_paper": name in PAPER_METHODS,
-            "reference": kind.reference,
-        }
-        for name, kind in (
-            (name, make_calibrator(name)) for name in (*CALIBRATORS, *WINDOW_METHODS, "dac")
-        )
-    }
+    described = {name: _described(name) for name in (*CALIBRATORS, *WINDOW_METHODS, "dac")}
     if as_json:
         print_json(described)
         return
+    rows = []
+    for name, entry in described.items():
+        shown = {**entry, "preserves_accuracy": "yes" if entry["preserves_accuracy"] else "no"}
+        rows.append((f"[bold]{name}[/bold]", *(str(shown[field]) for field in _COLUMNS.values())))
     print_table(
-        (
-            "name",
-            "method",
-            "needs",
-            "keeps class",
-            "stores",
-            "a fit holds",
-            "from shards",
-            "reference",
-        ),
-        [
-            (
-                f"[bold]{name}[/bold]",
-                str(entry["title"]),
-                str(entry["needs"]),
-                "yes" if entry["preserves_accuracy"] else "no",
-                str(entry["stores"]),
-                str(entry["holds"]),
-                str(entry["from_shards"]),
-                str(entry["reference"]),
-            )
-            for name, entry in described.items()
-        ],
+        ("name", *_COLUMNS),
+        rows,
         words=8,
         caption="All fits are exact on shards; what one holds of them is what memory must hold. All"
         " are evaluated and applied from shards, and on a cluster.\n"
         "Behind dac+ any of those before match+ac may stand. On suites, NAME-all is fitted"
         " on shifted tuning rows too, NAME-p on rows under noise.",
     )
+
+
+def _described(name: str) -> dict[str, object]:
+    kind = make_calibrator(name)
+    return {
+        "title": kind.title,
+        "class": type(kind).__name__,
+        "needs": _needs(kind),
+        "preserves_accuracy": kind.preserves_accuracy,
+        "shift_invariant": kind.shift_invariant,
+        "stores": kind.stores,
+        "holds": HOLDS[kind.state],
+        "from_shards": FROM_SHARDS[kind.state],
+        "in_the_paper": name in PAPER_METHODS,
+        "reference": kind.reference,
+    }
 
 
 def _needs(method: Calibrator) -> str:

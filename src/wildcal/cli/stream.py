@@ -1,7 +1,7 @@
 """`wildcal stream`: calibrate rows from a pipe, and watch for drift."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -119,49 +119,43 @@ def stream(
       wildcal stream context.json --alert print < logits.jsonl > proba.jsonl
       tail -f live.jsonl | wildcal stream context.json --state state.json --alert exit
     """
-    if state is not None:
-        check_writable(state)  # before the work, not after it
-    elif save_every is not None:
+    if save_every is not None and state is None:
         raise click.UsageError("--save-every needs --state, the file to write.")
-    if metrics_file is not None:
-        check_writable(metrics_file)
+    for path in (state, metrics_file):
+        if path is not None:
+            check_writable(path)  # before the work, not after it
     if every is not None and proba:
         raise click.UsageError("--every and --proba exclude each other.")
-    given = {
-        name
-        for name in ("window", "false_alarms", "alarm", "per_100k")
-        if context.get_parameter_source(name) is not ParameterSource.DEFAULT
-    }
-    decisions = {
-        "false_alarms": false_alarms,
-        "alarm": alarm,
-        "false_alarms_per_100k": per_100k,
-    }
-    changed = {
-        option: decisions[option]
-        for option, name in zip(decisions, ("false_alarms", "alarm", "per_100k"), strict=True)
-        if name in given
-    }
+    given = _given(context)
+    decisions = {"false_alarms": false_alarms, "alarm": alarm, "false_alarms_per_100k": per_100k}
+    names = dict(zip(decisions, ("false_alarms", "alarm", "per_100k"), strict=True))
+    changed = {option: value for option, value in decisions.items() if names[option] in given}
     live = _open(calibrator, window if "window" in given else None, decisions, changed, state)
     reader = read_json_lines if form == "jsonl" else read_npy_arrays
     skipped = _Skipped(skip_bad)
+    batches = reader(standard_input(), live.calibrator.n_classes_, skipped)
     watch = _Watch(live, alert, on_alarm)
     saver = Saver(live, state, save_every)
     gauges = MetricsFile(live, metrics_file)
     lines = Lines(time_field, proba, every)
     try:
-        for batch in reader(standard_input(), live.calibrator.n_classes_, skipped):
-            for part in _parts(batch, live) if watch.stops else [batch]:
-                rows = _read(live, part)
-                lines.write(rows, part)
-                gauges.look()
-                watch(rows)
-                saver.look()
+        for part in _parts(batches, live) if watch.stops else batches:
+            rows = _read(live, part)
+            lines.write(rows, part)
+            gauges.look()
+            watch(rows)
+            saver.look()
         lines.end()
     finally:
         saver.save()
         gauges.write()
     say(f"{live.seen:,} rows in the stream{skipped}.")
+
+
+def _given(context: click.Context) -> set[str]:
+    """Return the names of the options that have another value than by default."""
+    default = ParameterSource.DEFAULT
+    return {name for name in context.params if context.get_parameter_source(name) is not default}
 
 
 def _open(
@@ -202,13 +196,14 @@ def window_map(path: Path) -> "WindowMap":
     return fitted
 
 
-def _parts(batch: Batch, live: "Stream") -> Iterator[Batch]:
+def _parts(batches: Iterable[Batch], live: "Stream") -> Iterator[Batch]:
     """Yield the rows up to each decision about an alarm, so that an exit comes at that row."""
-    start, n = 0, len(batch.logits)
-    while start < n:
-        stop = min(n, start + live.rows_to_decision)
-        yield Batch(batch.logits[start:stop], batch.others[start:stop], batch.where)
-        start = stop
+    for batch in batches:
+        start, n = 0, len(batch.logits)
+        while start < n:
+            stop = min(n, start + live.rows_to_decision)
+            yield Batch(batch.logits[start:stop], batch.others[start:stop], batch.where)
+            start = stop
 
 
 def _read(live: "Stream", batch: Batch) -> "StreamRows":

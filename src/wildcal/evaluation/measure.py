@@ -101,76 +101,103 @@ def measure(
     progress
         Called with the number of rows of every block.
     """
-    logits, y = rows.logits, rows.labels
-    readers = [metric for metric in metrics if metric.rows is not None]
-    adders = [metric for metric in metrics if metric.sums is not None]
-    # In the precision of `confidence`, so that a report and a deployed calibrator agree.
-    dtype = working_dtype(logits.dtype)
-
-    def ask(bound: Bound, block: Block, pred: Labels) -> tuple[list[Any], dict[str, Accumulator]]:
-        found: list[Any] = [np.asarray(bound.confidence(block), dtype)]
-        if observe and bound.temperature is not None:
-            found.append(np.asarray(bound.temperature(block), dtype))
-        sums: dict[str, Accumulator] = {}
-        if readers or adders:
-            proba = np.empty(block.original.shape, dtype)
-            bound.fill(block, proba)
-            labels = y[block.rows]
-            found += [m.rows(np.maximum(labels, 0), proba, pred) for m in readers if m.rows]
-            for metric in adders:
-                assert metric.sums is not None
-                made: Any = metric.sums(rows.n_classes, n_bins)
-                sums[metric.name] = made.update(labels, proba)
-        return found, sums
-
-    def walk(
-        source: Any, mine: Sequence[Bound], known: Labels | None, *, first: bool
-    ) -> tuple[Any, list[Any]]:
-        def look(block: Block) -> tuple[tuple[NDArray[Any], ...], list[Any]]:
-            chosen = block.pred() if known is None else known[block.rows]
-            common: list[Any] = [block.energy(), chosen] if first else []
-            if first and observe:
-                common.append(np.asarray(block.confidence(np.ones(block.n)), dtype))
-            asked = [ask(bound, block, chosen) for bound in mine]
-            if progress is not None and first:
-                progress(block.n)
-            return (*common, *(c for found, _ in asked for c in found)), [s for _, s in asked]
-
-        parts = map_blocks(source, look)
-        return joined([columns for columns, _ in parts]), [
-            _merged([sums[m] for _, sums in parts]) for m in range(len(mine))
-        ]
-
+    question = _Question(rows, metrics, n_bins, observe, progress)
+    logits = rows.logits
     plain = [bound for bound in bounds if bound.logits is logits]
-    shared, shared_sums = walk(logits, plain, pred, first=True)
+    shared, shared_sums = question.walk(logits, plain, pred, first=True)
     energy, chosen, *left = shared
-    raw = np.minimum(left.pop(0).astype(np.float64), 1.0) if observe else np.empty(0)
+    raw = _whole(left.pop(0)) if observe else np.empty(0)
     confidence: list[FloatArray] = []
-    columns: dict[str, list[FloatArray]] = {metric.name: [] for metric in readers}
+    columns: dict[str, list[FloatArray]] = {metric.name: [] for metric in question.readers}
     sums: list[dict[str, Accumulator]] = []
     temperature: list[FloatArray | None] = []
     for bound in bounds:
         if bound.logits is logits:
             mine, its_sums = left, shared_sums.pop(0)
         else:
-            found, (its_sums,) = walk(bound.logits, [bound], chosen, first=False)
+            found, (its_sums,) = question.walk(bound.logits, [bound], chosen, first=False)
             mine = list(found)
-        confidence.append(np.minimum(mine.pop(0).astype(np.float64), 1.0))
+        confidence.append(_whole(mine.pop(0)))
         divides = observe and bound.temperature is not None
         temperature.append(mine.pop(0).astype(np.float64) if divides else None)
-        for metric in readers:
-            columns[metric.name].append(mine.pop(0))
+        for name in columns:
+            columns[name].append(mine.pop(0))
         sums.append(its_sums)
     return Walked(
-        y,
+        rows.labels,
         energy,
-        chosen == y,
-        np.stack(confidence) if confidence else np.empty((0, len(y))),
+        chosen == rows.labels,
+        np.stack(confidence) if confidence else np.empty((0, len(rows))),
         {name: np.stack(found) for name, found in columns.items() if found},
         sums,
         temperature,
         raw,
     )
+
+
+def _whole(confidence: NDArray[Any]) -> FloatArray:
+    """Return confidences in float64, what rounding left above 1 cut off."""
+    return np.minimum(confidence.astype(np.float64), 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What is asked of every method, block by block."""
+
+    rows: Rows
+    metrics: Sequence[Metric]
+    n_bins: int
+    observe: bool
+    progress: Progress | None
+
+    @property
+    def readers(self) -> list[Metric]:
+        """The metrics that are read off each row."""
+        return [metric for metric in self.metrics if metric.rows is not None]
+
+    @property
+    def _dtype(self) -> Any:
+        # In the precision of `confidence`, so that a report and a deployed calibrator agree.
+        return working_dtype(self.rows.logits.dtype)
+
+    def walk(
+        self, source: Any, bounds: Sequence[Bound], known: Labels | None, *, first: bool
+    ) -> tuple[Any, list[Any]]:
+        """Return columns and sums of some methods; on the first walk what all share comes first."""
+
+        def look(block: Block) -> tuple[tuple[NDArray[Any], ...], list[Any]]:
+            chosen = block.pred() if known is None else known[block.rows]
+            common: list[Any] = [block.energy(), chosen] if first else []
+            if first and self.observe:
+                common.append(np.asarray(block.confidence(np.ones(block.n)), self._dtype))
+            asked = [self._ask(bound, block, chosen) for bound in bounds]
+            if self.progress is not None and first:
+                self.progress(block.n)
+            return (*common, *(c for found, _ in asked for c in found)), [s for _, s in asked]
+
+        parts = map_blocks(source, look)
+        return joined([columns for columns, _ in parts]), [
+            _merged([sums[m] for _, sums in parts]) for m in range(len(bounds))
+        ]
+
+    def _ask(
+        self, bound: Bound, block: Block, pred: Labels
+    ) -> tuple[list[Any], dict[str, Accumulator]]:
+        found: list[Any] = [np.asarray(bound.confidence(block), self._dtype)]
+        if self.observe and bound.temperature is not None:
+            found.append(np.asarray(bound.temperature(block), self._dtype))
+        sums: dict[str, Accumulator] = {}
+        if any(m.rows is not None or m.sums is not None for m in self.metrics):
+            proba = np.empty(block.original.shape, self._dtype)
+            bound.fill(block, proba)
+            labels = self.rows.labels[block.rows]
+            known = np.maximum(labels, 0)
+            found += [m.rows(known, proba, pred) for m in self.metrics if m.rows is not None]
+            for metric in self.metrics:
+                if metric.sums is not None:
+                    made: Any = metric.sums(self.rows.n_classes, self.n_bins)
+                    sums[metric.name] = made.update(labels, proba)
+        return found, sums
 
 
 def ask_again(bound: Bound, y: Labels) -> Callable[[Look], list[Any]]:

@@ -47,29 +47,27 @@ def suite_table(
         if results.select(suite=suite, split=split, metric=name)
     ]
     highest = max((v for a in averages.values() for v in a.levels if not math.isnan(v)), default=0)
+    percent = METRICS[metric].percent
     rows = []
     for method in order:
         average = averages[method.name]
         behind = results.behind(suite, method.name, metric, best=order[0].name)
-        rows.append(
-            (
-                Cell(called(method.name)),
-                Cell(method.knew.words()),
-                number(average.value, average.interval, percent=METRICS[metric].percent),
-                behind.cell(percent=METRICS[metric].percent, ends=ends),
-                *_floor_cells(average, metric),
-                *(
-                    _level_cells(average, metric, highest)
-                    if results.has_levels(suite)
-                    else _named_cells(results, suite, method.name, metric)
-                ),
-                *(_other_cell(results, suite, method.name, name) for name in more),
-                *(
-                    number(e.value if e else None)
-                    for e in (results.estimate(suite, method.name, s, name) for s, name in sets)
-                ),
-            )
-        )
+        cells = [
+            Cell(called(method.name)),
+            Cell(method.knew.words()),
+            number(average.value, average.interval, percent=percent),
+            behind.cell(percent=percent, ends=ends),
+            *_floor_cells(average, metric),
+        ]
+        if results.has_levels(suite):
+            cells += _level_cells(average, metric, highest)
+        else:
+            cells += _named_cells(results, suite, method.name, metric)
+        cells += [_other_cell(results, suite, method.name, name) for name in more]
+        for split, name in sets:
+            estimate = results.estimate(suite, method.name, split, name)
+            cells.append(number(estimate.value if estimate else None))
+        rows.append(tuple(cells))
     failed = [f"{name} failed: {reason}" for name, reason in results.suites[suite].failed.items()]
     is_known = any(not math.isnan(a.value) for a in averages.values())
     return Table(
