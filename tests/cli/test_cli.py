@@ -13,20 +13,6 @@ import pytest
 
 from wildcal import EnergyScaling, load, suites
 from wildcal.cli.main import cli, run
-from wildcal.testing import make_suite
-
-SUITE = make_suite(0, n_tuning=800, n_ood_tuning=80, n_test=500)
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A folder as a user would have it, and the shell standing in it."""
-    known = SUITE.tuning.y >= 0
-    np.savez(tmp_path / "val.npz", logits=SUITE.tuning.logits[known], y=SUITE.tuning.y[known])
-    np.savez(tmp_path / "ood.npz", logits=SUITE.tuning.logits[~known])
-    np.savez(tmp_path / "test.npz", logits=SUITE.shifted.logits, y=SUITE.shifted.y)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 @pytest.fixture
@@ -35,11 +21,11 @@ def energy(folder):
     return folder / "energy.json"
 
 
-def test_fit_says_what_it_did(folder, capsys):
+def test_fit_says_what_it_did(folder, capsys, drawn):
     assert run("fit --method energy val.npz --ood ood.npz -o energy.json".split()) == 0
     out, err = capsys.readouterr()
     assert out == ""
-    fitted = EnergyScaling().fit(*SUITE.tuning)
+    fitted = EnergyScaling().fit(*drawn.tuning)
     assert err == (
         "Fitted energy-based instance-wise scaling on 800 rows and 80 out-of-distribution rows of"
         f" 10 classes: mse {fitted.fit_.loss_before:.5g} -> {fitted.fit_.loss_after:.5g}"
@@ -48,12 +34,12 @@ def test_fit_says_what_it_did(folder, capsys):
     assert load(folder / "energy.json").temperature_ == fitted.temperature_
 
 
-def test_a_quiet_command_warns_and_says_nothing_else(folder, capsys):
+def test_a_quiet_command_warns_and_says_nothing_else(folder, capsys, drawn):
     assert run("fit val.npz --method ts -o ts.json --quiet".split()) == 0
     assert capsys.readouterr() == ("", "")
     assert run("apply ts.json test.npz -o proba.npz -q".split()) == 0
     assert capsys.readouterr() == ("", "")
-    z = SUITE.shifted.logits[:60]
+    z = drawn.shifted.logits[:60]
     np.savez(folder / "right.npz", logits=z, y=z.argmax(1))
     assert run("fit right.npz --method ts -o right.json --quiet".split()) == 0
     out, err = capsys.readouterr()
@@ -76,15 +62,15 @@ def test_fit_takes_options(folder):
     assert (fitted.loss, fitted.bounds) == ("mse", (0.5, 2))
 
 
-def test_apply(energy, folder, capsys):
+def test_apply(energy, folder, capsys, drawn):
     assert run("apply energy.json test.npz -o proba.npz".split()) == 0
-    fitted, z = load(energy), SUITE.shifted.logits
+    fitted, z = load(energy), drawn.shifted.logits
     with np.load(folder / "proba.npz") as got:
         assert got["proba"].tobytes() == fitted.predict_proba(z).tobytes()
         assert got["confidence"].tobytes() == fitted.confidence(z).tobytes()
         assert got["temperature"].tobytes() == fitted.temperature(z).tobytes()
         np.testing.assert_array_equal(got["pred"], z.argmax(axis=1))
-        np.testing.assert_array_equal(got["y"], SUITE.shifted.y)
+        np.testing.assert_array_equal(got["y"], drawn.shifted.y)
     assert "Wrote 500 rows to proba.npz; mean confidence" in capsys.readouterr().err
     assert run("apply energy.json test.npz --confidence-only -o c.csv".split()) == 0
     assert (folder / "c.csv").read_text().startswith("confidence,temperature,pred,y\n")
@@ -245,12 +231,12 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("line", "code", "message"), WRONG.values(), ids=WRONG)
-def test_one_line_for_what_went_wrong(folder, capsys, line, code, message):
+def test_one_line_for_what_went_wrong(folder, capsys, line, code, message, drawn):
     np.savez(folder / "proba.npz", logits=np.full((9, 10), 0.1), y=np.zeros(9, int))
     np.savez(folder / "narrow.npz", logits=np.zeros((5, 3)))
-    spoiled = SUITE.shifted.logits.copy()
+    spoiled = drawn.shifted.logits.copy()
     spoiled[3, 2] = np.nan
-    np.savez(folder / "nan.npz", logits=spoiled, y=SUITE.shifted.y)
+    np.savez(folder / "nan.npz", logits=spoiled, y=drawn.shifted.y)
     before = sorted(p.name for p in folder.iterdir())
     assert run(line.split()) == code
     out, err = capsys.readouterr()
@@ -261,8 +247,8 @@ def test_one_line_for_what_went_wrong(folder, capsys, line, code, message):
     assert sorted(p.name for p in folder.iterdir()) == before  # nothing half-written
 
 
-def test_warnings_are_one_line_too(folder, capsys):
-    z = SUITE.clean.logits
+def test_warnings_are_one_line_too(folder, capsys, drawn):
+    z = drawn.clean.logits
     np.savez("right.npz", logits=z, y=z.argmax(axis=1))
     assert run("fit --method ts right.npz -o x.json".split()) == 0
     err = capsys.readouterr().err
@@ -357,7 +343,8 @@ def test_kill_cleans_up(folder):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 143
     assert done.stderr.strip() == "interrupted; no unfinished file was left."
-    assert sorted(p.name for p in folder.iterdir()) == ["ood.npz", "test.npz", "val.npz"]
+    names = ["ood.npz", "strange.npz", "test.npz", "val.npz"]
+    assert sorted(p.name for p in folder.iterdir()) == names
 
 
 def test_threads_option(folder):

@@ -10,20 +10,6 @@ import pytest
 from wildcal import CALIBRATORS
 from wildcal.calibrators import PAPER_METHODS, WINDOW_METHODS
 from wildcal.cli.main import run
-from wildcal.testing import make_suite
-
-SUITE = make_suite(0, n_tuning=800, n_ood_tuning=80, n_test=500)
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    known = SUITE.tuning.y >= 0
-    np.savez(tmp_path / "val.npz", logits=SUITE.tuning.logits[known], y=SUITE.tuning.y[known])
-    np.savez(tmp_path / "ood.npz", logits=SUITE.tuning.logits[~known])
-    np.savez(tmp_path / "test.npz", logits=SUITE.shifted.logits, y=SUITE.shifted.y)
-    np.savez(tmp_path / "strange.npz", logits=SUITE.ood.logits)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def test_the_paper_in_one_table(folder, capsys):
@@ -64,10 +50,10 @@ def test_formats_agree_and_order_is_by_ece(folder, capsys):
         assert row["knew"] == entry["knew"]
 
 
-def test_fallbacks_are_told(folder, capsys):
-    z = SUITE.tuning.logits.astype(float)
+def test_fallbacks_are_told(folder, capsys, drawn):
+    z = drawn.tuning.logits.astype(float)
     z -= np.log(np.exp(z).sum(axis=1, keepdims=True))
-    np.savez("normal.npz", logits=z, y=np.maximum(SUITE.tuning.y, 0))
+    np.savez("normal.npz", logits=z, y=np.maximum(drawn.tuning.y, 0))
     assert run("compare normal.npz test.npz --methods ts,energy --bootstrap 0".split()) == 0
     out, err = capsys.readouterr()
     assert "warning: energy: the logits look normalized" in err

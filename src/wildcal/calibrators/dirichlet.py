@@ -8,7 +8,7 @@ import numpy as np
 from wildcal.calibrators.linear_map import (
     bound_linear,
     check_linear,
-    check_strength,
+    check_penalty,
     log_proba,
     matrix_scores,
     stack_matrix,
@@ -89,10 +89,7 @@ class DirichletCalibration(Calibrator):
     intercept_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
 
     def _check_options(self) -> None:
-        for name in ("reg_lambda", "reg_mu"):
-            if getattr(self, name) is not None:
-                check_strength(name, getattr(self, name))
-        check_strength("ridge", self.ridge)
+        check_penalty(self.reg_lambda, self.reg_mu, self.ridge)
         check_choice("regularizer", self.regularizer, REGULARIZERS)
         check_choice("gauge", self.gauge, GAUGES)
 

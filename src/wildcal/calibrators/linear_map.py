@@ -109,6 +109,14 @@ def check_strength(name: str, value: object) -> None:
         raise ValueError(f"{name} must be a number, at least 0 and finite, got {value!r}.")
 
 
+def check_penalty(reg_lambda: float | None, reg_mu: float | None, ridge: float) -> None:
+    """Raise if one of the weights of a `Penalty` cannot be one."""
+    for name, value in (("reg_lambda", reg_lambda), ("reg_mu", reg_mu)):
+        if value is not None:
+            check_strength(name, value)
+    check_strength("ridge", ridge)
+
+
 def check_linear(calibrator: Calibrator, **dimensions: int) -> None:
     """Raise unless fitted arrays have K entries along each of their dimensions."""
     for name, n_dimensions in dimensions.items():

@@ -6,7 +6,7 @@ from typing import final
 from wildcal.calibrators.linear_map import (
     bound_linear,
     check_linear,
-    check_strength,
+    check_penalty,
     matrix_scores,
     raw_logits,
     stack_matrix,
@@ -72,10 +72,7 @@ class MatrixScaling(Calibrator):
     intercept_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
 
     def _check_options(self) -> None:
-        for name in ("reg_lambda", "reg_mu"):
-            if getattr(self, name) is not None:
-                check_strength(name, getattr(self, name))
-        check_strength("ridge", self.ridge)
+        check_penalty(self.reg_lambda, self.reg_mu, self.ridge)
 
     def _check_fitted(self) -> None:
         check_linear(self, matrix_=2, intercept_=1)

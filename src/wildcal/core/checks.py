@@ -204,6 +204,29 @@ def check_weight(sample_weight: ArrayLike | None, n_rows: int) -> FloatArray | N
     return weight / weight.max() if weight.max() > 1e100 else weight  # so that sums are finite
 
 
+def check_environment_numbers(numbers: NDArray[Any]) -> NDArray[Any]:
+    """Return environments as they are; raise unless they are integers from 0 on."""
+    if numbers.dtype.kind not in "iu":
+        raise ValueError(
+            f"environment must be integers, got dtype {numbers.dtype}. Number your environments,"
+            " the clean one 0."
+        )
+    if int(numbers.min()) < 0:
+        raise ValueError(f"environment must not be negative, got {int(numbers.min())}.")
+    return numbers
+
+
+def check_clean(labeled: bool, weighed: bool) -> None:
+    """Raise unless environment 0 has labeled rows, and some of them a weight."""
+    if not labeled:
+        raise ValueError(
+            "environment 0, the clean one, must have labeled rows, got none. Give the labeled"
+            " rows without shift the number 0."
+        )
+    if not weighed:
+        raise ValueError("sample_weight must not be zero on every labeled row of environment 0.")
+
+
 def check_environment(environment: ArrayLike, y: Labels, weight: FloatArray | None) -> Labels:
     """Return the environment of each row as int64, numbered anew: 0, 1, 2, ... in their order.
 
@@ -213,21 +236,9 @@ def check_environment(environment: ArrayLike, y: Labels, weight: FloatArray | No
     array = np.asarray(environment)
     if array.shape != y.shape:
         raise ValueError(f"environment must have shape {y.shape}, got {array.shape}.")
-    if array.dtype.kind not in "iu":
-        raise ValueError(
-            f"environment must be integers, got dtype {array.dtype}. Number your environments, the"
-            " clean one 0."
-        )
-    if int(array.min()) < 0:
-        raise ValueError(f"environment must not be negative, got {int(array.min())}.")
+    check_environment_numbers(array)
     clean = (array == 0) & (y != OOD_LABEL)
-    if not clean.any():
-        raise ValueError(
-            "environment 0, the clean one, must have labeled rows, got none. Give the labeled"
-            " rows without shift the number 0."
-        )
-    if weight is not None and not weight[clean].any():
-        raise ValueError("sample_weight must not be zero on every labeled row of environment 0.")
+    check_clean(bool(clean.any()), weight is None or bool(weight[clean].any()))
     return np.unique(array, return_inverse=True)[1].astype(np.int64, copy=False)
 
 

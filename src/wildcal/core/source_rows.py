@@ -8,7 +8,9 @@ from numpy.typing import NDArray
 
 from wildcal.core.arrays import OOD_LABEL, Column, FloatArray, Labels
 from wildcal.core.checks import (
+    check_clean,
     check_distances,
+    check_environment_numbers,
     check_labels,
     check_logits,
     check_weight,
@@ -91,18 +93,7 @@ def _largest(parts: Any) -> FloatArray:
 
 def _environments(environment: Column, y: Labels, weight: FloatArray | None) -> Any:
     """Return the environments numbered anew, 0 staying 0."""
-
-    def look(values: NDArray[Any]) -> NDArray[Any]:
-        if values.dtype.kind not in "iu":
-            raise ValueError(
-                f"environment must be integers, got dtype {values.dtype}. Number your environments,"
-                " the clean one 0."
-            )
-        if int(values.min()) < 0:
-            raise ValueError(f"environment must not be negative, got {int(values.min())}.")
-        return values
-
-    numbers = map_columns(look, environment, combine=distinct)
+    numbers = map_columns(check_environment_numbers, environment, combine=distinct)
 
     def clean(values: NDArray[Any], labels: Labels, *weights: FloatArray) -> NDArray[Any]:
         mine = (values == 0) & (labels != OOD_LABEL)
@@ -110,13 +101,7 @@ def _environments(environment: Column, y: Labels, weight: FloatArray | None) -> 
 
     beside = () if weight is None else (weight,)
     labeled, weighed = map_columns(clean, environment, y, *beside)
-    if not labeled:
-        raise ValueError(
-            "environment 0, the clean one, must have labeled rows, got none. Give the labeled"
-            " rows without shift the number 0."
-        )
-    if weight is not None and not weighed:
-        raise ValueError("sample_weight must not be zero on every labeled row of environment 0.")
+    check_clean(labeled > 0, weight is None or weighed > 0)
     return derived(
         lambda values: np.asarray(np.searchsorted(numbers, values), np.int64), environment
     )
