@@ -2,7 +2,7 @@
 
 Every pass over an N x K matrix happens here, in blocks small enough to stay in the cache, spread
 over a small thread pool, or over a cluster. Where blocks begin and end depends on the number of
-classes alone, and results are combined in one order: within groups of neighbouring blocks, then
+classes alone, and results are combined in one order: within groups of neighboring blocks, then
 group by group, each in the order of the rows. So a sum has the same bits for any number of threads,
 workers or shards. Nothing of size N x K is ever allocated except the result the caller asked for.
 """
@@ -51,7 +51,7 @@ def block_rows(n_classes: int) -> int:
 
 
 def partly(combine: Combine) -> Combine:
-    """Mark what may combine neighbours first, and then what it made of them."""
+    """Mark what may combine neighbors first, and then what it made of them."""
     combine.partly = True  # type: ignore[attr-defined]
     return combine
 

@@ -29,7 +29,7 @@ def odd_environments(accuracy: dict[str, float], *, gap: float = GAP) -> dict[st
     Examples
     --------
     >>> from wildcal.core.odd_environments import odd_environments
-    >>> found = {"gamma-1": 0.93, "grey-1": 0.9, "noise-5": 0.84, "vertical_flip-1": 0.4}
+    >>> found = {"gamma-1": 0.93, "gray-1": 0.9, "noise-5": 0.84, "vertical_flip-1": 0.4}
     >>> odd_environments(found)
     {'vertical_flip-1': 0.44}
     """

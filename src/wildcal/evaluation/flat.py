@@ -28,7 +28,7 @@ from wildcal.metrics.seen import Counts, Seen
 
 @dataclass(slots=True)
 class Tally:
-    """What a walk keeps of one method on some rows; tallies of neighbours are put together."""
+    """What a walk keeps of one method on some rows; tallies of neighbors are put together."""
 
     top: TopLabelAccumulator
     floor: NoiseFloor | None
@@ -110,7 +110,7 @@ def _of_block(
         NoiseFloor(n_bins).update(confidence) if any(m.floored for m in metrics) else None,
         None,
         DistinctScores.of_rows(confidence, correct, None) if "scores" in kinds else None,
-        _unlabelled(strange) if "scores" in kinds else None,
+        _unlabeled(strange) if "scores" in kinds else None,
         len(strange),
         float(strange.sum()),
     )
@@ -121,7 +121,7 @@ def _of_block(
     return tally
 
 
-def _unlabelled(scores: FloatArray) -> DistinctScores:
+def _unlabeled(scores: FloatArray) -> DistinctScores:
     return DistinctScores.of_rows(scores, np.zeros(len(scores), np.bool_), None)
 
 
