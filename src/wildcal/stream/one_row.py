@@ -5,8 +5,8 @@ from typing import Final
 
 import numpy as np
 
-from wildcal.calibrators.context import ContextScaling
-from wildcal.calibrators.context.one_row import RowLook
+from wildcal.calibrators.context import WindowMap
+from wildcal.calibrators.context.one_row import OneRow, RowLook
 from wildcal.core.arrays import Logits
 from wildcal.stream.accuracy import Z95
 from wildcal.stream.drift import DriftTest
@@ -21,13 +21,18 @@ class RowTaker:
     """Lets rows into a window one by one."""
 
     def __init__(
-        self, calibrator: ContextScaling, window: Window, test: DriftTest, bets: Bets | None
+        self,
+        calibrator: WindowMap,
+        form: OneRow,
+        window: Window,
+        test: DriftTest,
+        bets: Bets | None,
     ) -> None:
-        self._form = calibrator.one_row()
+        self._form = form
         self._window, self._test, self._bets = window, test, bets
         self._calibrator = calibrator
         self._threshold = test.threshold
-        self._units = calibrator.judged_units()
+        self._units = form.units
         self._decided: tuple[Whole | None, bool] = (None, False)
         """The last window that was all new, and whether it was too far from clean."""
 

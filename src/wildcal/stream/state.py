@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from wildcal.calibrators.context import ContextScaling, FirstContextScaling, WindowMap
+from wildcal.calibrators.context import WindowMap
 from wildcal.calibrators.context.features import LARGEST
 from wildcal.core.errors import FileFormatError
 from wildcal.io.artifact import describe_file
@@ -82,8 +82,7 @@ def fingerprint(calibrator: WindowMap) -> str:
     """Return a SHA-256 of what a calibrator does; other versions of wildcal give the same."""
     document = describe_file(calibrator)
     kept = {name: document[name] for name in ("method", "n_classes", "options", "fitted")}
-    if isinstance(calibrator, FirstContextScaling):
-        kept["method"] = ContextScaling.name  # as it was called when the first states were saved
+    kept["method"] = calibrator.name_in_states
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
 
 

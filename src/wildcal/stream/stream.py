@@ -8,7 +8,7 @@ from typing import Final, Self, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wildcal.calibrators.context import Context, ContextScaling, RowStatistics, WindowMap
+from wildcal.calibrators.context import Context, RowStatistics, WindowMap
 from wildcal.core.arrays import BoolArray, FloatArray, Labels, Logits, Proba
 from wildcal.core.blocks import joined, map_blocks
 from wildcal.core.calibrator import Calibrator
@@ -128,9 +128,10 @@ class Stream:
         )
         self._threshold = self._test.threshold
         self._window = Window(window, calibrator)
-        self._taker = None
-        if isinstance(calibrator, ContextScaling):
-            self._taker = RowTaker(calibrator, self._window, self._test, self._bets)
+        self._taker: RowTaker | None = None
+        form = calibrator.one_row()
+        if form is not None:
+            self._taker = RowTaker(calibrator, form, self._window, self._test, self._bets)
         self._lock = threading.Lock()
 
     def __call__(self, logits: ArrayLike) -> Proba:

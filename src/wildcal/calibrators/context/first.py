@@ -101,6 +101,7 @@ class FirstContextScaling(WindowMap):
     """
 
     name = "context-1"
+    name_in_states = "context"  # as it was called when the first states were saved
     title = "context-aware energy scaling"
     reference = "wildcal, docs/theory/context.md"
     stores = "17 numbers"

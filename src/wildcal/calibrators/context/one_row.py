@@ -54,7 +54,10 @@ class OneRow:
         shares: FloatArray,
         clean: float,
         chance: ChanceTable,
+        units: tuple[tuple[int, float, float], ...],
     ) -> None:
+        self.units = units
+        """Which features drift is judged by, and their mean and spread on clean rows."""
         self._shape, self._model, self._clean, self._chance = shape, model, clean, chance
         self._shares = shares
         self._share_of: list[float] = shares.tolist()

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,9 @@ from wildcal.core.blocks import added, joined, map_blocks
 from wildcal.core.bound import Bound
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.rows import Rows
+
+if TYPE_CHECKING:
+    from wildcal.calibrators.context.one_row import OneRow
 
 
 class WindowMap(Calibrator):
@@ -34,6 +37,15 @@ class WindowMap(Calibrator):
     clean_correlation_: float
     """Of the two features that drift is judged by, on clean rows."""
     clean_rows_: int
+
+    @property
+    def name_in_states(self) -> str:
+        """What the saved states of streams call it."""
+        return self.name
+
+    def one_row(self) -> "OneRow | None":
+        """Return what says the same of one row after another in fewer calls, where there is one."""
+        return None
 
     @abstractmethod
     def _look(self) -> Callable[[Block], RowStatistics]:

@@ -266,13 +266,10 @@ class ContextScaling(WindowMap):
     def one_row(self) -> OneRow:
         """Return what does for one row after another what the methods above do for many."""
         model = GapModel(self.beta_p_, self.beta_2_, self.beta_g_, self.lam_)
-        clean = float(self.clean_confidence_[0])
-        return OneRow(self._shape(), model, whole_shares(self.clean_shares_), clean, self.chance())
-
-    def judged_units(self) -> tuple[tuple[int, float, float], ...]:
-        """Return which features drift is judged by, and their clean mean and spread."""
         clean, spread = self.clean_confidence_.tolist(), self.clean_spread_.tolist()
-        return tuple((j, clean[j], spread[i]) for i, j in enumerate(_JUDGED))
+        units = tuple((j, clean[j], spread[i]) for i, j in enumerate(_JUDGED))
+        shares = whole_shares(self.clean_shares_)
+        return OneRow(self._shape(), model, shares, clean[0], self.chance(), units)
 
     def standardized(self, means: FloatArray) -> FloatArray:
         """Return the mean confidence of windows, and when warmest, in units of clean rows."""
