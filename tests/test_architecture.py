@@ -113,6 +113,15 @@ def test_outside_packages():
     assert wrong == []
 
 
+def test_the_page_has_the_same_table():
+    text = (SRC.parents[1] / "docs" / "architecture.md").read_text("utf-8")
+    rows = [line.split("|") for line in text.split("## One row")[0].splitlines() if "| `" in line]
+    shown = {row[1].strip(" `"): set(re.findall(r"`(\w+)`", row[3])) for row in rows}
+    rooms = {layer: allowed for layer, allowed in LAYERS.items() if not layer.endswith(".py")}
+    assert shown == rooms | {"cli": set()}
+    assert rooms["cli"] == set(rooms) - {"cli", "plots"} | {"suites", "testing"}
+
+
 def test_every_module_is_in_the_table():
     parts = {p.name for p in SRC.iterdir() if p.name != "__pycache__" and p.name != "py.typed"}
     assert parts <= set(LAYERS) | {"__init__.py", "__main__.py", "version.py"}
@@ -133,6 +142,36 @@ def test_calibrators_import_each_other_without_circles():
         assert free, f"a circle among {sorted(needs)}"
         for name in free:
             del needs[name]
+
+
+def test_no_caller_asks_which_wrapper_it_has():
+    """Whatever is special about one is said by its own methods."""
+    for path in SRC.rglob("*.py"):
+        if path.relative_to(SRC).parts[:2] in {
+            ("calibrators", "context"),
+            ("calibrators", "density"),
+        }:
+            continue
+        asked = re.findall(r"isinstance\([^()]*(?:ContextScaling|DensityAware)", path.read_text())
+        assert asked == [], path.name
+
+
+def test_private_methods_of_calibrators_stay_in_their_rooms():
+    homes = [SRC / "core" / "calibrator.py", *files("calibrators"), *files("window")]
+    private = {
+        member.name
+        for path in homes
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+        for member in node.body
+        if isinstance(member, ast.FunctionDef) and re.match(r"_[a-z]", member.name)
+    }
+    # Estimators of accuracy are no calibrators, and have methods of the same names.
+    for path in sorted(set(SRC.rglob("*.py")) - {*homes, *files("accuracy")}):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and node.attr in private:
+                owner = getattr(node.value, "id", "")
+                assert owner in ("self", "cls"), f"{path.name}:{node.lineno} calls {node.attr}"
 
 
 def test_calibrators_leave_input_errors_to_the_door():
