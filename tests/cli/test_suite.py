@@ -173,6 +173,11 @@ def test_a_shipped_suite_goes_by_its_name(folder, tmp_path, monkeypatch, capsys)
         ("suite pack tiny -o tiny.zip", 1, "error: cannot pack into tiny.zip: its name must end"),
         ("suite pack tiny -o no/where.npz", 1, "error: cannot write no/where.npz: the folder no"),
         ("suite pack tiny", 2, "Missing option '-o'"),
+        (
+            "suite pack tiny -o x.npz --step 0.1",
+            1,
+            "error: step must be a power of two of at most 1",
+        ),
         ("suite pack tiny -o x.npz --dtype int8", 2, "'int8' is not one of"),
         ("suite shout", 2, "No such command 'shout'"),
     ],

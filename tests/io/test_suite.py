@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import pickle
 import zipfile
 
@@ -14,7 +15,13 @@ from hypothesis.extra.numpy import arrays
 from wildcal.core.errors import FileFormatError
 from wildcal.io.suite import Suite, SuiteWriter
 from wildcal.io.suite import files as suite_files
-from wildcal.io.suite.arrays import content_hash, npy_header, read_header, stored_logits
+from wildcal.io.suite.arrays import (
+    coarse_logits,
+    content_hash,
+    npy_header,
+    read_header,
+    stored_logits,
+)
 from wildcal.io.suite.summary import grouped, summarize
 
 HEADER = {
@@ -152,6 +159,38 @@ def test_half_precision_has_an_end(tmp_path):
     half = SuiteWriter(tmp_path / "half", **HEADER, dtype="float16")
     with pytest.raises(ValueError, match="within ±65504"):
         half.add("val", [[0, 0, 0, -7e4]], [0], role="tune", shift="none")
+
+
+@pytest.mark.parametrize("dtype", [None, "float16"])
+def test_packing_with_a_step(tmp_path, dtype):
+    """Class 1 wins by less than a step and still wins; what is rounded is a multiple of it."""
+    z = np.array([[3.99, 4.01, 0.3, -0.3], [5.03, 5.01, 0.1, -70.06]], np.float32)
+    writer = SuiteWriter(tmp_path / "s", **HEADER)
+    writer.add("val", z, [1, 0], role="tune", shift="none")
+    writer.finish(["val"])
+    Suite.open(tmp_path / "s").pack(tmp_path / "s.npz", step=0.125, dtype=dtype)
+    packed = Suite.open(tmp_path / "s.npz", verify=True)
+    expected = np.array([[4, 4, 0.25, -0.25], [5, 5, 0.125, -70]], dtype or "float32")
+    expected[0, 0] = np.nextafter(expected[0, 0], expected.dtype.type(0))
+    np.testing.assert_array_equal(packed.split("val").logits, expected)
+    assert packed.data["logits_step"] == 0.125
+    assert "logits_step" not in Suite.open(tmp_path / "s").data
+
+
+@pytest.mark.parametrize("step", [0.0, -0.125, 0.1, 2.0, math.nan, math.inf])
+def test_a_step_is_a_power_of_two(folder, tmp_path, step):
+    with pytest.raises(ValueError, match="step must be a power of two of at most 1, such as 0.125"):
+        Suite.open(folder).pack(tmp_path / "s.npz", step=step)
+    assert not (tmp_path / "s.npz").exists()
+
+
+@given(seed=st.integers(0, 1000), step=st.sampled_from([1.0, 0.25, 0.125]))
+def test_a_step_keeps_every_winner(seed, step):
+    z = np.random.default_rng(seed).normal(size=(50, 40)).astype(np.float32)
+    coarse = coarse_logits(z, step)
+    assert coarse.dtype == z.dtype
+    np.testing.assert_array_equal(coarse.argmax(axis=1), z.argmax(axis=1))
+    assert np.abs(coarse - z).max() <= step / 2 + 1e-6
 
 
 def test_packing_needs_a_proper_name_and_sound_content(folder, tmp_path):

@@ -5,6 +5,7 @@ is matched against that form and never evaluated, so nothing else in it can have
 """
 
 import hashlib
+import math
 import re
 import struct
 from dataclasses import dataclass
@@ -98,6 +99,19 @@ def stored_logits(logits: ArrayLike, n_classes: int, dtype: str) -> Logits:
             f" got {largest:g}. Try a wider dtype."
         )
     return _keep_winners(array, stored) if stored.dtype.itemsize < array.dtype.itemsize else stored
+
+
+def coarse_logits(logits: Logits, step: float) -> Logits:
+    """Return logits as the nearest multiples of a step; the predicted classes stay.
+
+    A power of two keeps all but huge ones exact in every type.
+    """
+    if not 0 < step <= 1 or math.frexp(step)[0] != 0.5:
+        raise ValueError(f"step must be a power of two of at most 1, such as 0.125, got {step}.")
+    coarse = np.empty_like(logits)
+    for piece in row_slices(logits):
+        coarse[piece] = np.rint(logits[piece].astype(np.float64) / step) * step
+    return _keep_winners(logits, coarse)
 
 
 def _keep_winners(logits: Logits, stored: Logits) -> Logits:

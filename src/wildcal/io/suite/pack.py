@@ -13,6 +13,7 @@ from wildcal.core.arrays import Logits
 from wildcal.core.checks import check_choice
 from wildcal.io.files import replacing
 from wildcal.io.suite.arrays import (
+    coarse_logits,
     content_hash,
     distances_hash,
     npy_header,
@@ -41,10 +42,12 @@ def pack_suite(
     path: str | Path,
     dtype: str | None = None,
     ranks: Sequence[int] | None = None,
+    step: float | None = None,
 ) -> None:
     """Write the arrays and the manifest to one .npz, where wanted with arrays of another dtype.
 
-    With `ranks`, only the distances to these neighbors are kept.
+    With `ranks`, only the distances to these neighbors are kept; with `step`, logits are rounded to
+    its multiples.
     """
     kept = _Distances(files, manifest, dtype, ranks)
     if dtype is not None:
@@ -55,6 +58,8 @@ def pack_suite(
     with replacing(path, sync=True) as temporary, zipfile.ZipFile(temporary, "w") as archive:
         for entry in manifest.splits:
             z, y = read_content(files, entry, manifest.n_classes)
+            if step is not None:
+                z = coarse_logits(z, step)
             if dtype is not None and dtype != entry.dtype:
                 z = _converted(z, entry.name, dtype)
             labels = stored_labels(y, len(z), manifest.n_classes, entry.shift)
@@ -65,7 +70,12 @@ def pack_suite(
             if distances is not None:
                 _write_array(archive, str(new.distances), distances)
             entries.append(new)
-        packed = replace(manifest, splits=tuple(entries), neighbors=kept.description())
+        packed = replace(
+            manifest,
+            splits=tuple(entries),
+            neighbors=kept.description(),
+            data=manifest.data if step is None else manifest.data | {"logits_step": step},
+        )
         # Last, because the hashes in it are known only now.
         _write_member(archive, MANIFEST, packed.to_bytes())
 
