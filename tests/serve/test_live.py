@@ -56,6 +56,9 @@ def test_a_shift_moves_the_chart_and_rings(page, server, clean, foggy, request):
     assert card.locator("polygon.band").count() == 1
     assert card.locator("line.rang").count() >= 1
     assert card.locator("line.limit").count() == 1
+    # The middle of the axis is what its line says, not the next whole number.
+    _, middle, top = card.locator("figure:nth-of-type(2) svg text").all_text_contents()[:3]
+    assert float(middle) == pytest.approx(float(top) / 2, abs=0.051)
     assert card.locator("rect.bar").count() == 20
     # Nothing is wider than the screen.
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")

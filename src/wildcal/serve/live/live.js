@@ -1,6 +1,6 @@
 "use strict";
 // Names of streams come from clients: they become text and nothing else.
-const SVG = "http://www.w3.org/2000/svg", WIDTH = 480, LEFT = 40, KEEP = 300;
+const SVG = "http://www.w3.org/2000/svg", WIDTH = 480, LEFT = 48, KEEP = 300;
 const byId = (id) => document.getElementById(id);
 const cards = new Map();
 let token = sessionStorage.getItem("wildcal-token");
@@ -89,7 +89,7 @@ function drawDrift(view, threshold) {
   const points = view.points.filter((p) => p.drift != null), svg = view.figures.drift.svg;
   if (!points.length) return;
   const s = scale(points, 0, Math.max(2 * threshold, ...points.map((p) => p.drift)));
-  frame(svg, s, (v) => v.toFixed(0));
+  frame(svg, s, (v) => v.toFixed(1));
   make("svg:line", { class: "limit", x1: LEFT, x2: WIDTH - 4, y1: s.y(threshold), y2: s.y(threshold) }, svg);
   alarms(svg, s, view.alarms);
   curve(svg, s, points, "drift", "curve");
