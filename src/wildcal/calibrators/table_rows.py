@@ -62,10 +62,10 @@ class TableRow:
         """Return the probabilities of a matrix of one row."""
         return self._proba(z)[0]
 
-    def confidence(self, z: Logits) -> Proba:
-        """Return that of the predicted class."""
+    def top(self, z: Logits) -> tuple[Proba, int]:
+        """Return that of the predicted class, and the class."""
         proba, at = self._proba(z)
-        return proba[:, at]
+        return proba[:, at], at
 
     def _proba(self, z: Logits) -> tuple[Proba, int]:
         p, at = steady_row(z, self.beta)

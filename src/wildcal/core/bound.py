@@ -73,7 +73,7 @@ class Bound:
     def confidences(self) -> Proba:
         """Return the probability of the predicted class of all rows; no matrix is built."""
         if self.row is not None and len(self.logits) == 1:
-            return self.row.confidence(self.logits[:1])
+            return self.row.top(self.logits[:1])[0]
         return by_row(self.logits, self.confidence)
 
 

@@ -26,8 +26,8 @@ class RowMap(Protocol):
         """Return the probabilities."""
         ...
 
-    def confidence(self, z: Logits) -> Proba:
-        """Return that of the predicted class."""
+    def top(self, z: Logits) -> tuple[Proba, int]:
+        """Return that of the predicted class, as an array, and the class."""
         ...
 
 
@@ -43,27 +43,31 @@ class Tempered:
 
     def proba(self, z: Logits) -> Proba:
         """Return softmax(beta * z) bit for bit as `Block.softmax` does."""
-        e, total = _exponentials(z, self.beta)
-        e *= e.dtype.type(1.0 / total)
+        e, total, _ = _exponentials(z, self.beta)
+        e *= 1.0 / total
         return e
 
-    def confidence(self, z: Logits) -> Proba:
-        """Return the largest softmax probability, as `Block.confidence` does."""
-        e, total = _exponentials(z, self.beta)
-        return np.array([1.0 / total], e.dtype)
+    def top(self, z: Logits) -> tuple[Proba, int]:
+        """Return the largest softmax probability as `Block.confidence` does, and its class."""
+        e, total, at = _exponentials(z, self.beta)
+        return np.array([1.0 / total], e.dtype), at
 
 
-def _exponentials(z: Logits, beta: Beta) -> tuple[Proba, float]:
-    """Return exp(beta * (z - max z)) and its sum, added in the order that a block adds in."""
+def _exponentials(z: Logits, beta: Beta) -> tuple[Proba, float, int]:
+    """Return exp(beta * (z - max z)), its sum in the order that a block adds in, and the class.
+
+    Between the requests of a service, each call of NumPy costs several times what it costs in a
+    loop, so there are as few as can be: a Python float takes the precision of its array.
+    """
     z, at = _largest(z)
-    top = z.take(at)
+    top = z.item(at)
     with np.errstate(over="ignore", invalid="ignore"):
-        e = np.subtract(z, top)
+        e = z - top
         if callable(beta):
-            beta = beta(-(np.float64(top) + np.log(row_sum(np.exp(e)))))
-        e *= e.dtype.type(beta)
+            beta = beta(-(np.float64(top) + np.log(_total(np.exp(e)))))
+        e *= float(beta)
         np.exp(e, out=e)
-        return e, float(row_sum(e))
+        return e, _total(e), at
 
 
 def steady_row(z: Logits, beta: float) -> tuple[Proba, int]:
@@ -91,14 +95,23 @@ def _largest(z: Logits) -> tuple[Logits, int]:
 
 def row_sum(e: Proba | FloatArray) -> np.float64:
     """Return the sum of a matrix of one row, as `Block.sum` does."""
-    return np.float64(row_sums(e)[0])
+    return np.float64(_total(e))
+
+
+def _total(e: Proba | FloatArray) -> float:
+    return float(_added(e).item(-1))
 
 
 def row_sums(e: Proba | FloatArray) -> Proba:
     """Return the sum of each of a few rows, the same bits."""
+    return np.asarray(_added(e)[:, -1])
+
+
+def _added(e: Proba | FloatArray) -> Proba:
+    """Return a matrix whose last column has the sums of the rows."""
     if e.shape[1] < CLASSES_FIRST_BELOW:
-        return np.asarray(np.add.accumulate(e, 1)[:, -1])
-    return np.asarray(np.vecdot(e, _ones(e.shape[1], e.dtype)))
+        return np.asarray(np.add.accumulate(e, 1))
+    return np.asarray(np.vecdot(e, _ones(e.shape[1], e.dtype))[:, None])
 
 
 @lru_cache(maxsize=8)

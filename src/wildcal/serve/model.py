@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.calibrators.context import WindowMap
-from wildcal.core.arrays import Labels, Logits, Proba, working_dtype
+from wildcal.core.arrays import Labels, Logits, working_dtype
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.checks import check_logits
 from wildcal.core.one_row import RowMap
@@ -127,9 +127,8 @@ class Model:
         """Return the outputs that are wanted, each row read alone."""
         names = self._wanted(wanted)
         if len(logits) <= _FEW and "temperature" not in names:
-            proba, confidence, label = self._few(logits, distances)
-            few = {"probabilities": proba, "confidence": confidence, "label": label}
-            return Answer({name: few[name] for name in names}, label, confidence)
+            few = self._few(logits, distances, "probabilities" in names)
+            return Answer({name: few[name] for name in names}, few["label"], few["confidence"])
         found = self.calibrator.apply(logits, distances=distances, proba="probabilities" in names)
         found["label"] = found.pop("pred")
         if "proba" in found:
@@ -137,15 +136,16 @@ class Model:
         outputs = {name: found[name] for name in names}
         return Answer(outputs, found["label"], found["confidence"])
 
-    def _few(self, logits: Logits, distances: NDArray[Any] | None) -> tuple[Proba, Proba, Labels]:
-        """Return probabilities, confidence and class of a few rows, sooner than all columns."""
-        if self._row is not None and len(logits) == 1:
-            proba = self._row.proba(check_logits(logits, n_classes=self.calibrator.n_classes_))
-            label = logits.argmax(axis=1)
-            return proba, proba[:, label[0]], label
-        proba = self.calibrator.predict_proba(logits, distances=distances)
+    def _few(self, logits: Logits, distances: NDArray[Any] | None, proba: bool) -> Arrays:
+        """Return what is said of a few rows, sooner than all columns."""
+        if self._row is not None and not proba and len(logits) == 1:
+            row = check_logits(logits, n_classes=self.calibrator.n_classes_)
+            confidence, at = self._row.top(row)
+            return {"confidence": confidence, "label": np.array([at])}
+        found = self.calibrator.predict_proba(logits, distances=distances)
         label = logits.argmax(axis=1)
-        return proba, proba[np.arange(len(label)), label], label
+        confidence = found[np.arange(len(label)), label]
+        return {"probabilities": found, "confidence": confidence, "label": label}
 
     def answer_in(self, stream: Stream, logits: Logits, wanted: Iterable[str] | None) -> Answer:
         """Take rows into a stream and return the outputs that are wanted."""
