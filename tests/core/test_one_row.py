@@ -73,3 +73,11 @@ def test_a_second_fit_is_not_answered_from_the_first_ones_table():
     first = method.predict_proba(z)
     again = method.fit(z, (z.argmax(axis=1) + (np.arange(400) % 3 == 0)) % 10).predict_proba(z)
     assert not np.array_equal(first, again)
+
+
+@pytest.mark.parametrize("name", ["irm", "irova", "irovats"])
+def test_a_map_that_is_kept_serves_both_precisions(name):
+    method, z = fitted(name, 10)
+    kept = method.row_map()
+    for row in (z[:1], z[:1].astype(np.float64)):
+        assert_same(kept.proba(row), method.predict_proba(np.repeat(row, 3, axis=0))[:1])

@@ -25,6 +25,7 @@ from wildcal.core.calibrator import FitSummary, TemperatureMap
 from wildcal.core.checks import check_bounds, check_choice, check_temperature, looks_like_log_proba
 from wildcal.core.columns import RowFunction, RowValues, derived, equal_weights, row_values
 from wildcal.core.objective import TemperatureObjective, identity_link
+from wildcal.core.one_row import RowMap, Tempered
 from wildcal.core.ood_share import OodShare, check_ood_share, shared
 from wildcal.core.optimize import (
     WARM_START_ROWS,
@@ -321,9 +322,13 @@ class EnergyScaling(TemperatureMap):
     def _bind(self, rows: Rows) -> Bound:
         if not self._reads_energy():
             return bound_constant(rows.logits, self.temperature_)
-        return bound_temperature(
-            rows.logits, self._temperature, lambda energy: float(1.0 / self._at(energy))
-        )
+        return bound_temperature(rows.logits, self._temperature)
+
+    def row_map(self) -> RowMap:
+        """Return what says the same of one row in fewer calls."""
+        if not self._reads_energy():
+            return Tempered(1.0 / self.temperature_)
+        return Tempered(lambda energy: 1.0 / self._at(energy))
 
     def _at(self, energy: Any) -> Any:
         """Return the temperature at an energy, or at each of many."""
@@ -335,7 +340,8 @@ class EnergyScaling(TemperatureMap):
             if mean is not None and std is not None:
                 h = h + theta / (std * _SQRT_2PI) * _bump(energy, mean, std)
         # Only "paper" can go below; elsewhere this mends the last bit of rounding.
-        return np.maximum(h, min(MIN_TEMPERATURE, self.temperature_))
+        least = min(MIN_TEMPERATURE, self.temperature_)
+        return np.maximum(h, least) if isinstance(energy, np.ndarray) else max(float(h), least)
 
 
 @dataclass(frozen=True, slots=True)

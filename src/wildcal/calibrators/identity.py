@@ -7,6 +7,7 @@ from wildcal.core.arrays import FloatArray
 from wildcal.core.block import Block
 from wildcal.core.bound import Bound, bound_constant
 from wildcal.core.calibrator import FitSummary, TemperatureMap
+from wildcal.core.one_row import RowMap, Tempered
 from wildcal.core.rows import Rows
 
 
@@ -42,3 +43,7 @@ class Identity(TemperatureMap):
 
     def _bind(self, rows: Rows) -> Bound:
         return bound_constant(rows.logits, 1.0)
+
+    def row_map(self) -> RowMap:
+        """Return what says the same of one row in fewer calls."""
+        return Tempered(1.0)

@@ -23,6 +23,7 @@ from wildcal.core.bound import Bound
 from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.checks import check_choice
 from wildcal.core.columns import loaded
+from wildcal.core.one_row import RowMap
 from wildcal.core.rows import Rows
 from wildcal.core.stored import ARRAY, TEXT, stored
 
@@ -118,8 +119,11 @@ class IsotonicMultiClass(Calibrator):
         def confidence(block: Block) -> FloatArray:
             return self._top(block, *isotonic_values(block, 1.0, f, self.normalize))
 
-        row = TableRow(1.0, f, self.normalize, keeps_class=True)
-        return Bound(rows.logits, fill, confidence, None, row)
+        return Bound(rows.logits, fill, confidence)
+
+    def row_map(self) -> RowMap:
+        """Return what says the same of one row in fewer calls."""
+        return TableRow(self, 1.0, self.normalize, keeps_class=True)
 
     def _top(self, block: Block, values: FloatArray, total: FloatArray | None) -> FloatArray:
         """Return the probability of each predicted class: the largest, and a little more."""

@@ -22,6 +22,7 @@ from wildcal.core.bound import Bound
 from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.checks import check_choice
 from wildcal.core.columns import loaded
+from wildcal.core.one_row import RowMap
 from wildcal.core.rows import Rows
 from wildcal.core.stored import ARRAY, TEXT, Many, stored
 
@@ -67,8 +68,7 @@ def bound_columns(
         return finished(block, block.entry(values, block.pred()), total)
 
     beta = 1.0 / temperature
-    row = TableRow(beta, curves, normalize, keeps_class=False)
-    return Bound(logits, fill, confidence, None, row)
+    return Bound(logits, fill, confidence)
 
 
 def check_columns(thresholds: list[FloatArray], values: list[FloatArray], n_classes: int) -> None:
@@ -138,3 +138,7 @@ class IsotonicOneVsAll(Calibrator):
     def _bind(self, rows: Rows) -> Bound:
         curves = curves_of(self, working_dtype(rows.logits.dtype))
         return bound_columns(rows.logits, curves, 1.0, self.normalize)
+
+    def row_map(self) -> RowMap:
+        """Return what says the same of one row in fewer calls."""
+        return TableRow(self, 1.0, self.normalize, keeps_class=False)

@@ -5,7 +5,7 @@ from typing import final
 
 from wildcal.calibrators.irova import bound_columns, check_columns, fit_columns
 from wildcal.calibrators.piecewise import curves_of
-from wildcal.calibrators.table_rows import NORMALIZE, Normalize
+from wildcal.calibrators.table_rows import NORMALIZE, Normalize, TableRow
 from wildcal.calibrators.temperature import (
     BOUNDS,
     DEFAULT_BOUNDS,
@@ -18,6 +18,7 @@ from wildcal.core.arrays import FloatArray, working_dtype
 from wildcal.core.bound import Bound
 from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.checks import check_bounds, check_choice, check_temperature
+from wildcal.core.one_row import RowMap
 from wildcal.core.rows import Rows
 from wildcal.core.stored import ARRAY, REAL, TEXT, Many, stored
 
@@ -87,3 +88,7 @@ class ScaledIsotonicOneVsAll(Calibrator):
     def _bind(self, rows: Rows) -> Bound:
         curves = curves_of(self, working_dtype(rows.logits.dtype))
         return bound_columns(rows.logits, curves, self.temperature_, self.normalize)
+
+    def row_map(self) -> RowMap:
+        """Return what says the same of one row in fewer calls."""
+        return TableRow(self, 1.0 / self.temperature_, self.normalize, keeps_class=False)

@@ -22,11 +22,11 @@ _CELL_BITS = 16
 # allocator has at hand; larger arrays are fetched from the system anew, page by page.
 _PIECE = 1 << 14
 # One function of so few values is quicker without a table.
-_FEW = 1 << 9
-# Unsigned type, bits of its mantissa and number of 2**-64 in it.
+_FEW = 1 << 12
+# Integer type, bits of its mantissa and number of 2**-64 in it.
 _LAYOUT: dict[np.dtype[Any], tuple[Any, int, int]] = {
-    np.dtype(np.float32): (np.uint32, 23, 127 - _OCTAVES),
-    np.dtype(np.float64): (np.uint64, 52, 1023 - _OCTAVES),
+    np.dtype(np.float32): (np.int32, 23, 127 - _OCTAVES),
+    np.dtype(np.float64): (np.int64, 52, 1023 - _OCTAVES),
 }
 
 
@@ -56,20 +56,20 @@ class Curves:
         dtype: np.dtype[Any],
     ) -> None:
         n = len(thresholds)
-        unsigned, mantissa, lowest = _LAYOUT[dtype]
+        integer, mantissa, lowest = _LAYOUT[dtype]
         bits = max(2, _CELL_BITS - 6 - (n - 1).bit_length())  # of the mantissa, in a cell's number
-        self._unsigned, self._shift = unsigned, unsigned(mantissa - bits)
+        self._integer, self._shift = integer, integer(mantissa - bits)
         first = lowest << bits
-        self._first = unsigned(first)
+        self._first = integer(first)
         cells = (_OCTAVES << bits) + 1
-        edges = (np.arange(first, first + cells, dtype=unsigned) << self._shift).view(dtype)
+        edges = (np.arange(first, first + cells, dtype=integer) << self._shift).view(dtype)
         edges = edges.astype(np.float64)
         edges[0] = 0.0
         lengths = np.array([len(x) + 1 for x in thresholds])
         # Segment c of a function lies right of c of its thresholds; those of all stand in a row.
         starts = np.append(0, np.cumsum(lengths))
         segment = np.empty((n, cells), np.int32)
-        self._offset = np.arange(n) * cells
+        self._offset = np.arange(n) * cells - first
         self._origin, self._height, self._slope, self._next = np.zeros((4, starts[-1]))
         for k, (x, y) in enumerate(zip(thresholds, values, strict=True)):
             mine = slice(starts[k], starts[k + 1])
@@ -98,28 +98,26 @@ class Curves:
         step = 1 if classes_first else max(1, _PIECE // n)
         for start in range(0, len(p), step):
             piece = slice(start, start + step)
-            where = self._cells(p[piece])
-            if n > 1:
-                where += self._offset[start] if classes_first else self._offset
+            column: Any = 0 if n == 1 else start if classes_first else slice(None)
+            where = self._cells(p[piece], column)
             # mode="clip" never clips here; it spares the bounds check of the default mode.
             self._value.take(where, out=f[piece], mode="clip")
         between = np.flatnonzero(f != f)
         if len(between):
-            column: Any = 0
+            column = 0
             if n > 1:
                 column = between // p.shape[1] if classes_first else between % n
             f.reshape(-1)[between] = self._between(p.reshape(-1)[between], column)
         return f
 
-    def _cells(self, p: Proba) -> NDArray[np.intp]:
-        cell = p.view(self._unsigned) >> self._shift
+    def _cells(self, p: Proba, column: Any) -> NDArray[np.int64]:
+        cell = p.view(self._integer) >> self._shift
         np.maximum(cell, self._first, out=cell)
-        cell -= self._first
-        return np.asarray(cell, np.intp)
+        return np.asarray(cell + self._offset[column])
 
     def _between(self, p: Proba, column: Any) -> FloatArray:
         """Return f(p), looked for among the segments of its cell: bisection, all at once."""
-        cell = self._cells(p) + self._offset[column]
+        cell = self._cells(p, column)
         low, high = self._segment.take(cell), self._last.take(cell)
         while (low < high).any():
             middle = (low + high) >> 1
@@ -129,12 +127,14 @@ class Curves:
         return np.asarray((p - self._origin[low]) * self._slope[low] + self._height[low])
 
 
-class _Fitted(Protocol):
+class Fitted(Protocol):
+    """A method with thresholds and values of one curve, or of a list of them."""
+
     thresholds_: Any
     values_: Any
 
 
-def curves_of(method: _Fitted, dtype: np.dtype[Any]) -> Curves:
+def curves_of(method: Fitted, dtype: np.dtype[Any]) -> Curves:
     """Return the curves of a fitted method, made when it is first asked and kept with it."""
     made: tuple[Any, Any, np.dtype[Any], Curves] | None = method.__dict__.get("_curves")
     if made is not None:

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.calibrators.piecewise import Curves
+from wildcal.calibrators.piecewise import Curves, Fitted, curves_of
 from wildcal.core.arrays import FloatArray, Logits, Proba
 from wildcal.core.block import Block
 from wildcal.core.one_row import row_sum, steady_row
@@ -52,8 +52,8 @@ def raised(top: Proba) -> Proba:
 class TableRow:
     """One row at its temperature, mapped by curves."""
 
+    method: Fitted
     beta: float
-    curves: Curves
     normalize: Normalize
     keeps_class: bool
     """Whether the predicted class is raised above others that the curves made equal to it."""
@@ -69,9 +69,9 @@ class TableRow:
 
     def _proba(self, z: Logits) -> tuple[Proba, int]:
         p, at = steady_row(z, self.beta)
-        values = self.curves(p)
+        values = curves_of(self.method, p.dtype)(p)
         total = row_sum(values) + TIE_BREAKER
-        values += TIE_BREAKER * p
+        values += (TIE_BREAKER * p).astype(np.float64)  # to add two precisions takes twice as long
         if self.normalize == "row":
             if total > TIE_BREAKER:
                 values /= total
@@ -79,6 +79,6 @@ class TableRow:
                 values.fill(1.0 / values.shape[1])
         proba = np.minimum(values, 1.0, out=values).astype(p.dtype)
         if self.keeps_class:
-            top = proba.max()
-            proba[0, at] = min(np.nextafter(top, top.dtype.type(2)), 1)
+            top = proba[0, proba.argmax()]
+            proba[0, at] = min(np.nextafter(top, 2), 1)
         return proba, at

@@ -16,7 +16,6 @@ from wildcal.core.block import Block
 from wildcal.core.blocks import joined, map_blocks
 from wildcal.core.columns import Changed
 from wildcal.core.engine import engine_of
-from wildcal.core.one_row import Beta, RowMap, Tempered
 from wildcal.core.softmax import Fill, RowFunction, by_row, fill_proba
 
 
@@ -32,13 +31,9 @@ class Bound:
     """The probability of the predicted class."""
     temperature: RowFunction | None = None
     """What the raw logits are divided by in all; None where there is no such number."""
-    row: RowMap | None = None
-    """What says the same of one row in fewer calls; None where a block of one row has to do."""
 
     def proba(self) -> Proba:
         """Return the probabilities of all rows, in the precision of the logits."""
-        if self.row is not None and len(self.logits) == 1:
-            return self.row.proba(self.logits[:1])
         return fill_proba(self.logits, self.fill)
 
     def columns(self, raw: Source, *, proba: bool = True) -> dict[str, NDArray[Any]]:
@@ -72,27 +67,21 @@ class Bound:
 
     def confidences(self) -> Proba:
         """Return the probability of the predicted class of all rows; no matrix is built."""
-        if self.row is not None and len(self.logits) == 1:
-            return self.row.top(self.logits[:1])[0]
         return by_row(self.logits, self.confidence)
 
 
-def bound_temperature(logits: Source, temperature: RowFunction, beta: Beta | None = None) -> Bound:
-    """Return what softmax(z / T) says of rows, T a function of the block.
-
-    `beta` is its inverse, where it is the same for every row or depends on its energy alone.
-    """
+def bound_temperature(logits: Source, temperature: RowFunction) -> Bound:
+    """Return what softmax(z / T) says of rows, T a function of the block."""
 
     def fill(block: Block, out: Proba) -> None:
         block.softmax(1.0 / temperature(block), out)
 
-    row = None if beta is None else Tempered(beta)
-    return Bound(logits, fill, lambda b: b.confidence(1.0 / temperature(b)), temperature, row)
+    return Bound(logits, fill, lambda b: b.confidence(1.0 / temperature(b)), temperature)
 
 
 def bound_constant(logits: Source, temperature: float) -> Bound:
     """Return what softmax(z / T) says of rows, T the same for all of them."""
-    return bound_temperature(logits, lambda b: b.constant(temperature), 1.0 / temperature)
+    return bound_temperature(logits, lambda b: b.constant(temperature))
 
 
 def bound_matrix(logits: Source, fill: Fill) -> Bound:

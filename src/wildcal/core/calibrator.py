@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wildcal.core.arrays import Column, FloatArray, Labels, Proba, Source
+from wildcal.core.arrays import Column, FloatArray, Labels, Logits, Proba, Source
 from wildcal.core.block import Block
 from wildcal.core.blocks import map_blocks
 from wildcal.core.bound import Bound, bound_temperature
@@ -17,6 +17,7 @@ from wildcal.core.checks import check_logits, refuse_log_probabilities
 from wildcal.core.errors import CalibrationWarning, ConvergenceWarning, NotFittedError
 from wildcal.core.impossible import tamed
 from wildcal.core.odd_environments import environment_notes
+from wildcal.core.one_row import RowMap
 from wildcal.core.room import loaded_for
 from wildcal.core.rows import Rows, check_rows, is_source, own_column
 from wildcal.core.softmax import by_row, predicted_class
@@ -198,6 +199,9 @@ class Calibrator(ABC):
             Squared distances to training rows, shape (n_samples, n_layers), where the method reads
             them.
         """
+        single = self._single(logits, context, distances)
+        if single is not None:
+            return single[0].proba(single[1])
         return self._door(logits, context, distances).proba()
 
     @final
@@ -209,6 +213,9 @@ class Calibrator(ABC):
         The predicted class is that of the raw logits. The probability matrix is not built. Other
         parameters as in `predict_proba`.
         """
+        single = self._single(logits, context, distances)
+        if single is not None:
+            return single[0].top(single[1])[0]
         return self._door(logits, context, distances).confidences()
 
     @final
@@ -259,6 +266,10 @@ class Calibrator(ABC):
         self.check_is_fitted()
         self._check_columns(rows)
         return self._bind(rows)
+
+    def row_map(self) -> RowMap | None:
+        """Return what says the same of one row in fewer calls; None where a block has to do."""
+        return None
 
     @property
     def reads_energy(self) -> bool:
@@ -363,6 +374,21 @@ class Calibrator(ABC):
                 f" is {largest:.3g}; divide logits this large by a constant first."
             ) from error
 
+    def _single(
+        self, logits: ArrayLike, context: Any, distances: ArrayLike | None
+    ) -> tuple[RowMap, Logits] | None:
+        """Return a single row, checked, with what answers it; None for all that is more than that.
+
+        One row costs hardly more than its checks, so it goes no way that many rows have to go.
+        """
+        if context is not None or distances is not None:
+            return None
+        if type(logits) is not np.ndarray or logits.shape[:1] != (1,):
+            return None
+        self.check_is_fitted()
+        row = self.row_map()
+        return None if row is None else (row, check_logits(logits, n_classes=self.n_classes_))
+
     def _door(self, logits: ArrayLike, context: Any, distances: ArrayLike | None) -> Bound:
         return self._bound(self._checked(logits, distances), context)
 
@@ -378,7 +404,7 @@ class Calibrator(ABC):
         if is_source(logits) or distances is not None:
             distances = self._column(logits, "distances", distances)
             rows = check_rows(logits, n_classes=self.n_classes_, distances=distances)
-        else:  # one row costs hardly more than its checks
+        else:
             rows = Rows(check_logits(logits, n_classes=self.n_classes_))
         self._check_columns(rows)
         if self._reads_energy():

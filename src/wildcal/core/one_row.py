@@ -1,6 +1,7 @@
 """One row, as a service asks for it: the bits of a block, in a few calls.
 
-A block of one row costs three times as much: it is all calls and no arithmetic.
+A block of one row costs three times as much: it is all calls and no arithmetic. For the same reason
+numbers are plain floats here; NumPy converts one to the precision of the array it meets.
 """
 
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from wildcal.core.arrays import FloatArray, Logits, Proba, working_dtype
 from wildcal.core.block import CLASSES_FIRST_BELOW, steady
 from wildcal.core.checks import reject_logit_row
 
-Beta: TypeAlias = float | Callable[[np.float64], float]
+Beta: TypeAlias = float | Callable[[float], float]
 """An inverse temperature, or what makes one of the energy of a row."""
 
 
@@ -64,17 +65,18 @@ def _exponentials(z: Logits, beta: Beta) -> tuple[Proba, float, int]:
     with np.errstate(over="ignore", invalid="ignore"):
         e = z - top
         if callable(beta):
-            beta = beta(-(np.float64(top) + np.log(_total(np.exp(e)))))
-        e *= float(beta)
+            beta = beta(-(top + float(np.log(row_sum(np.exp(e))))))
+        e *= beta
         np.exp(e, out=e)
-        return e, _total(e), at
+        return e, row_sum(e), at
 
 
 def steady_row(z: Logits, beta: float) -> tuple[Proba, int]:
     """Return softmax(beta * z) as `Block.steady_softmax` does, and the predicted class."""
     z, at = _largest(z)
     with np.errstate(over="ignore", invalid="ignore"):
-        e = np.subtract(z, z.take(at), dtype=np.float64)
+        e = z.astype(np.float64)
+        e -= z.item(at)
         if beta != 1:
             e *= beta
         np.exp(e, out=e)
@@ -93,12 +95,8 @@ def _largest(z: Logits) -> tuple[Logits, int]:
     return z, at
 
 
-def row_sum(e: Proba | FloatArray) -> np.float64:
+def row_sum(e: Proba | FloatArray) -> float:
     """Return the sum of a matrix of one row, as `Block.sum` does."""
-    return np.float64(_total(e))
-
-
-def _total(e: Proba | FloatArray) -> float:
     return float(_added(e).item(-1))
 
 

@@ -12,7 +12,6 @@ from wildcal.core.arrays import Labels, Logits, working_dtype
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.checks import check_logits
 from wildcal.core.one_row import RowMap
-from wildcal.core.rows import Rows
 from wildcal.core.softmax import softmax_at
 from wildcal.io.artifact import About
 from wildcal.io.tables.interpret import interpret
@@ -91,9 +90,7 @@ class Model:
         """Return what says all of one row in a few calls, where that looks at nothing beside it."""
         if self.calibrator.reads & {"distances", "window"}:
             return None
-        rows = Rows(np.zeros((1, self.calibrator.n_classes_)))
-        bound = self.calibrator.bind(rows)
-        return bound.row if bound.logits is rows.logits else None
+        return self.calibrator.row_map()
 
     def _output_names(self) -> list[str]:
         names = ["probabilities", "confidence", "label"]
