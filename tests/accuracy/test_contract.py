@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from wildcal.accuracy import ESTIMATORS, AccuracyEstimate, WindowState, make_estimator
+from wildcal.accuracy import ESTIMATORS, AccuracyEstimate, make_estimator
 from wildcal.core.errors import NotFittedError
 
 NAMES = list(ESTIMATORS)
@@ -144,15 +144,6 @@ def test_states_add(name, fitted, window):
         assert found.value == pytest.approx(whole.value, abs=1e-9)
         assert found.low == pytest.approx(whole.low, abs=1e-9)
         assert found.high == pytest.approx(whole.high, abs=1e-9)
-
-
-@pytest.mark.parametrize("name", MERGEABLE)
-def test_states_survive_json(name, fitted, window):
-    logits, second, _ = window
-    estimator = fitted[name]
-    state = estimator.state(logits, second if estimator.needs_second else None)
-    again = WindowState.from_dict(json.loads(json.dumps(state.to_dict())))
-    assert estimator.estimate_state(again) == estimator.estimate_state(state)
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if n not in MERGEABLE])

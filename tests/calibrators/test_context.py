@@ -1,6 +1,5 @@
 """Context scaling: its formula written out slowly, hostile rows and windows, odd environments."""
 
-import json
 import warnings
 from dataclasses import fields
 
@@ -378,7 +377,6 @@ def test_any_rows_in_any_context(x, first, second):
     merged = a + b
     assert (merged.n, merged.counts) == (both.n, both.counts)
     assert merged.sums == pytest.approx(both.sums, abs=1e-12)
-    assert Context.from_dict(both.to_dict()) == both
     proba = FITTED.predict_proba(x, context=merged)
     assert np.isfinite(proba).all()
     chosen = proba[np.arange(3), x.argmax(axis=1)]
@@ -402,9 +400,7 @@ sums = st.lists(st.floats(-6, 6), min_size=3, max_size=3)
 def test_whatever_a_context_says_the_temperature_is_in_its_bounds(counts, means, sure):
     n = sum(counts)
     inside = [float(count * mean) for count, mean in zip(counts, sure, strict=True)]
-    document = {"n": n, "sums": [float(n * mean) for mean in means], "counts": counts}
-    document["by_class"] = inside
-    around = Context.from_dict(document)
+    around = Context(n, tuple(float(n * m) for m in means), tuple(counts), tuple(inside))
     assert -1 <= FITTED.offset(around) <= 2.5
     t = FITTED.temperature(SHIFTED[:5], context=around)
     assert ((t >= 0.01) & (t <= 100)).all()
@@ -440,67 +436,6 @@ def test_row_statistics_are_what_a_context_adds_up():
     np.testing.assert_array_equal(CONTEXT.counts, np.bincount(kept.pred, minlength=4))
     inside = [kept.features[0, kept.pred == k].sum() for k in range(4)]
     assert CONTEXT.by_class == pytest.approx(inside)
-
-
-GOOD = {"n": 2, "sums": [0.5, -1], "counts": [1, 1]}
-
-
-def test_a_context_survives_json():
-    assert Context.from_dict(json.loads(json.dumps(CONTEXT.to_dict()))) == CONTEXT
-    assert Context.from_dict(GOOD) == Context(2, (0.5, -1.0), (1, 1))
-
-
-def test_a_context_of_the_first_form_is_still_read():
-    document = {"n": 2, "energy": 0.5, "confidence": -1, "counts": [1, 1]}
-    assert Context.from_dict(document) == Context(2, (0.5, -1.0), (1, 1))
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"n": 3},
-        {"n": True, "counts": [1]},
-        {"n": 2.0},
-        {"n": "2"},
-        {"n": -2, "counts": [-1, -1]},
-        {"n": 0, "counts": [1, -1], "sums": [0]},
-        {"counts": "11"},
-        {"counts": {"1": 1}},
-        {"counts": None},
-        {"counts": [[1], [1]]},
-        {"counts": [1.0, 1.0]},
-        {"n": 2**60, "counts": [2**59, 2**59]},
-        {"n": 10**400, "counts": [10**400, 0]},
-        {"sums": [float("nan")]},
-        {"sums": [float("inf")]},
-        {"sums": ["0.5"]},
-        {"sums": "0.5"},
-        {"sums": None},
-        {"sums": {"0": 1.0}},
-        {"sums": [True]},
-        {"sums": [None]},
-        {"sums": [[0.5]]},
-        {"sums": [10**400]},
-        {"sums": [1e300]},
-        {"sums": [-12.1]},
-        {"sums": [0.0] * 99},
-        {"n": 0, "counts": [], "sums": [1.0]},
-        {"by_class": [0.5]},
-        {"by_class": [0.5, float("nan")]},
-        {"by_class": [0.5, 13.0]},
-        {"by_class": "01"},
-        {"by_class": None},
-    ],
-)
-def test_documents_that_are_no_context(change):
-    with pytest.raises(ValueError, match=r"of a context must be"):
-        Context.from_dict({**GOOD, **change})
-
-
-@pytest.mark.parametrize("document", [{}, [], None, 3, "n", {"n": 1}])
-def test_documents_of_another_kind(document):
-    with pytest.raises(ValueError, match="this is not a context"):
-        Context.from_dict(document)
 
 
 # Files.

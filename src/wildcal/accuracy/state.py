@@ -1,15 +1,11 @@
 """What an estimator keeps of a window of rows: sums, which add."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Self, final
+from typing import Self, final
 
 import numpy as np
 
 from wildcal.core.arrays import FloatArray, Labels
-
-# More rows than this are not counted exactly by floats, and not met.
-_MOST: Final = 1 << 53
 
 
 @final
@@ -47,47 +43,4 @@ class WindowState:
             self.counts + other.counts,
             self.sums + other.sums,
             np.logaddexp(self.log_sums, other.log_sums),
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers and lists, ready for JSON."""
-        return {
-            "method": self.method,
-            "n": self.n,
-            "counts": self.counts.tolist(),
-            "sums": self.sums.tolist(),
-            "log_sums": self.log_sums.tolist(),
-        }
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> "WindowState":
-        """Return the state that `to_dict` described; raise a ValueError if it cannot be one."""
-        try:
-            method, n, counts = document["method"], document["n"], document["counts"]
-            sums, log_sums = document["sums"], document["log_sums"]
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"this is not the state of a window: {error!r:.80}.") from error
-        whole = [n, *counts] if isinstance(counts, list) else [None]
-        if (
-            type(method) is not str
-            or len(whole) < 3
-            or any(type(count) is not int or not 0 <= count <= _MOST for count in whole)
-            or n < 1
-            or sum(counts) != n
-        ):
-            raise ValueError(
-                "n and counts of a state must be whole numbers of two or more classes, and n their"
-                " sum, at least 1."
-            )
-        for numbers in (sums, log_sums):
-            if not isinstance(numbers, list) or not all(
-                type(x) in (int, float) and np.isfinite(x) for x in numbers
-            ):
-                raise ValueError("the sums of a state must be lists of finite numbers.")
-        return cls(
-            method,
-            n,
-            np.array(counts, np.int64),
-            np.array(sums, np.float64),
-            np.array(log_sums, np.float64),
         )

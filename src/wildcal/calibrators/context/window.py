@@ -1,18 +1,12 @@
 """A context: what the unlabeled rows that arrive together say, as a few sums."""
 
-from dataclasses import asdict, dataclass
-from typing import Any, Final, Self, final
+from dataclasses import dataclass
+from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.calibrators.context.features import LARGEST
 from wildcal.core.arrays import FloatArray, Labels
-
-# More rows than this are not counted exactly by floats, and not met.
-_MOST: Final = 1 << 53
-# More features than a row will ever have.
-_MOST_FEATURES: Final = 8
 
 
 @final
@@ -29,8 +23,6 @@ class Context:
     >>> b = Context(n=1, sums=(0.75, 0.5, 0.5), counts=(0, 1), by_class=(0.0, 0.75))
     >>> a + b
     Context(n=3, sums=(2.25, 1.75, 1.5), counts=(2, 1), by_class=(1.5, 0.75))
-    >>> Context.from_dict((a + b).to_dict()) == a + b
-    True
     """
 
     n: int
@@ -69,41 +61,6 @@ class Context:
         """Return the context of rows with these sums."""
         numbers = (tuple(of.tolist()) for of in (sums, counts, inside))
         return cls(int(counts.sum()), *numbers)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers and lists, ready for JSON."""
-        lists = ("sums", "counts", "by_class")
-        return {**asdict(self), **{name: list(getattr(self, name)) for name in lists}}
-
-    @classmethod
-    def from_dict(cls, document: dict[str, Any]) -> "Context":
-        """Return the context that `to_dict` described; raise a ValueError if it cannot be one."""
-        try:
-            n, counts = document["n"], document["counts"]
-            # The first form had names for its two sums.
-            first = "energy" in document
-            sums = [document["energy"], document["confidence"]] if first else document["sums"]
-            inside = document.get("by_class", [])
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"this is not a context: {error!r:.80}.") from error
-        whole = [n, *counts] if isinstance(counts, list | tuple) else [None]
-        if any(type(count) is not int or not 0 <= count <= _MOST for count in whole) or (
-            sum(counts) != n
-        ):
-            raise ValueError("n and counts of a context must be whole numbers, and n their sum.")
-        # Each row adds at most LARGEST, and some rounding. NaN fails the comparison.
-        most = LARGEST * n * (1 + 1e-9)
-        lists = all(isinstance(of, list | tuple) for of in (sums, inside))
-        if not (
-            lists and len(sums) <= _MOST_FEATURES and len(inside) in (0, len(counts))
-        ) or not all(
-            type(total) in (int, float) and abs(total) <= most for total in (*sums, *inside)
-        ):
-            raise ValueError(
-                "sums of a context must be a few numbers, and by_class one for each class or none,"
-                f" of at most {LARGEST:g} for each row."
-            )
-        return cls(n, tuple(map(float, sums)), tuple(counts), tuple(map(float, inside)))
 
 
 @dataclass(frozen=True, slots=True)
