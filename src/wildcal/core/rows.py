@@ -135,12 +135,12 @@ def own_column(logits: Any, name: str) -> Any:
     return getattr(logits, name, None) if is_source(logits) else None
 
 
-CHECKS: Final[dict[str, Callable[[ArrayLike, Rows], NDArray[Any]]]] = {
-    "distances": lambda values, rows: check_distances(values, len(rows)),
-    "window": lambda values, rows: check_window(values, len(rows)),
+CHECKS: Final[dict[str, Callable[[ArrayLike, int], NDArray[Any]]]] = {
+    "distances": check_distances,
+    "window": check_window,
 }
-"""How a column is checked that needs nothing but its values; labels, weights and environments are
-checked together."""
+"""How a column of so many rows is checked that needs nothing but its values; labels, weights and
+environments are checked together."""
 
 
 def check_rows(
@@ -173,6 +173,6 @@ def check_rows(
         groups = None if environment is None else check_environment(environment, labels, weights)
         rows = replace(rows, y=labels, weight=weights, environment=groups)
     given = {
-        name: CHECKS[name](column, rows) for name, column in columns.items() if column is not None
+        name: CHECKS[name](column, len(z)) for name, column in columns.items() if column is not None
     }
     return replace(rows, **given) if given else rows

@@ -1,6 +1,7 @@
 """The door of rows that are read piece by piece: their columns are looked at once, in one pass."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,15 +10,13 @@ from numpy.typing import NDArray
 from wildcal.core.arrays import OOD_LABEL, Column, FloatArray, Labels
 from wildcal.core.checks import (
     check_clean,
-    check_distances,
     check_environment_numbers,
     check_labels,
     check_logits,
     check_weight,
-    check_window,
 )
 from wildcal.core.columns import derived, map_columns
-from wildcal.core.rows import Rows, distinct
+from wildcal.core.rows import CHECKS, Rows, distinct
 
 # Larger weights are brought down, so that sums of them are finite.
 _LARGEST_WEIGHT = 1e100
@@ -45,7 +44,7 @@ def check_source(
         raise ValueError("y must have some in-distribution rows, got -1 everywhere.")
     weights = None if weight is None else _weights(weight, labels)
     groups = None if environment is None else _environments(environment, labels, weights)
-    return Rows(source, labels, weights, groups, distances=rows.distances, window=rows.window)
+    return replace(rows, y=labels, weight=weights, environment=groups)
 
 
 def _shape(source: Any, n_classes: int | None) -> tuple[int, int]:
@@ -67,8 +66,7 @@ def _as_column(name: str, column: Any, n: int) -> Column:
 
 
 def _checked(name: str, column: Column) -> Any:
-    check = {"distances": check_distances, "window": check_window}[name]
-    return derived(lambda values: check(values, len(values)), column)
+    return derived(lambda values: CHECKS[name](values, len(values)), column)
 
 
 def _weights(weight: Column, y: Labels) -> Any:
