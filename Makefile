@@ -12,9 +12,14 @@ PEERS := torchmetrics betacal netcal probmetrics torch-uncertainty relplot uncer
 
 .PHONY: demo test test-on test-minimal test-oldest test-integrations lint bench numbers campaign docs dist clean
 
+# An empty environment, with a pip that knows groups of packages.
+define environment
+$(PYTHON) -m venv $(1)
+$(1)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+endef
+
 $(VENV)/pip.done:
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(call environment,$(VENV))
 	@touch $@
 
 $(VENV)/wildcal.done: $(VENV)/pip.done pyproject.toml packages/suites/pyproject.toml
@@ -55,23 +60,20 @@ test: $(VENV)/test.done
 
 # make test-on PYTHON=python3.13: the core on another interpreter, with the newest of all it needs.
 test-on:
-	$(PYTHON) -m venv $(VENV)-$(VERSION)
-	$(VENV)-$(VERSION)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(call environment,$(VENV)-$(VERSION))
 	$(VENV)-$(VERSION)/bin/python -m pip install --quiet --editable packages/suites --editable . --group test-core
 	$(VENV)-$(VERSION)/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile $(CORE)
 
 # Beside NumPy, SciPy, click and rich alone; a test that needs more is skipped and says why.
 test-minimal:
-	$(PYTHON) -m venv $(VENV)-minimal
-	$(VENV)-minimal/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(call environment,$(VENV)-minimal)
 	$(VENV)-minimal/bin/python -m pip install --quiet --editable packages/suites --editable . --group test-minimal
 	$(VENV)-minimal/bin/python -m pytest -r s -o addopts="-q --import-mode=importlib" tests/core tests/io tests/metrics tests/stream \
 		tests/cli/test_cli.py tests/shift tests/interop tests/test_public_api.py
 
 # With exactly the oldest declared versions. Old builds of torch bring 2 GB of CUDA, so it stays out.
 test-oldest:
-	$(PYTHON) -m venv $(VENV)-oldest
-	$(VENV)-oldest/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(call environment,$(VENV)-oldest)
 	$(VENV)-oldest/bin/python -m pip install --quiet --constraint constraints/oldest.txt \
 		--editable packages/suites --editable ".[safetensors,shift,onnx,features,sklearn,report,tables]" --group test-core
 	$(VENV)-oldest/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile \
@@ -122,8 +124,7 @@ $(VENV)/docs.done: $(VENV)/wildcal.done
 SCHEMA = $(VENV)-dist/bin/check-jsonschema --builtin-schema
 dist:
 	rm -rf dist $(VENV)-wheel
-	$(PYTHON) -m venv $(VENV)-dist
-	$(VENV)-dist/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(call environment,$(VENV)-dist)
 	$(VENV)-dist/bin/python -m pip install --quiet --group release
 	$(VENV)-dist/bin/python -m build --outdir dist .
 	$(VENV)-dist/bin/python -m build --outdir dist packages/suites
