@@ -20,6 +20,7 @@ from benchmarks.campaign import (
     kills,
     long_sums,
     number_checks,
+    odd_options,
     onnx_files,
     optima,
     server_requests,
@@ -50,6 +51,7 @@ _MODULES = (
     onnx_files,
     server_requests,
     number_checks,
+    odd_options,
     optima,
     long_sums,
     threads,
@@ -80,14 +82,17 @@ def main() -> int:
     busy = True
     while busy and time.monotonic() < end:
         busy = False
-        for attack in chosen:
+        # Those that had least go first, so that a run that goes on is fair to the last of a turn.
+        for attack in sorted(chosen, key=lambda a: tallies.get(a.name, Tally()).trials / a.batch):
             tally = tallies.setdefault(attack.name, Tally())
             for _ in range(attack.batch):
                 if options.trials and tally.trials >= options.trials:
                     break
                 run_trial(attack, options.seed, tally.trials, tally)
                 busy = True
-        _keep(options.state, options.seed, tallies)
+            _keep(options.state, options.seed, tallies)
+            if time.monotonic() >= end:
+                break
     return _report(tallies, options.seed)
 
 

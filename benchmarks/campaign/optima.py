@@ -12,6 +12,8 @@ from wildcal import make_calibrator
 
 Rng = np.random.Generator
 Array = NDArray[np.float64]
+_LARGEST = 100.0
+"""Of the two numbers of hts: rows that a step in T tells apart would have it without end."""
 
 
 def _problem(rng: Rng) -> tuple[Array, NDArray[np.int64]]:
@@ -26,14 +28,22 @@ def _nll(scores: Array, y: NDArray[np.int64]) -> float:
 
 
 def _compare(
-    name: str, loss: Callable[[Array], float], found: Array, starts: list[Array], flat: bool = True
+    name: str,
+    loss: Callable[[Array], float],
+    found: Array,
+    starts: list[Array],
+    flat: bool = True,
+    largest: float = np.inf,
 ) -> None:
-    """Raise if the gradient at a solution is not flat, or a search finds a better point."""
+    """Raise if the gradient at a solution is not flat, or a search in its box finds a better."""
     at = loss(found)
     slope = np.abs(approx_fprime(found, loss, 1e-6)).max()
     if flat and slope > 1e-4 * (1 + abs(at)):
         raise FindingError(f"{name} ends where the loss {at:.6g} has a slope of {slope:.3g}")
-    best = min(minimize(loss, start, method="BFGS").fun for start in starts)
+    how = {"method": "BFGS"}
+    if np.isfinite(largest):
+        how = {"method": "L-BFGS-B", "bounds": [(-largest, largest)] * len(found)}
+    best = min(minimize(loss, start, **how).fun for start in starts)
     if best < at - 1e-7 * (1 + abs(at)):
         raise FindingError(f"{name} ends at a loss of {at!r}, and {best!r} is there")
 
@@ -105,7 +115,9 @@ def _entropy(rng: Rng) -> None:
     found = np.array([fitted.weight_, fitted.bias_])
     inside = np.logaddexp(0, found[0] * h + found[1])
     free = bool((inside > 0.0101).all() and (inside < 99).all() and fitted.fit_.converged)
-    _compare("hts", loss, found, [found + 0.05 * rng.normal(size=2) for _ in range(3)], flat=free)
+    free &= bool((np.abs(found) < _LARGEST).all())
+    starts = [found + 0.05 * rng.normal(size=2) for _ in range(3)]
+    _compare("hts", loss, found, starts, flat=free, largest=_LARGEST)
 
 
 ATTACKS = [

@@ -25,7 +25,8 @@ class EntropyTemperatureScaling(TemperatureMap):
     """p = softmax(z / T(x)), T = softplus(w log(H / log K) + b).
 
     H is the entropy of softmax(z), and H / log K lies in [0, 1]: T depends on how undecided the
-    network is. w and b minimize the cross-entropy, starting from temperature scaling (w = 0).
+    network is. w and b, each between -100 and 100, minimize the cross-entropy, starting from
+    temperature scaling (w = 0).
 
     Parameters
     ----------

@@ -118,7 +118,7 @@ def can_be(kind: Stored, value: object) -> bool:
     """
     match kind:
         case Plain("real"):
-            return isinstance(value, Real) and not isinstance(value, bool)
+            return isinstance(value, Real) and not isinstance(value, bool) and _has_float(value)
         case Plain("integer"):
             return isinstance(value, Integral) and not isinstance(value, bool)
         case Plain("text"):
@@ -137,6 +137,15 @@ def can_be(kind: Stored, value: object) -> bool:
             )
         case Many(of):
             return isinstance(value, list | tuple) and all(can_be(of, item) for item in value)
+    return True
+
+
+def _has_float(value: Real) -> bool:
+    """Whether a number is within what a float holds; an integer of Python may be beyond."""
+    try:
+        float(value)
+    except OverflowError:
+        return False
     return True
 
 
