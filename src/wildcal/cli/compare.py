@@ -9,7 +9,7 @@ from wildcal.cli.choice import choose_on_files
 from wildcal.cli.declared import Declared, input_options
 from wildcal.cli.evaluate import read_test
 from wildcal.cli.opening import refuse_suites
-from wildcal.cli.options import PATH, Output, measuring, methods_option
+from wildcal.cli.options import PATH, Measured, Output, measuring, methods_option
 from wildcal.cli.output import progress_bar, say, warn
 from wildcal.cli.sharded import at_work, open_source, refuse_scheduler, scheduler_option
 from wildcal.cli.suite_compare import compare_suites
@@ -42,9 +42,7 @@ def compare(
     methods: str,
     scheduler: str | None,
     declared: Declared,
-    bins: int,
-    bootstrap: int,
-    output: Output,
+    measured: Measured,
 ) -> None:
     """Fit methods on TUNE and measure them on TEST; print a table, least ECE first.
 
@@ -71,12 +69,12 @@ def compare(
                 "with one argument, that is a suite, which brings its labels and"
                 " out-of-distribution rows; give TUNE and TEST for files."
             )
-        return compare_suites((tune,), methods, bins, bootstrap, output)
+        return compare_suites((tune,), methods, measured)
     sources = [open_source(p, declared, test_labels, ood, test_ood) for p in (tune, test)]
     if None not in sources:
         with at_work(scheduler, "Comparing"):
-            result = compare_methods(choose_on_files(methods), *sources, n_bins=bins)
-        return _show(result, output)
+            result = compare_methods(choose_on_files(methods), *sources, n_bins=measured.bins)
+        return _show(result, measured.output)
     refuse_scheduler(scheduler)
     refuse_suites(tune, test)
     calibrators = choose_on_files(methods)
@@ -85,15 +83,11 @@ def compare(
     tested = read_test(
         replace(declared, labels=None), test, test_ood, about=about, labels=test_labels
     )
-    _show(_compared(calibrators, tuning, tested, bins, bootstrap), output)
+    _show(_compared(calibrators, tuning, tested, measured), measured.output)
 
 
 def _compared(
-    calibrators: dict[str, Calibrator],
-    tuning: InputRows,
-    tested: InputRows,
-    bins: int,
-    bootstrap: int,
+    calibrators: dict[str, Calibrator], tuning: InputRows, tested: InputRows, measured: Measured
 ) -> Comparison:
     with progress_bar("Comparing", total=len(calibrators)) as progress:
         task = progress.task_ids[0]
@@ -107,8 +101,8 @@ def _compared(
             (tuning.logits, tuning.y),
             (tested.logits, tested.y),
             environment=tuning.environment,
-            n_bins=bins,
-            n_boot=bootstrap,
+            n_bins=measured.bins,
+            n_boot=measured.bootstrap,
             progress=next_method,
         )
 

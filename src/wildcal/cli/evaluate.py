@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
 
 from wildcal.calibrators import Identity
 from wildcal.cli.declared import Declared, input_options, with_columns
-from wildcal.cli.options import PATH, Output, distances_option, measuring, window_option
+from wildcal.cli.options import PATH, Measured, Output, distances_option, measuring, window_option
 from wildcal.cli.output import progress_bar
 from wildcal.cli.sharded import at_work, open_source, refuse_scheduler, scheduler_option
 from wildcal.core.calibrator import Calibrator
@@ -42,9 +43,7 @@ def evaluate(
     window: int | str | None,
     scheduler: str | None,
     declared: Declared,
-    bins: int,
-    bootstrap: int,
-    output: Output,
+    measured: Measured,
 ) -> None:
     """Evaluate ROWS with labels: as they are, and with each saved calibrator.
 
@@ -78,17 +77,18 @@ def evaluate(
         raw_only = Identity().fit(np.zeros((1, source.shape[1])), np.zeros(1, np.int64))
         calibrators = {UNCALIBRATED: raw_only, **calibrators}
         with at_work(scheduler, "Evaluating"):
-            found = evaluate_source(calibrators, source, n_bins=bins, window=window is not None)
-        return _write(found, calibrators, output)
+            found = evaluate_source(
+                calibrators, source, n_bins=measured.bins, window=window is not None
+            )
+        return _write(found, calibrators, measured.output)
     refuse_scheduler(scheduler)
     table = read_test(
         declared, rows, ood, about=about, distances=distances, near="distances" in read
     )
     results: dict[str, Evaluation] = {}
+    sizes: Any = {"n_bins": measured.bins, "n_boot": measured.bootstrap}
     if table.proba is not None and table.y is not None:
-        results[AS_GIVEN] = evaluate_proba(
-            table.y, table.proba, pred=table.pred, n_bins=bins, n_boot=bootstrap
-        )
+        results[AS_GIVEN] = evaluate_proba(table.y, table.proba, pred=table.pred, **sizes)
     else:
         raw = UNCALIBRATED if table.kind == "logits" else AS_GIVEN
         calibrators = {raw: uncalibrated(table), **calibrators}
@@ -98,13 +98,12 @@ def evaluate(
                 calibrator,
                 table.logits,
                 table.y,
-                n_bins=bins,
-                n_boot=bootstrap,
+                **sizes,
                 window=window is not None and "window" in calibrator.reads,
                 distances=table.distances if "distances" in calibrator.reads else None,
                 progress=lambda rows: progress.advance(progress.task_ids[0], rows),
             )
-    _write(results, calibrators, output)
+    _write(results, calibrators, measured.output)
 
 
 def _refuse_unread(read: set[str], distances: Path | None, window: int | str | None) -> None:

@@ -176,9 +176,23 @@ def output_options(command: Command) -> Command:
     return with_output  # type: ignore[return-value]
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """How a command measures, and where its results go."""
+
+    bins: int
+    bootstrap: int
+    output: Output
+
+
 def measuring(command: Command) -> Command:
-    """Add the options of a command that measures: bins and bootstrap, and where results go."""
-    return bins_option(replicates(output_options(command)))
+    """Add the options of a command that measures; it gets them as `measured`."""
+
+    @wraps(command)
+    def with_measured(*args: Any, bins: int, bootstrap: int, output: Output, **options: Any) -> Any:
+        return command(*args, measured=Measured(bins, bootstrap, output), **options)
+
+    return bins_option(replicates(output_options(with_measured)))  # type: ignore[return-value]
 
 
 def refuse_same(output: Path, *inputs: Path | None) -> None:

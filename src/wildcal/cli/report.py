@@ -1,7 +1,10 @@
 """`wildcal report`: one suite, or files of one's own, as a page to open in a browser."""
 
 import tempfile
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -26,8 +29,33 @@ from wildcal.cli.suite_make import Parts, make_suite, part_options
 from wildcal.io.files import check_writable
 
 
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a page is made of, and where it goes."""
+
+    output: Path
+    methods: str
+    table: Path | None
+    bins: int
+    bootstrap: int
+
+
 def page_options(command: Command) -> Command:
-    """Add the options of a command that writes a page."""
+    """Add the options of a command that writes a page; it gets them as `page`."""
+
+    @wraps(command)
+    def with_page(
+        *args: Any,
+        output: Path,
+        methods: str,
+        csv_path: Path | None,
+        bins: int,
+        bootstrap: int,
+        **options: Any,
+    ) -> Any:
+        page = Page(output, methods, csv_path, bins, bootstrap)
+        return command(*args, page=page, **options)
+
     for option in (
         quiet_option,
         replicates,
@@ -43,8 +71,8 @@ def page_options(command: Command) -> Command:
             help="The page (.html).",
         ),
     ):
-        command = option(command)
-    return command
+        with_page = option(with_page)
+    return with_page  # type: ignore[return-value]
 
 
 @click.command(no_args_is_help=True)
@@ -57,11 +85,7 @@ def report(
     tune: Path,
     test: Path | None,
     parts: Parts,
-    output: Path,
-    methods: str,
-    csv_path: Path | None,
-    bins: int,
-    bootstrap: int,
+    page: Page,
     declared: Declared,
 ) -> None:
     """Fit methods, test them under shift, and write a page about it.
@@ -81,36 +105,31 @@ def report(
     if test is None:
         if declared != Declared() or parts.paths:
             raise click.UsageError("one argument is a suite, which brings all rows.")
-        write_report(tune, suite_name(tune), methods, output, csv_path, bins, bootstrap)
-        return
+        return write_report(tune, suite_name(tune), page)
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / "suite"
         make_suite(declared, tune, test, parts, made)
-        write_report(made, test.name.partition(".")[0], methods, output, csv_path, bins, bootstrap)
+        write_report(made, test.name.partition(".")[0], page)
 
 
 @click.command("report", no_args_is_help=True)
 @click.argument("suite", type=PATH)
 @page_options
-def suite_report(
-    suite: Path, output: Path, methods: str, csv_path: Path | None, bins: int, bootstrap: int
-) -> None:
+def suite_report(suite: Path, page: Page) -> None:
     """Fit methods on SUITE, test them under its shifts, and write a page about it.
 
     \b
     Example:
       wildcal suite report cifar10-resnet20 -o report.html
     """
-    write_report(suite, suite_name(suite), methods, output, csv_path, bins, bootstrap)
+    write_report(suite, suite_name(suite), page)
 
 
-def write_report(
-    suite: Path, name: str, methods: str, output: Path, table: Path | None, bins: int, n_boot: int
-) -> None:
+def write_report(suite: Path, name: str, page: Page) -> None:
     """Run the protocol on a suite and write the page, and the numbers if they are wanted."""
     from wildcal.report.page import make_page
 
-    chosen = choose(methods)
+    chosen, output, table = choose(page.methods), page.output, page.table
     if table is not None and table.resolve() == output.resolve():
         raise click.UsageError("give -o and --csv different files.")
     refuse_same(output, suite)
@@ -118,10 +137,12 @@ def write_report(
     for path in (output, table):
         if path not in (None, STANDARD):
             check_writable(path)
-    results = compare_on_suites({name: opened}, chosen, n_boot=n_boot, n_bins=bins, observe=True)
+    results = compare_on_suites(
+        {name: opened}, chosen, n_boot=page.bootstrap, n_bins=page.bins, observe=True
+    )
     with progress_bar("Writing the page"):
-        page = make_page(results, name, opened)
-    write_text(output, page)
+        text = make_page(results, name, opened)
+    write_text(output, text)
     if table is not None:
         write_text(table, results.to_csv())
-    say(f"Wrote {output} ({len(page) / 1e3:,.0f} kB); open it in a browser.")
+    say(f"Wrote {output} ({len(text) / 1e3:,.0f} kB); open it in a browser.")

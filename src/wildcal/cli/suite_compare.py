@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from wildcal.cli.choice import choose
 from wildcal.cli.opening import open_suites
-from wildcal.cli.options import PATH, Output, measuring, methods_option
+from wildcal.cli.options import PATH, Measured, measuring, methods_option
 from wildcal.cli.output import progress_bar, warn
 from wildcal.cli.words import as_flags
 from wildcal.core.errors import FileFormatError
@@ -38,9 +39,7 @@ def compare_command(
     methods: str,
     ood: str | None,
     ood_rows: int | None,
-    bins: int,
-    bootstrap: int,
-    output: Output,
+    measured: Measured,
 ) -> None:
     """Fit methods on the tuning splits of each SUITE and measure them on all its test splits.
 
@@ -61,15 +60,13 @@ def compare_command(
       wildcal suite compare cifar10-resnet20 --methods ets,dac+ets,ets-p --csv numbers.csv
       wildcal suite compare cifar10-resnet20 --ood textures --methods ts,energy
     """
-    compare_suites(suites, methods, bins, bootstrap, output, ood=ood, ood_rows=ood_rows)
+    compare_suites(suites, methods, measured, ood=ood, ood_rows=ood_rows)
 
 
 def compare_suites(
     paths: Sequence[Path],
     methods: str,
-    bins: int,
-    bootstrap: int,
-    output: Output,
+    measured: Measured,
     *,
     ood: str | None = None,
     ood_rows: int | None = None,
@@ -78,14 +75,14 @@ def compare_suites(
     results = compare_on_suites(
         open_suites(paths),
         choose(methods),
-        n_boot=bootstrap,
-        n_bins=bins,
+        n_boot=measured.bootstrap,
+        n_bins=measured.bins,
         ood=ood,
         ood_rows=ood_rows,
     )
     if not results.suites:
         raise FileFormatError("no suite could be used.")
-    output.write(
+    measured.output.write(
         json=lambda: results.to_dict()["records"],
         csv=results.to_csv,
         table=lambda: print_suites(results),
@@ -93,28 +90,16 @@ def compare_suites(
 
 
 def compare_on_suites(
-    suites: Mapping[str, Suite],
-    methods: Sequence[Method],
-    *,
-    n_boot: int,
-    n_bins: int = 15,
-    metrics: Sequence[str] = METRICS,
-    observe: bool = False,
-    ood: str | None = None,
-    ood_rows: int | None = None,
+    suites: Mapping[str, Suite], methods: Sequence[Method], **options: Any
 ) -> Results:
-    """Run the protocol with a progress bar, and say what could not be used."""
+    """Run the protocol, whose options these are, with a progress bar; say what was left out."""
     total = sum(split.rows for suite in suites.values() for split in suite.tests())
     with progress_bar("Comparing", total) as bar:
         results = run_protocol(
             suites,
             methods,
-            metrics=metrics,
-            n_bins=n_bins,
-            n_boot=n_boot,
-            observe=observe,
-            ood=ood,
-            ood_rows=ood_rows,
+            metrics=METRICS,
+            **options,
             progress=lambda doing, rows: bar.update(
                 bar.task_ids[0], advance=rows, description=doing
             ),
