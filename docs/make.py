@@ -474,6 +474,7 @@ MADE = {
     "density": lambda: density_tables.averages(density_tables.read()),
     "density-ends": lambda: density_tables.ends(density_tables.read()),
     "harm": lambda: harm_tables.harm(harm_tables.read()),
+    "harm-confirming": lambda: harm_tables.harm(harm_tables.read(), ("confirming",)),
     "harm-ece": lambda: harm_tables.errors(harm_tables.read()),
     "harm-hindsight": lambda: harm_tables.hindsight(harm_tables.read()),
     "harm-models": lambda: harm_tables.models(harm_tables.read()),

@@ -9,8 +9,7 @@ from scipy.stats import t as student
 
 CSV = Path(__file__).with_name("harm.csv")
 Row = dict[str, str]
-NEW = ("confirming",)
-ALL = ("confirming", "tuning", "known")
+NEW = ("fresh",)
 
 
 def read() -> list[Row]:
