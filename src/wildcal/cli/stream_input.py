@@ -119,7 +119,7 @@ def read_npy_arrays(file: IO[bytes], n_classes: int, bad: BadRow) -> Iterator[Ba
         number += 1
         where = f"array {number}"
         try:
-            header = read_header(_Begun(head, file))  # type: ignore[arg-type]  # it only reads
+            header = read_header(_Begun(head, file))
         except ValueError as error:
             raise FileFormatError(f"{where} of the input is not a .npy array: {error}.") from error
         if header.descr not in _LOGIT_TYPES:
