@@ -71,6 +71,8 @@ class Curves:
         segment = np.empty((n, cells), np.int32)
         self._offset = np.arange(n) * cells - first
         self._origin, self._height, self._slope, self._next = np.zeros((4, starts[-1]))
+        # Complex numbers are ordered by their real part first: all functions in one sorted array.
+        self._keys = np.repeat(np.arange(n), lengths).astype(np.complex128)
         for k, (x, y) in enumerate(zip(thresholds, values, strict=True)):
             mine = slice(starts[k], starts[k + 1])
             segment[k] = starts[k] + np.searchsorted(x, edges, side="right")
@@ -78,11 +80,11 @@ class Curves:
             self._next[mine] = np.append(x, np.inf)
             with np.errstate(over="ignore"):  # x may be as close as denormal numbers are
                 self._slope[starts[k] + 1 : starts[k + 1] - 1] = np.diff(y) / np.diff(x)
+        self._keys.imag = self._next
         # The thresholds in a cell, if any, decide between its first and its last segment.
         last = np.column_stack([segment[:, 1:], starts[1:] - 1]).astype(np.int32)
         flat = (segment == last) & (self._slope[segment] == 0)
         self._value = np.where(flat, self._height[segment], np.nan)
-        self._segment, self._last = segment, last
 
     def __call__(
         self, p: Proba, out: FloatArray | None = None, *, classes_first: bool = False
@@ -116,14 +118,10 @@ class Curves:
         return np.asarray(cell + self._offset[column])
 
     def _between(self, p: Proba, column: Any) -> FloatArray:
-        """Return f(p), looked for among the segments of its cell: bisection, all at once."""
-        cell = self._cells(p, column)
-        low, high = self._segment.take(cell), self._last.take(cell)
-        while (low < high).any():
-            middle = (low + high) >> 1
-            right = p >= self._next[middle]
-            low = np.where(right, np.minimum(middle + 1, high), low)
-            high = np.where(right, high, middle)
+        """Return f(p), its segment looked for among those of its function."""
+        key = np.empty(len(p), np.complex128)
+        key.real, key.imag = column, p
+        low = np.searchsorted(self._keys, key, side="right")
         return np.asarray((p - self._origin[low]) * self._slope[low] + self._height[low])
 
 
