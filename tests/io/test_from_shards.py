@@ -92,6 +92,14 @@ def test_methods_that_hold_rows_read_them_or_refuse(name, few, tmp_path, monkeyp
         make_calibrator(name).fit(source)
 
 
+@pytest.mark.parametrize("name", ["irm", "irova", "irovats"])
+def test_methods_that_hold_some_numbers_of_a_row_refuse_too(name, few, monkeypatch):
+    _, source = few
+    monkeypatch.setattr(room, "free_bytes", lambda: 30.0 * len(source))
+    with pytest.raises(TooLargeError, match=r"some numbers of each row.*one row in 2, .*scale.md"):
+        make_calibrator(name).fit(source)
+
+
 def test_what_there_is_room_for(monkeypatch, tmp_path):
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1 << 30, 1 << 40))
     assert 0 <= room.free_bytes() < 1 << 30

@@ -1,16 +1,24 @@
 """Scores and whether they were right, one entry for each distinct score: exact, and mergeable.
 
 Every map of the confidence is fitted on these: equal scores are one point with a weight, so the
-result is that of all rows, in memory that grows with the number of distinct scores alone.
+result is that of all rows, in memory that grows with the number of distinct scores alone. A walk
+collects them in sorted runs, each more than twice as long as the next. So a score is merged about
+as often as the number of blocks can be halved, and all runs together have at most twice as many
+entries as there are distinct scores.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from wildcal.core.arrays import BoolArray, FloatArray
-from wildcal.core.blocks import partly
+from wildcal.core.blocks import running
+from wildcal.core.room import check_scores
+
+# Fewer scores than this are merged without a look at the memory that is left.
+_MANY: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +44,9 @@ class DistinctScores:
             score, correct, w = score[w > 0], correct[w > 0], w[w > 0]
         return _merged(score, w * correct, w * ~correct)
 
+    def __len__(self) -> int:
+        return len(self.score)
+
     def rows(self) -> tuple[FloatArray, BoolArray, FloatArray]:
         """Return scores, whether they are right, and weights, as if these were rows."""
         score = np.tile(self.score, 2)
@@ -45,7 +56,13 @@ class DistinctScores:
         return score[some], correct[some], weight[some]
 
 
+Runs: TypeAlias = tuple[DistinctScores, ...]
+"""Scores of many rows; a score may be in each of the runs."""
+
+
 def _merged(score: FloatArray, right: FloatArray, wrong: FloatArray) -> DistinctScores:
+    if len(score) > _MANY:
+        check_scores(len(score))
     order = np.argsort(score, kind="stable")
     score = score[order]
     first = np.flatnonzero(np.append(True, score[1:] != score[:-1])) if len(score) else order
@@ -53,13 +70,29 @@ def _merged(score: FloatArray, right: FloatArray, wrong: FloatArray) -> Distinct
     return DistinctScores(score[first], *sums)
 
 
-@partly
-def merged(parts: Sequence[DistinctScores]) -> DistinctScores:
-    """Return the scores of all parts together."""
-    if len(parts) == 1:
-        return parts[0]
+def whole(runs: Sequence[DistinctScores]) -> DistinctScores:
+    """Return the scores of all runs as one.
+
+    >>> one = DistinctScores(np.array([0.5]), np.array([1.0]), np.array([0.0]))
+    >>> whole((one, one))
+    DistinctScores(score=array([0.5]), right=array([2.]), wrong=array([0.]))
+    """
+    if len(runs) == 1:
+        return runs[0]
     return _merged(
-        np.concatenate([part.score for part in parts]),
-        np.concatenate([part.right for part in parts]),
-        np.concatenate([part.wrong for part in parts]),
+        np.concatenate([run.score for run in runs]),
+        np.concatenate([run.right for run in runs]),
+        np.concatenate([run.wrong for run in runs]),
     )
+
+
+@running
+def merged(parts: Sequence[Runs]) -> Runs:
+    """Return the runs of all parts together, in the order of the rows."""
+    first, *others = parts
+    runs = list(first)
+    for run in (run for part in others for run in part):
+        runs.append(run)
+        while len(runs) > 1 and len(runs[-2]) <= 2 * len(runs[-1]):
+            runs[-2:] = [whole(runs[-2:])]
+    return tuple(runs)

@@ -6,7 +6,7 @@ from typing import final
 
 import numpy as np
 
-from wildcal.calibrators.distinct_scores import DistinctScores, merged
+from wildcal.calibrators.distinct_scores import DistinctScores, Runs, merged, whole
 from wildcal.calibrators.soft_rows import soft_weight
 from wildcal.core.arrays import BoolArray, FloatArray, Proba
 from wildcal.core.block import Block
@@ -59,12 +59,12 @@ class TopLabelMap(Calibrator):
     def _fit(self, rows: Rows) -> FitSummary:
         logits, y, weight = rows.tuning()
 
-        def look(block: Block) -> DistinctScores:
+        def look(block: Block) -> Runs:
             mine = None if weight is None else weight[block.rows]
             correct = block.pred() == y[block.rows]
-            return DistinctScores.of_rows(1.0 - block.steady_others()[0], correct, mine)
+            return (DistinctScores.of_rows(1.0 - block.steady_others()[0], correct, mine),)
 
-        confidence, correct, count = map_blocks(logits, look, merged).rows()
+        confidence, correct, count = whole(map_blocks(logits, look, merged)).rows()
         summary = self._fit_map(*self._with_soft_rows(confidence, correct, count))
         if correct.all() or not correct.any():
             what = "right" if correct.all() else "wrong"

@@ -18,7 +18,7 @@ from wildcal.core.errors import CalibrationWarning, ConvergenceWarning, NotFitte
 from wildcal.core.impossible import tamed
 from wildcal.core.odd_environments import environment_notes
 from wildcal.core.one_row import RowMap
-from wildcal.core.room import loaded_for
+from wildcal.core.room import check_thin, loaded_for
 from wildcal.core.rows import Rows, check_rows, is_source, own_column
 from wildcal.core.softmax import by_row, predicted_class
 from wildcal.core.stored import (
@@ -159,6 +159,8 @@ class Calibrator(ABC):
     def fit_rows(self, rows: Rows) -> Self:
         """Fit on rows that were checked before, as `fit` does, and return self."""
         self._check_columns(rows)
+        if self.state == "thin":
+            check_thin(rows, type(self).__name__)
         rows = rows if self.state != "rows" else loaded_for(rows, type(self).__name__)
         possible, note, all_right = tamed(rows)
         with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked at below

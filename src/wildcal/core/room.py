@@ -9,6 +9,10 @@ from wildcal.core.rows import Rows
 
 # A fit that holds the rows makes something of them, too.
 _TIMES: Final = 2.0
+# What a fit by isotonic regressions over all classes holds of a row, and works with.
+_ROW_BYTES: Final = 40
+# A score with its weights, and what sorting it takes.
+_SCORE_BYTES: Final = 80
 _MEMORY: Final = Path("/proc/meminfo")
 _STATUS: Final = Path("/proc/self/statm")
 _GROUP: Final = Path("/sys/fs/cgroup")
@@ -34,6 +38,31 @@ def loaded_for(rows: Rows, who: str) -> Rows:
             " docs/scale.md lists them."
         )
     return rows.loaded()
+
+
+def check_thin(rows: Rows, who: str) -> None:
+    """Raise one line, and read nothing, where there is no room for a few numbers of each row."""
+    if rows.in_memory:
+        return
+    size, free = _ROW_BYTES * len(rows), free_bytes()
+    if size > free:
+        every = int(size // max(free, 1)) + 1
+        raise TooLargeError(
+            f"{who} holds some numbers of each row, {size / 1e9:.3g} GB: there is room for"
+            f" {free / 1e9:.3g} GB. Give it one row in {every}, source[::{every}] and"
+            f" source.y[::{every}], or take a method that holds less: docs/scale.md lists them."
+        )
+
+
+def check_scores(count: int) -> None:
+    """Raise one line where there is no room to sort so many distinct confidences."""
+    size, free = _SCORE_BYTES * count, free_bytes()
+    if size > free:
+        raise TooLargeError(
+            f"there are {count:,} distinct confidences so far, which take {size / 1e9:.3g} GB to"
+            f" sort: there is room for {free / 1e9:.3g} GB. Leave out the metrics and methods that"
+            " hold them (docs/scale.md lists them), or round the logits to float16."
+        )
 
 
 def _available() -> float:

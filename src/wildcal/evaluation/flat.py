@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from wildcal.calibrators.distinct_scores import DistinctScores, merged
+from wildcal.calibrators.distinct_scores import DistinctScores, Runs, merged, whole
 from wildcal.core.arrays import OOD_LABEL, FloatArray, Labels, Proba, working_dtype
 from wildcal.core.block import Block
 from wildcal.core.blocks import map_blocks, running
@@ -33,8 +33,8 @@ class Tally:
     top: TopLabelAccumulator
     floor: NoiseFloor | None
     kde: KdeAccumulator | None
-    scores: DistinctScores | None
-    others: DistinctScores | None
+    scores: Runs | None
+    others: Runs | None
     """Of rows of no class."""
     n_others: int
     others_sum: float
@@ -109,7 +109,7 @@ def _of_block(
         TopLabelAccumulator(n_bins).update(correct, confidence),
         NoiseFloor(n_bins).update(confidence) if any(m.floored for m in metrics) else None,
         None,
-        DistinctScores.of_rows(confidence, correct, None) if "scores" in kinds else None,
+        (DistinctScores.of_rows(confidence, correct, None),) if "scores" in kinds else None,
         _unlabeled(strange) if "scores" in kinds else None,
         len(strange),
         float(strange.sum()),
@@ -121,8 +121,8 @@ def _of_block(
     return tally
 
 
-def _unlabeled(scores: FloatArray) -> DistinctScores:
-    return DistinctScores.of_rows(scores, np.zeros(len(scores), np.bool_), None)
+def _unlabeled(scores: FloatArray) -> Runs:
+    return (DistinctScores.of_rows(scores, np.zeros(len(scores), np.bool_), None),)
 
 
 def _look_at_proba(
@@ -173,8 +173,8 @@ def _compressed(tally: Tally, seen: Seen) -> Counts:
     """Fill in rows, one for each distinct confidence and whether it was right; return how often."""
     if tally.scores is None or tally.others is None:
         return Counts(np.ones((0, 1)), np.ones((0, 1)))
-    seen.confidence, seen.correct, known = tally.scores.rows()
-    seen.ood, _, others = tally.others.rows()
+    seen.confidence, seen.correct, known = whole(tally.scores).rows()
+    seen.ood, _, others = whole(tally.others).rows()
     return Counts(known[:, None], others[:, None])
 
 
