@@ -141,6 +141,26 @@ def test_predictions_go_to_shards(rows, tmp_path):
     np.testing.assert_array_equal(np.concatenate([np.load(p)["y"] for p in paths]), rows["y"])
 
 
+def test_a_shard_with_other_content_is_named(rows, tmp_path):
+    """Of the same size and time: only who asks for it compares the content."""
+    npy(tmp_path, rows)
+    trusting, strict = open_shards(tmp_path), open_shards(tmp_path, verify=True)
+    TemperatureScaling().fit(strict)
+    for name in ("1.npy", "1.y.npy"):
+        path = tmp_path / name
+        before, whole = path.stat(), path.read_bytes()
+        path.write_bytes(whole[:-8] + bytes([whole[-8] ^ 1]) + whole[-7:])
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert path.read_bytes() != whole
+        TemperatureScaling().fit(trusting)
+        with pytest.raises(FileFormatError, match=rf"{name} changed .*: its content is another"):
+            TemperatureScaling().fit(strict)
+        path.write_bytes(whole)
+        with pytest.raises(FileFormatError, match=rf"{name} changed .*: its size or time"):
+            TemperatureScaling().fit(trusting)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
 def test_a_shard_that_is_wrong_is_named(rows, tmp_path):
     npy(tmp_path, rows)
     source = open_shards(tmp_path)

@@ -17,7 +17,7 @@ _ENDINGS: Final = (*_PLAIN, *_TABLES)
 _BESIDE: Final = tuple(f".{role}.npy" for role in ROLES[1:])
 
 
-def open_shards(where: str | Path | Sequence[str | Path]) -> Shards:
+def open_shards(where: str | Path | Sequence[str | Path], *, verify: bool = False) -> Shards:
     """Return the rows of many files as one source, in the order of their names.
 
     Parameters
@@ -27,10 +27,12 @@ def open_shards(where: str | Path | Sequence[str | Path]) -> Shards:
         .safetensors, .parquet, .arrow, .feather. Labels, weights, environments and distances are
         arrays or columns beside the logits, under their usual names; those of NAME.npy are in
         NAME.y.npy, NAME.weight.npy, NAME.environment.npy and NAME.distances.npy.
+    verify
+        Whether the SHA-256 of a file is compared too, in every pass; by default its size and time.
     """
     alone = isinstance(where, str | Path)
     files = _listed(str(where)) if alone else [str(path) for path in where]  # type: ignore[union-attr]
-    parts = [part for path in files for part in _parts(path)]
+    parts = [part for path in files for part in _parts(path, verify)]
     return Shards(tuple(parts))
 
 
@@ -73,8 +75,8 @@ def _listed(where: str) -> list[str]:
     return found
 
 
-def _parts(path: str) -> list[Part]:
-    stamp = Stamp.of(path)
+def _parts(path: str, verify: bool) -> list[Part]:
+    stamp = Stamp.of(path, hashed=verify)
     ending = Path(path).suffix
     if ending in _PLAIN:
         part = plain_part(path, ending, stamp)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.core.errors import FileFormatError
+from wildcal.io.files import file_hash
 
 ROLES: Final = ("logits", "y", "weight", "environment", "distances")
 # Files that are held open, and tables that are held in memory, of each process.
@@ -24,9 +25,11 @@ class Stamp:
 
     size: int
     time: int
+    sha256: str | None = None
+    """Of what is in it, where that is to be compared too."""
 
     @classmethod
-    def of(cls, path: str) -> "Stamp":
+    def of(cls, path: str, *, hashed: bool = False) -> "Stamp":
         """Return that of a file."""
         try:
             found = os.stat(path)  # noqa: PTH116  # once for each block
@@ -35,7 +38,26 @@ class Stamp:
                 f"cannot read the shard {path}: it is not there. It must be where every process"
                 " that reads can see it."
             ) from None
-        return cls(found.st_size, found.st_mtime_ns)
+        content = file_hash(Path(path)) if hashed else None
+        return cls(found.st_size, found.st_mtime_ns, content)
+
+    def check(self, path: str, *, begins: bool) -> None:
+        """Raise if a file is not the one that was opened; its content counts where a walk begins.
+
+        That is once in a pass.
+        """
+        hashed = begins and self.sha256 is not None
+        found = Stamp.of(path, hashed=hashed)
+        if (found.size, found.time) != (self.size, self.time):
+            what = "its size or time"
+        elif hashed and found != self:
+            what = "its content"
+        else:
+            return
+        raise FileFormatError(
+            f"the shard {path} changed while it was read: {what} is another."
+            " Start again when it is whole."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +117,16 @@ class Part:
     """Where its arrays are; empty for a table, which is read whole."""
     piece: int | None = None
     """Which row group or record batch of a table it is; None for all of it."""
+    beside: Mapping[str, Stamp] = field(default_factory=dict)
+    """Of the columns that are in files of their own."""
 
     def read(self, role: str, rows: slice) -> NDArray[Any]:
         """Return some rows of one column; raise if the file is not the one that was opened."""
-        if Stamp.of(self.path) != self.stamp:
-            raise FileFormatError(
-                f"the shard {self.path} changed while it was read: its size or time is another."
-                " Start again when it is whole."
-            )
         start, stop, step = rows.indices(self.n_rows)
+        if role in self.beside:
+            self.beside[role].check(self.plain[role].path, begins=start == 0)
+        else:
+            self.stamp.check(self.path, begins=start == 0)
         if role in self.plain:
             return self.plain[role].read(start, stop, step)
         from wildcal.io.sources.tables import read_table

@@ -48,7 +48,13 @@ def plain_part(path: str, ending: str, stamp: Stamp) -> Part | None:
     dtype = "<f4" if logits.upper_half else logits.dtype
     roles = tuple(role for role in ROLES if role in named)
     arrays = {role: plain for role, (plain, _) in named.items()}
-    return Part(path, shape[0], shape[1], dtype, roles, stamp, arrays)
+    hashed = stamp.sha256 is not None
+    beside = {
+        role: Stamp.of(plain.path, hashed=hashed)
+        for role, plain in arrays.items()
+        if plain.path != path
+    }
+    return Part(path, shape[0], shape[1], dtype, roles, stamp, arrays, beside=beside)
 
 
 def _by_role(found: Found, path: str) -> Found:
