@@ -1,6 +1,7 @@
 """A cluster of real processes gives the bits of one thread, whatever happens to its workers."""
 
 import json
+import re
 import warnings
 from pathlib import Path
 
@@ -223,25 +224,28 @@ def test_a_worker_of_another_version_is_refused(cluster, processes, tmp_path):
         with pytest.raises(EngineError, match=r"has wildcal 0.0.1, and here is .* pip install"):
             check_workers(cluster.client, frozenset())
     finally:
-        process.kill()
-        process.wait()
-        processes.workers.remove(process)
-        while len(cluster.client.nthreads()) > 2:
-            pass
+        ended(process, processes, cluster)
 
 
-def test_a_worker_without_wildcal_is_refused_with_the_pip_line():
-    class Client:
-        def nthreads(self):
-            return {"tcp://10.0.0.1:1": 2}
+def test_a_worker_without_wildcal_is_refused_with_the_pip_line(cluster, processes, tmp_path):
+    """A file under its name hides the package, as if it were not installed."""
+    (tmp_path / "wildcal.py").write_text("raise ModuleNotFoundError('No module named wildcal')")
+    process = processes.worker(env={"PYTHONPATH": str(tmp_path)})
+    try:
+        pip = rf'has no wildcal, .*pip install "wildcal.dask.=={re.escape(__version__)}"'
+        with pytest.raises(EngineError, match=pip):
+            check_workers(cluster.client, frozenset())
+    finally:
+        ended(process, processes, cluster)
 
-        def run(self, function, workers):
-            return dict.fromkeys(workers)
 
-    with pytest.raises(
-        EngineError, match=f'no wildcal, .*pip install "wildcal.dask.=={__version__}'
-    ):
-        check_workers(Client(), frozenset())
+def ended(process, processes, cluster):
+    """End a worker, and wait until the scheduler knows."""
+    process.kill()
+    process.wait()
+    processes.workers.remove(process)
+    while len(cluster.client.nthreads()) > 2:
+        pass
 
 
 def test_commands_on_a_cluster(few, cluster, processes, tmp_path, capsys):
@@ -277,7 +281,9 @@ def test_the_scheduler_killed_is_one_line_and_leaves_nothing(
             warnings.simplefilter("ignore", CalibrationWarning)
             patch.setattr(Cluster, "_submit", submit_and_kill)
             assert run([*words, "--scheduler", mine.address]) == 1
-        assert "is gone" in capsys.readouterr().err
+        lines = capsys.readouterr().err.splitlines()
+        assert len(lines) == 1
+        assert "is gone. Nothing is left half written" in lines[0]
         assert not path.exists()
         assert run(words) == 0
     finally:

@@ -1,10 +1,11 @@
 """Rows past memory on the command line: a folder or a pattern of shards, and a cluster to use."""
 
+import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -12,6 +13,9 @@ from wildcal.cli.declared import Declared
 from wildcal.cli.output import progress_bar, say
 from wildcal.core.engine import watched_by
 from wildcal.io.sources.opening import is_sharded, open_rows
+
+if TYPE_CHECKING:
+    from wildcal.engine import Cluster
 
 # Seconds of a walk before the bar tells how far it is.
 _LONG: Final = 2.0
@@ -54,15 +58,17 @@ def at_work(scheduler: str | None, doing: str) -> Iterator[None]:
 
 
 @contextmanager
-def on_cluster(scheduler: str | None, moved: str) -> Iterator[None]:
+def on_cluster(scheduler: str | None, moved: str) -> Iterator["Cluster | None"]:
     """Do walks on a cluster if one was given, and say how much was `moved`."""
     if scheduler is None:
-        yield
+        yield None
         return
     from wildcal.engine import use
 
     with use(scheduler) as cluster:
-        yield
+        # What it has to say of a lost scheduler is a traceback; the command says it in a line.
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
+        yield cluster
         workers = len(cluster.client.nthreads())
     megabytes = cluster.bytes_moved / 1e6
     say(f"Did {cluster.tasks:,} tasks on {workers} workers; {megabytes:.2f} MB were {moved}.")

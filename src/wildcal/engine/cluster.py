@@ -1,7 +1,7 @@
 """A cluster of Dask as the engine of walks."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from wildcal.core.blocks import GROUP_BLOCKS, Walk
 from wildcal.core.engine import use_engine
 from wildcal.core.errors import EngineError, MissingExtraError
-from wildcal.engine.task import do_groups, keep
+from wildcal.engine.task import do_groups, do_item, keep
 from wildcal.engine.workers import check_workers
 from wildcal.io.sources.collections import collecting
 
@@ -31,7 +31,6 @@ class Cluster:
     def run(self, walk: Walk, source: Any) -> Iterator[Any]:
         """Yield walk.group(number) of every group, in their order; none is kept."""
         import cloudpickle
-        from distributed.comm import CommClosedError
 
         self._checked, threads = check_workers(self.client, self._checked)
         with collecting() as arrays:
@@ -40,20 +39,58 @@ class Cluster:
         runs = [
             range(first, min(first + each, walk.groups)) for first in range(0, walk.groups, each)
         ]
-        try:
+        with self._answering():
             self.tasks += len(runs)
             self.bytes_moved += len(payload)
             waiting = deque(self._submit(walk, payload, runs, arrays))
             while waiting:
-                results, size = waiting.popleft().result()
-                self.bytes_moved += size
-                yield from results
+                yield from self._taken(waiting.popleft())
+
+    def each(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        """Yield function(item) of every item, in their order; each of them is a task.
+
+        Some are done ahead of the one that is waited for.
+        """
+        import cloudpickle
+
+        self._checked, threads = check_workers(self.client, self._checked)
+        payload = cloudpickle.dumps(function)
+        waiting: deque[Any] = deque()
+        with self._answering():
+            self.bytes_moved += len(payload)
+            blob = self.client.submit(keep, payload, pure=False)
+            for item in items:
+                self.tasks += 1
+                waiting.append(self.client.submit(do_item, blob, item, pure=False))
+                if len(waiting) > _TASKS_A_THREAD * threads:
+                    yield self._taken(waiting.popleft())
+            while waiting:
+                yield self._taken(waiting.popleft())
+
+    def _taken(self, future: Any) -> Any:
+        result, size = future.result()
+        self.bytes_moved += size
+        return result
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        """Turn what Dask says of a lost scheduler, or of lost workers, into one line."""
+        from distributed import KilledWorker
+        from distributed.comm import CommClosedError
+
+        try:
+            yield
+        except KilledWorker as error:
+            raise EngineError(
+                f"a task ended every worker that tried it, the last at {error.last_worker.address}."
+                " Have they enough memory? See what they wrote before they ended."
+            ) from error
         except Exception as error:
             if not (isinstance(error, CommClosedError) or self._is_gone(error)):
                 raise
             raise EngineError(
-                f"the scheduler {self.address} is gone. Nothing was written; start it, and run the"
-                " command again."
+                f"the scheduler {self.address} is gone. Nothing is left half written; start it,"
+                " and run the command again."
             ) from error
 
     def _submit(

@@ -1,4 +1,4 @@
-"""What a worker does: some groups of a walk."""
+"""What a worker does: some groups of a walk, or one item of many."""
 
 import pickle
 from collections.abc import Mapping, Sequence
@@ -7,16 +7,14 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from wildcal.core.blocks import Walk
-from wildcal.core.errors import FileFormatError
+from wildcal.core.errors import FileFormatError, WildcalError
 from wildcal.core.parallel import use_threads
 from wildcal.io.sources.collections import rows_here
 
 
 @lru_cache(4)
-def _walk(payload: bytes) -> Walk:
-    walk: Walk = pickle.loads(payload)  # made by this very program, sent by Dask
-    return walk
+def _loaded(payload: bytes) -> Any:
+    return pickle.loads(payload)  # made by this very program, sent by Dask
 
 
 def do_groups(
@@ -26,7 +24,7 @@ def do_groups(
     pieces: Mapping[str, NDArray[Any]] | None = None,
 ) -> tuple[list[Any], int]:
     """Return what is left of some groups, and how many bytes that is."""
-    walk = _walk(payload)
+    walk = _loaded(payload)
     found = {token: (start, piece) for token, piece in (pieces or {}).items()}
     try:
         with use_threads(1), rows_here(found):
@@ -34,6 +32,16 @@ def do_groups(
     except (FileFormatError, OSError) as error:
         raise FileFormatError(f"on the worker {_address()}: {error}") from error
     return results, len(pickle.dumps(results))
+
+
+def do_item(payload: bytes, item: Any) -> tuple[Any, int]:
+    """Return what a function makes of an item, and how many bytes went and came."""
+    try:
+        with use_threads(1):
+            result = _loaded(payload)(item)
+    except (WildcalError, OSError, ValueError) as error:
+        raise FileFormatError(f"on the worker {_address()}: {error}") from error
+    return result, len(pickle.dumps((item, result)))
 
 
 def keep(payload: bytes) -> bytes:

@@ -1,8 +1,8 @@
 """A network and a plan to a suite, cell by cell; what was done survives an interruption."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,6 @@ from wildcal.core.checks import check_logits, refuse_log_probabilities
 from wildcal.io.suite import Suite, SuiteWriter
 from wildcal.io.suite.arrays import stored_logits
 from wildcal.io.suite.lock import writing
-from wildcal.vision.ahead import ahead
 from wildcal.vision.batches import Pixels, filled
 from wildcal.vision.cells import Cell, Plan
 from wildcal.vision.classifiers import Classifier
@@ -21,23 +20,16 @@ from wildcal.vision.grow import check_cells, check_noise, check_rows, grows, sav
 from wildcal.vision.match import check_match, check_width
 from wildcal.vision.noise import Noise
 from wildcal.vision.perturb import with_noise
+from wildcal.vision.pieces import Piece, pieces_of, pixels_of
 from wildcal.vision.training_features import remove_cache
+from wildcal.vision.versions import versions
 
-if TYPE_CHECKING:  # needs faiss
-    from wildcal.vision.distances import DistancePlan
+if TYPE_CHECKING:
+    from wildcal.vision.distances import DistancePlan  # needs faiss
+    from wildcal.vision.elsewhere import Elsewhere
 
-Read = Callable[[Pixels], tuple[NDArray[np.float32], NDArray[np.float32] | None]]
-# What is prepared while the network works on other images: enough to share the cost of a call.
-_PIXELS_AHEAD, _MOST_AHEAD = 2_000_000, 512
-_PACKAGES = (
-    "wildcal",
-    "numpy",
-    "scipy",
-    "pillow",
-    "opencv-python-headless",
-    "torch",
-    "onnxruntime",
-)
+Found = tuple[NDArray[np.float32], NDArray[np.float32] | None]
+Read = Callable[[Pixels], Found]
 
 
 def extract(
@@ -47,6 +39,7 @@ def extract(
     *,
     dtype: str = "float32",
     distances: "DistancePlan | None" = None,
+    elsewhere: "Elsewhere | None" = None,
     on_rows: Callable[[str, int], None] = lambda cell, rows: None,
     on_there: Callable[[int], None] = lambda rows: None,
     on_expected: Callable[[int], None] = lambda rows: None,
@@ -63,6 +56,9 @@ def extract(
     distances
         Write distances to the nearest training images as well, also for cells that are there. Then
         their logits must come out as they were written, bit for bit.
+    elsewhere
+        Run the network there instead of here; the suite has the same bytes. Not with distances,
+        whose training images one machine has to hold.
     on_rows
         Told the cell and the number of images whenever some are done, training images too.
     on_there
@@ -72,6 +68,11 @@ def extract(
         still to take; again whenever that changes.
     """
     folder = Path(folder)
+    if elsewhere is not None and distances is not None:
+        raise ValueError(
+            "distances to training images are measured on one machine: extract the suite on the"
+            " cluster first, then the distances here."
+        )
     check_match(classifier, plan)
     folder.mkdir(parents=True, exist_ok=True)
     with writing(folder):
@@ -81,7 +82,7 @@ def extract(
             network=classifier.about | {"normalize": asdict(classifier.normalize)},
             data=plan.data,
             seed=plan.seed,
-            versions=_versions(),
+            versions=versions(),
             n_classes=len(plan.class_names),
             class_names=plan.class_names,
             dtype=dtype,
@@ -89,7 +90,7 @@ def extract(
         )
         check_cells(writer, plan)
         check_noise(writer, plan)
-        work = _Work(classifier, plan, writer, distances, on_rows, on_there)
+        work = _Work(classifier, plan, writer, distances, elsewhere, on_rows, on_there)
         work.check()
         save_rows(folder, plan)
         work.run(on_expected)
@@ -107,15 +108,12 @@ class _Work:
         plan: Plan,
         writer: SuiteWriter,
         distances: "DistancePlan | None",
+        elsewhere: "Elsewhere | None",
         on_rows: Callable[[str, int], None],
         on_there: Callable[[int], None],
     ) -> None:
-        self.classifier, self.plan, self.writer, self.distances = (
-            classifier,
-            plan,
-            writer,
-            distances,
-        )
+        self.classifier, self.plan, self.writer = classifier, plan, writer
+        self.distances, self.elsewhere = distances, elsewhere
         self.on_rows, self.on_there = on_rows, on_there
         # Damaged ones are made anew.
         self.there = {c.name: writer.rows(c.name) for c in plan.cells if writer.done(c.name)}
@@ -140,7 +138,7 @@ class _Work:
             # The strengths of noise are filled in later.
             if cell.name in self.there and not isinstance(cell.change, Noise):
                 if cell.name not in self.near:
-                    self._check_same(cell, self._read(self.distances.only_logits, cell, 0)[0])
+                    self._check_same(cell, self._read(self.distances.only_logits, cell)[0])
                     return
 
     def run(self, on_expected: Callable[[int], None]) -> None:
@@ -148,7 +146,7 @@ class _Work:
         self.plan = with_noise(
             self.plan,
             self.classifier.normalize,
-            lambda cell: self._read(self._only_logits, cell, 0, self.on_rows)[0],
+            lambda cell: self._read(self._only_logits, cell, self.on_rows)[0],
             stored=self.writer.perturbation,
             keep=lambda record: self.writer.describe(perturbation=record),
             on_expected=on_expected,
@@ -161,18 +159,28 @@ class _Work:
             else:
                 read = self.distances.prepare(self.writer.folder, self.on_rows)
                 self.writer.describe(neighbors=self.distances.about)
+        # One walk over the pieces of all cells, so that what comes next is begun in time.
+        pieces = {cell.name: self._pieces(cell, self._start(cell)) for cell in self.plan.cells}
+        results = self._results(read, [piece for part in pieces.values() for piece in part])
         for cell in self.plan.cells:
-            self._extract(cell, read)
+            self._extract(cell, islice(results, len(pieces[cell.name])))
 
     def _missing(self, cell: Cell) -> int:
         return len(cell.rows) - self.there.get(cell.name, 0)
 
-    def _extract(self, cell: Cell, read: Read) -> None:
+    def _lacks_near(self, cell: Cell) -> bool:
+        there = self.there.get(cell.name, 0)
+        return self.distances is not None and there > 0 and cell.name not in self.near
+
+    def _start(self, cell: Cell) -> int:
+        """Return the first row that is computed: all are, where distances join logits."""
+        return 0 if self._lacks_near(cell) else self.there.get(cell.name, 0)
+
+    def _extract(self, cell: Cell, results: Iterator[Found]) -> None:
         """Write what is missing of a cell; where distances are, what is there must come out so."""
         name, there = cell.name, self.there.get(cell.name, 0)
-        lacks_near = self.distances is not None and there > 0 and name not in self.near
-        if lacks_near:
-            logits, distances = self._read(read, cell, 0, self.on_rows)
+        if self._lacks_near(cell):
+            logits, distances = self._joined(cell, results, self.on_rows)
             self._check_same(cell, logits)
             assert distances is not None
             self.writer.add_distances(name, distances[:there])
@@ -184,7 +192,7 @@ class _Work:
             self.on_there(there)
         if not self._missing(cell):
             return
-        logits, distances = self._read(read, cell, there, self.on_rows)
+        logits, distances = self._joined(cell, results, self.on_rows)
         labels = cell.labels(cell.source())[there:]
         if there:
             self.writer.extend(name, logits, labels, distances)
@@ -208,33 +216,42 @@ class _Work:
         self,
         read: Read,
         cell: Cell,
-        start: int,
         on_rows: Callable[[str, int], None] = lambda cell, rows: None,
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
-        """Return the logits of a cell from a row on and, where `read` gives them, distances.
+    ) -> Found:
+        """Return the logits of a cell and, where `read` gives them, distances."""
+        return self._joined(cell, self._results(read, self._pieces(cell, 0)), on_rows)
 
-        The network reads blocks of one size that begin at its multiples, the last one filled up. So
-        the bits of a row do not depend on where a run began or how many rows there are.
-        """
-        side = self.plan.data["size"]
-        block = self.classifier.block(side)
-        size = max(1, min(_MOST_AHEAD, _PIXELS_AHEAD // side**2) // block) * block
-        first = start - start % block
-        chunks = [cell.rows[i : i + size] for i in range(first, len(cell.rows), size)]
-        source = cell.source()
-        parts, distances = [], []
-        skip = start - first
-        for images in ahead(cell.pixels(source, rows, self.plan.seed) for rows in chunks):
+    def _block(self) -> int:
+        return self.classifier.block(self.plan.data["size"])
+
+    def _pieces(self, cell: Cell, start: int) -> list[Piece]:
+        return pieces_of(cell, start, block=self._block(), side=self.plan.data["size"])
+
+    def _results(self, read: Read, pieces: Sequence[Piece]) -> Iterator[Found]:
+        """Yield what the network says of each piece, here or elsewhere."""
+        if self.elsewhere is not None:
+            for logits in self.elsewhere.logits(self.classifier, self.plan, pieces):
+                yield logits, None
+            return
+        block = self._block()
+        for images, piece in zip(pixels_of(pieces, self.plan.seed), pieces, strict=True):
             logits, near = read(filled(images, block))
-            logits = logits[skip : len(images)]
+            mine = slice(piece.skip, len(images))
+            yield logits[mine], None if near is None else near[mine]
+
+    def _joined(
+        self, cell: Cell, results: Iterator[Found], on_rows: Callable[[str, int], None]
+    ) -> Found:
+        """Return the results of a cell's pieces as one, checked as they come."""
+        parts, distances = [], []
+        for logits, near in results:
             check_width(logits, self.plan)
             check_logits(logits, fitting=True)
             refuse_log_probabilities(logits, "A suite")
             parts.append(logits)
             if near is not None:
-                distances.append(near[skip : len(images)])
+                distances.append(near)
             on_rows(cell.name, len(logits))
-            skip = 0
         return np.concatenate(parts), np.concatenate(distances) if distances else None
 
     def _check_same(self, cell: Cell, logits: NDArray[np.float32]) -> None:
@@ -249,13 +266,3 @@ class _Work:
                 " with the threads and the device that the suite was extracted with, or choose"
                 " another folder."
             )
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for name in _PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
