@@ -10,7 +10,7 @@ VERSION = $(shell $(PYTHON) -c "import sys; print('%d.%d' % sys.version_info[:2]
 
 PEERS := torchmetrics betacal netcal probmetrics torch-uncertainty relplot uncertainty-calibration
 
-.PHONY: demo test test-on test-minimal test-oldest test-integrations lint bench numbers campaign docs dist clean
+.PHONY: demo test test-on test-minimal test-oldest test-integrations lint bench numbers campaign gallery docs dist clean
 
 # An empty environment, with a pip that knows groups of packages.
 define environment
@@ -110,6 +110,10 @@ bench: $(VENV)/bench.done
 MINUTES ?= 2
 campaign: $(VENV)/test.done
 	$(BIN)/python -m benchmarks.campaign --minutes $(MINUTES) $(if $(STATE),--state $(STATE))
+
+# The examples of the gallery anew, with their pages, figures and notebooks.
+gallery: $(VENV)/test.done
+	$(BIN)/python docs/gallery.py
 
 # The site, in the folder site/. Strict: a broken link or a name that is not there fails.
 docs: $(VENV)/docs.done

@@ -1,0 +1,156 @@
+"""Run the examples of the gallery and write their pages, figures and notebooks.
+
+    python docs/gallery.py            all of them (make gallery)
+    python docs/gallery.py NAME ...   some
+
+A script of examples/gallery begins with a docstring: its title, and what it is about. `# %%` begins another
+cell, and comments right below it are its text. What it prints is on the page, and it leaves one figure.
+"""
+
+import ast
+import contextlib
+import io
+import json
+import re
+import runpy
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).parents[1]
+SCRIPTS = ROOT / "examples" / "gallery"
+PAGES = ROOT / "docs" / "gallery"
+# In the order of the index.
+NAMES = (
+    *("reliability", "energy", "severity", "windows", "stream"),
+    *("density", "few_labels", "sklearn", "onnx", "own_shift"),
+)
+# Packages beyond `wildcal[suites,report]`.
+EXTRAS = {"sklearn": ("sklearn",), "onnx": ("onnx", "sklearn"), "own_shift": ("sklearn",)}
+
+
+class Cell(NamedTuple):
+    """Some sentences and the code below them."""
+
+    text: str
+    code: str
+
+
+class Example(NamedTuple):
+    """A script as a reader sees it."""
+
+    title: str
+    cells: list[Cell]
+
+
+def read(name: str) -> Example:
+    """Return the title and the cells of a script.
+
+    >>> [len(cell.code) > 0 for cell in read("energy").cells]
+    [True, True]
+    """
+    source = (SCRIPTS / f"plot_{name}.py").read_text("utf-8")
+    title, _, about = (ast.get_docstring(ast.parse(source)) or "").partition("\n\n")
+    _, _, body = source.partition('"""')[2].partition('"""')
+    first, *rest = re.split(r"^# %%\n", body, flags=re.M)
+    cells = [Cell(about, first.strip())]
+    for part in rest:
+        comment = re.match(r"(?:#.*\n)*", part)
+        assert comment is not None
+        text = re.sub(r"^# ?", "", comment[0], flags=re.M)
+        cells.append(Cell(text.strip(), part[comment.end() :].strip()))
+    return Example(title.removesuffix("."), cells)
+
+
+def run(name: str, figure: Path) -> str:
+    """Run a script, save its only figure, and return what it printed."""
+    import matplotlib.pyplot as plt
+    from matplotlib import rc_context
+
+    from wildcal.plots import STYLE
+
+    said = io.StringIO()
+    show, plt.show = plt.show, lambda: None
+    try:
+        with rc_context(), contextlib.redirect_stdout(said):
+            plt.switch_backend("agg")
+            runpy.run_path(str(SCRIPTS / f"plot_{name}.py"))
+            (number,) = plt.get_fignums()
+            with rc_context(STYLE):
+                plt.figure(number).savefig(figure, dpi=160, metadata={"Software": None})
+    finally:
+        plt.show = show
+        plt.close("all")
+    return said.getvalue()
+
+
+def page(name: str, said: str) -> str:
+    """Return the page of a script."""
+    title, cells = read(name)
+    install = "wildcal[" + ",".join(["suites", "report", *EXTRAS.get(name, ())]) + "]"
+    where = f"https://github.com/wildcal/wildcal/blob/main/examples/gallery/plot_{name}.py"
+    parts = [
+        f"# {title}",
+        cells[0].text,
+        f"![{title}]({name}.png)",
+        f"```python\n{cells[0].code}\n```",
+    ]
+    for cell in cells[1:]:
+        parts += [cell.text, f"```python\n{cell.code}\n```"]
+    parts += [
+        f"It prints:\n\n```text\n{said.rstrip()}\n```",
+        f'Needs `pip install "{install}"`. As [a notebook]({name}.ipynb), as [a script]({where}).',
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def notebook(name: str) -> str:
+    """Return a script as a notebook that has not been run."""
+    title, cells = read(name)
+    listed: list[dict[str, Any]] = []
+    for i, cell in enumerate(cells):
+        text = f"# {title}\n\n{cell.text}" if i == 0 else cell.text
+        listed.append({"cell_type": "markdown", "id": f"text-{i}", "metadata": {}, "source": text})
+        listed.append(
+            {
+                "cell_type": "code",
+                "execution_count": None,
+                "id": f"code-{i}",
+                "metadata": {},
+                "outputs": [],
+                "source": cell.code,
+            }
+        )
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    made = {"cells": listed, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(made, indent=1) + "\n"
+
+
+def index() -> str:
+    """Return the page that shows all of them."""
+    lines = [
+        "# Gallery",
+        "",
+        "Short scripts on small data, each with one figure. All of them run in the tests.",
+        "",
+        '<div class="grid cards" markdown>',
+        "",
+    ]
+    for name in NAMES:
+        title, _ = read(name)
+        lines += [f"-   [![{title}]({name}.png)]({name}.md)", "", f"    [{title}]({name}.md)", ""]
+    return "\n".join([*lines, "</div>", ""])
+
+
+def main(names: list[str]) -> None:
+    """Write the pages, figures and notebooks of some examples, and the index."""
+    PAGES.mkdir(exist_ok=True)
+    for name in names or NAMES:
+        said = run(name, PAGES / f"{name}.png")
+        (PAGES / f"{name}.md").write_text(page(name, said), "utf-8")
+        (PAGES / f"{name}.ipynb").write_text(notebook(name), "utf-8")
+    (PAGES / "index.md").write_text(index(), "utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

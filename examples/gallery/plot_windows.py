@@ -1,0 +1,57 @@
+"""A window of unlabeled rows, by its size.
+
+Rows that arrive together say more than each by itself. `match+cot` estimates the accuracy of a window by
+optimal transport (COT) and picks the temperature that says it; it learns from clean labels. `context` reads a
+window too, and has learned from labeled rows of other conditions. What is a window of each size worth?
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import wildcal
+from wildcal.metrics import excess_ece
+
+plt.style.use(wildcal.plots.STYLE)
+suite = wildcal.suites.load("cifar10-resnet20")
+clean = suite.split("validation")
+rows = wildcal.evaluation.environments(suite)
+
+# %%
+# Beside them temperature scaling, which reads no window.
+
+methods = {
+    "ts": wildcal.TemperatureScaling().fit(clean.logits, clean.y),
+    "match+cot": wildcal.make_calibrator("match+cot").fit(clean.logits, clean.y),
+    "context": wildcal.ContextScaling().fit(rows.logits, rows.y, environment=rows.environment),
+}
+
+
+def confidence(calibrator, logits, size):
+    """Return the confidence of rows that come in windows of a size."""
+    if calibrator.name == "ts":
+        return calibrator.confidence(logits)
+    windows = [logits[start : start + size] for start in range(0, len(logits), size)]
+    return np.concatenate(
+        [calibrator.confidence(window, context=calibrator.context(window)) for window in windows]
+    )
+
+
+# %%
+# Six corruptions that no method has seen. The errors are the ECE beyond what chance shows; bars are
+# intervals of the mean over corruptions, so they tell how different the six are.
+
+kinds = ("shot_noise", "glass_blur", "zoom_blur", "snow", "fog", "jpeg_compression")
+found = [suite.split(f"{kind}-4") for kind in kinds]
+splits = [(split.logits[:1000], split.y[:1000]) for split in found]
+errors = {name: {} for name in methods}
+for name, calibrator in methods.items():
+    for size in (8, 32, 128, 1000):
+        errors[name][size] = [
+            excess_ece(logits.argmax(axis=1) == y, confidence(calibrator, logits, size))
+            for logits, y in splits
+        ]
+    print(f"{name:9}", ", ".join(f"{n}: {np.mean(e):.1%}" for n, e in errors[name].items()))
+
+figure, ax = plt.subplots(figsize=(5.8, 3.6))
+wildcal.plots.window_regimes(errors, ax=ax)
+plt.show()
