@@ -133,7 +133,7 @@ def windows_of(splits, clean) -> list[Window]:
         counts = np.maximum(np.bincount(split.y, minlength=n_classes), 1)
         by_class = np.bincount(split.y, right, n_classes) / counts
         for setting, (size, mix, draws) in SETTINGS.items():
-            if size is not None and split.severity not in (1, 3, 5):
+            if size is not None and split.severity not in (None, 1, 3, 5):
                 continue
             rng = np.random.default_rng(crc32(f"{split.name} {setting}".encode()))
             order = rng.permutation(split.rows)
@@ -152,8 +152,13 @@ def windows_of(splits, clean) -> list[Window]:
                         draw_window(split.y, size, mix, rng))  # fmt: skip
                     z, y = split.logits[mine], split.y[mine]
                     expected = float(by_class[y].mean())
-                found.append(Window(setting, int(split.severity), z, y, expected))
+                found.append(Window(setting, split.severity or 0, z, y, expected))
     return found
+
+
+def kind_of(split) -> str:
+    """Return the type of a shift: its corruption, or where nature made it, its own name."""
+    return split.corruption or split.name
 
 
 def stream_of(splits, clean) -> list[Window]:
@@ -252,7 +257,7 @@ def run(part: str, chosen: dict[str, Suite], names: list[str], quick: bool) -> d
 
 
 def run_network(part: str, network: str, suite, results: dict[str, Found], quick: bool) -> None:
-    shifted = {s.corruption for s in suite.tests("covariate")} - set(TUNED_ON) - {None}
+    shifted = {kind_of(s) for s in suite.tests("covariate")} - set(TUNED_ON)
     if part == "test":
         rounds = [(TUNED_ON, sorted(shifted))]
         splits, clean = suite.tests("covariate"), suite.tests("none")[0]
@@ -272,10 +277,10 @@ def run_network(part: str, network: str, suite, results: dict[str, Found], quick
             kept[method.name] = fitted.calibrator
             results[method.name].knew = fitted.knew.words()
         for kind in types:
-            windows = windows_of([s for s in splits if s.corruption == kind], clean)
+            windows = windows_of([s for s in splits if kind_of(s) == kind], clean)
             for name in shown:
                 measure(kept[name], usable(name, windows), results[name], network, kind)
-    mixed = stream_of([s for s in splits if s.corruption in types], clean)
+    mixed = stream_of([s for s in splits if kind_of(s) in types], clean)
     for name in shown:
         if name not in SLOW:
             results[name].stream[network] = confidences(kept[name], mixed)
@@ -381,6 +386,8 @@ def main() -> None:
             for k in dict.fromkeys(suite.n_classes for suite in chosen.values()):
                 mine = {name: suite for name, suite in chosen.items() if suite.n_classes == k}
                 names = [n for n in wanted if k <= MANY or n not in (*SLOW, *SLOW_OF_MANY)]
+                if not any(suite.tune("covariate") for suite in mine.values()):
+                    names = [n for n in names if TIER[n] not in (ENVIRONMENTS, BOTH)]
                 found = run(part, mine, names, arguments.quick)
                 together = ALL if k == 10 else f"{k} classes"
                 new += lines(part, found, list(mine), together)
