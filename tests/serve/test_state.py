@@ -182,3 +182,21 @@ def test_a_head_without_end(server):
         except OSError:  # it was closed while we were speaking
             answer = b""
     assert answer == b"" or answer.startswith(b"HTTP/1.1 4")
+
+
+def test_too_many_connections_are_told_and_do_not_flood_the_log(start, clean):
+    server = start("ts.json", "--max-connections", "2")
+    ask = b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", server.port)) as held:
+        held.sendall(ask)
+        assert held.recv(100).startswith(b"HTTP/1.1 200")
+        held.sendall(ask[:20])  # and is waited for
+        statuses = [server.request("/v2/health/live")[0] for _ in range(12)]
+    assert statuses == [503] * 12
+    while server.request("/v2/health/live")[0] == 503:
+        statuses.append(503)  # till the server has seen that the other one left
+    assert server.infer(clean.logits[:2], "ts")[0] == 200
+    assert server.stop() == 0
+    said = [line for line in server.said if "concurrency" in line]
+    assert len(said) == len([n for n in (1, 10, 100, 1000) if n <= len(statuses)])
+    assert said[1].endswith("(10 times)")

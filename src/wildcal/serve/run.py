@@ -1,5 +1,6 @@
 """The server as a process: uvicorn, with our limits."""
 
+import logging
 import socket
 from collections.abc import Callable, Sequence
 from types import FrameType
@@ -8,6 +9,7 @@ import uvicorn
 
 from wildcal.serve.app import Service, Settings
 from wildcal.serve.connections import guarded
+from wildcal.serve.log import Rarely
 from wildcal.serve.model import Model
 
 
@@ -26,10 +28,13 @@ def run(
         Told the address, once it can be reached.
     """
     service = Service(models, settings)
+    # So many are accepted before any of them is looked at, and some of these have left by then.
+    queue = max(settings.limits.connections // 2, 1)
     config = uvicorn.Config(
         service.app(),
         http=guarded(settings.limits),
         limit_concurrency=settings.limits.connections,
+        backlog=queue,
         timeout_graceful_shutdown=10,
         h11_max_incomplete_event_size=settings.limits.header_bytes,
         server_header=False,
@@ -37,12 +42,13 @@ def run(
         log_level="warning",
         lifespan="on",
     )
+    logging.getLogger("uvicorn.error").addFilter(Rarely("Exceeded concurrency limit."))
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-        listener.listen(settings.limits.connections)  # so that nobody is turned away from now on
+        listener.listen(queue)  # so that nobody is turned away from now on
     except OSError as error:
         raise OSError(f"cannot listen on {host} port {port}: {error.strerror}.") from error
     shown = f"[{host}]" if family == socket.AF_INET6 else host
