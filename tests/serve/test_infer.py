@@ -32,6 +32,11 @@ def test_metadata(server):
     plain = json.loads(server.get("/v2/models/plain/versions/1"))
     assert [o["name"] for o in plain["outputs"]] == names
     assert json.loads(server.get("/v2"))["version"] == wildcal.__version__
+    paths = json.loads(server.get("/openapi.json"))["paths"]
+    for path, operations in paths.items():
+        for operation in operations.values():
+            known = [p["schema"]["enum"] for p in operation["parameters"] if p["name"] == "model"]
+            assert known == ([["context", "plain"]] if "{model}" in path else [])
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
@@ -43,6 +48,18 @@ def test_numbers_of_a_row_alone(server, scaled, clean, dtype):
     np.testing.assert_allclose(found["probabilities"], scaled.predict_proba(z), atol=1e-7)
     np.testing.assert_allclose(found["confidence"], scaled.confidence(z), atol=1e-7)
     np.testing.assert_array_equal(found["label"], scaled.predict(z))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_a_row_alone_has_the_bits_it_has_among_others(server, clean, dtype):
+    z = clean.logits[:50].astype(dtype)
+    together = arrays(server.infer(z, "plain")[1])
+    wanted = [{"name": "label"}, {"name": "confidence"}]
+    for i in (0, 7, 49):
+        alone = arrays(server.infer(z[i : i + 1], "plain", outputs=wanted)[1])
+        assert list(alone) == ["label", "confidence"]
+        for name, values in alone.items():
+            np.testing.assert_array_equal(values, together[name][i : i + 1])
 
 
 def test_streams_have_windows_of_their_own(server, context, clean, foggy):

@@ -143,7 +143,7 @@ class Service:
         return [(b"content-type", b"text/html; charset=utf-8"), policy], PAGE
 
     async def _openapi(self, scope: Scope, receive: Receive) -> tuple[Headers, bytes]:
-        return as_json(document())
+        return as_json(document(self.models))
 
     async def _server(self, scope: Scope, receive: Receive) -> tuple[Headers, bytes]:
         return as_json(
