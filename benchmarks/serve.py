@@ -2,9 +2,9 @@
 
     python benchmarks/serve.py --output benchmarks/serve.csv
 
-Loopback, one process, wrk with one thread and 8 connections. The constant reads the same request
-and sends the bytes of a real answer; it goes through the same guard and routes. The two take turns,
-a second each. The share is that of the server's processor time per request, of the median turns.
+Loopback, one process each, wrk with one thread and 8 connections. The constant reads the body of
+the same request at the same path, and sends the bytes of a real answer. The two take turns, a
+second each. The share is that of the server's processor time per request, of the median turns.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from serving import SUITE, Server, save_calibrators
 
 import wildcal
 
-SECONDS, ROUNDS = 1, 5
+SECONDS, ROUNDS = 1, 9
 FIELDS = (
     "model",
     "rows",
@@ -53,38 +53,24 @@ end
 """
 
 
-def child(folder: Path) -> None:
-    """Serve the calibrators, and a constant of each size at /constant/FILE."""
-    from starlette.routing import Route as At
-
-    from wildcal.serve import run as running
-    from wildcal.serve.app import Service, Settings
+def child(folder: Path, constant: bool) -> None:
+    """Serve the calibrators, or the bytes in the file `answer` instead."""
+    from wildcal.serve import app
     from wildcal.serve.body import read_body
+    from wildcal.serve.inference import Inference
     from wildcal.serve.model import Model
-    from wildcal.serve.replies import Route
+    from wildcal.serve.run import run
 
-    class Constant(Service):
-        def app(self):
-            app = super().app()
+    class Constant(Inference):
+        async def __call__(self, scope, receive):
+            await read_body(scope, receive, self.limits)
+            return [(b"content-type", b"application/octet-stream")], ANSWER
 
-            async def constant(scope, receive):
-                await read_body(scope, receive, self.settings.limits)
-                return [(b"content-type", b"application/octet-stream")], self.answer()
-
-            app.router.routes.insert(0, At("/constant", Route(constant), methods=["POST"]))
-            return app
-
-        kept = None
-
-        def answer(self) -> bytes:
-            """Return the bytes of a real answer, read once."""
-            if self.kept is None:
-                self.kept = (folder / "answer").read_bytes()
-            return self.kept
-
-    running.Service = Constant
+    if constant:
+        ANSWER = (folder / "answer").read_bytes()
+        app.Inference = Constant
     models = [Model(n, *wildcal.io.artifact.load_with_about(folder / f"{n}.json")) for n in NAMES]
-    running.run(models, Settings(), "127.0.0.1", 0, lambda t: print(t, file=sys.stderr, flush=True))
+    run(models, app.Settings(), "127.0.0.1", 0, lambda t: print(t, file=sys.stderr, flush=True))
 
 
 NAMES = ("context", "ts")
@@ -114,22 +100,16 @@ def load(
     lines = "\n".join(f'wrk.headers["{name}"] = "{value}"' for name, value in headers.items())
     (folder / "wrk.lua").write_text(LUA.format(body=folder / "body", headers=lines))
     words = ["wrk", "-t1", "-c8", "--timeout", "30s", f"-d{SECONDS}s"]
-    start = processor_seconds(server)
+    start = server.processor_seconds()
     done = subprocess.run(
         [*words, "-s", str(folder / "wrk.lua"), url], capture_output=True, text=True, check=True
     )
-    spent = processor_seconds(server) - start
+    spent = server.processor_seconds() - start
     speed, half, most, count, refused, failed = map(
         float, re.search(r"RESULT (.+)", done.stdout)[1].split()
     )
     assert refused == failed == 0, done.stdout
     return [1e6 * spent / count, speed, half, most]
-
-
-def processor_seconds(server: Server) -> float:
-    """Return the processor time that a server has taken."""
-    fields = Path(f"/proc/{server.process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def measure(folder: Path):
@@ -139,19 +119,20 @@ def measure(folder: Path):
         for rows in (1, 64):
             for binary in (True, False):
                 body, headers = body_of(logits[:rows], binary)
-                server = Server([sys.executable, __file__, "--child", str(folder)], folder)
-                url = f"http://{server.host}:{server.port}"
-                infer = f"{url}/v2/models/{model}/infer"
-                request = urllib.request.Request(infer, body, headers)
+                words = [sys.executable, __file__, "--child", str(folder)]
+                server = Server(words, folder)
+                path = f"/v2/models/{model}/infer"
+                request = urllib.request.Request(server.url + path, body, headers)
                 with urllib.request.urlopen(request) as answer:
                     (folder / "answer").write_bytes(answer.read())
+                other = Server([*words, "--constant"], folder)
 
-                def run(path, server=server, body=body, headers=headers):
-                    return load(server, path, body, headers, folder)
+                def run(which, path=path, body=body, headers=headers):
+                    return load(which, which.url + path, body, headers, folder)
 
-                run(f"{url}/constant")  # to warm up
-                turns = [(run(f"{url}/constant"), run(infer)) for _ in range(ROUNDS)]
-                server.stop()
+                run(other), run(server)  # to warm up
+                turns = [(run(other), run(server)) for _ in range(ROUNDS)]
+                server.stop(), other.stop()
                 constant = statistics.median(turn[0][0] for turn in turns)
                 found = [statistics.median(turn[1][i] for turn in turns) for i in range(4)]
                 yield {
@@ -171,9 +152,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path)
     parser.add_argument("--child", type=Path)
+    parser.add_argument("--constant", action="store_true")
     options = parser.parse_args()
     if options.child is not None:
-        child(options.child)
+        child(options.child, options.constant)
         return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

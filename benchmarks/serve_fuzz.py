@@ -1,17 +1,17 @@
 """20,000 requests that are wrong in some way: no 5xx, no traceback, no hang.
 
-    python benchmarks/serve_fuzz.py
+    python benchmarks/serve_fuzz.py                  all of it
+    python benchmarks/serve_fuzz.py schemathesis     one part: fuzz, schemathesis
 
 Half are a good request with bytes changed, cut out or put in, in its JSON part, its tensor or its
-headers; half are made of the OpenAPI document's own schema, with values that are off. Where
-schemathesis is installed, it looks as well.
+headers; half have values that are off. schemathesis, which must be installed, then makes requests
+of the OpenAPI document. What they find goes to benchmarks/serve_campaign.json.
 """
 
 import http.client
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,7 +22,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from serving import SUITE, keep, save_calibrators, serve
+from serving import SUITE, Server, keep, save_calibrators, serve
 
 import wildcal
 
@@ -98,44 +98,55 @@ def odd_bytes(rng: np.random.Generator, body: bytes) -> bytes:
     return bytes(text)
 
 
-def main() -> None:
+def fuzz(server: Server) -> dict[str, int]:
+    """Send good requests with something changed."""
     z = wildcal.suites.load(SUITE).split("test").logits
     rng, seen = np.random.default_rng(0), Counter()
+    client = http.client.HTTPConnection(server.host, server.port, timeout=30)
+    for i in range(REQUESTS):
+        document, raw = good(rng, z)
+        head = json.dumps(document).encode() if i % 2 else odd_document(rng, document)
+        headers = {"Inference-Header-Content-Length": str(len(head))} if raw else {}
+        body = odd_bytes(rng, head + raw) if i % 2 else head + raw
+        if rng.integers(20) == 0:
+            headers["Inference-Header-Content-Length"] = str(rng.integers(-5, 10**6))
+        model = ("context", "ts")[rng.integers(2)]
+        path = ("infer", "infer", "infer", "feedback")[rng.integers(4)]
+        client.request("POST", f"/v2/models/{model}/{path}", body, headers)
+        answer = client.getresponse()
+        text = answer.read()
+        seen[answer.status] += 1
+        assert answer.status < 500, (answer.status, body, headers, text)
+        assert answer.status == 200 or "\n" not in json.loads(text)["error"]
+    print(f"{REQUESTS:,} requests: {dict(sorted(seen.items()))}")
+    return {"requests": REQUESTS, "right": seen[200], "refused": REQUESTS - seen[200]}
+
+
+def schemathesis(server: Server) -> dict[str, int]:
+    """Let schemathesis make requests of the OpenAPI document, to its end."""
+    tool = str(Path(sys.executable).parent / "schemathesis")
+    words = [tool, "run", f"{server.url}/openapi.json", "-n", str(EXAMPLES), "--seed", "0"]
+    words += ["--checks", "not_a_server_error"]
+    done = subprocess.run(words, capture_output=True, text=True)
+    print("\n".join(done.stdout.splitlines()[-30:]))
+    assert done.returncode == 0
+    return {"requests": int(re.search(r"([\d,]+) generated", done.stdout)[1].replace(",", ""))}
+
+
+PARTS = {"fuzz": fuzz, "schemathesis": schemathesis}
+
+
+def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         save_calibrators(folder)
-        server = serve(folder)
-        client = http.client.HTTPConnection(server.host, server.port, timeout=30)
-        for i in range(REQUESTS):
-            document, raw = good(rng, z)
-            head = json.dumps(document).encode() if i % 2 else odd_document(rng, document)
-            headers = {"Inference-Header-Content-Length": str(len(head))} if raw else {}
-            body = odd_bytes(rng, head + raw) if i % 2 else head + raw
-            if rng.integers(20) == 0:
-                headers["Inference-Header-Content-Length"] = str(rng.integers(-5, 10**6))
-            model = ("context", "ts")[rng.integers(2)]
-            path = ("infer", "infer", "infer", "feedback")[rng.integers(4)]
-            client.request("POST", f"/v2/models/{model}/{path}", body, headers)
-            answer = client.getresponse()
-            text = answer.read()
-            seen[answer.status] += 1
-            assert answer.status < 500, (answer.status, body, headers, text)
-            assert answer.status == 200 or "\n" not in json.loads(text)["error"]
-        print(f"{REQUESTS:,} requests: {dict(sorted(seen.items()))}")
-        keep("fuzz", {"requests": REQUESTS, "right": seen[200], "refused": REQUESTS - seen[200]})
-        tool = shutil.which("schemathesis", path=str(Path(sys.executable).parent))
-        if tool is not None:
-            url = f"http://{server.host}:{server.port}"
-            words = [tool, "run", f"{url}/openapi.json", "-n", str(EXAMPLES), "--seed", "0"]
-            words += ["--checks", "not_a_server_error"]
-            done = subprocess.run(words, capture_output=True, text=True)
-            print("\n".join(done.stdout.splitlines()[-30:]))
-            assert done.returncode == 0
-            count = re.search(r"([\d,]+) generated", done.stdout)
-            keep("schemathesis", {"requests": int(count[1].replace(",", ""))})
-        assert server.stop() == 0
-        said = "\n".join(server.said)
-        assert "Traceback" not in said, said
+        for part in sys.argv[1:] or PARTS:
+            server = serve(folder)
+            found = PARTS[part](server)
+            assert server.stop() == 0
+            said = "\n".join(server.said)
+            assert "Traceback" not in said, said
+            keep(part, found)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""A server to measure: `wildcal serve` as a process, or with one more route that is a constant."""
+"""A server to measure: a process that says where it listens, such as `wildcal serve`."""
 
 import json
 import re
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import wildcal
@@ -30,7 +31,7 @@ def keep(part: str, found: dict) -> None:
 
 
 class Server:
-    """A process that serves; its address is `host` and `port`."""
+    """A process that serves; its address is `url`, and `host` and `port`."""
 
     def __init__(self, command: list[str], folder: Path) -> None:
         self.process = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
@@ -39,19 +40,35 @@ class Server:
             self.said.append(line.rstrip())
             if found := re.search(r"on http://([\d.]+):(\d+)$", line):
                 self.host, self.port = found[1], int(found[2])
+                self.url = f"http://{self.host}:{self.port}"
+                self._reader = threading.Thread(target=self._read, daemon=True)
+                self._reader.start()
                 return
         raise RuntimeError("\n".join(self.said))
+
+    def _read(self) -> None:
+        """Keep reading what it says: a pipe that is full would stop it."""
+        self.said += [line.rstrip() for line in self.process.stderr]
+
+    def processor_seconds(self) -> float:
+        """Return the processor time that it has taken."""
+        threads = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
+        return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
 
     def kill(self) -> None:
         """End it without a warning, as a power cut does."""
         self.process.kill()
-        self.said += self.process.communicate()[1].splitlines()
+        self._ended()
 
     def stop(self) -> int:
         """End it as an operator does, and return its exit code."""
         self.process.send_signal(signal.SIGTERM)
-        self.said += self.process.communicate(timeout=60)[1].splitlines()
-        return self.process.returncode
+        return self._ended()
+
+    def _ended(self) -> int:
+        code = self.process.wait(timeout=60)
+        self._reader.join()
+        return code
 
 
 def serve(folder: Path, *options: str) -> Server:

@@ -405,7 +405,7 @@ _CAMPAIGN = {
         "no broken file, the bits of an uninterrupted stream, at most {lost} answered rows lost",
     ),
     "clients": (
-        "{clients} clients, {requests:,} requests each",
+        "{clients} clients at once, {requests:,} requests each: {rows:,} rows",
         "no row lost, mixed or doubled in any window",
     ),
     "million": (
@@ -415,7 +415,8 @@ _CAMPAIGN = {
     "rude": (
         "{dropped:,} connections opened and dropped, some within a request, and {slow} that wait"
         " in the middle of one",
-        "the next request was answered in {answered_ms} ms",
+        "the next request was answered in {answered_ms:.0f} ms, of which the server worked"
+        " {worked_ms:.0f} ms; before all that it took {before_ms:.0f} ms",
     ),
     "fuzz": (
         "{requests:,} requests with values or bytes changed",
