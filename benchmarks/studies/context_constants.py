@@ -14,7 +14,6 @@ from context_leave_out import SIZES, Tuning, cut
 
 from wildcal import ContextScaling, TemperatureScaling, suites
 from wildcal.calibrators.context.constants import SHIPPED
-from wildcal.calibrators.context.gap import GapModel
 from wildcal.core.calibrator import Calibrator
 
 NUMBERS = ("beta_p", "beta_2", "beta_g", "lam")
@@ -50,7 +49,8 @@ def main() -> None:
     learned, clean_only, own = {}, {}, {}
     for name, tuning in tunings.items():
         clean = tuning.split == 0
-        own[name] = tuning.fit("context", ())
+        # Transforms too, which the leave-out study keeps for the test.
+        own[name] = ContextScaling().fit(tuning.logits, tuning.y, environment=tuning.split)
         learned[name] = np.array([getattr(own[name], f"{number}_") for number in NUMBERS])
         clean_only[name] = tuning.logits[clean], tuning.y[clean]
         print(
@@ -59,8 +59,8 @@ def main() -> None:
         )
     mean = np.mean(list(learned.values()), axis=0)
     print(f"{'mean':22}", shown(mean))
-    rounded = GapModel(*(round(float(value), 2) for value in mean))
-    print("as shipped" if rounded == SHIPPED else f"NOT as shipped: {rounded}, shipped {SHIPPED}")
+    shipped = np.array([getattr(SHIPPED, number) for number in NUMBERS])
+    print(f"{'shipped':22}", shown(shipped), f" at most {np.abs(mean - shipped).max():.4f} away")
     print(f"\n{'':48}", "  ".join(f"{x:>12}" for x in ("whole", *(f"{s} rows" for s in SIZES))))
     for name, tuning in tunings.items():
         others = np.mean([value for other, value in learned.items() if other != name], axis=0)
