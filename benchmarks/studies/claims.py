@@ -1,8 +1,9 @@
 """The paper's claims, measured on every suite at hand: averages, differences to energy, the bound.
 
 On each suite every method of the paper is fitted once and resampled with the same images, so that
-differences have paired intervals. Writes claims.csv beside this file; claims_tables.py makes of it
-the verdicts in docs/reproduce.md.
+differences have paired intervals. Where cells have few rows, chance makes most of their ECE: there
+it is also measured with the types of a severity pooled. Writes claims.csv beside this file;
+claims_tables.py makes of it the verdicts in docs/reproduce.md.
 
 Example
 -------
@@ -12,20 +13,25 @@ Example
 
 import argparse
 import csv
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+import numpy as np
 
 from wildcal import EnergyScaling, suites
 from wildcal.cli.opening import open_suite
 from wildcal.evaluation.protocol import Method, Results, choose_methods, run_protocol
 from wildcal.evaluation.protocol.tuning import ood_set
-from wildcal.io.suite import Suite
+from wildcal.io.suite import Suite, SuiteWriter
 from wildcal.report.average_tables import has_distances
 from wildcal.report.names import data_name, network_name
 
 HERE = Path(__file__).parent
 RIVALS = ("identity", "ts", "ets", "irm", "irova", "irovats", "spline")
 BOXES = ("paper", "free")
+FEW_ROWS = 200
+"""Of a cell: with fewer, the noise floor is above five points."""
 WITH_DISTANCES = ("ets", "dac+ets", "spline", "dac+spline", "energy", "dac+energy")
 COLUMNS = (
     *("suite", "data", "network", "rows", "tuned_with", "method", "metric"),
@@ -77,6 +83,15 @@ def measure(name: str, suite: Suite, n_boot: int) -> Iterator[dict[str, object]]
         results = run_protocol({name: suite}, methods, metrics=metrics, ood=usual, n_boot=boot)
         for row in rows_of(results, name, metrics, "energy"):
             yield about | {"tuned_with": usual} | row
+    cells = [s for s in suite.tests("covariate") if s.severity]
+    if cells and min(s.rows for s in cells) < FEW_ROWS:
+        with tempfile.TemporaryDirectory() as folder:
+            results = run_protocol(
+                {name: pooled(suite, Path(folder))}, methods, metrics=("ece",), ood=usual,
+                n_boot=n_boot,
+            )  # fmt: skip
+            for row in rows_of(results, name, ("ece",), "energy"):
+                yield about | {"tuned_with": usual} | row | {"metric": "pooled_ece"}
     for other in (s for s in sets if s != usual):
         results = run_protocol(
             {name: suite}, choose_methods(["ts", "energy"]), metrics=("ece",), ood=other,
@@ -92,6 +107,35 @@ def measure(name: str, suite: Suite, n_boot: int) -> Iterator[dict[str, object]]
         for row in rows_of(results, name, ("ece",), None):
             if str(row["method"]).startswith("dac+"):
                 yield about | {"tuned_with": usual} | row
+
+
+def pooled(suite: Suite, folder: Path) -> Suite:
+    """Write a suite whose types of corruption are one, with the same rows, and return it."""
+    writer = SuiteWriter(
+        folder / "pooled",
+        network=suite.network,
+        data=suite.data,
+        seed=suite.seed,
+        versions=suite.versions,
+        n_classes=suite.n_classes,
+        class_names=suite.class_names,
+    )
+    levels = {f"all-{level}": suite.tests("covariate", severity=level) for level in range(1, 6)}
+    kept = [s for s in suite.splits if s.shift != "covariate"]
+    for split in kept:
+        writer.add(split.name, split.logits, split.y, role=split.role, shift=split.shift)
+    for level, (name, splits) in enumerate(levels.items(), 1):
+        writer.add(
+            name,
+            np.concatenate([s.logits for s in splits]),
+            np.concatenate([s.y for s in splits]),
+            role="test",
+            shift="covariate",
+            corruption="all",
+            severity=level,
+        )
+    writer.finish([*(s.name for s in kept), *levels])
+    return Suite.open(folder / "pooled")
 
 
 def rows_of(

@@ -1,7 +1,7 @@
 """A suite with fewer rows: the first of each kind of split, whose rows come in a random order.
 
 python benchmarks/suites/sample.py SUITE --clean 1500 --cell 40 --tune 20 --other 500 -o sample
-wildcal suite pack sample --dtype float16 -o imagenet-resnet18.npz
+wildcal suite pack sample --dtype float16 --step 0.125 -o imagenet-resnet18.npz
 """
 
 import argparse
@@ -17,6 +17,7 @@ def main() -> None:
     parser.add_argument("--cell", type=int, required=True, help="rows of each shifted test split")
     parser.add_argument("--tune", type=int, required=True, help="rows of each shifted tuning split")
     parser.add_argument("--other", type=int, required=True, help="rows of each semantic split")
+    parser.add_argument("--network", help="what tables call it, if not by the name of its file")
     parser.add_argument("-o", "--output", type=pathlib.Path, required=True)
     options = parser.parse_args()
     suite = Suite.open(options.suite, verify=True)
@@ -28,7 +29,7 @@ def main() -> None:
     }
     writer = SuiteWriter(
         options.output,
-        network=suite.network,
+        network=suite.network | ({"name": options.network} if options.network else {}),
         data=suite.data | {"sample": most},
         seed=suite.seed,
         versions=suite.versions,
