@@ -10,7 +10,7 @@ VERSION = $(shell $(PYTHON) -c "import sys; print('%d.%d' % sys.version_info[:2]
 
 PEERS := torchmetrics betacal netcal probmetrics torch-uncertainty relplot uncertainty-calibration
 
-.PHONY: demo test test-on test-minimal test-oldest test-integrations lint bench numbers campaign gallery docs dist clean
+.PHONY: demo test test-on test-minimal test-oldest test-integrations lint bench numbers campaign coverage mutation gallery docs dist clean
 
 # An empty environment, with a pip that knows groups of packages.
 define environment
@@ -114,6 +114,17 @@ campaign: $(VENV)/test.done
 # The examples of the gallery anew, with their pages, figures and notebooks.
 gallery: $(VENV)/test.done
 	$(BIN)/python docs/gallery.py
+
+# Lines and branches that tests reach, and faults put into the core on purpose; the page with them.
+coverage: $(VENV)/test.done
+	$(BIN)/python -m pip install --quiet coverage
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.covered
+	$(BIN)/python docs/make.py
+
+MUTANTS ?= 300
+mutation: $(VENV)/test.done
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.mutation --mutants $(MUTANTS)
+	$(BIN)/python docs/make.py
 
 # The site, in the folder site/. Strict: a broken link or a name that is not there fails.
 docs: $(VENV)/docs.done

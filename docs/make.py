@@ -30,6 +30,7 @@ from wildcal.testing import make_suite
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks" / "studies"))
+sys.path.append(str(ROOT))
 import accuracy_tables  # noqa: E402
 import alarm_tables  # noqa: E402
 import claims_tables  # noqa: E402
@@ -38,6 +39,7 @@ import density_tables  # noqa: E402
 import harm_tables  # noqa: E402
 import scale_tables  # noqa: E402
 import window_tables  # noqa: E402
+from benchmarks.campaign import tables as reliability_tables  # noqa: E402
 
 BENCHMARKS = ROOT / "benchmarks"
 
@@ -442,6 +444,7 @@ def serve_campaign() -> str:
 MADE = {
     "serve-campaign": serve_campaign,
     "serve-speed": serve_speed,
+    **reliability_tables.TABLES,
     **scale_tables.TABLES,
     **window_tables.TABLES,
     "exports": exports,

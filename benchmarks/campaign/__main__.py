@@ -15,6 +15,7 @@ import scipy
 from benchmarks.campaign import (
     alarms,
     calibrator_files,
+    cluster,
     dataset_files,
     image_files,
     kills,
@@ -58,6 +59,7 @@ _MODULES = (
     alarms,
     kills,
     torn,
+    cluster,
 )
 ATTACKS: list[Attack] = [attack for module in _MODULES for attack in module.ATTACKS]
 

@@ -1,0 +1,94 @@
+"""Count the lines and branches of the package that its tests reach.
+
+    python -m benchmarks.covered [ROOM...]
+
+Needs coverage (``pip install coverage``). A room is a file or folder of tests; without names, all
+of them. Each runs in a process of its own, and what it reached is kept in the folder of --kept, so
+that a run that was cut short goes on. Commands that a test starts as processes are not watched.
+Writes benchmarks/covered.json, from which docs/reliability.md is made.
+"""
+
+import argparse
+import json
+import platform
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+OUTPUT = Path(__file__).with_name("covered.json")
+COVERAGE = [sys.executable, "-m", "coverage"]
+
+
+def main() -> None:
+    """Run the rooms that are not kept yet, and add all that are."""
+    options = _options()
+    kept: Path = options.kept
+    kept.mkdir(parents=True, exist_ok=True)
+    for room in options.rooms or rooms():
+        data = kept / f"{Path(room).with_suffix('').as_posix().replace('/', '-')}.data"
+        if not data.exists():
+            beside = data.with_suffix(".new")
+            print(f"{room}: {_run(room, beside)}", flush=True)
+            beside.rename(data)
+    names = sorted(kept.glob("*.data"))
+    both = str(kept / "combined")
+    _coverage("combine", "--keep", "--quiet", f"--data-file={both}", *map(str, names))
+    _coverage("json", "--quiet", f"--data-file={both}", "-o", str(kept / "report.json"))
+    found = json.loads((kept / "report.json").read_text())
+    document = {
+        "date": date.today().isoformat(),
+        "versions": {"Python": platform.python_version(), "coverage": found["meta"]["version"]},
+        "rooms": [name.stem.replace("-", "/", 1) for name in names],
+        "files": {name: counts(file["summary"]) for name, file in found["files"].items()},
+    }
+    OUTPUT.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def rooms() -> list[str]:
+    """Return the folders of tests and the files beside them, and the package for its doctests."""
+    tests = ROOT / "tests"
+    found = [path for path in sorted(tests.iterdir()) if any(path.glob("test_*.py"))]
+    found += sorted(tests.glob("test_*.py"))
+    return [*(path.relative_to(ROOT).as_posix() for path in found), "src"]
+
+
+def counts(summary: dict[str, Any]) -> dict[str, int]:
+    """Return what is kept of a file: how many lines and branches there are, and were reached.
+
+    >>> counts({"num_statements": 3, "covered_lines": 2, "num_branches": 2, "covered_branches": 1})
+    {'lines': 3, 'lines_reached': 2, 'branches': 2, 'branches_reached': 1}
+    """
+    return {
+        "lines": summary["num_statements"],
+        "lines_reached": summary["covered_lines"],
+        "branches": summary["num_branches"],
+        "branches_reached": summary["covered_branches"],
+    }
+
+
+def _run(room: str, data: Path) -> str:
+    words = ["run", "--branch", "--source=src/wildcal", f"--data-file={data}"]
+    pytest = ["-m", "pytest", "-p", "no:xdist", "-p", "no:cacheprovider", room]
+    done = subprocess.run(
+        [*COVERAGE, *words, *pytest], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    said = done.stdout.strip().splitlines() or [done.stderr.strip()]
+    return "\n".join([*(line for line in said if line.startswith(("FAILED", "ERROR"))), said[-1]])
+
+
+def _coverage(*words: str) -> None:
+    subprocess.run([*COVERAGE, *words], cwd=ROOT, check=True)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser("covered", description=__doc__)
+    parser.add_argument("rooms", nargs="*", help="such as tests/core; all without names")
+    parser.add_argument("--kept", type=Path, default=Path("campaign-covered"))
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,274 @@
+"""Put faults into the core, one at a time, and ask the tests.
+
+    python -m benchmarks.mutation --mutants 300 --seed 0
+
+A fault is small: in `core`, `metrics` or `io/artifact` a comparison is turned, a sign changed, a
+constant moved, a return value lost. It is found if a test fails, or does not end. Faults are drawn
+at random by the seed. The tests nearest to the file are asked first, then the rest of its room, so
+that most faults cost little. Each is tried in a fork of one process that has imported what is
+common, and no file is touched.
+
+Results are kept in benchmarks/mutation.json after each fault: the same command goes on where it
+was, --again asks about those that no test found. docs/reliability.md is made from this file.
+"""
+
+import argparse
+import ast
+import copy
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import json
+import os
+import platform
+import resource
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src"
+OUTPUT = Path(__file__).with_name("mutation.json")
+SECONDS = 300
+"""Of processor time, after which a fault counts as found: the tests take a tenth of it."""
+
+UNREAD = 3
+"""How a fork ends whose tests passed without the faulty file."""
+
+ROOMS = {
+    "core": ["tests/core", "tests/calibrators/test_temperature.py"],
+    "metrics": ["tests/metrics", "tests/reference/test_metrics_vectors.py"],
+    "io": ["tests/io/test_artifact.py", "tests/accuracy/test_absurd_files.py"],
+}
+"""The tests that are asked. Those of other rooms reach the core as well, but take too long."""
+
+_COMPARED = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+}
+_COMPUTED = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.Mult,
+    ast.Pow: ast.Mult,
+}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A place in a file and what is done there."""
+
+    file: str
+    index: int
+    """Of the node in the order of `ast.walk`."""
+    line: int
+    column: int
+    before: str
+    after: str
+
+    @property
+    def name(self) -> str:
+        """How it is kept."""
+        return f"{self.file}:{self.line}:{self.column}: {self.before} -> {self.after}"
+
+
+def changed(node: ast.AST) -> ast.AST | None:
+    """Return what a node becomes, None if it stays.
+
+    >>> ast.unparse(changed(ast.parse("a < b", mode="eval").body))
+    'a <= b'
+    >>> ast.unparse(changed(ast.parse("return a + 1").body[0]))
+    'return None'
+    """
+    new: Any = copy.copy(node)
+    match node:
+        case ast.Compare(ops=[one]) if type(one) in _COMPARED:
+            new.ops = [_COMPARED[type(one)]()]
+        case ast.BinOp(op=op) | ast.AugAssign(op=op) if type(op) in _COMPUTED:
+            new.op = _COMPUTED[type(op)]()
+        case ast.BoolOp(op=op):
+            new.op = ast.And() if isinstance(op, ast.Or) else ast.Or()
+        case ast.UnaryOp(op=ast.Not() | ast.USub(), operand=operand):
+            return operand
+        case ast.Constant(value=bool() as value):
+            new.value = not value
+        case ast.Constant(value=int() | float() as value):
+            new.value = value + 1
+        case ast.Return(value=ast.expr() as value) if ast.unparse(value) != "None":
+            new.value = ast.Constant(None)
+        case _:
+            return None
+    return new
+
+
+def faults(file: Path) -> Iterator[Fault]:
+    """Yield the faults that could be put into a file; messages and types are left alone."""
+    tree = ast.parse(file.read_text("utf-8"))
+    idle = set(_idle(tree))
+    for index, node in enumerate(ast.walk(tree)):
+        after = None if node in idle else changed(node)
+        if after is not None:
+            texts = (ast.unparse(n).splitlines()[0][:80] for n in (node, after))
+            name = file.relative_to(SOURCE).as_posix()
+            yield Fault(name, index, node.lineno, node.col_offset, *texts)  # type: ignore
+
+
+def _idle(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes that are no arithmetic: annotations, formatted text, calls of exceptions."""
+    for node in ast.walk(tree):
+        parts: list[ast.AST | None] = []
+        match node:
+            case ast.AnnAssign() | ast.arg():
+                parts = [node.annotation]
+            case ast.FunctionDef():
+                parts = [node.returns]
+            case ast.JoinedStr() | ast.Raise():
+                parts = [node]
+        for part in parts:
+            if part is not None:
+                yield from ast.walk(part)
+
+
+class _Mutated(importlib.machinery.SourceFileLoader):
+    """Loads one module with a fault in it."""
+
+    def __init__(self, name: str, fault: Fault) -> None:
+        super().__init__(name, str(SOURCE / fault.file))
+        self._fault = fault
+
+    def get_code(self, fullname: str) -> CodeType:
+        tree = ast.parse(Path(self.path).read_text("utf-8"))
+        found = list(ast.walk(tree))[self._fault.index]
+        after = changed(found)
+
+        class Put(ast.NodeTransformer):
+            def visit(self, node: ast.AST) -> Any:
+                return after if node is found else self.generic_visit(node)
+
+        tree = ast.fix_missing_locations(Put().visit(tree))
+        return compile(tree, self.path, "exec")
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def __init__(self, fault: Fault) -> None:
+        self._fault, self.read = fault, False
+        self._name = fault.file.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname != self._name:
+            return None
+        self.read = True
+        loader = _Mutated(fullname, self._fault)
+        return importlib.util.spec_from_file_location(fullname, loader.path, loader=loader)
+
+
+def stages(file: str) -> list[list[str]]:
+    """Return the tests of a file of the package: those nearest to it, then the others."""
+    room, stem = Path(file).parts[1], Path(file).stem
+    near = sorted((ROOT / "tests" / room).glob(f"test_*{stem}*.py"))
+    own = [path.relative_to(ROOT).as_posix() for path in near]
+    return [[*own, f"src/{file}"], ROOMS[room]]
+
+
+def found_by_tests(file: str, fault: Fault | None) -> bool:
+    """Whether a test of the file fails, or never ends, in a fork that has the fault."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(15 * SECONDS)
+        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+        os._exit(_asked(file, fault))
+    _, status = os.waitpid(child, 0)
+    if os.waitstatus_to_exitcode(status) == UNREAD:
+        raise RuntimeError(f"no test of {file} imports it")
+    return status != 0
+
+
+def _asked(file: str, fault: Fault | None) -> int:
+    import pytest
+
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(quiet, 1)
+    os.dup2(quiet, 2)
+    if fault is not None:
+        finder = _Finder(fault)
+        sys.meta_path.insert(0, finder)
+    # Plain: a file that is given by its path would be rewritten, and read without its fault.
+    words = ["-x", "-p", "no:xdist", "-p", "no:cacheprovider", "--assert=plain"]
+    fine = {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}
+    try:
+        well = all(pytest.main([*words, *t]) in fine for t in stages(file))
+    except BaseException:
+        well = False
+    return UNREAD if well and fault is not None and not finder.read else int(not well)
+
+
+def main() -> None:
+    """Try faults until the number is reached."""
+    options = _options()
+    os.chdir(ROOT)
+    files = [
+        *sorted((SOURCE / "wildcal" / "core").glob("*.py")),
+        *sorted((SOURCE / "wildcal" / "metrics").glob("*.py")),
+        SOURCE / "wildcal" / "io" / "artifact.py",
+    ]
+    every = [fault for file in files for fault in faults(file)]
+    order = np.random.default_rng(options.seed).permutation(len(every))
+    drawn = [every[i] for i in order[: options.mutants]]
+    kept = json.loads(OUTPUT.read_text()) if OUTPUT.exists() else {"tried": {}}
+    tried: dict[str, bool] = kept["tried"]
+    _warm()
+    for file in ("core/block", "metrics/kde", "io/artifact"):
+        if found_by_tests(f"wildcal/{file}.py", None):
+            raise SystemExit(f"The tests of {file} fail without any fault.")
+    for fault in drawn:
+        if fault.name in tried and (tried[fault.name] or not options.again):
+            continue
+        tried[fault.name] = found_by_tests(fault.file, fault)
+        print("found   " if tried[fault.name] else "SURVIVED", fault.name, flush=True)
+        _keep({"seed": options.seed, "possible": len(every), "tried": tried})
+
+
+def _keep(document: dict[str, Any]) -> None:
+    document |= {"date": date.today().isoformat(), "Python": platform.python_version()}
+    OUTPUT.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def _warm() -> None:
+    """Import what every fork needs, and nothing of the package."""
+    names = ["pytest", "_pytest.doctest", "hypothesis", "scipy.stats", "scipy.optimize"]
+    names += ["scipy.special", "scipy.sparse", "scipy.integrate", "click.testing", "rich.table"]
+    warmed: list[Callable[..., Any] | ModuleType] = [importlib.import_module(n) for n in names]
+    assert warmed
+    assert not any(name.partition(".")[0] == "wildcal" for name in sys.modules)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser("mutation", description=__doc__)
+    parser.add_argument("--mutants", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--again", action="store_true", help="ask about survivors once more")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

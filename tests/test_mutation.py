@@ -1,0 +1,77 @@
+"""The faults that are put into the core on purpose are faults, and they are really put in."""
+
+import ast
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+sys.path.append(str(ROOT))
+
+from benchmarks import mutation  # noqa: E402
+from benchmarks.campaign import tables  # noqa: E402
+from benchmarks.mutation import SOURCE, changed, faults  # noqa: E402
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("a < b", "a <= b"),
+        ("a is None", "a is not None"),
+        ("a + b", "a - b"),
+        ("a // b", "a * b"),
+        ("a and b", "a or b"),
+        ("not a", "a"),
+        ("3", "4"),
+        ("True", "False"),
+        ("a < b < c", None),
+        ("'text'", None),
+    ],
+)
+def test_faults_by_hand(before: str, after: str | None) -> None:
+    found = changed(ast.parse(before, mode="eval").body)
+    assert (None if found is None else ast.unparse(found)) == after
+
+
+def test_what_is_no_arithmetic_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mutation, "SOURCE", tmp_path)
+    file = tmp_path / "f.py"
+    file.write_text(
+        'def f(x: "int" = 1) -> list[3]:\n'
+        "    if x > 2:\n"
+        '        raise ValueError(f"{x + 1}" + "a")\n'
+        "    return x\n"
+    )
+    found = sorted((f.line, f.before, f.after) for f in faults(file))
+    assert found == [
+        (1, "1", "2"),
+        (2, "2", "3"),
+        (2, "x > 2", "x >= 2"),
+        (4, "return x", "return None"),
+    ]
+
+
+def test_a_module_is_read_with_its_fault() -> None:
+    file = SOURCE / "wildcal" / "metrics" / "binning.py"
+    every = list(faults(file))
+    assert len({fault.name for fault in every}) == len(every)
+    fault = next(f for f in every if f.after == "return None")
+    finder = mutation._Finder(fault)
+    assert finder.find_spec("wildcal.metrics.ks", None) is None
+    assert not finder.read
+    spec = finder.find_spec("wildcal.metrics.binning", None)
+    assert finder.read
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.bin_edges(4) is None
+
+
+@pytest.mark.parametrize("name", tables.TABLES)
+def test_the_page_can_be_made(name: str) -> None:
+    text = tables.TABLES[name]()
+    assert text.startswith("20")
+    assert "| all" in text or "| attack |" in text
