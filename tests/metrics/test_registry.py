@@ -94,3 +94,12 @@ def test_names():
         choose_metrics(["eces"])
     for metric in METRICS.values():
         assert (metric.rows is None and metric.sums is None) or metric.needs == "proba"
+
+
+def test_the_interval_of_an_error_ends_within_zero_and_one():
+    # Reflected, the values drawn lie from 0.91 to 1.2 and from -0.19 to 0.1.
+    for value, drawn, ends in ((0.95, (0.7, 0.99), (0.91, 1)), (0.05, (0.0, 0.29), (0, 0.1))):
+        low, high = METRICS["ece"].interval(value, np.linspace(*drawn, 1001), 0.9999)
+        assert (low, high) == pytest.approx(ends, abs=1e-3)
+        assert 0 <= low
+        assert high <= 1
