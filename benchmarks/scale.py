@@ -1,17 +1,19 @@
 """Past memory and past one machine: peak memory of shards, time against rows and against workers.
 
-    python benchmarks/scale.py memory --gigabytes 3 12    peak memory, the process capped at 1 GiB
-    python benchmarks/scale.py rows                       time against the number of rows
-    python benchmarks/scale.py workers                    threads, one worker, two workers
-    python benchmarks/scale.py cost                       the cost model, and a check of it
+    python benchmarks/scale.py memory     peak memory on 3 and 12 GB, the process capped at 1 GiB
+    python benchmarks/scale.py rows       work against the number of rows
+    python benchmarks/scale.py workers    threads, one worker, two workers
+    python benchmarks/scale.py cost       the cost model, and a check of it
 
-Shards of 64 MB of float32 logits are made in --folder and stay there for the next run. All times
-are ratios within one run; on a busy machine only these mean anything. `memory` fits temperature and
-energy scaling and measures ECE, SCE and KDE-ECE, each size in a process of its own whose address
-space is limited (`resource.setrlimit`), and prints the peak of its resident memory.
+Each writes its csv to benchmarks/scale, of which docs/scale.md is made. Shards of 64 MB of float32
+logits are made in --folder, 16 GB in all, and stay there for the next run. Work is processor time,
+which a busy machine stretches little; time by the clock stands beside it where it matters. `memory`
+fits temperature and energy scaling and measures ECE, SCE and KDE-ECE, each size in a process of its
+own whose address space is limited (`resource.setrlimit`), and notes the peak of its memory.
 """
 
 import argparse
+import csv
 import json
 import os
 import resource
@@ -38,6 +40,8 @@ from wildcal.io.sources import Shards, open_shards
 SHARD_BYTES = 64 << 20
 CAP = 1 << 30
 METRICS = ("ece", "sce", "kde_ece")
+RESULTS = Path(__file__).parent / "scale"
+TRIES = 3
 SIZES = {10: (10**5, 10**6, 10**7, 10**8), 1000: (10**4, 10**5, 10**6, 3 * 10**6)}
 
 
@@ -68,36 +72,48 @@ def do_all(source: Shards) -> None:
     evaluate_calibrator(fitted, source, metrics=METRICS)
 
 
-def timed(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+def write(name: str, lines: list[dict[str, object]]) -> None:
+    """Write what was measured, and show it."""
+    RESULTS.mkdir(exist_ok=True)
+    with (RESULTS / f"{name}.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(lines[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(lines)
+    for line in lines:
+        print(", ".join(f"{key} {value}" for key, value in line.items()))
 
 
 def memory(folder: Path, gigabytes: list[float]) -> None:
-    """Print the peak of a capped process for each size."""
-    peaks = {}
+    """Note the peak of a capped process for each size."""
+    lines: list[dict[str, object]] = []
     for size in gigabytes:
         n_rows = int(size * 1e9 / 4000)
         make_shards(folder, n_rows, 1000)
         words = [sys.executable, __file__, "peak", "--folder", str(folder), "--rows", str(n_rows)]
-        said = subprocess.run(words, check=True, capture_output=True, text=True).stdout
-        peaks[size] = json.loads(said)["peak"]
-        print(f"{size:g} GB in shards: peak {peaks[size] / 2**20:.0f} MiB, cap {CAP >> 20} MiB")
-    least, most = peaks[min(peaks)], peaks[max(peaks)]
-    print(f"from {min(peaks):g} to {max(peaks):g} GB the peak grows by {most / least - 1:.1%}")
+        said = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+        lines.append(
+            {
+                "gigabytes": f"{size:g}",
+                "rows": n_rows,
+                "peak_mib": f"{said['peak'] / 2**20:.1f}",
+                "cap_mib": CAP >> 20,
+                "processor_seconds": f"{said['seconds']:.0f}",
+            }
+        )
+        write("memory", lines)
 
 
 def peak(folder: Path, n_rows: int) -> None:
     """Do the work in this process, capped, and print the peak of its memory."""
-    source = make_shards_there(folder, n_rows)
+    source = shards_there(folder, n_rows)
     resource.setrlimit(resource.RLIMIT_AS, (CAP, CAP))
     with use_threads(2):
         do_all(source)
-    print(json.dumps({"peak": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}))
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    print(json.dumps({"peak": 1024 * used.ru_maxrss, "seconds": time.process_time()}))
 
 
-def make_shards_there(folder: Path, n_rows: int) -> Shards:
+def shards_there(folder: Path, n_rows: int) -> Shards:
     """Return shards that another process made: making them takes memory of its own."""
     rows = SHARD_BYTES // 4000
     place = folder / "1000-classes"
@@ -106,18 +122,38 @@ def make_shards_there(folder: Path, n_rows: int) -> Shards:
     return open_shards([*whole, *rest])
 
 
+class Here:
+    """One thread of this process as the engine; counts the walks over all logits."""
+
+    def __init__(self) -> None:
+        self.passes = 0
+
+    def run(self, walk: Any, source: object) -> Iterator[object]:
+        self.passes += isinstance(source, Shards)
+        return (walk.group(number) for number in range(walk.groups))
+
+
 def rows(folder: Path, most: int) -> None:
-    """Print time against the number of rows, as a ratio to the time of the smallest set."""
+    """Note the work of a fit against the number of rows."""
+    lines: list[dict[str, object]] = []
     for n_classes, sizes in SIZES.items():
-        first = None
         for n in (n for n in sizes if n * n_classes <= most):
             source = make_shards(folder, n, n_classes)
-            took = min(timed(lambda: TemperatureScaling().fit(source)) for _ in range(2))
-            first = first or (n, took)
-            print(
-                f"{n_classes:>5} classes, {n:>12,} rows: {took:8.2f} s, {n / first[0]:8.0f} x rows,"
-                f" {took / first[1]:8.1f} x time"
+            tries = []
+            for _ in range(3 if n * n_classes <= 10**8 else 1):
+                engine, start = Here(), time.process_time()
+                with use_engine(engine):
+                    TemperatureScaling().fit(source)
+                tries.append(time.process_time() - start)
+            lines.append(
+                {
+                    "classes": n_classes,
+                    "rows": n,
+                    "passes": engine.passes,
+                    "processor_seconds": f"{min(tries):.4f}",
+                }
             )
+            write("rows", lines)
 
 
 @contextmanager
@@ -149,82 +185,123 @@ def started(workers: int, folder: str) -> Iterator[str]:
             process.wait()
 
 
+class Clock:
+    """The processor time of what stands in each other's way: client, scheduler, busiest worker.
+
+    `processes` has all of it, with what event loops take for every second that a process waits,
+    which is long on a busy machine. `threads` has only those that compute: the client's and that
+    of the busiest worker.
+    """
+
+    def __init__(self, client: Any = None) -> None:
+        self.client = client
+        self.before, self.clock = self._now(), time.perf_counter()
+
+    def _now(self) -> tuple[dict[str, float], dict[str, float]]:
+        processes, threads = {"": time.process_time()}, {"": time.thread_time()}
+        if self.client is not None:
+            processes["scheduler"] = self.client.run_on_scheduler(time.process_time)
+            processes |= (there := self.client.run(time.process_time))
+            asked = {
+                w: self.client.submit(time.thread_time, workers=[w], pure=False) for w in there
+            }
+            threads |= {worker: future.result() for worker, future in asked.items()}
+        return processes, threads
+
+    def read(self) -> dict[str, float]:
+        """Return what the clock and the processors say."""
+        found, now = {"seconds": time.perf_counter() - self.clock}, self._now()
+        for what, before, after in zip(("processes", "threads"), self.before, now, strict=True):
+            spent = {name: after[name] - before[name] for name in after}
+            shared = spent.pop("") + spent.pop("scheduler", 0.0)
+            found[what] = shared + max(spent.values(), default=0.0)
+        return found
+
+
 def workers(folder: Path, n_rows: int) -> None:
-    """Print how fast one thread, one worker and two workers fit the same shards."""
+    """Note how fast one thread, one worker and two workers fit the same shards."""
     from wildcal.engine import use
 
     source = make_shards(folder, n_rows, 1000)
+    lines: list[dict[str, object]] = []
 
-    def fit() -> object:
-        return TemperatureScaling().fit(source)
+    def note(engine: str, client: Any = None, cluster: Any = None) -> None:
+        tries, before = [], (cluster.bytes_moved, cluster.tasks) if cluster else (0, 0)
+        for _ in range(TRIES):
+            clock = Clock(client)
+            TemperatureScaling().fit(source)
+            tries.append(clock.read())
+        moved, tasks = (cluster.bytes_moved, cluster.tasks) if cluster else (0, 0)
+        lines.append(
+            {
+                "engine": engine,
+                "rows": n_rows,
+                "seconds": f"{min(t['seconds'] for t in tries):.3f}",
+                "processes_seconds": f"{min(t['processes'] for t in tries):.3f}",
+                "threads_seconds": f"{min(t['threads'] for t in tries):.3f}",
+                "mb_moved": f"{(moved - before[0]) / TRIES / 1e6:.4f}",
+                "tasks": (tasks - before[1]) // TRIES,
+            }
+        )
+        write("workers", lines)
 
-    took = {}
-    with use_threads(1):
-        took["one thread"] = min(timed(fit) for _ in range(3))
-    with use_threads(2):
-        took["two threads"] = min(timed(fit) for _ in range(3))
+    TemperatureScaling().fit(source)  # from the disk into the memory of the system
+    with use_threads(1), use_engine(Here()):
+        note("one thread")
     with tempfile.TemporaryDirectory() as place:
-        for n in (1, 2):
+        for n, engine in ((1, "one worker"), (2, "two workers")):
             with started(n, place) as address, use(address) as cluster:
                 cluster.client.wait_for_workers(n)
-                fit()
-                took[f"{n} worker{'s' * (n > 1)}"] = min(timed(fit) for _ in range(3))
-                moved, tasks = cluster.bytes_moved / 4, cluster.tasks / 4
-                print(f"{n} workers: {moved / 1e6:.3f} MB moved and {tasks:.0f} tasks a fit")
-    print(f"{n_rows:,} rows of 1,000 classes, {source.nbytes / 1e9:.1f} GB")
-    for what, seconds in took.items():
-        print(f"{what:>12}: {seconds:7.2f} s, {took['one thread'] / seconds:5.2f} of one thread")
-    print(f"two workers are {took['1 worker'] / took['2 workers']:.2f} of one")
-
-
-class Here:
-    """One thread of this process as the engine."""
-
-    def run(self, walk: Any, source: object) -> list[object]:
-        return [walk.group(number) for number in range(walk.groups)]
-
-
-def passes_of(make: Callable[[], object], source: Shards) -> int:
-    """Return how often a fit walks over all logits."""
-    count = 0
-
-    class Counting(Here):
-        def run(self, walk: Any, of: object) -> list[object]:
-            nonlocal count
-            count += of is source
-            return super().run(walk, of)
-
-    with use_engine(Counting()):
-        make()
-    return count
+                TemperatureScaling().fit(source)  # imports, on the workers
+                note(engine, cluster.client, cluster)
 
 
 def cost(folder: Path, n_rows: int) -> None:
-    """Print what the cost model is made of, and its prediction beside a measurement."""
+    """Note what the cost model is made of, and its predictions beside measurements."""
     from wildcal.engine import use
 
-    small, source = make_shards(folder, 4_000, 1000), make_shards(folder, n_rows, 1000)
-    fits = {kind.name: kind for kind in (TemperatureScaling, EnergyScaling)}
-    with tempfile.TemporaryDirectory() as place, use_threads(1), started(1, place) as address:
+    lines: list[dict[str, object]] = []
+    small, unit = make_shards(folder, 4_000, 1000), make_shards(folder, n_rows, 1000)
+    more = make_shards(folder, 4 * n_rows, 1000)
+    ts, energy = TemperatureScaling, EnergyScaling
+    with tempfile.TemporaryDirectory() as place, started(1, place) as address:
         with use(address) as cluster:
             cluster.client.wait_for_workers(1)
-            passes = {n: passes_of(lambda k=k: k().fit(source), source) for n, k in fits.items()}
-            few = {n: passes_of(lambda k=k: k().fit(small), small) for n, k in fits.items()}
-            print(f"passes over {n_rows:,} rows: {passes}")
-            for n, kind in fits.items():
-                start = time.process_time()
-                with use_engine(Here()):
+
+            def measured(kind: Callable[[], Any], source: Shards) -> tuple[int, float]:
+                with use_engine(counting := Here()):
                     kind().fit(source)
-                spent = time.process_time() - start
-                print(f"{n}: {passes[n] * source.nbytes / spent / 1e9:.2f} GB a processor second")
-            fits["ts"]().fit(small)  # imports, on the worker
-            wait = min(timed(lambda: fits["ts"]().fit(small)) for _ in range(3)) / few["ts"]
-            print(f"a pass over {len(small):,} rows: {1e3 * wait:.0f} ms")
-            took = {n: timed(lambda k=k: k().fit(source)) for n, k in fits.items()}
-            rate = passes["ts"] * source.nbytes / (took["ts"] - passes["ts"] * wait)
-            print(f"ts took {took['ts']:.1f} s: {rate / 1e9:.2f} GB/s of one worker")
-            guess = passes["energy"] * (source.nbytes / rate + wait)
-            print(f"energy: predicted {guess:.1f} s, took {took['energy']:.1f} s")
+                tries = []
+                for _ in range(TRIES):
+                    clock = Clock(cluster.client)
+                    kind().fit(source)
+                    tries.append(clock.read()["processes"])
+                return counting.passes, min(tries)
+
+            ts().fit(small)  # imports, on the worker
+            walks, took = measured(ts, small)
+            wait = took / walks
+            walks, took = measured(ts, unit)
+            rate = unit.nbytes / (took / walks - wait)
+            for name, kind, source in (
+                ("ts", ts, unit),
+                ("ts", ts, more),
+                ("energy", energy, unit),
+            ):
+                if (name, source) != ("ts", unit):
+                    walks, took = measured(kind, source)
+                lines.append(
+                    {
+                        "method": name,
+                        "rows": len(source),
+                        "passes": walks,
+                        "wait_ms": f"{1e3 * wait:.1f}",
+                        "gb_per_second": f"{rate / 1e9:.3f}",
+                        "predicted_seconds": f"{walks * (source.nbytes / rate + wait):.2f}",
+                        "measured_seconds": f"{took:.2f}",
+                    }
+                )
+                write("cost", lines)
 
 
 def main() -> None:

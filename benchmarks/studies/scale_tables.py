@@ -89,31 +89,35 @@ def rows() -> str:
 
 
 def workers() -> str:
-    """Return how fast workers are beside threads, by the clock and by the processor."""
+    """Return how fast workers are beside a thread, by three clocks."""
     found = read("workers")
-    lines = ["| | clock | processor | moved | tasks |", "|---|--:|--:|--:|--:|"]
-    clock, work = (float(found[0][name]) for name in ("seconds", "busiest_processor_seconds"))
+    lines = [
+        "| | threads that compute | all processes | clock | moved | tasks |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
+    kinds = ("threads_seconds", "processes_seconds", "seconds")
     for row in found:
-        by_clock = clock / float(row["seconds"])
-        by_work = work / float(row["busiest_processor_seconds"])
+        speeds = [f"{float(found[0][kind]) / float(row[kind]):.2f}" for kind in kinds]
         moved = f"{float(row['mb_moved']):.2f} MB" if int(row["tasks"]) else "-"
-        lines.append(
-            f"| {row['engine']} | {by_clock:.2f} | {by_work:.2f} | {moved} | {row['tasks']} |"
-        )
+        lines.append(f"| {row['engine']} | {' | '.join(speeds)} | {moved} | {row['tasks']} |")
     return "\n".join(lines)
 
 
 def cost() -> str:
     """Return the parts of the cost model, and its predictions beside measurements."""
-    heads = "| method | passes | wait | rate | predicted | measured |"
-    lines = [heads, "|---|--:|--:|--:|--:|--:|"]
+    heads = "| method | rows | passes | predicted | measured |"
+    lines = [heads, "|---|--:|--:|--:|--:|"]
     for row in read("cost"):
         lines.append(
-            f"| `{row['method']}` | {row['passes']} | {float(row['wait_ms']):.0f} ms |"
-            f" {float(row['gb_per_second']):.2f} GB/s | {float(row['predicted_seconds']):.1f} s |"
-            f" {float(row['measured_seconds']):.1f} s |"
+            f"| `{row['method']}` | {int(row['rows']):,} | {row['passes']} |"
+            f" {float(row['predicted_seconds']):.1f} s | {float(row['measured_seconds']):.1f} s |"
         )
-    return "\n".join(lines)
+    first = read("cost")[0]
+    said = (
+        f"`rate` was {float(first['gb_per_second']):.2f} GB/s by the first line, and `wait`"
+        f" {float(first['wait_ms']):.0f} ms by a set of 4,000 rows."
+    )
+    return "\n".join([*lines, "", said])
 
 
 def far() -> str:
