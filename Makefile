@@ -8,7 +8,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 CORE := tests/core tests/io tests/stream tests/contract tests/test_public_api.py
 VERSION = $(shell $(PYTHON) -c "import sys; print('%d.%d' % sys.version_info[:2])")
 
-PEERS := torchmetrics betacal netcal probmetrics torch-uncertainty relplot uncertainty-calibration
+# numba and lightning are what probmetrics and torch-uncertainty need and do not say.
+PEERS := torchmetrics betacal netcal numba probmetrics lightning torch-uncertainty relplot uncertainty-calibration
 
 .PHONY: demo test test-on test-minimal test-oldest test-integrations lint bench numbers campaign coverage mutation gallery docs dist clean
 

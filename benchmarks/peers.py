@@ -4,9 +4,11 @@
     python benchmarks/peers.py --sizes 50000x10           one of them
 
 A job is done by us and by each peer that knows it. First the answers are compared: a peer that is
-wrong is named and not counted. Then all take turns, and the least processor time of each counts. A
-package that is not installed, or that fails, is a line of the table and not a failure. Limits are
-what NumPy needs to copy the matrix and to take the float32 exponential of it, in the same turns.
+wrong is named and not counted. Then all take turns, and the least processor time of each counts;
+who has used up its seconds drops out, so a slow one may have a single turn. A package that is not
+installed, or that fails, is a line of the table and not a failure. Limits are what NumPy needs to
+copy the matrix and to take the float32 exponential of it, in the same turns. The csv is written
+after each size.
 """
 
 import argparse
@@ -25,7 +27,7 @@ os.environ["WILDCAL_THREADS"] = "1"
 
 import numpy as np
 
-from wildcal import BetaCalibration, TemperatureScaling, metrics
+from wildcal import CALIBRATORS, BetaCalibration, TemperatureScaling, metrics
 
 HEADER = ("job", "rows", "classes", "who", "ms", "faster", "MB", "limit", "share", "note")
 SIZES = ["50000x10", "50000x100", "50000x1000", "2000000x10", "2000x50000"]
@@ -97,7 +99,7 @@ def probmetrics_fit(z: np.ndarray, y: np.ndarray) -> Call:
     x, labels = CategoricalLogits(torch_of(z)), torch.from_numpy(y)
 
     def fit() -> float:
-        made = get_calibrator("ts")
+        made = get_calibrator("temp-scaling")
         made.fit_torch(x, labels)
         return float(1 / made.invtemp_) if hasattr(made, "invtemp_") else float("nan")
 
@@ -157,6 +159,45 @@ def betacal_fit(z: np.ndarray, y: np.ndarray) -> Call:
     return fit
 
 
+def isotonic_apply(curves: list[tuple[np.ndarray, np.ndarray]], z: np.ndarray) -> Call:
+    """Return the published way with fitted curves: a search for every entry, class by class."""
+
+    def apply() -> np.ndarray:
+        p = plain_softmax(z)
+        mapped = np.empty(p.shape)
+        if len(curves) == 1:
+            mapped[:] = np.interp(p, *curves[0])
+        else:
+            for k, curve in enumerate(curves):
+                mapped[:, k] = np.interp(p[:, k], *curve)
+        total = mapped.sum(axis=1, keepdims=True) + 1e-9
+        return (mapped + 1e-9 * p) / total
+
+    return apply
+
+
+def table_jobs(z: np.ndarray, y: np.ndarray) -> list[tuple[str, str, float, Call, Peers]]:
+    """Return the jobs of other methods, which are fitted on a part of the rows."""
+    row, part = z[:1].copy(), slice(20_000)
+    found: list[tuple[str, str, float, Call, Peers]] = []
+    for name in ("energy", "irm", "irova"):
+        method: Any = CALIBRATORS[name]().fit(z[part], y[part])
+        found.append(
+            (f"one row of {name}, 200 times", "", np.inf,
+             often(lambda m=method: m.predict_proba(row)),
+             {"NumPy's softmax": lambda: often(lambda: plain_softmax(row))})
+        )  # fmt: skip
+        if name == "energy":
+            continue
+        x, f = method.thresholds_, method.values_
+        curves = list(zip(x, f, strict=True)) if isinstance(x, list) else [(x, f)]
+        found.append(
+            (f"apply {name}", "exp", 1e-3, lambda m=method: m.predict_proba(z),
+             {"np.interp": lambda c=curves: isotonic_apply(c, z)})
+        )  # fmt: skip
+    return found
+
+
 def jobs(z: np.ndarray, y: np.ndarray) -> list[tuple[str, str, float, Call, Peers]]:
     """Return (job, limit, tolerance, ours, peers) for one matrix."""
     ts = TemperatureScaling().fit(z, y)
@@ -191,6 +232,8 @@ def jobs(z: np.ndarray, y: np.ndarray) -> list[tuple[str, str, float, Call, Peer
             "relplot": lambda: relplot_smooth(y, p),
         }),
     ]  # fmt: skip
+    if z.shape[1] <= 1_000:
+        found += table_jobs(z, y)
     if z.shape[1] == 10:
         beta = BetaCalibration()
         found.append(
@@ -208,23 +251,23 @@ def wrong(ours: Any, theirs: Any, tolerance: float) -> str:
 
 def turns(calls: dict[str, Call], seconds: float) -> dict[str, float]:
     """Return the least processor time of each call, all of them taking turns."""
-    least = dict.fromkeys(calls, np.inf)
-    stop, few = time.process_time() + seconds, 0
-    while few < 3 or (time.process_time() < stop and few < 200):
-        for who, call in calls.items():
+    least, spent = dict.fromkeys(calls, np.inf), dict.fromkeys(calls, 0.0)
+    for _ in range(200):
+        for who in [who for who in calls if spent[who] < seconds]:
             start = time.process_time()
-            call()
-            least[who] = min(least[who], time.process_time() - start)
-        few += 1
+            calls[who]()
+            used = time.process_time() - start
+            least[who], spent[who] = min(least[who], used), spent[who] + used
     return least
 
 
-def megabytes(call: Call) -> float:
+def watched(call: Call) -> tuple[Any, float]:
+    """Return an answer, and the megabytes that it took at most."""
     tracemalloc.start()
-    call()
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return peak / 1e6
+    try:
+        return call(), tracemalloc.get_traced_memory()[1] / 1e6
+    finally:
+        tracemalloc.stop()
 
 
 def measure(n: int, k: int, seconds: float) -> list[tuple[Any, ...]]:
@@ -237,11 +280,13 @@ def measure(n: int, k: int, seconds: float) -> list[tuple[Any, ...]]:
     }
     rows: list[tuple[Any, ...]] = []
     for job, limit, tolerance, ours, peers in jobs(z, y):
-        answer, calls, notes = ours(), {"wildcal": ours}, {}
+        answer, peak = watched(ours)
+        calls, notes, memory = {"wildcal": ours}, {}, {"wildcal": peak}
         for who, prepare in peers.items():
             try:
                 call = prepare()
-                notes[who] = wrong(answer, call(), tolerance)
+                theirs, memory[who] = watched(call)
+                notes[who] = wrong(answer, theirs, tolerance)
             except Exception as error:  # whatever a peer does
                 notes[who] = f"{type(error).__name__}: {error}".splitlines()[0][:60]
             if not notes[who]:
@@ -251,12 +296,12 @@ def measure(n: int, k: int, seconds: float) -> list[tuple[Any, ...]]:
         least = turns(calls, seconds)
         bound = least.pop(limit, None)
         share = None if bound is None else bound / least["wildcal"]
-        rows.append((job, n, k, "wildcal", 1e3 * least["wildcal"], 1.0, megabytes(ours), limit,
+        rows.append((job, n, k, "wildcal", 1e3 * least["wildcal"], 1.0, memory["wildcal"], limit,
                      share, ""))  # fmt: skip
         for who, note in notes.items():
             ms = 1e3 * least[who] if who in least else None
             rows.append((job, n, k, who, ms, least[who] / least["wildcal"] if ms else None,
-                         megabytes(calls[who]) if ms else None, "", None, note))  # fmt: skip
+                         memory[who] if ms else None, "", None, note))  # fmt: skip
         for row in rows[-1 - len(notes) :]:
             print(*(f"{x:.4g}" if isinstance(x, float) else x for x in row), flush=True)
     return rows
@@ -265,7 +310,7 @@ def measure(n: int, k: int, seconds: float) -> list[tuple[Any, ...]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", nargs="+", default=SIZES, metavar="ROWSxCLASSES")
-    parser.add_argument("--seconds", type=float, default=4.0, help="for the turns of one job")
+    parser.add_argument("--seconds", type=float, default=1.5, help="of turns, for each of them")
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -273,12 +318,16 @@ def main() -> None:
     for size in options.sizes:
         n, k = map(int, size.split("x"))
         table += measure(n, k, options.seconds)
-    if options.output:
-        with options.output.open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(HEADER)
-            for row in table:
-                writer.writerow([f"{x:.4g}" if isinstance(x, float) else x for x in row])
+        if options.output:
+            write(table, options.output)
+
+
+def write(table: list[tuple[Any, ...]], path: Path) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(HEADER)
+        for row in table:
+            writer.writerow([f"{x:.4g}" if isinstance(x, float) else x for x in row])
 
 
 if __name__ == "__main__":

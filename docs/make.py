@@ -37,6 +37,7 @@ import claims_tables  # noqa: E402
 import context_tables  # noqa: E402
 import density_tables  # noqa: E402
 import harm_tables  # noqa: E402
+import peer_tables  # noqa: E402
 import scale_tables  # noqa: E402
 import window_tables  # noqa: E402
 from benchmarks.campaign import tables as reliability_tables  # noqa: E402
@@ -258,26 +259,6 @@ def speed() -> str:
     return "\n".join(lines)
 
 
-def peers() -> str:
-    """Return how we compare with every peer: their time divided by ours."""
-    head = "| job | rows x classes | ms | MB | share of the limit | peers: their time / ours |"
-    lines = [head, "|---|--:|--:|--:|--:|---|"]
-    rows = rows_of("peers.csv")
-    for ours in (r for r in rows if r["who"] == "wildcal"):
-        others = [
-            f"{r['who']} {float(r['faster']):.1f}" if r["faster"] else f"{r['who']}: {r['note']}"
-            for r in rows
-            if r["who"] != "wildcal" and all(r[c] == ours[c] for c in ("job", "rows", "classes"))
-        ]
-        share = f"{float(ours['share']):.2f} {ours['limit']}" if ours["share"] else ""
-        lines.append(
-            f"| {ours['job']} | {int(ours['rows']):,} x {int(ours['classes']):,}"
-            f" | {float(ours['ms']):.3g} | {float(ours['MB']):.2g} | {share}"
-            f" | {', '.join(others)} |"
-        )
-    return "\n".join(lines)
-
-
 def protocol_speed() -> str:
     """Return the stages of benchmarks/protocol.py as a Markdown table."""
     lines = [("stage", "our threads", "plain, s", "ours, s", "faster", "lowest", "highest")]
@@ -453,7 +434,7 @@ MADE = {
     "sklearn-checks": sklearn_checks,
     "networks": networks,
     "speed": speed,
-    "peers": peers,
+    "peers": lambda: peer_tables.table(rows_of("peers.csv")),
     "protocol-speed": protocol_speed,
     "protocol-agrees": protocol_agrees,
     "demo-table": lambda: shipped("demo"),
@@ -505,6 +486,7 @@ def outdated() -> dict[Path, str]:
     wanted = {page: fill(page.read_text("utf-8")) for page in pages}
     wanted[ROOT / "docs" / "images" / "reliability.svg"] = picture()
     wanted[ROOT / "docs" / "images" / "context.svg"] = context_tables.figure(context_rows())
+    wanted[ROOT / "docs" / "images" / "peers.svg"] = peer_tables.figure(rows_of("peers.csv"))
     return {
         page: text
         for page, text in wanted.items()
