@@ -23,7 +23,7 @@ def main() -> None:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
         )
-        view = browser.new_page(viewport={"width": 1200, "height": 1500}, color_scheme="light")
+        view = browser.new_page(viewport={"width": 1440, "height": 1500}, color_scheme="light")
         view.goto(page.as_uri())
         view.screenshot(path=TARGET)
         browser.close()
