@@ -382,6 +382,17 @@ def serve_speed() -> str:
     return "\n".join(lines)
 
 
+def stream_speed() -> str:
+    """Return what benchmarks/stream.py measured."""
+    with (BENCHMARKS / "stream.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    lines = [["method", "alarm", "rows a second, together", "µs of a row alone"]]
+    for row in rows:
+        speed = f"{float(row['rows_per_second']):,.0f}"
+        lines.append([f"`{row['method']}`", f"`{row['alarm']}`", speed, row["one_row_us"]])
+    return table(lines, 2)
+
+
 _CAMPAIGN = {
     "kills": (
         "{kills} times `kill -9` under load, `--save-every {save_rows}`",
@@ -424,6 +435,7 @@ def serve_campaign() -> str:
 
 MADE = {
     "serve-campaign": serve_campaign,
+    "stream-speed": stream_speed,
     "serve-speed": serve_speed,
     **reliability_tables.TABLES,
     **scale_tables.TABLES,

@@ -62,6 +62,21 @@ def test_a_row_alone_has_the_bits_it_has_among_others(server, clean, dtype):
             np.testing.assert_array_equal(values, together[name][i : i + 1])
 
 
+def test_bfloat16_is_the_upper_half_of_a_float32(server, scaled, clean):
+    bits = np.ascontiguousarray(clean.logits[:5], "<f4").view("<u4") >> 16
+    entry = {"name": "logits", "datatype": "BF16", "shape": [5, 10]}
+    entry["parameters"] = {"binary_data_size": 100}
+    head = json.dumps({"inputs": [entry]}).encode()
+    headers = {"Inference-Header-Content-Length": str(len(head))}
+    body = head + bits.astype("<u2").tobytes()
+    status, _, answer = server.request("/v2/models/plain/infer", body, headers)
+    z = (bits << 16).view("<f4")
+    assert status == 200
+    np.testing.assert_allclose(
+        arrays(json.loads(answer))["probabilities"], scaled.predict_proba(z), atol=1e-7
+    )
+
+
 def test_streams_have_windows_of_their_own(server, context, clean, foggy):
     ours = {
         "a": wildcal.Stream(context, alarm="sequential"),
