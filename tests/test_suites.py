@@ -84,7 +84,12 @@ def results():
 
 @pytest.mark.parametrize(
     ("name", "least"),
-    [("cifar10-resnet20", 0.90), ("cifar10-wrn-16-2", 0.90), ("cifar10-vgg11-half", 0.88)],
+    [
+        ("cifar10-resnet20", 0.90),
+        ("cifar10-se-resnet20", 0.88),
+        ("cifar10-wrn-16-2", 0.90),
+        ("cifar10-vgg11-half", 0.88),
+    ],
 )
 def test_networks_are_well_trained(name, least):
     test = suites.load(name).split("test")
