@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from wildcal.metrics import ece
+from wildcal.metrics import ece, noise_floor
 from wildcal.stream.labels import LAST, LateLabels
 from wildcal.stream.verdict import BETS, CALIBRATED, REFIT, UNSURE, Belief, learn
 
@@ -64,7 +64,8 @@ def test_accuracy_and_error_of_the_last():
     found = labels.summary()
     assert found["labels"] == 2500
     assert found["accuracy"] == y[-LAST:].mean()
-    assert found["ece"] == pytest.approx(ece(y[-LAST:], p[-LAST:]), abs=1e-12)
+    assert found["ece"] == ece(y[-LAST:], p[-LAST:])
+    assert found["noise_floor"] == noise_floor(p[-LAST:])
     again = LateLabels.from_dict(json.loads(json.dumps(labels.to_dict())))
     again.add(p[:9], y[:9])
     labels.add(p[:9], y[:9])

@@ -24,6 +24,7 @@ STREAM_GAUGES: Final = {
     "labels": "Rows whose labels came later.",
     "accuracy": "True accuracy of the last rows with labels.",
     "ece": "Expected calibration error of the last rows with labels.",
+    "noise_floor": "That error of a perfectly calibrated model on as many rows.",
     "refit": "1 where labels say that the calibrator should be fitted anew.",
 }
 

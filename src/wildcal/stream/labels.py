@@ -6,11 +6,16 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from wildcal.metrics.noise import noise_floor
+from wildcal.metrics.registry import METRICS
+from wildcal.metrics.seen import Seen
+from wildcal.metrics.top_label import TopLabelAccumulator
 from wildcal.stream.verdict import REFIT, Belief, from_dict, learn, to_dict
 
 LAST: Final = 1_000
 """How many rows accuracy and error are of."""
-_BINS: Final = 15
+SHOWN: Final = ("accuracy", "ece", "noise_floor")
+"""What is said of them: metrics by their names."""
 
 
 class LateLabels:
@@ -44,13 +49,11 @@ class LateLabels:
         if not self.n:
             return {}
         p, y = map(np.array, zip(*self._rows, strict=True))
-        bins = np.minimum((p * _BINS).astype(int), _BINS - 1)
-        gaps = np.bincount(bins, weights=p - y, minlength=_BINS)
+        seen = Seen(y, p, TopLabelAccumulator().update(y, p), noise_floor(p))
         low, high = self._belief.interval
         return {
             "labels": self.n,
-            "accuracy": float(y.mean()),
-            "ece": float(np.abs(gaps).sum() / len(p)),
+            **{name: METRICS[name].value(seen) for name in SHOWN},
             "gap_low": low,
             "gap_high": high,
             "refit": self._belief.verdict == REFIT,

@@ -131,7 +131,7 @@ function show(stream, fresh) {
     number(view.numbers, "drift", stream.drift.toFixed(1), "threshold " + stream.threshold.toFixed(1));
     number(view.numbers, "alarms", whole(stream.alarms.length), stream.alarms.length ? "last at row " + whole(view.alarms[view.alarms.length - 1]) : "");
   }
-  if (stream.labels) number(view.numbers, "with labels", percent(stream.accuracy), whole(stream.labels) + " labels, ECE " + percent(stream.ece) + ", " + stream.verdict);
+  if (stream.labels) number(view.numbers, "with labels", percent(stream.accuracy), whole(stream.labels) + " labels, ECE " + percent(stream.ece) + " (" + percent(stream.noise_floor) + " by chance), " + stream.verdict);
   view.figures.accuracy.figure.hidden = !windowed && !stream.labels;
   view.figures.drift.figure.hidden = !windowed;
   view.figures.confidence.figure.hidden = windowed;
