@@ -128,9 +128,13 @@ def needs():
     return check
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
-    """Chromium, by Playwright; skipped where there is none, unless this run requires it."""
+    """Chromium, by Playwright; skipped where there is none, unless this run requires it.
+
+    One for each file: while it is open, Playwright keeps an event loop running in this thread, and
+    `asyncio.run` in another file would be refused.
+    """
     found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     if found is None:
         if os.environ.get("WILDCAL_REQUIRE_BROWSER"):
