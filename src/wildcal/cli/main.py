@@ -112,8 +112,10 @@ def run(words: list[str]) -> int:
             return 2
         except (click.Abort, KeyboardInterrupt) as error:
             warn("interrupted; no unfinished file was left.")
-            stopped = error.__cause__ or error  # click wraps what was raised
-            return 128 + (stopped.args[0] if stopped.args else signal.SIGINT)
+            # click wraps what was raised, and its older versions do not name it as the cause.
+            wrapped = (error, error.__cause__, error.__context__)
+            raised = next((e for e in wrapped if isinstance(e, KeyboardInterrupt)), error)
+            return 128 + (raised.args[0] if raised.args else signal.SIGINT)
         except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
             sys.stderr.close()
             return 1

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,16 +91,30 @@ class Plain:
         file, found, done = _file(self.path), bytearray(size), 0
         view = memoryview(found)
         while done < size:
-            got = os.preadv(file.fileno(), [view[done:]], self.offset + at + done)
+            got = os.preadv(file.number, [view[done:]], self.offset + at + done)
             if not got:
                 raise FileFormatError(f"cannot read the shard {self.path}: it was cut short.")
             done += got
         return found
 
 
+class _Open:
+    """An open file that is closed when nobody reads it any more, whichever thread was the last."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, path: str) -> None:
+        self.number = -1  # for __del__, if there is no such file
+        self.number = os.open(path, os.O_RDONLY)
+
+    def __del__(self) -> None:
+        if self.number >= 0:
+            os.close(self.number)
+
+
 @lru_cache(_OPEN_FILES)
-def _file(path: str) -> IO[bytes]:
-    return Path(path).open("rb", buffering=0)
+def _file(path: str) -> _Open:
+    return _Open(path)
 
 
 @dataclass(frozen=True, slots=True)
