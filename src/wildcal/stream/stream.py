@@ -156,18 +156,7 @@ class Stream:
             for start in range(0, n, piece):
                 part = slice(start, min(start + piece, n))
                 columns[:, part] = self._take(z[part], statistics[part])
-        confidence, temperature, accuracy, low, high, drift, alarm = columns
-        return StreamRows(
-            first,
-            statistics.pred,
-            confidence,
-            temperature,
-            accuracy,
-            low,
-            high,
-            drift,
-            alarm.astype(np.bool_),
-        )
+        return _rows(first, statistics.pred, columns)
 
     def _read_few(self, z: Logits, taker: RowTaker) -> StreamRows:
         """Do what `_read` does, for a row or a few."""
@@ -183,19 +172,8 @@ class Stream:
                 self._window.totals = before
                 raise
             self._evidence = evidence
-        confidence, temperature, accuracy, low, high, drift, alarm = np.array(found).T
         pred = np.array([look.pred for look in looks])
-        return StreamRows(
-            before.seen,
-            pred,
-            confidence,
-            temperature,
-            accuracy,
-            low,
-            high,
-            drift,
-            alarm.astype(np.bool_),
-        )
+        return _rows(before.seen, pred, np.array(found).T)
 
     def _take(self, z: Logits, statistics: RowStatistics) -> FloatArray:
         """Let a piece of rows into the window; return the columns of `StreamRows`, shape (7, n)."""
@@ -317,3 +295,10 @@ def _check_calibrator(calibrator: Calibrator) -> None:
             " what clean rows look like."
         )
     calibrator.check_is_fitted()
+
+
+def _rows(first: int, pred: Labels, columns: FloatArray) -> StreamRows:
+    """Return rows by their columns, of which the last says whether there is an alarm."""
+    confidence, temperature, accuracy, low, high, drift, alarm = columns
+    ringing = alarm.astype(np.bool_)
+    return StreamRows(first, pred, confidence, temperature, accuracy, low, high, drift, ringing)
