@@ -104,7 +104,9 @@ bench: $(VENV)/bench.done
 	$(BIN)/python benchmarks/transport.py
 	$(BIN)/python benchmarks/corruptions.py
 	$(BIN)/python benchmarks/interop.py --output benchmarks/interop.csv
-	$(BIN)/python benchmarks/import_time.py
+	$(BIN)/python benchmarks/startup.py --output benchmarks/startup.csv
+	$(BIN)/python benchmarks/linear.py --output benchmarks/linear.csv
+	$(BIN)/python benchmarks/steps.py --output benchmarks/steps.csv
 
 # Attacks on files, numbers, streams and commands: make campaign MINUTES=120 STATE=campaign.json goes on
 # where it was. Exit 1 if anything was found.

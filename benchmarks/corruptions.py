@@ -1,6 +1,7 @@
 """How fast images are corrupted, beside the `imagecorruptions` package.
 
     python benchmarks/corruptions.py                       ours alone, images of 32 x 32
+    python benchmarks/corruptions.py --types zoom_blur --size 224              one of the types
     python benchmarks/corruptions.py --peer /tmp/v/bin/python --size 224       and the ratios
 
 The peer lives in a Python of its own, because it may need other versions of everything:
@@ -22,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -97,11 +98,11 @@ def our_seconds(images: np.ndarray, name: str, severity: int) -> float:
     return (time.process_time() - start) / len(images)
 
 
-def race(images: np.ndarray, ask: Ask | None, turns: int, few: int) -> None:
+def race(names: Sequence[str], images: np.ndarray, ask: Ask | None, turns: int, few: int) -> None:
     """Print times and ratios, and leave with an error if their geometric mean is below ten."""
     print(f"{'type':18s}{'ours, ms':>28s}{'mean':>8s}{'peer':>9s}{'ratio':>8s}")
     ratios, total = [], 0.0
-    for name in CORRUPTIONS:
+    for name in names:
         ours, theirs = np.full(5, np.inf), np.full(5, np.nan)
         for severity in SEVERITIES:
             corrupt(images[:1], name, severity)  # tables and textures, once per process
@@ -122,7 +123,7 @@ def race(images: np.ndarray, ask: Ask | None, turns: int, few: int) -> None:
             ratios.append(theirs.mean() / ours.mean())
             line += f"{1e3 * theirs.mean():9.2f}{ratios[-1]:8.1f}"
         print(line, flush=True)
-    print(f"mean of ours: {1e3 * total / len(CORRUPTIONS):.3f} ms an image")
+    print(f"mean of ours: {1e3 * total / len(names):.3f} ms an image")
     if ratios:
         mean = statistics.geometric_mean(ratios)
         print(f"{len(ratios)} ratios: mean {mean:.1f} (wanted: 10), least {min(ratios):.1f}")
@@ -148,6 +149,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=32, help="side of the images in pixels")
     parser.add_argument("--images", type=Path, help="a folder of pictures")
     parser.add_argument("--count", type=int, help="images in a batch: 512 small or 8 large ones")
+    parser.add_argument("--types", nargs="+", default=list(CORRUPTIONS), choices=CORRUPTIONS)
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--changes", action="store_true", help="the change of the pixels instead")
     options = parser.parse_args()
@@ -159,7 +161,13 @@ def main() -> None:
         elif options.changes:
             changes(images, ask)
         else:
-            race(images, ask, options.turns, min(count, 2 if options.size > 64 else 20))
+            race(
+                options.types,
+                images,
+                ask,
+                options.turns,
+                min(count, 2 if options.size > 64 else 20),
+            )
 
 
 if __name__ == "__main__":

@@ -2,11 +2,13 @@
 
     make bench                                            all sizes
     python benchmarks/peers.py --sizes 50000x10           one of them
+    python benchmarks/peers.py --jobs ECE -o peers.csv    one job, in the place it has in the file
 
 A job is done by us and by each peer that knows it. First the answers are compared: a peer that is
 wrong is named and not counted. Then all take turns, and the least processor time of each counts;
 who has used up its seconds drops out, so a slow one may have a single turn. A package that is not
-installed, or that fails, is a line of the table and not a failure. Limits are what NumPy needs to
+installed, that fails, or that takes longer than `--longest` is a line of the table and not a
+failure. Limits are what NumPy needs to
 copy the matrix and to take the float32 exponential of it, in the same turns. The csv is written
 after each size.
 """
@@ -14,6 +16,7 @@ after each size.
 import argparse
 import csv
 import os
+import signal
 import time
 import tracemalloc
 import warnings
@@ -64,6 +67,27 @@ def plain_nll(y: np.ndarray, p: np.ndarray) -> float:
 def plain_brier(y: np.ndarray, p: np.ndarray) -> float:
     plain_check(p)
     return float(((p * p).sum(axis=1) - 2 * p[np.arange(len(y)), y] + 1).mean())
+
+
+class TooSlow(Exception):
+    """A peer took more processor time than it may."""
+
+
+def at_most(seconds: float, call: Call) -> Any:
+    """Return an answer, or raise where it takes more processor time."""
+    start = time.process_time()
+
+    # A timer of processor time would make the clock coarse, so it is looked at every second.
+    def look(*_: Any) -> None:
+        if time.process_time() - start > seconds:
+            raise TooSlow(f"more than {seconds:g} s")
+
+    signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, 1, 1)
+    try:
+        return call()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def often(call: Call) -> Call:
@@ -180,14 +204,14 @@ def table_jobs(z: np.ndarray, y: np.ndarray) -> list[tuple[str, str, float, Call
     """Return the jobs of other methods, which are fitted on a part of the rows."""
     row, part = z[:1].copy(), slice(20_000)
     found: list[tuple[str, str, float, Call, Peers]] = []
-    for name in ("energy", "irm", "irova"):
+    for name in ("ts", "energy", "irm", "irova"):
         method: Any = CALIBRATORS[name]().fit(z[part], y[part])
         found.append(
             (f"one row of {name}, 200 times", "", np.inf,
              often(lambda m=method: m.predict_proba(row)),
              {"NumPy's softmax": lambda: often(lambda: plain_softmax(row))})
         )  # fmt: skip
-        if name == "energy":
+        if name in ("ts", "energy"):
             continue
         x, f = method.thresholds_, method.values_
         curves = list(zip(x, f, strict=True)) if isinstance(x, list) else [(x, f)]
@@ -270,22 +294,26 @@ def watched(call: Call) -> tuple[Any, float]:
         tracemalloc.stop()
 
 
-def measure(n: int, k: int, seconds: float) -> list[tuple[Any, ...]]:
+def measure(
+    n: int, k: int, seconds: float, longest: float, only: list[str] | None
+) -> list[tuple[Any, ...]]:
     """Return the rows of the table for one size."""
     z, y = make_rows(n, k)
-    out = np.empty_like(z)
+    out = z.copy()  # memory that is there already
     limits: dict[str, Call] = {
         "copy": lambda: np.copyto(out, z),
         "exp": lambda: np.exp(z, out=out),
     }
     rows: list[tuple[Any, ...]] = []
     for job, limit, tolerance, ours, peers in jobs(z, y):
+        if only is not None and job not in only:
+            continue
         answer, peak = watched(ours)
         calls, notes, memory = {"wildcal": ours}, {}, {"wildcal": peak}
         for who, prepare in peers.items():
             try:
                 call = prepare()
-                theirs, memory[who] = watched(call)
+                theirs, memory[who] = at_most(longest, lambda call=call: watched(call))
                 notes[who] = wrong(answer, theirs, tolerance)
             except Exception as error:  # whatever a peer does
                 notes[who] = f"{type(error).__name__}: {error}".splitlines()[0][:60]
@@ -311,15 +339,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", nargs="+", default=SIZES, metavar="ROWSxCLASSES")
     parser.add_argument("--seconds", type=float, default=1.5, help="of turns, for each of them")
+    parser.add_argument("--jobs", nargs="+", help="some of them; the file keeps the others")
+    parser.add_argument("--longest", type=float, default=60, help="seconds of one call of a peer")
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    table = []
+    table: list[tuple[Any, ...]] = []
+    if options.jobs and options.output and options.output.exists():
+        table = read(options.output)
     for size in options.sizes:
         n, k = map(int, size.split("x"))
-        table += measure(n, k, options.seconds)
+        new = measure(n, k, options.seconds, options.longest, options.jobs)
+        table = merged(table, new)
         if options.output:
             write(table, options.output)
+
+
+def read(path: Path) -> list[tuple[Any, ...]]:
+    with path.open(newline="") as file:
+        return [tuple(row) for row in csv.reader(file)][1:]
+
+
+def merged(old: list[tuple[Any, ...]], new: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Return all rows, the new ones in the place of old ones of the same job, size and peer."""
+    table = {tuple(map(str, row[:4])): row for row in old}
+    table.update({tuple(map(str, row[:4])): row for row in new})
+    return list(table.values())
 
 
 def write(table: list[tuple[Any, ...]], path: Path) -> None:

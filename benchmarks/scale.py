@@ -7,7 +7,8 @@
 
 Each writes its csv to benchmarks/scale, of which docs/scale.md is made. Shards of 64 MB of float32
 logits are made in --folder, 16 GB in all, and stay there for the next run. Work is processor time,
-which a busy machine stretches little; time by the clock stands beside it where it matters. `memory`
+which a busy machine stretches little; time by the clock stands beside it where it matters. That is
+`workers`, which wants idle cores, and says which share of them others took. `memory`
 fits temperature and energy scaling and measures ECE, SCE and KDE-ECE, each size in a process of its
 own whose address space is limited (`resource.setrlimit`), and notes the peak of its memory.
 """
@@ -42,6 +43,8 @@ CAP = 1 << 30
 METRICS = ("ece", "sce", "kde_ece")
 RESULTS = Path(__file__).parent / "scale"
 TRIES = 3
+# Of the cores, what may be busy with something else where time by the clock is to mean anything.
+IDLE = 0.05
 SIZES = {10: (10**5, 10**6, 10**7, 10**8), 1000: (10**4, 10**5, 10**6, 3 * 10**6)}
 
 
@@ -185,6 +188,13 @@ def started(workers: int, folder: str) -> Iterator[str]:
             process.wait()
 
 
+def busy_seconds() -> float:
+    """Return how long all cores together were busy since the machine was started."""
+    with Path("/proc/stat").open() as file:
+        user, nice, system, _, _, *interrupts = map(int, file.readline().split()[1:9])
+    return float(user + nice + system + sum(interrupts)) / os.sysconf("SC_CLK_TCK")
+
+
 class Clock:
     """The processor time of what stands in each other's way: client, scheduler, busiest worker.
 
@@ -195,7 +205,7 @@ class Clock:
 
     def __init__(self, client: Any = None) -> None:
         self.client = client
-        self.before, self.clock = self._now(), time.perf_counter()
+        self.before, self.busy, self.clock = self._now(), busy_seconds(), time.perf_counter()
 
     def _now(self) -> tuple[dict[str, float], dict[str, float]]:
         processes, threads = {"": time.process_time()}, {"": time.thread_time()}
@@ -210,7 +220,10 @@ class Clock:
 
     def read(self) -> dict[str, float]:
         """Return what the clock and the processors say."""
-        found, now = {"seconds": time.perf_counter() - self.clock}, self._now()
+        seconds, busy = time.perf_counter() - self.clock, busy_seconds() - self.busy
+        now = self._now()
+        ours = sum(now[0].values()) - sum(self.before[0].values())
+        found = {"seconds": seconds, "others": max(0.0, busy - ours) / seconds / os.cpu_count()}
         for what, before, after in zip(("processes", "threads"), self.before, now, strict=True):
             spent = {name: after[name] - before[name] for name in after}
             shared = spent.pop("") + spent.pop("scheduler", 0.0)
@@ -239,6 +252,7 @@ def workers(folder: Path, n_rows: int) -> None:
                 "seconds": f"{min(t['seconds'] for t in tries):.3f}",
                 "processes_seconds": f"{min(t['processes'] for t in tries):.3f}",
                 "threads_seconds": f"{min(t['threads'] for t in tries):.3f}",
+                "others_share": f"{max(t['others'] for t in tries):.3f}",
                 "mb_moved": f"{(moved - before[0]) / TRIES / 1e6:.4f}",
                 "tasks": (tasks - before[1]) // TRIES,
             }
@@ -254,6 +268,13 @@ def workers(folder: Path, n_rows: int) -> None:
                 cluster.client.wait_for_workers(n)
                 TemperatureScaling().fit(source)  # imports, on the workers
                 note(engine, cluster.client, cluster)
+    thread, one, two = (float(str(line["seconds"])) for line in lines)
+    print(
+        f"by the clock one worker is {thread / one:.2f} of a thread, two are {one / two:.2f} of it"
+    )
+    most = max(float(str(line["others_share"])) for line in lines)
+    if most > IDLE:
+        print(f"the cores were not idle: others took {100 * most:.0f} % of them. Run it again.")
 
 
 def cost(folder: Path, n_rows: int) -> None:

@@ -108,6 +108,49 @@ def other_suites() -> str:
     return "\n".join(lines)
 
 
+PUBLISHED = {"resnet18": 69.8, "vit-tiny-16": 75.5, "efficientnet-lite0": 75.1}
+"""Accuracy on all 50,000 validation images, in percent, where the weights come from."""
+
+
+def imagenet_accuracy() -> str:
+    """Return how often the shipped ImageNet networks are right on clean images."""
+    lines = [["network", "clean images", "right", "standard error", "mean confidence", "published"]]
+    for name in suites.names("imagenet"):
+        suite = suites.load(name)
+        clean = [s for s in summarize(suite) if s.shift == "none"]
+        rows = sum(s.rows for s in clean)
+        right = sum(s.rows * s.accuracy for s in clean) / rows
+        sure = sum(s.rows * s.mean_confidence for s in clean) / rows
+        shown = (right, (right * (1 - right) / rows) ** 0.5, sure)
+        numbers = [f"{100 * value:.1f}" for value in shown]
+        published = str(PUBLISHED[suite.network["name"]])
+        lines.append([f"`{name}`", f"{rows:,}", *numbers, published])
+    return table(lines)
+
+
+def imagenet_cost() -> str:
+    """Return what `wildcal extract` costs on ImageNet, by benchmarks/imagenet_cost.py."""
+    heads = ["network", "read", "corrupt", "run", "together", "minutes for 20,000", "memory, MB"]
+    lines = [heads]
+    for row in rows_of("imagenet_cost.csv"):
+        parts = [float(row[f"{part}_ms"]) for part in ("read", "corruption", "network")]
+        minutes = 20_000 * sum(parts) / 60_000
+        shown = [f"{ms:.1f}" for ms in (*parts, sum(parts))]
+        lines.append([row["network"], *shown, f"{minutes:.0f}", row["memory_mb"]])
+    return table(lines)
+
+
+def corruption_strength() -> str:
+    """Return how much corruptions change pictures, ours and the public package's."""
+    rows = rows_of("corruption_strength.csv")
+    lines = [["corruption", *"12345"]]
+    for kind in dict.fromkeys(row["corruption"] for row in rows):
+        mine = [row for row in rows if row["corruption"] == kind]
+        pairs = [f"{float(r['wildcal']):.1f} / {float(r['imagecorruptions']):.1f}" for r in mine]
+        lines.append([f"`{kind}`", *pairs])
+    return table(lines)
+
+
 def commands() -> str:
     """Return the help of every command."""
     parts = []
@@ -257,6 +300,35 @@ def speed() -> str:
         )
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def startup() -> str:
+    """Return what benchmarks/startup.py measured."""
+    lines = [["in a fresh interpreter", "s"]]
+    lines += [[f"`{row['what']}`", row["seconds"]] for row in rows_of("startup.csv")]
+    return table(lines)
+
+
+def steps() -> str:
+    """Return what benchmarks/steps.py measured."""
+    rows = rows_of("steps.csv")
+    classes = list(dict.fromkeys(row["classes"] for row in rows))
+    found = {(row["step"], row["classes"]): row["ns"] for row in rows}
+    names = list(dict.fromkeys(step for step, _ in found if step != "exp in float64"))
+    lines = [["step, ns an entry", *(f"K = {int(k):,}" for k in classes)]]
+    lines += [[step, *(found.get((step, k), "") for k in classes)] for step in names]
+    sums = (sum(float(found.get((step, k), 0)) for step in names) for k in classes)
+    lines.append(["all of them", *(f"{total:.2f}" for total in sums)])
+    lines.append(["exp in float64", *(found["exp in float64", k] for k in classes)])
+    return table(lines)
+
+
+def linear() -> str:
+    """Return what benchmarks/linear.py measured."""
+    lines = [["fit", "rows", "ns an entry", "passes"]]
+    for row in rows_of("linear.csv"):
+        lines.append([f"`{row['method']}`", f"{int(row['rows']):,}", row["ns"], row["passes"]])
+    return table(lines)
 
 
 def protocol_speed() -> str:
@@ -447,6 +519,11 @@ MADE = {
     "networks": networks,
     "speed": speed,
     "peers": lambda: peer_tables.table(rows_of("peers.csv")),
+    "peers-limits": lambda: peer_tables.limits(rows_of("peers.csv")),
+    "peers-single": lambda: peer_tables.single(rows_of("peers.csv")),
+    "startup": startup,
+    "steps": steps,
+    "linear": linear,
     "protocol-speed": protocol_speed,
     "protocol-agrees": protocol_agrees,
     "demo-table": lambda: shipped("demo"),
@@ -454,6 +531,9 @@ MADE = {
     "by-severity": lambda: shipped("severity"),
     "shipped-suites": shipped_suites,
     "other-suites": other_suites,
+    "imagenet-accuracy": imagenet_accuracy,
+    "imagenet-cost": imagenet_cost,
+    "corruption-strength": corruption_strength,
     "commands": commands,
     "methods": methods,
     "stream": lambda: shipped("stream", 1),

@@ -30,6 +30,36 @@ def table(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
+def limits(rows: list[Row]) -> str:
+    """Return what applying TS takes, and what NumPy's exponential takes of it, against torch."""
+    lines = ["| rows x classes | torch / ours | torch / NumPy's exp alone |", "|---|--:|--:|"]
+    mine = [r for r in rows if r["job"] == "apply TS"]
+    for ours in (r for r in mine if r["who"] == "wildcal"):
+        for torch in (r for r in mine if r["who"] == "torch" and size(r) == size(ours)):
+            if torch["faster"]:
+                ratio = float(torch["faster"])
+                alone = ratio / float(ours["share"])
+                lines.append(f"| {size(ours)} | {ratio:.2f} | {alone:.2f} |")
+    return "\n".join(lines)
+
+
+def single(rows: list[Row]) -> str:
+    """Return what one row costs, in multiples of NumPy's softmax of it."""
+    one = [r for r in rows if r["who"] == "NumPy's softmax"]
+    sizes = list(dict.fromkeys(r["classes"] for r in one))
+    lines = ["| method |" + "".join(f" K = {int(k):,} |" for k in sizes)]
+    lines.append("|---|" + "--:|" * len(sizes))
+    for job in dict.fromkeys(r["job"] for r in one):
+        # Single rows of ten classes are measured beside 50,000 rows and beside 2,000,000.
+        least = (
+            [1 / float(r["faster"]) for r in one if (r["job"], r["classes"]) == (job, k)]
+            for k in sizes
+        )
+        cells = " | ".join(f"{min(some):.1f}" if some else "" for some in least)
+        lines.append(f"| `{job.removeprefix('one row of ').split(',')[0]}` | {cells} |")
+    return "\n".join(lines)
+
+
 def figure(rows: list[Row]) -> str:
     """Return a line for each job and peer with a dot for each size, as SVG."""
     rows = [r for r in rows if r["who"] != "wildcal" and r["faster"]]

@@ -89,17 +89,20 @@ def rows() -> str:
 
 
 def workers() -> str:
-    """Return how fast workers are beside a thread, by three clocks."""
+    """Return how fast workers are beside a thread, by three clocks, and what others took."""
     found = read("workers")
     lines = [
-        "| | threads that compute | all processes | clock | moved | tasks |",
-        "|---|--:|--:|--:|--:|--:|",
+        "| | clock | all processes | threads that compute | others took | moved | tasks |",
+        "|---|--:|--:|--:|--:|--:|--:|",
     ]
-    kinds = ("threads_seconds", "processes_seconds", "seconds")
+    kinds = ("seconds", "processes_seconds", "threads_seconds")
     for row in found:
         speeds = [f"{float(found[0][kind]) / float(row[kind]):.2f}" for kind in kinds]
         moved = f"{float(row['mb_moved']):.2f} MB" if int(row["tasks"]) else "-"
-        lines.append(f"| {row['engine']} | {' | '.join(speeds)} | {moved} | {row['tasks']} |")
+        others = f"{100 * float(row['others_share']):.0f} %"
+        lines.append(
+            f"| {row['engine']} | {' | '.join(speeds)} | {others} | {moved} | {row['tasks']} |"
+        )
     return "\n".join(lines)
 
 

@@ -63,9 +63,9 @@ def test_work_grows_hardly_faster_than_rows(monkeypatch):
     parts = list(parts_of(score, score > 0.5))
     sorted_scores, original = [], distinct_scores._merged
 
-    def counting(score, right, wrong):
+    def counting(score, *others):
         sorted_scores.append(len(score))
-        return original(score, right, wrong)
+        return original(score, *others)
 
     monkeypatch.setattr(distinct_scores, "_merged", counting)
     runs = parts[0]
@@ -82,7 +82,7 @@ def test_parts_without_rows_leave_nothing():
 
 
 def test_no_room_is_one_line(monkeypatch):
-    monkeypatch.setattr(distinct_scores, "_MANY", 10)
+    monkeypatch.setattr(room, "_FEW_SCORES", 10)
     monkeypatch.setattr(room, "free_bytes", lambda: 100.0)
     score = np.linspace(0, 1, 11)
     with pytest.raises(TooLargeError, match=r"11 distinct confidences so far.*Leave out"):

@@ -368,6 +368,15 @@ def test_enormous_weights_are_only_relative():
     assert many.theta_correct_ == pytest.approx(one.theta_correct_, rel=1e-6)
 
 
+def test_a_rise_beyond_every_temperature_is_cut_so_that_the_file_can_be_read(tmp_path):
+    logits, y = 5e5 * SUITE.tuning.logits.astype(np.float64), SUITE.tuning.y
+    fitted = EnergyScaling(box="free", bounds=(1.0, 1e6), ood_share="rows").fit(logits, y)
+    (_, rise), _ = fitted.terms()
+    assert fitted.temperature_ + rise == pytest.approx(1e6, rel=1e-8)
+    save(fitted, tmp_path / "energy.json")
+    assert load(tmp_path / "energy.json").theta_incorrect_ == fitted.theta_incorrect_
+
+
 def test_a_theta_at_its_published_bound_is_said():
     logits, y = SUITE.tuning
     with pytest.warns(CalibrationWarning, match="theta2 is at its published bound of 10"):

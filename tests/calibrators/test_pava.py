@@ -1,5 +1,7 @@
 """Isotonic regression by counting between the ones: equal to scikit-learn's, pair by pair."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 
 from wildcal.calibrators.pava import GapCounter, check_thresholds, fit_isotonic
 from wildcal.calibrators.piecewise import Curves
+from wildcal.core import room
 
 
 def count(x, target, weight, pieces):
@@ -110,3 +113,20 @@ def test_curves_of_columns_give_the_bits_of_interp(dtype, k):
     p[0], p[1], p[2] = 0, 1, [row[len(row) // 2] for row in x]
     expected = np.column_stack([np.interp(p[:, i], x[i], y[i]) for i in range(k)])
     assert Curves(x, y, np.dtype(dtype))(p).tobytes() == expected.tobytes()
+
+
+def test_a_fit_takes_no_more_memory_than_is_asked_for():
+    """Whether there is room is asked before rows are read; more must not be taken in the end."""
+    n = 100_000
+    ones = np.sort(np.random.default_rng(0).random(n))  # no two are pooled: the most there is
+    fit_isotonic(ones[:2], ones[:2] > 0, None)  # imports the solver
+    tracemalloc.start()
+    try:
+        gaps = GapCounter(ones)
+        gaps.add(ones)
+        gaps.thresholds()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    beside = 16  # the softmax of the true class, and the label
+    assert peak <= (room._ROW_BYTES - beside) * n

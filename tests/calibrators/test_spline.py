@@ -1,9 +1,11 @@
 """Spline calibration: the natural spline, ties and weights, few rows, the published variants."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
-from wildcal.calibrators import SplineCalibration
+from wildcal.calibrators import SplineCalibration, spline
 from wildcal.calibrators.spline import fit_spline, natural_spline
 from wildcal.core.convert import softmax
 from wildcal.testing import make_suite
@@ -123,3 +125,26 @@ def test_checks_of_what_a_file_may_hold():
     fitted.scores_ = fitted.scores_[::-1]
     with pytest.raises(ValueError, match="must increase"):
         fitted._check_fitted()
+
+
+def test_a_fit_takes_no_more_memory_than_is_asked_for():
+    n, n_knots = 100_000, 6
+    rng = np.random.default_rng(0)
+    score = rng.random(n)
+    correct = rng.random(n) < score
+    tracemalloc.start()
+    try:
+        fit_spline(score, correct, None, n_knots)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak <= n * (spline._BYTES + n_knots * spline._BYTES_A_KNOT)
+
+
+def test_pieces_of_its_matrices_change_no_bit(monkeypatch):
+    score = np.linspace(0.3, 1, 1000)
+    correct = np.random.default_rng(0).random(1000) < score
+    whole = fit_spline(score, correct, None, 6)
+    monkeypatch.setattr(spline, "_ROWS", 7)
+    for a, b in zip(whole, fit_spline(score, correct, None, 6), strict=True):
+        np.testing.assert_array_equal(a, b)

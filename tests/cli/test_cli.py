@@ -13,6 +13,7 @@ import pytest
 
 from wildcal import EnergyScaling, load, suites
 from wildcal.cli.main import cli, run
+from wildcal.cli.output import progress_bar
 
 
 @pytest.fixture
@@ -32,6 +33,18 @@ def test_fit_says_what_it_did(folder, capsys, drawn):
         f" in {fitted.fit_.iterations} iterations.\nWrote energy.json.\n"
     )
     assert load(folder / "energy.json").temperature_ == fitted.temperature_
+
+
+@pytest.mark.parametrize(
+    ("terminal", "kind"), [(False, "xterm"), (True, "dumb"), (True, "unknown")]
+)
+def test_no_bar_where_it_cannot_be_drawn(monkeypatch, capsys, terminal, kind):
+    """There the bars of rich, of the oldest as of the newest, leave a blank line."""
+    monkeypatch.setenv("TERM", kind)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
+    with progress_bar("walking", 2) as bar:
+        bar.advance(bar.task_ids[0])
+    assert capsys.readouterr() == ("", "")
 
 
 def test_a_quiet_command_warns_and_says_nothing_else(folder, capsys, drawn):

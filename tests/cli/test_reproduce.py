@@ -1,5 +1,6 @@
 """`wildcal reproduce`: files, answers, and one line for what can go wrong."""
 
+import re
 import sys
 
 import numpy as np
@@ -50,7 +51,7 @@ def shell(tmp_path, monkeypatch):
 def test_all(needs, shell, capsys):
     needs("matplotlib")
     words = ["reproduce", "all", "--suites", "one", "-o", "out/deep", "--bootstrap", "5"]
-    assert run(words) == 0
+    assert run([*words, "--quiet"]) == 0
     out, err = capsys.readouterr()
     answered = [line.split()[2] for line in err.splitlines()]
     assert answered == ["table2", "table6", "table7", "fig7"]
@@ -64,12 +65,37 @@ def test_all(needs, shell, capsys):
 
 def test_one_table(shell, capsys):
     words = ["reproduce", "table1", "--suites", "one", "two", "-o", "out", "--bootstrap", "0"]
-    assert run([*words, "--format", "md", "--paper"]) == 0
+    assert run([*words, "--format", "md", "--paper", "-q"]) == 0
     assert capsys.readouterr() == ("table1: out/table1.md\n", "")
     text = (shell / "out" / "table1.md").read_text("utf-8")
     networks = [line.split(" | ")[1] for line in text.splitlines() if line.startswith("| CIFAR")]
     assert networks == ["vgg11-half", "VGG19 (paper)", "wrn-16-2", "WideResNet40 (paper)"]
     assert "Energy: 300 labels, 100 rows of svhn" in text
+
+
+@pytest.mark.parametrize("artifact", ["fig1", "table3", "all"])
+def test_the_log_ends_with_all_rows_measured(shell, capsys, artifact):
+    words = ["reproduce", artifact, "--suites", "one", "-o", "out", "--figures", "none"]
+    assert run([*words, "--bootstrap", "5"]) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if "resampling" in line]
+    done, total = re.search(r"; ([\d,]+) of ([\d,]+) rows", lines[-1]).groups()
+    assert done == total
+
+
+def test_a_log_without_a_terminal_tells_how_far_it_is(shell, capsys):
+    words = ["reproduce", "table1", "--suites", "one", "two", "-o", "out", "--format", "csv"]
+    assert run([*words, "--bootstrap", "5"]) == 0
+    # Clean rows, five severities, and Textures, which nothing was tuned with.
+    per_suite = 6 * 200 + len(make_suite(0, n_tuning=300, n_ood_tuning=120, n_test=200).ood.y)
+    assert capsys.readouterr().err.splitlines() == [
+        f"{name}: {step}; {done * per_suite:,} of {2 * per_suite:,} rows measured."
+        for name, step, done in (
+            ("one", "fitting", 0),
+            ("one", "resampling", 1),
+            ("two", "fitting", 1),
+            ("two", "resampling", 2),
+        )
+    ]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +127,7 @@ def test_same_files_each_time(shell, capsys):
 def test_a_bad_suite_is_named_and_the_rest_made(shell, capsys):
     (shell / "broken.npz").write_bytes(b"nothing")
     words = ["reproduce", "table1", "--suites", "broken.npz", "one", "-o", "out"]
-    assert run([*words, "--bootstrap", "0", "--format", "md"]) == 0
+    assert run([*words, "--bootstrap", "0", "--format", "md", "--quiet"]) == 0
     out, err = capsys.readouterr()
     assert out == "table1: out/table1.md\n"
     assert err == (

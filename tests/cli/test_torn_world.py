@@ -10,7 +10,6 @@ import pytest
 
 import wildcal
 from wildcal.cli.main import run
-from wildcal.cli.output import progress_bar
 from wildcal.testing import make_suite
 
 SUITE = make_suite(seed=1, n_tuning=100, n_test=100, n_ood_tuning=0)
@@ -80,12 +79,3 @@ def test_a_full_disk_names_the_file(name, tmp_path, monkeypatch, capsys):
     assert code == 1
     assert capsys.readouterr().err == f"error: cannot write {name}: no space is left there.\n"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["cal.json", "rows.npz"]
-
-
-def test_no_bar_on_a_dumb_terminal(monkeypatch, capsys):
-    """There the bars of rich are blank lines."""
-    monkeypatch.setenv("TERM", "dumb")
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    with progress_bar("walking", 2) as bar:
-        bar.advance(bar.task_ids[0])
-    assert capsys.readouterr() == ("", "")

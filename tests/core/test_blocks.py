@@ -48,6 +48,16 @@ def test_equal_to_scipy(k, dtype, tolerance):
 
 
 @pytest.mark.parametrize("k", SIZES)
+def test_one_temperature_for_all_rows_has_the_bits_of_many_that_are_equal(k):
+    elements = CLASSES_FIRST_ELEMENTS if k < CLASSES_FIRST_BELOW else BLOCK_ELEMENTS
+    z = logits_of(elements // k + 1, k, np.float32)  # the second block is a single row
+    for function in (softmax_at, confidence_at):
+        one = function(z, lambda _: np.array([1.3]))
+        np.testing.assert_array_equal(one, function(z, rows_at(1.3)))
+        np.testing.assert_array_equal(one[-1:], function(z[-1:], rows_at(1.3)))
+
+
+@pytest.mark.parametrize("k", SIZES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_row_has_the_same_bits_alone_and_in_company(k, dtype):
     z = logits_of(300, k, dtype)

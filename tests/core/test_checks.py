@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from wildcal import EnergyScaling, TemperatureScaling
-from wildcal.core.checks import check_labels, check_logits, check_proba, check_weight
+from wildcal.core.checks import (
+    check_flags,
+    check_labels,
+    check_logits,
+    check_pred,
+    check_proba,
+    check_weight,
+)
 from wildcal.core.convert import logits_from_proba, softmax
 
 Z = np.array([[2.0, 0.0, 1.0], [0.0, 3.0, 0.5]])
@@ -195,3 +202,21 @@ def test_foreign_byte_order_keeps_its_precision():
 def test_impossible_temperatures(temperature):
     with pytest.raises(ValueError, match="temperature must be positive"):
         softmax(Z, temperature)
+
+
+def test_flags_and_predicted_classes_are_one_for_each_row():
+    flags, pred = np.array([True, False, True]), np.array([0, 2, 1], np.uint8)
+    np.testing.assert_array_equal(check_flags(flags, 3, "known"), flags)
+    got = check_pred(pred, 3, n_classes=3)
+    assert got.dtype == np.int64
+    np.testing.assert_array_equal(got, pred)
+    with pytest.raises(ValueError, match=r"one flag per score, \(2,\), got \(3,\)"):
+        check_flags(flags, 2, "known")
+    with pytest.raises(ValueError, match=r"known must be a boolean array, got dtype int64"):
+        check_flags(flags.astype(np.int64), 3, "known")
+    with pytest.raises(ValueError, match=r"pred must have shape \(2,\), got \(3,\)"):
+        check_pred(pred, 2, n_classes=3)
+    with pytest.raises(ValueError, match=r"pred must lie in \[0, 1\], got \[0, 2\]"):
+        check_pred(pred, 3, n_classes=2)
+    with pytest.raises(ValueError, match=r"pred must lie in \[0, 2\], got \[-1, 2\]"):
+        check_pred(np.array([-1, 2]), 2, n_classes=3)

@@ -70,7 +70,7 @@ def calls_of(function):
 
 
 @pytest.mark.parametrize(
-    ("name", "most"), [("ts", 40), ("identity", 40), ("energy", 52), ("irm", 63), ("irova", 92)]
+    ("name", "most"), [("ts", 30), ("identity", 30), ("energy", 42), ("irm", 52), ("irova", 46)]
 )
 def test_one_row_takes_few_calls(data, name, most):
     """A block of one row would take about a hundred, a loop over classes as many as there are."""

@@ -75,3 +75,9 @@ def test_labels_stay_plain():
     assert plain_labels(["a", "b"]).dtype == object
     with pytest.raises(ValueError, match="dtype datetime64"):
         plain_labels(np.array(["2020-01-01"], "datetime64[D]"))
+
+
+@pytest.mark.parametrize("nothing", [None, float("nan"), np.nan, "", "  ", b" "])
+def test_a_row_without_a_label_is_named(nothing):
+    with pytest.raises(ValueError, match="^row 1 has no label"):
+        plain_labels(np.array(["cat", nothing, "dog"], object))

@@ -7,7 +7,7 @@ import pytest
 
 import wildcal
 from wildcal.core.errors import CalibrationWarning
-from wildcal.core.ood_share import shared
+from wildcal.core.ood_share import check_ood_share, shared
 from wildcal.core.rows import Rows
 from wildcal.metrics import ece
 from wildcal.testing import make_suite
@@ -33,6 +33,14 @@ def test_weights_by_hand():
     assert shared(rows, "rows") is rows
     known = Rows(np.zeros((2, 3)), np.array([0, 1]))
     assert shared(known, 0.5) is known
+
+
+def test_what_a_share_may_be():
+    for share in (1e-3, 0.5, 1, 10, "paper", "rows"):
+        check_ood_share(share)
+    for share in (0, -1, 10.5, True, None, "all"):
+        with pytest.raises(ValueError, match="ood_share must be a number above 0 and at most 10"):
+            check_ood_share(share)
 
 
 def test_the_papers_own_counts_weigh_one():

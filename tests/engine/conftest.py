@@ -74,7 +74,7 @@ def processes(tmp_path_factory):
         cluster.end()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # no longer: tests of other files would then run on it
 def cluster(processes):
     from wildcal.engine import use
 

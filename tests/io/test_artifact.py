@@ -1,6 +1,7 @@
 """Saved calibrators: readable, verified, and harmless whatever the file says."""
 
 import json
+import sys
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
@@ -155,6 +156,35 @@ def test_hostile_content_with_a_matching_hash(saved, change, message):
         load(saved)
 
 
+def test_no_module_is_imported_because_a_file_names_it(saved, tmp_path, monkeypatch):
+    (tmp_path / "named_by_a_file.py").write_text("class Own:\n    pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    rewrite(saved, lambda d: d.update(method="named_by_a_file:Own"))
+    with pytest.raises(FileFormatError, match="unknown method 'named_by_a_file:Own'"):
+        load(saved)
+    assert "named_by_a_file" not in sys.modules
+
+
+@pytest.mark.parametrize("box", ["safe", "paper", "free"])
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("theta_correct_", 1e308, r"theta must be at most 10|lets the temperature fall to -"),
+        ("theta_incorrect_", 1e308, r"largest rise must be positive, from 1e-06 to 1e\+06, got"),
+        ("theta_incorrect_", 1e20, r"largest rise must be positive, from 1e-06 to 1e\+06, got"),
+        ("correct_std_", 1e-320, r"correct_std_ must be positive, at least 1e-06"),
+        ("incorrect_std_", 1e-320, r"incorrect_std_ must be positive, at least 1e-06"),
+    ],
+)
+def test_heights_and_widths_beyond_all_reason(tmp_path, box, field, value, message):
+    """They would make temperatures of inf and NaN: no class is kept by dividing by those."""
+    path = tmp_path / "energy.json"
+    save(EnergyScaling(box=box).fit(*SUITE.tuning), path)
+    rewrite(path, lambda d: d["fitted"].update({field: value}))
+    with pytest.raises(FileFormatError, match=message):
+        load(path)
+
+
 @pytest.mark.parametrize("size", [5, 5001])
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
 def test_arrays_survive_bit_for_bit(size, dtype):
@@ -245,6 +275,14 @@ def test_the_fallback_of_a_context_is_of_one_method(tmp_path):
     other = json.loads((RECORDED[0].parent / "ts.json").read_text())
     rewrite(path, lambda d: d["fitted"].update(fallback_=other))
     with pytest.raises(FileFormatError, match="fallback_ is .* which it cannot be"):
+        load(path)
+
+
+def test_a_form_of_context_that_was_never_released_is_named(tmp_path):
+    path = tmp_path / "context.json"
+    path.write_bytes((RECORDED[0].parent / "context-2.json").read_bytes())
+    rewrite(path, lambda d: d["fitted"].pop("clean_by_class_"))
+    with pytest.raises(FileFormatError, match="never released; fit the method again"):
         load(path)
 
 

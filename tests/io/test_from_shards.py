@@ -95,7 +95,7 @@ def test_methods_that_hold_rows_read_them_or_refuse(name, few, tmp_path, monkeyp
 @pytest.mark.parametrize("name", ["irm", "irova", "irovats"])
 def test_methods_that_hold_some_numbers_of_a_row_refuse_too(name, few, monkeypatch):
     _, source = few
-    monkeypatch.setattr(room, "free_bytes", lambda: 30.0 * len(source))
+    monkeypatch.setattr(room, "free_bytes", lambda: 100.0 * len(source))
     with pytest.raises(TooLargeError, match=r"some numbers of each row.*one row in 2, .*scale.md"):
         make_calibrator(name).fit(source)
 

@@ -1,5 +1,7 @@
 """Every metric of the registry on rows drawn several times: that of the rows repeated so often."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -103,3 +105,16 @@ def test_the_interval_of_an_error_ends_within_zero_and_one():
         assert (low, high) == pytest.approx(ends, abs=1e-3)
         assert 0 <= low
         assert high <= 1
+
+
+def test_metrics_that_read_the_noise_floor_say_so():
+    """Where none of the chosen does, the floor is not worked out at all."""
+    data = rows()
+    low, high = seen(*data), replace(seen(*data), floor=0.02)
+    counts = Counts(np.ones((N, 1)), np.ones((OTHERS, 1)))
+    for metric in METRICS.values():
+        moved = metric.value(low) != metric.value(high)
+        if metric.drawn is not None:
+            moved |= (metric.drawn([low], counts) != metric.drawn([high], counts)).any()
+        # Beside the ECE the floor is shown.
+        assert metric.floored == (moved or metric.name == "ece"), metric.name

@@ -25,7 +25,7 @@ def test_losses_and_slope(vectors, reference_data, k):
 
     def terms(loss, temperature):
         def look(block):
-            return loss_terms(block, y[block.rows], block.constant(temperature), loss)
+            return loss_terms(block, y[block.rows], np.array([temperature]), loss)
 
         return map_blocks(logits, look, joined)
 

@@ -156,7 +156,8 @@ def test_threads_take_turns(calibrator, clean, foggy):
                 rows = z[rng.integers(0, len(z), rng.integers(1, 90))]
                 done.append((stream.read(rows), rows))
                 assert 0 <= stream.estimated_accuracy.low <= stream.estimated_accuracy.high <= 1
-                assert sum(stream.context.counts) == stream.context.n
+                now = stream.context  # once: others let rows in meanwhile
+                assert sum(now.counts) == now.n
         except BaseException as error:
             errors.append(error)
 

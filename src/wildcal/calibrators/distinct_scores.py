@@ -9,16 +9,13 @@ entries as there are distinct scores.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from wildcal.core.arrays import BoolArray, FloatArray
 from wildcal.core.blocks import running
 from wildcal.core.room import check_scores
-
-# Fewer scores than this are merged without a look at the memory that is left.
-_MANY: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +39,8 @@ class DistinctScores:
         w = np.ones(len(score)) if weight is None else weight
         if weight is not None and not (w > 0).all():
             score, correct, w = score[w > 0], correct[w > 0], w[w > 0]
-        return _merged(score, w * correct, w * ~correct)
+        # Sums of ones are exact in any order, and a sort that is not stable is four times as fast.
+        return _merged(score, w * correct, w * ~correct, None if weight is None else "stable")
 
     def __len__(self) -> int:
         return len(self.score)
@@ -60,14 +58,19 @@ Runs: TypeAlias = tuple[DistinctScores, ...]
 """Scores of many rows; a score may be in each of the runs."""
 
 
-def _merged(score: FloatArray, right: FloatArray, wrong: FloatArray) -> DistinctScores:
-    if len(score) > _MANY:
-        check_scores(len(score))
-    order = np.argsort(score, kind="stable")
-    score = score[order]
-    first = np.flatnonzero(np.append(True, score[1:] != score[:-1])) if len(score) else order
-    sums = [np.add.reduceat(w[order], first) if len(first) else w for w in (right, wrong)]
-    return DistinctScores(score[first], *sums)
+def _merged(
+    score: FloatArray, right: FloatArray, wrong: FloatArray, kind: Literal["stable"] | None
+) -> DistinctScores:
+    check_scores(len(score))
+    order = np.argsort(score, kind=kind)
+    score, right, wrong = score[order], right[order], wrong[order]
+    new = score[1:] != score[:-1]
+    if new.all():
+        return DistinctScores(score, right, wrong)
+    first = np.flatnonzero(np.append(True, new))
+    return DistinctScores(
+        score[first], np.add.reduceat(right, first), np.add.reduceat(wrong, first)
+    )
 
 
 def whole(runs: Sequence[DistinctScores]) -> DistinctScores:
@@ -83,6 +86,7 @@ def whole(runs: Sequence[DistinctScores]) -> DistinctScores:
         np.concatenate([run.score for run in runs]),
         np.concatenate([run.right for run in runs]),
         np.concatenate([run.wrong for run in runs]),
+        "stable",  # which merges runs that are sorted
     )
 
 

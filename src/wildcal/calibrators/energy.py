@@ -22,7 +22,13 @@ from wildcal.core.block import Block
 from wildcal.core.blocks import added, joined, map_blocks
 from wildcal.core.bound import Bound, bound_constant, bound_temperature
 from wildcal.core.calibrator import FitSummary, TemperatureMap
-from wildcal.core.checks import check_bounds, check_choice, check_temperature, looks_like_log_proba
+from wildcal.core.checks import (
+    TEMPERATURES,
+    check_bounds,
+    check_choice,
+    check_temperature,
+    looks_like_log_proba,
+)
 from wildcal.core.columns import RowFunction, RowValues, derived, equal_weights, row_values
 from wildcal.core.objective import TemperatureObjective, identity_link
 from wildcal.core.one_row import RowMap, Tempered
@@ -42,6 +48,8 @@ BOXES: tuple[Box, ...] = ("safe", "paper", "free")
 MIN_TEMPERATURE = 0.05
 # The published code searches theta in [0, 10], in units of a density.
 _THETA_MAX = 10.0
+# A density narrower than this, as a part of its mean, tells rounding errors apart.
+_LEAST_STD = 1e-6
 # As many rows say what a typical energy is.
 _TYPICAL_ROWS = 256
 _SQRT_2PI = float(np.sqrt(2 * np.pi))
@@ -92,7 +100,7 @@ def fit_gaussians(
             continue
         off = float(first / weight)
         mean, std = pivot + off, float(np.sqrt(max(second / weight - off * off, 0.0)))
-        found.append(Gaussian(mean, std) if std >= 1e-6 * max(1.0, abs(mean)) else None)
+        found.append(Gaussian(mean, std) if std >= _LEAST_STD * max(1.0, abs(mean)) else None)
     return found
 
 
@@ -173,14 +181,18 @@ class EnergyScaling(TemperatureMap):
         check_temperature("temperature_", self.temperature_)
         for name in ("correct_std_", "incorrect_std_"):
             value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise ValueError(f"{name} must be positive, got {value}.")
-        heights, _ = self.terms()
-        if min(heights) < 0:
+            if value is not None and value < _LEAST_STD:
+                raise ValueError(f"{name} must be positive, at least {_LEAST_STD:g}, got {value}.")
+        thetas = (self.theta_correct_, self.theta_incorrect_)
+        if min(thetas) < 0:
             raise ValueError("theta_correct_ and theta_incorrect_ must not be negative.")
+        heights, _ = self.terms()
+        check_temperature("temperature_ and its largest rise", self.temperature_ + heights[1])
         lowest = self.temperature_ - heights[0]
         if self.box != "paper" and heights[0] > 0 and lowest < MIN_TEMPERATURE * (1 - 1e-6):
             raise ValueError(f"theta_correct_ lets the temperature fall to {lowest:g}.")
+        if self.box != "free" and max(thetas) > _THETA_MAX * (1 + 1e-9):
+            raise ValueError(f"theta must be at most {_THETA_MAX:g}, got {max(thetas):g}.")
 
     def _reads_energy(self) -> bool:
         return self.theta_correct_ > 0 or self.theta_incorrect_ > 0
@@ -213,7 +225,9 @@ class EnergyScaling(TemperatureMap):
         if correct is not None:
             upper[0] = self._height_limit(correct, most=ts.temperature - MIN_TEMPERATURE)
         if incorrect is not None:
-            upper[1] = self._height_limit(incorrect)
+            # A file with a greater rise would be refused; rounding may add a last bit.
+            most = (1 - 1e-9) * TEMPERATURES[1] - ts.temperature
+            upper[1] = max(0.0, min(self._height_limit(incorrect), most))
         lower = np.zeros(2)
         start = self._start(objective, upper) if ts.at_bound else lower
         solution = minimize_temperature(objective, start, lower, upper)
@@ -226,7 +240,7 @@ class EnergyScaling(TemperatureMap):
         self.theta_incorrect_ = float(heights[1] * incorrect.area) if incorrect else 0.0
         self.correct_mean_, self.correct_std_ = _numbers(correct)
         self.incorrect_mean_, self.incorrect_std_ = _numbers(incorrect)
-        if 0 < upper[1] <= heights[1] * (1 + 1e-9):
+        if self.box != "free" and 0 < upper[1] <= heights[1] * (1 + 1e-9):
             notes.append(
                 f"theta2 is at its published bound of {_THETA_MAX:g}; box='free' has none."
             )
@@ -316,7 +330,7 @@ class EnergyScaling(TemperatureMap):
 
     def _temperature(self, block: Block) -> FloatArray:
         if not self._reads_energy():
-            return block.constant(self.temperature_)
+            return np.full(block.n, self.temperature_)
         return np.asarray(self._at(block.energy()))
 
     def _bind(self, rows: Rows) -> Bound:

@@ -135,19 +135,19 @@ class EnsembleTemperatureScaling(Calibrator):
         scaled, raw, uniform = self.weights_
 
         def fill(block: Block, out: Proba) -> None:
-            block.softmax(block.constant(1 / self.temperature_), out)
+            block.softmax(np.array([1 / self.temperature_]), out)
             out *= scaled
             if raw:
                 other = np.empty_like(out)
-                block.softmax(block.constant(1.0), other)
+                block.softmax(np.ones(1), other)
                 other *= raw
                 out += other
             block.add_uniform(uniform, out)
 
         def mix(block: Block) -> FloatArray:
-            top = scaled * block.confidence(block.constant(1 / self.temperature_))
+            top = scaled * block.confidence(np.array([1 / self.temperature_]))
             if raw:
-                top += raw * block.confidence(block.constant(1.0))
+                top += raw * block.confidence(np.ones(1))
             return top + uniform * block.uniform()
 
         return Bound(rows.logits, fill, mix)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import final
 
+import numpy as np
+
 from wildcal.core.arrays import FloatArray
 from wildcal.core.block import Block
 from wildcal.core.bound import Bound, bound_constant
@@ -39,7 +41,7 @@ class Identity(TemperatureMap):
         return ["The softmax of the logits, unchanged."]
 
     def _temperature(self, block: Block) -> FloatArray:
-        return block.constant(1.0)
+        return np.full(block.n, 1.0)
 
     def _bind(self, rows: Rows) -> Bound:
         return bound_constant(rows.logits, 1.0)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from wildcal.core.arrays import FloatArray
+from wildcal.core.one_thread import one_thread
 from wildcal.core.optimize import Solution
 
 # Of a gradient, where the loss and the parameters are of order one.
@@ -25,19 +26,15 @@ def minimize_lbfgs(
     """
     from scipy.optimize import minimize  # here: predicting, and `import wildcal`, need no solver
 
-    result = minimize(
-        objective,
-        start,
-        jac=True,
-        method="L-BFGS-B",
-        options={
-            "maxiter": max_iter,
-            "maxfun": 2 * max_iter,
-            "maxcor": 20,
-            "ftol": 1e-14 if exact else 1e-9,
-            "gtol": 1e-9 if exact else 1e-7,
-        },
-    )
+    options = {
+        "maxiter": max_iter,
+        "maxfun": 2 * max_iter,
+        "maxcor": 20,
+        "ftol": 1e-14 if exact else 1e-9,
+        "gtol": 1e-9 if exact else 1e-7,
+    }
+    with one_thread():  # again: SciPy's linear algebra came with the import
+        result = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
     return Solution(
         np.asarray(result.x),
         float(result.fun),

@@ -10,6 +10,7 @@ from wildcal.core.block import Block
 from wildcal.core.bound import Bound, bound_matrix
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.columns import total
+from wildcal.core.one_thread import one_thread
 
 Features: TypeAlias = Callable[[Logits], Proba]
 """x of some rows of logits, shape (n, K), finite, in the precision to compute in."""
@@ -33,7 +34,8 @@ def diagonal_scores(theta: Proba, x: Proba) -> Proba:
 def matrix_scores(theta: Proba, x: Proba) -> Proba:
     """Return W x + b, with W transposed and b below it in theta."""
     weights = theta.astype(x.dtype, copy=False)
-    scores = x @ weights[:-1]
+    with one_thread():
+        scores = x @ weights[:-1]
     scores += weights[-1]
     return np.asarray(scores)
 

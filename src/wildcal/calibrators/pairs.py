@@ -62,4 +62,4 @@ def for_each_chunk(
                     # Not kept under a name: the next chunk would then be a second one in memory.
                     take(_flushed(steady_proba(rows, temperature)), w, lock)
 
-    run_parts(run, row_slices(logits, elements), 1 if weight is not None else thread_count())
+    run_parts(run, list(row_slices(logits, elements)), 1 if weight is not None else thread_count())

@@ -65,27 +65,26 @@ class GapCounter:
 
     def thresholds(self) -> Thresholds:
         """Return the fitted function."""
-        first, last = self._x.astype(np.float64), self._last.astype(np.float64)
-        x, y = pool(first, last, self._ones, np.maximum(self._total, self._ones))
+        # In place, and with the scores as they are: every copy is another 8 bytes for each row.
+        total = np.maximum(self._total, self._ones, out=self._total)
+        x, y = pool(self._x, self._last, self._ones, total)
         if np.isfinite(self._largest_zero):
             x, y = np.append(self._largest_zero, x), np.append(0.0, y)
         return (x, y) if len(x) else (np.zeros(1), np.zeros(1))
 
 
-def pool(
-    first: FloatArray, last: FloatArray, positive: FloatArray, total: FloatArray
-) -> Thresholds:
+def pool(first: Values, last: Values, positive: FloatArray, total: FloatArray) -> Thresholds:
     """Return the isotonic regression of cells [first, last] with mean target positive / total."""
     from scipy.optimize import isotonic_regression  # here: `import wildcal` stays quick
 
     if not len(first):
-        return first, positive
+        return first.astype(np.float64), positive
     value = isotonic_regression(positive / total, weights=total).x
     start = np.flatnonzero(np.append(True, value[1:] != value[:-1]))
     end = np.append(start[1:], len(value)) - 1
     mean = np.add.reduceat(positive, start) / np.add.reduceat(total, start)
     y = np.minimum(np.maximum.accumulate(mean), 1.0)  # both only mend rounding
-    x = np.column_stack([first[start], last[end]]).ravel()
+    x = np.column_stack([first[start], last[end]]).ravel().astype(np.float64)
     keep = np.append(True, x[1:] > x[:-1])
     return x[keep], np.repeat(y, 2)[keep]
 

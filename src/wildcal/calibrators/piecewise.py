@@ -21,8 +21,9 @@ _CELL_BITS = 16
 # Entries mapped together: what is made of them stays in the nearest cache, and in memory that the
 # allocator has at hand; larger arrays are fetched from the system anew, page by page.
 _PIECE = 1 << 14
-# One function of so few values is quicker without a table.
+# One function of so few values is quicker without a table, and so are many of one row.
 _FEW = 1 << 12
+_FEW_COLUMNS = 128
 # Integer type, bits of its mantissa and number of 2**-64 in it.
 _LAYOUT: dict[np.dtype[Any], tuple[Any, int, int]] = {
     np.dtype(np.float32): (np.int32, 23, 127 - _OCTAVES),
@@ -69,7 +70,8 @@ class Curves:
         # Segment c of a function lies right of c of its thresholds; those of all stand in a row.
         starts = np.append(0, np.cumsum(lengths))
         segment = np.empty((n, cells), np.int32)
-        self._offset = np.arange(n) * cells - first
+        self._columns = np.arange(n)
+        self._offset = self._columns * cells - first
         self._origin, self._height, self._slope, self._next = np.zeros((4, starts[-1]))
         # Complex numbers are ordered by their real part first: all functions in one sorted array.
         self._keys = np.repeat(np.arange(n), lengths).astype(np.complex128)
@@ -96,6 +98,8 @@ class Curves:
         n = len(self._value)
         if n == 1 and p.size < _FEW:
             return np.asarray(np.interp(p, self._next[:-1], self._height[1:]))
+        if len(p) == 1 and n <= _FEW_COLUMNS and not classes_first:
+            return self._between(p, self._columns)
         f = np.empty(p.shape) if out is None else out
         step = 1 if classes_first else max(1, _PIECE // n)
         for start in range(0, len(p), step):
@@ -119,10 +123,13 @@ class Curves:
 
     def _between(self, p: Proba, column: Any) -> FloatArray:
         """Return f(p), its segment looked for among those of its function."""
-        key = np.empty(len(p), np.complex128)
+        key = np.empty(p.shape, np.complex128)
         key.real, key.imag = column, p
-        low = np.searchsorted(self._keys, key, side="right")
-        return np.asarray((p - self._origin[low]) * self._slope[low] + self._height[low])
+        low = self._keys.searchsorted(key, "right")
+        f = p - self._origin[low]
+        f *= self._slope[low]
+        f += self._height[low]
+        return np.asarray(f)
 
 
 class Fitted(Protocol):

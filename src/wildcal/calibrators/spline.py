@@ -1,7 +1,7 @@
 """Spline calibration: a cubic spline through the cumulative error (Gupta et al., 2021)."""
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, final
+from typing import Final, Literal, TypeAlias, final
 
 import numpy as np
 
@@ -9,10 +9,16 @@ from wildcal.calibrators.top_label import TopLabelMap
 from wildcal.core.arrays import BoolArray, FloatArray
 from wildcal.core.calibrator import FitSummary
 from wildcal.core.checks import check_choice, check_count
+from wildcal.core.room import check_scores
 from wildcal.core.stored import ARRAY, INTEGER, TEXT, stored
 
 Interp: TypeAlias = Literal["exact", "reference"]
 Fill: TypeAlias = Literal["scale", "zeros"]
+
+# Rows of the matrices of a spline that are made together.
+_ROWS: Final = 1 << 14
+# What a fit takes for each distinct confidence: some columns, and three matrices.
+_BYTES, _BYTES_A_KNOT = 120, 24
 
 
 def natural_spline(t: FloatArray, n_knots: int) -> tuple[FloatArray, FloatArray]:
@@ -49,12 +55,17 @@ def fit_spline(
     accuracy = np.bincount(index, weight * correct) / w
     if len(s) == 1:  # one score has no curve, but it has an accuracy
         return s, accuracy, np.zeros(n_knots)
+    check_scores(len(s), _BYTES + _BYTES_A_KNOT * n_knots)
     mass = np.cumsum(w)
     t = (mass - mass[0]) / (mass[-1] - mass[0])
     gap = np.cumsum(w * (accuracy - s)) / mass[-1]
-    value, slope = natural_spline(t, n_knots)
     root = np.sqrt(w)
-    knots = np.linalg.lstsq(value * root[:, None], gap * root, rcond=None)[0]
+    value, slope = np.empty((len(t), n_knots)), np.empty((len(t), n_knots))
+    for first in range(0, len(t), _ROWS):  # in between it takes six matrices more
+        piece = slice(first, first + _ROWS)
+        value[piece], slope[piece] = natural_spline(t[piece], n_knots)
+    value *= root[:, None]
+    knots = np.linalg.lstsq(value, gap * root, rcond=None)[0]
     return s, s + slope @ knots, knots
 
 

@@ -77,8 +77,10 @@ class TableRow:
                 values /= total
             else:
                 values.fill(1.0 / values.shape[1])
-        proba = np.minimum(values, 1.0, out=values).astype(p.dtype)
-        if self.keeps_class:
-            top = proba[0, proba.argmax()]
-            proba[0, at] = min(np.nextafter(top, 2), 1)
-        return proba, at
+        if not self.keeps_class:
+            return np.minimum(values, 1.0, out=values).astype(p.dtype), at
+        proba = values.astype(p.dtype)
+        # The bits of positive floats are ordered as they are: one more is the next float.
+        bits = proba.view(np.int32 if proba.itemsize == 4 else np.int64)
+        bits[0, at] = bits.item(proba.argmax()) + 1
+        return np.minimum(proba, 1.0, out=proba), at

@@ -179,7 +179,7 @@ class TemperatureScaling(TemperatureMap):
         ]
 
     def _temperature(self, block: Block) -> FloatArray:
-        return block.constant(self.temperature_)
+        return np.full(block.n, self.temperature_)
 
     def _bind(self, rows: Rows) -> Bound:
         return bound_constant(rows.logits, self.temperature_)

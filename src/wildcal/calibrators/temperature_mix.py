@@ -107,7 +107,7 @@ class TemperatureMix(Calibrator):
             mixed_softmax(block, self.temperature_, self.uniform_, out)
 
         def mix(block: Block) -> FloatArray:
-            top = block.confidence(block.constant(1 / self.temperature_))
+            top = block.confidence(np.array([1 / self.temperature_]))
             return (1 - self.uniform_) * top + self.uniform_ * block.uniform()
 
         return Bound(rows.logits, fill, mix)
@@ -120,6 +120,6 @@ def uniform_part(n_rows: int, weight: FloatArray | None) -> float:
 
 def mixed_softmax(block: Block, temperature: float, uniform: float, out: Proba) -> None:
     """Write (1 - uniform) softmax(z / T) + uniform / K into `out`, K the possible classes."""
-    block.softmax(block.constant(1 / temperature), out)
+    block.softmax(np.array([1 / temperature]), out)
     out *= 1 - uniform
     block.add_uniform(uniform, out)

@@ -16,7 +16,7 @@ from wildcal.accuracy import (
     summarize,
 )
 from wildcal.accuracy.compare import SETTINGS
-from wildcal.cli.declared import Declared, input_options, with_columns
+from wildcal.cli.declared import Declared, input_options, refuse_other_kinds, with_columns
 from wildcal.cli.fit import check_target
 from wildcal.cli.groups import SuggestingGroup
 from wildcal.cli.opening import open_suite
@@ -29,7 +29,13 @@ from wildcal.cli.options import (
     refuse_same,
 )
 from wildcal.cli.output import progress_bar, say
-from wildcal.cli.sharded import at_work, open_source, refuse_scheduler, scheduler_option
+from wildcal.cli.sharded import (
+    at_work,
+    open_source,
+    refuse_scheduler,
+    scheduler_option,
+    verify_option,
+)
 from wildcal.core.span import span
 from wildcal.io import About
 from wildcal.tables import Cell, Column, Table, csv, number
@@ -68,6 +74,7 @@ def _known(context: click.Context, option: click.Parameter, value: str) -> Accur
 @click.option("--environments", type=PATH, help="Environment of each row, if in a file of its own.")
 @second_option
 @click.option("-o", "--output", type=PATH, required=True, help="Where to save it (.json).")
+@verify_option
 @input_options
 @quiet_option
 def fit(
@@ -76,6 +83,7 @@ def fit(
     environments: Path | None,
     second: Path | None,
     output: Path,
+    verify: bool,
     declared: Declared,
 ) -> None:
     """Fit an estimator of accuracy on labeled ROWS and save it.
@@ -91,10 +99,11 @@ def fit(
     """
     refuse_same(output, rows, environments, second, declared.labels)
     check_target(output)
-    source = open_source(rows, declared, environments, second)
+    source = open_source(rows, declared, environments, verify=verify)
     if source is not None:
+        beside = _read_second(second, declared, verify)
         with progress_bar(f"Fitting {method.title}"):
-            method.fit(source)
+            method.fit(source, second=beside)
         _save(method, output, About())
         return
     read = with_columns(declared.read_labeled(rows), environments=environments)
@@ -102,6 +111,16 @@ def fit(
     with progress_bar(f"Fitting {method.title}"):
         method.fit(read.logits, read.y, read.environment, second=other)
     _save(method, output, About(read.classes, read.kind, read.floor))
+
+
+def _read_second(
+    path: Path | None, declared: Declared, verify: bool, about: About | None = None
+) -> Any:
+    """Return the logits of the other network, from shards or from a file."""
+    if path is None:
+        return None
+    source = declared.open_shards(path, verify=verify)
+    return declared.read_unlabeled(path, about=about).logits if source is None else source
 
 
 def _save(method: AccuracyEstimator, output: Path, about: About) -> None:
@@ -123,6 +142,7 @@ def _save(method: AccuracyEstimator, output: Path, about: About) -> None:
     help="Rows of one estimate: so many at a time, or all.",
 )
 @scheduler_option
+@verify_option
 @input_options
 @output_options
 def estimate(
@@ -131,6 +151,7 @@ def estimate(
     second: Path | None,
     window: int | str,
     scheduler: str | None,
+    verify: bool,
     declared: Declared,
     output: Output,
 ) -> None:
@@ -145,14 +166,13 @@ def estimate(
       wildcal accuracy estimate estimator.json month.parquet --window 1000 --csv days.csv
     """
     fitted, about = load_with_about(estimator)
-    logits: Any = open_source(rows, declared)
-    others = None
+    logits: Any = open_source(rows, declared, verify=verify)
+    others = _read_second(second, declared, verify, about)
     if logits is None:
         refuse_scheduler(scheduler)
         logits = declared.read_unlabeled(rows, about=about).logits
-    if second is not None:
-        others = open_source(second, declared)
-        others = declared.read_unlabeled(second, about=about).logits if others is None else others
+    else:
+        refuse_other_kinds(rows, about)
     n = len(logits)
     size = n if window == "all" else int(window)
     found = {}

@@ -8,7 +8,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.cli.declared import Declared, input_options, with_columns
+from wildcal.cli.declared import Declared, input_options, refuse_other_kinds, with_columns
 from wildcal.cli.options import (
     PATH,
     STANDARD,
@@ -18,7 +18,13 @@ from wildcal.cli.options import (
     window_option,
 )
 from wildcal.cli.output import progress_bar, say
-from wildcal.cli.sharded import at_work, open_source, refuse_scheduler, scheduler_option
+from wildcal.cli.sharded import (
+    at_work,
+    open_source,
+    refuse_scheduler,
+    scheduler_option,
+    verify_option,
+)
 from wildcal.core.calibrator import Calibrator
 from wildcal.io import InputRows, load_with_about, write_result
 from wildcal.io.sources import write_shards
@@ -35,6 +41,7 @@ from wildcal.io.tables import check_result
 @distances_option
 @window_option
 @scheduler_option
+@verify_option
 @input_options
 @quiet_option
 def apply(
@@ -45,6 +52,7 @@ def apply(
     distances: Path | None,
     window: int | str | None,
     scheduler: str | None,
+    verify: bool,
     declared: Declared,
 ) -> None:
     """Apply a saved CALIBRATOR to ROWS, a file of scores, or - for standard input.
@@ -66,9 +74,10 @@ def apply(
       wildcal apply ts.json 'test/*.npz' --scheduler local -o calibrated
     """
     refuse_same(output, rows, calibrator, distances, declared.labels)
-    source = open_source(rows, declared, distances)
+    source = open_source(rows, declared, distances, verify=verify)
     if source is not None:
-        fitted, _ = load_with_about(calibrator)
+        fitted, about = load_with_about(calibrator)
+        refuse_other_kinds(rows, about)
         with at_work(scheduler, f"Applying {fitted.title}"):
             _apply_to_shards(fitted, source, output, window, not confidence_only)
         return

@@ -11,7 +11,13 @@ from wildcal.cli.evaluate import read_test
 from wildcal.cli.opening import refuse_suites
 from wildcal.cli.options import PATH, Measured, Output, measuring, methods_option
 from wildcal.cli.output import progress_bar, say, warn
-from wildcal.cli.sharded import at_work, open_source, refuse_scheduler, scheduler_option
+from wildcal.cli.sharded import (
+    at_work,
+    open_source,
+    refuse_scheduler,
+    scheduler_option,
+    verify_option,
+)
 from wildcal.cli.suite_compare import compare_suites
 from wildcal.cli.words import as_flags
 from wildcal.core.calibrator import Calibrator
@@ -31,6 +37,7 @@ from wildcal.tables.terminal import show
 @click.option("--test-ood", type=PATH, help="Rows of other classes to test with.")
 @methods_option
 @scheduler_option
+@verify_option
 @input_options
 @measuring
 def compare(
@@ -41,6 +48,7 @@ def compare(
     test_ood: Path | None,
     methods: str,
     scheduler: str | None,
+    verify: bool,
     declared: Declared,
     measured: Measured,
 ) -> None:
@@ -70,7 +78,8 @@ def compare(
                 " out-of-distribution rows; give TUNE and TEST for files."
             )
         return compare_suites((tune,), methods, measured)
-    sources = [open_source(p, declared, test_labels, ood, test_ood) for p in (tune, test)]
+    beside = test_labels, ood, test_ood
+    sources = [open_source(p, declared, *beside, verify=verify) for p in (tune, test)]
     if None not in sources:
         with at_work(scheduler, "Comparing"):
             result = compare_methods(choose_on_files(methods), *sources, n_bins=measured.bins)

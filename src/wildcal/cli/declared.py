@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import click
 
@@ -12,8 +12,16 @@ from wildcal.cli.options import PATH, Command
 from wildcal.cli.output import say
 from wildcal.core.errors import FileFormatError
 from wildcal.core.kinds import KINDS, Kind
+from wildcal.core.room import loaded_for
+from wildcal.core.rows import check_rows, own_column
 from wildcal.io.artifact import About
+from wildcal.io.sources.opening import is_sharded, open_rows
 from wildcal.io.tables import InputRows, read_distances, read_environments, read_rows
+
+OWN_NAMES: Final = (
+    "{} is a set of shards, which bring logits, labels and what is beside them under their usual"
+    " names; leave out the other options about rows."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +65,22 @@ class Declared:
         about = About(like.classes, like.kind, like.floor)
         return self._read(path, about, None, False)
 
+    def open_shards(self, path: Path, *, verify: bool = False) -> Any:
+        """Return the source that a path stands for; None for a file of rows.
+
+        Shards hold logits and columns under their usual names: options that say otherwise are
+        refused.
+        """
+        if not is_sharded(path) or (path / "manifest.json").exists():
+            return None
+        if self != Declared():
+            raise click.UsageError(OWN_NAMES.format(path))
+        return open_rows(path, verify=verify)
+
     def _read(self, path: Path, about: About, labels: Path | None, with_labels: bool) -> InputRows:
+        source = replace(self, labels=labels).open_shards(path)
+        if source is not None:
+            return _held(source, path, about, with_labels)
         if path.suffix == ".json" and path.exists():
             raise FileFormatError(
                 f"{path} is no file of rows: a calibrator? Give it the other way."
@@ -78,6 +101,27 @@ class Declared:
         for note in rows.notes:
             say(f"note: {path}: {note}.")
         return rows
+
+
+def refuse_other_kinds(path: Path, about: About | None) -> None:
+    """Raise where what was fitted reads scores of another kind than shards hold."""
+    if about is not None and about.kind != "logits":
+        raise click.UsageError(f"{path} is a set of shards, which hold logits, not {about.kind}.")
+
+
+def _held(source: Any, path: Path, about: About, with_labels: bool) -> InputRows:
+    """Return the rows of shards where they are needed at once, if there is room for them."""
+    refuse_other_kinds(path, about)
+    names = ("weight", "environment", "distances")
+    rows = check_rows(
+        source,
+        y=own_column(source, "y") if with_labels else None,
+        **{name: own_column(source, name) for name in names},
+        accepts_ood=True,
+        who="wildcal",
+    )
+    held = loaded_for(rows, "This command")
+    return InputRows(held.logits[:], held.y, held.weight, held.environment, held.distances)
 
 
 def _words(context: click.Context, option: click.Parameter, value: str | None) -> Any:

@@ -8,10 +8,16 @@ import click
 import numpy as np
 
 from wildcal.calibrators import Identity
-from wildcal.cli.declared import Declared, input_options, with_columns
+from wildcal.cli.declared import Declared, input_options, refuse_other_kinds, with_columns
 from wildcal.cli.options import PATH, Measured, Output, distances_option, measuring, window_option
 from wildcal.cli.output import progress_bar
-from wildcal.cli.sharded import at_work, open_source, refuse_scheduler, scheduler_option
+from wildcal.cli.sharded import (
+    at_work,
+    open_source,
+    refuse_scheduler,
+    scheduler_option,
+    verify_option,
+)
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.checks import check_labels, check_logits, check_some_known
 from wildcal.evaluation import Evaluation, evaluate_calibrator
@@ -33,6 +39,7 @@ UNCALIBRATED = "uncalibrated"
 @distances_option
 @window_option
 @scheduler_option
+@verify_option
 @input_options
 @measuring
 def evaluate(
@@ -42,6 +49,7 @@ def evaluate(
     distances: Path | None,
     window: int | str | None,
     scheduler: str | None,
+    verify: bool,
     declared: Declared,
     measured: Measured,
 ) -> None:
@@ -72,8 +80,9 @@ def evaluate(
     calibrators = {name: calibrator for name, (calibrator, _) in loaded.items()}
     read = {column for calibrator in calibrators.values() for column in calibrator.reads}
     _refuse_unread(read, distances, window)
-    source = open_source(rows, declared, ood, distances)
+    source = open_source(rows, declared, ood, distances, verify=verify)
     if source is not None:
+        refuse_other_kinds(rows, about)
         raw_only = Identity().fit(np.zeros((1, source.shape[1])), np.zeros(1, np.int64))
         calibrators = {UNCALIBRATED: raw_only, **calibrators}
         with at_work(scheduler, "Evaluating"):

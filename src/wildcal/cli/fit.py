@@ -14,7 +14,13 @@ from wildcal.cli.declared import Declared, input_options, with_columns
 from wildcal.cli.opening import open_suite
 from wildcal.cli.options import PATH, distances_option, quiet_option, refuse_same
 from wildcal.cli.output import progress_bar, say, warn
-from wildcal.cli.sharded import at_work, open_source, refuse_scheduler, scheduler_option
+from wildcal.cli.sharded import (
+    at_work,
+    open_source,
+    refuse_scheduler,
+    scheduler_option,
+    verify_option,
+)
 from wildcal.core.calibrator import Calibrator
 from wildcal.evaluation.protocol import Method, choose_methods
 from wildcal.evaluation.protocol.fitted import fit_method
@@ -86,6 +92,7 @@ def fit_options(command: Any) -> Any:
 @distances_option
 @click.option("--suite", type=PATH, hidden=True, help="The same as `wildcal suite fit SUITE`.")
 @scheduler_option
+@verify_option
 @input_options
 @fit_options
 def fit(
@@ -96,6 +103,7 @@ def fit(
     distances: Path | None,
     suite: Path | None,
     scheduler: str | None,
+    verify: bool,
     declared: Declared,
     method: Method,
     settings: tuple[str, ...],
@@ -146,7 +154,7 @@ def fit(
             f"{method.name} is fitted on the splits of a suite; see `wildcal suite fit --help`."
         )
     _refuse_unread(calibrator, ood, environments, distances)
-    source = open_source(rows, declared, ood, environments, distances)
+    source = open_source(rows, declared, ood, environments, distances, verify=verify)
     if source is not None:
         with at_work(scheduler, f"Fitting {calibrator.title}"):
             calibrator.fit(source)

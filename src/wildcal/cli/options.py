@@ -98,7 +98,7 @@ replicates = click.option(
     show_default=True,
     type=int,
     callback=_replicates,
-    help="Replicates for the 95 % intervals; 0 for none.",
+    help="Replicates for the 95 % intervals, fewer for costly metrics; 0 for none.",
 )
 
 bins_option = click.option(

@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -80,11 +79,15 @@ class _NoBar:
 @contextmanager
 def progress_bar(description: str, total: float | None = None) -> Iterator["Progress"]:
     """Show a bar (or, without a total, a pulse) on stderr while a person is watching."""
-    dumb = os.environ.get("TERM") in ("dumb", "unknown")  # there a bar is a blank line
-    if is_quiet() or dumb or not sys.stderr.isatty():
+    if is_quiet() or not sys.stderr.isatty():
         yield cast("Progress", _NoBar())
         return
     from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_interactive:  # a dumb terminal, say: there a bar is a blank line
+        yield cast("Progress", _NoBar())
+        return
     from rich.progress import (
         BarColumn,
         Progress,
@@ -100,7 +103,7 @@ def progress_bar(description: str, total: float | None = None) -> Iterator["Prog
         TaskProgressColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=console,
         transient=True,
     ) as progress:
         progress.add_task(description, total=total)

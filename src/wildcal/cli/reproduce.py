@@ -6,7 +6,7 @@ import click
 
 from wildcal.cli.opening import open_suite
 from wildcal.cli.options import PATH, quiet_option, replicates
-from wildcal.cli.output import progress_bar, warn
+from wildcal.cli.output import progress_bar, say, warn
 from wildcal.core.errors import FileFormatError, MissingExtraError
 from wildcal.io.suite import Suite
 from wildcal.report.artifacts import ARTIFACTS, choose_artifacts, plan
@@ -111,14 +111,15 @@ def reproduce(
         raise FileFormatError(f"cannot write to {output}: it is not a folder; give another -o.")
     output.mkdir(parents=True, exist_ok=True)
     with progress_bar("Reproducing") as bar:
-        study = plan(
-            chosen,
-            opened,
-            n_boot=bootstrap,
-            progress=lambda doing, rows: bar.update(
-                bar.task_ids[0], advance=rows, description=f"Reproducing {doing}"
-            ),
-        )
+        lines = _Lines()
+
+        def show(doing: str, rows: int) -> None:
+            bar.update(bar.task_ids[0], advance=rows, description=f"Reproducing {doing}")
+            if bar.disable:
+                lines.tell(doing, rows)
+
+        study = plan(chosen, opened, n_boot=bootstrap, progress=show)
+        lines.total = study.rows
         bar.update(bar.task_ids[0], total=study.rows)
         answers: list[MissingInputs] = []
         written: dict[str, list[Path]] = {}
@@ -140,6 +141,23 @@ def reproduce(
         warn(f"warning: {note}")
     if not written:
         raise FileFormatError("nothing could be made of these suites.")
+
+
+class _Lines:
+    """How far it is, in lines for a log that shows no bar: one for each long step of a suite."""
+
+    def __init__(self) -> None:
+        self.total = self._done = 0
+        self._last = ""
+
+    def tell(self, doing: str, rows: int) -> None:
+        """Count rows that were measured, and say what is done once it takes long."""
+        self._done += rows
+        name, _, what = doing.rpartition(": ")
+        step = f"{name}: {what.split()[0]}"
+        if step != self._last and what.startswith(("fitting", "resampling")):
+            self._last = step
+            say(f"{step}; {self._done:,} of {self.total:,} rows measured.")
 
 
 def _open(given: tuple[Path, ...]) -> dict[str, Suite]:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from wildcal.cli.declared import Declared
+from wildcal.cli.declared import OWN_NAMES, Declared
 from wildcal.cli.output import progress_bar, say
 from wildcal.core.engine import watched_by
-from wildcal.io.sources.opening import is_sharded, open_rows
 
 if TYPE_CHECKING:
     from wildcal.engine import Cluster
@@ -27,20 +26,22 @@ scheduler_option = click.option(
 )
 
 
-def open_source(path: Path, declared: Declared, *refused: Any) -> Any:
+verify_option = click.option(
+    "--verify", is_flag=True, help="Compare the SHA-256 of every shard in every pass over it."
+)
+
+
+def open_source(path: Path, declared: Declared, *refused: Any, verify: bool = False) -> Any:
     """Return the source that a path stands for; None for a file of rows.
 
-    Shards hold logits and columns under their usual names: options that say otherwise, and other
-    files beside them, are refused.
+    Other files beside shards are refused.
     """
-    if not is_sharded(path) or (path / "manifest.json").exists():
-        return None
-    if declared != Declared() or any(option is not None for option in refused):
-        raise click.UsageError(
-            f"{path} is a set of shards, which bring logits, labels and what is beside them under"
-            " their usual names; leave out the other options about rows."
-        )
-    return open_rows(path)
+    source = declared.open_shards(path, verify=verify)
+    if source is None and verify:
+        raise click.UsageError("--verify is for a folder or a pattern of shards.")
+    if source is not None and any(option is not None for option in refused):
+        raise click.UsageError(OWN_NAMES.format(path))
+    return source
 
 
 def refuse_scheduler(scheduler: str | None) -> None:

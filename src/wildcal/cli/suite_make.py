@@ -100,7 +100,8 @@ def make(
 
     Each shift has a name of its own (a hospital, a camera, a month) and, if shifts come in
     strengths, a severity from 1 to 5, as in fog:3=fog3.npz. All files are described by the same
-    options; the rows of --ood and --test-ood need no labels.
+    options; the rows of --ood and --test-ood need no labels. A folder or a pattern of shards may
+    stand for a file, if there is room for its rows.
 
     \b
     Example:

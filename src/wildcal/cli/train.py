@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option(
     "--network",
     required=True,
-    help="resnet20, wrn-16-2, vgg11-half, densenet-small, se-resnet20 for a CPU; a wrong name lists"
+    help="resnet20, wrn-16-2, vgg11-half, densenet-45, se-resnet20 for a CPU; a wrong name lists"
     " all.",
 )
 @click.option(

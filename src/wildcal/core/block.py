@@ -34,6 +34,18 @@ _WIDE_AT_ONE, _WIDE, _WIDE_SPARE = -1, -2, -3
 
 Values = NDArray[np.floating[Any]]
 
+# Products of longer rows would be split among the threads of linear algebra, which adds in another
+# order then: OpenBLAS does so from 10,000 entries on.
+_UNSPLIT = 1 << 13
+
+
+def row_dots(a: Values, b: Values) -> Values:
+    """Return the dot product of each row, whose bits depend on the row alone."""
+    if a.shape[-1] <= _UNSPLIT:
+        return np.asarray(np.vecdot(a, b))
+    pieces = [slice(i, i + _UNSPLIT) for i in range(0, a.shape[-1], _UNSPLIT)]
+    return np.asarray(sum(np.vecdot(a[..., piece], b[..., piece]) for piece in pieces))
+
 
 class Scratch:
     """The buffers one thread reuses for all its blocks, made when they are first asked for."""
@@ -74,7 +86,8 @@ class Scratch:
 class Block:
     """Consecutive rows of logits in cache, shifted so that each row's largest entry is zero.
 
-    The methods may be called in any order; only those named `*_terms` use the block up.
+    The methods may be called in any order; only those named `*_terms` use the block up. Where one
+    takes a beta for each row, an array of one number stands for the same beta in all of them.
     """
 
     def __init__(self, source: Source, start: int, stop: int, scratch: Scratch) -> None:
@@ -87,10 +100,6 @@ class Block:
         self._unit_sums: FloatArray | None = None
         self._wide_sums: FloatArray | None = None
         self._load(start)
-
-    def constant(self, value: float) -> FloatArray:
-        """Return one number for every row."""
-        return np.array([value]) if self.n == 1 else np.full(self.n, value)
 
     # A map of entries works on them as they lie here, classes first or rows first, and asks for:
 
@@ -162,26 +171,23 @@ class Block:
 
     def per_row(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return a number for each row in a form that entries can be divided by."""
-        if self.n == 1:  # NumPy is quickest with an array of no dimension
+        if values.size == 1:  # no dimension: one loop over all entries, not one for each row
             return values.reshape(())
         return values if self._scratch.classes_first else values[:, None]
 
     def sum(self, values: Values) -> FloatArray:
         """Return the sum of each row, whose bits depend on the row alone."""
         if not self._scratch.in_order:
-            return np.asarray(np.vecdot(values, self._scratch.ones(values.dtype)), np.float64)
-        if not self._scratch.classes_first:  # a running sum is what the loop below adds up to
+            return np.asarray(row_dots(values, self._scratch.ones(values.dtype)), np.float64)
+        if not self._scratch.classes_first:  # in the same order as below
             return np.add.accumulate(values, 1)[:, -1].astype(np.float64)
-        # An explicit loop keeps the order of additions when the block has a single row;
-        # NumPy's reduction would then add pairwise.
-        total = values[0].copy()
-        for row in values[1:]:
-            total += row
-        return np.asarray(total, np.float64)
+        if self.n == 1:  # here NumPy's reduction would add pairwise, not class by class
+            return np.asarray(np.add.accumulate(values, 0)[-1], np.float64)
+        return np.asarray(np.add.reduce(values, 0), np.float64)
 
     def _dot(self, a: Values, b: Values, spare: Values) -> FloatArray:
         if not self._scratch.in_order:
-            return np.asarray(np.vecdot(a, b), np.float64)
+            return np.asarray(row_dots(a, b), np.float64)
         return self.sum(np.multiply(a, b, out=spare))
 
     def entry(self, values: Values, labels: NDArray[np.integer[Any]]) -> Values:
@@ -197,7 +203,12 @@ class Block:
 
     def _exponentials(self, beta: FloatArray, out: Values) -> Values:
         """Return exp(beta * shifted) in `out`."""
-        np.multiply(self._shifted, self.per_row(beta.astype(out.dtype)), out=out)
+        scale = self.per_row(beta.astype(out.dtype))
+        if self._unshifted is None:
+            np.multiply(self._shifted, scale, out=out)
+        else:  # nobody asked for the shifted rows yet: one buffer less to keep in cache
+            np.subtract(self._unshifted, self.per_row(self.top), out=out)
+            out *= scale
         return np.exp(out, out=out)
 
     def _terms(self, beta: FloatArray) -> tuple[Values, Values, FloatArray, FloatArray]:
@@ -215,8 +226,8 @@ class Block:
 
     def log_loss(self, beta: FloatArray, labels: Labels) -> FloatArray:
         """Return -log p_y of each row, where y is -1 the mean of -log p over all classes."""
-        sums = self.sum(self._exponentials(beta, self._scratch.buffer(1, self.n)))
         u_y = self._aim(self._shifted, labels, np.full(self.n, _MINUS_INFINITY))
+        sums = self.sum(self._exponentials(beta, self._scratch.buffer(1, self.n)))
         u_y = np.where(np.isneginf(u_y), _MINUS_INFINITY, u_y)
         return np.asarray(np.log(sums) - u_y * beta)
 

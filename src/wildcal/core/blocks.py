@@ -17,6 +17,7 @@ import numpy as np
 from wildcal.core.arrays import Column, Source, working_dtype
 from wildcal.core.block import CLASSES_FIRST_BELOW, Block, Scratch
 from wildcal.core.engine import engine_of, watched
+from wildcal.core.one_thread import one_thread
 from wildcal.core.parallel import run_parts, thread_count
 
 # Entries of a block: small enough for the cache that a core has to itself or its share of the
@@ -90,7 +91,7 @@ class Walk:
         first = number * GROUP_BLOCKS
         work = self.begin()
         results: list[Any] = []
-        with np.errstate(**_SILENT):
+        with np.errstate(**_SILENT), one_thread():
             for i in range(first, min(first + GROUP_BLOCKS, self.steps)):
                 results.append(work(self._step(i)))
                 if hasattr(self.combine, "running"):  # sums may be large, and 16 of them too large

@@ -81,7 +81,13 @@ def bound_temperature(logits: Source, temperature: RowFunction) -> Bound:
 
 def bound_constant(logits: Source, temperature: float) -> Bound:
     """Return what softmax(z / T) says of rows, T the same for all of them."""
-    return bound_temperature(logits, lambda b: b.constant(temperature))
+    beta = np.array([1.0 / temperature])
+    return Bound(
+        logits,
+        lambda block, out: block.softmax(beta, out),
+        lambda block: block.confidence(beta),
+        lambda block: np.full(block.n, temperature),
+    )
 
 
 def bound_matrix(logits: Source, fill: Fill) -> Bound:

@@ -18,6 +18,7 @@ from wildcal.core.errors import CalibrationWarning, ConvergenceWarning, NotFitte
 from wildcal.core.impossible import tamed
 from wildcal.core.odd_environments import environment_notes
 from wildcal.core.one_row import RowMap
+from wildcal.core.one_thread import one_thread
 from wildcal.core.room import check_thin, loaded_for
 from wildcal.core.rows import Rows, check_rows, is_source, own_column
 from wildcal.core.softmax import by_row, predicted_class
@@ -163,7 +164,8 @@ class Calibrator(ABC):
             check_thin(rows, type(self).__name__)
         rows = rows if self.state != "rows" else loaded_for(rows, type(self).__name__)
         possible, note, all_right = tamed(rows)
-        with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked at below
+        # What comes of overflows is looked at below.
+        with np.errstate(over="ignore", invalid="ignore"), one_thread():
             summary = self._fit_or_explain(possible)
         if note is not None:
             summary = replace(summary, notes=(note, *summary.notes))
@@ -260,7 +262,8 @@ class Calibrator(ABC):
     @final
     def context(self, logits: ArrayLike | Source, *, distances: ArrayLike | None = None) -> Any:
         """Return what a window of unlabeled rows says, where the method reads one."""
-        return self._context(self._checked(logits, distances))
+        with one_thread():
+            return self._context(self._checked(logits, distances))
 
     @final
     def bind(self, rows: Rows) -> Bound:

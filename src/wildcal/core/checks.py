@@ -3,7 +3,7 @@
 Each message says what must hold, what was given and, where there is one, what to try.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -57,10 +57,10 @@ def _as_matrix(values: ArrayLike, name: str, shape: str) -> NDArray[np.floating[
     return array
 
 
-def row_slices(array: Source | NDArray[Any], elements: int = _SCAN_ELEMENTS) -> list[slice]:
-    """Return slices that cut the rows of a matrix into pieces of about `elements` entries."""
+def row_slices(array: Source | NDArray[Any], elements: int = _SCAN_ELEMENTS) -> Iterator[slice]:
+    """Yield slices that cut the rows of a matrix into pieces of about `elements` entries."""
     step = max(1, elements // array.shape[1])
-    return [slice(start, start + step) for start in range(0, len(array), step)]
+    return (slice(start, start + step) for start in range(0, len(array), step))
 
 
 def reject_logit_row(row: int, values: NDArray[np.floating[Any]]) -> NoReturn:
@@ -109,8 +109,8 @@ def check_logits(
 
 def _refuse_probabilities(array: Logits) -> None:
     for piece in row_slices(array, elements=1 << 12):  # genuine logits leave in the first piece
-        values = array[piece].astype(np.float64)
-        if not looks_like_proba(values).all():
+        values = array[piece]
+        if values.min() < 0 or not looks_like_proba(values.astype(np.float64)).all():
             return
     raise ValueError(
         "logits must be raw scores, but every row lies in [0, 1] and sums to 1: these are"

@@ -21,7 +21,7 @@ def softmax(logits: ArrayLike, temperature: float = 1.0) -> Proba:
            [0.731, 0.269]])
     """
     check_temperature("temperature", temperature)
-    return softmax_at(check_logits(logits), lambda block: np.full(block.n, temperature))
+    return softmax_at(check_logits(logits), lambda _: np.array([temperature]))
 
 
 def proba_floor(proba: ArrayLike) -> float:

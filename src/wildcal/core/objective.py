@@ -63,7 +63,7 @@ def mean_loss(logits: Source, y: Labels, weight: FloatArray | None, h: float, lo
 
     def sums(block: Block) -> tuple[float, float]:
         of_rows = block.log_loss if loss == "nll" else block.squared_loss
-        value, w = of_rows(np.full(block.n, 1.0 / h), y[block.rows]), _weights(weight, block)
+        value, w = of_rows(np.array([1.0 / h]), y[block.rows]), _weights(weight, block)
         return float(w @ value), float(w.sum())
 
     value, total = map_blocks(logits, sums, added)

@@ -13,8 +13,12 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from wildcal.core.arrays import FloatArray, Logits, Proba, working_dtype
-from wildcal.core.block import CLASSES_FIRST_BELOW, steady
+from wildcal.core.block import CLASSES_FIRST_BELOW, row_dots, steady
 from wildcal.core.checks import reject_logit_row
+
+# A row whose entries lie no further apart cannot overflow at any temperature, so NumPy needs no
+# setting that keeps it quiet, which costs as much as two of its calls.
+_TAME = 1e30
 
 Beta: TypeAlias = float | Callable[[float], float]
 """An inverse temperature, or what makes one of the energy of a row."""
@@ -60,56 +64,65 @@ def _exponentials(z: Logits, beta: Beta) -> tuple[Proba, float, int]:
     Between the requests of a service, each call of NumPy costs several times what it costs in a
     loop, so there are as few as can be: a Python float takes the precision of its array.
     """
-    z, at = _largest(z)
-    top = z.item(at)
+    z, at, top = _largest(z)
+    if top - z.item(z.argmin()) < _TAME:
+        return *_scaled(z, top, beta), at
     with np.errstate(over="ignore", invalid="ignore"):
-        e = z - top
-        if callable(beta):
-            beta = beta(-(top + float(np.log(row_sum(np.exp(e))))))
-        e *= beta
-        np.exp(e, out=e)
-        return e, row_sum(e), at
+        return *_scaled(z, top, beta), at
+
+
+def _scaled(z: Logits, top: float, beta: Beta) -> tuple[Proba, float]:
+    e = z - top
+    if callable(beta):
+        beta = beta(-(top + float(np.log(row_sum(np.exp(e))))))
+    e *= beta
+    np.exp(e, out=e)
+    return e, row_sum(e)
 
 
 def steady_row(z: Logits, beta: float) -> tuple[Proba, int]:
     """Return softmax(beta * z) as `Block.steady_softmax` does, and the predicted class."""
-    z, at = _largest(z)
-    with np.errstate(over="ignore", invalid="ignore"):
-        e = z.astype(np.float64)
-        e -= z.item(at)
-        if beta != 1:
-            e *= beta
-        np.exp(e, out=e)
-        e *= 1.0 / row_sum(e)
-    return steady(e) if z.dtype == np.float64 else e.astype(np.float32), at
+    z, at, top = _largest(z)
+    e = z.astype(np.float64)
+    if z.dtype == np.float64:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return steady(_wide_softmax(e, top, beta)), at
+    return _wide_softmax(e, top, beta).astype(np.float32), at  # a float32 is far from overflow
 
 
-def _largest(z: Logits) -> tuple[Logits, int]:
-    """Return the row in the precision it is worked in, and where its largest entry is."""
+def _wide_softmax(e: FloatArray, top: float, beta: float) -> FloatArray:
+    e -= top
+    if beta != 1:
+        e *= beta
+    np.exp(e, out=e)
+    e *= 1.0 / row_sum(e)
+    return e
+
+
+def _largest(z: Logits) -> tuple[Logits, int, float]:
+    """Return the row in the precision it is worked in, and where its largest entry is; and that."""
     dtype = working_dtype(z.dtype)
     if z.dtype != dtype or not z.flags.c_contiguous:
         z = np.ascontiguousarray(z, dtype)
     at = int(z.argmax())  # NaN wins
-    if not isfinite(z.item(at)):
+    top = z.item(at)
+    if not isfinite(top):
         reject_logit_row(0, z[0])
-    return z, at
+    return z, at, top
 
 
 def row_sum(e: Proba | FloatArray) -> float:
     """Return the sum of a matrix of one row, as `Block.sum` does."""
-    return float(_added(e).item(-1))
+    if e.size < CLASSES_FIRST_BELOW:
+        return np.add.accumulate(e, 1).item(-1)  # type: ignore[no-any-return]
+    return row_dots(e, _ones(e.size, e.dtype)).item()
 
 
 def row_sums(e: Proba | FloatArray) -> Proba:
     """Return the sum of each of a few rows, the same bits."""
-    return np.asarray(_added(e)[:, -1])
-
-
-def _added(e: Proba | FloatArray) -> Proba:
-    """Return a matrix whose last column has the sums of the rows."""
     if e.shape[1] < CLASSES_FIRST_BELOW:
-        return np.asarray(np.add.accumulate(e, 1))
-    return np.asarray(np.vecdot(e, _ones(e.shape[1], e.dtype))[:, None])
+        return np.asarray(np.add.accumulate(e, 1)[:, -1])
+    return np.asarray(row_dots(e, _ones(e.shape[1], e.dtype)))
 
 
 @lru_cache(maxsize=8)

@@ -9,10 +9,14 @@ from wildcal.core.rows import Rows
 
 # A fit that holds the rows makes something of them, too.
 _TIMES: Final = 2.0
-# What a fit by isotonic regressions over all classes holds of a row, and works with.
-_ROW_BYTES: Final = 40
-# A score with its weights, and what sorting it takes.
-_SCORE_BYTES: Final = 80
+# What a fit by isotonic regressions over all classes holds of a row, and works with in the end; and
+# what it takes for the pairs that are sorted at a time.
+_ROW_BYTES: Final = 100
+_PAIR_BYTES, _MOST_PAIRS = 16, 1 << 24
+# A score with its weights, and what sorting it, and a rank metric of it, takes.
+_SCORE_BYTES: Final = 104
+# So few scores are held without a look at the memory that is left.
+_FEW_SCORES: Final = 1 << 20
 _MEMORY: Final = Path("/proc/meminfo")
 _STATUS: Final = Path("/proc/self/statm")
 _GROUP: Final = Path("/sys/fs/cgroup")
@@ -44,7 +48,8 @@ def check_thin(rows: Rows, who: str) -> None:
     """Raise one line, and read nothing, where there is no room for a few numbers of each row."""
     if rows.in_memory:
         return
-    size, free = _ROW_BYTES * len(rows), free_bytes()
+    pairs = min(len(rows) * max(4, rows.n_classes), _MOST_PAIRS)
+    size, free = _ROW_BYTES * len(rows) + _PAIR_BYTES * pairs, free_bytes()
     if size > free:
         every = int(size // max(free, 1)) + 1
         raise TooLargeError(
@@ -54,9 +59,11 @@ def check_thin(rows: Rows, who: str) -> None:
         )
 
 
-def check_scores(count: int) -> None:
-    """Raise one line where there is no room to sort so many distinct confidences."""
-    size, free = _SCORE_BYTES * count, free_bytes()
+def check_scores(count: int, each: int = _SCORE_BYTES) -> None:
+    """Raise one line where there is no room to work with so many distinct confidences."""
+    if count <= _FEW_SCORES:
+        return
+    size, free = each * count, free_bytes()
     if size > free:
         raise TooLargeError(
             f"there are {count:,} distinct confidences so far, which take {size / 1e9:.3g} GB to"

@@ -242,7 +242,7 @@ def binned(
         top = TopLabelAccumulator(n_bins)
         top.count, top.correct_sum = both[m].sum(axis=1), both[m, :, 1]
         top.confidence_sum = confidence_sums[m]
-        top.squared_error = np.asarray(gap @ gap)
+        top.squared_error = np.asarray(np.einsum("i,i", gap, gap))
         tops.append(top)
     if not floors:
         return tops, np.full(n_methods, np.nan)

@@ -19,6 +19,8 @@ _MOST_COUNTS: Final = 1 << 19
 # Rows drawn in all for a metric that is costly to resample, and the fewest replicates.
 _MOST_DRAWS: Final = 20_000_000
 _FEWEST: Final = 100
+# The same for many sets, as those of nine methods on 97 splits: replicates of all sets together.
+_MOST_REPLICATES: Final = 400_000
 
 
 def draw_counts(n: int, *, seed: int = 0) -> Draw:
@@ -49,7 +51,8 @@ def resample(
 
     Sets with as many rows hold the same images in the same order, so they share the draws: an image
     that is drawn twice counts twice in every set. Metrics without an interval are left out. With
-    many rows, those that are costly to resample get fewer replicates; the rest of theirs are NaN.
+    many rows or sets, those that are costly to resample get fewer replicates; the rest of theirs
+    are NaN.
 
     Parameters
     ----------
@@ -59,14 +62,15 @@ def resample(
     wanted = [metric for metric in metrics if metric.drawn is not None]
     found = {metric.name: np.full((len(sets), n_boot), np.nan) for metric in wanted}
     sizes = [tuple(len(part) for part in seen.told_apart) for seen in sets]
+    some = max(_FEWEST, _MOST_REPLICATES // max(1, len(sets)))
     for known, others in sorted(set(sizes)):
         same = [i for i, size in enumerate(sizes) if size == (known, others)]
         mine = [sets[i] for i in same]
         draw, draw_others = draw_counts(known), draw_counts(others, seed=0 if not known else 1)
         if draws is not None:
             draw, draw_others = draws
-        step = max(1, min(n_boot, _MOST_COUNTS // max(1, known + others)))
-        enough = max(_FEWEST, _MOST_DRAWS // max(1, known + others))
+        step = max(1, min(n_boot, some, _MOST_COUNTS // max(1, known + others)))
+        enough = min(some, max(_FEWEST, _MOST_DRAWS // max(1, known + others)))
         for start in range(0, n_boot, step):
             n = min(step, n_boot - start)
             counts = Counts(_drawn(draw, known, n), _drawn(draw_others, others, n))

@@ -183,10 +183,17 @@ def _rebuild_options(document: dict[str, Json]) -> Calibrator:
 
 
 def _method_of(document: dict[str, Json]) -> Json:
-    """Return the method's name; `context` had another form before, with a penalty."""
+    """Return the method's name; `context` had other forms before, the first with a penalty."""
     method, options = document["method"], document["options"]
-    is_first = method == ContextScaling.name and isinstance(options, dict) and "penalty" in options
-    return FirstContextScaling.name if is_first else method
+    if method != ContextScaling.name or not isinstance(options, dict):
+        return method
+    if "penalty" in options:
+        return FirstContextScaling.name
+    if isinstance(fitted := document.get("fitted"), dict) and "clean_by_class_" not in fitted:
+        raise ValueError(
+            "it holds a form of context scaling that was never released; fit the method again"
+        )
+    return method
 
 
 def _rebuild_nested(document: dict[str, Json], kind: Nested) -> Calibrator:

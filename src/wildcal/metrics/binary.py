@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from wildcal.core.arrays import BoolArray, FloatArray, Labels, Proba
+from wildcal.core.one_thread import one_thread
 
 # For samples in which classes are told apart without a mistake: no slope is the best.
 _STEEPEST = 100.0
@@ -86,6 +87,7 @@ def _alone(column: FloatArray, *, free: bool) -> float:
     return float(drawn_line(column, np.ones((len(column), 1)), free=free)[0])
 
 
+@one_thread()
 def _lines(x: FloatArray, y: BoolArray, counts: FloatArray, *, free: bool) -> FloatArray:
     """Return b, or with b = 1 the a, of largest likelihood, by Newton's method for all samples."""
     a, b = np.zeros(counts.shape[1]), np.ones(counts.shape[1])

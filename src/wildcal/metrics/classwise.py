@@ -16,6 +16,7 @@ from wildcal.core.checks import (
     proba_matrix,
     reject_proba_row,
 )
+from wildcal.core.one_thread import one_thread
 from wildcal.metrics.accumulator import Accumulator
 from wildcal.metrics.binning import bin_edges, bin_index
 from wildcal.metrics.inputs import is_empty, matrix_blocks, take_columns, undefined
@@ -107,30 +108,40 @@ class ClasswiseAccumulator(Accumulator):
 def weighted_part(y: Labels, proba: Proba, n_bins: int, counts: FloatArray) -> tuple[Any, ...]:
     """Return the sums of one block of rows that count several times; `weighted_sce` adds them.
 
-    They are the sum of each class, dense, and, sparse, the few entries above bin 0 and the labels.
+    They are the sum of each class in bin 0, dense; the other places of (class, bin) where a row has
+    something, which are few, and the sums there: entries above bin 0 less the labels.
     """
     n_rows, n_classes = proba.shape
-    flat = proba.ravel()
-    above = np.flatnonzero(flat > _at_most(bin_edges(n_bins)[1], flat.dtype))
-    value = np.minimum(flat[above].astype(np.float64), 1.0)
-    column, row = above % n_classes, above // n_classes
-    own = take_columns(proba, y).astype(np.float64)
-    low = column * n_bins
+    flat = proba.astype(np.float64).ravel()
+    above = np.flatnonzero(proba.ravel() > _at_most(bin_edges(n_bins)[1], proba.dtype))
+    value = np.minimum(flat[above], 1.0)
+    flat[above] = 0.0
+    own = bin_index(take_columns(proba, y).astype(np.float64), n_bins)
     place = np.concatenate(
-        [low + bin_index(value, n_bins), low, y * n_bins + bin_index(own, n_bins)]
+        [(above % n_classes) * n_bins + bin_index(value, n_bins), y * n_bins + own]
     )
-    entry = np.concatenate([value, -value, -np.ones(n_rows)])
-    rows = np.concatenate([row, row, np.arange(n_rows)])
-    sparse = place_sums(entry, place, rows, n_classes * n_bins, counts)
-    return proba.T.astype(np.float64) @ counts, sparse
+    entry = np.concatenate([value, -np.ones(n_rows)])
+    rows = np.concatenate([above // n_classes, np.arange(n_rows)])
+    filled = np.zeros(n_classes * n_bins, np.bool_)
+    filled[place] = True
+    number = (np.cumsum(filled) - 1)[place]
+    with one_thread():
+        low = flat.reshape(proba.shape).T @ counts
+    places = np.flatnonzero(filled)
+    return low, places, place_sums(entry, number, rows, len(places), counts)
 
 
-def weighted_sce(parts: Sequence[tuple[Any, ...]], counts: FloatArray) -> FloatArray:
+def weighted_sce(parts: Sequence[tuple[Any, ...]], n_bins: int, counts: FloatArray) -> FloatArray:
     """Return the classwise error from what `weighted_part` made of all blocks."""
-    low, gaps = (sum(part) for part in zip(*parts, strict=True))
-    gaps = np.asarray(gaps).reshape(len(low), -1, counts.shape[1])
-    gaps[:, 0] += low
-    return np.asarray(np.abs(gaps).sum(axis=(0, 1)) / (counts.sum(axis=0) * len(low)))
+    low = sum(part[0] for part in parts)
+    places = np.unique(np.concatenate([part[1] for part in parts]))
+    gaps = np.zeros((len(places), counts.shape[1]))
+    for _, mine, sums in parts:
+        gaps[np.searchsorted(places, mine)] += sums
+    lowest = places % n_bins == 0
+    low[places[lowest] // n_bins] += gaps[lowest]
+    summed = np.abs(low).sum(axis=0) + np.abs(gaps[~lowest]).sum(axis=0)
+    return np.asarray(summed / (counts.sum(axis=0) * len(low)))
 
 
 def _at_most(edge: float, dtype: np.dtype[np.floating]) -> np.floating:

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from wildcal.core.arrays import BoolArray, FloatArray, Labels, Proba
 from wildcal.core.errors import CalibrationWarning
+from wildcal.core.one_thread import one_thread
 from wildcal.metrics.accumulator import Accumulator
 from wildcal.metrics.inputs import row_totals, take_columns, top_label_chunks, undefined
 from wildcal.metrics.weighted import place_sums
@@ -21,8 +22,8 @@ _NARROWEST, _FALLBACK = 2 * _STEP, 1e-3
 # A wider kernel (support 3 h) reaches past the half that is mirrored.
 _WIDEST = 1 / 6
 _NO_DENSITY = 1e-6
-# For resamples, the grid is so many times as coarse.
-_COARSE = 8
+# For resamples: points of [0, 1] in a kernel's deviation, and at most, of which a kernel has two.
+_POINTS, _MOST_POINTS = 6, 931
 
 
 class KdeAccumulator(Accumulator):
@@ -131,46 +132,56 @@ def _smooth(mass: FloatArray, kernel_at: NDArray[np.complex128]) -> FloatArray:
     return np.maximum(np.fft.irfft(spectrum, 2 * _GRID_SIZE)[:_GRID_SIZE], 0.0)
 
 
+@one_thread()
 def weighted_kde_ece(correct: BoolArray, confidence: FloatArray, counts: FloatArray) -> FloatArray:
     """Return the KDE-ECE of rows that count several times, a number for each column of `counts`.
 
-    The bandwidth is that of all rows, which hardly moves between resamples, and the grid eight
-    times as coarse, which is fine enough for a spread.
+    The bandwidth is that of all rows, which hardly moves between resamples. A few hundred points
+    of [0, 1] stand in for the grid, six to a deviation: fine enough for a spread.
     """
-    whole = KdeAccumulator().update(correct, confidence)
-    if whole.count[1] == 0:
+    if not correct.any():
         return np.asarray(confidence @ counts / counts.sum(axis=0))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CalibrationWarning)
-        h = max(whole._bandwidth(whole.count.sum()), 2 * _COARSE * _STEP)
-    size = _GRID_SIZE // _COARSE
-    step = _STEP * _COARSE
-    rows = np.arange(len(confidence))
-    image = np.where(confidence < 0.5, -confidence, 2 - confidence)
-    places, shares, owners = [], [], []
-    for points in (confidence, image):
-        position = (points - _GRID_LOW) / step
-        left = position.astype(np.intp)
-        for at, part in ((left, 1 - (position - left)), (left + 1, position - left)):
-            places.append(at + size * correct)
-            shares.append(part)
-            owners.append(rows)
-    share, place, owner = (np.concatenate(parts) for parts in (shares, places, owners))
-    mass = place_sums(share, place, owner, 2 * size, counts).reshape(2, size, -1)
-    n_right, n = correct @ counts, counts.sum(axis=0)
-    offset = np.arange(size) * step
-    kernel = np.clip(1 - (offset / (3 * h)) ** 2, 0, None) ** 3
-    kernel_at = np.fft.rfft(np.concatenate([kernel, [0.0], kernel[:0:-1]]))[:, None]
-    right, both = (
-        np.fft.irfft(np.fft.rfft(m, 2 * size, axis=0) * kernel_at, 2 * size, axis=0)[:size]
-        for m in (mass[1] / np.maximum(n_right, 1), mass.sum(axis=0) / n)
-    )
-    grid = _GRID_LOW + offset
-    inside = (grid > 0) & (grid < 1)
-    x, right, both = grid[inside, None], np.maximum(right[inside], 0), np.maximum(both[inside], 0)
-    accuracy = np.minimum((n_right / n) * right / np.where(both > 0, both, np.inf), 1.0)
-    gap = np.abs(x - accuracy) * both
+    h = max(confidence[correct].std() * (2 * len(confidence)) ** -0.2, 2 / _MOST_POINTS)
+    x = np.linspace(0, 1, min(round(_POINTS / h) + 1, _MOST_POINTS))
+    mass = _drawn_mass(correct, confidence, len(x), counts)
+    kernel = _mirrored_kernel(x, 3 * h)
+    right, both = kernel @ mass[1], kernel @ mass.sum(axis=0)
+    # Right over all rows is the accuracy; both are sums over the same points, so no n is left.
+    gap = np.divide(right, both, out=np.zeros_like(both), where=both > 0)
+    np.minimum(gap, 1.0, out=gap)
+    np.abs(np.subtract(x[:, None], gap, out=gap), out=gap)
+    gap *= both
     return np.asarray(np.trapezoid(gap, axis=0) / np.trapezoid(both, axis=0))
+
+
+def _mirrored_kernel(x: FloatArray, support: float) -> FloatArray:
+    """Return what every point gives to every point, its mirror image at 0 or 1 included.
+
+    A constant is left out, which the error does not depend on.
+    """
+    last, here = len(x) - 1, np.arange(len(x))
+    there = here[:, None]
+    reach = np.clip(1 - (np.arange(2 * len(x)) / (last * support)) ** 2, 0, None) ** 3
+    image = np.where(x < 0.5, there + here, 2 * last - there - here)
+    return np.asarray(reach[np.abs(there - here)] + reach[image])
+
+
+def _drawn_mass(
+    correct: BoolArray, confidence: FloatArray, n: int, counts: FloatArray
+) -> FloatArray:
+    """Return the rows, as often as they count, shared out to n points: (2, n, replicates)."""
+    position = confidence * (n - 1)
+    left = np.minimum(position.astype(np.intp), n - 2)
+    share = position - left
+    place = left + n * correct
+    owner = np.arange(len(confidence))
+    return place_sums(
+        np.concatenate([1 - share, share]),
+        np.concatenate([place, place + 1]),
+        np.concatenate([owner, owner]),
+        2 * n,
+        counts,
+    ).reshape(2, n, -1)
 
 
 def kde_ece(y: ArrayLike, proba: ArrayLike, *, pred: ArrayLike | None = None) -> float:

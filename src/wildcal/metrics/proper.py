@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wildcal.core.arrays import FloatArray, Labels, Proba
+from wildcal.core.block import row_dots
 from wildcal.core.checks import are_proba, check_labels, proba_matrix, reject_proba_row
 from wildcal.metrics.accumulator import Accumulator
 from wildcal.metrics.inputs import is_empty, matrix_blocks, take_columns, undefined
@@ -38,7 +39,7 @@ def _nll(own: FloatArray) -> FloatArray:
 
 def _brier(block: Proba, own: FloatArray) -> FloatArray:
     """Return Σ_k (p_k - t_k)² with t one-hot; rounding may leave a perfect row a hair below 0."""
-    squares = np.vecdot(block, block).astype(np.float64)
+    squares = row_dots(block, block).astype(np.float64)
     return np.asarray(np.maximum(squares - 2 * own + 1, 0))
 
 

@@ -129,7 +129,7 @@ def _sce(seen: Seen, counts: FloatArray) -> FloatArray:
     if seen.again is None:
         raise ValueError("sce is resampled from probabilities, and these are not at hand.")
     parts = seen.again(lambda y, proba, rows: weighted_part(y, proba, seen.n_bins, counts[rows]))
-    return weighted_sce(parts, counts)
+    return weighted_sce(parts, seen.n_bins, counts)
 
 
 def _right_or_wrong(seen: Seen) -> float:

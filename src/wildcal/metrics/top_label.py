@@ -56,7 +56,7 @@ class TopLabelAccumulator(Accumulator):
             new.correct_sum += right
             new.confidence_sum += np.bincount(index, confidence, size)
             gap = confidence - correct
-            new.squared_error += gap @ gap
+            new.squared_error += np.einsum("i,i", gap, gap)  # threads of `@` add in another order
         return self.merge(new)
 
     @property

@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.core.arrays import BoolArray, FloatArray
+from wildcal.core.one_thread import one_thread
 from wildcal.metrics.binning import bin_index
 
 
+@one_thread()
 def weighted_means(columns: Sequence[FloatArray], counts: FloatArray) -> FloatArray:
     """Return the mean of each column of numbers, shape (columns, replicates)."""
     return np.asarray(np.stack(columns).astype(np.float64) @ counts / counts.sum(axis=0))

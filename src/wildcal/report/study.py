@@ -92,7 +92,9 @@ class Study:
             n
             for suite, ood in self._metrics
             for name, shift, n in tested[suite]
-            if shift != "semantic" or ood_set(name) in sets_to_test(self.suites[suite], ood)
+            if shift != "semantic"
+            or (suite, ood) in self._observe  # pictures of the raw logits show all sets
+            or ood_set(name) in sets_to_test(self.suites[suite], ood)
         )
 
     def results(self, ood: str, only: Condition = every) -> Results:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a server; each has a flag of the same name."""
+    """The limits of a server; `wildcal serve` has flags for those that are often set."""
 
     body_bytes: int = 1 << 24
     """Of one request, also after it was unpacked."""

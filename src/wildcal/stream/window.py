@@ -10,10 +10,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.calibrators.context import Context, RowStatistics, WindowMap, classes
+from wildcal.calibrators.context import Context, RowStatistics, WindowMap, terms
+from wildcal.calibrators.context.classes import ClassRows
 from wildcal.core.arrays import FloatArray, Labels
 
-UNIT: Final = classes.UNIT
+UNIT: Final = terms.UNIT
 LARGEST_WINDOW: Final = 100_000
 """Rows; with features of at most 6, sums stay far below 2^63."""
 # Rows taken in at once; fewer would not fill NumPy's loops, more would only take memory.
@@ -37,7 +38,7 @@ class Totals:
     """The sum of the first feature for each class; of no length where nobody reads it."""
     filled: Whole | None
     """Sums of the features over the last window that was all new, at rows W, 2 W, ..."""
-    numbers: tuple[float, float] | None = None
+    numbers: tuple[float, ...] | None = None
     """What the calibrator reads off the classes, where it is known already."""
 
     def context(self) -> Context:
@@ -152,8 +153,8 @@ class Window:
         sums = [rows[:-2].sum(axis=1), with_variance(rows[PROBABILITY]).sum(axis=1)]
         self.totals = Totals(seen, np.concatenate(sums), counts, self._by_class(slots), filled)
 
-    def _class_rows(self, slots: Whole) -> classes.ClassRows:
-        return classes.ClassRows(self._slots[CLASS, slots], self._slots[0, slots])
+    def _class_rows(self, slots: Whole) -> ClassRows:
+        return ClassRows(self._slots[CLASS, slots], self._slots[0, slots])
 
     def _by_class(self, slots: Whole) -> Whole:
         """Return the sum of the first feature for each class, exactly, which bincount's is not."""

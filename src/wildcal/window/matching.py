@@ -19,7 +19,7 @@ _SMALL: Final = 1 << 16
 def mean_confidence_at(logits: Source, temperature: float) -> float:
     """Return the mean of max softmax(z / T) over rows."""
     total = map_blocks(
-        logits, lambda b: float(b.confidence(np.full(b.n, 1 / temperature)).sum()), added
+        logits, lambda b: float(b.confidence(np.array([1 / temperature])).sum()), added
     )
     return float(total) / len(logits)
 

@@ -13,6 +13,7 @@ from wildcal.core.bound import Bound, bound_constant, bound_temperature
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.checks import check_temperature
 from wildcal.core.errors import CalibrationWarning
+from wildcal.core.one_thread import one_thread
 from wildcal.core.room import loaded_for
 from wildcal.core.rows import Rows
 from wildcal.core.softmax import predicted_class
@@ -71,6 +72,7 @@ class WindowReader(Calibrator):
         numbers = np.array([one.numbers for one in told]) if told else self._alone()[None]
         return self._apply(rows, numbers, which)
 
+    @one_thread()
     def _told(self, logits: Logits) -> Told:
         return self._read(logits) if len(logits) and self.uses_window else Told(self._alone())
 

@@ -36,14 +36,16 @@ def open_shards(where: str | Path | Sequence[str | Path], *, verify: bool = Fals
     return Shards(tuple(parts))
 
 
-def open_rows(where: str | Path) -> Any:
+def open_rows(where: str | Path, *, verify: bool = False) -> Any:
     """Return the source at a place: shards, or a Zarr group or array."""
     path = Path(where)
     if path.suffix == ".zarr" or any((path / name).exists() for name in ("zarr.json", ".zgroup")):
         from wildcal.io.sources.zarr_group import open_zarr
 
+        if verify:
+            raise ValueError(f"{where} is a Zarr store: the content of shards alone is verified.")
         return open_zarr(path)
-    return open_shards(where)
+    return open_shards(where, verify=verify)
 
 
 def is_sharded(where: str | Path) -> bool:

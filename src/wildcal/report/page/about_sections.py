@@ -63,7 +63,7 @@ def computed_section(content: Content) -> str:
         "Average": "(clean + the means over corruption types at severities 1 to 5) / 6"
         if content.results.has_levels(content.name) else "of clean rows and of each shift, alike",
         "Intervals": f"{n_boot} bootstrap replicates over rows, the same rows in all cells and"
-        " for all methods; seed 0" if n_boot else "none",
+        " for all methods, fewer for metrics that are costly to draw; seed 0" if n_boot else "none",
         "Suite": f"network {plain(content.suite.network.get('name', ''))}, data"
         f" {plain(content.suite.data.get('name', ''))}, seed {plain(content.suite.seed)}",
         "Suite made with": made or "not given",
