@@ -2,11 +2,12 @@
 
     python benchmarks/studies/context_constants.py
 
-The four numbers are learned from all tuning splits of each shipped network; their means stand in
-wildcal/calibrators/context/constants.py. How far they serve a network they were not learned on:
-each network gets the means of the others, and is tested on its own tuning splits, of which it has
-seen no label but the clean ones. Beside it, temperature scaling and the network's own numbers,
-which saw those labels. Printed as in context_leave_out.py.
+The four numbers are learned from all tuning splits of each shipped network; their means over those
+with 10 and over those with 100 classes stand in wildcal/calibrators/context/constants.py. How far
+they serve a network they were not learned on: each network gets the means of the others of its
+kind, or a single one with 100 classes those of 10, and is tested on its own tuning splits, of which
+it has seen no label but the clean ones. Beside it, temperature scaling and the network's own
+numbers, which saw those labels. Printed as in context_leave_out.py.
 """
 
 import numpy as np
@@ -14,6 +15,7 @@ from context_leave_out import SIZES, Tuning, cut
 
 from wildcal import ContextScaling, TemperatureScaling, suites
 from wildcal.calibrators.context.constants import SHIPPED
+from wildcal.calibrators.context.gap import GapModel
 from wildcal.core.calibrator import Calibrator
 
 NUMBERS = ("beta_p", "beta_2", "beta_g", "lam")
@@ -38,14 +40,21 @@ def errors(tuning: Tuning, fitted: Calibrator) -> list[str]:
         for split in range(1, len(tuning.types)):
             rows = np.flatnonzero(tuning.split == split)
             windows = [rows] if size is None else cut(rng.permutation(rows), size)
-            cells.append(tuning.score(fitted, windows))
-        excess, off = 100 * np.mean(cells, axis=0)
+            if windows:
+                cells.append(tuning.score(fitted, windows))
+        excess, off = 100 * np.mean(cells, axis=0) if cells else (np.nan, np.nan)
         found.append(f"{excess:5.2f} / {off:4.1f}")
     return found
 
 
 def main() -> None:
-    tunings = {name: Tuning(suites.load(name)) for name in suites.names("cifar10")}
+    few: np.ndarray | None = None
+    for family, known in zip(("cifar10", "cifar100"), SHIPPED.values(), strict=True):
+        few = study({name: Tuning(suites.load(name)) for name in suites.names(family)}, known, few)
+
+
+def study(tunings: dict[str, Tuning], known: GapModel, fallback: np.ndarray | None) -> np.ndarray:
+    """Print what networks teach, and what it is worth to each other; return their mean."""
     learned, clean_only, own = {}, {}, {}
     for name, tuning in tunings.items():
         clean = tuning.split == 0
@@ -53,17 +62,15 @@ def main() -> None:
         own[name] = ContextScaling().fit(tuning.logits, tuning.y, environment=tuning.split)
         learned[name] = np.array([getattr(own[name], f"{number}_") for number in NUMBERS])
         clean_only[name] = tuning.logits[clean], tuning.y[clean]
-        print(
-            f"{name:22}",
-            "  ".join(f"{n} {v:.4f}" for n, v in zip(NUMBERS, learned[name], strict=True)),
-        )
-    mean = np.mean(list(learned.values()), axis=0)
+        print(f"{name:22}", shown(learned[name]))
+    mean, now = np.mean(list(learned.values()), axis=0), np.array(known.numbers())
     print(f"{'mean':22}", shown(mean))
-    shipped = np.array([getattr(SHIPPED, number) for number in NUMBERS])
-    print(f"{'shipped':22}", shown(shipped), f" at most {np.abs(mean - shipped).max():.4f} away")
+    print(f"{'shipped':22}", shown(now), f" at most {np.abs(mean - now).max():.4f} away")
     print(f"\n{'':48}", "  ".join(f"{x:>12}" for x in ("whole", *(f"{s} rows" for s in SIZES))))
     for name, tuning in tunings.items():
-        others = np.mean([value for other, value in learned.items() if other != name], axis=0)
+        rest = [value for other, value in learned.items() if other != name]
+        others = np.mean(rest, axis=0) if rest else fallback
+        assert others is not None
         given = with_numbers(ContextScaling().fit(*clean_only[name]), others)
         rivals = {
             "ts": TemperatureScaling().fit(*clean_only[name]),
@@ -72,6 +79,8 @@ def main() -> None:
         }
         for label, fitted in rivals.items():
             print(f"{name + ': ' + label:48}", "  ".join(errors(tuning, fitted)), flush=True)
+    print()
+    return mean
 
 
 if __name__ == "__main__":

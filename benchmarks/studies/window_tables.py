@@ -34,6 +34,8 @@ OTHERS = {
     "pacs-resnet18": ("photos to art, cartoons, sketches, 7 classes", "7 classes"),
 }
 """Networks whose shift is of another kind: what they are, and the name of their means."""
+HUNDRED = {"cifar100-resnet20": ("ResNet-20 on CIFAR-100", "100 classes")}
+"""And one of more classes."""
 OTHER_SETTINGS = {
     "whole": "whole",
     "128 rows": "128",
@@ -104,11 +106,11 @@ def short(rows: Sequence[Row], part: str) -> str:
     return _markdown(header, lines, 2)
 
 
-def other(rows: Sequence[Row]) -> str:
+def other(rows: Sequence[Row], chosen: dict[str, tuple[str, str]]) -> str:
     """Return the test of networks of other kinds: excess ECE by setting / accuracy off by."""
-    names = {r["network"]: r for r in rows if r["part"] == "test" and r["network"] in OTHERS}
+    names = {r["network"]: r for r in rows if r["part"] == "test" and r["network"] in chosen}
     lines = []
-    for network, (words, together) in OTHERS.items():
+    for network, (words, together) in chosen.items():
         if network not in names:
             continue
         mine = [{**r, "network": ALL} for r in rows if r["network"] == together]
@@ -181,7 +183,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "window-mixes": _made(lambda rows, part: by_setting(rows, part, MIXES, "excess_ece")),
     "window-off": _made(lambda rows, part: by_setting(rows, part, _OFF, "accuracy_off")),
     "window-tuning": lambda: by_setting(read(), "tuning", {**SIZES, **MIXES}, "excess_ece"),
-    "window-other": lambda: other(read()),
+    "window-other": lambda: other(read(), OTHERS),
+    "window-hundred": lambda: other(read(), HUNDRED),
     "window-published": lambda: published(read(), accuracy_tables.read()),
     "window-short": _made(short),
 }

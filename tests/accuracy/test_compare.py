@@ -6,6 +6,7 @@ import pytest
 import wildcal
 from wildcal.accuracy import compare_estimators
 from wildcal.accuracy.compare import SETTINGS, Cell, draw_window, spearman, summarize
+from wildcal.core.errors import WildcalError
 
 
 def test_windows_by_hand():
@@ -75,3 +76,12 @@ def test_refusals(shipped):
         compare_estimators(shipped, ["ac"], settings=["tiny"])
     with pytest.raises(ValueError, match="two types or more to leave one out, got 1"):
         compare_estimators(shipped, ["ac"], types=["saturate"])
+
+
+def test_two_networks_that_saw_other_rows_are_refused():
+    """Their agreement would be that of strangers."""
+    suite, other = (wildcal.suites.load(f"cifar10-{n}") for n in ("resnet20", "se-resnet20"))
+    with pytest.raises(WildcalError, match="of the second suite has other labels"):
+        compare_estimators(
+            suite, ["gde"], types=["saturate", "spatter"], second=other, settings=("whole",)
+        )

@@ -14,7 +14,7 @@ from scipy.stats import poisson
 import wildcal
 import wildcal.evaluation
 from wildcal import Context, ContextScaling, TemperatureScaling
-from wildcal.calibrators.context.constants import SHIPPED
+from wildcal.calibrators.context.constants import shipped
 from wildcal.core.errors import CalibrationWarning, FileFormatError
 from wildcal.testing import join, make_suite
 
@@ -86,17 +86,25 @@ def slow_offset(fitted, z):
     tv = 0.5 * np.abs(share - q).sum()
     chance = slow_chance(q, n, fitted.clean_rows_)
     v, up = np.sqrt(max(0, tv**2 - chance**2)), max(g, 0)
-    price = 0.0
+    price, grown, shrunk, scarce = 0.0, 0.0, 0.0, 0.0
     for k in np.unique(pred):
-        mu, x = max(0.02, 2 * sure[pred == k].mean() - 1), max(0, 1 - q[k] / share[k])
-        price += share[k] * mu * x ** (1 / mu)
+        mean, usual = sure[pred == k].mean(), fitted.clean_by_class_[k]
+        mu, x = max(0.02, 2 * mean - 1), max(0, 1 - q[k] / share[k])
+        price += share[k] * mu * x ** (1 / mu) + max(0, share[k] * mean - q[k])
+        if share[k] > q[k]:
+            grown += (share[k] - q[k]) * (usual - mean)
+        else:
+            shrunk, scarce = shrunk + share[k] * (usual - mean), scarce + share[k]
     price *= (v / tv) ** 3
+    grown, shrunk = max(0, grown) / tv, max(0, shrunk) / max(scarce, 1e-30)
+    like = grown / (0.6 * shrunk + 0.05)
     q2 = ((c2 - c0) / 0.9 - (c1 - c0) / 0.4) / 0.5
     s = -((c1 - c0) / 0.4 - 0.4 * q2)
     mu, spread = fitted.lam_ * up, 0.6 * chance / np.sqrt(n)
-    width = 0.5 * mu + 0.05 + 0.5 * np.sqrt(spread)
-    r = np.exp(-((max(0, v - mu) / width) ** 4)) / (1 + (chance / 0.5) ** 4)
-    r *= (v**2 + spread) / (v**2 + spread + (0.7 * mu) ** 2)
+    width = 0.3 * mu + 0.05 + 0.5 * np.sqrt(spread)
+    far = max(0, v - mu) / width / (1 + like**4)
+    r = np.exp(-(far**4)) / (1 + (chance / 0.5) ** 4)
+    r *= (v**2 + spread) / (v**2 + spread + (0.8 * mu) ** 2)
     gap = r * (fitted.beta_p_ * price + fitted.beta_2_ * up**2) + (1 - r) * fitted.beta_g_ * g
     if s <= 0:  # a sure row that the first steps leave sure
         return 0.0
@@ -201,7 +209,7 @@ def test_without_shifted_environments_it_takes_what_is_shipped(environment):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         given = ContextScaling().fit(Z, Y, environment=environment)
-    assert learned(given) == [SHIPPED.beta_p, SHIPPED.beta_2, SHIPPED.beta_g, SHIPPED.lam]
+    assert learned(given) == list(shipped(Z.shape[1]).numbers())
     assert given.environments_ == 0
     assert "networks that come with wildcal" in " ".join(given.describe())
     assert given.offset(given.context(SHIFTED)) > 0.05
@@ -501,8 +509,8 @@ def test_absurd_fitted_values_still_give_a_temperature_in_its_bounds(name, value
 
 def test_it_stores_as_many_numbers_as_it_says():
     stored = [getattr(FITTED, f.name) for f in fields(FITTED) if not f.init]
-    n = sum(np.size(value) for value in stored) - 4
-    assert ContextScaling.stores == f"{n} numbers and 1 for each class"
+    n = sum(np.size(value) for value in stored) - 8
+    assert ContextScaling.stores == f"{n} numbers and 2 for each class"
 
 
 # What it is for, on the shipped suite, by leaving a tuning type out.

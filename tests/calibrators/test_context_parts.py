@@ -9,24 +9,20 @@ from hypothesis import strategies as st
 from scipy.stats import norm, poisson
 
 from wildcal.calibrators.context.chance import ChanceTable, chance_variation, mean_distance
-from wildcal.calibrators.context.classes import (
-    SHARE_UNIT,
-    UNIT,
-    ClassRows,
-    pairs_of,
-    price,
-    price_of,
-    rolling_pairs,
-    rolling_price,
-    rolling_surplus,
-    surplus_of,
-    whole_shares,
-)
-from wildcal.calibrators.context.constants import SHIPPED
+from wildcal.calibrators.context.classes import ClassRows, pairs_of, rolling_pairs
+from wildcal.calibrators.context.constants import SHIPPED, shipped
 from wildcal.calibrators.context.gap import GapModel, curve, offset_for, window_statistics
 from wildcal.calibrators.context.learn import Clean, Points, learn, left_out_errors, mixtures
+from wildcal.calibrators.context.terms import (
+    SHARE_UNIT,
+    UNIT,
+    CleanClasses,
+    class_terms,
+    usual_confidence,
+)
 
 CLEAN = np.array([0.9, 0.85, 0.75])
+TEN, FOUR = SHIPPED[10], shipped(4)
 
 # Chance.
 
@@ -96,7 +92,8 @@ def test_rolling_numbers_are_those_of_each_window(pred, size, weights):
     """However many rows come at once, while the window fills and afterwards; to the last bit."""
     pred = np.array(pred)
     sure = np.random.default_rng(len(pred)).integers(0, 2**40, len(pred))
-    shares = whole_shares(np.array(weights) / max(1, sum(weights)))
+    usual = np.random.default_rng(size).uniform(size=5)
+    clean = CleanClasses.of(np.array(weights) / max(1, sum(weights)), usual)
 
     def windows(upto):
         return np.bincount(pred[max(0, upto - size) : upto], minlength=5)
@@ -112,30 +109,56 @@ def test_rolling_numbers_are_those_of_each_window(pred, size, weights):
             first, last = max(0, start - size), max(0, start + len(entering) - size)
             leaving = pred[first:last]
             after = range(start + 1, start + len(entering) + 1)
-            got = rolling_surplus(shares, windows(start), entering, leaving)
-            assert got.tolist() == [surplus_of(shares, windows(i)) for i in after]
             come, gone = slice(start, start + step), slice(first, last)
             before = sums(start)
             rows = [ClassRows(pred[some], sure[some]) for some in (come, gone)]
-            got = rolling_price(shares, windows(start), before, *rows)
-            assert got.tolist() == [price_of(shares, windows(i), sums(i) * UNIT) for i in after]
+            got = clean.rolling_numbers(windows(start), before, *rows)
+            each = [clean.numbers(windows(i), sums(i) * UNIT) for i in after]
+            assert got.T.tolist() == np.array(each).tolist()
             got = rolling_pairs(windows(start), entering, leaving)
             assert got.tolist() == [pairs_of(windows(i)) for i in after]
 
 
 def test_a_long_window_of_many_classes_while_it_fills():
     rng = np.random.default_rng(0)
-    pred = rng.integers(0, 300, 20_000)
-    shares = whole_shares(rng.dirichlet(np.ones(300)))
-    got = rolling_surplus(shares, np.zeros(300, np.int64), pred, pred[:0])
+    rows = ClassRows(rng.integers(0, 300, 20_000), rng.integers(0, 2**40, 20_000))
+    clean = CleanClasses.of(rng.dirichlet(np.ones(300)), rng.uniform(size=300))
+    nothing = np.zeros(300, np.int64)
+    got = clean.rolling_numbers(nothing, nothing, rows, ClassRows(rows.pred[:0], rows.sure[:0]))
     for n in (1, 2, 77, 4096, 19_999, 20_000):
-        assert got[n - 1] == surplus_of(shares, np.bincount(pred[:n], minlength=300))
+        counts, sure = np.bincount(rows.pred[:n], minlength=300), nothing.copy()
+        np.add.at(sure, rows.pred[:n], rows.sure[:n])
+        assert got[:, n - 1].tolist() == clean.numbers(counts, sure * UNIT).tolist()
 
 
 def test_surplus_is_total_variation():
     q, counts = np.array([0.2, 0.3, 0.5]), np.array([10, 0, 10])
-    variation = surplus_of(whole_shares(q), counts) / (20 * SHARE_UNIT)
-    assert variation == pytest.approx(0.5 * np.abs(counts / 20 - q).sum(), abs=1e-8)
+    surplus = CleanClasses.of(q, np.ones(3)).numbers(counts, 0.8 * counts)[0]
+    assert surplus / (20 * SHARE_UNIT) == pytest.approx(
+        0.5 * np.abs(counts / 20 - q).sum(), abs=1e-8
+    )
+
+
+def test_what_classes_say_by_hand():
+    """Ten rows where four were expected, and two where eight were."""
+    counts, sure = np.array([10.0, 2.0]), np.array([7.5, 1.0])
+    surplus, price, fallen, scarce, less = class_terms(
+        counts, sure, np.array([4.0, 8.0]), np.array([0.9, 0.8])
+    )
+    np.testing.assert_allclose(surplus, [6, 0])
+    # With mean confidence 0.75 leads are uniform in (0, 1); and 7.5 is more than 4.
+    np.testing.assert_allclose(price, [10 * 0.5 * 0.6**2 + 3.5, 0])
+    leads = np.sort(np.random.default_rng(0).uniform(size=100_000))
+    assert price[0] - 3.5 == pytest.approx(10 * leads[:60_000].sum() / 100_000, rel=1e-2)
+    np.testing.assert_allclose(fallen, [6 * (0.9 - 0.75), 0])
+    np.testing.assert_allclose(scarce, [0, 2])
+    np.testing.assert_allclose(less, [0, 2 * 0.8 - 1.0])
+
+
+def test_a_class_that_clean_rows_never_had_is_as_sure_as_all():
+    np.testing.assert_allclose(
+        usual_confidence(np.array([0.5, 0.5, 0.0]), np.array([0.45, 0.3, 0.0])), [0.9, 0.6, 0.75]
+    )
 
 
 # The gap.
@@ -144,15 +167,18 @@ def test_surplus_is_total_variation():
 def test_a_window_by_hand():
     """Twenty rows that fell by 0.1 and moved by 0.3, of which 0.12 is chance, at a price of 0.2."""
     means = np.array([0.8, 0.7, 0.55])
-    seen = window_statistics(20, means[0], 0.3, 0.2, 0.12, CLEAN[0])
+    # The surplus of 0.3 fell by 0.03 / 0.3, scarce rows, 0.4 of all, by 0.06 / 0.4.
+    seen = window_statistics(20, means[0], [0.3, 0.2, 0.03, 0.4, 0.06], 0.12, CLEAN[0])
     g, v = (20 * 0.1 + 2 * 0.04) / 22, np.sqrt(0.3**2 - 0.12**2)
     assert seen.fall == pytest.approx(g)
     assert seen.variation == pytest.approx(v)
     p = 0.2 * (v / 0.3) ** 3
     assert seen.price == pytest.approx(p)
     mu, sd = 1.5 * g, 0.6 * 0.12 / np.sqrt(20)
-    e = np.exp(-(((v - mu) / (0.5 * mu + 0.05 + 0.5 * np.sqrt(sd))) ** 4))
-    w = (v**2 + sd) / (v**2 + sd + (0.7 * mu) ** 2)
+    like = 0.1 / (0.6 * 0.15 + 0.05)
+    far = (v - mu) / (0.3 * mu + 0.05 + 0.5 * np.sqrt(sd))
+    e = np.exp(-((far / (1 + like**4)) ** 4))
+    w = (v**2 + sd) / (v**2 + sd + (0.8 * mu) ** 2)
     r = e * w / (1 + (0.12 / 0.5) ** 4)
     model = GapModel(beta_p=0.9, beta_2=2.0, beta_g=0.4, lam=1.5)
     gap = r * (0.9 * p + 2 * g * g) + (1 - r) * 0.4 * g
@@ -176,13 +202,17 @@ def test_the_offset_takes_the_gap_off_or_goes_as_far_as_it_can(c0, x, y, gap):
         assert a * gap >= 0
 
 
-def window(fall, variation, chance=0.05, n=1000, price=0.1):
-    return window_statistics(n, CLEAN[0] - fall, variation, price, chance, CLEAN[0])
+def window(fall, variation, chance=0.05, n=1000, price=0.1, grown=0.0):
+    """Rows of classes that grew are less sure by `grown`, the others by 0.2."""
+    fall, variation = np.broadcast_arrays(np.asarray(fall, float), variation)
+    few = np.full(fall.shape, 0.3)
+    terms = [variation, np.full(fall.shape, price), grown * variation, few, 0.2 * few]
+    return window_statistics(n, CLEAN[0] - fall, terms, chance, CLEAN[0])
 
 
 def test_the_gap_has_the_sign_of_the_fall():
     """More confident than clean rows: a negative gap, through G alone."""
-    assert SHIPPED.gap(window(-0.03, 0.2)) < 0 < SHIPPED.gap(window(0.03, 0.2))
+    assert TEN.gap(window(-0.03, 0.2)) < 0 < TEN.gap(window(0.03, 0.2))
 
 
 def test_one_row_is_hardly_believed():
@@ -194,28 +224,26 @@ def test_one_row_is_hardly_believed():
 
 def test_another_class_mix_is_not_taken_for_shift():
     """Classes moved far and confidence hardly: the counts are not believed."""
-    assert SHIPPED.belief_in_classes(window(0.005, 0.7, n=200)) < 1e-3
-    assert SHIPPED.belief_in_classes(window(0.2, 0.3, n=200)) > 0.7
+    assert TEN.belief_in_classes(window(0.005, 0.7, n=200)) < 1e-3
+    assert TEN.belief_in_classes(window(0.2, 0.3, n=200)) > 0.5
+
+
+def test_rows_that_gather_in_one_class_and_are_unsure_there_are_shifted():
+    """As far as another class mix would move them; but there they would be sure."""
+    far = [TEN.belief_in_classes(window(0.2, 0.6, grown=grown)) for grown in (0.02, 0.2)]
+    assert far[0] < 0.05
+    assert far[1] > 0.6
 
 
 def test_a_mixture_of_conditions_is_read_by_its_fall():
     """Confidence fell and classes did not move, as they cancel: the counts are not believed."""
     still = window(0.1, 0.04)
-    assert SHIPPED.belief_in_classes(still) < 0.1
-    assert SHIPPED.gap(still) > 0.9 * SHIPPED.beta_g * 0.1
+    assert TEN.belief_in_classes(still) < 0.1
+    assert TEN.gap(still) > 0.9 * TEN.beta_g * 0.1
 
 
 def test_too_few_rows_for_so_many_classes_hand_over_to_the_fall():
-    assert SHIPPED.belief_in_classes(window(0.2, 0.9, chance=0.89, n=100)) < 0.1
-
-
-def test_the_price_of_a_surplus_by_hand():
-    """Ten rows where four were expected; with mean confidence 0.75 leads are uniform in (0, 1)."""
-    got = price(np.array([10.0, 2.0]), np.array([7.5, 1.0]), np.array([4.0, 8.0]))
-    np.testing.assert_allclose(got, [10 * 0.5 * 0.6**2, 0.0])
-    rng = np.random.default_rng(0)
-    leads = np.sort(rng.uniform(size=100_000))
-    assert got[0] == pytest.approx(10 * leads[:60_000].sum() / 100_000, rel=1e-2)
+    assert TEN.belief_in_classes(window(0.2, 0.9, chance=0.89, n=100)) < 0.1
 
 
 # Learning.
@@ -282,17 +310,17 @@ def test_environments_like_the_clean_one_teach_next_to_nothing():
     """Then the numbers are as shipped."""
     same = points([500.0], [CLEAN], [UNIFORM], [0.9 * UNIFORM], [0.9])
     model = learn(CLEAN_ROWS, same)
-    assert (model.beta_p, model.lam) == (SHIPPED.beta_p, pytest.approx(0, abs=1e-6))
+    assert (model.beta_p, model.lam) == (FOUR.beta_p, pytest.approx(0, abs=1e-6))
     error, _ = left_out_errors(CLEAN_ROWS, same)
     assert np.abs(error).max() < 1e-3
 
 
 def test_one_environment_cannot_tell_two_slopes_apart_and_stays_near_what_is_shipped():
-    made = environments(np.random.default_rng(0), 1, beta=(SHIPPED.beta_p, SHIPPED.beta_2))
+    made = environments(np.random.default_rng(0), 1, beta=(FOUR.beta_p, FOUR.beta_2))
     model = learn(CLEAN_ROWS, made)
     assert (model.beta_p, model.beta_2) == (
-        pytest.approx(SHIPPED.beta_p, rel=1e-3),
-        pytest.approx(SHIPPED.beta_2, rel=1e-3),
+        pytest.approx(FOUR.beta_p, rel=1e-3),
+        pytest.approx(FOUR.beta_2, rel=1e-3),
     )
 
 

@@ -12,8 +12,8 @@ from wildcal.accuracy.estimator import AccuracyEstimator
 from wildcal.accuracy.means import Scaled
 from wildcal.accuracy.registry import ESTIMATORS, make_estimator
 from wildcal.accuracy.rows import Rows
-from wildcal.core.arrays import FloatArray, Labels
-from wildcal.core.errors import CalibrationWarning
+from wildcal.core.arrays import FloatArray, Labels, Logits
+from wildcal.core.errors import CalibrationWarning, WildcalError
 
 if TYPE_CHECKING:  # reading suites is slow to import
     from wildcal.io.suite import Suite, SuiteSplit
@@ -196,13 +196,24 @@ def _rows(suite: "Suite", shifted: "Sequence[SuiteSplit]", second: "Suite | None
     number = [np.full(s.rows, 0 if s.shift == "none" else i + 1) for i, s in enumerate(splits)]
     other = None
     if second is not None:
-        other = np.concatenate([second.split(s.name).logits for s in splits])
+        other = np.concatenate([_same_rows(s, second) for s in splits])
     return Rows(
         np.concatenate([s.logits for s in splits]),
         np.concatenate([s.y for s in splits]),
         np.concatenate(number),
         other,
     )
+
+
+def _same_rows(split: "SuiteSplit", second: "Suite") -> Logits:
+    """Return what the second network says of the rows of a split, which must be the same rows."""
+    other = second.split(split.name)
+    if not np.array_equal(split.y, other.y):
+        raise WildcalError(
+            f"the split {split.name} of the second suite has other labels, so it holds other rows;"
+            " the agreement of two networks is that on the same rows."
+        )
+    return other.logits
 
 
 def _fit(name: str, rows: Rows, scaled: bool) -> AccuracyEstimator:
@@ -221,7 +232,7 @@ _Window = tuple[str, "SuiteSplit", int, Rows]
 def _windows(
     split: "SuiteSplit", second: "Suite | None", settings: Sequence[str], draws: int, seed: int
 ) -> Iterator[_Window]:
-    other = None if second is None else second.split(split.name).logits
+    other = None if second is None else _same_rows(split, second)
     rows = Rows(split.logits, split.y, np.zeros(split.rows, np.int64), other)
     for setting in settings:
         size, mix = SETTINGS[setting]

@@ -5,6 +5,7 @@ from typing import Final
 import numpy as np
 
 from wildcal.core.arrays import FloatArray
+from wildcal.core.one_thread import one_thread
 
 # Up to so many sinks a Newton step, whose matrix is J x J, is cheaper than an auction.
 _FEW: Final = 32
@@ -30,6 +31,7 @@ def first_prices(value: FloatArray, supply: FloatArray, demand: FloatArray) -> F
     return price
 
 
+@one_thread()
 def _smooth(value: FloatArray, supply: FloatArray, demand: FloatArray) -> FloatArray:
     """Return the prices that minimize the dual with a soft maximum, ever less soft, by Newton."""
     price = np.zeros(value.shape[1])

@@ -10,6 +10,7 @@ from wildcal.accuracy.means import Scaled, mean_reading
 from wildcal.accuracy.rows import energy, log_proba, proba
 from wildcal.accuracy.state import WindowState
 from wildcal.core.arrays import FloatArray, Logits
+from wildcal.core.one_thread import one_thread
 
 # MaNo's bound: networks whose mean -log softmax is below are taken for badly calibrated.
 _CALIBRATED: Final = 5.0
@@ -49,11 +50,13 @@ class NuclearNorm(Scaled, _Score):
         self, logits: FloatArray, second: FloatArray | None
     ) -> tuple[FloatArray, FloatArray]:
         p = proba(logits, self._unit(self.temperature_))
-        return np.asarray((p.T @ p).ravel()), np.zeros(0)
+        with one_thread():
+            return np.asarray((p.T @ p).ravel()), np.zeros(0)
 
     def _read_state(self, state: WindowState) -> Reading:
         k = self.n_classes_
-        squares = np.linalg.eigvalsh(state.sums[2:].reshape(k, k))
+        with one_thread():
+            squares = np.linalg.eigvalsh(state.sums[2:].reshape(k, k))
         norm = float(np.sqrt(np.maximum(squares, 0.0)).sum())
         score = norm / float(np.sqrt(min(state.n, k) * state.n))
         value = min(1.0, max(0.0, self.line_[0] + self.line_[1] * score))

@@ -17,15 +17,19 @@ PRIOR_FALL: Final = 0.04
 RISING_ROWS: Final = 20.0
 """A rise of confidence is believed n / (n + this): sure rows come under shift too."""
 # How much more variation than usual is still put down to shift: relative, absolute, by chance.
-USUAL: Final = 0.5
+USUAL: Final = 0.3
 ALLOWED: Final = 0.05
 BY_CHANCE: Final = 0.5
 CHANCE_SPREAD: Final = 0.6
 RESOLVED: Final = 0.5
 """Where chance alone gives this variation, class counts are believed half."""
-MIXED: Final = 0.7
+MIXED: Final = 0.8
 """Where classes moved by this part of what is usual, they are believed half: such a window may be
 a mixture of conditions, in which they cancel."""
+# Where rows of the classes that grew became less sure by this part of what those of the others did,
+# and by this much, the growth is half put down to shift, however large.
+ALIKE: Final = 0.6
+ALIKE_LEAST: Final = 0.05
 OFFSETS: Final = (-1.0, 2.5)
 TINY: Final = 1e-30
 SMALL: Final = 1e-12
@@ -44,6 +48,10 @@ class GapModel:
     lam: float
     """The variation of class shares that usually comes with a fall of confidence by 1."""
 
+    def numbers(self) -> tuple[float, float, float, float]:
+        """Return all four."""
+        return self.beta_p, self.beta_2, self.beta_g, self.lam
+
     def gap(self, seen: "WindowStatistics") -> FloatArray:
         """Return the estimated mean confidence minus accuracy of each window."""
         r, fallen = self.belief_in_classes(seen), np.maximum(seen.fall, 0.0)
@@ -53,15 +61,18 @@ class GapModel:
     def belief_in_classes(self, seen: "WindowStatistics") -> FloatArray:
         """Return r: how much the class counts are believed to speak of one shift.
 
-        Little where they moved further than such a fall of confidence explains, which is another
-        class mix; little where they moved far less, which is a mixture of conditions; and little
-        where there are too few rows for so many classes.
+        Little where they moved further than such a fall of confidence explains and the classes
+        that grew stayed sure, which is another class mix: then few rows are wrong there, and many
+        in the classes that shrank. Little where they moved far less, which is a mixture of
+        conditions; and little where there are too few rows for so many classes.
         """
         usual = self.lam * np.maximum(seen.fall, 0.0)
         spread = CHANCE_SPREAD * seen.chance / np.sqrt(seen.n)
         beyond = np.maximum(seen.variation - usual, 0.0)
         width = USUAL * usual + ALLOWED + BY_CHANCE * np.sqrt(spread)
-        mix, few = _fourth(beyond / width), _fourth(seen.chance / RESOLVED)
+        like = seen.fall_grown / (ALIKE * seen.fall_shrunk + ALIKE_LEAST)
+        mix = _fourth(beyond / width / (1 + _fourth(like)))
+        few = _fourth(seen.chance / RESOLVED)
         square = seen.variation * seen.variation + spread
         one = square / np.maximum(square + np.square(MIXED * usual), TINY)
         return np.asarray(np.exp(-mix) * one / (1 + few))
@@ -80,31 +91,37 @@ class WindowStatistics:
     """t(n)."""
     price: FloatArray
     """P: the confidence it costs to move surplus rows out of classes that have too many."""
+    fall_grown: FloatArray
+    """How much less sure than usual the surplus rows are, at least 0."""
+    fall_shrunk: FloatArray
+    """The same of rows in classes that have too few."""
 
 
 def window_statistics(
-    n: ArrayLike,
-    confidence: ArrayLike,
-    variation: ArrayLike,
-    price: ArrayLike,
-    chance: ArrayLike,
-    clean: float,
+    n: ArrayLike, confidence: ArrayLike, terms: ArrayLike, chance: ArrayLike, clean: float
 ) -> WindowStatistics:
     """Return what windows of n > 0 rows say.
 
-    `confidence` is their mean confidence, `clean` that of clean rows; `variation` is that of the
-    class shares, of which `chance` is usual, and `price` what that variation costs, chance
-    included.
+    `confidence` is their mean confidence, `clean` that of clean rows. `terms` are the sums of
+    `class_terms` per row of the window: how far the class shares moved, of which `chance` is usual,
+    what that costs, chance included, and how sure rows are where they moved.
     """
+    moved, price, grown, scarce, shrunk = np.asarray(terms, np.float64)
     n, chance = np.asarray(n, np.float64), np.asarray(chance, np.float64)
     fall = clean - np.asarray(confidence, np.float64)
     known = 1 / (1 + np.where(fall < 0, RISING_ROWS, PRIOR_ROWS) / n)
     fall = known * fall + PRIOR_FALL * PRIOR_ROWS / (n + PRIOR_ROWS)
-    moved = np.asarray(variation, np.float64)
     beyond = np.sqrt(np.maximum(moved * moved - chance * chance, 0.0))
     part = beyond / np.maximum(moved, TINY)
-    paid = np.asarray(price, np.float64) * (part * part * part)
-    return WindowStatistics(n, fall, beyond, chance, paid)
+    return WindowStatistics(
+        n,
+        fall,
+        beyond,
+        chance,
+        price * (part * part * part),
+        np.maximum(grown, 0.0) / np.maximum(moved, TINY),
+        np.maximum(shrunk, 0.0) / np.maximum(scarce, TINY),
+    )
 
 
 def curve(means: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -7,14 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.calibrators.context.chance import ChanceTable
-from wildcal.calibrators.context.classes import price
-from wildcal.calibrators.context.constants import SHIPPED
+from wildcal.calibrators.context.constants import shipped
 from wildcal.calibrators.context.gap import (
     GapModel,
     WindowStatistics,
     offset_for,
     window_statistics,
 )
+from wildcal.calibrators.context.terms import class_terms, usual_confidence
 from wildcal.core.arrays import FloatArray
 
 MIXTURE_WEIGHT: Final = 0.5
@@ -26,7 +26,7 @@ _MOST_RANDOM: Final = 200
 _MOST_HALVES: Final = 1000
 _EASY: Final = 0.05
 """Gaps weigh 1 / (this + gap): relative errors count, down to gaps of this size."""
-_RIDGE: Final = 1e-3
+_RIDGE: Final = 1e-2
 _FOLDS: Final = 20
 
 
@@ -81,12 +81,11 @@ class Clean:
     def statistics(self, points: Points) -> WindowStatistics:
         """Return what the points say as windows."""
         clean = self.point
-        variation = np.maximum(points.shares - clean.shares, 0.0).sum(axis=1)
-        paid = price(points.shares, points.inside, clean.shares).sum(axis=1)
+        usual = usual_confidence(clean.shares[0], clean.inside[0])
+        terms = class_terms(points.shares, points.inside, clean.shares, usual).sum(axis=-1)
         endless = np.isinf(points.n)
         chance = np.where(endless, 0.0, self.chance(np.where(endless, 1.0, points.n)))
-        sure = points.means[:, 0]
-        return window_statistics(points.n, sure, variation, paid, chance, clean.means[0, 0])
+        return window_statistics(points.n, points.means[:, 0], terms, chance, clean.means[0, 0])
 
     def gaps(self, points: Points) -> FloatArray:
         """Return how far confidence lies further above accuracy than on clean rows."""
@@ -116,10 +115,11 @@ def mixtures(clean: Points, shifted: Points) -> list[Points]:
 
 def learn(clean: Clean, shifted: Points) -> GapModel:
     """Return the model that environments teach; what they say nothing of is as shipped."""
+    known = shipped(clean.point.shares.shape[1])
     seen, gap = clean.statistics(shifted), clean.gaps(shifted)
     fall = np.maximum(seen.fall, 0.0)
     beta_p, beta_2 = _slopes(
-        np.stack([seen.price, fall * fall]), gap, _weights(gap), (SHIPPED.beta_p, SHIPPED.beta_2)
+        np.stack([seen.price, fall * fall]), gap, _weights(gap), (known.beta_p, known.beta_2)
     )
     falls, gaps, weights = [seen.fall], [gap], [_weights(gap)]
     for mixed in mixtures(clean.point, shifted):
@@ -127,9 +127,9 @@ def learn(clean: Clean, shifted: Points) -> GapModel:
         gaps.append(clean.gaps(mixed))
         weights.append(_weights(gaps[-1]) * (MIXTURE_WEIGHT * len(shifted) / len(mixed)))
     y, w = np.concatenate(gaps), np.concatenate(weights)
-    (beta_g,) = _slopes(np.concatenate(falls)[None], y, w, (SHIPPED.beta_g,))
+    (beta_g,) = _slopes(np.concatenate(falls)[None], y, w, (known.beta_g,))
     squares = float(fall @ fall)
-    lam = float(fall @ seen.variation) / squares if squares > 0 else SHIPPED.lam
+    lam = float(fall @ seen.variation) / squares if squares > 0 else known.lam
     return GapModel(beta_p, beta_2, beta_g, lam)
 
 
@@ -168,7 +168,7 @@ def left_out_errors(clean: Clean, shifted: Points) -> tuple[FloatArray, FloatArr
     for fold in range(min(n, _FOLDS)):
         out = np.zeros(n, np.bool_)
         out[order[fold::_FOLDS]] = True
-        model = learn(clean, shifted[~out]) if n > out.sum() else SHIPPED
+        model = learn(clean, shifted[~out]) if n > out.sum() else shipped(shifted.shares.shape[1])
         mine = shifted[out]
         gap = model.gap(clean.statistics(mine))
         error[out] = gap - clean.gaps(mine)

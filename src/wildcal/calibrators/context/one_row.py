@@ -13,23 +13,18 @@ from numpy.typing import NDArray
 
 from wildcal.calibrators.context import gap
 from wildcal.calibrators.context.chance import ChanceTable
-from wildcal.calibrators.context.classes import (
-    LEAST_LEAD,
-    SHARE_UNIT,
-    UNIT,
-    price_of,
-    surplus_of,
-)
 from wildcal.calibrators.context.features import LARGEST
 from wildcal.calibrators.context.shape import MARGIN_WEIGHT, Shape
-from wildcal.core.arrays import FloatArray, Labels, Logits, working_dtype
+from wildcal.calibrators.context.terms import LEAST_LEAD, SHARE_UNIT, UNIT, CleanClasses
+from wildcal.core.arrays import Labels, Logits, working_dtype
 from wildcal.core.checks import reject_logit_row
 from wildcal.core.one_row import row_sums
 
 _WARMER: Final = tuple(float(np.exp(a)) for a in gap.WARMER)
 
-Numbers = tuple[float, float]
-"""Surplus and price of the classes of a window, whole numbers in parts of 2^-30."""
+Numbers = tuple[float, ...]
+"""The five sums over the classes of a window, whole numbers in parts of 2^-30."""
+_NOTHING: Final = (0.0,) * 5
 
 
 class RowLook(NamedTuple):
@@ -51,7 +46,7 @@ class OneRow:
         self,
         shape: Shape,
         model: gap.GapModel,
-        shares: FloatArray,
+        classes: CleanClasses,
         clean: float,
         chance: ChanceTable,
         units: tuple[tuple[int, float, float], ...],
@@ -59,8 +54,9 @@ class OneRow:
         self.units = units
         """Which features drift is judged by, and their mean and spread on clean rows."""
         self._shape, self._model, self._clean, self._chance = shape, model, clean, chance
-        self._shares = shares
-        self._share_of: list[float] = shares.tolist()
+        self._classes = classes
+        self._share_of: list[float] = classes.shares.tolist()
+        self._usual: list[float] = classes.usual.tolist()
         self._known_chance: tuple[int, float] = (0, 0.0)
 
     def look(self, z: Logits, i: int) -> RowLook:
@@ -98,7 +94,7 @@ class OneRow:
     def numbers(self, counts: Labels, inside: NDArray[np.int64]) -> Numbers:
         """Return what is read off the classes of a window, by looking at all of them."""
         sure = np.asarray(inside * UNIT, np.float64)
-        return surplus_of(self._shares, counts), price_of(self._shares, counts, sure)
+        return tuple(self._classes.numbers(counts, sure).tolist())
 
     def exchanged(
         self,
@@ -120,27 +116,28 @@ class OneRow:
         sure
             Confidence of the row that leaves, and of the one that comes.
         """
-        surplus, price = now
         (old, c_old, s_old), (new, c_new, s_new) = leaving, entering
         out, come = sure
         if old == new:
-            change = self._price(n, old, c_old, s_old - out + come) - self._price(
-                n, old, c_old, s_old
-            )
-            return surplus, price + change
-        surplus += self._surplus(n, old, c_old - 1) - self._surplus(n, old, c_old)
-        surplus += self._surplus(n, new, c_new + 1) - self._surplus(n, new, c_new)
-        price += self._price(n, old, c_old - 1, s_old - out) - self._price(n, old, c_old, s_old)
-        price += self._price(n, new, c_new + 1, s_new + come) - self._price(n, new, c_new, s_new)
-        return surplus, price
+            moves = [(old, c_old, s_old, c_old, s_old - out + come)]
+        else:
+            moves = [
+                (old, c_old, s_old, c_old - 1, s_old - out),
+                (new, c_new, s_new, c_new + 1, s_new + come),
+            ]
+        for of, c, s, c_then, s_then in moves:
+            was, then = self._terms(n, of, c, s), self._terms(n, of, c_then, s_then)
+            now = tuple(x + (b - a) for x, a, b in zip(now, was, then, strict=True))
+        return now
 
     def offset(self, n: int, means: list[float], numbers: Numbers) -> float:
         """Return the log temperature a of one window; `window_offset` does it for many."""
-        moved, price = (number / (n * SHARE_UNIT) for number in numbers)
+        terms = [number / (n * SHARE_UNIT) for number in numbers]
         c0, c1, c2 = (min(max(mean, 0.0), 1.0) for mean in means)
-        return _offset_for(self._gap(n, c0, moved, price), c0, c1, c2)
+        return _offset_for(self._gap(n, c0, terms), c0, c1, c2)
 
-    def _gap(self, n: int, sure: float, moved: float, price: float) -> float:
+    def _gap(self, n: int, sure: float, terms: list[float]) -> float:
+        moved, price, grown, scarce, shrunk = terms
         chance, model = self._chance_of(n), self._model
         fall = self._clean - sure
         known = 1 / (1 + (gap.RISING_ROWS if fall < 0 else gap.PRIOR_ROWS) / n)
@@ -152,7 +149,10 @@ class OneRow:
         usual = model.lam * fallen
         spread = gap.CHANCE_SPREAD * chance / sqrt(n)
         width = gap.USUAL * usual + gap.ALLOWED + gap.BY_CHANCE * sqrt(spread)
-        mix = _fourth(max(variation - usual, 0.0) / width)
+        fall_grown = max(grown, 0.0) / max(moved, gap.TINY)
+        fall_shrunk = max(shrunk, 0.0) / max(scarce, gap.TINY)
+        like = fall_grown / (gap.ALIKE * fall_shrunk + gap.ALIKE_LEAST)
+        mix = _fourth(max(variation - usual, 0.0) / width / (1 + _fourth(like)))
         square, mixed = variation * variation + spread, gap.MIXED * usual
         one = square / max(square + mixed * mixed, gap.TINY)
         r = float(np.exp(-mix)) * one / (1 + _fourth(chance / gap.RESOLVED))
@@ -168,17 +168,21 @@ class OneRow:
         low, high = self._shape.bounds
         return min(max(temperature, low), high)
 
-    def _surplus(self, n: int, of: int, count: int) -> float:
-        return max(count * SHARE_UNIT - n * self._share_of[of], 0.0)
-
-    def _price(self, n: int, of: int, count: int, sure: int) -> float:
-        """Return the price of one class; `classes.price` does it for all."""
-        surplus = count - n * self._share_of[of] / SHARE_UNIT
-        if count == 0 or surplus <= 0:
-            return 0.0
-        lead = min(max(2 * (sure * UNIT) / count - 1, LEAST_LEAD), 1.0)
-        power: Any = np.power(surplus / count, 1 / lead)
-        return float(round(count * lead * float(power) * SHARE_UNIT))
+    def _terms(self, n: int, of: int, count: int, sure: int) -> Numbers:
+        """Return what one class adds; `class_terms` does it for all."""
+        if count == 0:
+            return _NOTHING
+        expected, usual, held = n * self._share_of[of] / SHARE_UNIT, self._usual[of], sure * UNIT
+        if count < expected:
+            beyond = max(held - expected, 0.0)
+            terms = (0.0, beyond, 0.0, float(count), count * usual - held)
+        else:
+            surplus, each = count - expected, held / count
+            lead = min(max(2 * held / count - 1, LEAST_LEAD), 1.0)
+            power: Any = np.power(surplus / count, 1 / lead)
+            price = count * lead * float(power) + max(held - expected, 0.0)
+            terms = (surplus, price, surplus * (usual - each), 0.0, 0.0)
+        return tuple(float(round(term * SHARE_UNIT)) for term in terms)
 
 
 def _offset_for(wanted: float, c0: float, c1: float, c2: float) -> float:

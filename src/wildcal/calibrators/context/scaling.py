@@ -9,23 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wildcal.calibrators.context.chance import ChanceTable
-from wildcal.calibrators.context.classes import (
-    SHARE_UNIT,
-    ClassRows,
-    price_of,
-    rolling_price,
-    rolling_surplus,
-    surplus_of,
-    whole_shares,
-)
+from wildcal.calibrators.context.classes import ClassRows
 from wildcal.calibrators.context.clean_rows import clean_rows, clean_span, moments_of_two
-from wildcal.calibrators.context.constants import SHIPPED
+from wildcal.calibrators.context.constants import shipped
 from wildcal.calibrators.context.gap import WARMER, GapModel, offset_for, window_statistics
 from wildcal.calibrators.context.learn import Clean, Points, learn, left_out_errors
 from wildcal.calibrators.context.one_row import OneRow
 from wildcal.calibrators.context.rolling import WindowMap, offset_in
 from wildcal.calibrators.context.shape import Shape, fit_bias
 from wildcal.calibrators.context.sums import environment_sums
+from wildcal.calibrators.context.terms import SHARE_UNIT, CleanClasses, usual_confidence
 from wildcal.calibrators.context.window import RowStatistics
 from wildcal.calibrators.temperature import DEFAULT_BOUNDS, bound_notes, fit_temperature
 from wildcal.core.arrays import FloatArray, Labels, Source
@@ -91,7 +84,7 @@ class ContextScaling(WindowMap):
     name = "context"
     title = "context scaling"
     reference = "wildcal, docs/theory/context.md"
-    stores = "18 numbers and 1 for each class"
+    stores = "18 numbers and 2 for each class"
     shift_invariant = True
     accepts_ood = True
     state = "flat"
@@ -115,6 +108,8 @@ class ContextScaling(WindowMap):
     clean_rows_: int = field(init=False, repr=False, metadata=stored(INTEGER))
     clean_shares_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
     """Of the predicted classes."""
+    clean_by_class_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
+    """The mean confidence in each of them."""
     beta_p_: float = field(init=False, repr=False, metadata=stored(REAL))
     beta_2_: float = field(init=False, repr=False, metadata=stored(REAL))
     beta_g_: float = field(init=False, repr=False, metadata=stored(REAL))
@@ -135,15 +130,20 @@ class ContextScaling(WindowMap):
             self.clean_confidence_.shape,
             self.clean_spread_.shape,
             self.clean_shares_.shape,
+            self.clean_by_class_.shape,
         )
-        if shapes != ((2,), (3,), (2,), (self.n_classes_,)):
-            raise ValueError(f"the fitted arrays must have shapes (2,), (3,), (2,), (K,): {shapes}")
+        if shapes != ((2,), (3,), (2,), (self.n_classes_,), (self.n_classes_,)):
+            raise ValueError(
+                f"the fitted arrays must have shapes (2,), (3,), (2,), (K,), (K,): {shapes}"
+            )
         check_temperature("clean_temperature_", self.clean_temperature_)
-        shares, sure = self.clean_shares_, self.clean_confidence_
+        shares, sure = self.clean_shares_, np.append(self.clean_confidence_, self.clean_by_class_)
         if self.clean_margin_[1] <= 0 or (self.clean_spread_ <= 0).any():
             raise ValueError("the standard deviations must be positive")
         if not ((sure >= 0) & (sure <= 1 + 1e-9)).all() or not -1 <= self.clean_correlation_ <= 1:
-            raise ValueError("clean_confidence or clean_correlation is out of range")
+            raise ValueError(
+                "clean_confidence, clean_by_class or clean_correlation is out of range"
+            )
         if (shares < 0).any() or abs(shares.sum() - 1) > 1e-6:
             raise ValueError("clean_shares must not be negative, and sum to one")
         if self.clean_rows_ < 1 or self.environments_ < 0:
@@ -197,6 +197,7 @@ class ContextScaling(WindowMap):
     def _keep_clean(self, clean: Points, logits: Source, weight: FloatArray) -> None:
         """Keep what the predicted classes and the confidences of clean rows are like."""
         (n,), (self.clean_confidence_,), (self.clean_shares_,) = clean.n, clean.means, clean.shares
+        self.clean_by_class_ = usual_confidence(clean.shares[0], clean.inside[0])
         judged = self.clean_confidence_[list(_JUDGED)]
         look = partial(self._shape().confidences, offsets=[WARMER[i] for i in _JUDGED])
         (aa, ab), (_, bb) = moments_of_two(logits, weight, judged, look) / n
@@ -208,7 +209,7 @@ class ContextScaling(WindowMap):
         """Learn from the shifted environments, if there are any."""
         self.environments_ = len(shifted)
         self.accuracy_error_ = self.accuracy_error_slope_ = 0.0
-        model = SHIPPED
+        model = shipped(self.clean_shares_.size)
         if len(shifted):
             model = learn(clean, shifted)
             error, size = (
@@ -236,27 +237,30 @@ class ContextScaling(WindowMap):
         shape = self._shape()
         return lambda b: RowStatistics(shape.confidences(b), b.pred(), shape.of(b))
 
+    def classes(self) -> CleanClasses:
+        """Return what windows are compared to."""
+        return CleanClasses.of(self.clean_shares_, self.clean_by_class_)
+
     def class_numbers(self, counts: Labels, sure: FloatArray) -> FloatArray:
-        """Return n times the variation from the clean shares and its price, in parts of 2^-30."""
-        shares = whole_shares(self.clean_shares_)
-        return np.array([surplus_of(shares, counts), price_of(shares, counts, sure)])
+        """Return the sums of what classes say, of `class_terms`, in parts of 2^-30."""
+        return self.classes().numbers(counts, sure)
 
     def rolling_class_numbers(
         self, counts: Labels, sure: NDArray[np.int64], entering: ClassRows, leaving: ClassRows
     ) -> FloatArray:
         """Return the same after each entering row."""
-        shares = whole_shares(self.clean_shares_)
-        surplus = rolling_surplus(shares, counts, entering.pred, leaving.pred)
-        return np.stack([surplus, rolling_price(shares, counts, sure, entering, leaving)])
+        return self.classes().rolling_numbers(counts, sure, entering, leaving)
 
     def window_gap(self, n: ArrayLike, means: FloatArray, classes: ArrayLike) -> FloatArray:
         """Return the estimated mean confidence minus accuracy of windows, as if all had a = 0."""
         n = np.asarray(n, np.float64)
-        moved, price = np.asarray(classes, np.float64) / (n * SHARE_UNIT)
+        terms = np.asarray(classes, np.float64) / (n * SHARE_UNIT)
         sure, chance = np.clip(means[0], 0.0, 1.0), self.chance()(n)
-        clean = float(self.clean_confidence_[0])
-        seen = window_statistics(n, sure, moved, price, chance, clean)
-        return GapModel(self.beta_p_, self.beta_2_, self.beta_g_, self.lam_).gap(seen)
+        seen = window_statistics(n, sure, terms, chance, float(self.clean_confidence_[0]))
+        return self._model().gap(seen)
+
+    def _model(self) -> GapModel:
+        return GapModel(self.beta_p_, self.beta_2_, self.beta_g_, self.lam_)
 
     def window_offset(self, n: ArrayLike, means: FloatArray, classes: ArrayLike) -> FloatArray:
         """Return the log temperature a of each of several windows."""
@@ -265,11 +269,9 @@ class ContextScaling(WindowMap):
 
     def one_row(self) -> OneRow:
         """Return what does for one row after another what the methods above do for many."""
-        model = GapModel(self.beta_p_, self.beta_2_, self.beta_g_, self.lam_)
         clean, spread = self.clean_confidence_.tolist(), self.clean_spread_.tolist()
         units = tuple((j, clean[j], spread[i]) for i, j in enumerate(_JUDGED))
-        shares = whole_shares(self.clean_shares_)
-        return OneRow(self._shape(), model, shares, clean[0], self.chance(), units)
+        return OneRow(self._shape(), self._model(), self.classes(), clean[0], self.chance(), units)
 
     def standardized(self, means: FloatArray) -> FloatArray:
         """Return the mean confidence of windows, and when warmest, in units of clean rows."""

@@ -3,9 +3,10 @@
 import numpy as np
 
 from wildcal.calibrators import ContextScaling
-from wildcal.calibrators.context.classes import LEAST_LEAD, SHARE_UNIT, whole_shares
 from wildcal.calibrators.context.features import LARGEST
 from wildcal.calibrators.context.gap import (
+    ALIKE,
+    ALIKE_LEAST,
     ALLOWED,
     BY_CHANCE,
     CHANCE_SPREAD,
@@ -21,6 +22,7 @@ from wildcal.calibrators.context.gap import (
     WARMER,
 )
 from wildcal.calibrators.context.shape import MARGIN_WEIGHT
+from wildcal.calibrators.context.terms import LEAST_LEAD, SHARE_UNIT
 from wildcal.interop.maps.base import CONTEXT, Inputs
 from wildcal.interop.maps.ops import Ops, Tensor, clip
 from wildcal.interop.maps.rows import Rows
@@ -51,7 +53,8 @@ class InContext(WindowScaling):
             low=low,
             high=high,
             clean_confidence=clean[0],
-            clean_shares=whole_shares(calibrator.clean_shares_) / SHARE_UNIT,
+            clean_shares=calibrator.classes().shares / SHARE_UNIT,
+            clean_by_class=calibrator.clean_by_class_,
             beta_p=calibrator.beta_p_,
             beta_2=calibrator.beta_2_,
             beta_g=calibrator.beta_g_,
@@ -107,35 +110,57 @@ class InContext(WindowScaling):
     def _gap(self, ops: Ops, context: Tensor, n: Tensor, fall: Tensor) -> Tensor:
         """Return the estimated gap of a window."""
         counts, sure = self.counts(ops, context), self.inside(ops, context)
-        shares, rows = self.get(ops, "clean_shares"), ops.maximum(counts, SMALL)
-        surplus = ops.maximum(counts - shares * n, 0.0)
+        expected, rows = self.get(ops, "clean_shares") * n, ops.maximum(counts, SMALL)
+        surplus = ops.maximum(counts - expected, 0.0)
         moved, chance = ops.row_sum(surplus) / n, self._chance(ops, n)
         beyond = ops.sqrt(ops.maximum(moved * moved - chance * chance, 0.0))
         lead = clip(ops, sure / rows * 2.0 - 1.0, LEAST_LEAD, 1.0)
         power = ops.exp(ops.log(ops.maximum(surplus / rows, TINY)) / lead)
         part = beyond / ops.maximum(moved, TINY)
-        price = ops.row_sum(counts * lead * power) / n * (part * part * part)
+        paid = counts * lead * power + ops.maximum(sure - expected, 0.0)
+        price = ops.row_sum(paid) / n * (part * part * part)
         fallen = ops.maximum(fall, 0.0)
-        belief = self._belief(ops, n, fallen * self.get(ops, "lam"), beyond, chance)
+        usual = fallen * self.get(ops, "lam")
+        mix = ops.maximum(beyond - usual, 0.0) / self._width(ops, n, usual, chance)
+        mix = mix / (_fourth(self._like(ops, counts, sure, expected, surplus)) + 1.0)
+        belief = self._belief(ops, n, usual, beyond, chance) * ops.exp(_fourth(mix) * -1.0)
         one = price * self.get(ops, "beta_p") + fallen * fallen * self.get(ops, "beta_2")
         other = fall * self.get(ops, "beta_g")
         return belief * one + other - belief * other
 
+    def _like(
+        self, ops: Ops, counts: Tensor, sure: Tensor, expected: Tensor, surplus: Tensor
+    ) -> Tensor:
+        """Return how much less sure rows of classes that grew are, against the others."""
+        rows, usual = ops.maximum(counts, SMALL), self.get(ops, "clean_by_class")
+        grown = ops.row_sum(surplus * (usual - sure / rows))
+        grown = ops.maximum(grown, 0.0) / ops.maximum(ops.row_sum(surplus), TINY)
+        is_scarce = ops.less(counts, expected)
+        scarce = ops.row_sum(ops.where(is_scarce, counts, 0.0))
+        shrunk = ops.row_sum(ops.where(is_scarce, counts * usual - sure, 0.0))
+        shrunk = ops.maximum(shrunk, 0.0) / ops.maximum(scarce, TINY)
+        return grown / (shrunk * ALIKE + ALIKE_LEAST)
+
+    def _width(self, ops: Ops, n: Tensor, usual: Tensor, chance: Tensor) -> Tensor:
+        """Return how much more variation than usual is still put down to shift."""
+        return usual * USUAL + ALLOWED + ops.sqrt(chance * CHANCE_SPREAD / ops.sqrt(n)) * BY_CHANCE
+
     def _belief(self, ops: Ops, n: Tensor, usual: Tensor, beyond: Tensor, chance: Tensor) -> Tensor:
-        """Return how much class counts are believed."""
+        """Return how much class counts are believed, if it is not another class mix."""
         spread = chance * CHANCE_SPREAD / ops.sqrt(n)
-        width = usual * USUAL + ALLOWED + ops.sqrt(spread) * BY_CHANCE
-        mix = ops.maximum(beyond - usual, 0.0) / width
-        few = chance / RESOLVED
         square, mixed = beyond * beyond + spread, usual * MIXED
         one = square / ops.maximum(square + mixed * mixed, TINY)
-        return one * ops.exp(mix * mix * (mix * mix) * -1.0) / (few * few * (few * few) + 1.0)
+        return one / (_fourth(chance / RESOLVED) + 1.0)
 
     def _chance(self, ops: Ops, n: Tensor) -> Tensor:
         names = ("chance_sizes", "chance_values", "chance_slopes")
         sizes, values, steep = (self.get(ops, name) for name in names)
         at = ops.maximum(last_below(ops, sizes, n, or_equal=True), 0)
         return interpolate(ops, n, (sizes, values, steep), at)
+
+
+def _fourth(x: Tensor) -> Tensor:
+    return x * x * (x * x)
 
 
 def _curve(means: list[Tensor]) -> tuple[Tensor, Tensor]:
