@@ -9,6 +9,10 @@ Example
 -------
     python benchmarks/studies/claims.py
     python benchmarks/studies/claims.py --suites imagenet-resnet18 my-suite --add
+    python benchmarks/studies/claims.py --suites imagenet-vit-tiny=suites/vit --add
+
+The last one measures a suite outside the package under a name of its own: here it takes the place
+of the shipped sample of its rows.
 """
 
 import argparse
@@ -43,24 +47,39 @@ COLUMNS = (
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--suites", nargs="+", type=Path, help="names or paths; all by default")
+    parser.add_argument(
+        "--suites",
+        nargs="+",
+        type=named,
+        metavar="[NAME=]SUITE",
+        help="names or paths; default: all",
+    )
     parser.add_argument("--add", action="store_true", help="keep the rows of other suites")
     parser.add_argument("--bootstrap", type=int, default=200)
     parser.add_argument("--output", type=Path, default=HERE / "claims.csv")
     options = parser.parse_args()
-    chosen = options.suites or [Path(name) for name in suites.names()]
+    chosen = dict(options.suites or [named(name) for name in suites.names()])
     rows: list[dict[str, object]] = []
     if options.add and options.output.exists():
         with options.output.open(newline="") as file:
-            kept = {path.stem for path in chosen}
-            rows = [row for row in csv.DictReader(file) if row["suite"] not in kept]
-    for path in chosen:
-        print(path.stem, flush=True)
-        rows += measure(path.stem, open_suite(path), options.bootstrap)
+            rows = [row for row in csv.DictReader(file) if row["suite"] not in chosen]
+    for name, path in chosen.items():
+        print(name, flush=True)
+        rows += measure(name, open_suite(path), options.bootstrap)
         with options.output.open("w", newline="") as file:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)
+
+
+def named(text: str) -> tuple[str, Path]:
+    """Return the name that the csv gives to a suite, and where the suite is.
+
+    >>> named("vit=suites/vit")[0], named("suites/vit.npz")[0]
+    ('vit', 'vit')
+    """
+    name, _, path = text.rpartition("=")
+    return name or Path(path).stem, Path(path)
 
 
 def measure(name: str, suite: Suite, n_boot: int) -> Iterator[dict[str, object]]:

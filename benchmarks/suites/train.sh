@@ -15,7 +15,7 @@ train() { # DATASET NETWORK [OPTION...]
 train cifar100 resnet20 --epochs 40
 train cifar10 se-resnet20 --epochs 30
 train cifar100 wrn-16-2 --epochs 40
-train cifar10 densenet-small --epochs 30
+train cifar10 densenet-45 --epochs 30
 train cifar100 vgg11-half --epochs 40 --learning-rate 0.1
 train cifar100 se-resnet20 --epochs 40
 train cifar10 resnet20 --epochs 40

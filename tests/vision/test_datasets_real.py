@@ -93,8 +93,9 @@ def test_imagenet(needs):
 @pytest.mark.parametrize(
     ("name", "reader", "folder", "apart"),
     [
-        ("cifar100-resnet20", cifar100, "cifar-100-binary", 0.01),  # half precision
+        ("cifar100-resnet20", cifar100, "cifar-100-binary", 0.04),  # steps of 1/16
         ("cifar10-se-resnet20", cifar10, "cifar-10-batches-bin", 0.02),  # steps of 1/64
+        ("cifar10-densenet-45", cifar10, "cifar-10-batches-bin", 0.03),  # steps of 1/32
     ],
 )
 def test_shipped_weights_give_the_shipped_logits(needs, name, reader, folder, apart):

@@ -18,6 +18,7 @@ COUNTS = {
     "wrn-16-2": (0.69, None),
     "wrn-16-4": (2.75, None),
     "densenet-small": (1.0, None),
+    "densenet-45": (0.19, None),
     "se-resnet18": (11.3, None),
 }
 # Billions of multiplications and additions for one 32 x 32 image.
@@ -31,9 +32,10 @@ GMACS = {
     "wrn-16-2": 0.10,
     "wrn-16-4": 0.39,
     "densenet-small": 0.125,
+    "densenet-45": 0.0283,
     "se-resnet18": 0.56,
 }
-CPU = ("vgg11-half", "resnet20", "wrn-16-2", "densenet-small", "se-resnet20")
+CPU = ("vgg11-half", "resnet20", "wrn-16-2", "densenet-45", "densenet-small", "se-resnet20")
 
 
 def on_meta(name, n_classes):

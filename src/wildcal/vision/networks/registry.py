@@ -51,6 +51,7 @@ NETWORKS: dict[str, Network] = {
     "vgg11-half": _vgg(11, width=0.5),
     "resnet20": _resnet(20),
     "wrn-16-2": _wide(16, 2),
+    "densenet-45": _dense((2, 4, 6, 8), 12),
     "densenet-small": _dense((6, 12, 24, 16), 12),
     "se-resnet20": _se_resnet(20),
     # Between the two.
