@@ -70,7 +70,7 @@ def _refuses(rng: np.random.Generator) -> None:
 @pytest.mark.parametrize(
     ("attack", "refused", "said"),
     [
-        (Attack("a", _hangs, seconds=1), 0, "a#7: no answer within 1 s"),
+        (Attack("a", _hangs, seconds=1), 0, "a#7: no answer within 1 s of work"),
         (Attack("a", _breaks), 0, "a#7: FindingError: broken"),
         (Attack("a", _refuses), 0, "a#7: ValueError: no"),
         (Attack("a", _refuses, (ValueError,)), 1, None),
@@ -80,6 +80,17 @@ def test_what_counts_as_a_finding(attack: Attack, refused: int, said: str | None
     tally = Tally()
     run_trial(attack, 0, 7, tally)
     assert tally == Tally(1, refused, [] if said is None else [said])
+
+
+def test_the_attack_with_least_time_is_next() -> None:
+    slow, fast, idle = (Attack(name, _refuses) for name in ("slow", "fast", "idle"))
+    every = [slow, fast, idle]
+    tallies = {"slow": Tally(1, seconds=70.0), "fast": Tally(1000, seconds=4.0)}
+    assert campaign.least_tried(every, tallies) is idle
+    tallies["idle"] = Tally(5000)  # one that does nothing: five seconds, not none
+    assert campaign.least_tried(every, tallies) is fast
+    assert campaign.least_tried(every, tallies, trials=1000) is slow
+    assert campaign.least_tried(every, tallies, trials=1) is None
 
 
 def test_mutants_differ_and_are_the_same_for_a_seed() -> None:

@@ -12,7 +12,7 @@ sys.path.append(str(ROOT))
 
 from benchmarks import mutation  # noqa: E402
 from benchmarks.campaign import tables  # noqa: E402
-from benchmarks.mutation import SOURCE, changed, faults  # noqa: E402
+from benchmarks.mutation import SOURCE, Fault, changed, faults  # noqa: E402
 
 
 @pytest.mark.parametrize(
@@ -68,6 +68,14 @@ def test_a_module_is_read_with_its_fault() -> None:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     assert module.bin_edges(4) is None
+
+
+def test_rooms_are_drawn_by_turns() -> None:
+    every = [Fault(f"wildcal/{name}.py", i, 1, 0, "a", "b") for i in range(4) for name in "ab"]
+    every = [*(f for f in every if f.index < 2), *(f for f in every if "/a" in f.file)]
+    rooms = [f.file for f in mutation.spread(every, 0)]
+    assert rooms[:4] == ["wildcal/a.py", "wildcal/b.py"] * 2
+    assert sorted(map(repr, mutation.spread(every, 1))) == sorted(map(repr, every))
 
 
 @pytest.mark.parametrize("name", tables.TABLES)

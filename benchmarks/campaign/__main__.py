@@ -81,21 +81,28 @@ def main() -> int:
     limit_memory()
     tallies = _resumed(options.state, options.seed)
     end = time.monotonic() + 60 * options.minutes
-    busy = True
-    while busy and time.monotonic() < end:
-        busy = False
-        # Those that had least go first, so that a run that goes on is fair to the last of a turn.
-        for attack in sorted(chosen, key=lambda a: tallies.get(a.name, Tally()).trials / a.batch):
-            tally = tallies.setdefault(attack.name, Tally())
-            for _ in range(attack.batch):
-                if options.trials and tally.trials >= options.trials:
-                    break
-                run_trial(attack, options.seed, tally.trials, tally)
-                busy = True
-            _keep(options.state, options.seed, tallies)
-            if time.monotonic() >= end:
-                break
+    while time.monotonic() < end:
+        attack = least_tried(chosen, tallies, options.trials)
+        if attack is None:
+            break
+        tally = tallies.setdefault(attack.name, Tally())
+        left = options.trials - tally.trials if options.trials else attack.batch
+        for _ in range(min(attack.batch, left)):
+            run_trial(attack, options.seed, tally.trials, tally)
+        _keep(options.state, options.seed, tallies)
     return _report(tallies, options.seed)
+
+
+def least_tried(attacks: list[Attack], tallies: dict[str, Tally], trials: int = 0) -> Attack | None:
+    """Return the attack that had least processor time, None if all have had their trials.
+
+    By time, not by turns: else the few attacks with long trials would take most of it. A trial
+    counts as a millisecond at least, or one that does nothing would hold the others up.
+    """
+    so_far = {attack: tallies.get(attack.name, Tally()) for attack in attacks}
+    ready = [attack for attack, tally in so_far.items() if not trials or tally.trials < trials]
+    by_time = {a: max(so_far[a].seconds, 1e-3 * so_far[a].trials) for a in ready}
+    return min(by_time, key=by_time.__getitem__, default=None)
 
 
 def _report(tallies: dict[str, Tally], seed: int) -> int:

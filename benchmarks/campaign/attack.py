@@ -88,8 +88,8 @@ def run_trial(attack: Attack, seed: int, number: int, tally: Tally) -> None:
             attack.trial(rng)
     except attack.expected:
         tally.refused += 1
-    except _HangError:
-        tally.findings.append(f"{attack.name}#{number}: no answer within {attack.seconds} s")
+    except _HangError as error:
+        tally.findings.append(f"{attack.name}#{number}: no answer within {error}")
     except Exception as error:
         said = f"{type(error).__name__}: {error}".splitlines()[0][:200]
         tally.findings.append(f"{attack.name}#{number}: {said}")
@@ -104,8 +104,9 @@ def limit_memory() -> None:
 
 @contextmanager
 def _time_limit(seconds: int) -> Iterator[None]:
-    def stop(_signal: int, _frame: FrameType | None) -> Any:
-        raise _HangError
+    def stop(number: int, _frame: FrameType | None) -> Any:
+        of_work = number == signal.SIGPROF
+        raise _HangError(f"{seconds} s of work" if of_work else f"{15 * seconds} s of waiting")
 
     # By the processor's clock first: on a busy machine an idle trial waits without being at fault.
     clocks = {

@@ -2,7 +2,8 @@
 
 Needs atheris (``pip install atheris``), which has builds for Linux and macOS. Every name of an
 attack that has a target is taken; without names, all of them, each for its share of the minutes.
-Bytes that are a finding are kept in the folder of --found. Exit 1 if there are any.
+Bytes that are a finding are kept in the folder of --found, and what reached something new beside
+them, so that with --state a run goes on where another was. Exit 1 if there are any findings.
 """
 
 import argparse
@@ -10,7 +11,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -25,23 +25,39 @@ def main() -> int:
     named = [a.name for a in ATTACKS if a.target is not None]
     chosen = [n for n in named if any(n.startswith(word) for word in options.names or [""])]
     seconds = max(1, int(60 * options.minutes / max(1, len(chosen))))
+    state = Path(options.state) if options.state else None
     tallies: dict[str, Any] = {}
-    for name in chosen:
+    if state is not None and state.exists():
+        tallies = json.loads(state.read_text())["tallies"]
+    for name in sorted(chosen, key=lambda n: tallies.get(n, {}).get("seconds", 0)):
         folder = Path(options.found) / name.replace("/", "-")
-        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "corpus").mkdir(parents=True, exist_ok=True)
         words = [sys.executable, "-m", "benchmarks.campaign.guided", "--one", name]
         words += ["--seconds", str(seconds), "--seed", str(options.seed), "--found", str(folder)]
         start = sum(os.times()[:4])
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         counts = _counts(done.stderr)
         findings = sorted(str(f) for f in folder.iterdir() if f.name.startswith(("crash", "time")))
+        if done.returncode != 0 and not findings:
+            raise SystemExit(f"{name} did not run: {done.stderr[-2000:]}")
         counts |= {"findings": findings, "seconds": sum(os.times()[:4]) - start}
-        tallies[name] = counts
+        tallies[name] = gone_on(tallies.get(name, {}), counts)
         print(f"{name:28}{counts['trials']:>10,} inputs, {counts['edges']:>6,} edges,", end=" ")
-        print(f"{len(findings)} findings")
-        if options.state:
-            Path(options.state).write_text(json.dumps({"seed": options.seed, "tallies": tallies}))
+        print(f"{len(findings)} findings", flush=True)
+        if state is not None:
+            state.write_text(json.dumps({"seed": options.seed, "tallies": tallies}))
     return 1 if any(tally["findings"] for tally in tallies.values()) else 0
+
+
+def gone_on(before: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """Return the counts of a run that went on: findings and edges are all that were found so far.
+
+    >>> before = {"trials": 2, "edges": 9, "seconds": 1.0}
+    >>> gone_on(before, {"trials": 3, "edges": 8, "seconds": 1.0})
+    {'trials': 5, 'edges': 9, 'seconds': 2.0}
+    """
+    added = {key: before.get(key, 0) + more[key] for key in ("trials", "seconds")}
+    return more | added | {"edges": max(before.get("edges", 0), more["edges"])}
 
 
 def _counts(said: str) -> dict[str, int]:
@@ -77,12 +93,12 @@ def _fuzz(name: str, found: Path, seconds: int, seed: int) -> int:
         except attack.expected:
             pass
 
-    with tempfile.TemporaryDirectory() as corpus:
-        (Path(corpus) / "whole").write_bytes(target.whole())
-        limits = [f"-max_total_time={seconds}", f"-seed={seed + 1}", "-timeout=60"]
-        more = ["-rss_limit_mb=6000", "-max_len=20000", f"-artifact_prefix={found}/"]
-        atheris.Setup([sys.argv[0], *limits, *more, corpus], once)
-        atheris.Fuzz()
+    corpus = found / "corpus"
+    (corpus / "whole").write_bytes(target.whole())
+    limits = [f"-max_total_time={seconds}", f"-seed={seed + 1}", "-timeout=60"]
+    more = ["-rss_limit_mb=6000", "-max_len=20000", f"-artifact_prefix={found}/"]
+    atheris.Setup([sys.argv[0], *limits, *more, str(corpus)], once)
+    atheris.Fuzz()
     return 0
 
 

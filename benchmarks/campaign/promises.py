@@ -24,7 +24,11 @@ def hard_rows(n_classes: int = CLASSES) -> NDArray[np.float64]:
 
 def check_promises(calibrator: Calibrator) -> None:
     """Raise a FindingError if a fitted calibrator breaks a promise on hard rows."""
-    logits = hard_rows(calibrator.n_classes_)
+    for dtype in (np.float64, np.float32):  # what a float64 holds may be infinite in a float32
+        _check_on(calibrator, hard_rows(calibrator.n_classes_).astype(dtype))
+
+
+def _check_on(calibrator: Calibrator, logits: NDArray[np.floating]) -> None:
     beside = {}
     if isinstance(calibrator, DensityAware):  # a file may have any number of layers
         two = made_up_distances(logits)

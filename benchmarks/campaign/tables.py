@@ -90,21 +90,21 @@ def mutation() -> str:
     """Return how many faults the tests found, and those they did not."""
     run = _read("mutation.json")
     tried: dict[str, bool] = run["tried"]
-    rooms: dict[str, list[bool]] = {}
-    for name, found in tried.items():
-        rooms.setdefault(name.split("/")[1], []).append(found)
-    rows = [
-        [f"`{room}`", f"{len(all_)}", f"{sum(all_)}", _share(sum(all_), len(all_))]
-        for room, all_ in sorted(rooms.items())
-    ]
-    rows.append(["all", f"{len(tried)}", f"{sum(tried.values())}"])
-    rows[-1].append(_share(sum(tried.values()), len(tried)))
+    mended = set(run["mended"])
+    rooms: dict[str, list[str]] = {}
+    for name in tried:
+        rooms.setdefault(f"`{name.split('/')[1]}`", []).append(name)
+    rows = []
+    for room, names in [*sorted(rooms.items()), ("all", [*tried])]:
+        found = sum(tried[name] for name in names)
+        first = found - len(mended.intersection(names))
+        rows.append([room, *map(str, (len(names), first, found)), _share(found, len(names))])
     left = [f"- `{name.removeprefix('wildcal/')}`" for name, found in tried.items() if not found]
     words = (
         f"{run['date']}, Python {run['Python']}, seed {run['seed']}:"
         f" {len(tried)} of {run['possible']:,} possible faults."
     )
-    parts = [words, _table(["folder", "faults", "found", "share"], rows)]
+    parts = [words, _table(["folder", "faults", "found at first", "found now", "share"], rows)]
     return "\n\n".join([*parts, "Not found:\n\n" + "\n".join(left)] if left else parts)
 
 
