@@ -421,6 +421,31 @@ def test_without_a_context_rows_do_not_depend_on_each_other():
     np.testing.assert_array_equal(FITTED.predict_proba(SHIFTED, context=empty), whole)
 
 
+def test_a_known_class_mix_reads_a_window_of_one_class_as_errors(tmp_path):
+    """In Python, by a stream, and from a file: all say the same, and another word is refused."""
+    clean = Z[E == 0], Y[E == 0]
+    free, known = (ContextScaling(class_mix=mix).fit(*clean) for mix in ("any", "clean"))
+    assert learned(known) == learned(free)
+    one = Z[(E == 0) & (Z.argmax(axis=1) == 1)]
+    around = known.context(one)
+    sure = [of.confidence(one, context=around).mean() for of in (free, known)]
+    assert sure[1] < sure[0] - 0.1
+    path = tmp_path / "known.json"
+    wildcal.save(known, path)
+    loaded = wildcal.load(path)
+    assert loaded.class_mix == "clean"
+    np.testing.assert_array_equal(
+        loaded.confidence(one, context=around), known.confidence(one, context=around)
+    )
+    assert any("come as often" in line for line in known.describe())
+    row_by_row, together = (wildcal.Stream(known, len(one)) for _ in range(2))
+    np.testing.assert_array_equal(
+        np.concatenate([row_by_row(row[None]) for row in one]), together(one)
+    )
+    with pytest.raises(ValueError, match="class_mix must be"):
+        ContextScaling(class_mix="balanced").fit(Z, Y)
+
+
 def test_contexts_of_another_kind_are_refused():
     two = Context(n=1, sums=(0.5, 0.4, 0.3), counts=(1, 0))
     with pytest.raises(ValueError, match="context must be of 4 classes, got 2"):

@@ -1,6 +1,6 @@
 """The parts of context scaling by hand: chance, class counts, the gap, what is learned of it."""
 
-from dataclasses import astuple
+from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
@@ -226,6 +226,15 @@ def test_another_class_mix_is_not_taken_for_shift():
     """Classes moved far and confidence hardly: the counts are not believed."""
     assert TEN.belief_in_classes(window(0.005, 0.7, n=200)) < 1e-3
     assert TEN.belief_in_classes(window(0.2, 0.3, n=200)) > 0.5
+
+
+def test_where_no_other_class_mix_is_to_be_expected_all_that_moved_is_shift():
+    """The same windows with and without that knowledge; where classes hardly moved, the same."""
+    knows = replace(TEN, other_mixes=False)
+    assert knows.belief_in_classes(window(0.005, 0.7, n=200)) > 0.9
+    assert knows.gap(window(0.005, 0.7, n=200)) > 5 * TEN.gap(window(0.005, 0.7, n=200))
+    near = window(0.2, 0.25)
+    assert knows.gap(near) == pytest.approx(TEN.gap(near), rel=1e-3)
 
 
 def test_rows_that_gather_in_one_class_and_are_unsure_there_are_shifted():

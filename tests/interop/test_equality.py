@@ -234,11 +234,12 @@ def test_contexts_of_the_first_form(fitted, three_ways, numbers, energy, confide
     assert_equal(calibrator, z, answers, context=around)
 
 
+@pytest.mark.parametrize("class_mix", ["any", "clean"])
 @given(counts, st.floats(0.2, 1), st.floats(0.5, 1), st.floats(0.5, 1))
 @settings(max_examples=25, deadline=None)
-def test_contexts(fitted, three_ways, numbers, sure, warmer, warmest):
+def test_contexts(fitted, three_ways, class_mix, numbers, sure, warmer, warmest):
     """The same of the second form, whose confidences fall as the temperature rises."""
-    calibrator, n = fitted("context"), sum(numbers)
+    calibrator, n = fitted("context", class_mix=class_mix), sum(numbers)
     means = np.array([sure, sure * warmer, sure * warmer * warmest]).astype(np.float32)
     # As float32, in which the context goes into the graph.
     sums = tuple((n * means).astype(np.float32).astype(float).tolist())

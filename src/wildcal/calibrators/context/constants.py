@@ -24,4 +24,5 @@ def shipped(n_classes: int) -> GapModel:
     (few, low), (many, high) = SHIPPED.items()
     part = min(max(log(n_classes / few) / log(many / few), 0.0), 1.0)
     pairs = zip(low.numbers(), high.numbers(), strict=True)
-    return GapModel(*((1 - part) * a + part * b for a, b in pairs))
+    p, two, g, lam = ((1 - part) * a + part * b for a, b in pairs)
+    return GapModel(p, two, g, lam)

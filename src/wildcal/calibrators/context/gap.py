@@ -47,9 +47,11 @@ class GapModel:
     beta_g: float
     lam: float
     """The variation of class shares that usually comes with a fall of confidence by 1."""
+    other_mixes: bool = True
+    """Whether classes that moved further than usual may be another class mix."""
 
     def numbers(self) -> tuple[float, float, float, float]:
-        """Return all four."""
+        """Return all four, which environments teach."""
         return self.beta_p, self.beta_2, self.beta_g, self.lam
 
     def gap(self, seen: "WindowStatistics") -> FloatArray:
@@ -63,8 +65,9 @@ class GapModel:
 
         Little where they moved further than such a fall of confidence explains and the classes
         that grew stayed sure, which is another class mix: then few rows are wrong there, and many
-        in the classes that shrank. Little where they moved far less, which is a mixture of
-        conditions; and little where there are too few rows for so many classes.
+        in the classes that shrank; unless no other mix is to be expected. Little where they moved
+        far less, which is a mixture of conditions; and little where there are too few rows for so
+        many classes.
         """
         usual = self.lam * np.maximum(seen.fall, 0.0)
         spread = CHANCE_SPREAD * seen.chance / np.sqrt(seen.n)
@@ -75,6 +78,7 @@ class GapModel:
         few = _fourth(seen.chance / RESOLVED)
         square = seen.variation * seen.variation + spread
         one = square / np.maximum(square + np.square(MIXED * usual), TINY)
+        mix = mix if self.other_mixes else np.zeros_like(mix)
         return np.asarray(np.exp(-mix) * one / (1 + few))
 
 

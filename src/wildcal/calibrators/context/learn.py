@@ -1,6 +1,6 @@
 """Learning how far confidence lies above accuracy from environments, and from mixtures of them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -157,7 +157,9 @@ def _slopes(
     return tuple(found.tolist())
 
 
-def left_out_errors(clean: Clean, shifted: Points) -> tuple[FloatArray, FloatArray]:
+def left_out_errors(
+    clean: Clean, shifted: Points, *, other_mixes: bool = True
+) -> tuple[FloatArray, FloatArray]:
     """Return the errors of the estimated gap on environments left out, and their offsets.
 
     At most twenty fits; with more environments, several are left out at a time.
@@ -170,7 +172,7 @@ def left_out_errors(clean: Clean, shifted: Points) -> tuple[FloatArray, FloatArr
         out[order[fold::_FOLDS]] = True
         model = learn(clean, shifted[~out]) if n > out.sum() else shipped(shifted.shares.shape[1])
         mine = shifted[out]
-        gap = model.gap(clean.statistics(mine))
+        gap = replace(model, other_mixes=other_mixes).gap(clean.statistics(mine))
         error[out] = gap - clean.gaps(mine)
         offset[out] = offset_for(gap, mine.means.T)
     return error, offset

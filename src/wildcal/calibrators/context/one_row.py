@@ -155,6 +155,7 @@ class OneRow:
         mix = _fourth(max(variation - usual, 0.0) / width / (1 + _fourth(like)))
         square, mixed = variation * variation + spread, gap.MIXED * usual
         one = square / max(square + mixed * mixed, gap.TINY)
+        mix = mix if model.other_mixes else 0.0
         r = float(np.exp(-mix)) * one / (1 + _fourth(chance / gap.RESOLVED))
         best = model.beta_p * paid + model.beta_2 * fallen * fallen
         return r * best + (1 - r) * model.beta_g * fall

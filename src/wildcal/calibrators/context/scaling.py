@@ -26,13 +26,14 @@ from wildcal.core.block import Block
 from wildcal.core.blocks import added, map_blocks
 from wildcal.core.bound import Bound, bound_temperature
 from wildcal.core.calibrator import FitSummary
-from wildcal.core.checks import check_bounds, check_temperature
+from wildcal.core.checks import check_bounds, check_choice, check_temperature
 from wildcal.core.columns import derived, equal_weights, total
 from wildcal.core.objective import mean_loss
 from wildcal.core.rows import Rows
 from wildcal.core.span import span
-from wildcal.core.stored import ARRAY, INTEGER, REAL, Row, stored
+from wildcal.core.stored import ARRAY, INTEGER, REAL, TEXT, Row, stored
 
+CLASS_MIXES: Final = ("any", "clean")
 # Shifts that were not tuned on are harder than those that were.
 _UNSEEN: Final = 1.4
 _MOST_ACCURATE: Final = 0.9999
@@ -60,6 +61,12 @@ class ContextScaling(WindowMap):
 
     Parameters
     ----------
+    class_mix
+        "any": classes that moved further than the fall of confidence explains, while those that
+        grew stayed sure, are put down to another class mix. "clean": you know that classes come as
+        often as among the clean rows, so every such move speaks of errors. That is much nearer to
+        the truth where a network takes most things for a few classes and stays sure of it, and far
+        off where the mix does change.
     bounds
         Range of T, kept for every input.
 
@@ -92,6 +99,7 @@ class ContextScaling(WindowMap):
     features = ("confidence", "warmer", "warmest")
     by_class = True
 
+    class_mix: str = field(default="any", metadata=stored(TEXT))
     bounds: tuple[float, float] = field(default=DEFAULT_BOUNDS, metadata=stored(Row((REAL, REAL))))
     clean_temperature_: float = field(init=False, repr=False, metadata=stored(REAL))
     """T0."""
@@ -122,6 +130,7 @@ class ContextScaling(WindowMap):
     """The same per unit of the offset that the context gave: stronger shifts are guessed worse."""
 
     def _check_options(self) -> None:
+        check_choice("class_mix", self.class_mix, CLASS_MIXES)
         check_bounds("bounds", self.bounds)
 
     def _check_fitted(self) -> None:
@@ -213,7 +222,8 @@ class ContextScaling(WindowMap):
         if len(shifted):
             model = learn(clean, shifted)
             error, size = (
-                float(np.sqrt(np.mean(np.square(v)))) for v in left_out_errors(clean, shifted)
+                float(np.sqrt(np.mean(np.square(v))))
+                for v in left_out_errors(clean, shifted, other_mixes=self.class_mix == "any")
             )
             self.accuracy_error_ = error
             self.accuracy_error_slope_ = error / size if size > _LEAST_SPREAD else 0.0
@@ -260,7 +270,8 @@ class ContextScaling(WindowMap):
         return self._model().gap(seen)
 
     def _model(self) -> GapModel:
-        return GapModel(self.beta_p_, self.beta_2_, self.beta_g_, self.lam_)
+        learned = self.beta_p_, self.beta_2_, self.beta_g_, self.lam_
+        return GapModel(*learned, other_mixes=self.class_mix == "any")
 
     def window_offset(self, n: ArrayLike, means: FloatArray, classes: ArrayLike) -> FloatArray:
         """Return the log temperature a of each of several windows."""
@@ -318,6 +329,8 @@ class ContextScaling(WindowMap):
             f" believed {self.beta_g_:.4g} G, off the mean confidence of a window: G its fall, P"
             f" the price of moving surplus classes back; {learned}.",
         ]
+        if self.class_mix == "clean":
+            lines.append("It takes for granted that classes come as often as among the clean rows.")
         if self.environments_:
             lines.append(
                 f"The estimate was {100 * self.accuracy_error_:.1f} points off on environments"

@@ -59,6 +59,7 @@ class InContext(WindowScaling):
             beta_2=calibrator.beta_2_,
             beta_g=calibrator.beta_g_,
             lam=calibrator.lam_,
+            other_mixes=float(calibrator.class_mix == "any"),
             chance_sizes=chance.sizes,
             chance_values=chance.values,
             chance_slopes=slopes(chance.sizes, chance.values),
@@ -123,7 +124,8 @@ class InContext(WindowScaling):
         usual = fallen * self.get(ops, "lam")
         mix = ops.maximum(beyond - usual, 0.0) / self._width(ops, n, usual, chance)
         mix = mix / (_fourth(self._like(ops, counts, sure, expected, surplus)) + 1.0)
-        belief = self._belief(ops, n, usual, beyond, chance) * ops.exp(_fourth(mix) * -1.0)
+        other_mix = ops.exp(_fourth(mix) * self.get(ops, "other_mixes") * -1.0)
+        belief = self._belief(ops, n, usual, beyond, chance) * other_mix
         one = price * self.get(ops, "beta_p") + fallen * fallen * self.get(ops, "beta_2")
         other = fall * self.get(ops, "beta_g")
         return belief * one + other - belief * other
