@@ -7,21 +7,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wildcal.calibrators.pava import GapCounter, check_thresholds, fit_isotonic
+from wildcal.calibrators.gaps import GapCounter, fit_in_ranges
+from wildcal.calibrators.ones import SmallestOnes
+from wildcal.calibrators.pava import Pooling, check_thresholds, fit_isotonic
 from wildcal.calibrators.piecewise import Curves
 from wildcal.core import room
 
 
-def count(x, target, weight, pieces):
-    """Fit by GapCounter, the pairs handed over in several pieces."""
+def count(x, target, weight, pieces, most=1 << 20):
+    """Fit by GapCounter, the pairs handed over in several pieces, a few ones at a time."""
     used = np.ones(len(x), bool) if weight is None else weight > 0
     weight = None if weight is None else weight[used]
     x, target = x[used], target[used]
-    gaps = GapCounter(x[target], None if weight is None else weight[target])
-    for part in np.array_split(np.arange(len(x)), pieces):
-        order = part[np.argsort(x[part])]
-        gaps.add(x[order], None if weight is None else weight[order])
-    return gaps.thresholds()
+
+    def add_ones(ones):
+        ones[0].add(x[target], None if weight is None else weight[target])
+
+    def add_pairs(gaps):
+        for part in np.array_split(np.arange(len(x)), pieces):
+            order = part[np.argsort(x[part])]
+            gaps[0].add(x[order], None if weight is None else weight[order])
+
+    return fit_in_ranges(1, most, add_ones, add_pairs)[0]
 
 
 # A few distinct values make ties, with and between targets, the rule.
@@ -32,8 +39,8 @@ ROWS = st.lists(
 )
 
 
-@given(rows=ROWS, weighted=st.booleans(), pieces=st.integers(1, 4))
-def test_counting_equals_pooling_all_pairs(rows, weighted, pieces):
+@given(rows=ROWS, weighted=st.booleans(), pieces=st.integers(1, 4), most=st.integers(1, 5))
+def test_counting_equals_pooling_all_pairs(rows, weighted, pieces, most):
     x = np.array([value for value, _, _ in rows]) / 12
     target = np.array([hit for _, hit, _ in rows])
     weight = np.array([w for _, _, w in rows])
@@ -44,6 +51,8 @@ def test_counting_equals_pooling_all_pairs(rows, weighted, pieces):
     used = np.ones(len(x), bool) if weight is None else weight > 0
     whole = fit_isotonic(x[used], target[used], None if weight is None else weight[used])
     counted = count(x, target, weight, pieces)
+    for a, b in zip(counted, count(x, target, weight, pieces, most=most), strict=True):
+        assert a.tobytes() == b.tobytes()
     check_thresholds(*whole)
     check_thresholds(*counted)
     grid = np.linspace(0, 1, 101)
@@ -82,7 +91,7 @@ def test_no_ones_and_no_zeros():
     x = np.array([0.2, 0.4])
     assert [v.tolist() for v in count(x, np.zeros(2, bool), None, 1)] == [[0.4], [0.0]]
     assert [v.tolist() for v in count(x, np.ones(2, bool), None, 1)] == [[0.2, 0.4], [1.0, 1.0]]
-    assert [v.tolist() for v in GapCounter(np.empty(0)).thresholds()] == [[0.0], [0.0]]
+    assert [v.tolist() for v in count(x[:0], x[:0] > 0, None, 1)] == [[0.0], [0.0]]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -115,18 +124,27 @@ def test_curves_of_columns_give_the_bits_of_interp(dtype, k):
     assert Curves(x, y, np.dtype(dtype))(p).tobytes() == expected.tobytes()
 
 
-def test_a_fit_takes_no_more_memory_than_is_asked_for():
+@pytest.mark.parametrize("most", [25_000, 100_000])
+def test_a_fit_takes_no_more_memory_than_is_asked_for(most):
     """Whether there is room is asked before rows are read; more must not be taken in the end."""
-    n = 100_000
-    ones = np.sort(np.random.default_rng(0).random(n))  # no two are pooled: the most there is
+    n, step = 100_000, 10_000
+    ones = np.random.default_rng(0).random(n)  # no two are equal: the most there is
+    pairs = np.sort(ones)
     fit_isotonic(ones[:2], ones[:2] > 0, None)  # imports the solver
     tracemalloc.start()
     try:
-        gaps = GapCounter(ones)
-        gaps.add(ones)
-        gaps.thresholds()
+        smallest = SmallestOnes(most=most)
+        for start in range(0, n, step):
+            smallest.add(ones[start : start + step])
+        gaps = GapCounter(smallest)
+        del smallest
+        for start in range(0, n, step):
+            gaps.add(pairs[start : start + step])
+        gaps.pool_into(curve := Pooling())
+        curve.thresholds()
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    beside = 16  # the softmax of the true class, and the label
-    assert peak <= (room._ROW_BYTES - beside) * n
+    beside = 16 * step  # a piece of rows: the softmax of the true class, and the label
+    few = 40 * (1 << 16)  # which are not sorted on their own, in the first piece
+    assert peak <= room._ROW_BYTES * most + beside + few

@@ -8,7 +8,7 @@ import pytest
 
 from wildcal.accuracy import ESTIMATORS, make_estimator
 from wildcal.calibrators import CALIBRATORS, WINDOW_METHODS, ContextScaling, make_calibrator
-from wildcal.calibrators.pava import GapCounter
+from wildcal.calibrators.gaps import fit_in_ranges
 from wildcal.cli.main import run
 from wildcal.core import room
 from wildcal.core.engine import watched_by
@@ -96,7 +96,7 @@ def test_methods_that_hold_rows_read_them_or_refuse(name, few, tmp_path, monkeyp
 def test_methods_that_hold_some_numbers_of_a_row_refuse_too(name, few, monkeypatch):
     _, source = few
     monkeypatch.setattr(room, "free_bytes", lambda: 100.0 * len(source))
-    with pytest.raises(TooLargeError, match=r"some numbers of each row.*one row in 2, .*scale.md"):
+    with pytest.raises(TooLargeError, match=r"GB at a time, whatever.*room for.*docs.scale.md"):
         make_calibrator(name).fit(source)
 
 
@@ -191,14 +191,16 @@ def test_few_pairs_are_looked_up_among_the_ones():
     rng = np.random.default_rng(0)
     x, weight = rng.random(2000).round(2), rng.random(2000)
     ones = rng.random(2000) < x
-    whole = GapCounter(x[ones], weight[ones])
-    order = np.argsort(x)
-    whole.add(x[order], weight[order])
-    parts = GapCounter(x[ones], weight[ones])
-    for piece in np.array_split(np.arange(2000), 300):
-        mine = piece[np.argsort(x[piece])]
-        parts.add(x[mine], weight[mine])
-    for a, b in zip(whole.thresholds(), parts.thresholds(), strict=True):
+
+    def fit(pieces):
+        def count(gaps):
+            for piece in np.array_split(np.arange(2000), pieces):
+                mine = piece[np.argsort(x[piece])]
+                gaps[0].add(x[mine], weight[mine])
+
+        return fit_in_ranges(1, 2000, lambda one: one[0].add(x[ones], weight[ones]), count)[0]
+
+    for a, b in zip(fit(1), fit(300), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12)
 
 

@@ -1,13 +1,16 @@
 """IRM: one isotonic regression for all classes at once (Zhang et al., 2020)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import final
 
 import numpy as np
 
-from wildcal.calibrators.pairs import for_each_chunk, label_proba
-from wildcal.calibrators.pava import GapCounter, check_thresholds
+from wildcal.calibrators.gaps import GapCounter, fit_in_ranges
+from wildcal.calibrators.ones import SmallestOnes
+from wildcal.calibrators.pairs import for_each_chunk, label_pieces
+from wildcal.calibrators.pava import check_thresholds
 from wildcal.calibrators.piecewise import curves_of
 from wildcal.calibrators.table_rows import (
     NORMALIZE,
@@ -22,8 +25,8 @@ from wildcal.core.block import Block
 from wildcal.core.bound import Bound
 from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.checks import check_choice
-from wildcal.core.columns import loaded
 from wildcal.core.one_row import RowMap
+from wildcal.core.room import ones_at_once
 from wildcal.core.rows import Rows
 from wildcal.core.stored import ARRAY, TEXT, stored
 
@@ -86,25 +89,31 @@ class IsotonicMultiClass(Calibrator):
         check_thresholds(self.thresholds_, self.values_)
 
     def _fit(self, rows: Rows) -> FitSummary:
-        logits, y, weight = rows.logits, rows.labels, loaded(rows.weight)
-        ones = label_proba(logits, y)
-        if weight is None:
-            gaps = GapCounter(ones)
-        else:
-            gaps = GapCounter(ones[weight > 0], weight[weight > 0])
+        logits, y, weight = rows.tuning()
 
-        def take(proba: Proba, row_weight: FloatArray | None, lock: Lock) -> None:
-            x, w = proba.reshape(-1), None
-            if row_weight is None:
-                x.sort()
-            else:
-                order = np.argsort(x)
-                x, w = x[order], np.repeat(row_weight, proba.shape[1])[order]
-            with lock:
-                gaps.add(x, w)
+        def collect(ones: Sequence[SmallestOnes]) -> None:
+            for x, _, w in label_pieces(logits, y, weight):
+                ones[0].add(x, w)
 
-        for_each_chunk(logits, weight, take)
-        self.thresholds_, self.values_ = gaps.thresholds()
+        def count(gaps: Sequence[GapCounter]) -> None:
+            gap = gaps[0]
+
+            def take(proba: Proba, row_weight: FloatArray | None, lock: Lock) -> None:
+                x, w = proba.reshape(-1), None
+                if row_weight is None:
+                    if not gap.is_whole:  # sorting is most of the work
+                        x = x[(x >= gap.low) & (x < gap.high)]
+                    x.sort()
+                else:  # how equal ones lie in an order depends on all the others
+                    order = np.argsort(x)
+                    x, w = x[order], np.repeat(row_weight, proba.shape[1])[order]
+                with lock:
+                    gap.add(x, w)
+
+            for_each_chunk(logits, weight, take)
+
+        fitted = fit_in_ranges(1, ones_at_once(rows), collect, count)
+        self.thresholds_, self.values_ = fitted[0]
         return FitSummary(loss="mse")
 
     def _bind(self, rows: Rows) -> Bound:

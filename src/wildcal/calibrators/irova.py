@@ -1,13 +1,16 @@
 """IROvA: one isotonic regression for each class (Zadrozny and Elkan, 2002)."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import final
 
 import numpy as np
 
-from wildcal.calibrators.pairs import for_each_chunk, label_proba
-from wildcal.calibrators.pava import GapCounter, check_thresholds
+from wildcal.calibrators.gaps import GapCounter, fit_in_ranges
+from wildcal.calibrators.ones import SmallestOnes
+from wildcal.calibrators.pairs import for_each_chunk, label_pieces
+from wildcal.calibrators.pava import Thresholds, check_thresholds
 from wildcal.calibrators.piecewise import Curves, curves_of
 from wildcal.calibrators.table_rows import (
     NORMALIZE,
@@ -16,42 +19,67 @@ from wildcal.calibrators.table_rows import (
     finished,
     isotonic_values,
 )
-from wildcal.core.arrays import FloatArray, Labels, Proba, Source, working_dtype
+from wildcal.core.arrays import FloatArray, Proba, Source, working_dtype
 from wildcal.core.block import Block
 from wildcal.core.bound import Bound
 from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.checks import check_choice
-from wildcal.core.columns import loaded
+from wildcal.core.columns import map_columns
 from wildcal.core.one_row import RowMap
+from wildcal.core.room import ones_at_once
 from wildcal.core.rows import Rows
 from wildcal.core.stored import ARRAY, TEXT, Many, stored
 
 
-def fit_columns(
-    logits: Source, y: Labels, weight: FloatArray | None, temperature: float
-) -> tuple[list[FloatArray], list[FloatArray]]:
+def fit_columns(rows: Rows, temperature: float) -> tuple[list[FloatArray], list[FloatArray]]:
     """Return thresholds and values of each class's isotonic regression on softmax(z / T)."""
-    y, weight = loaded(y), loaded(weight)
-    ones = label_proba(logits, y, temperature)
-    used = np.ones(len(y), bool) if weight is None else weight > 0
-    gaps = []
-    for k in range(logits.shape[1]):
-        mine = used & (y == k)
-        gaps.append(GapCounter(ones[mine], None if weight is None else weight[mine]))
-
-    def take(proba: Proba, row_weight: FloatArray | None, lock: Lock) -> None:
-        columns, w = np.ascontiguousarray(proba.T), None
-        order = None if row_weight is None else columns.argsort(axis=1)
-        columns.sort(axis=1)
-        with lock:
-            for k, (gap, column) in enumerate(zip(gaps, columns, strict=True)):
-                if row_weight is not None and order is not None:
-                    w = row_weight[order[k]]
-                gap.add(column, w)
-
-    for_each_chunk(logits, weight, take, temperature)
-    maps = [gap.thresholds() for gap in gaps]
+    most = ones_at_once(rows)
+    maps: list[Thresholds] = []
+    for classes in _together(rows, most):
+        maps += _fit_classes(rows, classes, temperature, most)
     return [x for x, _ in maps], [f for _, f in maps]
+
+
+def _together(rows: Rows, most: int) -> Iterator[slice]:
+    """Yield neighboring classes that have at most so many rows together, or single ones."""
+    if len(rows) <= most:
+        yield slice(0, rows.n_classes)
+        return
+    counts = map_columns(lambda y: np.bincount(y, minlength=rows.n_classes), rows.labels)
+    first, held = 0, 0
+    for k, count in enumerate(counts.tolist()):
+        if k > first and held + count > most:
+            yield slice(first, k)
+            first, held = k, 0
+        held += count
+    yield slice(first, rows.n_classes)
+
+
+def _fit_classes(rows: Rows, classes: slice, temperature: float, most: int) -> list[Thresholds]:
+    logits, labels, weight = rows.tuning()
+
+    def collect(ones: Sequence[SmallestOnes]) -> None:
+        for x, y, w in label_pieces(logits, labels, weight, temperature):
+            order = np.argsort(y, kind="stable")  # in a class, rows stay in their order
+            bounds = np.searchsorted(y, np.arange(classes.start, classes.stop + 1), sorter=order)
+            for one, start, stop in zip(ones, bounds[:-1], bounds[1:], strict=True):
+                mine = order[start:stop]
+                one.add(x[mine], None if w is None else w[mine])
+
+    def count(gaps: Sequence[GapCounter]) -> None:
+        def take(proba: Proba, row_weight: FloatArray | None, lock: Lock) -> None:
+            columns, w = np.ascontiguousarray(proba.T[classes]), None
+            order = None if row_weight is None else columns.argsort(axis=1)
+            columns.sort(axis=1)
+            with lock:
+                for k, (gap, column) in enumerate(zip(gaps, columns, strict=True)):
+                    if row_weight is not None and order is not None:
+                        w = row_weight[order[k]]
+                    gap.add(column, w)
+
+        for_each_chunk(logits, weight, take, temperature)
+
+    return fit_in_ranges(classes.stop - classes.start, most, collect, count)
 
 
 def bound_columns(
@@ -131,8 +159,7 @@ class IsotonicOneVsAll(Calibrator):
         check_columns(self.thresholds_, self.values_, self.n_classes_)
 
     def _fit(self, rows: Rows) -> FitSummary:
-        logits, y, weight = rows.tuning()
-        self.thresholds_, self.values_ = fit_columns(logits, y, weight, 1.0)
+        self.thresholds_, self.values_ = fit_columns(rows, 1.0)
         return FitSummary(loss="mse")
 
     def _bind(self, rows: Rows) -> Bound:

@@ -77,7 +77,7 @@ class ScaledIsotonicOneVsAll(Calibrator):
         logits, y, weight = rows.tuning()
         fit = fit_temperature(logits, y, weight=weight, loss="mse", bounds=self.bounds)
         self.temperature_ = fit.temperature
-        self.thresholds_, self.values_ = fit_columns(logits, y, weight, fit.temperature)
+        self.thresholds_, self.values_ = fit_columns(rows, fit.temperature)
         return FitSummary(
             loss="mse",
             iterations=fit.solution.iterations,

@@ -1,6 +1,6 @@
-"""The (probability, is it the label) pairs of a tuning set, walked twice and never stored."""
+"""The (probability, is it the label) pairs of a tuning set, walked over and never stored."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from threading import Lock
 from typing import TypeAlias
 
@@ -8,8 +8,10 @@ import numpy as np
 
 from wildcal.core.arrays import FloatArray, Labels, Logits, Proba, Source
 from wildcal.core.checks import row_slices
+from wildcal.core.columns import PIECE_ROWS, in_memory, loaded
 from wildcal.core.parallel import run_parts, thread_count, use_threads
 from wildcal.core.softmax import by_row, fill_proba
+from wildcal.core.span import span
 
 # Large enough that looking up N ones in each sorted chunk is cheap beside sorting it, and no more
 # than what a machine has room for, whatever N is.
@@ -26,6 +28,21 @@ def label_proba(logits: Source, y: Labels, temperature: float = 1.0) -> Proba:
     """Return softmax(z / T)_y for each row, the same bits as in the whole matrix."""
     beta = 1.0 / temperature
     return _flushed(by_row(logits, lambda b: b.steady_at_label(beta, y[b.rows])))
+
+
+def label_pieces(
+    logits: Source, y: Labels, weight: FloatArray | None, temperature: float = 1.0
+) -> Iterator[tuple[Proba, Labels, FloatArray | None]]:
+    """Yield softmax(z / T)_y, labels and weights piece by piece; weight 0 is left out."""
+    step = len(logits) if in_memory(logits) else PIECE_ROWS
+    for start in range(0, len(logits), step):
+        piece = (start, min(start + step, len(logits)))
+        x = label_proba(span(logits, *piece), span(y, *piece), temperature)
+        labels, w = loaded(span(y, *piece)), loaded(span(weight, *piece))
+        if w is None or (w > 0).all():
+            yield x, labels, w
+        else:
+            yield x[w > 0], labels[w > 0], w[w > 0]
 
 
 def steady_proba(logits: Logits, temperature: float) -> Proba:
@@ -56,10 +73,11 @@ def for_each_chunk(
             for piece in pieces:
                 rows, w = logits[piece], None
                 if weight is not None:
-                    some = weight[piece] > 0
-                    rows, w = rows[some], weight[piece][some]
+                    w = weight[piece]
+                    rows, w = rows[w > 0], w[w > 0]
                 if len(rows):
                     # Not kept under a name: the next chunk would then be a second one in memory.
                     take(_flushed(steady_proba(rows, temperature)), w, lock)
+                del rows  # likewise
 
     run_parts(run, list(row_slices(logits, elements)), 1 if weight is not None else thread_count())

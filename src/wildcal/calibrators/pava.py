@@ -1,11 +1,12 @@
-"""Isotonic regression of 0/1 targets, without ever sorting or storing all the pairs.
+"""Isotonic regression of cells that come in increasing order, as many at a time as there are.
 
-A pair (x, 0) that follows a pair (x', 1) with x' < x is always pooled with it, so every block of
-the solution except the leading zeros begins at a one. It is enough to know, for each gap between
-neighboring ones, how many pairs lie in it and which is the last: N numbers instead of N x K.
+Pooling adjacent violators is a walk with a stack: what was pooled so far, and the next cell. Cells
+are pooled by pieces, each alone and then with those blocks before it that it reaches down to. Where
+pieces begin is a matter of counting cells alone, so a curve has the same bits whether its cells
+came at once or in turns.
 """
 
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,78 +16,76 @@ from wildcal.core.arrays import BoolArray, FloatArray
 Values: TypeAlias = NDArray[np.floating[Any]]
 Thresholds: TypeAlias = tuple[FloatArray, FloatArray]
 """Increasing x and non-decreasing f(x); f is linear in between and constant outside."""
+Cells: TypeAlias = FloatArray
+"""A column for each: the first and the last x, the weight of ones, and that of all."""
+
+# Of a piece: enough that calls do not count. Changing it may change the last bits of longer curves.
+PIECE_CELLS: Final = 1 << 18
 
 
-class GapCounter:
-    """The pairs of an isotonic regression, counted in the gaps between the ones.
+class Pooling:
+    """The non-decreasing function closest to the mean targets of cells.
 
-    Parameters
-    ----------
-    ones
-        The x of every pair with target 1.
-    weight
-        Their weights.
-
-    Notes
-    -----
-    Every pair, those with target 1 included, is then to be handed to `add`, in any pieces. Pairs
-    with equal x are one point with their mean target, as in scikit-learn; unlike there, x that
-    differ by less than the resolution of their type (1e-6 in float32) are not merged.
+    Examples
+    --------
+    >>> curve = Pooling()
+    >>> curve.add(np.array([0.1, 0.2]), np.array([0.1, 0.2]), np.array([0.0, 1.0]), np.ones(2))
+    >>> curve.add(np.array([0.3]), np.array([0.3]), np.array([0.0]), np.ones(1))
+    >>> curve.thresholds()
+    (array([0.1, 0.2, 0.3]), array([0. , 0.5, 0.5]))
     """
 
-    def __init__(self, ones: Values, weight: FloatArray | None = None) -> None:
-        self._x, index = np.unique(ones, return_inverse=True)
-        self._ones = np.bincount(index, weight, len(self._x)).astype(np.float64)
-        self._total = np.zeros(len(self._x))
-        self._last = self._x.copy()
-        self._largest_zero = -np.inf
+    def __init__(self) -> None:
+        self._blocks: Cells = np.empty((4, 0))
+        self._waiting: list[Cells] = []
+        self._count = 0
 
-    def add(self, x: Values, weight: FloatArray | None = None) -> None:
-        """Count pairs; x must be sorted, and of the type of the ones."""
-        some, start = self._gaps(x)
-        zeros = int(start[0]) if len(some) else len(x)
-        if zeros:
-            self._largest_zero = max(self._largest_zero, float(x[zeros - 1]))
-        if not len(some):
-            return
-        end = np.append(start[1:], len(x))
-        self._total[some] += end - start if weight is None else np.add.reduceat(weight, start)
-        self._last[some] = np.maximum(self._last[some], x[end - 1])
-
-    def _gaps(self, x: Values) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Return the gaps that sorted pairs lie in, and the first pair in each of these."""
-        if len(x) < len(self._x):  # whichever is the shorter is looked up in the other
-            gap = np.searchsorted(self._x, x, side="right") - 1
-            first = np.flatnonzero(np.diff(gap, prepend=-1))
-            return gap[first], first
-        bounds = np.append(np.searchsorted(x, self._x), len(x))
-        some = np.flatnonzero(np.diff(bounds))
-        return some, bounds[some]
+    def add(self, first: Values, last: Values, positive: FloatArray, total: FloatArray) -> None:
+        """Take cells [first, last] with mean target positive / total, right of all before."""
+        done = 0
+        while done < len(first):
+            piece = slice(done, done + PIECE_CELLS - self._count)
+            cells = np.array([c[piece] for c in (first, last, positive, total)], np.float64)
+            self._waiting.append(cells)
+            self._count += cells.shape[1]
+            done += cells.shape[1]
+            if self._count == PIECE_CELLS:
+                self._pool()
 
     def thresholds(self) -> Thresholds:
-        """Return the fitted function."""
-        # In place, and with the scores as they are: every copy is another 8 bytes for each row.
-        total = np.maximum(self._total, self._ones, out=self._total)
-        x, y = pool(self._x, self._last, self._ones, total)
-        if np.isfinite(self._largest_zero):
-            x, y = np.append(self._largest_zero, x), np.append(0.0, y)
-        return (x, y) if len(x) else (np.zeros(1), np.zeros(1))
+        """Return the function; no thresholds where there was no cell."""
+        self._pool()
+        first, last, _, _ = self._blocks
+        y = np.minimum(np.maximum.accumulate(_mean(self._blocks)), 1.0)  # both only mend rounding
+        x = np.column_stack([first, last]).ravel()
+        keep = np.append(True, x[1:] > x[:-1])[: len(x)]
+        return x[keep], np.repeat(y, 2)[keep]
+
+    def _pool(self) -> None:
+        if not self._count:
+            return
+        new = _pooled(np.concatenate(self._waiting, axis=1))
+        self._waiting, self._count = [], 0
+        # Pooled with blocks of a larger mean the first new one rises, so it reaches no lower ones.
+        reach = int(np.searchsorted(_mean(self._blocks), _mean(new)[0]))
+        if reach < self._blocks.shape[1]:
+            new = _pooled(np.concatenate([self._blocks[:, reach:], new], axis=1))
+        self._blocks = np.concatenate([self._blocks[:, :reach], new], axis=1)
 
 
-def pool(first: Values, last: Values, positive: FloatArray, total: FloatArray) -> Thresholds:
-    """Return the isotonic regression of cells [first, last] with mean target positive / total."""
+def _mean(cells: Cells) -> FloatArray:
+    return np.asarray(cells[2] / cells[3])
+
+
+def _pooled(cells: Cells) -> Cells:
+    """Return the blocks of the isotonic regression of some cells, as cells."""
     from scipy.optimize import isotonic_regression  # here: `import wildcal` stays quick
 
-    if not len(first):
-        return first.astype(np.float64), positive
-    value = isotonic_regression(positive / total, weights=total).x
+    value = isotonic_regression(_mean(cells), weights=cells[3]).x
     start = np.flatnonzero(np.append(True, value[1:] != value[:-1]))
     end = np.append(start[1:], len(value)) - 1
-    mean = np.add.reduceat(positive, start) / np.add.reduceat(total, start)
-    y = np.minimum(np.maximum.accumulate(mean), 1.0)  # both only mend rounding
-    x = np.column_stack([first[start], last[end]]).ravel().astype(np.float64)
-    keep = np.append(True, x[1:] > x[:-1])
-    return x[keep], np.repeat(y, 2)[keep]
+    sums = [np.add.reduceat(row, start) for row in cells[2:]]
+    return np.array([cells[0, start], cells[1, end], *sums])
 
 
 def fit_isotonic(x: FloatArray, target: BoolArray, weight: FloatArray | None) -> Thresholds:
@@ -99,7 +98,9 @@ def fit_isotonic(x: FloatArray, target: BoolArray, weight: FloatArray | None) ->
     weight = np.ones(len(x)) if weight is None else weight
     positive = np.bincount(index, weight * target).astype(np.float64)
     total = np.bincount(index, weight).astype(np.float64)
-    return pool(unique, unique, positive, total)
+    curve = Pooling()
+    curve.add(unique, unique, positive, total)
+    return curve.thresholds()
 
 
 def check_thresholds(x: FloatArray, y: FloatArray) -> None:

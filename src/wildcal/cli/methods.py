@@ -11,7 +11,7 @@ from wildcal.core.calibrator import Calibrator
 HOLDS = {
     "flat": "sums",
     "scores": "distinct confidences",
-    "thin": "some numbers a row",
+    "thin": "some numbers a row, in turns",
     "rows": "all rows",
 }
 """What a fit holds of rows that are read from shards, by `Calibrator.state`."""
@@ -60,8 +60,9 @@ def methods(as_json: bool) -> None:
         ("name", *_COLUMNS),
         rows,
         words=8,
-        caption="All fits are exact on shards; what one holds of them is what memory must hold. All"
-        " are evaluated and applied from shards, and on a cluster.\n"
+        caption="All fits are exact on shards; what one holds of them is what memory must hold, in"
+        " turns where it does not fit at once. All are evaluated and applied from shards, and on a"
+        " cluster.\n"
         "Behind dac+ any of those before match+ac may stand. On suites, NAME-all is fitted"
         " on shifted tuning rows too, NAME-p on rows under noise.",
     )

@@ -100,8 +100,9 @@ class Calibrator(ABC):
     """It reads the energy of a row, which normalizing the logits removes."""
     state: ClassVar[Literal["flat", "scores", "thin", "rows"]] = "rows"
     """What a fit holds of rows that are read from a source: sums, whatever their number; a few
-    numbers for each distinct confidence; a few numbers for each row; or all of the rows, if there
-    is room for them. Every one of them is exact; the last two are not done on a cluster."""
+    numbers for each distinct confidence; a few numbers for each row, of as many rows at a time as
+    there is room for; or all of the rows, if there is room for them. Every one of them is exact;
+    the last two are not done on a cluster."""
     reads: ClassVar[frozenset[str]] = frozenset({"logits"})
     """The columns of `Rows` that it reads besides labels and weights: `environment` in `fit`,
     `window` when predicting, `distances` in both."""

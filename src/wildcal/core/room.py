@@ -5,14 +5,19 @@ from pathlib import Path
 from typing import Final
 
 from wildcal.core.errors import TooLargeError
+from wildcal.core.parallel import thread_count
 from wildcal.core.rows import Rows
 
 # A fit that holds the rows makes something of them, too.
 _TIMES: Final = 2.0
-# What a fit by isotonic regressions over all classes holds of a row, and works with in the end; and
-# what it takes for the pairs that are sorted at a time.
-_ROW_BYTES: Final = 100
-_PAIR_BYTES, _MOST_PAIRS = 16, 1 << 24
+# What a fit by isotonic regressions over all classes takes for a row that it holds some numbers of,
+# and for a pair (row, class) of those that a thread sorts at a time; with weights there is one.
+_ROW_BYTES: Final = 160
+_PAIR_BYTES, _WEIGHED_PAIR_BYTES, _MOST_PAIRS = 16, 40, 1 << 24
+# It walks over all rows twice for each so many: with fewer at a time it would take for ever.
+_LEAST_ROWS: Final = 1 << 20
+# Of the memory that is left, what it takes at most, if these fit.
+_SHARE: Final = 0.5
 # A score with its weights, and what sorting it, and a rank metric of it, takes.
 _SCORE_BYTES: Final = 104
 # So few scores are held without a look at the memory that is left.
@@ -45,18 +50,31 @@ def loaded_for(rows: Rows, who: str) -> Rows:
 
 
 def check_thin(rows: Rows, who: str) -> None:
-    """Raise one line, and read nothing, where there is no room for a few numbers of each row."""
+    """Raise one line, and read nothing, where there is no room for some numbers of some rows."""
     if rows.in_memory:
         return
-    pairs = min(len(rows) * max(4, rows.n_classes), _MOST_PAIRS)
-    size, free = _ROW_BYTES * len(rows) + _PAIR_BYTES * pairs, free_bytes()
+    size, free = _pair_bytes(rows) + _ROW_BYTES * min(len(rows), _LEAST_ROWS), free_bytes()
     if size > free:
-        every = int(size // max(free, 1)) + 1
         raise TooLargeError(
-            f"{who} holds some numbers of each row, {size / 1e9:.3g} GB: there is room for"
-            f" {free / 1e9:.3g} GB. Give it one row in {every}, source[::{every}] and"
-            f" source.y[::{every}], or take a method that holds less: docs/scale.md lists them."
+            f"{who} works on {size / 1e9:.3g} GB at a time, whatever the number of rows: there is"
+            f" room for {free / 1e9:.3g} GB. Give it fewer threads, or take a method that holds"
+            " less: docs/scale.md lists them."
         )
+
+
+def ones_at_once(rows: Rows) -> int:
+    """Return of how many rows some numbers are held at a time: of all, where they are arrays."""
+    if rows.in_memory:
+        return len(rows)
+    room = _SHARE * free_bytes() - _pair_bytes(rows)
+    return int(min(len(rows), max(_LEAST_ROWS, room // _ROW_BYTES)))
+
+
+def _pair_bytes(rows: Rows) -> int:
+    all_pairs = len(rows) * max(4, rows.n_classes)
+    if rows.weight is not None:
+        return _WEIGHED_PAIR_BYTES * min(all_pairs, _MOST_PAIRS)
+    return _PAIR_BYTES * min(all_pairs, _MOST_PAIRS * thread_count())
 
 
 def check_scores(count: int, each: int = _SCORE_BYTES) -> None:
