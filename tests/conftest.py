@@ -52,6 +52,12 @@ def _imports_what_is_missing(error):
     return not any(frame.startswith(str(ROOT / "src")) for frame in frames)
 
 
+def pytest_configure(config):
+    """Leave out the examples of files that cannot be imported here, as their tests are."""
+    if not REQUIRED:
+        config.option.doctest_ignore_import_errors = True
+
+
 def pytest_pycollect_makemodule(module_path, parent):
     """Read every file of tests as one that may be skipped."""
     return OptionalModule.from_parent(parent, path=module_path)

@@ -174,7 +174,7 @@ class Calibrator(ABC):
             summary = replace(summary, notes=(_NO_MISTAKE,))
         summary = replace(summary, notes=(*summary.notes, *environment_notes(possible)))
         self.n_classes_ = rows.n_classes
-        self._refuse_broken_fit(rows)
+        self._refuse_broken_fit(rows, summary)
         self.fit_ = replace(summary, n_rows=len(rows), n_ood=rows.n_ood, n_shifted=rows.n_shifted)
         for note in summary.notes:
             warnings.warn(f"{type(self).__name__}: {note}", CalibrationWarning, stacklevel=3)
@@ -365,9 +365,11 @@ class Calibrator(ABC):
                 raise ValueError(self._lack(column)) from error
             raise
 
-    def _refuse_broken_fit(self, rows: Rows) -> None:
+    def _refuse_broken_fit(self, rows: Rows, summary: FitSummary) -> None:
         """Raise, and be unfitted again, where the fit ended with values that no file may hold."""
         try:
+            if not (_is_finite(summary.loss_before) and _is_finite(summary.loss_after)):
+                raise ValueError("the loss is not finite.")
             for learned in (f.name for f in _declared(self) if not f.init):
                 if not _is_finite(getattr(self, learned, None)):
                     raise ValueError(f"{learned} is not finite.")
