@@ -11,7 +11,7 @@ VERSION = $(shell $(PYTHON) -c "import sys; print('%d.%d' % sys.version_info[:2]
 # numba and lightning are what probmetrics and torch-uncertainty need and do not say.
 PEERS := torchmetrics betacal netcal numba probmetrics lightning torch-uncertainty relplot uncertainty-calibration
 
-.PHONY: demo test test-on test-minimal test-oldest test-integrations lint bench numbers campaign coverage mutation gallery docs dist clean
+.PHONY: demo test test-on test-whole-on test-minimal test-oldest test-integrations lint bench numbers campaign coverage mutation gallery docs dist clean
 
 # An empty environment, with a pip that knows groups of packages.
 define environment
@@ -51,8 +51,8 @@ demo: $(VENV)/wildcal.done
 
 # Tests run in as many processes as there are cores: threads of linear algebra on top of that would
 # wait for each other, which took ten times the processor time of some files.
-test test-on test-minimal test-oldest: export OMP_NUM_THREADS := 1
-test test-on test-minimal test-oldest: export OPENBLAS_NUM_THREADS := 1
+test test-on test-whole-on test-minimal test-oldest: export OMP_NUM_THREADS := 1
+test test-on test-whole-on test-minimal test-oldest: export OPENBLAS_NUM_THREADS := 1
 
 # In this run a missing optional package is a failure, not a skipped test. The tests of one file stay
 # in one process, which shares what it prepared.
@@ -64,6 +64,12 @@ test-on:
 	$(call environment,$(VENV)-$(VERSION))
 	$(VENV)-$(VERSION)/bin/python -m pip install --quiet --editable packages/suites --editable . --group test-core
 	$(VENV)-$(VERSION)/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile $(CORE)
+
+# make test-whole-on PYTHON=python3.13: all tests there; those that need torch are skipped.
+test-whole-on:
+	$(call environment,$(VENV)-$(VERSION)-whole)
+	$(VENV)-$(VERSION)-whole/bin/python -m pip install --quiet --editable packages/suites --editable . --group test-without-torch
+	$(VENV)-$(VERSION)-whole/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
 
 # Beside NumPy, SciPy, click and rich alone; a test that needs more is skipped and says why.
 test-minimal:

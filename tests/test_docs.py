@@ -16,7 +16,9 @@ TEXT = "\n".join(page.read_text("utf-8") for page in PAGES)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_examples_run(page):
+def test_examples_run(page, needs):
+    if ">>> import torch" in page.read_text("utf-8"):
+        needs("torch")
     results = doctest.testfile(str(page), module_relative=False)
     assert results.failed == 0
 
@@ -35,8 +37,9 @@ def test_every_block_of_a_tutorial_is_run(page):
     assert sum(text.count(">>> ") for text in blocks) == len(run)
 
 
-def test_computed_parts_are_current():
+def test_computed_parts_are_current(needs):
     """What csv files, which studies write, and the code itself say."""
+    needs("torch")  # which counts the weights of the networks
     spec = spec_from_file_location("docs_make", ROOT / "docs" / "make.py")
     spec.loader.exec_module(make := module_from_spec(spec))
     assert not make.outdated(), "run docs/make.py"

@@ -1,5 +1,7 @@
 """Fitted calibrators of every method, and the three ways to ask them."""
 
+import importlib.util
+import os
 import warnings
 from functools import cache
 
@@ -103,38 +105,47 @@ def classifier(tmp_path, weights):
 
 @pytest.fixture(scope="session")
 def three_ways(open_model):
-    """Ask torch and ONNX Runtime about logits: a dict of outputs from each."""
-    import torch
+    """Ask torch and ONNX Runtime about logits: a dict of outputs from each.
 
+    Where there is no torch, ONNX Runtime alone, unless this run requires both.
+    """
     from wildcal.interop.maps import map_of
     from wildcal.interop.onnx.export import as_model
-    from wildcal.interop.torch import as_module
 
     known = {}
+    by_torch = importlib.util.find_spec("torch") or os.environ.get("WILDCAL_REQUIRE_EXTRAS")
 
     def ask(calibrator, z, context=None):
         key = id(calibrator), z.dtype.name
         if key not in known:
             maps = map_of(calibrator)
             model = as_model(maps, dtype=z.dtype.name)
+            module = _module(calibrator, maps.outputs) if by_torch else None
             # The calibrator is kept, so that its id is not given to another one.
-            known[key] = (
-                maps,
-                as_module(calibrator, returns=maps.outputs),
-                open_model(model),
-                calibrator,
-            )
+            known[key] = (maps, module, open_model(model), calibrator)
         maps, module, run, _ = known[key]
         wide = z.dtype == np.float64
         feed = {"logits": z}
         if maps.reads:
             given = np.zeros((1, maps.width("context"))) if context is None else context
             feed["context"] = given.astype(np.float64 if wide else np.float32)
+        answers = {"onnx": run(**feed)}
+        return answers if module is None else {"torch": module(z, context), **answers}
+
+    return ask
+
+
+def _module(calibrator, outputs):
+    """Return the calibrator in torch, arrays in and arrays out."""
+    import torch
+
+    from wildcal.interop.torch import as_module
+
+    module = as_module(calibrator, returns=outputs)
+
+    def ask(z, context):
         around = None if context is None else torch.from_numpy(context)
-        from_torch = module(torch.from_numpy(z), around)
-        return {
-            "torch": {name: value.numpy() for name, value in from_torch.items()},
-            "onnx": run(**feed),
-        }
+        answers = module(torch.from_numpy(z), around)
+        return {name: value.numpy() for name, value in answers.items()}
 
     return ask
