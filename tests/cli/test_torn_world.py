@@ -40,6 +40,28 @@ def test_closed_standard_input_is_one_line(words, tmp_path, monkeypatch, capsys)
 
 
 @posix
+def test_closed_standard_error_does_not_matter(tmp_path):
+    """There is no person to talk to; the file is written all the same."""
+    np.savez(tmp_path / "rows.npz", logits=SUITE.tuning.logits, y=SUITE.tuning.y)
+    done = shell("$W fit rows.npz --method ts -o ts.json 2>&-", tmp_path)
+    assert done.returncode == 0
+    assert wildcal.load(tmp_path / "ts.json").name == "ts"
+
+
+@posix
+def test_closed_standard_output_is_one_line_where_data_would_be_lost(tmp_path):
+    np.savez(tmp_path / "rows.npz", logits=SUITE.tuning.logits, y=SUITE.tuning.y)
+    done = shell(
+        "$W fit rows.npz --method ts -q -o ts.json >&- && $W inspect ts.json >&-", tmp_path
+    )
+    assert done.stderr == (
+        "error: standard output is closed; send it to a file, or to /dev/null.\n"
+    )
+    assert done.returncode == 1
+    assert (tmp_path / "ts.json").exists()
+
+
+@posix
 def test_ctrl_c_while_importing_is_one_line(tmp_path):
     """A module that the command needs, in whose place Ctrl-C is pressed."""
     (tmp_path / "click.py").write_text(

@@ -44,3 +44,12 @@ def test_a_refused_fit_says_how_large_the_logits_are() -> None:
     logits = (rng.normal(size=(100, 3)) * 1e30).astype(np.float32)
     with pytest.raises(ValueError, match=r"VectorScaling .*logit is \d.*e\+30"):
         make_calibrator("vector").fit(logits, rng.integers(0, 3, 100))
+
+
+def test_where_logits_are_small_the_weights_are_named() -> None:
+    rng = np.random.default_rng(1)
+    logits, y = 3 * rng.normal(size=(100, 3)), rng.integers(0, 3, 100)
+    with pytest.raises(
+        ValueError, match=r"logit is \d\.\d+, and their weights add up to 1e-298\.$"
+    ):
+        make_calibrator("svs").fit(logits, y, sample_weight=np.full(100, 1e-300))

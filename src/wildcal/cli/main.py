@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import click
 
+from wildcal.cli.closed import replace_closed
 from wildcal.cli.groups import Later, LaterGroup
 from wildcal.cli.output import warn
 from wildcal.cli.words import as_flags
@@ -102,6 +103,7 @@ def _interrupt(number: int, _: object) -> None:
 
 def run(words: list[str]) -> int:
     """Run one command line and return its exit code."""
+    replace_closed()
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         warnings.simplefilter("always", CalibrationWarning)

@@ -14,6 +14,7 @@ from wildcal.core.block import Block
 from wildcal.core.blocks import map_blocks
 from wildcal.core.bound import Bound, bound_temperature
 from wildcal.core.checks import check_logits, refuse_log_probabilities
+from wildcal.core.columns import equal_weights, total
 from wildcal.core.errors import CalibrationWarning, ConvergenceWarning, NotFittedError
 from wildcal.core.impossible import tamed
 from wildcal.core.odd_environments import environment_notes
@@ -40,6 +41,8 @@ _NO_MISTAKE = (
     "no held-out row is classified wrongly, so there is hardly anything to learn from; are they"
     " part of the training set?"
 )
+_LARGE = 1e6
+"""Logits beyond this are taken for the cause where a fit ends with what no file may hold."""
 _READERS = {"environment": "ContextScaling", "distances": "DensityAware"}
 """Who reads a column that most methods do not."""
 _NEEDED = {
@@ -377,10 +380,16 @@ class Calibrator(ABC):
         except ValueError as error:
             del self.n_classes_
             largest = max(map_blocks(rows.logits, _largest))
-            raise ValueError(
+            text = (
                 f"{type(self).__name__} cannot be fitted to these rows: {error} The largest logit"
-                f" is {largest:.3g}; divide logits this large by a constant first."
-            ) from error
+            )
+            text += f" is {largest:.3g}"
+            if largest > _LARGE:
+                text += "; divide logits this large by a constant first."
+            else:
+                weighed = total(equal_weights(rows.labels, rows.weight))
+                text += f", and their weights add up to {weighed:.3g}."
+            raise ValueError(text) from error
 
     def _single(
         self, logits: ArrayLike, context: Any, distances: ArrayLike | None
