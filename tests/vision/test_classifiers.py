@@ -170,12 +170,17 @@ def test_module_without_a_file_is_known_by_its_weights(module):
     assert len(hashes) == 2
 
 
-def test_weights_beside_an_onnx_file_are_part_of_its_hash(network, export, tmp_path):
+@pytest.mark.parametrize("location", ["net.data", "./" * 70 + "net.data"])
+def test_weights_beside_an_onnx_file_are_part_of_its_hash(network, export, tmp_path, location):
     import onnx
 
     path = export(network.float(), tmp_path / "net.onnx")
     model = onnx.load(path)
     onnx.save(model, path, save_as_external_data=True, location="net.data", size_threshold=0)
+    model = onnx.load(path, load_external_data=False)
+    for tensor in model.graph.initializer:
+        tensor.external_data[0].value = location
+    path.write_bytes(model.SerializeToString())
     before = open_classifier(str(path), USUAL).about["sha256"]
     raw = bytearray((tmp_path / "net.data").read_bytes())
     raw[3] ^= 1
@@ -187,6 +192,8 @@ def test_weights_beside_an_onnx_file_are_part_of_its_hash(network, export, tmp_p
     ("location", "said"),
     [
         ("../secret.bin", "outside its folder"),
+        ("./" * 70 + "../secret.bin", "outside its folder"),
+        ("a" * 5000, "no name of a file"),
         ("/etc/hostname", "outside its folder"),
         ("link.bin", "outside its folder"),
         ("pipe", "no regular file"),
@@ -215,6 +222,29 @@ def test_weights_that_are_not_the_network_s_own(network, export, tmp_path, locat
                 entry.value = location
     path.write_bytes(model.SerializeToString())
     with pytest.raises(FileFormatError, match=said):
+        open_classifier(str(path), USUAL)
+
+
+@pytest.mark.parametrize("part", ["input", "output"])
+def test_networks_that_take_or_give_nothing(part, tmp_path):
+    from onnx import TensorProto, helper
+
+    shape = ["n", 3, 8, 8]
+    ends = {
+        "input": [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        "output": [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
+    }
+    node = helper.make_node("Relu", ["x"], ["y"])
+    if part == "input":
+        node = helper.make_node("Constant", [], ["y"], value_float=1.0)
+        ends["output"] = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [])]
+    ends[part] = []
+    graph = helper.make_graph([node], "net", ends["input"], ends["output"])
+    opset = helper.make_opsetid("", 17)
+    model = helper.make_model(graph, opset_imports=[opset], ir_version=8)
+    path = tmp_path / "net.onnx"
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(ValueError, match="it has no input or output|cannot read"):
         open_classifier(str(path), USUAL)
 
 

@@ -1,7 +1,6 @@
 """Classifiers in ONNX files, run by ONNX Runtime: the road for networks of any framework."""
 
 import hashlib
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, final
@@ -14,6 +13,7 @@ from wildcal.core.parallel import thread_count
 from wildcal.io.files import file_hash
 from wildcal.vision.batches import Normalizer, Pixels, batch_size
 from wildcal.vision.classifiers.base import Classifier
+from wildcal.vision.classifiers.onnx_outside import outside_files
 from wildcal.vision.pooling import pooled_axes
 
 try:
@@ -23,8 +23,7 @@ except ImportError as error:
         'ONNX networks need ONNX Runtime. Install it with: pip install "wildcal[onnx]"'
     ) from error
 
-# Weights beside a network, and the batch and the side of a picture, that are still believed.
-_LARGEST_WEIGHTS = 64 << 30
+# A batch and a side of a picture that are still believed.
 _LONGEST = 4096
 _DTYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}
 
@@ -38,13 +37,16 @@ class OnnxClassifier(Classifier):
     """
 
     def __init__(self, path: Path, normalize: Normalizer, *, device: str = "cpu") -> None:
-        outside = _outside(path) if path.is_file() else []  # before anyone opens them
+        outside = outside_files(path) if path.is_file() else []  # before anyone opens them
         self._session = _open(path, device)
         self._path, self._device = path, device
         self._inner: tuple[tuple[str, ...], Any] | None = None
         self.normalize = normalize
         self.about = {"name": path.stem, "kind": "onnx", "sha256": _hash(path, outside)}
-        entry = self._session.get_inputs()[0]
+        inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
+        if not (inputs and outputs):
+            raise ValueError(f"{path} must take images and give logits: it has no input or output.")
+        entry = inputs[0]
         fixed = [length for length in entry.shape if isinstance(length, int)]
         if (
             entry.type not in _DTYPES
@@ -60,7 +62,7 @@ class OnnxClassifier(Classifier):
         self._fixed = entry.shape[0] if isinstance(entry.shape[0], int) else None
         side = entry.shape[1 if self._channels_last else 2]
         self.size = side if isinstance(side, int) else None
-        names = [output.name for output in self._session.get_outputs()]
+        names = [output.name for output in outputs]
         self._output = "logits" if "logits" in names else names[0]
 
     def block(self, side: int) -> int:
@@ -150,29 +152,6 @@ def _open(path: Path, device: str, changed: bytes | None = None) -> Any:
     except Exception as error:
         reason = " ".join(str(error).split())
         raise FileFormatError(f"cannot read {path} as an ONNX network: {reason}") from error
-
-
-def _outside(path: Path) -> list[Path]:
-    """Return the files that a network keeps weights in; raise if one is not its own to read."""
-    content, folder, found = path.read_bytes(), path.parent.resolve(), []
-    # An entry of the table of outside weights: the key "location", then the file's name.
-    for entry in re.finditer(rb"\x0a\x08location\x12([\x01-\x7f])", content):
-        name = content[entry.end() : entry.end() + entry[1][0]].decode("utf-8", "replace")
-        beside = (folder / name).resolve()
-        if not beside.is_relative_to(folder):
-            raise FileFormatError(
-                f"{path} wants weights from {name!r}, which is outside its folder."
-            )
-        if beside.exists() and not beside.is_file():
-            raise FileFormatError(f"{path} wants weights from {name!r}, which is no regular file.")
-        if beside.is_file():
-            if (size := beside.stat().st_size) > _LARGEST_WEIGHTS:
-                raise FileFormatError(
-                    f"{path} wants weights from {name!r}, which has {size:,} bytes; at most"
-                    f" {_LARGEST_WEIGHTS:,} are read."
-                )
-            found.append(beside)
-    return list(dict.fromkeys(found))
 
 
 def _hash(path: Path, outside: Sequence[Path]) -> str:
