@@ -2,7 +2,8 @@
 
     python -m benchmarks.campaign.summary STATE... --guided STATE
 
-Writes benchmarks/campaign/long_run.json, from which the tables of docs/reliability.md are made.
+Writes benchmarks/campaign/long_run.json, from which the tables of docs/reliability.md are made. A
+file of that kind, of an earlier run, may be among the states; a state must not be in it already.
 """
 
 import argparse
@@ -29,6 +30,15 @@ def added(states: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {name: total[name] for name in sorted(total)}
 
 
+def seeds(state: dict[str, Any]) -> list[int]:
+    """Return the seeds of a state, or of several that were added up before.
+
+    >>> seeds({"seed": 3}), seeds({"seeds": [1, 2]})
+    ([3], [1, 2])
+    """
+    return list(state["seeds"] if "seeds" in state else [state["seed"]])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser("summary", description=__doc__)
     parser.add_argument("states", nargs="+", type=Path)
@@ -36,10 +46,11 @@ def main() -> None:
     options = parser.parse_args()
     states = [json.loads(path.read_text()) for path in options.states]
     guided = [json.loads(path.read_text()) for path in options.guided]
+    guided += [{"tallies": state.get("guided", {})} for state in states]
     document = {
         "date": max(state["date"] for state in states),
-        "seeds": sorted(state["seed"] for state in states),
-        "versions": states[0]["versions"],
+        "seeds": sorted({seed for state in states for seed in seeds(state)}),
+        "versions": max(states, key=lambda state: str(state["date"]))["versions"],
         "tallies": added(states),
         "guided": added(guided),
     }
