@@ -59,6 +59,19 @@ def test_counting_equals_pooling_all_pairs(rows, weighted, pieces, most):
     np.testing.assert_allclose(np.interp(grid, *counted), np.interp(grid, *whole), atol=1e-12)
 
 
+def test_a_late_zero_pools_cell_after_cell():
+    """Each round pools one cell more, so it ends in SciPy; here the answer is known."""
+    n = 1000
+    x, ones = np.arange(1.0, n + 1) / n, np.arange(1.0, n + 1)
+    ones[-1] = 0
+    total = np.full(n, float(n))
+    total[-1] = 1e9
+    mean = ones.sum() / total.sum()
+    curve = Pooling()
+    curve.add(x, x, ones, total)
+    np.testing.assert_allclose(curve.thresholds(), [[x[0], x[-1]], [mean, mean]])
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_equals_scikit_learn(needs, weighted):
     needs("sklearn")

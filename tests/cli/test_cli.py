@@ -360,5 +360,17 @@ def test_kill_cleans_up(folder):
     assert sorted(p.name for p in folder.iterdir()) == names
 
 
+def test_a_fit_starts_without_scipy(folder):
+    """To import its solvers takes longer than all the rest of a small fit."""
+    code = (
+        "import sys\n"
+        "from wildcal.cli.main import run\n"
+        "assert run('fit val.npz -q -o auto.json'.split()) == 0\n"
+        "assert 'scipy' not in sys.modules\n"
+        "assert 'wildcal.evaluation.protocol' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_threads_option(folder):
     assert run("--threads 1 evaluate test.npz --bootstrap 0 --json".split()) == 0

@@ -11,7 +11,6 @@ import numpy as np
 
 from wildcal.calibrators import CALIBRATORS
 from wildcal.cli.declared import Declared, input_options, with_columns
-from wildcal.cli.opening import open_suite
 from wildcal.cli.options import PATH, distances_option, quiet_option, refuse_same
 from wildcal.cli.output import progress_bar, say, warn
 from wildcal.cli.sharded import (
@@ -22,9 +21,7 @@ from wildcal.cli.sharded import (
     verify_option,
 )
 from wildcal.core.calibrator import Calibrator
-from wildcal.evaluation.protocol import Method, choose_methods
-from wildcal.evaluation.protocol.fitted import fit_method
-from wildcal.evaluation.protocol.tuning import read_tuning as suite_tuning
+from wildcal.evaluation.methods import Method, choose_methods
 from wildcal.io import About, InputRows, save
 from wildcal.io.files import check_writable
 from wildcal.io.tables import with_others
@@ -194,6 +191,10 @@ def save_suite_fit(
     output: Path,
 ) -> None:
     """Fit a method on the tuning splits of a suite, save it, and say what it used."""
+    from wildcal.cli.opening import open_suite  # here: a fit on a file starts without suites
+    from wildcal.evaluation.protocol.fitted import fit_method
+    from wildcal.evaluation.protocol.tuning import read_tuning as suite_tuning
+
     check_target(output)
     refuse_same(output, path)
     method = replace(method, calibrator=with_options(method.calibrator, settings))
