@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Protocol
 
 import numpy as np
@@ -16,6 +17,8 @@ RESOLUTION_FLOAT64 = 1e-13
 RESOLUTION_FLOAT32 = 1e-7
 _ZERO_LOSS = 1e-12
 _SUFFICIENT_DECREASE = 1e-4
+# Of so few coordinates, every choice of those at a bound is tried: 27 for three.
+_FEW = 3
 # Rows a warm start is made on. Newton then needs one or two full passes instead of five.
 WARM_START_ROWS = 4096
 
@@ -146,16 +149,37 @@ def _newton_step(
     step[free] = -np.linalg.solve(root.T @ root, gradient[free])
     if (step >= low).all() and (step <= high).all():
         return step, convex
-    from scipy.optimize import lsq_linear  # slow to import, and seldom needed
-
     movable = high > low
     root, convex = _square_root(hessian[np.ix_(movable, movable)])
     target = -np.linalg.solve(root.T, gradient[movable])
-    bounds = (low[movable], high[movable])
     step[:] = 0
-    found = lsq_linear(root, target, bounds, method="bvls", tol=1e-14, max_iter=50 * len(target))
-    step[movable] = found.x
+    step[movable] = _least_squares(root, target, low[movable], high[movable])
     return step, convex
+
+
+def _least_squares(
+    root: FloatArray, target: FloatArray, low: FloatArray, high: FloatArray
+) -> FloatArray:
+    """Return the low <= s <= high with the least |root s - target|²."""
+    if len(target) > _FEW:
+        from scipy.optimize import lsq_linear  # slow to import: half a second
+
+        most = 50 * len(target)
+        found = lsq_linear(root, target, (low, high), method="bvls", tol=1e-14, max_iter=most)
+        return np.asarray(found.x)
+    # Each coordinate is free or at one of its bounds: all combinations are tried.
+    best, least = np.zeros_like(target), np.inf
+    for sides in product((0, -1, 1), repeat=len(target)):
+        free = np.array(sides) == 0
+        trial = np.select([free, np.array(sides) < 0], [0.0, low], high)
+        if not np.isfinite(trial).all():
+            continue
+        rest = root[:, free]
+        trial[free] = np.linalg.solve(rest.T @ rest, rest.T @ (target - root @ trial))
+        left = root @ trial - target
+        if (trial >= low).all() and (trial <= high).all() and left @ left < least:
+            best, least = trial, float(left @ left)
+    return best
 
 
 def _place(x: FloatArray, step: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
