@@ -7,6 +7,10 @@ from numpy.typing import NDArray
 
 from wildcal.core.arrays import FloatArray
 
+# Confidences are looked up in so many cells of equal width where there are few bins.
+_CELLS = 1 << 11
+_MOST_LISTED = 64
+
 
 @lru_cache(maxsize=16)
 def bin_edges(n_bins: int) -> FloatArray:
@@ -30,6 +34,28 @@ def bin_index(confidence: FloatArray, n_bins: int) -> NDArray[np.intp]:
     >>> bin_index(np.array([0.0, 0.25, 0.2500001, 1.0]), 4)
     array([0, 0, 1, 3])
     """
+    if n_bins > _MOST_LISTED:
+        return _between_edges(confidence, n_bins)
+    # Times a power of two is exact, so the cell is; only cells with an edge leave a question.
+    cell = (confidence * _CELLS).astype(np.intp)
+    index = _bin_of_cell(n_bins).take(cell, mode="clip")
+    open_ = np.flatnonzero(index < 0)
+    index[open_] = _between_edges(confidence[open_], n_bins)
+    return index
+
+
+@lru_cache(maxsize=16)
+def _bin_of_cell(n_bins: int) -> NDArray[np.intp]:
+    """Return the bin that all of [c, c + 1) / 2048 lies in, -1 where there is an edge in it."""
+    edges = bin_edges(n_bins)
+    table = np.searchsorted(edges, np.arange(_CELLS + 1) / _CELLS) - 1
+    table[(edges[:-1] * _CELLS).astype(np.intp)] = -1
+    table[_CELLS] = n_bins - 1
+    return table
+
+
+def _between_edges(confidence: FloatArray, n_bins: int) -> NDArray[np.intp]:
+    """Return the bin of each confidence, compared with the edges of the bin that it should be."""
     edges = bin_edges(n_bins)
     # confidence * n_bins is off by a rounding at most, hence the guess by one bin at most, and
     # comparing with the two edges of the guessed bin puts it right.
