@@ -17,6 +17,7 @@ from wildcal.calibrators.table_rows import (
     Normalize,
     TableRow,
     finished,
+    isotonic_tops,
     isotonic_values,
     raised,
 )
@@ -121,12 +122,12 @@ class IsotonicMultiClass(Calibrator):
 
         def fill(block: Block, out: Proba) -> None:
             values, total = isotonic_values(block, 1.0, f, self.normalize)
-            top = self._top(block, values, total)
+            top = self._top(block, block.entry(values, block.pred()), total)
             block.write(finished(block, values, total), out)
             out[np.arange(block.n), block.pred()] = top
 
         def confidence(block: Block) -> FloatArray:
-            return self._top(block, *isotonic_values(block, 1.0, f, self.normalize))
+            return self._top(block, *isotonic_tops(block, 1.0, f, self.normalize))
 
         return Bound(rows.logits, fill, confidence)
 
@@ -135,6 +136,9 @@ class IsotonicMultiClass(Calibrator):
         return TableRow(self, 1.0, self.normalize, keeps_class=True)
 
     def _top(self, block: Block, values: FloatArray, total: FloatArray | None) -> FloatArray:
-        """Return the probability of each predicted class: the largest, and a little more."""
-        top = finished(block, block.largest_entry(values), total).astype(block.top.dtype)
+        """Return the probability of each predicted class, whose values these are, and a bit more.
+
+        f does not decrease, so they are the largest of their rows.
+        """
+        top = finished(block, values, total).astype(block.top.dtype)
         return raised(top).astype(np.float64)

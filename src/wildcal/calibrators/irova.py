@@ -17,6 +17,7 @@ from wildcal.calibrators.table_rows import (
     Normalize,
     TableRow,
     finished,
+    isotonic_tops,
     isotonic_values,
 )
 from wildcal.core.arrays import FloatArray, Proba, Source, working_dtype
@@ -92,8 +93,7 @@ def bound_columns(
         block.write(finished(block, values, total), out)
 
     def confidence(block: Block) -> FloatArray:
-        values, total = isotonic_values(block, beta, curves, normalize)
-        return finished(block, block.entry(values, block.pred()), total)
+        return finished(block, *isotonic_tops(block, beta, curves, normalize))
 
     beta = 1.0 / temperature
     return Bound(logits, fill, confidence)

@@ -32,6 +32,17 @@ def isotonic_values(
     return values, total
 
 
+def isotonic_tops(
+    block: Block, beta: float, curves: Curves, normalize: Normalize
+) -> tuple[FloatArray, FloatArray | None]:
+    """Return the same of the predicted class of each row alone: one entry gets the tie-breaker."""
+    p = block.steady_entries(beta)
+    values = curves(p, block.spare(), classes_first=block.classes_first)
+    total = block.sum(values) + TIE_BREAKER if normalize == "row" else None
+    pred = block.pred()
+    return block.entry(values, pred) + TIE_BREAKER * block.entry(p, pred), total
+
+
 def finished(block: Block, values: NDArray[Any], total: FloatArray | None) -> FloatArray:
     """Divide entries, or one of each row, by the totals; a row without any becomes uniform."""
     if total is not None:

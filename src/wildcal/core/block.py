@@ -117,10 +117,6 @@ class Block:
         """Return float64 entries to write to."""
         return self._scratch.wide(_WIDE_SPARE, self.n)
 
-    def largest_entry(self, entries: Values) -> Values:
-        """Return the largest entry of each row."""
-        return np.asarray(entries.max(axis=0 if self._scratch.classes_first else 1))
-
     def write(self, entries: Values, out: Values) -> None:
         """Write entries into a matrix of shape (n, K)."""
         source = entries.T if self._scratch.classes_first else entries

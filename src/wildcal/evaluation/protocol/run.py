@@ -29,7 +29,8 @@ Progress = Callable[[str, int], None]
 """Told what is being done and how many rows were finished."""
 _OOD_CONFIDENCE = "ood_mean_confidence"
 # Splits are joined up to this many bytes of logits, so that small ones share the calls of NumPy.
-_GROUP_BYTES = 64 << 20
+# With 64 times as much the rows' numbers leave the cache, and it takes a tenth longer.
+_GROUP_BYTES = 1 << 20
 
 
 def run_protocol(
