@@ -1,6 +1,6 @@
 """One walk over logits for all methods: what metrics, resamples and pictures are made from."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,22 +57,45 @@ class Walked:
 
     def seen(self, n_bins: int, *, floors: bool) -> list[Seen]:
         """Return what metrics read of each method; rows of no class are told apart."""
+        ((_, found),) = self.parts([len(self.y)], n_bins, floors=floors)
+        return found
+
+    def parts(
+        self, sizes: Sequence[int], n_bins: int, *, floors: bool
+    ) -> Iterator[tuple["Walked", list[Seen]]]:
+        """Yield so many rows at a time, with what metrics read of each method on them."""
         known = self.y != OOD_LABEL
+        inside: Any = slice(None) if known.all() else known
+        part = np.repeat(np.arange(len(sizes)), sizes)[inside]
+        correct = self.correct[inside]
+        tables = [
+            binned(correct, mine[inside], part, len(sizes), n_bins, floors)
+            for mine in self.confidence
+        ]
+        start = 0
+        for s, size in enumerate(sizes):
+            rows = slice(start, start + size)
+            start += size
+            piece = self.cut(rows)
+            yield piece, piece._seen(known[rows], [(tops[s], floor[s]) for tops, floor in tables])
+
+    def _seen(
+        self, known: BoolArray, tables: Sequence[tuple[TopLabelAccumulator, float]]
+    ) -> list[Seen]:
         inside: Any = slice(None) if known.all() else known
         others: Any = slice(0, 0) if known.all() else ~known
         correct, confidence = self.correct[inside], self.confidence[:, inside]
-        tops, floor = binned(correct, confidence, n_bins, floors=floors)
         return [
             Seen(
                 correct,
                 confidence[m],
-                tops[m],
-                float(floor[m]),
+                top,
+                float(floor),
                 {name: column[m][inside] for name, column in self.columns.items()},
                 self.sums[m],
                 self.confidence[m][others],
             )
-            for m in range(len(confidence))
+            for m, (top, floor) in enumerate(tables)
         ]
 
 
@@ -219,34 +242,41 @@ def ask_again(bound: Bound, y: Labels) -> Callable[[Look], list[Any]]:
 
 
 def binned(
-    correct: BoolArray, confidence: FloatArray, n_bins: int, *, floors: bool
+    correct: BoolArray,
+    confidence: FloatArray,
+    part: NDArray[np.intp],
+    n_parts: int,
+    n_bins: int,
+    floors: bool,
 ) -> tuple[list[TopLabelAccumulator], FloatArray]:
-    """Return each method's sums per bin, and its noise floor (NaN unless `floors`).
+    """Return the sums per bin of each part of the rows, and its noise floor (NaN unless `floors`).
 
-    The numbers are those of `TopLabelAccumulator.update` and of `noise_floor`; all methods at once,
-    so that short sets of rows share the calls of NumPy.
+    Rows of part 0 come first, then those of part 1. The numbers are those of
+    `TopLabelAccumulator.update` and of `noise_floor`; all parts at once, so that short ones share
+    the calls of NumPy.
     """
-    n_methods, n = confidence.shape
-    if not confidence.size:
-        return [TopLabelAccumulator(n_bins)] * n_methods, np.full(n_methods, np.nan)
-    p = check_confidence(confidence.reshape(-1))
-    # Bin b of method m has the number m * n_bins + b.
-    index = bin_index(p, n_bins) + np.repeat(np.arange(n_methods) * n_bins, n)
-    right = np.tile(correct, n_methods)
-    size = n_methods * n_bins
-    both = np.bincount(2 * index + right, minlength=2 * size).reshape(n_methods, n_bins, 2)
-    confidence_sums = np.bincount(index, p, size).reshape(n_methods, n_bins)
-    gaps = (p - right).reshape(n_methods, n)
+    rows = np.bincount(part, minlength=n_parts)
+    floor = np.full(n_parts, np.nan)
+    if not len(confidence):
+        return [TopLabelAccumulator(n_bins) for _ in rows], floor
+    p = check_confidence(confidence)
+    index = bin_index(p, n_bins) + part * n_bins
+    size = n_parts * n_bins
+    both = np.bincount(2 * index + correct, minlength=2 * size).reshape(n_parts, n_bins, 2)
+    count = both.sum(axis=2)
+    confidence_sums = np.bincount(index, p, size).reshape(n_parts, n_bins)
+    if floors:
+        gaps = expected_gaps(p, index, size).reshape(n_parts, n_bins).sum(axis=1)
+        np.divide(gaps, rows, out=floor, where=rows > 0)
+    gap, ends = p - correct, np.cumsum(rows)
     tops = []
-    for m, gap in enumerate(gaps):
+    for s, (start, end) in enumerate(zip(ends - rows, ends, strict=True)):
         top = TopLabelAccumulator(n_bins)
-        top.count, top.correct_sum = both[m].sum(axis=1), both[m, :, 1]
-        top.confidence_sum = confidence_sums[m]
-        top.squared_error = np.asarray(np.einsum("i,i", gap, gap))
+        top.count, top.correct_sum = count[s], both[s, :, 1]
+        top.confidence_sum = confidence_sums[s]
+        top.squared_error = np.asarray(np.einsum("i,i", gap[start:end], gap[start:end]))
         tops.append(top)
-    if not floors:
-        return tops, np.full(n_methods, np.nan)
-    return tops, expected_gaps(p, index, size).reshape(n_methods, n_bins).sum(axis=1) / n
+    return tops, floor
 
 
 def _merged(parts: Sequence[dict[str, Any]]) -> dict[str, Accumulator]:

@@ -194,14 +194,14 @@ class _SuiteRun:
     def measure(self) -> list[Record]:
         records: list[Record] = []
         kept: list[_Cell] = []
-        for split, walked in self._walk(self._splits()):
+        for split, walked, seen in self._walk(self._splits()):
             self.progress(f"{self.name}: {split.name}", split.rows)
             if split.shift == "none":
                 self.clean = split, walked
             cells = (
                 self._others(split, walked)
                 if split.shift == "semantic"
-                else [_Cell(split, self.known, self._seen(split, walked))]
+                else [_Cell(split, self.known, self._seen(split, walked, seen))]
             )
             if self.n_boot:  # rows are needed until all splits were seen
                 kept += cells
@@ -228,12 +228,15 @@ class _SuiteRun:
             self.observed,
         )
 
-    def _walk(self, splits: Sequence[SuiteSplit]) -> Iterator[tuple[SuiteSplit, Walked]]:
-        """Yield the splits in order with what one walk found of all methods.
+    def _walk(
+        self, splits: Sequence[SuiteSplit]
+    ) -> Iterator[tuple[SuiteSplit, Walked, list[Seen]]]:
+        """Yield the splits in order with what one walk found of all methods, and metrics read.
 
         Short splits are walked together, unless a metric adds up over the rows of a split.
         """
         adds = any(metric.sums is not None for metric in self.known)
+        floors = any(metric.floored for metric in self.known)
         for group in groups(splits, 0 if adds else _GROUP_BYTES):
             logits = joined([split.logits for split in group])
             walked = measure(
@@ -243,16 +246,12 @@ class _SuiteRun:
                 n_bins=self.n_bins,
                 observe=self.observed is not None,
             )
-            start = 0
-            for split in group:
-                rows = slice(start, start + split.rows)
-                start = rows.stop
-                yield split, walked.cut(rows)
+            parts = walked.parts([split.rows for split in group], self.n_bins, floors=floors)
+            for split, (part, seen) in zip(group, parts, strict=True):
+                yield split, part, seen
 
-    def _seen(self, split: SuiteSplit, walked: Walked) -> list[Seen]:
-        """Return what metrics read of all methods on a split whose rows have classes."""
-        floors = any(metric.floored for metric in self.known)
-        found = walked.seen(self.n_bins, floors=floors)
+    def _seen(self, split: SuiteSplit, walked: Walked, found: list[Seen]) -> list[Seen]:
+        """Keep what metrics read of all methods on a split whose rows have classes."""
         if self.observed is not None:
             self.observed.add(split, walked, [seen.top for seen in found])
         for method, seen in zip(self.methods, found, strict=True):
