@@ -122,7 +122,8 @@ class IsotonicMultiClass(Calibrator):
 
         def fill(block: Block, out: Proba) -> None:
             values, total = isotonic_values(block, 1.0, f, self.normalize)
-            top = self._top(block, block.entry(values, block.pred()), total)
+            chosen = np.asarray(block.entry(values, block.pred()), np.float64)
+            top = self._top(block, chosen, total)
             block.write(finished(block, values, total), out)
             out[np.arange(block.n), block.pred()] = top
 

@@ -107,7 +107,7 @@ def _starts(positive: FloatArray, total: FloatArray) -> NDArray[np.intp]:
     from scipy.optimize import isotonic_regression  # here: `import wildcal` stays quick
 
     value = isotonic_regression(positive / total, weights=total).x
-    return start[np.append(True, value[1:] != value[:-1])]
+    return np.asarray(start[np.append(True, value[1:] != value[:-1])])
 
 
 def fit_isotonic(x: FloatArray, target: BoolArray, weight: FloatArray | None) -> Thresholds:

@@ -151,7 +151,7 @@ def _newton_step(
         return step, convex
     movable = high > low
     root, convex = _square_root(hessian[np.ix_(movable, movable)])
-    target = -np.linalg.solve(root.T, gradient[movable])
+    target = np.asarray(-np.linalg.solve(root.T, gradient[movable]), np.float64)
     step[:] = 0
     step[movable] = _least_squares(root, target, low[movable], high[movable])
     return step, convex
