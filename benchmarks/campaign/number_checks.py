@@ -1,5 +1,6 @@
 """Fits and metrics on adversarial logits: promises, slow references, the optimum."""
 
+import json
 from itertools import pairwise
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy.special import log_softmax
 
 from wildcal import make_calibrator, metrics
 from wildcal.calibrators import CALIBRATORS
+from wildcal.io.artifact import describe_file, rebuild
 
 Rng = np.random.Generator
 
@@ -70,6 +72,32 @@ def _temperature_is_the_optimum(rng: Rng) -> None:
         raise FindingError(f"T = {found.temperature_} has loss {at!r}, and {best!r} is there")
 
 
+def _huge_fits_are_files_or_errors(rng: Rng) -> None:
+    """Logits up to the end of their type and weights of any size: what is fitted can be saved."""
+    name = list(CALIBRATORS)[int(rng.integers(len(CALIBRATORS)))]
+    dtype = (np.float32, np.float64)[int(rng.integers(2))]
+    end = float(np.finfo(dtype).max)
+    n, k = int(rng.integers(20, 80)), int(rng.integers(2, 6))
+    plain = 3 * rng.normal(size=(n, k))
+    y = (plain + rng.gumbel(size=(n, k))).argmax(axis=1)
+    size = np.full(n, 10.0 ** rng.uniform(5, np.log10(end)))
+    if rng.integers(2):  # only some of the rows
+        size[rng.random(n) < 0.8] = 1.0
+    size = size[:, None]
+    logits = (np.clip(plain, -end / size, end / size) * size).clip(-end, end).astype(dtype)
+    weight = rng.choice([0.0, 1e-12, 1.0, 1e12], n) if rng.integers(2) else None
+    calibrator = make_calibrator(name).fit(logits, y, sample_weight=weight)
+    proba = calibrator.predict_proba(logits)
+    if not (np.isfinite(proba).all() and np.allclose(proba.sum(axis=1), 1, atol=1e-4)):
+        raise FindingError(f"{name}: probabilities of its own rows are broken")
+    try:
+        again = rebuild(json.loads(json.dumps(describe_file(calibrator), allow_nan=False)))
+    except ValueError as error:
+        raise FindingError(f"{name} was fitted and cannot be saved: {error}") from error
+    if not np.array_equal(again.predict_proba(logits), proba):
+        raise FindingError(f"{name}: another calibrator after saving")
+
+
 def _slow_ece(proba: NDArray[np.floating], y: NDArray[np.int64], n_bins: int = 15) -> float:
     total = 0.0
     confidence, right = proba.max(axis=1).astype(np.float64), proba.argmax(axis=1) == y
@@ -102,6 +130,7 @@ def _metrics_are_their_formulas(rng: Rng) -> None:
 
 ATTACKS = [
     Attack("numbers/fits", _fits_keep_promises, (ValueError,)),
+    Attack("numbers/huge-fits", _huge_fits_are_files_or_errors, (ValueError,)),
     Attack("numbers/ts-optimum", _temperature_is_the_optimum, (ValueError,)),
     Attack("numbers/metrics", _metrics_are_their_formulas),
 ]
