@@ -80,7 +80,10 @@ def _huge_fits_are_files_or_errors(rng: Rng) -> None:
     n, k = int(rng.integers(20, 80)), int(rng.integers(2, 6))
     plain = 3 * rng.normal(size=(n, k))
     y = (plain + rng.gumbel(size=(n, k))).argmax(axis=1)
-    size = np.full(n, 10.0 ** rng.uniform(5, np.log10(end)))
+    # Anywhere, where squares overflow, and where sums do.
+    last = np.log10(end)
+    exponent = (rng.uniform(5, last), last / 2 + rng.uniform(-1, 1), last - rng.uniform(0, 2))
+    size = np.full(n, 10.0 ** exponent[int(rng.integers(3))])
     if rng.integers(2):  # only some of the rows
         size[rng.random(n) < 0.8] = 1.0
     size = size[:, None]
