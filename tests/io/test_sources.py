@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from wildcal import TemperatureScaling
+from wildcal import EnergyScaling, TemperatureScaling
 from wildcal.core.blocks import Walk, added
 from wildcal.core.errors import FileFormatError
 from wildcal.io.sources import from_batches, from_dask, open_rows, open_shards, write_shards
@@ -205,6 +205,37 @@ def test_a_bad_logit_or_label_is_refused_as_in_an_array(rows, tmp_path):
     npz(tmp_path, {"logits": rows["logits"]})
     with pytest.raises(ValueError, match="y must be given"):
         TemperatureScaling().fit(open_shards(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"y": np.full(N, -1)}, "some in-distribution rows, got -1 everywhere"),
+        ({"weight": np.zeros(N)}, "must not be zero on every row"),
+    ],
+)
+def test_columns_that_teach_nothing_are_refused(changed, said, rows, tmp_path):
+    npz(tmp_path, {name: rows[name] for name in ("logits", "y", "weight")} | changed)
+    with pytest.raises(ValueError, match=said):
+        EnergyScaling().fit(open_shards(tmp_path))
+
+
+def test_weights_must_not_be_zero_on_all_rows_with_a_class(rows, tmp_path):
+    y = np.where(np.arange(N) < 50, -1, rows["y"])
+    npz(tmp_path, {"logits": rows["logits"], "y": y, "weight": (y < 0).astype(float)})
+    with pytest.raises(ValueError, match="zero on every in-distribution row"):
+        EnergyScaling().fit(open_shards(tmp_path))
+
+
+def test_columns_beside_a_source_have_its_length(rows, tmp_path):
+    npz(tmp_path, {"logits": rows["logits"]})
+    source = open_shards(tmp_path)
+    with pytest.raises(ValueError, match="y must have one value per row: 500 rows, 499 values"):
+        TemperatureScaling().fit(source, rows["y"][:-1])
+    fitted = TemperatureScaling().fit(source, rows["y"])
+    npz(tmp_path, {"logits": rows["logits"][:, 1:]})
+    with pytest.raises(ValueError, match="logits must have 4 columns, as in fit, got 3"):
+        fitted.predict_proba(open_shards(tmp_path))
 
 
 def test_a_walk_keeps_few_results_however_many_there_are():
