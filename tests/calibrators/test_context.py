@@ -446,6 +446,24 @@ def test_a_known_class_mix_reads_a_window_of_one_class_as_errors(tmp_path):
         ContextScaling(class_mix="balanced").fit(Z, Y)
 
 
+@pytest.mark.parametrize("learns", [True, False])
+def test_a_thousand_classes_and_few_rows_are_no_harm(learns):
+    """Environments of 20 rows say nothing of prices; their slope was 242 and spoiled streams."""
+    suite = wildcal.suites.load("imagenet-resnet18")
+    rows = wildcal.evaluation.environments(suite)
+    clean = rows.environment == 0
+    plain = TemperatureScaling().fit(rows.logits[clean], rows.y[clean])
+    if learns:
+        context = ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
+        assert context.beta_p_ < 2
+    else:
+        context = ContextScaling().fit(rows.logits[clean], rows.y[clean])
+    stream = rows.logits[~clean][rows.y[~clean] >= 0]
+    right = (stream.argmax(axis=1) == rows.y[~clean][rows.y[~clean] >= 0]).mean()
+    told = context.confidence(stream, context=context.context(stream)).mean()
+    assert abs(told - right) < abs(plain.confidence(stream).mean() - right) + 0.01
+
+
 def test_contexts_of_another_kind_are_refused():
     two = Context(n=1, sums=(0.5, 0.4, 0.3), counts=(1, 0))
     with pytest.raises(ValueError, match="context must be of 4 classes, got 2"):

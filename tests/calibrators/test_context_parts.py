@@ -280,7 +280,8 @@ def environments(rng, n, beta=(0.8, 1.5)):
 
 
 def test_what_made_the_gaps_is_found():
-    made = environments(np.random.default_rng(0), 30)
+    # Their prices are small, so it takes many to leave what is shipped behind.
+    made = environments(np.random.default_rng(0), 300)
     model = learn(CLEAN_ROWS, made)
     assert model.beta_p == pytest.approx(0.8, abs=0.05)
     assert model.beta_2 == pytest.approx(1.5, abs=0.05)
@@ -288,6 +289,15 @@ def test_what_made_the_gaps_is_found():
     error, offset = left_out_errors(CLEAN_ROWS, made)
     assert np.abs(error).max() < 0.05
     assert (offset > 0).all()
+
+
+def test_prices_that_environments_hardly_have_keep_the_slope_that_is_shipped():
+    few = learn(
+        CLEAN_ROWS, environments(np.random.default_rng(0), 30, beta=(30.0, 1.5))[np.arange(1)]
+    )
+    assert few.beta_p < 10
+    many = learn(CLEAN_ROWS, environments(np.random.default_rng(0), 300, beta=(30.0, 1.5)))
+    assert many.beta_p > 25
 
 
 def test_order_does_not_matter():

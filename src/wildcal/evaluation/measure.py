@@ -77,9 +77,9 @@ class Walked:
             rows = slice(start, start + size)
             start += size
             piece = self.cut(rows)
-            yield piece, piece._seen(known[rows], [(tops[s], floor[s]) for tops, floor in tables])
+            yield piece, piece.seen_of(known[rows], [(tops[s], floor[s]) for tops, floor in tables])
 
-    def _seen(
+    def seen_of(
         self, known: BoolArray, tables: Sequence[tuple[TopLabelAccumulator, float]]
     ) -> list[Seen]:
         inside: Any = slice(None) if known.all() else known

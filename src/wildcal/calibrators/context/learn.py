@@ -27,6 +27,9 @@ _MOST_HALVES: Final = 1000
 _EASY: Final = 0.05
 """Gaps weigh 1 / (this + gap): relative errors count, down to gaps of this size."""
 _RIDGE: Final = 1e-2
+_LEAST_PRICES: Final = 3e-3
+"""Where the prices of all environments, squared, sum to less, they teach little: too few rows for so
+many classes. A slope on them alone would be any number, and far off on a larger window."""
 _FOLDS: Final = 20
 
 
@@ -119,7 +122,11 @@ def learn(clean: Clean, shifted: Points) -> GapModel:
     seen, gap = clean.statistics(shifted), clean.gaps(shifted)
     fall = np.maximum(seen.fall, 0.0)
     beta_p, beta_2 = _slopes(
-        np.stack([seen.price, fall * fall]), gap, _weights(gap), (known.beta_p, known.beta_2)
+        np.stack([seen.price, fall * fall]),
+        gap,
+        _weights(gap),
+        (known.beta_p, known.beta_2),
+        least=(_LEAST_PRICES, 0.0),
     )
     falls, gaps, weights = [seen.fall], [gap], [_weights(gap)]
     for mixed in mixtures(clean.point, shifted):
@@ -138,16 +145,24 @@ def _weights(gap: FloatArray) -> FloatArray:
 
 
 def _slopes(
-    x: FloatArray, y: FloatArray, w: FloatArray, prior: tuple[float, ...]
+    x: FloatArray,
+    y: FloatArray,
+    w: FloatArray,
+    prior: tuple[float, ...],
+    least: tuple[float, ...] = (0.0,),
 ) -> tuple[float, ...]:
-    """Return the b >= 0 that minimize Σ w (y - b x)², pulled a little towards what is shipped."""
+    """Return the b >= 0 that minimize Σ w (y - b x)², pulled a little towards what is shipped.
+
+    Where Σ x² is less than `least`, the pull is stronger.
+    """
     shipped = np.array(prior)
     size = np.sqrt(np.mean(x * x, axis=1))
     used = size > 0
     found = np.where(used, 0.0, shipped)
     while used.any():
         scaled = x[used] / size[used, None]
-        ridge = _RIDGE * float(w.sum()) * np.eye(len(scaled))
+        pull = np.maximum(_RIDGE, np.array(least)[used] / (len(y) * size[used] ** 2))
+        ridge = float(w.sum()) * np.diag(pull)
         target = (scaled * w) @ y + ridge @ (shipped[used] * size[used])
         found[used] = np.linalg.solve((scaled * w) @ scaled.T + ridge, target) / size[used]
         if (found >= 0).all():
