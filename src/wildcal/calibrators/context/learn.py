@@ -28,8 +28,8 @@ _EASY: Final = 0.05
 """Gaps weigh 1 / (this + gap): relative errors count, down to gaps of this size."""
 _RIDGE: Final = 1e-2
 _LEAST_PRICES: Final = 3e-3
-"""Where the prices of all environments, squared, sum to less, they teach little: too few rows for so
-many classes. A slope on them alone would be any number, and far off on a larger window."""
+"""Where the prices of all environments, squared, sum to less, they teach little: too few rows for
+so many classes. A slope on them alone would be any number, and far off on a larger window."""
 _FOLDS: Final = 20
 
 
