@@ -82,6 +82,7 @@ class Walked:
     def seen_of(
         self, known: BoolArray, tables: Sequence[tuple[TopLabelAccumulator, float]]
     ) -> list[Seen]:
+        """Return what metrics read of each method on these rows, whose bins are known."""
         inside: Any = slice(None) if known.all() else known
         others: Any = slice(0, 0) if known.all() else ~known
         correct, confidence = self.correct[inside], self.confidence[:, inside]
