@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from wildcal.accuracy import ESTIMATORS
-from wildcal.accuracy.class_mix import chance_distance, class_distance, slope_of, unexplained
+from wildcal.core.class_mix import chance_distance, class_distance, slope_of, unexplained
 from wildcal.core.errors import CalibrationWarning
 
 ASSUMING = [name for name, kind in ESTIMATORS.items() if kind.assumes_clean_class_mix]

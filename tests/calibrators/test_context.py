@@ -16,6 +16,7 @@ import wildcal.evaluation
 from wildcal import Context, ContextScaling, TemperatureScaling
 from wildcal.calibrators.context.constants import shipped
 from wildcal.core.errors import CalibrationWarning, FileFormatError
+from wildcal.core.rows import Rows
 from wildcal.testing import join, make_suite
 
 
@@ -427,7 +428,8 @@ def test_a_known_class_mix_reads_a_window_of_one_class_as_errors(tmp_path):
     free, known = (ContextScaling(class_mix=mix).fit(*clean) for mix in ("any", "clean"))
     assert learned(known) == learned(free)
     one = Z[(E == 0) & (Z.argmax(axis=1) == 1)]
-    around = known.context(one)
+    with pytest.warns(CalibrationWarning, match='context: the predicted .* Use class_mix="any"'):
+        around = known.context(one)
     sure = [of.confidence(one, context=around).mean() for of in (free, known)]
     assert sure[1] < sure[0] - 0.1
     path = tmp_path / "known.json"
@@ -444,6 +446,22 @@ def test_a_known_class_mix_reads_a_window_of_one_class_as_errors(tmp_path):
     )
     with pytest.raises(ValueError, match="class_mix must be"):
         ContextScaling(class_mix="balanced").fit(Z, Y)
+
+
+def test_windows_that_refute_a_known_class_mix_are_warned_of_once():
+    """Clean windows and shifted ones are not; nor is anything where the mix is not known."""
+    clean, one = E == 0, Z[(E == 0) & (Z.argmax(axis=1) == 1)]
+    known = ContextScaling(class_mix="clean").fit(Z, Y, environment=E)
+    rows = np.concatenate([one, Z[clean], one])
+    window = np.repeat([0, 1, 2], [len(one), clean.sum(), len(one)])
+    with pytest.warns(CalibrationWarning, match="context: in 2 of 3 windows the predicted") as all_:
+        known.bind(Rows(rows, window=window))
+    assert len(all_) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for number in range(6):
+            known.context(Z[E == number])
+        ContextScaling().fit(Z, Y, environment=E).context(one)
 
 
 @pytest.mark.parametrize("learns", [True, False])

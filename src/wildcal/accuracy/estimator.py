@@ -9,7 +9,6 @@ from typing import Any, ClassVar, NamedTuple, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wildcal.accuracy.class_mix import slope_of, unexplained
 from wildcal.accuracy.errors import Errors, Reader, measure
 from wildcal.accuracy.estimate import AccuracyEstimate, interval
 from wildcal.accuracy.rows import Rows, check_window, confidence
@@ -25,6 +24,7 @@ from wildcal.core.checks import (
     check_temperature,
     refuse_log_probabilities,
 )
+from wildcal.core.class_mix import slope_of, unexplained
 from wildcal.core.errors import CalibrationWarning, NotFittedError
 from wildcal.core.rows import check_rows, is_source
 from wildcal.core.stored import ARRAY, INTEGER, REAL, stored

@@ -135,16 +135,23 @@ class WindowMap(Calibrator):
         def sums(block: Block) -> tuple[NDArray[Any], ...]:
             return window_sums(look(block), k, by_class)
 
-        return Context.of_sums(*map_blocks(rows.logits, sums, added))
+        found = Context.of_sums(*map_blocks(rows.logits, sums, added))
+        self._doubt([found])
+        return found
 
     def _bind(self, rows: Rows) -> Bound:
         if rows.window is None or rows.context is not None or not self.uses_window:
             return self.bind_offset(rows, self.offset(rows.context))
         statistics, offset = self.row_statistics(rows.logits), np.empty(len(rows))
+        windows = []
         for mine in rows_of_each(rows.window).values():
-            around = Context.of_rows(statistics[mine], self.n_classes_, self.by_class)
-            offset[mine] = self.offset(around)
+            windows.append(Context.of_rows(statistics[mine], self.n_classes_, self.by_class))
+            offset[mine] = self.offset(windows[-1])
+        self._doubt(windows)
         return self.bind_offset(rows, offset)
+
+    def _doubt(self, windows: list[Context]) -> None:
+        """Warn of windows that refute what the method takes for granted, where it does so."""
 
 
 def offset_in(offset: float | FloatArray, rows: slice) -> float | FloatArray:

@@ -1,5 +1,6 @@
 """Context scaling: a temperature from the row, moved by what the rows around it say together."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,7 +20,7 @@ from wildcal.calibrators.context.rolling import WindowMap, offset_in
 from wildcal.calibrators.context.shape import Shape, fit_bias
 from wildcal.calibrators.context.sums import environment_sums
 from wildcal.calibrators.context.terms import SHARE_UNIT, CleanClasses, usual_confidence
-from wildcal.calibrators.context.window import RowStatistics
+from wildcal.calibrators.context.window import Context, RowStatistics
 from wildcal.calibrators.temperature import DEFAULT_BOUNDS, bound_notes, fit_temperature
 from wildcal.core.arrays import FloatArray, Labels, Source
 from wildcal.core.block import Block
@@ -27,7 +28,9 @@ from wildcal.core.blocks import added, map_blocks
 from wildcal.core.bound import Bound, bound_temperature
 from wildcal.core.calibrator import FitSummary
 from wildcal.core.checks import check_bounds, check_choice, check_temperature
+from wildcal.core.class_mix import DEFAULT_SLOPE, unexplained
 from wildcal.core.columns import derived, equal_weights, total
+from wildcal.core.errors import CalibrationWarning
 from wildcal.core.objective import mean_loss
 from wildcal.core.rows import Rows
 from wildcal.core.span import span
@@ -41,6 +44,12 @@ _LEAST_ABOVE_CHANCE: Final = 0.001
 # The two confidences that drift is judged by, of three.
 _JUDGED: Final = (0, 2)
 _LEAST_SPREAD: Final = 1e-9
+# So many times the usual change of classes refutes the clean mix.
+_FAR_BEYOND: Final = 1.5
+_OTHER_MIX: Final = (
+    "the predicted classes differ from the clean ones more than chance and lost confidence explain,"
+    ' but class_mix="clean" takes the clean class mix for granted. Use class_mix="any".'
+)
 
 
 @final
@@ -66,7 +75,7 @@ class ContextScaling(WindowMap):
         grew stayed sure, are put down to another class mix. "clean": you know that classes come as
         often as among the clean rows, so every such move speaks of errors. That is much nearer to
         the truth where a network takes most things for a few classes and stays sure of it, and far
-        off where the mix does change.
+        off where the mix does change; a window whose classes refute the clean mix is warned of.
     bounds
         Range of T, kept for every input.
 
@@ -277,6 +286,22 @@ class ContextScaling(WindowMap):
         """Return the log temperature a of each of several windows."""
         gap = self.window_gap(n, means, classes)
         return offset_for(gap, np.clip(means, 0.0, 1.0))
+
+    def refutes_class_mix(self, context: Context) -> bool:
+        """Return whether the classes of a window contradict `class_mix`; "any" cannot be."""
+        if self.class_mix == "any" or context.n == 0:
+            return False
+        clean = self.clean_shares_ * self.clean_rows_
+        fall = float(self.clean_confidence_[0]) - context.sums[0] / context.n
+        error = float(self.clean_spread_[0]) / float(np.sqrt(context.n))
+        slope = max(DEFAULT_SLOPE, _FAR_BEYOND * self.lam_)
+        return unexplained(np.array(context.counts), clean, fall, error, slope) > 0
+
+    def _doubt(self, windows: list[Context]) -> None:
+        refuted = sum(map(self.refutes_class_mix, windows))
+        if refuted:
+            where = f"in {refuted} of {len(windows)} windows " if len(windows) > 1 else ""
+            warnings.warn(f"{self.name}: {where}{_OTHER_MIX}", CalibrationWarning, stacklevel=5)
 
     def one_row(self) -> OneRow:
         """Return what does for one row after another what the methods above do for many."""

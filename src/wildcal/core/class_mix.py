@@ -4,7 +4,7 @@ from typing import Final
 
 import numpy as np
 
-from wildcal.core.arrays import Labels
+from wildcal.core.arrays import FloatArray, Labels
 
 DEFAULT_SLOPE: Final = 2.0
 """Share of rows that change class for each unit that mean confidence falls, where no environment
@@ -14,12 +14,12 @@ _LEAST_SLOPE: Final = 1.0
 _MARGIN: Final = 1.25
 
 
-def class_distance(counts: Labels, clean_counts: Labels) -> float:
+def class_distance(counts: Labels, clean_counts: Labels | FloatArray) -> float:
     """Return the total variation between two sets of class counts, ½ Σ |share - clean share|."""
     return float(np.abs(counts / counts.sum() - clean_counts / clean_counts.sum()).sum() / 2)
 
 
-def chance_distance(n: int, clean_counts: Labels) -> float:
+def chance_distance(n: int, clean_counts: Labels | FloatArray) -> float:
     """Return a distance that n rows of the clean class mix exceed at most once in a hundred.
 
     The mean is at most ½ Σ √(q (1 - q) (1/n + 1/n₀)), by Jensen; one row moves the distance by at
@@ -32,7 +32,11 @@ def chance_distance(n: int, clean_counts: Labels) -> float:
 
 
 def unexplained(
-    counts: Labels, clean_counts: Labels, fall: float, fall_error: float, slope: float
+    counts: Labels,
+    clean_counts: Labels | FloatArray,
+    fall: float,
+    fall_error: float,
+    slope: float,
 ) -> float:
     """Return how far the class mix is off beyond chance and beyond what lost confidence explains.
 
