@@ -1,5 +1,6 @@
 """Context scaling: its formula written out slowly, hostile rows and windows, odd environments."""
 
+import json
 import warnings
 from dataclasses import fields
 
@@ -14,9 +15,10 @@ from scipy.stats import poisson
 import wildcal
 import wildcal.evaluation
 from wildcal import Context, ContextScaling, TemperatureScaling
-from wildcal.calibrators.context.constants import shipped
+from wildcal.calibrators.context.constants import shipped, steepest
 from wildcal.core.errors import CalibrationWarning, FileFormatError
 from wildcal.core.rows import Rows
+from wildcal.io.sealed import _digest
 from wildcal.testing import join, make_suite
 
 
@@ -48,12 +50,14 @@ def learned(fitted):
 # The method once more, from the formula.
 
 
-def slow_shape(fitted, z):
-    """T of each row at a = 0."""
+def slow_temperature(fitted, z, a=0.0):
+    """T of each row in a window with an offset."""
     ordered = np.sort(z, axis=1)
     margin = ordered[:, -1] - ordered[:, -2]
     m = np.clip((margin - fitted.clean_margin_[0]) / fitted.clean_margin_[1], -6, 6)
-    return fitted.clean_temperature_ * np.log1p(np.exp(fitted.bias_ - 0.25 * m))
+    clean = fitted.clean_temperature_ * np.log1p(np.exp(fitted.bias_ - fitted.margin_weight_ * m))
+    steep = fitted.steepest_ * (1 - np.exp(-4 * a)) if a > 0 else 0.0
+    return clean * np.exp(a - steep * m)
 
 
 def slow_confidence(z, t):
@@ -77,11 +81,11 @@ def slow_chance(q, n, clean_rows):
 
 def slow_offset(fitted, z):
     """The log temperature of a window."""
-    n, t = len(z), slow_shape(fitted, z)
-    c0, c1, c2 = (slow_confidence(z, t * np.exp(a)).mean() for a in (0, 0.4, 0.9))
-    f = fitted.clean_confidence_[0] - c0
-    g = f * n / (n + (2 if f > 0 else 20)) + 0.04 * 2 / (n + 2)
-    pred, sure = z.argmax(axis=1), slow_confidence(z, t)
+    n = len(z)
+    c0, c1, c2 = (slow_confidence(z, slow_temperature(fitted, z, a)).mean() for a in (0, 0.4, 0.9))
+    f, f_warm = fitted.clean_confidence_[0] - c0, fitted.clean_confidence_[1] - c1
+    g, g_warm = (x * n / (n + (2 if x > 0 else 20)) + 0.04 * 2 / (n + 2) for x in (f, f_warm))
+    pred, sure = z.argmax(axis=1), slow_confidence(z, slow_temperature(fitted, z))
     q = fitted.clean_shares_
     share = np.bincount(pred, minlength=z.shape[1]) / n
     tv = 0.5 * np.abs(share - q).sum()
@@ -104,9 +108,9 @@ def slow_offset(fitted, z):
     mu, spread = fitted.lam_ * up, 0.6 * chance / np.sqrt(n)
     width = 0.3 * mu + 0.05 + 0.5 * np.sqrt(spread)
     far = max(0, v - mu) / width / (1 + like**4)
-    r = np.exp(-(far**4)) / (1 + (chance / 0.5) ** 4)
-    r *= (v**2 + spread) / (v**2 + spread + (0.8 * mu) ** 2)
-    gap = r * (fitted.beta_p_ * price + fitted.beta_2_ * up**2) + (1 - r) * fitted.beta_g_ * g
+    r = np.exp(-(far**4)) / (1 + (chance / 0.5) ** 8)
+    r *= (v**2 + spread) ** 2 / ((v**2 + spread) ** 2 + (0.8 * mu) ** 4)
+    gap = r * (fitted.beta_p_ * price + fitted.beta_2_ * up**2) + (1 - r) * fitted.beta_g_ * g_warm
     if s <= 0:  # a sure row that the first steps leave sure
         return 0.0
     return np.clip((s - np.sqrt(max(s * s - 4 * q2 * gap, 0))) / (2 * q2), -1, 2.5)
@@ -115,15 +119,46 @@ def slow_offset(fitted, z):
 @pytest.mark.parametrize("n", [1, 2, 32, 200])
 def test_the_prediction_is_that_of_the_formula(n):
     window = SHIFTED[:n]
-    around, t = FITTED.context(window), slow_shape(FITTED, SHIFTED)
-    a = slow_offset(FITTED, window)
+    around, a = FITTED.context(window), slow_offset(FITTED, window)
     assert FITTED.offset(around) == pytest.approx(a, rel=1e-5, abs=1e-8)
     for context, more in ((None, 0.0), (around, a)):
-        expected = softmax(SHIFTED / (t * np.exp(more))[:, None], axis=1)
+        t = slow_temperature(FITTED, SHIFTED, more)
+        expected = softmax(SHIFTED / t[:, None], axis=1)
         got = FITTED.predict_proba(SHIFTED, context=context)
         np.testing.assert_allclose(got, expected, atol=1e-7)
         got = FITTED.temperature(SHIFTED, context=context)
-        np.testing.assert_allclose(got, t * np.exp(more), rtol=1e-6)
+        np.testing.assert_allclose(got, t, rtol=1e-6)
+
+
+def test_files_of_earlier_versions_keep_their_row_shape(tmp_path):
+    """They had softplus(b - m / 4) in every window, and read the fall as it is."""
+    path = tmp_path / "old.json"
+    wildcal.save(FITTED, path)
+    document = json.loads(path.read_text())
+    for name in ("steepest_", "margin_weight_", "read_at_"):
+        del document["fitted"][name]
+    del document["sha256"]
+    path.write_text(json.dumps({**document, "sha256": _digest(document)}))
+    old = wildcal.load(path)
+    assert (old.steepest_, old.margin_weight_, old.read_at_) == (0.0, 0.25, 0)
+    around = old.context(SHIFTED)
+    t = slow_temperature(old, SHIFTED) * np.exp(old.offset(around))
+    np.testing.assert_allclose(old.temperature(SHIFTED, context=around), t, rtol=1e-6)
+    row_by_row, together = (wildcal.Stream(old, 50) for _ in range(2))
+    np.testing.assert_array_equal(
+        np.concatenate([row_by_row(row[None]) for row in SHIFTED[:90]]), together(SHIFTED[:90])
+    )
+
+
+def test_rows_far_ahead_lose_less_in_a_shifted_window():
+    """And in a clean one all have one temperature; with a thousand classes, everywhere."""
+    shape = FITTED._shape()
+    m = np.array([-1.0, 0.0, 2.0])
+    assert np.ptp(shape.at(m, 0.0)) == np.ptp(shape.at(m, -0.3)) == 0
+    moved = np.log(shape.at(m, 0.5) / shape.at(m, 0.0))
+    assert moved[0] > moved[1] > moved[2] > 0
+    assert moved[1] == pytest.approx(0.5)
+    assert steepest(1000) == 0 < steepest(100) < steepest(10) == FITTED.steepest_
 
 
 def test_the_clean_rows_as_they_were_fitted():
@@ -136,10 +171,9 @@ def test_the_clean_rows_as_they_were_fitted():
     assert FITTED.confidence(z).mean() == pytest.approx(accuracy, abs=1e-8)
     shares = np.bincount(z.argmax(axis=1), minlength=4) / len(z)
     np.testing.assert_allclose(FITTED.clean_shares_, shares)
-    t = slow_shape(FITTED, z)
-    means = [slow_confidence(z, t * np.exp(a)).mean() for a in (0, 0.4, 0.9)]
-    np.testing.assert_allclose(FITTED.clean_confidence_, means)
-    spread = [slow_confidence(z, t * np.exp(a)).std() for a in (0, 0.9)]
+    sure = [slow_confidence(z, slow_temperature(FITTED, z, a)) for a in (0, 0.4, 0.9)]
+    np.testing.assert_allclose(FITTED.clean_confidence_, [c.mean() for c in sure])
+    spread = [c.std() for c in (sure[0], sure[2])]
     np.testing.assert_allclose(FITTED.clean_spread_, spread)
     assert FITTED.clean_rows_ == clean.sum()
 

@@ -168,9 +168,11 @@ def test_a_window_by_hand():
     """Twenty rows that fell by 0.1 and moved by 0.3, of which 0.12 is chance, at a price of 0.2."""
     means = np.array([0.8, 0.7, 0.55])
     # The surplus of 0.3 fell by 0.03 / 0.3, scarce rows, 0.4 of all, by 0.06 / 0.4.
-    seen = window_statistics(20, means[0], [0.3, 0.2, 0.03, 0.4, 0.06], 0.12, CLEAN[0])
+    seen = window_statistics(20, means[:2], [0.3, 0.2, 0.03, 0.4, 0.06], 0.12, CLEAN[:2])
     g, v = (20 * 0.1 + 2 * 0.04) / 22, np.sqrt(0.3**2 - 0.12**2)
     assert seen.fall == pytest.approx(g)
+    warm = (20 * 0.15 + 2 * 0.04) / 22
+    assert seen.warm_fall == pytest.approx(warm)
     assert seen.variation == pytest.approx(v)
     p = 0.2 * (v / 0.3) ** 3
     assert seen.price == pytest.approx(p)
@@ -178,10 +180,10 @@ def test_a_window_by_hand():
     like = 0.1 / (0.6 * 0.15 + 0.05)
     far = (v - mu) / (0.3 * mu + 0.05 + 0.5 * np.sqrt(sd))
     e = np.exp(-((far / (1 + like**4)) ** 4))
-    w = (v**2 + sd) / (v**2 + sd + (0.8 * mu) ** 2)
-    r = e * w / (1 + (0.12 / 0.5) ** 4)
+    w = (v**2 + sd) ** 2 / ((v**2 + sd) ** 2 + (0.8 * mu) ** 4)
+    r = e * w / (1 + (0.12 / 0.5) ** 8)
     model = GapModel(beta_p=0.9, beta_2=2.0, beta_g=0.4, lam=1.5)
-    gap = r * (0.9 * p + 2 * g * g) + (1 - r) * 0.4 * g
+    gap = r * (0.9 * p + 2 * g * g) + (1 - r) * 0.4 * warm
     assert model.gap(seen) == pytest.approx(gap)
     # The parabola through (0, 0.8), (0.4, 0.7), (0.9, 0.55).
     q2 = ((0.55 - 0.8) / 0.9 - (0.7 - 0.8) / 0.4) / 0.5
@@ -207,7 +209,7 @@ def window(fall, variation, chance=0.05, n=1000, price=0.1, grown=0.0):
     fall, variation = np.broadcast_arrays(np.asarray(fall, float), variation)
     few = np.full(fall.shape, 0.3)
     terms = [variation, np.full(fall.shape, price), grown * variation, few, 0.2 * few]
-    return window_statistics(n, CLEAN[0] - fall, terms, chance, CLEAN[0])
+    return window_statistics(n, [CLEAN[0] - fall] * 2, terms, chance, CLEAN[[0, 0]])
 
 
 def test_the_gap_has_the_sign_of_the_fall():
@@ -281,7 +283,7 @@ def environments(rng, n, beta=(0.8, 1.5)):
 
 def test_what_made_the_gaps_is_found():
     # Their prices are small, so it takes many to leave what is shipped behind.
-    made = environments(np.random.default_rng(0), 300)
+    made = environments(np.random.default_rng(0), 500)
     model = learn(CLEAN_ROWS, made)
     assert model.beta_p == pytest.approx(0.8, abs=0.05)
     assert model.beta_2 == pytest.approx(1.5, abs=0.05)

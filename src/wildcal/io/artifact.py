@@ -237,7 +237,7 @@ def _decode_all(kind: type, document: Json, where: str) -> dict[str, Any]:
         raise ValueError(f"{where} must hold {sorted(names)}, got {document!r:.80}")
     document = renamed(document)
     # What an older version did not know yet has its default.
-    needed = {field.name for field in own if field.default is MISSING or where == "fitted"}
+    needed = {field.name for field in own if field.default is MISSING}
     if not needed <= set(document) <= names:
         raise ValueError(f"{where} must hold {sorted(names)}, got {sorted(document)}")
     own = [field for field in own if field.name in document]

@@ -22,7 +22,7 @@ ALLOWED: Final = 0.05
 BY_CHANCE: Final = 0.5
 CHANCE_SPREAD: Final = 0.6
 RESOLVED: Final = 0.5
-"""Where chance alone gives this variation, class counts are believed half."""
+"""Where chance alone gives this variation, class counts are believed half, and soon not at all."""
 MIXED: Final = 0.8
 """Where classes moved by this part of what is usual, they are believed half: such a window may be
 a mixture of conditions, in which they cancel."""
@@ -39,7 +39,7 @@ SMALL: Final = 1e-12
 class GapModel:
     """The four numbers that environments teach.
 
-    Estimated gap = r (β_P P + β_2 G²) + (1 - r) β_G G: see `WindowStatistics`.
+    Estimated gap = r (β_P P + β_2 G²) + (1 - r) β_G G': see `WindowStatistics`.
     """
 
     beta_p: float
@@ -58,7 +58,7 @@ class GapModel:
         """Return the estimated mean confidence minus accuracy of each window."""
         r, fallen = self.belief_in_classes(seen), np.maximum(seen.fall, 0.0)
         one = self.beta_p * seen.price + self.beta_2 * fallen * fallen
-        return np.asarray(r * one + (1 - r) * self.beta_g * seen.fall)
+        return np.asarray(r * one + (1 - r) * self.beta_g * seen.warm_fall)
 
     def belief_in_classes(self, seen: "WindowStatistics") -> FloatArray:
         """Return r: how much the class counts are believed to speak of one shift.
@@ -75,9 +75,10 @@ class GapModel:
         width = USUAL * usual + ALLOWED + BY_CHANCE * np.sqrt(spread)
         like = seen.fall_grown / (ALIKE * seen.fall_shrunk + ALIKE_LEAST)
         mix = _fourth(beyond / width / (1 + _fourth(like)))
-        few = _fourth(seen.chance / RESOLVED)
+        few = np.square(_fourth(seen.chance / RESOLVED))
         square = seen.variation * seen.variation + spread
-        one = square / np.maximum(square + np.square(MIXED * usual), TINY)
+        fourth = square * square
+        one = fourth / np.maximum(fourth + _fourth(MIXED * usual), TINY)
         mix = mix if self.other_mixes else np.zeros_like(mix)
         return np.asarray(np.exp(-mix) * one / (1 + few))
 
@@ -89,6 +90,8 @@ class WindowStatistics:
     n: FloatArray
     fall: FloatArray
     """G: how far mean confidence has fallen from that of clean rows, as far as n rows tell."""
+    warm_fall: FloatArray
+    """G': the same when warmer, which fewer rows tell as well."""
     variation: FloatArray
     """V: how far the predicted classes moved beyond chance, as total variation."""
     chance: FloatArray
@@ -102,30 +105,41 @@ class WindowStatistics:
 
 
 def window_statistics(
-    n: ArrayLike, confidence: ArrayLike, terms: ArrayLike, chance: ArrayLike, clean: float
+    n: ArrayLike,
+    confidence: tuple[ArrayLike, ArrayLike],
+    terms: ArrayLike,
+    chance: ArrayLike,
+    clean: tuple[float, float],
 ) -> WindowStatistics:
     """Return what windows of n > 0 rows say.
 
-    `confidence` is their mean confidence, `clean` that of clean rows. `terms` are the sums of
+    `confidence` is their mean confidence, and the one at which the fall alone is read; `clean`
+    are those of clean rows. `terms` are the sums of
     `class_terms` per row of the window: how far the class shares moved, of which `chance` is usual,
     what that costs, chance included, and how sure rows are where they moved.
     """
     moved, price, grown, scarce, shrunk = np.asarray(terms, np.float64)
     n, chance = np.asarray(n, np.float64), np.asarray(chance, np.float64)
-    fall = clean - np.asarray(confidence, np.float64)
-    known = 1 / (1 + np.where(fall < 0, RISING_ROWS, PRIOR_ROWS) / n)
-    fall = known * fall + PRIOR_FALL * PRIOR_ROWS / (n + PRIOR_ROWS)
+    fall, warm_fall = (_fall(n, usual, now) for usual, now in zip(clean, confidence, strict=True))
     beyond = np.sqrt(np.maximum(moved * moved - chance * chance, 0.0))
     part = beyond / np.maximum(moved, TINY)
     return WindowStatistics(
         n,
         fall,
+        warm_fall,
         beyond,
         chance,
         price * (part * part * part),
         np.maximum(grown, 0.0) / np.maximum(moved, TINY),
         np.maximum(shrunk, 0.0) / np.maximum(scarce, TINY),
     )
+
+
+def _fall(n: FloatArray, clean: float, confidence: ArrayLike) -> FloatArray:
+    """Return how far confidence has fallen, as far as it is believed."""
+    fall = clean - np.asarray(confidence, np.float64)
+    known = 1 / (1 + np.where(fall < 0, RISING_ROWS, PRIOR_ROWS) / n)
+    return np.asarray(known * fall + PRIOR_FALL * PRIOR_ROWS / (n + PRIOR_ROWS))
 
 
 def curve(means: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -80,6 +80,8 @@ class Clean:
     point: Points
     """The one point of all of them."""
     chance: ChanceTable
+    read_at: int = 1
+    """Which of the three confidences the fall alone is read at."""
 
     def statistics(self, points: Points) -> WindowStatistics:
         """Return what the points say as windows."""
@@ -88,7 +90,11 @@ class Clean:
         terms = class_terms(points.shares, points.inside, clean.shares, usual).sum(axis=-1)
         endless = np.isinf(points.n)
         chance = np.where(endless, 0.0, self.chance(np.where(endless, 1.0, points.n)))
-        return window_statistics(points.n, points.means[:, 0], terms, chance, clean.means[0, 0])
+        at = [0, self.read_at]
+        now, usually = points.means[:, at].T, clean.means[0, at]
+        return window_statistics(
+            points.n, (now[0], now[1]), terms, chance, (usually[0], usually[1])
+        )
 
     def gaps(self, points: Points) -> FloatArray:
         """Return how far confidence lies further above accuracy than on clean rows."""
@@ -128,9 +134,9 @@ def learn(clean: Clean, shifted: Points) -> GapModel:
         (known.beta_p, known.beta_2),
         least=(_LEAST_PRICES, 0.0),
     )
-    falls, gaps, weights = [seen.fall], [gap], [_weights(gap)]
+    falls, gaps, weights = [seen.warm_fall], [gap], [_weights(gap)]
     for mixed in mixtures(clean.point, shifted):
-        falls.append(clean.statistics(mixed).fall)
+        falls.append(clean.statistics(mixed).warm_fall)
         gaps.append(clean.gaps(mixed))
         weights.append(_weights(gaps[-1]) * (MIXTURE_WEIGHT * len(shifted) / len(mixed)))
     y, w = np.concatenate(gaps), np.concatenate(weights)

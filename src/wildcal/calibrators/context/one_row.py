@@ -14,13 +14,11 @@ from numpy.typing import NDArray
 from wildcal.calibrators.context import gap
 from wildcal.calibrators.context.chance import ChanceTable
 from wildcal.calibrators.context.features import LARGEST
-from wildcal.calibrators.context.shape import MARGIN_WEIGHT, Shape
+from wildcal.calibrators.context.shape import STEEPENING, Shape
 from wildcal.calibrators.context.terms import LEAST_LEAD, SHARE_UNIT, UNIT, CleanClasses
 from wildcal.core.arrays import Labels, Logits, working_dtype
 from wildcal.core.checks import reject_logit_row
 from wildcal.core.one_row import row_sums
-
-_WARMER: Final = tuple(float(np.exp(a)) for a in gap.WARMER)
 
 Numbers = tuple[float, ...]
 """The five sums over the classes of a window, whole numbers in parts of 2^-30."""
@@ -36,7 +34,7 @@ class RowLook(NamedTuple):
     """Confidence at three temperatures."""
     pred: int
     own: float
-    """Its own temperature, before the bounds."""
+    """Its margin, in units of clean rows."""
 
 
 class OneRow:
@@ -47,13 +45,19 @@ class OneRow:
         shape: Shape,
         model: gap.GapModel,
         classes: CleanClasses,
-        clean: float,
+        clean: tuple[float, float],
+        read_at: int,
         chance: ChanceTable,
         units: tuple[tuple[int, float, float], ...],
     ) -> None:
         self.units = units
         """Which features drift is judged by, and their mean and spread on clean rows."""
         self._shape, self._model, self._clean, self._chance = shape, model, clean, chance
+        self._read_at = read_at
+        self._of_all: float | None = None
+        """The temperature of clean rows, where it is the same for all."""
+        if not shape.weight:
+            self._of_all = self._clean_temperature(0.0)
         self._classes = classes
         self._share_of: list[float] = classes.shares.tolist()
         self._usual: list[float] = classes.usual.tolist()
@@ -73,16 +77,22 @@ class OneRow:
             others = shifted.copy()
             others[pred] = -np.inf
             m = (float(-others.max()) - shape.mean) / shape.std
-            m = min(max(m, -LARGEST), LARGEST)
-            own = shape.temperature * float(np.logaddexp(0.0, shape.bias - MARGIN_WEIGHT * m))
-            betas = np.array([1.0 / self._bounded(own * warmer) for warmer in _WARMER])
+            own = min(max(m, -LARGEST), LARGEST)
+            betas = np.array([1.0 / self.temperature(own, a) for a in gap.WARMER])
             e = betas.astype(dtype)[:, None] * shifted
             sums = row_sums(np.exp(e, out=e)).tolist()
         return RowLook(shifted, [min(1.0 / total, 1.0) for total in sums], pred, own)
 
     def temperature(self, own: float, offset: float) -> float:
         """Return the temperature of a row in its window."""
-        return self._bounded(own * float(np.exp(offset)))
+        steep = self._shape.steepest * (1.0 - float(np.exp(-STEEPENING * max(offset, 0.0))))
+        return self._bounded(self._clean_temperature(own) * float(np.exp(offset - steep * own)))
+
+    def _clean_temperature(self, own: float) -> float:
+        if self._of_all is not None:
+            return self._of_all
+        shape = self._shape
+        return shape.temperature * float(np.logaddexp(0.0, shape.bias - shape.weight * own))
 
     def confidence(self, shifted: Logits, temperature: float) -> float:
         """Return the confidence of a row at a temperature."""
@@ -134,14 +144,13 @@ class OneRow:
         """Return the log temperature a of one window; `window_offset` does it for many."""
         terms = [number / (n * SHARE_UNIT) for number in numbers]
         c0, c1, c2 = (min(max(mean, 0.0), 1.0) for mean in means)
-        return _offset_for(self._gap(n, c0, terms), c0, c1, c2)
+        warm = (c0, c1, c2)[self._read_at]
+        return _offset_for(self._gap(n, c0, warm, terms), c0, c1, c2)
 
-    def _gap(self, n: int, sure: float, terms: list[float]) -> float:
+    def _gap(self, n: int, sure: float, warm: float, terms: list[float]) -> float:
         moved, price, grown, scarce, shrunk = terms
         chance, model = self._chance_of(n), self._model
-        fall = self._clean - sure
-        known = 1 / (1 + (gap.RISING_ROWS if fall < 0 else gap.PRIOR_ROWS) / n)
-        fall = known * fall + gap.PRIOR_FALL * gap.PRIOR_ROWS / (n + gap.PRIOR_ROWS)
+        fall, warm_fall = _fall(n, self._clean[0], sure), _fall(n, self._clean[1], warm)
         variation = sqrt(max(moved * moved - chance * chance, 0.0))
         part = variation / max(moved, gap.TINY)
         paid = price * (part * part * part)
@@ -153,12 +162,13 @@ class OneRow:
         fall_shrunk = max(shrunk, 0.0) / max(scarce, gap.TINY)
         like = fall_grown / (gap.ALIKE * fall_shrunk + gap.ALIKE_LEAST)
         mix = _fourth(max(variation - usual, 0.0) / width / (1 + _fourth(like)))
-        square, mixed = variation * variation + spread, gap.MIXED * usual
-        one = square / max(square + mixed * mixed, gap.TINY)
+        square = variation * variation + spread
+        fourth, few = square * square, _fourth(chance / gap.RESOLVED)
+        one = fourth / max(fourth + _fourth(gap.MIXED * usual), gap.TINY)
         mix = mix if model.other_mixes else 0.0
-        r = float(np.exp(-mix)) * one / (1 + _fourth(chance / gap.RESOLVED))
+        r = float(np.exp(-mix)) * one / (1 + few * few)
         best = model.beta_p * paid + model.beta_2 * fallen * fallen
-        return r * best + (1 - r) * model.beta_g * fall
+        return r * best + (1 - r) * model.beta_g * warm_fall
 
     def _chance_of(self, n: int) -> float:
         if self._known_chance[0] != n:  # a full window has always the same size
@@ -184,6 +194,12 @@ class OneRow:
             price = count * lead * float(power) + max(held - expected, 0.0)
             terms = (surplus, price, surplus * (usual - each), 0.0, 0.0)
         return tuple(float(round(term * SHARE_UNIT)) for term in terms)
+
+
+def _fall(n: int, clean: float, sure: float) -> float:
+    fall = clean - sure
+    known = 1 / (1 + (gap.RISING_ROWS if fall < 0 else gap.PRIOR_ROWS) / n)
+    return known * fall + gap.PRIOR_FALL * gap.PRIOR_ROWS / (n + gap.PRIOR_ROWS)
 
 
 def _offset_for(wanted: float, c0: float, c1: float, c2: float) -> float:

@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from wildcal.calibrators.context.chance import ChanceTable
 from wildcal.calibrators.context.classes import ClassRows
 from wildcal.calibrators.context.clean_rows import clean_rows, clean_span, moments_of_two
-from wildcal.calibrators.context.constants import shipped
+from wildcal.calibrators.context.constants import READ_AT, shipped, steepest
 from wildcal.calibrators.context.gap import WARMER, GapModel, offset_for, window_statistics
 from wildcal.calibrators.context.learn import Clean, Points, learn, left_out_errors
 from wildcal.calibrators.context.one_row import OneRow
 from wildcal.calibrators.context.rolling import WindowMap, offset_in
-from wildcal.calibrators.context.shape import Shape, fit_bias
+from wildcal.calibrators.context.shape import OLD_WEIGHT, Shape, fit_bias
 from wildcal.calibrators.context.sums import environment_sums
 from wildcal.calibrators.context.terms import SHARE_UNIT, CleanClasses, usual_confidence
 from wildcal.calibrators.context.window import Context, RowStatistics
@@ -55,13 +55,14 @@ _OTHER_MIX: Final = (
 @final
 @dataclass(kw_only=True, eq=False)
 class ContextScaling(WindowMap):
-    """p = softmax(z / T(x, c)), T = T0 softplus(b - m / 4) exp(a(c)).
+    """p = softmax(z / T(x, c)), T = T1 exp(a - ω m), ω = W (1 - exp(-4 a)).
 
-    m is the margin of the row: its largest logit minus the second, in units of clean rows. The
-    context c is a window of unlabeled rows that arrive together. It is read for two signs of
-    shift: how far mean confidence has fallen, and how far the predicted classes moved from those of
-    clean rows, beyond chance. Together they estimate how far mean confidence lies above accuracy,
-    and a takes just that off. Without a context a = 0, and a row's result depends on the row alone.
+    m is the margin of the row: its largest logit minus the second, in units of clean rows. T1 is
+    the temperature at which the mean confidence of clean rows is their accuracy. The context c is a
+    window of unlabeled rows that arrive together. It is read for two signs of shift: how far mean
+    confidence has fallen, and how far the predicted classes moved from those of clean rows, beyond
+    chance. Together they estimate how far mean confidence lies above accuracy, and a takes just
+    that off. Without a context a = 0, and a row's result depends on the row alone.
 
     It learns from *environments*: labeled groups of rows, one clean (number 0) and others shifted,
     such as hospitals, cameras, months, or validation images under corruptions that will not be met
@@ -100,7 +101,7 @@ class ContextScaling(WindowMap):
     name = "context"
     title = "context scaling"
     reference = "wildcal, docs/theory/context.md"
-    stores = "18 numbers and 2 for each class"
+    stores = "21 numbers and 2 for each class"
     shift_invariant = True
     accepts_ood = True
     state = "flat"
@@ -111,9 +112,15 @@ class ContextScaling(WindowMap):
     class_mix: str = field(default="any", metadata=stored(TEXT))
     bounds: tuple[float, float] = field(default=DEFAULT_BOUNDS, metadata=stored(Row((REAL, REAL))))
     clean_temperature_: float = field(init=False, repr=False, metadata=stored(REAL))
-    """T0."""
+    """T0, that of temperature scaling."""
     bias_: float = field(init=False, repr=False, metadata=stored(REAL))
-    """b."""
+    """b: T1 = T0 softplus(b)."""
+    steepest_: float = field(init=False, repr=False, default=0.0, metadata=stored(REAL))
+    """W. As the two below: where a file does not say, that of earlier versions."""
+    margin_weight_: float = field(init=False, repr=False, default=OLD_WEIGHT, metadata=stored(REAL))
+    """w: earlier versions had T1 = T0 softplus(b - w m)."""
+    read_at_: int = field(init=False, repr=False, default=0, metadata=stored(INTEGER))
+    """Which of the three confidences the fall alone is read at."""
     clean_margin_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
     """Mean and standard deviation."""
     clean_confidence_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
@@ -166,7 +173,11 @@ class ContextScaling(WindowMap):
             raise ValueError("clean_shares must not be negative, and sum to one")
         if self.clean_rows_ < 1 or self.environments_ < 0:
             raise ValueError("clean_rows or environments is out of range")
+        if self.read_at_ not in range(len(WARMER)):
+            raise ValueError("read_at is out of range")
         learned = self.beta_p_, self.beta_2_, self.beta_g_, self.lam_
+        if not (0 <= self.steepest_ <= 1 and 0 <= self.margin_weight_ <= 1):
+            raise ValueError("steepest or margin_weight is out of range")
         if min(*learned, self.accuracy_error_, self.accuracy_error_slope_) < 0:
             raise ValueError("what was learned must not be negative")
 
@@ -183,7 +194,8 @@ class ContextScaling(WindowMap):
         found = environment_sums(logits, y, weight, environment, self._shape().confidences)
         points, is_clean = found.points(logits.shape[1]), found.numbers == 0
         self._keep_clean(points[is_clean], clean[0], clean[2])
-        self._learn(Clean(points[is_clean], self.chance()), points[~is_clean])
+        clean_point = Clean(points[is_clean], self.chance(), self.read_at_)
+        self._learn(clean_point, points[~is_clean])
         light = found.light_note()
         return replace(summary, notes=summary.notes + ((light,) if light else ()))
 
@@ -195,7 +207,8 @@ class ContextScaling(WindowMap):
         accuracy = float(np.clip(clean.accuracy, least, _MOST_ACCURATE))
         self.clean_temperature_ = ts.temperature
         self.clean_margin_ = np.array([clean.mean, clean.std])
-        self.bias_ = 0.0
+        self.steepest_, self.margin_weight_ = steepest(logits.shape[1]), 0.0
+        self.bias_, self.read_at_ = 0.0, READ_AT
         self.bias_ = fit_bias(self._shape(), logits, weight, accuracy)
         shape = self._shape()
 
@@ -241,7 +254,15 @@ class ContextScaling(WindowMap):
 
     def _shape(self) -> Shape:
         mean, std = self.clean_margin_.tolist()
-        return Shape(self.clean_temperature_, self.bias_, mean, std, self.bounds)
+        return Shape(
+            self.clean_temperature_,
+            self.bias_,
+            mean,
+            std,
+            self.bounds,
+            self.steepest_,
+            self.margin_weight_,
+        )
 
     def chance(self) -> ChanceTable:
         """Return how far the classes of windows of clean rows move by chance; made once."""
@@ -274,9 +295,13 @@ class ContextScaling(WindowMap):
         """Return the estimated mean confidence minus accuracy of windows, as if all had a = 0."""
         n = np.asarray(n, np.float64)
         terms = np.asarray(classes, np.float64) / (n * SHARE_UNIT)
-        sure, chance = np.clip(means[0], 0.0, 1.0), self.chance()(n)
-        seen = window_statistics(n, sure, terms, chance, float(self.clean_confidence_[0]))
+        sure = np.clip(means[0], 0.0, 1.0), np.clip(means[self.read_at_], 0.0, 1.0)
+        seen = window_statistics(n, sure, terms, self.chance()(n), self._usual())
         return self._model().gap(seen)
+
+    def _usual(self) -> tuple[float, float]:
+        """Return the mean confidence of clean rows, and the one at which the fall is read."""
+        return float(self.clean_confidence_[0]), float(self.clean_confidence_[self.read_at_])
 
     def _model(self) -> GapModel:
         learned = self.beta_p_, self.beta_2_, self.beta_g_, self.lam_
@@ -307,7 +332,15 @@ class ContextScaling(WindowMap):
         """Return what does for one row after another what the methods above do for many."""
         clean, spread = self.clean_confidence_.tolist(), self.clean_spread_.tolist()
         units = tuple((j, clean[j], spread[i]) for i, j in enumerate(_JUDGED))
-        return OneRow(self._shape(), self._model(), self.classes(), clean[0], self.chance(), units)
+        return OneRow(
+            self._shape(),
+            self._model(),
+            self.classes(),
+            self._usual(),
+            self.read_at_,
+            self.chance(),
+            units,
+        )
 
     def standardized(self, means: FloatArray) -> FloatArray:
         """Return the mean confidence of windows, and when warmest, in units of clean rows."""
@@ -315,7 +348,7 @@ class ContextScaling(WindowMap):
         return np.stack([(means[j] - clean[j]) / spread[i] for i, j in enumerate(_JUDGED)])
 
     def moved(self, own: FloatArray, offset: float | FloatArray) -> FloatArray:
-        """Return the temperatures of rows whose own are known, each in its window."""
+        """Return the temperatures of rows whose margins are known, each in its window."""
         return self._shape().at(own, offset)
 
     def bind_offset(self, rows: Rows, offset: float | FloatArray) -> Bound:
@@ -341,6 +374,14 @@ class ContextScaling(WindowMap):
         growing = _UNSEEN * self.accuracy_error_slope_ * offset
         return np.asarray(np.hypot(self.accuracy_error_, growing))
 
+    def _clean_words(self) -> str:
+        if self.margin_weight_:
+            return (
+                f"{self.clean_temperature_:.4g} softplus({self.bias_:.4g} -"
+                f" {self.margin_weight_:.4g} margin)"
+            )
+        return f"{self.clean_temperature_ * np.logaddexp(0.0, self.bias_):.4g}"
+
     def _describe(self) -> list[str]:
         learned = (
             f"learned from {self.environments_} shifted environments"
@@ -348,11 +389,11 @@ class ContextScaling(WindowMap):
             else "as the networks that come with wildcal teach them, without shifted environments"
         )
         lines = [
-            f"Logits are divided by {self.clean_temperature_:.4g} softplus({self.bias_:.4g} - 0.25"
-            " margin) exp(a), the margin in units of the clean rows.",
+            f"Logits are divided by {self._clean_words()} exp(a - {self.steepest_:.4g} (1 - exp(-4"
+            " a)) margin), the margin in units of the clean rows.",
             f"a takes {self.beta_p_:.4g} P {self.beta_2_:+.4g} G², or where class counts are not"
-            f" believed {self.beta_g_:.4g} G, off the mean confidence of a window: G its fall, P"
-            f" the price of moving surplus classes back; {learned}.",
+            f" believed {self.beta_g_:.4g} G', off the mean confidence of a window: G its fall, G'"
+            f" that when warmer, P the price of moving surplus classes back; {learned}.",
         ]
         if self.class_mix == "clean":
             lines.append("It takes for granted that classes come as often as among the clean rows.")

@@ -1,7 +1,7 @@
-"""The temperature of a row: sharper where the largest logit is far ahead of the second."""
+"""The temperature of a row: in a shifted window, sharper where it leads by far."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -13,13 +13,20 @@ from wildcal.core.block import Block
 from wildcal.core.blocks import added, map_blocks
 from wildcal.core.columns import total
 
-MARGIN_WEIGHT: Final = 0.25
+STEEPENING: Final = 4.0
+"""How fast the weight of the margin grows with the offset."""
+OLD_WEIGHT: Final = 0.25
+"""Of the margin at every offset, in files of earlier versions."""
 _BIASES: Final = (-2.0, 4.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """T(x) = T0 softplus(b - m / 4) exp(a), m the margin in units of clean rows, within bounds."""
+    """T(x) = T0 softplus(b - w m) exp(a - ω m), m the margin in units of clean rows, within bounds.
+
+    ω = W (1 - exp(-4 a)), 0 for a < 0: rows of a clean window differ by their logits alone. In a
+    window that a shift made unsure, a row far ahead may well come from before it.
+    """
 
     temperature: float
     """T0."""
@@ -29,21 +36,31 @@ class Shape:
     """Of the margin, on clean rows."""
     std: float
     bounds: tuple[float, float]
+    steepest: float
+    """W."""
+    weight: float = 0.0
+    """w, which earlier versions had."""
 
     def of(self, block: Block) -> FloatArray:
-        """Return T of each row at a = 0, before the bounds."""
+        """Return m of each row."""
         with np.errstate(over="ignore"):  # a margin of 1e300 is simply far ahead
-            m = np.clip((block.margin() - self.mean) / self.std, -LARGEST, LARGEST)
-        return np.asarray(self.temperature * np.logaddexp(0.0, self.bias - MARGIN_WEIGHT * m))
+            return np.clip((block.margin() - self.mean) / self.std, -LARGEST, LARGEST)
 
-    def at(self, of_rows: FloatArray, offset: float | FloatArray) -> FloatArray:
-        """Return T with an offset a, in all or for each row."""
-        return np.clip(of_rows * np.exp(offset), *self.bounds)
+    def at(self, margin: FloatArray, offset: float | FloatArray) -> FloatArray:
+        """Return T of rows with these m at an offset a, in all or for each row."""
+        steep = self.steepest * (1.0 - np.exp(-STEEPENING * np.maximum(offset, 0.0)))
+        return np.clip(self._clean(margin) * np.exp(offset - steep * margin), *self.bounds)
+
+    def _clean(self, margin: FloatArray) -> FloatArray:
+        """Return T at a = 0, before the bounds."""
+        # Without a weight all rows have the same.
+        eta = self.bias - self.weight * (margin if self.weight else margin[:1])
+        return np.asarray(self.temperature * np.logaddexp(0.0, eta))
 
     def confidences(self, block: Block, offsets: Sequence[float] = WARMER) -> FloatArray:
         """Return the confidences of a block at some offsets, shape (offsets, n)."""
-        of_rows = self.of(block)
-        sure = [block.confidence(1.0 / self.at(of_rows, a)) for a in offsets]
+        margin = self.of(block)
+        sure = [block.confidence(1.0 / self.at(margin, a)) for a in offsets]
         # float32 kernels may round a sure row to just above 1.
         return np.minimum(np.stack(sure), 1.0)
 
@@ -55,7 +72,7 @@ def fit_bias(shape: Shape, logits: Source, weight: FloatArray, accuracy: float) 
     all_weights = total(weight)
 
     def too_sure(b: float) -> float:
-        tried = Shape(shape.temperature, b, shape.mean, shape.std, shape.bounds)
+        tried = replace(shape, bias=b)
 
         def sums(block: Block) -> float:
             sure = block.confidence(1.0 / tried.at(tried.of(block), 0.0))

@@ -21,7 +21,7 @@ from wildcal.calibrators.context.gap import (
     USUAL,
     WARMER,
 )
-from wildcal.calibrators.context.shape import MARGIN_WEIGHT
+from wildcal.calibrators.context.shape import STEEPENING
 from wildcal.calibrators.context.terms import LEAST_LEAD, SHARE_UNIT
 from wildcal.interop.maps.base import CONTEXT, Inputs
 from wildcal.interop.maps.ops import Ops, Tensor, clip
@@ -31,7 +31,7 @@ from wildcal.interop.maps.windows import WindowScaling
 
 
 class InContext(WindowScaling):
-    """T = T0 softplus(b - m / 4) exp(a): `context`.
+    """T = T0 softplus(b - w m) exp(a - ω m): `context`.
 
     The variation that chance gives to windows of n rows is a table, so a graph needs nothing but
     the sums, and those of two windows can be added outside it.
@@ -45,14 +45,18 @@ class InContext(WindowScaling):
         low, high = calibrator.bounds
         mean, std = calibrator.clean_margin_.tolist()
         chance, clean = calibrator.chance(), calibrator.clean_confidence_
+        self._read_at = calibrator.read_at_
         self.keep(
             temperature=calibrator.clean_temperature_,
             bias=calibrator.bias_,
             margin_mean=mean,
             margin_std=std,
+            margin_weight=calibrator.margin_weight_,
+            steepest=calibrator.steepest_,
             low=low,
             high=high,
             clean_confidence=clean[0],
+            clean_warm=clean[calibrator.read_at_],
             clean_shares=calibrator.classes().shares / SHARE_UNIT,
             clean_by_class=calibrator.clean_by_class_,
             beta_p=calibrator.beta_p_,
@@ -67,21 +71,33 @@ class InContext(WindowScaling):
 
     def temperature(self, rows: Rows, inputs: Inputs) -> Tensor:
         """Return T."""
-        ops, of_rows = rows.ops, self._of_rows(rows)
+        ops, margin = rows.ops, self._margin(rows)
+        clean = self._clean(ops, margin)
         if CONTEXT in inputs:
-            of_rows = of_rows * ops.exp(self._offset(ops, ops.wide(inputs[CONTEXT])))
-        return self._bounded(ops, of_rows)
+            offset = self._offset(ops, ops.wide(inputs[CONTEXT]))
+            falling = ops.exp(ops.maximum(offset, 0.0) * -STEEPENING)
+            steep = (falling * -1.0 + 1.0) * self.get(ops, "steepest")
+            clean = clean * ops.exp(offset - steep * margin)
+        return self._bounded(ops, clean)
 
     def features(self, rows: Rows) -> list[Tensor]:
         """Return the three confidences."""
-        of_rows = self._of_rows(rows)
-        warmer = [self._bounded(rows.ops, of_rows * float(np.exp(a))) for a in WARMER]
-        return [rows.ops.minimum(rows.confidence(1.0 / t), 1.0) for t in warmer]
+        ops, margin = rows.ops, self._margin(rows)
+        clean, found = self._clean(ops, margin), []
+        for a in WARMER:
+            steep = self.get(ops, "steepest") * float(1.0 - np.exp(-STEEPENING * a))
+            warmer = self._bounded(ops, clean * ops.exp(steep * margin * -1.0 + a))
+            found.append(ops.minimum(rows.confidence(1.0 / warmer), 1.0))
+        return found
 
-    def _of_rows(self, rows: Rows) -> Tensor:
+    def _margin(self, rows: Rows) -> Tensor:
         ops = rows.ops
         m = (rows.margin - self.get(ops, "margin_mean")) / self.get(ops, "margin_std")
-        eta = clip(ops, m, -LARGEST, LARGEST) * -MARGIN_WEIGHT + self.get(ops, "bias")
+        return clip(ops, m, -LARGEST, LARGEST)
+
+    def _clean(self, ops: Ops, margin: Tensor) -> Tensor:
+        """Return T at a = 0, before the bounds."""
+        eta = self.get(ops, "bias") - margin * self.get(ops, "margin_weight")
         return ops.softplus(eta) * self.get(ops, "temperature")
 
     def _bounded(self, ops: Ops, temperature: Tensor) -> Tensor:
@@ -96,11 +112,9 @@ class InContext(WindowScaling):
             for i in range(1, 1 + self.sums)
         ]
         s, q = _curve(means)
-        f = self.get(ops, "clean_confidence") - means[0]
-        fall = ops.maximum(f, 0.0) * (some / (some + PRIOR_ROWS))
-        fall = fall + ops.minimum(f, 0.0) * (some / (some + RISING_ROWS))
-        fall = fall + PRIOR_FALL * PRIOR_ROWS / (some + PRIOR_ROWS)
-        gap = self._gap(ops, context, some, fall)
+        fall = _believed(ops, some, self.get(ops, "clean_confidence") - means[0])
+        warm = _believed(ops, some, self.get(ops, "clean_warm") - means[self._read_at])
+        gap = self._gap(ops, context, some, fall, warm)
         s = ops.maximum(s, 0.0)
         within = ops.minimum(gap, s * s / ops.maximum(q * 4.0, TINY))
         root = ops.sqrt(ops.maximum(s * s - q * within * 4.0, 0.0))
@@ -108,7 +122,7 @@ class InContext(WindowScaling):
         # Zeros are no context.
         return offset * ops.minimum(n, 1.0)
 
-    def _gap(self, ops: Ops, context: Tensor, n: Tensor, fall: Tensor) -> Tensor:
+    def _gap(self, ops: Ops, context: Tensor, n: Tensor, fall: Tensor, warm: Tensor) -> Tensor:
         """Return the estimated gap of a window."""
         counts, sure = self.counts(ops, context), self.inside(ops, context)
         expected, rows = self.get(ops, "clean_shares") * n, ops.maximum(counts, SMALL)
@@ -127,7 +141,7 @@ class InContext(WindowScaling):
         other_mix = ops.exp(_fourth(mix) * self.get(ops, "other_mixes") * -1.0)
         belief = self._belief(ops, n, usual, beyond, chance) * other_mix
         one = price * self.get(ops, "beta_p") + fallen * fallen * self.get(ops, "beta_2")
-        other = fall * self.get(ops, "beta_g")
+        other = warm * self.get(ops, "beta_g")
         return belief * one + other - belief * other
 
     def _like(
@@ -150,15 +164,23 @@ class InContext(WindowScaling):
     def _belief(self, ops: Ops, n: Tensor, usual: Tensor, beyond: Tensor, chance: Tensor) -> Tensor:
         """Return how much class counts are believed, if it is not another class mix."""
         spread = chance * CHANCE_SPREAD / ops.sqrt(n)
-        square, mixed = beyond * beyond + spread, usual * MIXED
-        one = square / ops.maximum(square + mixed * mixed, TINY)
-        return one / (_fourth(chance / RESOLVED) + 1.0)
+        square = beyond * beyond + spread
+        fourth, few = square * square, _fourth(chance / RESOLVED)
+        one = fourth / ops.maximum(fourth + _fourth(usual * MIXED), TINY)
+        return one / (few * few + 1.0)
 
     def _chance(self, ops: Ops, n: Tensor) -> Tensor:
         names = ("chance_sizes", "chance_values", "chance_slopes")
         sizes, values, steep = (self.get(ops, name) for name in names)
         at = ops.maximum(last_below(ops, sizes, n, or_equal=True), 0)
         return interpolate(ops, n, (sizes, values, steep), at)
+
+
+def _believed(ops: Ops, n: Tensor, fall: Tensor) -> Tensor:
+    """Return how far confidence has fallen, as far as n rows tell."""
+    known = ops.maximum(fall, 0.0) * (n / (n + PRIOR_ROWS))
+    known = known + ops.minimum(fall, 0.0) * (n / (n + RISING_ROWS))
+    return known + PRIOR_FALL * PRIOR_ROWS / (n + PRIOR_ROWS)
 
 
 def _fourth(x: Tensor) -> Tensor:
