@@ -385,6 +385,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--suites", nargs="+", type=Path, help="instead of the shipped ones")
     parser.add_argument("--methods", help="some of them, with commas; energy and oracles always")
+    parser.add_argument("-o", "--output", type=Path, default=CSV, help="another csv")
     arguments = parser.parse_args()
     if arguments.suites:
         chosen = {path.name.removesuffix(".npz"): Suite.open(path) for path in arguments.suites}
@@ -419,17 +420,17 @@ def main() -> None:
             if row["network"] == ALL and row["metric"] in ("excess_ece", "accuracy_off"):
                 print(*(row[k] for k in ("setting", "method", "metric", "value")), sep="  ")
         return
-    key = itemgetter("part", "network", "method")
+    key, path = itemgetter("part", "network", "method"), arguments.output
     replaced = {key(row) for row in new}
     old = []
-    if CSV.exists():
-        with CSV.open(newline="") as file:
+    if path.exists():
+        with path.open(newline="") as file:
             old = [row for row in csv.DictReader(file) if key(row) not in replaced]
-    with CSV.open("w", newline="") as file:
+    with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(sorted(old + new, key=lambda row: row["part"], reverse=True))
-    print(f"wrote {CSV}")
+    print(f"wrote {path}")
 
 
 if __name__ == "__main__":
