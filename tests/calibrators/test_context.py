@@ -3,6 +3,7 @@
 import json
 import warnings
 from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -148,6 +149,20 @@ def test_files_of_earlier_versions_keep_their_row_shape(tmp_path):
     np.testing.assert_array_equal(
         np.concatenate([row_by_row(row[None]) for row in SHIFTED[:90]]), together(SHIFTED[:90])
     )
+
+
+def test_files_of_earlier_versions_keep_their_numbers():
+    """Offsets and confidences that the version which wrote the file gave."""
+    recorded = Path(__file__).parents[1] / "io" / "recorded" / "context-2.json"
+    old = wildcal.load(recorded)
+    rng = np.random.default_rng(5)
+    z = (rng.normal(size=(300, old.n_classes_)) * 2).astype(np.float32)
+    z[np.arange(300), rng.integers(0, old.n_classes_, 300) // 2] += 3
+    for n, offset, sure in ((40, 1.08287456546, 33.7106182), (300, 0.69664323778, 267.738058)):
+        around = old.context(z[:n])
+        assert old.offset(around) == pytest.approx(offset, abs=1e-9)
+        found = old.confidence(z[:n], context=around).sum(dtype=np.float64)
+        assert found == pytest.approx(sure, abs=1e-4)
 
 
 def test_rows_far_ahead_lose_less_in_a_shifted_window():

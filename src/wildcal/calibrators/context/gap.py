@@ -49,6 +49,8 @@ class GapModel:
     """The variation of class shares that usually comes with a fall of confidence by 1."""
     other_mixes: bool = True
     """Whether classes that moved further than usual may be another class mix."""
+    sharp: bool = True
+    """Whether belief in class counts ends soon; in files of earlier versions it fades."""
 
     def numbers(self) -> tuple[float, float, float, float]:
         """Return all four, which environments teach."""
@@ -75,10 +77,11 @@ class GapModel:
         width = USUAL * usual + ALLOWED + BY_CHANCE * np.sqrt(spread)
         like = seen.fall_grown / (ALIKE * seen.fall_shrunk + ALIKE_LEAST)
         mix = _fourth(beyond / width / (1 + _fourth(like)))
-        few = np.square(_fourth(seen.chance / RESOLVED))
-        square = seen.variation * seen.variation + spread
-        fourth = square * square
-        one = fourth / np.maximum(fourth + _fourth(MIXED * usual), TINY)
+        few = _fourth(seen.chance / RESOLVED)
+        moved, mixed = seen.variation * seen.variation + spread, np.square(MIXED * usual)
+        if self.sharp:
+            few, moved, mixed = few * few, moved * moved, mixed * mixed
+        one = moved / np.maximum(moved + mixed, TINY)
         mix = mix if self.other_mixes else np.zeros_like(mix)
         return np.asarray(np.exp(-mix) * one / (1 + few))
 

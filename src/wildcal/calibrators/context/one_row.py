@@ -162,11 +162,13 @@ class OneRow:
         fall_shrunk = max(shrunk, 0.0) / max(scarce, gap.TINY)
         like = fall_grown / (gap.ALIKE * fall_shrunk + gap.ALIKE_LEAST)
         mix = _fourth(max(variation - usual, 0.0) / width / (1 + _fourth(like)))
-        square = variation * variation + spread
-        fourth, few = square * square, _fourth(chance / gap.RESOLVED)
-        one = fourth / max(fourth + _fourth(gap.MIXED * usual), gap.TINY)
+        few, square = _fourth(chance / gap.RESOLVED), variation * variation + spread
+        mixed = (gap.MIXED * usual) * (gap.MIXED * usual)
+        if model.sharp:
+            few, square, mixed = few * few, square * square, mixed * mixed
+        one = square / max(square + mixed, gap.TINY)
         mix = mix if model.other_mixes else 0.0
-        r = float(np.exp(-mix)) * one / (1 + few * few)
+        r = float(np.exp(-mix)) * one / (1 + few)
         best = model.beta_p * paid + model.beta_2 * fallen * fallen
         return r * best + (1 - r) * model.beta_g * warm_fall
 

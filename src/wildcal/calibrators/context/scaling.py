@@ -305,7 +305,7 @@ class ContextScaling(WindowMap):
 
     def _model(self) -> GapModel:
         learned = self.beta_p_, self.beta_2_, self.beta_g_, self.lam_
-        return GapModel(*learned, other_mixes=self.class_mix == "any")
+        return GapModel(*learned, other_mixes=self.class_mix == "any", sharp=self.read_at_ > 0)
 
     def window_offset(self, n: ArrayLike, means: FloatArray, classes: ArrayLike) -> FloatArray:
         """Return the log temperature a of each of several windows."""

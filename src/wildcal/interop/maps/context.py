@@ -164,10 +164,11 @@ class InContext(WindowScaling):
     def _belief(self, ops: Ops, n: Tensor, usual: Tensor, beyond: Tensor, chance: Tensor) -> Tensor:
         """Return how much class counts are believed, if it is not another class mix."""
         spread = chance * CHANCE_SPREAD / ops.sqrt(n)
-        square = beyond * beyond + spread
-        fourth, few = square * square, _fourth(chance / RESOLVED)
-        one = fourth / ops.maximum(fourth + _fourth(usual * MIXED), TINY)
-        return one / (few * few + 1.0)
+        few, square = _fourth(chance / RESOLVED), beyond * beyond + spread
+        mixed = (usual * MIXED) * (usual * MIXED)
+        if self._read_at:  # 0 in files of earlier versions
+            few, square, mixed = few * few, square * square, mixed * mixed
+        return square / ops.maximum(square + mixed, TINY) / (few + 1.0)
 
     def _chance(self, ops: Ops, n: Tensor) -> Tensor:
         names = ("chance_sizes", "chance_values", "chance_slopes")
