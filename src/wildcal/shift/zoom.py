@@ -13,6 +13,9 @@ from wildcal.shift.streams import Streams
 
 _SMALL = 64 * 64
 """Up to this many pixels all zooms together are one sparse matrix of a few megabytes."""
+_TOGETHER = 4 * 224 * 224
+"""Pixels of larger images that are zoomed at a time. Above a megabyte memory is fetched from the
+system anew, page by page, which takes thrice as long."""
 
 
 @lru_cache(maxsize=256)
@@ -59,23 +62,33 @@ def zoom_blur(images: Images, strength: Strength, streams: Streams) -> Images:
         mean = _mean_operator(height, width, factors) @ columns.astype(np.float32)
         out = truncate(mean).reshape(height * width, n, 3).transpose(1, 0, 2)
         return np.ascontiguousarray(out).reshape(images.shape)
-    return merged([_mean(plane.astype(np.float32), factors) for plane in split(images)])
+    planes = [np.stack([_mean(image, factors) for image in plane]) for plane in split(images)]
+    return merged(planes)
 
 
-def _mean(plane: Floats, factors: tuple[float, ...]) -> Images:
-    """Return the mean of one plane (N, H, W), which stays in the cache of a core, and its zooms."""
-    n, height, width = plane.shape
-    step = np.diff(plane, axis=1)
-    total = 2 * turned(plane.reshape(n * height, width))  # itself, and the zoom by 1
-    for factor in factors[1:]:
-        left, weight = axis_zoom(height, factor)
-        rows = step.take(left, axis=1, mode="clip")
-        rows *= weight[:, None]
-        rows += plane.take(left, axis=1, mode="clip")
-        columns = turned(rows.reshape(n * height, width))
-        total += _between(columns[None], *axis_zoom(width, factor))[0]
+def _mean(plane: Images, factors: tuple[float, ...]) -> Images:
+    """Return the mean of one plane (H, W) and its zooms."""
+    height, width = plane.shape
+    levels = plane.astype(np.float32)
+    total = turned(levels)  # the image itself
+    step = max(1, _TOGETHER // plane.size)
+    for some in (factors[i : i + step] for i in range(0, len(factors), step)):
+        along_rows, along_columns = _axis_operators(height, width, some)
+        # Whole rows are fast to weigh, so columns become rows; those of all zooms side by side.
+        total += along_columns @ turned(along_rows @ levels).reshape(-1, height)
     total /= len(factors) + 1
-    return turned(truncate(total)).reshape(plane.shape)
+    return turned(truncate(total))
+
+
+@lru_cache(maxsize=64)
+def _axis_operators(height: int, width: int, factors: tuple[float, ...]) -> tuple[Any, Any]:
+    """Return what zooms along rows, zoom below zoom, and what adds up zooms along columns."""
+    count = len(factors)
+    rows = sparse.vstack([_matrix(height, factor) for factor in factors], format="csr")
+    columns = sparse.csr_matrix((width, count * width))
+    for place, factor in zip(np.eye(count), factors, strict=True):
+        columns = columns + sparse.kron(_matrix(width, factor), place, format="csr")
+    return rows.astype(np.float32), columns.astype(np.float32)
 
 
 @lru_cache(maxsize=16)
