@@ -22,7 +22,7 @@ LOG_SUM_TOLERANCE = 5e-3
 # Any sane temperature lies far inside; outside, float32 would turn logits into 0 * inf.
 TEMPERATURES = (1e-6, 1e6)
 # The bits of the largest probability, read as an unsigned integer.
-_BITS: dict[Any, tuple[Any, int]] = {
+PROBA_BITS: dict[Any, tuple[Any, int]] = {
     np.dtype(real): (unsigned, int(np.array(PROBA_MAX, real).view(unsigned)))
     for real, unsigned in ((np.float32, np.uint32), (np.float64, np.uint64))
 }
@@ -291,7 +291,7 @@ def are_proba(block: Proba) -> bool:
     >>> are_proba(np.array([0.0, 1.0])), are_proba(np.array([0.5, np.nan])), are_proba(-np.zeros(1))
     (True, False, True)
     """
-    unsigned, largest = _BITS.get(block.dtype, (None, 0))
+    unsigned, largest = PROBA_BITS.get(block.dtype, (None, 0))
     if unsigned is not None and block.view(unsigned).max(initial=0) <= largest:
         return True
     return bool(block.min(initial=0) >= 0 and block.max(initial=0) <= PROBA_MAX)

@@ -40,7 +40,8 @@ def bin_index(confidence: FloatArray, n_bins: int) -> NDArray[np.intp]:
     cell = (confidence * _CELLS).astype(np.intp)
     index = _bin_of_cell(n_bins).take(cell, mode="clip")
     open_ = np.flatnonzero(index < 0)
-    index[open_] = _between_edges(confidence[open_], n_bins)
+    if len(open_):
+        index[open_] = np.maximum(bin_edges(n_bins).searchsorted(confidence[open_]) - 1, 0)
     return index
 
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from wildcal.core.arrays import BoolArray, FloatArray, Labels, Proba
 from wildcal.core.checks import (
+    PROBA_BITS,
     PROBA_MAX,
     are_proba,
     check_confidence,
@@ -26,8 +27,8 @@ from wildcal.core.checks import (
 from wildcal.core.errors import CalibrationWarning
 
 # Rows handed on together. The pieces of the matrix are smaller, but a consumer that adds into a
-# table (bins, a grid) wants many rows at once: with a quarter of it, ECE takes a quarter longer.
-CHUNK_ROWS = 1 << 16
+# table (bins, a grid) wants many rows at once.
+CHUNK_ROWS = 1 << 15
 # Below this many classes, numpy's per-row cost (about 35 ns) outweighs a transposed copy.
 _FEW_CLASSES = 28
 
@@ -83,11 +84,11 @@ def top_label_chunks(
     array = proba_matrix(proba)
     labels = check_labels(y, *array.shape, accepts_ood=True)
     chosen = None if pred is None else check_pred(pred, *array.shape)
+    few = _Few() if chosen is None and array.shape[1] < _FEW_CLASSES else None
     for start in range(0, len(array), CHUNK_ROWS):
         rows = slice(start, start + CHUNK_ROWS)
-        yield _from_matrix(
-            array[rows], labels[rows], None if chosen is None else chosen[rows], start, normalize
-        )
+        mine = None if chosen is None else chosen[rows]
+        yield _from_matrix(array[rows], labels[rows], mine, start, normalize, few)
 
 
 def top_label(
@@ -113,21 +114,23 @@ def _from_confidence(
 
 
 def _from_matrix(
-    array: Proba, labels: Labels, pred: Labels | None, start: int, normalize: bool
+    array: Proba,
+    labels: Labels,
+    pred: Labels | None,
+    start: int,
+    normalize: bool,
+    few: "_Few | None",
 ) -> tuple[BoolArray, FloatArray]:
     correct = np.empty(len(array), dtype=np.bool_)
     confidence = np.empty(len(array))
     for piece, block in matrix_blocks(array):
-        if pred is not None:
-            top, hit = take_columns(block, pred[piece]), pred[piece] == labels[piece]
-        elif array.shape[1] < _FEW_CLASSES:
-            top, hit = _top_of_few(block, labels[piece])
-        else:
-            top, hit = _top_of_many(block, labels[piece])
-        if not are_proba(block):
-            reject_proba_row(start + piece.start, block)
-        correct[piece] = hit
-        confidence[piece] = top
+        mine = labels[piece]
+        if few is None or not few.found(block, mine, confidence[piece], correct[piece]):
+            chosen = block.argmax(axis=1) if pred is None else pred[piece]
+            if not are_proba(block):
+                reject_proba_row(start + piece.start, block)
+            np.equal(chosen, mine, out=correct[piece])
+            confidence[piece] = take_columns(block, chosen)
         if normalize:
             confidence[piece] /= row_totals(block)
     return correct, np.minimum(confidence, 1.0, out=confidence)
@@ -139,16 +142,41 @@ def take_columns(block: Proba, columns: Labels) -> Proba:
     return block.ravel().take(np.arange(0, n_rows * n_classes, n_classes) + columns)
 
 
-def _top_of_many(block: Proba, labels: Labels) -> tuple[Proba, BoolArray]:
-    best = block.argmax(axis=1)
-    return take_columns(block, best), best == labels
+class _Few:
+    """Rows of few classes, turned so that loops run along them; blocks share its memory."""
 
+    def __init__(self) -> None:
+        self._columns: NDArray[Any] = np.empty(0)
+        self._tied: BoolArray = np.empty(0, np.bool_)
+        self._starts: NDArray[np.intp] = np.empty(0, np.intp)
 
-def _top_of_few(block: Proba, labels: Labels) -> tuple[Proba, BoolArray]:
-    columns = np.ascontiguousarray(block.T)
-    top = columns.max(axis=0)
-    # With as many maxima as rows, none is tied, and the label's entry tells whether it won.
-    if np.count_nonzero(columns == top) != len(block):
-        return _top_of_many(block, labels)
-    own = take_columns(block, np.maximum(labels, 0))
-    return top, (own == top) & (labels >= 0)
+    def found(
+        self, block: Proba, labels: Labels, confidence: FloatArray, correct: BoolArray
+    ) -> bool:
+        """Write the largest entry of each row, and whether it is the label's.
+
+        Returns False, with nothing written, if there are ties or entries that need a second look.
+        """
+        n_rows, n_classes = block.shape
+        unsigned, largest = PROBA_BITS[block.dtype]
+        if self._columns.size < block.size:  # the first block is the largest
+            self._columns = np.empty(block.size, unsigned)
+            self._tied = np.empty(block.size, np.bool_)
+            self._starts = np.arange(0, block.size, n_classes)
+        columns = self._columns[: block.size].reshape(n_classes, n_rows)
+        entries = block.view(unsigned)
+        np.copyto(columns, entries.T)
+        top = columns.max(axis=0)
+        # As unsigned integers, numbers that are no probabilities are the largest of all.
+        if top.max() > largest:
+            return False
+        # With as many maxima as rows, none is tied, and the label's entry tells whether it won.
+        tied = np.equal(columns, top, out=self._tied[: block.size].reshape(columns.shape))
+        if np.count_nonzero(tied) != n_rows:
+            return False
+        own = entries.reshape(-1).take(self._starts[:n_rows] + labels, mode="clip")
+        np.equal(own, top, out=correct)
+        if labels.min() < 0:
+            correct &= labels >= 0
+        confidence[:] = top.view(block.dtype)
+        return True

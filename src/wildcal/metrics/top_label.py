@@ -51,11 +51,13 @@ class TopLabelAccumulator(Accumulator):
         new, size = self._fresh(), self.n_bins
         for correct, confidence in top_label_chunks(y, proba, pred):
             index = bin_index(confidence, size)
-            wrong, right = np.bincount(2 * index + correct, minlength=2 * size).reshape(-1, 2).T
+            new.confidence_sum += np.bincount(index, confidence, size)
+            index += index
+            index += correct
+            wrong, right = np.bincount(index, minlength=2 * size).reshape(-1, 2).T
             new.count += wrong + right
             new.correct_sum += right
-            new.confidence_sum += np.bincount(index, confidence, size)
-            gap = confidence - correct
+            gap = np.subtract(confidence, correct, out=confidence)  # which is ours
             new.squared_error += np.einsum("i,i", gap, gap)  # threads of `@` add in another order
         return self.merge(new)
 
