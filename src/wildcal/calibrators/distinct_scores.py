@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wildcal.core.arrays import BoolArray, FloatArray
 from wildcal.core.blocks import running
@@ -47,11 +48,10 @@ class DistinctScores:
 
     def rows(self) -> tuple[FloatArray, BoolArray, FloatArray]:
         """Return scores, whether they are right, and weights, as if these were rows."""
-        score = np.tile(self.score, 2)
-        correct = np.repeat([True, False], len(self.score))
-        weight = np.concatenate([self.right, self.wrong])
-        some = weight > 0
-        return score[some], correct[some], weight[some]
+        right, wrong = self.right > 0, self.wrong > 0
+        score = np.concatenate([self.score[right], self.score[wrong]])
+        weight = np.concatenate([self.right[right], self.wrong[wrong]])
+        return score, np.arange(len(score)) < np.count_nonzero(right), weight
 
 
 Runs: TypeAlias = tuple[DistinctScores, ...]
@@ -67,10 +67,18 @@ def _merged(
     new = score[1:] != score[:-1]
     if new.all():
         return DistinctScores(score, right, wrong)
-    first = np.flatnonzero(np.append(True, new))
-    return DistinctScores(
-        score[first], np.add.reduceat(right, first), np.add.reduceat(wrong, first)
-    )
+    first, again = np.flatnonzero(np.append(True, new)), np.flatnonzero(~new) + 1
+    if len(again) > len(first) // 8:
+        sums = (np.add.reduceat(w, first) for w in (right, wrong))
+    else:  # few are there twice: to add these alone takes a fraction of the time
+        place = np.searchsorted(first, again) - 1
+        sums = (_with_more(w[first], place, w[again]) for w in (right, wrong))
+    return DistinctScores(score[first], *sums)
+
+
+def _with_more(weight: FloatArray, place: NDArray[np.intp], more: FloatArray) -> FloatArray:
+    np.add.at(weight, place, more)
+    return weight
 
 
 def whole(runs: Sequence[DistinctScores]) -> DistinctScores:
@@ -96,7 +104,10 @@ def merged(parts: Sequence[Runs]) -> Runs:
     first, *others = parts
     runs = list(first)
     for run in (run for part in others for run in part):
-        runs.append(run)
-        while len(runs) > 1 and len(runs[-2]) <= 2 * len(runs[-1]):
-            runs[-2:] = [whole(runs[-2:])]
+        # As many at a time as will be one in the end.
+        at, length = len(runs), len(run)
+        while at and len(runs[at - 1]) <= 2 * length:
+            at -= 1
+            length += len(runs[at])
+        runs[at:] = [whole([*runs[at:], run])]
     return tuple(runs)
