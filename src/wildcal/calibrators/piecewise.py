@@ -16,8 +16,10 @@ from wildcal.core.arrays import FloatArray, Proba
 
 # Probabilities below 2**-64 share the first cell of a table.
 _OCTAVES = 64
-# Cells of all tables together, in powers of two: what they hold stays in the cache of a core.
-_CELL_BITS = 16
+# Cells of all tables together, in powers of two, and of one table at most: the one that is in use
+# stays in the cache of a core.
+_CELL_BITS = 18
+_MOST_CELL_BITS = 16
 # Entries mapped together: what is made of them stays in the nearest cache, and in memory that the
 # allocator has at hand; larger arrays are fetched from the system anew, page by page.
 _PIECE = 1 << 14
@@ -58,7 +60,8 @@ class Curves:
     ) -> None:
         n = len(thresholds)
         integer, mantissa, lowest = _LAYOUT[dtype]
-        bits = max(2, _CELL_BITS - 6 - (n - 1).bit_length())  # of the mantissa, in a cell's number
+        # Of the mantissa, in a cell's number.
+        bits = max(2, min(_MOST_CELL_BITS, _CELL_BITS - (n - 1).bit_length()) - 6)
         self._integer, self._shift = integer, integer(mantissa - bits)
         first = lowest << bits
         self._first = integer(first)
@@ -77,7 +80,9 @@ class Curves:
         self._keys = np.repeat(np.arange(n), lengths).astype(np.complex128)
         for k, (x, y) in enumerate(zip(thresholds, values, strict=True)):
             mine = slice(starts[k], starts[k + 1])
-            segment[k] = starts[k] + np.searchsorted(x, edges, side="right")
+            # How many thresholds lie at or below each edge.
+            passed = np.bincount(np.searchsorted(edges, x), minlength=cells)[:cells]
+            segment[k] = starts[k] + np.cumsum(passed)
             self._origin[mine], self._height[mine] = np.append(x[0], x), np.append(y[0], y)
             self._next[mine] = np.append(x, np.inf)
             with np.errstate(over="ignore"):  # x may be as close as denormal numbers are
@@ -101,25 +106,29 @@ class Curves:
         if len(p) == 1 and n <= _FEW_COLUMNS and not classes_first:
             return self._between(p, self._columns)
         f = np.empty(p.shape) if out is None else out
-        step = 1 if classes_first else max(1, _PIECE // n)
+        step = 1 if classes_first else max(1, _PIECE // max(1, p[:1].size))
         for start in range(0, len(p), step):
             piece = slice(start, start + step)
-            column: Any = 0 if n == 1 else start if classes_first else slice(None)
-            where = self._cells(p[piece], column)
-            # mode="clip" never clips here; it spares the bounds check of the default mode.
-            self._value.take(where, out=f[piece], mode="clip")
+            # mode="clip" sends what lies below the first cell there, and spares a bounds check.
+            if n > 1 and not classes_first:
+                self._value.take(self._cells(p[piece]), out=f[piece], mode="clip")
+            else:
+                cell = p[piece].view(self._integer) >> self._shift
+                cell -= self._first
+                self._value[start if n > 1 else 0].take(cell, out=f[piece], mode="clip")
         between = np.flatnonzero(f != f)
         if len(between):
-            column = 0
+            column: Any = 0
             if n > 1:
                 column = between // p.shape[1] if classes_first else between % n
             f.reshape(-1)[between] = self._between(p.reshape(-1)[between], column)
         return f
 
-    def _cells(self, p: Proba, column: Any) -> NDArray[np.int64]:
+    def _cells(self, p: Proba) -> NDArray[np.int64]:
+        """Return where each entry of some rows stands among the cells of all columns."""
         cell = p.view(self._integer) >> self._shift
         np.maximum(cell, self._first, out=cell)
-        return np.asarray(cell + self._offset[column])
+        return np.asarray(cell + self._offset)
 
     def _between(self, p: Proba, column: Any) -> FloatArray:
         """Return f(p), its segment looked for among those of its function."""
