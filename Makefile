@@ -9,7 +9,7 @@ CORE := tests/core tests/io tests/stream tests/contract tests/test_public_api.py
 VERSION = $(shell $(PYTHON) -c "import sys; print('%d.%d' % sys.version_info[:2])")
 
 # numba and lightning are what probmetrics and torch-uncertainty need and do not say.
-PEERS := torchmetrics betacal netcal numba probmetrics lightning torch-uncertainty relplot uncertainty-calibration
+PEERS := torchmetrics betacal netcal numba probmetrics lightning torch-uncertainty relplot uncertainty-calibration imagecorruptions
 
 .PHONY: demo test test-on test-whole-on test-minimal test-oldest test-integrations lint bench numbers campaign coverage mutation gallery docs dist clean
 
@@ -108,7 +108,7 @@ bench: $(VENV)/bench.done
 	$(BIN)/python benchmarks/peers.py --output benchmarks/peers.csv
 	$(BIN)/python benchmarks/protocol.py --output benchmarks/protocol.csv
 	$(BIN)/python benchmarks/transport.py
-	$(BIN)/python benchmarks/corruptions.py
+	$(BIN)/python benchmarks/corruptions.py --size 224 --peer $(BIN)/python --output benchmarks/corruptions.csv
 	$(BIN)/python benchmarks/interop.py --output benchmarks/interop.csv
 	$(BIN)/python benchmarks/startup.py --output benchmarks/startup.csv
 	$(BIN)/python benchmarks/linear.py --output benchmarks/linear.csv

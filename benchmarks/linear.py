@@ -6,16 +6,9 @@ Processor time on one thread, the least of a few turns in which all sizes take p
 the rows are counted too, because a fit that needs one more of them takes longer an entry.
 """
 
-import argparse
-import csv
-import os
-import time
-from pathlib import Path
+from turns import keep, least, options_of  # first: it sets the threads of NumPy
 
-for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[name] = "1"  # before NumPy is imported
-os.environ["WILDCAL_THREADS"] = "1"
-
+# ruff: isort: split
 import numpy as np
 from peers import make_rows
 
@@ -45,28 +38,22 @@ def passes_of(method: str, z: np.ndarray, y: np.ndarray) -> float:
 
 def main() -> None:
     """Measure, print, and write a csv."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = options_of(__doc__, turns=3)
     parser.add_argument("--method", nargs="+", default=["ts", "energy"])
     parser.add_argument("--rows", nargs="+", type=int, default=[200_000, 1_000_000, 5_000_000])
-    parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     z, y = make_rows(max(options.rows), CLASSES)
     table = [("method", "rows", "ns", "passes")]
     for method in options.method:
-        least = dict.fromkeys(options.rows, np.inf)
-        for _ in range(options.turns):
-            for n in options.rows:
-                start = time.process_time()
-                CALIBRATORS[method]().fit(z[:n], y[:n])
-                least[n] = min(least[n], time.process_time() - start)
-        for n, seconds in least.items():
+        fits = {
+            n: lambda n=n, method=method: CALIBRATORS[method]().fit(z[:n], y[:n])
+            for n in options.rows
+        }
+        for n, seconds in least(fits, options.turns).items():
             passes = passes_of(method, z[:n], y[:n])
             table.append((method, n, f"{1e9 * seconds / n / CLASSES:.3g}", f"{passes:.3g}"))
             print(*table[-1], flush=True)
-    if options.output:
-        with options.output.open("w", newline="") as file:
-            csv.writer(file).writerows(table)
+    keep(table, options.output)
 
 
 if __name__ == "__main__":

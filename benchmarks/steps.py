@@ -6,16 +6,11 @@ On a block as `map_blocks` cuts them, the least processor time of many turns. Be
 block lies classes first, so it is turned before and after.
 """
 
-import argparse
-import csv
-import os
-import time
 from collections.abc import Callable
-from pathlib import Path
 
-for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[name] = "1"  # before NumPy is imported
+from turns import keep, least, options_of  # before NumPy: it sets its threads
 
+# ruff: isort: split
 import numpy as np
 
 from wildcal.core.block import CLASSES_FIRST_BELOW
@@ -53,25 +48,13 @@ def steps(k: int) -> dict[str, Callable[[], object]]:
 
 def main() -> None:
     """Measure, print, and write a csv."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--turns", type=int, default=150)
-    parser.add_argument("-o", "--output", type=Path)
-    options = parser.parse_args()
+    options = options_of(__doc__, turns=150).parse_args()
     table = [("step", "classes", "ns")]
     for k in CLASSES:
-        calls = steps(k)
-        least = dict.fromkeys(calls, np.inf)
-        for _ in range(options.turns):
-            for step, call in calls.items():
-                start = time.process_time()
-                call()
-                least[step] = min(least[step], time.process_time() - start)
-        for step, seconds in least.items():
+        for step, seconds in least(steps(k), options.turns).items():
             table.append((step, k, f"{1e9 * seconds / k / block_rows(k):.2f}"))
             print(*table[-1], flush=True)
-    if options.output:
-        with options.output.open("w", newline="") as file:
-            csv.writer(file).writerows(table)
+    keep(table, options.output)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ In a Markdown file, what stands between `<!-- made: NAME -->` and `<!-- end -->`
 import csv
 import json
 import re
+import statistics
 import sys
 import warnings
 from collections.abc import Iterable, Sequence
@@ -302,6 +303,15 @@ def speed() -> str:
     return "\n".join(lines)
 
 
+def corruptions() -> str:
+    """Return what benchmarks/corruptions.py measured against the old package."""
+    rows = rows_of("corruptions.csv")
+    lines = [["corruption", "ms an image", "`imagecorruptions`, ms", "faster"]]
+    lines += [[f"`{row['type']}`", row["ms"], row["peer"], f"{row['faster']}x"] for row in rows]
+    mean = statistics.geometric_mean(float(row["faster"]) for row in rows)
+    return table([*lines, ["geometric mean", "", "", f"{mean:.1f}x"]])
+
+
 def startup() -> str:
     """Return what benchmarks/startup.py measured."""
     lines = [["in a fresh interpreter", "s"]]
@@ -521,6 +531,7 @@ MADE = {
     "peers": lambda: peer_tables.table(rows_of("peers.csv")),
     "peers-limits": lambda: peer_tables.limits(rows_of("peers.csv")),
     "peers-single": lambda: peer_tables.single(rows_of("peers.csv")),
+    "corruptions": corruptions,
     "startup": startup,
     "steps": steps,
     "linear": linear,
