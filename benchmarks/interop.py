@@ -2,7 +2,7 @@
 
     python benchmarks/interop.py --output benchmarks/interop.csv
 
-One thread each. A turn measures the three one after the other, so that all of them see the same
+One thread each, processor time. A turn measures the three one after the other, so that all of them see the same
 machine; seconds are the median over turns, and a ratio is the median of the ratios of each turn.
 Before anything is timed the three must agree to 1e-5.
 """
@@ -70,14 +70,14 @@ def ways(calibrator, z: np.ndarray) -> dict[str, Callable[[], np.ndarray]]:
 
 def seconds_of(call: Callable[[], object]) -> float:
     """Return the time of one call."""
-    start = time.perf_counter()
+    start = time.process_time()
     call()
-    once = time.perf_counter() - start
+    once = time.process_time() - start
     repeats = max(1, int(SECONDS / max(once, 1e-7)))
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in range(repeats):
         call()
-    return (time.perf_counter() - start) / repeats
+    return (time.process_time() - start) / repeats
 
 
 def measure(method: str, n: int, n_classes: int) -> list[dict[str, object]]:
