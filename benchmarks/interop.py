@@ -2,8 +2,9 @@
 
     python benchmarks/interop.py --output benchmarks/interop.csv
 
-One thread each, processor time. A turn measures the three one after the other, so that all of them see the same
-machine; seconds are the median over turns, and a ratio is the median of the ratios of each turn.
+One thread each, processor time. A turn measures the three one after the other, so that all of them
+see the same machine; seconds are the median over turns, and a ratio is the median of the ratios of
+each turn.
 Before anything is timed the three must agree to 1e-5.
 """
 
