@@ -1,6 +1,8 @@
 """A row whose true class is ruled out counts as a mistake, and no more than that."""
 
+import tracemalloc
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -8,7 +10,9 @@ import pytest
 import wildcal
 from wildcal.core.errors import CalibrationWarning
 from wildcal.core.impossible import tamed
+from wildcal.core.parallel import use_threads
 from wildcal.core.rows import Rows
+from wildcal.core.span import Span
 from wildcal.metrics import ece
 from wildcal.testing import make_suite
 
@@ -87,3 +91,64 @@ def test_it_is_said_and_kept():
     with pytest.warns(CalibrationWarning, match="2 of 700 rows have a true class"):
         calibrator = wildcal.TemperatureScaling().fit(ruled_out(-np.inf, np.array([7, 9])), Y)
     assert calibrator.fit_.notes[0].startswith("2 of 700 rows")
+
+
+@pytest.mark.parametrize("n", [1, 2, 50, 699, 700])
+@pytest.mark.parametrize("unit", [1, 1000, 1e30])
+def test_rows_that_are_read_have_the_limit_of_those_in_memory(n, unit):
+    logits = unit * Z[:n].astype(np.float64)
+    logits[:, 0] -= 40 * unit  # margins of every size, and one class far below
+    logits[n // 2, Y[n // 2]] = -np.inf
+    kept, note, _ = tamed(Rows(logits, Y[:n]))
+    read, same_note, _ = tamed(Rows(Span(logits, 0, n), Y[:n]))
+    assert note is not None
+    assert same_note == note
+    np.testing.assert_array_equal(read.logits[:], kept.logits)
+
+
+@dataclass(frozen=True)
+class MadeRows:
+    """Rows that are made when they are read, most of them twenty `unit` apart."""
+
+    n: int
+    unit: float
+    dtype = np.dtype(np.float32)
+    offset = 0
+
+    @property
+    def shape(self):
+        return (self.n, 3)
+
+    def __len__(self):
+        return self.n
+
+    def __getitem__(self, rows):
+        number = np.arange(*rows.indices(self.n), dtype=np.float32)[:, None]
+        found = self.unit * np.array([20.0, 0.0, 1.0], np.float32) + number % 7
+        found[(number[:, 0] % 50_000) == 49_999, 1] = -np.inf
+        return found
+
+
+@dataclass(frozen=True)
+class MadeLabels:
+    n: int
+    dtype = np.dtype(np.int64)
+
+    def __len__(self):
+        return self.n
+
+    def __getitem__(self, rows):
+        return np.ones(len(range(*rows.indices(self.n))), np.int64)
+
+
+@pytest.mark.parametrize("unit", [0.1, 1e5])
+def test_it_takes_no_memory_for_rows_that_are_right(unit):
+    peaks = []
+    for n in (200_000, 600_000):
+        tracemalloc.start()
+        with use_threads(1):
+            _, note, _ = tamed(Rows(MadeRows(n, unit), MadeLabels(n)))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert note.startswith(f"{n // 50_000} of {n} rows")
+    assert peaks[1] - peaks[0] < 400_000  # one byte a row

@@ -10,21 +10,26 @@ distribution, all classes that are ruled out do.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from functools import partial
+from itertools import accumulate
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.core.arrays import OOD_LABEL, FloatArray, Labels, Logits, Source
 from wildcal.core.block import Block
-from wildcal.core.blocks import joined, map_blocks, partly
-from wildcal.core.columns import Changed, in_memory, loaded
+from wildcal.core.blocks import added, joined, map_blocks, partly
+from wildcal.core.columns import Changed, in_memory
 from wildcal.core.rows import Rows
 
 # A true class this far below the largest logit, and this many times as far as a row's second class
 # usually is, was put there by a mask and not by a network.
 _FAR: Final = 1000.0
 _TIMES: Final = 100.0
+
+# Five times so many are those of a float64: a table for each block, small beside its buffers.
+_BITS: Final = 13
 
 
 def tamed(rows: Rows) -> tuple[Rows, str | None, bool]:
@@ -44,21 +49,20 @@ def tamed(rows: Rows) -> tuple[Rows, str | None, bool]:
     # Far below the largest logit of all: a quick look, which nearly all data pass.
     if not (holes or lowest < top - _FAR):
         return rows, None, not wrong
-    gap, margin = map_blocks(logits, lambda block: _look(block, y[block.rows]), joined)
-    limit = max(_FAR, _TIMES * _typical(margin))
-    labels = loaded(y)
-    known = labels != OOD_LABEL
-    holed = map_blocks(logits, lambda b: np.isneginf(b.original).any(axis=1), joined)
-    bad = np.where(known, gap > limit, holed)
-    if not bad.any():
+    limit = max(_FAR, _TIMES * _typical(logits))
+    _, bad, labels, n_known = map_blocks(
+        logits, lambda block: _ruled_out(block, y[block.rows], limit), _in_order
+    )
+    if not len(bad):
         return rows, None, not wrong
-    mended = Mended(logits, np.flatnonzero(bad), labels[bad], limit)
-    n = int((bad & known).sum())
+    mended = Mended(logits, bad, labels, limit)
+    known = labels != OOD_LABEL
+    n = int(known.sum())
     note = None
     if n:
-        first = int(np.flatnonzero(bad & known)[0])
+        first = int(bad[known][0])
         note = (
-            f"{n} of {int(known.sum())} rows have a true class that their logits rule out (-inf or"
+            f"{n} of {n_known} rows have a true class that their logits rule out (-inf or"
             f" far below the rest; the first is row {first}), which no temperature can cure; there"
             " it counts as the least likely of the other classes."
         )
@@ -109,15 +113,77 @@ class Mended(Changed):
         return found
 
 
-def _look(block: Block, y: Labels) -> tuple[FloatArray, FloatArray]:
-    """Return how far the true class and the second class of each row are below its top."""
+_Found: TypeAlias = tuple[int, NDArray[np.intp], Labels, int]
+
+
+def _ruled_out(block: Block, y: Labels, limit: float) -> _Found:
+    """Return how many rows there are, which of them are to be mended, their labels, and one count.
+
+    It says how many rows have a class. Of the other rows nothing is kept: they may be many.
+    """
+    known = y != OOD_LABEL
     own = block.original[np.arange(block.n), np.maximum(y, 0)]
-    return block.top.astype(np.float64) - own, block.margin()
+    far = block.top.astype(np.float64) - own > limit
+    bad = np.flatnonzero(np.where(known, far, np.isneginf(block.original).any(axis=1)))
+    return block.n, bad, y[bad], int(known.sum())
 
 
-def _typical(margin: FloatArray) -> float:
-    usual = margin[np.isfinite(margin) & (margin > 0)]
-    return float(np.median(usual)) if len(usual) else 0.0
+@partly
+def _in_order(parts: Sequence[_Found]) -> _Found:
+    sizes, bad, labels, known = zip(*parts, strict=True)
+    starts = accumulate(sizes, initial=0)
+    rows = [start + numbers for start, numbers in zip(starts, bad, strict=False)]
+    return sum(sizes), np.concatenate(rows), np.concatenate(labels), sum(known)
+
+
+def _typical(logits: Source) -> float:
+    """Return the median of how far the second class is below the top, or 0 where it is small.
+
+    Small is what the limit does not depend on.
+    """
+    n, small = map_blocks(logits, _count_small, added)
+    if small > n / 2 or not n:
+        return 0.0
+    if in_memory(logits):
+        return float(np.median(map_blocks(logits, _margins, joined)))
+    return _median(logits, n)
+
+
+def _margins(block: Block) -> FloatArray:
+    margin = block.margin()
+    return margin[np.isfinite(margin) & (margin > 0)]
+
+
+def _count_small(block: Block) -> tuple[int, int]:
+    margin = _margins(block)
+    return len(margin), int((margin <= _FAR / _TIMES).sum())
+
+
+def _median(logits: Source, n: int) -> float:
+    """Return the median of n margins, none of which is kept, in five passes.
+
+    Positive floats are in the order of their bits. Each pass counts the next of them, in those
+    numbers that begin like the two in the middle.
+    """
+    ranks = np.array([(n - 1) // 2, n // 2])
+    begin = np.zeros(2, np.uint64)
+    for shift in range(4 * _BITS, -1, -_BITS):
+        counts = map_blocks(logits, partial(_count_bits, begin=begin, shift=shift), added)
+        below = np.cumsum(counts, axis=1)
+        at = [int(np.searchsorted(below[i], ranks[i], side="right")) for i in (0, 1)]
+        ranks -= below[(0, 1), at] - counts[(0, 1), at]
+        begin = (begin << np.uint64(_BITS)) | np.array(at, np.uint64)
+    return float(begin.view(np.float64).mean())
+
+
+def _count_bits(block: Block, begin: NDArray[np.uint64], shift: int) -> NDArray[np.int64]:
+    """Return how often each of the next bits follow either beginning, a row for each."""
+    bits = _margins(block).view(np.uint64) >> np.uint64(shift)
+    begins, follows = np.divmod(bits, np.uint64(1 << _BITS))
+    counts = [
+        np.bincount(follows[begins == b].astype(np.intp), minlength=1 << _BITS) for b in begin
+    ]
+    return np.stack(counts)
 
 
 def _mended(row: Logits, label: int, limit: float) -> Logits:
