@@ -14,6 +14,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+_KINDS = ("crash-", "timeout-", "oom-")
+"""How the names of inputs begin that libFuzzer keeps."""
+
 
 def main() -> int:
     """Run the targets one after the other, each in a process of its own."""
@@ -37,7 +40,7 @@ def main() -> int:
         start = sum(os.times()[:4])
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         counts = _counts(done.stderr)
-        findings = sorted(str(f) for f in folder.iterdir() if f.name.startswith(("crash", "time")))
+        findings = sorted(f.name for f in folder.iterdir() if f.name.startswith(_KINDS))
         if done.returncode != 0 and not findings:
             raise SystemExit(f"{name} did not run: {done.stderr[-2000:]}")
         counts |= {"findings": findings, "seconds": sum(os.times()[:4]) - start}

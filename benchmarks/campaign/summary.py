@@ -17,16 +17,18 @@ OUTPUT = Path(__file__).with_name("long_run.json")
 def added(states: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return the tallies of several states as one, by attack.
 
-    >>> one = {"tallies": {"a": {"trials": 2, "refused": 1, "findings": [], "seconds": 0.5}}}
+    Edges that one run reached another may have reached as well: the most of them are kept.
+
+    >>> one = {"tallies": {"a": {"trials": 2, "edges": 7, "findings": [], "seconds": 0.5}}}
     >>> added([one, one])
-    {'a': {'trials': 4, 'refused': 2, 'findings': [], 'seconds': 1.0}}
+    {'a': {'trials': 4, 'edges': 7, 'findings': [], 'seconds': 1.0}}
     """
     total: dict[str, dict[str, Any]] = {}
     for state in states:
         for name, tally in state["tallies"].items():
             so_far = total.setdefault(name, {key: type(value)() for key, value in tally.items()})
             for key, value in tally.items():
-                so_far[key] += value
+                so_far[key] = max(so_far[key], value) if key == "edges" else so_far[key] + value
     return {name: total[name] for name in sorted(total)}
 
 
