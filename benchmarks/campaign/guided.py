@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +39,11 @@ def main() -> int:
         words = [sys.executable, "-m", "benchmarks.campaign.guided", "--one", name]
         words += ["--seconds", str(seconds), "--seed", str(options.seed), "--found", str(folder)]
         start = sum(os.times()[:4])
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        counts = _counts(done.stderr)
+        code, said = _said(words, 3 * seconds + 600)
+        counts = _counts(said)
         findings = sorted(f.name for f in folder.iterdir() if f.name.startswith(_KINDS))
-        if done.returncode != 0 and not findings:
-            raise SystemExit(f"{name} did not run: {done.stderr[-2000:]}")
+        if code != 0 and not findings:
+            raise SystemExit(f"{name} did not run: {said[-2000:]}")
         counts |= {"findings": findings, "seconds": sum(os.times()[:4]) - start}
         tallies[name] = gone_on(tallies.get(name, {}), counts)
         print(f"{name:28}{counts['trials']:>10,} inputs, {counts['edges']:>6,} edges,", end=" ")
@@ -50,6 +51,26 @@ def main() -> int:
         if state is not None:
             state.write_text(json.dumps({"seed": options.seed, "tallies": tallies}))
     return 1 if any(tally["findings"] for tally in tallies.values()) else 0
+
+
+def _said(words: list[str], seconds: int) -> tuple[int, str]:
+    """Return how a process ended, and what it said.
+
+    libFuzzer ends a process with Python's lock held. Threads of pyarrow may wait for it, and the
+    process for them: one that has said how much it did is stopped, and did it.
+    """
+    with tempfile.TemporaryFile("w+", errors="replace") as said:
+        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=said)
+        late = False
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            late = True
+        said.seek(0)
+        text = said.read()
+    return 0 if late and "\nDone " in text else process.returncode, text
 
 
 def gone_on(before: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
