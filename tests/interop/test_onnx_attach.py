@@ -1,6 +1,7 @@
 """Calibrators behind a user's own ONNX network."""
 
 import contextlib
+import os
 
 import numpy as np
 import onnx
@@ -310,6 +311,50 @@ def test_weights_beside_the_file(fitted, open_model, tmp_path, x, monkeypatch):
     (tmp_path / "net.data").unlink()
     with pytest.raises(FileFormatError, match="cannot read .*net.onnx as an ONNX network"):
         attach(path, fitted("ts"), tmp_path / "both.onnx")
+
+
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
+        ({"location": "sparse.bin"}, "needs 140 bytes and wants 32,212,254,720 of sparse.bin"),
+        ({"location": "sparse.bin", "length": "-1"}, "wants 32,212,254,720|must be non-negative"),
+        ({"location": "sparse.bin", "length": "3000000000"}, "wants 3,000,000,000 of sparse.bin"),
+        ({"location": "sparse.bin", "offset": "32212254580"}, None),
+        ({"location": "sparse.bin", "length": "140"}, None),
+        ({"location": "pipe"}, "'pipe', which is no regular file"),
+        ({"location": "../secret.bin"}, "outside its folder"),
+    ],
+)
+def test_weights_beside_the_file_that_are_not_its_own(fitted, tmp_path, entries, said):
+    """Refused before they are read: no more is taken from a file than the tensor needs."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    os.mkfifo(folder / "pipe")
+    (tmp_path / "secret.bin").write_bytes(bytes(140))
+    with (folder / "sparse.bin").open("wb") as file:
+        file.truncate(30 << 30)
+    path = network(folder / "net.onnx")
+    model = onnx.load(path)
+    tensor = next(t for t in model.graph.initializer if t.name == "w")
+    tensor.ClearField("raw_data")
+    tensor.ClearField("float_data")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in entries.items():
+        tensor.external_data.add(key=key, value=value)
+    path.write_bytes(model.SerializeToString())
+    if said is None:
+        attach(path, fitted("ts"), folder / "both.onnx")
+        return
+    with pytest.raises(FileFormatError, match=said):
+        attach(path, fitted("ts"), folder / "both.onnx")
+    assert not (folder / "both.onnx").exists()
+
+
+def test_a_file_that_no_message_fits_is_not_read(fitted, tmp_path):
+    with (tmp_path / "net.onnx").open("wb") as file:
+        file.truncate(300 << 30)
+    with pytest.raises(FileFormatError, match="322,122,547,200 bytes, and none has more"):
+        attach(tmp_path / "net.onnx", fitted("ts"), tmp_path / "both.onnx")
 
 
 def test_damaged_files(fitted, tmp_path):

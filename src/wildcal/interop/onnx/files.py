@@ -1,12 +1,20 @@
 """ONNX files: read with clear errors, written whole or not at all."""
 
+import math
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import onnx
+from onnx.external_data_helper import (
+    ExternalDataInfo,
+    load_external_data_for_model,
+    uses_external_data,
+)
 
 from wildcal.core.errors import FileFormatError
 from wildcal.io.files import check_writable, replacing
+from wildcal.io.onnx_outside import outside_files
 
 # A protobuf message must stay below 2 GB; larger models keep their numbers in a file beside.
 _LARGEST_MESSAGE: Final = 1_900_000_000
@@ -28,16 +36,50 @@ def read(path: str | Path) -> onnx.ModelProto:
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no network {path}.")
+    outside_files(path)
     try:
-        model = onnx.load(path)
+        model = onnx.load(path, load_external_data=False)
+        functions = (node for function in model.functions for node in function.node)
+        for tensor in _tensors([*model.graph.node, *functions], model.graph):
+            if uses_external_data(tensor):
+                _check_size(tensor, path)
+        load_external_data_for_model(model, str(path.parent))
         check_model(model)
+    except FileFormatError:
+        raise
     # Damage comes as errors of protobuf, of onnx and of Python, without a common base.
     except Exception as error:
-        reason = " ".join(str(error).split())
+        reason = " ".join(str(error).split()) or type(error).__name__
         raise FileFormatError(f"cannot read {path} as an ONNX network: {reason:.300}") from error
     if not model.graph.output:
         raise FileFormatError(f"cannot read {path} as an ONNX network: it has no output.")
     return model
+
+
+def _tensors(nodes: Iterable[Any], *graphs: Any) -> Iterator[Any]:
+    """Yield the tensors of graphs, of nodes, and of the graphs inside these."""
+    for graph in graphs:
+        yield from graph.initializer
+        yield from (t for s in graph.sparse_initializer for t in (s.values, s.indices))
+    for attribute in (attribute for node in nodes for attribute in node.attribute):
+        yield from (attribute.t, *attribute.tensors)
+        for graph in (attribute.g, *attribute.graphs):
+            yield from _tensors(graph.node, graph)
+
+
+def _check_size(tensor: onnx.TensorProto, path: Path) -> None:
+    """Raise if a tensor would be read from more bytes than it has numbers for."""
+    stands = ExternalDataInfo(tensor)
+    beside = path.parent / stands.location
+    length = (beside.stat().st_size if beside.exists() else 0) - (stands.offset or 0)
+    if stands.length is not None and stands.length > 0:  # else all that is left is read
+        length = min(length, stands.length)
+    item = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+    if length > (needs := item * math.prod(tensor.dims)):
+        raise FileFormatError(
+            f"cannot read {path} as an ONNX network: tensor {tensor.name} needs {needs:,} bytes and"
+            f" wants {length:,} of {stands.location[-200:]}."
+        )
 
 
 def check_model(model: onnx.ModelProto) -> None:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from wildcal.core.errors import FileFormatError, MissingExtraError
 from wildcal.core.parallel import thread_count
 from wildcal.io.files import file_hash
+from wildcal.io.onnx_outside import outside_files
 from wildcal.vision.batches import Normalizer, Pixels, batch_size
 from wildcal.vision.classifiers.base import Classifier
-from wildcal.vision.classifiers.onnx_outside import outside_files
 from wildcal.vision.pooling import pooled_axes
 
 try:

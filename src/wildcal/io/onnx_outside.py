@@ -13,6 +13,9 @@ from wildcal.core.errors import FileFormatError
 LARGEST: Final = 64 << 30
 """Bytes of weights beside a network that are still read."""
 
+LARGEST_MESSAGE: Final = 2 << 30
+"""Bytes of an ONNX file itself: no message of protobuf is larger."""
+
 _DEEPEST: Final = 64
 """Graphs inside graphs; protobuf itself reads 100 messages deep."""
 
@@ -40,6 +43,11 @@ _FIXED: Final = {1: 8, 5: 4}
 
 def outside_files(path: Path) -> list[Path]:
     """Return the files that a network keeps weights in; raise if one is not its own to read."""
+    if (size := path.stat().st_size) > LARGEST_MESSAGE:
+        raise FileFormatError(
+            f"cannot read {path} as an ONNX network: it has {size:,} bytes, and none has more than"
+            f" {LARGEST_MESSAGE:,}."
+        )
     content, folder = memoryview(path.read_bytes()), path.parent.resolve()
     try:
         names = list(dict.fromkeys(_locations(content, "model")))
