@@ -11,9 +11,11 @@ import click
 import numpy as np
 import pytest
 
-from wildcal import EnergyScaling, load, suites
+from wildcal import EnergyScaling, load, save, suites
 from wildcal.cli.main import cli, run
-from wildcal.cli.output import progress_bar
+from wildcal.cli.output import print_table, progress_bar
+from wildcal.core.labels import ClassNames
+from wildcal.io import About
 
 
 @pytest.fixture
@@ -141,6 +143,24 @@ def test_inspect_speaks_in_words(energy, capsys):
     assert "It never changes the predicted class." in out
     assert run("inspect energy.json --json".split()) == 0
     assert json.loads(capsys.readouterr().out) == json.loads(energy.read_text())
+
+
+def test_names_from_a_file_do_nothing_to_the_terminal(folder, energy, capsys):
+    """Neither what is shown of a file nor an error moves the cursor, or looks like a line."""
+    names = tuple(f"{k}\x1b[2J\x1b]0;owned\x07\nnew\u202e" for k in range(load(energy).n_classes_))
+    about = About(classes=ClassNames(names), notes={"net\x1b[1m\r": "a\x9b31m\nb"})
+    save(load(energy), "named.json", about)
+    capsys.readouterr()
+    assert run("inspect named.json".split()) == 0
+    out = capsys.readouterr().out
+    assert "Classes: 0?[2J?]0;owned??new?, 1?[2J" in out
+    assert out.endswith("net?[1m?: a?31m?b\n")
+    assert run(["inspect", "\x1b[2Jabsent.json"]) == 1
+    print_table(["a\x1b[2J"], [["b\x1b[2J"]], title="c\x1b[2J", caption="d\x1b[2J\ne")
+    out, err = capsys.readouterr()
+    assert err == "error: ?[2Jabsent.json does not exist.\n"
+    assert all(f"{letter}?[2J" in out for letter in "abcd")
+    assert "\x1b" not in out
 
 
 def test_demo_runs_everything(tmp_path, capsys):

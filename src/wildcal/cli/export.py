@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from wildcal.cli.options import PATH, quiet_option, refuse_same
-from wildcal.cli.output import say
+from wildcal.cli.output import print_line, say
 from wildcal.io import load_with_about
 
 
@@ -72,5 +72,5 @@ def export(
         said = compare(model, fitted, logits=logits, prefix=PREFIX)
     write(model, output)
     for line in interface(model):
-        click.echo(line)
+        print_line(line)
     say(f"Wrote {output}, operator set {opset_of(model)}. {said}")

@@ -7,7 +7,7 @@ import click
 
 from wildcal.cli.fit import summary_line
 from wildcal.cli.options import PATH, json_option, quiet_option
-from wildcal.cli.output import print_json
+from wildcal.cli.output import print_json, print_line
 from wildcal.core.calibrator import Calibrator
 from wildcal.io import About, load_with_about
 from wildcal.io.artifact import describe_file
@@ -29,7 +29,7 @@ def inspect(calibrator: Path, as_json: bool) -> None:
         print_json(describe_file(fitted, about))
         return
     for line in [*in_words(fitted), *about_in_words(about)]:
-        click.echo(line)
+        print_line(line)
 
 
 def about_in_words(about: About) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from wildcal.tables.terminal import show_markup
+from wildcal.tables.terminal import printable, show_markup
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -25,15 +25,20 @@ def is_quiet() -> bool:
     return context is not None and bool(context.meta.get(QUIET))
 
 
+def print_line(text: str) -> None:
+    """Write a line to stdout, and nothing that would look like another line."""
+    click.echo(printable(text).replace("\n", "?"))
+
+
 def say(text: str) -> None:
     """Write a line of talk to stderr; --quiet leaves it out."""
     if not is_quiet():
-        click.echo(text, err=True)
+        click.echo(printable(text), err=True)
 
 
 def warn(text: str) -> None:
     """Write a warning or an error to stderr, whatever was asked."""
-    click.echo(text, err=True)
+    click.echo(printable(text), err=True)
 
 
 def print_json(document: Any) -> None:

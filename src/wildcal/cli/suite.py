@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from wildcal.cli.opening import open_suite
 from wildcal.cli.options import PATH, json_option, quiet_option, refuse_same
-from wildcal.cli.output import print_json, print_table, progress_bar, say
+from wildcal.cli.output import print_json, print_line, print_table, progress_bar, say
 from wildcal.io import write_result
 from wildcal.io.suite import Suite
 from wildcal.io.suite.lock import is_written
@@ -50,7 +50,7 @@ def show(path: Path, splits: bool, verify: bool, as_json: bool) -> None:
         print_json(_document(opened, verify, shown))
         return
     for line in _head(opened, rows, verify):
-        click.echo(line)
+        print_line(line)
     if shown:
         _print(shown)
 
@@ -190,20 +190,16 @@ def _distances(opened: Suite) -> list[str]:
     rest = f"; {lacking} splits without" if lacking else ""
     keys = ["train_rows", "search", "significant_bits"]
     more = {key: about[key] for key in keys if key in about}
-    return [f"distances {_printable(f'neighbors {ranks} at {layers}')}, {_plain(more)}{rest}"]
+    return [f"distances neighbors {ranks} at {layers}, {_plain(more)}{rest}"]
 
 
 def _plain(values: dict[str, Any]) -> str:
-    """Return a free description on one line, harmless to a terminal."""
+    """Return a free description on one line."""
     texts = (
         f"{key} {value if isinstance(value, str) else json.dumps(value)}"
         for key, value in values.items()
     )
-    return _printable(", ".join(texts)) or "-"
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in text)
+    return ", ".join(texts) or "-"
 
 
 def _print(shown: Sequence[SplitSummary]) -> None:

@@ -7,6 +7,17 @@ from typing import Literal
 from wildcal.tables.model import BEST, Table
 
 
+def printable(text: str) -> str:
+    """Return text that moves no cursor and sets no color; names come from files of others.
+
+    >>> printable("a" + chr(27) + "[2Jb")
+    'a?[2Jb'
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
+
+
 def show(table: Table) -> None:
     """Write a table to stdout; where there is no room, spare columns are left out."""
     from rich.markup import escape
@@ -43,6 +54,8 @@ def show_markup(
     from rich.table import Table as RichTable
     from rich.text import Text
 
+    heads, rows = [*map(printable, heads)], [[*map(printable, row)] for row in rows]
+    title, caption = printable(title or ""), printable(caption or "")
     console = Console(file=sys.stdout)
     if not console.is_terminal:  # a pipe or a file has no edge to wrap at
         console = Console(file=sys.stdout, width=300)
@@ -58,7 +71,7 @@ def show_markup(
         shown.remove(heads.index(name))
         left_out.append(name)
     if left_out:
-        caption = f"{caption or ''}\nLeft out to fit the screen: {', '.join(left_out)}.".strip()
+        caption = f"{caption}\nLeft out to fit the screen: {', '.join(left_out)}.".strip()
     table = RichTable(
         title=title or None,
         caption=caption or None,
