@@ -301,6 +301,13 @@ CASES = {
     ),
     "a json list around all": file("x.jsonl", ("line 1 is not whole", "object a line"), "[\n{},\n"),
     "a number a line": file("x.jsonl", ("line 1 must be an object",), "1\n2\n"),
+    "a list after an object": file(
+        "x.jsonl", ("row 1 is a list, the first a dict", "every line alike"), '{"a": 1}\n[1, 2]\n'
+    ),
+    "bare lists of two lengths": file(
+        "x.jsonl", ("numbers and of one length", "Name the fields"), "[1, 2]\n[1]\n"
+    ),
+    "lists in lists without end": file("x.jsonl", ("line 1 is not whole",), "[" * 100_000),
     # Names that are not there.
     "an unknown array": file(
         "x.npz", ("has no logits", "found embedding", "arrays={'logits': 'embedding'}"),
