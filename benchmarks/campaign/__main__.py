@@ -78,7 +78,6 @@ def main() -> int:
         run_trial(Attack(name, attack.trial), options.seed, int(number), tally)
         print(tally)
         return 1 if tally.findings else 0
-    limit_memory()
     tallies = _resumed(options.state, options.seed)
     end = time.monotonic() + 60 * options.minutes
     while time.monotonic() < end:
@@ -86,6 +85,7 @@ def main() -> int:
         if attack is None:
             break
         tally = tallies.setdefault(attack.name, Tally())
+        limit_memory(attack)
         left = options.trials - tally.trials if options.trials else attack.batch
         for _ in range(min(attack.batch, left)):
             run_trial(attack, options.seed, tally.trials, tally)
