@@ -3,8 +3,10 @@
 import json
 import os
 import struct
+import tracemalloc
 import warnings
 import zipfile
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -276,6 +278,24 @@ def test_bombs(packed, monkeypatch):
     Suite.open(packed)
     monkeypatch.setattr(suite_files, "LARGEST_MEMBER", 670)
     refuse(packed, "it claims .* bytes, more than 670")
+
+
+def test_claims_of_the_list_of_members_take_no_memory(packed):
+    """A packed length of 3.8 GB in an archive of a few kilobytes."""
+    with zipfile.ZipFile(packed) as archive:
+        length = struct.pack("<L", archive.getinfo("manifest.json").compress_size)
+    raw = packed.read_bytes()
+    entry = raw.rindex(b"PK\x01\x02", 0, raw.rindex(b"manifest.json"))
+    assert raw[entry + 20 : entry + 24] == length
+    claim = struct.pack("<L", 0xE0000000)
+    packed.write_bytes(raw[: entry + 20] + claim + raw[entry + 24 :])
+    tracemalloc.start()
+    try:
+        with suppress(FileFormatError):  # what is packed ends where it ended
+            Suite.open(packed)
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_member_that_is_shorter_than_the_archive_says(packed):

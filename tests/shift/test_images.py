@@ -1,11 +1,14 @@
 """Reading and writing: what comes back, and one clear line for what cannot be read."""
 
+import tracemalloc
 import zipfile
+from contextlib import suppress
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from wildcal.core.errors import FileFormatError
 from wildcal.shift.gallery import gallery
 from wildcal.shift.images import (
     Batch,
@@ -17,6 +20,7 @@ from wildcal.shift.images import (
     write_picture,
 )
 from wildcal.shift.scene import scene
+from wildcal.vision.datasets.decode import read_square
 
 
 def records(images, labels):
@@ -165,3 +169,32 @@ def test_pictures_of_too_many_pixels(tmp_path, monkeypatch):
     Image.new("RGB", (40, 40)).save(tmp_path / "x.png")
     with pytest.raises(ValueError, match="it has 40 x 40 pixels, too many"):
         read_picture(tmp_path / "x.png")
+
+
+def test_claims_of_a_damaged_picture_take_no_memory(make, tmp_path):
+    """A chunk of 3.8 GB: Pillow asks for it, and it must not be set aside."""
+    path = tmp_path / "x.png"
+    write_picture(path, make(1, 64, 64)[0])
+    data = bytearray(path.read_bytes())
+    at = data.index(b"IDAT")
+    data[at - 4 : at] = (0xE0000000).to_bytes(4, "big")
+    path.write_bytes(data)
+    tracemalloc.start()
+    try:
+        with suppress(ValueError):  # its pixels are there, so it may be read
+            read_picture(path)
+        with suppress(FileFormatError):
+            read_square(path, 32, 32)
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_pictures_of_too_many_bytes(tmp_path):
+    path = tmp_path / "x.png"
+    with path.open("wb") as file:
+        file.truncate(300 << 30)
+    with pytest.raises(ValueError, match="it has 322,122,547,200 bytes"):
+        read_picture(path)
+    with pytest.raises(FileFormatError, match="it has 322,122,547,200 bytes"):
+        read_square(path, 32, 32)

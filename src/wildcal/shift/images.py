@@ -4,6 +4,7 @@ A file that cannot be read raises a ValueError with its name. Writers write wher
 who calls them renames the finished file.
 """
 
+import io
 import zipfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,6 +25,7 @@ _CIFAR_FOLDER = "test_batch.bin"
 # programs.
 _FORMATS = ("JPEG", "PNG", "WEBP", "BMP")
 _MOST_PIXELS = 60_000_000
+_MOST_BYTES = 1 << 30
 # Images hardly shrink when packed. What grows this many times, beyond the first so many bytes, was
 # made to fill a memory.
 _MOST_EXPANSION = 100
@@ -160,8 +162,13 @@ def find_pictures(folder: Path) -> list[Path]:
 
 def read_picture(path: Path) -> Images:
     """Return one picture as RGB, shape (H, W, 3)."""
+    file = io.BytesIO()
     try:
-        with Image.open(path, formats=_FORMATS) as picture:
+        if (size := path.stat().st_size) > _MOST_BYTES:
+            raise ValueError(f"it has {size:,} bytes, too many.")
+        # Pillow asks for what a damaged file claims; of bytes in memory it gets what there is.
+        file = io.BytesIO(path.read_bytes())
+        with Image.open(file, formats=_FORMATS) as picture:
             if picture.width * picture.height > _MOST_PIXELS:
                 raise ValueError(f"it has {picture.width} x {picture.height} pixels, too many.")
             image: Images = np.asarray(picture.convert("RGB"))
@@ -170,7 +177,7 @@ def read_picture(path: Path) -> Images:
         raise
     # Pillow raises these for files that are cut short, hostile or no pictures at all.
     except (OSError, ValueError, SyntaxError, Warning, Image.DecompressionBombError) as error:
-        reason = str(error).replace(f" {str(path)!r}", "").strip()
+        reason = str(error).replace(f" {str(path)!r}", "").replace(f" {file!r}", "").strip()
         raise ValueError(f"cannot read {path}: {reason}") from error
     return image
 

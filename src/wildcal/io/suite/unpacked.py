@@ -4,6 +4,7 @@
 header of an array, and a suite has hundreds of them.
 """
 
+import os
 import struct
 import zipfile
 import zlib
@@ -30,7 +31,9 @@ class Unpacked:
         if len(head) < _LOCAL_HEADER or not head.startswith(_SIGNATURE):
             raise ValueError("the list of members leads to something else")
         file.seek(sum(_LENGTHS.unpack_from(head, 26)), 1)
-        size = info.compress_size
+        start = file.tell()
+        size = min(info.compress_size, file.seek(0, os.SEEK_END) - start)  # a claim takes no memory
+        file.seek(start)
         self._packed = file.read(size if most < 0 else min(size, most))
         self._inflate = zlib.decompressobj(-15) if info.compress_type else None
         self._left, self._sum, self._wanted = info.file_size, 0, info.CRC

@@ -1,5 +1,6 @@
 """One picture file as the square that a network sees; needs Pillow."""
 
+import io
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ except ImportError:
 _FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF")
 # Photographs of the published sets stay below 20 million.
 _MOST_PIXELS = 60_000_000
+_MOST_BYTES = 1 << 30
 # A stripe longer than this would grow out of all proportion when its short side is enlarged.
 _LONGEST = 50
 
@@ -31,8 +33,13 @@ def read_square(
     The short side is resized to `resize` (antialiased), the long side in proportion and rounded
     down; then the middle is cut out. So do the usual evaluation scripts for ImageNet.
     """
+    file = io.BytesIO()
     try:
-        with Image.open(path, formats=_FORMATS) as picture:
+        if (n_bytes := path.stat().st_size) > _MOST_BYTES:
+            raise ValueError(f"it has {n_bytes:,} bytes")
+        # Pillow asks for what a damaged file claims; of bytes in memory it gets what there is.
+        file = io.BytesIO(path.read_bytes())
+        with Image.open(file, formats=_FORMATS) as picture:
             _check_shape(*picture.size)
             # A palette with transparency cannot be turned into RGB in one step without a warning.
             whole = picture.convert("RGBA") if picture.mode == "P" else picture
@@ -42,7 +49,8 @@ def read_square(
     # Pillow raises these for files that are cut short, hostile or no pictures at all, and warnings
     # where warnings are errors.
     except (OSError, ValueError, SyntaxError, Warning, Image.DecompressionBombError) as error:
-        reason = str(error).replace(f" {str(path)!r}", "").strip().rstrip(".")
+        reason = str(error).replace(f" {str(path)!r}", "").replace(f" {file!r}", "")
+        reason = reason.strip().rstrip(".")
         raise FileFormatError(
             f"cannot read {path}: {reason}. Unpack the published archive again."
         ) from error
