@@ -157,6 +157,16 @@ def test_manifests_that_are_none(folder, packed, raw):
     refuse(packed, "manifest.json is not valid: it ")
 
 
+def test_two_entries_that_lost_what_stood_between_them(folder):
+    """What is left is JSON, in which one split has taken the other's place."""
+    text = (folder / "manifest.json").read_text()
+    start = text.index("},", text.index('"splits"'))
+    end = text.index("{", start) + 1
+    (folder / "manifest.json").write_text(text[:start].rstrip() + "," + text[end:])
+    json.loads((folder / "manifest.json").read_text())
+    refuse(folder, "manifest.json is not valid: it gives .* twice in one object")
+
+
 def test_no_suite_at_all(tmp_path):
     refuse(tmp_path / "nowhere", "does not exist")
     refuse(tmp_path, "is not a suite: it has no manifest.json")

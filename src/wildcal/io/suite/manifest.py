@@ -10,6 +10,7 @@ from dataclasses import MISSING, asdict, dataclass, fields, replace
 from typing import Any, NoReturn, TypeAlias
 
 from wildcal.core.checks import check_choice, check_count
+from wildcal.core.errors import FileFormatError
 from wildcal.io.renamed import TRANSFORMS, renamed
 from wildcal.io.suite.neighbors import check_neighbors
 
@@ -102,7 +103,11 @@ def parse_manifest(raw: bytes) -> Manifest:
     if len(raw) > LARGEST_MANIFEST:
         raise ValueError(f"it is larger than {LARGEST_MANIFEST} bytes.")
     try:
-        document = json.loads(raw.decode(), parse_constant=_refuse_constant)
+        document = json.loads(
+            raw.decode(), parse_constant=_refuse_constant, object_pairs_hook=_once_each
+        )
+    except FileFormatError as error:
+        raise ValueError(str(error)) from error
     except (ValueError, RecursionError) as error:
         raise ValueError(
             f"it is not whole JSON ({type(error).__name__}); was it cut short?"
@@ -269,6 +274,16 @@ def _check_unique(what: str, names: Iterable[str]) -> None:
         if name in seen:
             raise ValueError(f"the {what} {name!r} occurs twice.")
         seen.add(name)
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object; where bytes were lost between two of them, they look like one."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise FileFormatError(f"it gives {_shown(twice)} twice in one object; was it damaged?")
+    return found
 
 
 def _refuse_constant(word: str) -> NoReturn:
