@@ -248,6 +248,25 @@ def test_networks_that_take_or_give_nothing(part, tmp_path):
         open_classifier(str(path), USUAL)
 
 
+def test_networks_that_do_not_run_on_what_they_say_they_take(tmp_path):
+    """Another library's errors come out as one line that names the file."""
+    from onnx import TensorProto, helper
+
+    ends = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, 2, "w"]),
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, None),
+    ]
+    node = helper.make_node("Flatten", ["x"], ["y"])
+    graph = helper.make_graph([node], "net", ends[:1], ends[1:])
+    opset = helper.make_opsetid("", 17)
+    path = tmp_path / "net.onnx"
+    model = helper.make_model(graph, opset_imports=[opset], ir_version=8)
+    path.write_bytes(model.SerializeToString())
+    images = np.zeros((2, 8, 8, 3), np.uint8)
+    with pytest.raises(FileFormatError, match="cannot run .*net.onnx on images of shape"):
+        open_classifier(str(path), USUAL).logits(images)
+
+
 def test_unknown_device(module):
     with pytest.raises(ValueError, match="cannot use the device 'abacus'"):
         open_classifier(module, USUAL, device="abacus")

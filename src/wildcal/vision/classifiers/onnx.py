@@ -128,7 +128,14 @@ class OnnxClassifier(Classifier):
             pixels = np.concatenate([pixels, np.repeat(pixels[-1:], missing, axis=0)])
         if not self._channels_last:
             pixels = np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
-        outputs = [np.asarray(o) for o in session.run(list(names), {self._name: pixels})]
+        try:
+            outputs = [np.asarray(o) for o in session.run(list(names), {self._name: pixels})]
+        # Of several kinds, as when a file is opened: shapes that do not go together, mostly.
+        except Exception as error:
+            reason = " ".join(str(error).split())
+            raise FileFormatError(
+                f"cannot run {self._path} on images of shape {pixels.shape}: {reason:.300}"
+            ) from error
         for name, output in zip(names, outputs, strict=True):
             # Before it is cut: of several rows per image, the first would be those of few images.
             if output.shape[:1] != (len(pixels),):
