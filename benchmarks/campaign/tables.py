@@ -110,4 +110,24 @@ def mutation() -> str:
     return "\n\n".join([*parts, "Not found:\n\n" + "\n".join(left)] if left else parts)
 
 
-TABLES = {"campaign": long_run, "covered": covered, "mutation": mutation}
+def interpreters() -> str:
+    """Return how many of all tests passed on each interpreter, with the packages of that run."""
+    rows = []
+    for name, run in sorted(_read("interpreters.json").items(), key=lambda item: _parts(item[0])):
+        versions = ", ".join(f"{package} {v}" for package, v in run["versions"].items())
+        numbers = (run["tests"].get(word, 0) for word in ("passed", "skipped", "failed"))
+        rows.append([name, run["date"], versions, *(f"{n:,}" for n in numbers)])
+    heads = ["Python", "date", "with", "passed", "skipped", "failed"]
+    return _table(heads, rows)
+
+
+def _parts(version: str) -> list[int]:
+    return [int(part) for part in version.split(".")]
+
+
+TABLES = {
+    "campaign": long_run,
+    "covered": covered,
+    "interpreters": interpreters,
+    "mutation": mutation,
+}
