@@ -39,7 +39,8 @@ def main() -> None:
         except PackageNotFoundError:
             pass
     kept = json.loads(OUTPUT.read_text()) if OUTPUT.exists() else {}
-    entry = {"date": date.today().isoformat(), "versions": versions, "tests": counts(lines[-1])}
+    tests = {"skipped": 0, "failed": 0} | counts(lines[-1])
+    entry = {"date": date.today().isoformat(), "versions": versions, "tests": tests}
     kept[platform.python_version()] = entry
     OUTPUT.write_text(json.dumps(kept, indent=1) + "\n")
 

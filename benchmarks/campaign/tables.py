@@ -115,8 +115,10 @@ def interpreters() -> str:
     rows = []
     for name, run in sorted(_read("interpreters.json").items(), key=lambda item: _parts(item[0])):
         versions = ", ".join(f"{package} {v}" for package, v in run["versions"].items())
-        numbers = (run["tests"].get(word, 0) for word in ("passed", "skipped", "failed"))
-        rows.append([name, run["date"], versions, *(f"{n:,}" for n in numbers)])
+        tests = run["tests"]
+        words = ("passed", "skipped", "failed")
+        numbers = (f"{tests[word]:,}" if word in tests else "-" for word in words)
+        rows.append([name, run["date"], versions, *numbers])
     heads = ["Python", "date", "with", "passed", "skipped", "failed"]
     return _table(heads, rows)
 
