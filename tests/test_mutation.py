@@ -81,5 +81,9 @@ def test_rooms_are_drawn_by_turns() -> None:
 @pytest.mark.parametrize("name", tables.TABLES)
 def test_the_page_can_be_made(name: str) -> None:
     text = tables.TABLES[name]()
+    if name == "interpreters":
+        assert text.startswith("| Python | date |")
+        assert "| 3.12" in text
+        return
     assert text.startswith("20")
     assert "| all" in text or "| attack |" in text
