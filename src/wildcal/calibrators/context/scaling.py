@@ -120,7 +120,8 @@ class ContextScaling(WindowMap):
     margin_weight_: float = field(init=False, repr=False, default=OLD_WEIGHT, metadata=stored(REAL))
     """w: earlier versions had T1 = T0 softplus(b - w m)."""
     read_at_: int = field(init=False, repr=False, default=0, metadata=stored(INTEGER))
-    """Which of the three confidences the fall alone is read at."""
+    """Which of the three confidences the fall alone is read at; 0, in files of earlier versions,
+    also means that belief in class counts fades as it did there."""
     clean_margin_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
     """Mean and standard deviation."""
     clean_confidence_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
