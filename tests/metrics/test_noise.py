@@ -2,6 +2,8 @@ import numpy as np
 import pytest
 
 from wildcal.metrics import ece, excess_ece, noise_floor
+from wildcal.metrics.binning import bin_index
+from wildcal.metrics.noise import ExpectedGaps
 
 
 def simulated(confidence, n_bins=15, draws=4000, seed=0):
@@ -65,3 +67,13 @@ def test_excess_is_the_difference(make_rows):
     y, proba = make_rows(300, 5)
     expected = ece(y, proba, n_bins=10) - noise_floor(proba.max(axis=1), n_bins=10)
     assert excess_ece(y, proba, n_bins=10) == pytest.approx(expected, abs=1e-15)
+
+
+def test_tables_together_have_the_bits_of_each_alone():
+    rng = np.random.default_rng(0)
+    tables = [rng.random(n) ** power for n, power in ((40, 1), (3000, 0.2), (700, 5), (1, 1))]
+    together, alone = ExpectedGaps(15), []
+    for p in tables:
+        together.add(p, bin_index(p, 15))
+        alone.append(ExpectedGaps(15).add(p, bin_index(p, 15)).values()[0])
+    np.testing.assert_array_equal(together.values(), alone)

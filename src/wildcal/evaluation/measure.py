@@ -16,7 +16,7 @@ from wildcal.core.rows import Rows
 from wildcal.metrics import TopLabelAccumulator
 from wildcal.metrics.accumulator import Accumulator
 from wildcal.metrics.binning import bin_index
-from wildcal.metrics.noise import expected_gaps
+from wildcal.metrics.noise import ExpectedGaps
 from wildcal.metrics.registry import Metric
 from wildcal.metrics.seen import Look, Seen
 
@@ -68,16 +68,15 @@ class Walked:
         inside: Any = slice(None) if known.all() else known
         part = np.repeat(np.arange(len(sizes)), sizes)[inside]
         correct = self.correct[inside]
-        tables = [
-            binned(correct, mine[inside], part, len(sizes), n_bins, floors)
-            for mine in self.confidence
-        ]
+        confidence = self.confidence if known.all() else self.confidence[:, known]
+        tops, floor = binned(correct, confidence, part, len(sizes), n_bins, floors)
         start = 0
         for s, size in enumerate(sizes):
             rows = slice(start, start + size)
             start += size
             piece = self.cut(rows)
-            yield piece, piece.seen_of(known[rows], [(tops[s], floor[s]) for tops, floor in tables])
+            tables = [(mine[s], of[s]) for mine, of in zip(tops, floor, strict=True)]
+            yield piece, piece.seen_of(known[rows], tables)
 
     def seen_of(
         self, known: BoolArray, tables: Sequence[tuple[TopLabelAccumulator, float]]
@@ -249,34 +248,39 @@ def binned(
     n_parts: int,
     n_bins: int,
     floors: bool,
-) -> tuple[list[TopLabelAccumulator], FloatArray]:
-    """Return the sums per bin of each part of the rows, and its noise floor (NaN unless `floors`).
+) -> tuple[list[list[TopLabelAccumulator]], FloatArray]:
+    """Return the sums per bin of each method on each part of the rows, and the noise floors.
 
-    Rows of part 0 come first, then those of part 1. The numbers are those of
-    `TopLabelAccumulator.update` and of `noise_floor`; all parts at once, so that short ones share
-    the calls of NumPy.
+    `confidence` has a row for each method. Rows of part 0 come first, then those of part 1. The
+    numbers are those of `TopLabelAccumulator.update` and of `noise_floor` (NaN unless `floors`);
+    all parts at once, so that short ones share the calls of NumPy.
     """
     rows = np.bincount(part, minlength=n_parts)
-    floor = np.full(n_parts, np.nan)
-    if not len(confidence):
-        return [TopLabelAccumulator(n_bins) for _ in rows], floor
-    p = check_confidence(confidence)
-    index = bin_index(p, n_bins) + part * n_bins
-    size = n_parts * n_bins
-    both = np.bincount(2 * index + correct, minlength=2 * size).reshape(n_parts, n_bins, 2)
-    count = both.sum(axis=2)
-    confidence_sums = np.bincount(index, p, size).reshape(n_parts, n_bins)
+    floor = np.full((len(confidence), n_parts), np.nan)
+    if not confidence.size:
+        return [[TopLabelAccumulator(n_bins) for _ in rows] for _ in confidence], floor
+    offset, size, ends = part * n_bins, n_parts * n_bins, np.cumsum(rows)
+    right_or_not = 2 * offset + correct
+    tops: list[list[TopLabelAccumulator]] = []
+    gaps = ExpectedGaps(size)
+    for mine in confidence:
+        p = check_confidence(mine)
+        index = bin_index(p, n_bins)
+        both = np.bincount(2 * index + right_or_not, minlength=2 * size).reshape(n_parts, n_bins, 2)
+        index += offset
+        count, sums = both.sum(axis=2), np.bincount(index, p, size).reshape(n_parts, n_bins)
+        if floors:
+            gaps.add(p, index)
+        gap = p - correct
+        tops.append([])
+        for s, (start, end) in enumerate(zip(ends - rows, ends, strict=True)):
+            top = TopLabelAccumulator(n_bins)
+            top.count, top.correct_sum, top.confidence_sum = count[s], both[s, :, 1], sums[s]
+            top.squared_error = np.asarray(np.einsum("i,i", gap[start:end], gap[start:end]))
+            tops[-1].append(top)
     if floors:
-        gaps = expected_gaps(p, index, size).reshape(n_parts, n_bins).sum(axis=1)
-        np.divide(gaps, rows, out=floor, where=rows > 0)
-    gap, ends = p - correct, np.cumsum(rows)
-    tops = []
-    for s, (start, end) in enumerate(zip(ends - rows, ends, strict=True)):
-        top = TopLabelAccumulator(n_bins)
-        top.count, top.correct_sum = count[s], both[s, :, 1]
-        top.confidence_sum = confidence_sums[s]
-        top.squared_error = np.asarray(np.einsum("i,i", gap[start:end], gap[start:end]))
-        tops.append(top)
+        expected = gaps.values().reshape(len(confidence), n_parts, n_bins).sum(axis=2)
+        np.divide(expected, rows, out=floor, where=rows > 0)
     return tops, floor
 
 

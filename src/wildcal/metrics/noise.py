@@ -54,7 +54,8 @@ def noise_floor(confidence: ArrayLike, *, n_bins: int = 15) -> float:
     if is_empty(confidence):
         return undefined("noise_floor")
     p = check_confidence(confidence)
-    return float(expected_gaps(p, bin_index(p, n_bins), n_bins).sum() / len(p))
+    gaps = ExpectedGaps(n_bins).add(p, bin_index(p, n_bins)).values()
+    return float(gaps.sum() / len(p))
 
 
 class NoiseFloor:
@@ -107,25 +108,56 @@ class NoiseFloor:
 
 def _cumulants(p: FloatArray, index: NDArray[np.intp], n_bins: int) -> FloatArray:
     """Return the first four cumulants of the number of right rows of each bin, (4, bins)."""
-    spread = p * (1 - p)
-    of_rows = (p, spread, spread * (1 - 2 * p), spread * (1 - 6 * spread))
-    return np.array([np.bincount(index, row, n_bins) for row in of_rows], dtype=np.float64)
+    found = np.empty((4, n_bins))
+    found[0] = np.bincount(index, p, n_bins)
+    spread = 1 - p
+    spread *= p
+    found[1] = np.bincount(index, spread, n_bins)
+    row = 2 * p  # spread (1 - 2 p), in few arrays: they stay in the cache
+    np.subtract(1, row, out=row)
+    row *= spread
+    found[2] = np.bincount(index, row, n_bins)
+    np.multiply(6, spread, out=row)
+    np.subtract(1, row, out=row)
+    row *= spread
+    found[3] = np.bincount(index, row, n_bins)
+    return found
 
 
-def expected_gaps(p: FloatArray, index: NDArray[np.intp], n_bins: int) -> FloatArray:
-    """Return E|X_b - μ_b| of each bin b, for rows with confidences p in the bins `index`.
+class ExpectedGaps:
+    """E|X_b - μ_b| of each bin b, of several tables of rows with their bins.
 
-    The bins of many data sets can be asked for at once, under different numbers.
+    What is exact is computed for all of them at once, because a few rows cost calls.
     """
-    cumulants = _cumulants(p, index, n_bins)
-    variance = cumulants[1]
-    wide = variance > _EXPAND_ABOVE
-    narrow = (variance > 0) & ~wide
-    gaps = np.zeros(n_bins)
-    gaps[wide] = _expanded(*cumulants[:, wide])
-    rows, counts = _in_runs(narrow, index)
-    gaps[narrow] = _exact(p[rows], counts[narrow])
-    return gaps
+
+    def __init__(self, n_bins: int) -> None:
+        self.n_bins = n_bins
+        self._gaps: list[FloatArray] = []
+        self._narrow: list[BoolArray] = []
+        self._trials: list[FloatArray] = []
+        self._counts: list[NDArray[np.intp]] = []
+
+    def add(self, p: FloatArray, index: NDArray[np.intp]) -> Self:
+        """Take in a table: confidences p in the bins `index`."""
+        cumulants = _cumulants(p, index, self.n_bins)
+        variance = cumulants[1]
+        wide = variance > _EXPAND_ABOVE
+        narrow = (variance > 0) & ~wide
+        gaps = np.zeros(self.n_bins)
+        gaps[wide] = _expanded(*cumulants[:, wide])
+        rows, counts = _in_runs(narrow, index)
+        self._gaps.append(gaps)
+        self._narrow.append(narrow)
+        self._trials.append(p[rows])
+        self._counts.append(counts[narrow])
+        return self
+
+    def values(self) -> FloatArray:
+        """Return the gaps, shape (tables, bins)."""
+        gaps = np.array(self._gaps)
+        exact = _exact(np.concatenate(self._trials), np.concatenate(self._counts))
+        gaps[np.array(self._narrow)] = exact
+        return gaps
 
 
 def _in_runs(
