@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from wildcal.calibrators.gaps import GapCounter, fit_in_ranges
 from wildcal.calibrators.ones import SmallestOnes
 from wildcal.calibrators.pava import Pooling, check_thresholds, fit_isotonic
-from wildcal.calibrators.piecewise import Curves
+from wildcal.calibrators.piecewise import Curves, interpolated
 from wildcal.core import room
 
 
@@ -135,6 +135,15 @@ def test_curves_of_columns_give_the_bits_of_interp(dtype, k):
     p[0], p[1], p[2] = 0, 1, [row[len(row) // 2] for row in x]
     expected = np.column_stack([np.interp(p[:, i], x[i], y[i]) for i in range(k)])
     assert Curves(x, y, np.dtype(dtype))(p).tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("points", [1, 50, 5_000])
+@pytest.mark.parametrize("rows", [1, 255, 3_000])
+def test_values_looked_up_in_order_are_those_of_interp(points, rows):
+    rng = np.random.default_rng(points)
+    xp, fp = np.unique(rng.random(points)), rng.normal(size=points)
+    x = np.append(rng.random(rows - 1), xp[0])
+    assert interpolated(x, xp, fp).tobytes() == np.interp(x, xp, fp).tobytes()
 
 
 @pytest.mark.parametrize("most", [25_000, 100_000])

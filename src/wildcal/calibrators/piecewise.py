@@ -26,6 +26,8 @@ _PIECE = 1 << 14
 # One function of so few values is quicker without a table, and so are many of one row.
 _FEW = 1 << 12
 _FEW_COLUMNS = 128
+# So few are not worth sorting.
+_FEW_TO_SORT = 1 << 8
 # Integer type, bits of its mantissa and number of 2**-64 in it.
 _LAYOUT: dict[np.dtype[Any], tuple[Any, int, int]] = {
     np.dtype(np.float32): (np.int32, 23, 127 - _OCTAVES),
@@ -139,6 +141,19 @@ class Curves:
         f *= self._slope[low]
         f += self._height[low]
         return np.asarray(f)
+
+
+def interpolated(x: FloatArray, xp: FloatArray, fp: FloatArray) -> FloatArray:
+    """Return `np.interp(x, xp, fp)`, the same bits.
+
+    It is looked up in order: the search then begins where the one before ended, which with
+    thousands of points takes a third of the time, that of sorting included.
+    """
+    if len(x) < _FEW_TO_SORT:
+        return np.asarray(np.interp(x, xp, fp))
+    order, f = np.argsort(x), np.empty(len(x))
+    f[order] = np.interp(x[order], xp, fp)
+    return f
 
 
 class Fitted(Protocol):

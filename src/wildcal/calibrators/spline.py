@@ -5,6 +5,7 @@ from typing import Final, Literal, TypeAlias, final
 
 import numpy as np
 
+from wildcal.calibrators.piecewise import interpolated
 from wildcal.calibrators.top_label import TopLabelMap
 from wildcal.core.arrays import BoolArray, FloatArray
 from wildcal.core.calibrator import FitSummary
@@ -148,7 +149,7 @@ class SplineCalibration(TopLabelMap):
     def _map(self, confidence: FloatArray) -> FloatArray:
         s, r = self.scores_, self.values_
         if self.interp == "exact" or len(s) == 1:
-            return np.clip(np.interp(confidence, s, r), 0.0, 1.0)
+            return np.clip(interpolated(confidence, s, r), 0.0, 1.0)
         j = np.clip(np.searchsorted(s, confidence), 1, len(s) - 1)
         part = np.clip((confidence - s[j - 1]) / (s[j] - s[j - 1]), 0.0, 1.0)
         swapped = part * r[j - 1] + (1 - part) * r[j]
