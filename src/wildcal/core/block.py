@@ -142,7 +142,9 @@ class Block:
 
     def uniform(self) -> FloatArray:
         """Return 1 / K for each row, K the classes that are not ruled out by -inf."""
-        possible = self.original.shape[1] - np.isneginf(self.original).sum(axis=1)
+        if not np.isneginf(self.original.min()):
+            return np.full(self.n, 1 / self.n_classes)
+        possible = self.n_classes - np.isneginf(self.original).sum(axis=1)
         return np.asarray(1 / possible)
 
     def add_uniform(self, share: float, out: Values) -> None:
@@ -150,9 +152,9 @@ class Block:
 
         A class ruled out by -inf gets none of it: no mixture may bring it back.
         """
-        ruled_out = np.isneginf(self.original)
-        if ruled_out.any():
-            out += np.where(ruled_out, 0.0, share * self.uniform()[:, None]).astype(out.dtype)
+        if np.isneginf(self.original.min()):
+            mine = np.where(np.isneginf(self.original), 0.0, share * self.uniform()[:, None])
+            out += mine.astype(out.dtype)
         else:
             out += share / out.shape[1]
 
@@ -191,8 +193,10 @@ class Block:
         if self.n == 1:
             return np.asarray(values.reshape(-1).take(labels))
         rows = np.arange(self.n)
-        chosen = (labels, rows) if self._scratch.classes_first else (rows, labels)
-        return np.asarray(values[chosen])
+        # In a flat array `take` is twice as quick as an index for each dimension.
+        if self._scratch.classes_first:
+            return np.asarray(values.reshape(-1).take(labels * self.n + rows))
+        return np.asarray(values[rows, labels])
 
     def _at_label(self, values: Values, labels: Labels) -> FloatArray:
         return np.asarray(self.entry(values, labels), np.float64)
@@ -368,7 +372,8 @@ class Block:
         rows = self._unshifted
         if rows is None:
             rows = self.original.T if self._scratch.classes_first else self.original
-        np.subtract(rows, self.per_row(self.top), out=e, dtype=np.float64)
+        np.copyto(e, rows)  # half the time of a subtraction that widens
+        e -= self.per_row(self.top.astype(np.float64))
         if beta != 1:
             e *= beta
         sums = self.sum(np.exp(e, out=e))
