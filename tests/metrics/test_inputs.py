@@ -7,6 +7,7 @@ import pytest
 
 from wildcal import metrics as m
 from wildcal.core.errors import CalibrationWarning
+from wildcal.metrics.inputs import matrix_blocks
 
 TOP_LABEL = [
     m.ece,
@@ -159,3 +160,12 @@ def test_extra_memory_is_small(metric):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 16e6
+
+
+@pytest.mark.parametrize("rows", [1, 3, 6553, 6554, 32_768, 40_000])
+def test_a_matrix_is_cut_into_pieces_of_one_length(rows):
+    array = np.arange(rows * 10.0).reshape(rows, 10)
+    pieces = [block for _, block in matrix_blocks(array)]
+    np.testing.assert_array_equal(np.concatenate(pieces), array)
+    assert len(pieces) == -(-array.size // (1 << 16))
+    assert len(pieces[0]) - len(pieces[-1]) < len(pieces)

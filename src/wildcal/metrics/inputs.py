@@ -22,7 +22,6 @@ from wildcal.core.checks import (
     check_top_label,
     proba_matrix,
     reject_proba_row,
-    row_slices,
 )
 from wildcal.core.errors import CalibrationWarning
 
@@ -46,8 +45,14 @@ def undefined(name: str, why: str = "there are no rows") -> float:
 
 
 def matrix_blocks(array: Proba, elements: int = 1 << 16) -> Iterator[tuple[slice, Proba]]:
-    """Yield cache-sized pieces of the rows, C-contiguous and at least float32."""
-    for piece in row_slices(array, elements):
+    """Yield cache-sized pieces of the rows, C-contiguous and at least float32.
+
+    They are equally long: a few rows that are left over would cost as many calls.
+    """
+    pieces = -(-array.size // elements)
+    step = -(-len(array) // max(1, pieces))
+    for start in range(0, len(array), max(1, step)):
+        piece = slice(start, start + step)
         block = array[piece]
         if block.dtype == np.float16:
             block = block.astype(np.float32)
