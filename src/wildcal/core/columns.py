@@ -166,4 +166,12 @@ def row_values(logits: Source, make: RowFunction, *beside: Column) -> RowValues:
     values = RowValues(make, beside)
     if not in_memory(logits):
         return values
-    return RowValues(make, beside, map_blocks(logits, values, joined))
+    # Not joined of blocks: those of millions of rows come from the system page by page.
+    one: FloatArray = map_blocks(logits[:1], values, joined)
+    found = np.empty((len(logits), *one.shape[1:]))
+
+    def write(block: Block) -> None:
+        found[block.rows] = values(block)
+
+    map_blocks(logits, write)
+    return RowValues(make, beside, found)
