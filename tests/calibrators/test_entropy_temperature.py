@@ -1,5 +1,7 @@
 """Entropy-based temperature scaling: finds the map it was drawn from, and plain scaling."""
 
+import zlib
+
 import numpy as np
 import pytest
 from scipy.special import softmax
@@ -110,3 +112,15 @@ def test_all_correct_ends_at_the_bound_with_a_warning():
 def test_equal_logits_give_temperature_one():
     fitted = EntropyTemperatureScaling().fit(np.full((30, 3), 4.0), np.arange(30) % 3)
     np.testing.assert_allclose(fitted.temperature(np.full((2, 3), 4.0)), 1.0)
+
+
+def test_a_valley_that_ends_in_a_corner_is_walked_to_its_end():
+    """Trial numbers/hts-optimum#100 of the campaign, seed 20265: 50 steps ended on the way."""
+    rng = np.random.default_rng([20265, zlib.crc32(b"numbers/hts-optimum"), 100])
+    n, k = int(rng.integers(40, 150)), int(rng.integers(2, 5))
+    z = rng.normal(size=(n, k)) * 10 ** rng.uniform(-0.5, 0.7)
+    y = (z / 10 ** rng.uniform(-0.3, 0.5) + rng.gumbel(size=z.shape)).argmax(axis=1)
+    fitted = EntropyTemperatureScaling().fit(z, y)  # a warning would be an error
+    assert fitted.fit_.converged
+    assert fitted.fit_.loss_after < 0.66113385
+    assert fitted.weight_ == 100

@@ -1,6 +1,7 @@
 """Temperatures of the form T = softplus(design @ phi), kept within bounds for every input."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from wildcal.core.optimize import Solution, TuningLoss, minimize_in_box, minimiz
 _LARGEST = 100.0
 _INSIDE = 1.001
 _LONGEST_STEP = 3.0
+# Short steps along a flat valley to a far corner of the box: 50 of them did not always arrive.
+_MOST_STEPS = 200
 
 
 def softplus_temperature(eta: FloatArray, bounds: tuple[float, float]) -> FloatArray:
@@ -90,13 +93,14 @@ def minimize_softplus(
     start[0] = inverse_softplus(temperature)
     lower, upper = np.full_like(start, -_LARGEST), np.full_like(start, _LARGEST)
     before = objective(start)
-    solution = minimize_temperature(objective, start, lower, upper, longest_step=_LONGEST_STEP)
+    limits: dict[str, Any] = {"max_iter": _MOST_STEPS, "longest_step": _LONGEST_STEP}
+    solution = minimize_temperature(objective, start, lower, upper, **limits)
     if solution.value > before.value:  # the start on a subset of the rows led astray
-        solution = minimize_in_box(objective, start, lower, upper, longest_step=_LONGEST_STEP)
+        solution = minimize_in_box(objective, start, lower, upper, **limits)
     if not bounds[0] * _INSIDE < temperature < bounds[1] / _INSIDE:
         # At its bound the temperature is cut off, and hides the slope; try again from T = 1.
         middle = np.zeros_like(start)
         middle[0] = inverse_softplus(1.0)
-        other = minimize_temperature(objective, middle, lower, upper, longest_step=_LONGEST_STEP)
+        other = minimize_temperature(objective, middle, lower, upper, **limits)
         solution = min(solution, other, key=lambda found: found.value)
     return SoftplusFit(solution.x, before.value, solution)

@@ -10,6 +10,7 @@ import numpy as np
 from wildcal.core.arrays import BoolArray, FloatArray, Source
 from wildcal.core.objective import Point
 
+MAX_ITER = 50
 GRADIENT_TOLERANCE = 1e-9
 # A step that promises less than this part of the loss cannot be seen in it: the rounding of
 # float64 sums, and of float32 terms. (The gradient is finer: near a minimum it is what we trust.)
@@ -41,7 +42,7 @@ def minimize_in_box(
     lower: FloatArray,
     upper: FloatArray,
     *,
-    max_iter: int = 50,
+    max_iter: int = MAX_ITER,
     longest_step: float = np.inf,
     resolution: float = RESOLUTION_FLOAT64,
 ) -> Solution:
@@ -117,6 +118,7 @@ def minimize_temperature(
     lower: FloatArray,
     upper: FloatArray,
     *,
+    max_iter: int = MAX_ITER,
     longest_step: float = np.inf,
 ) -> Solution:
     """Return `minimize_in_box` of a tuning loss, started from the minimum on a subset of rows."""
@@ -128,6 +130,7 @@ def minimize_temperature(
             start,
             lower,
             upper,
+            max_iter=max_iter,
             longest_step=longest_step,
             resolution=RESOLUTION_FLOAT64 if exact else RESOLUTION_FLOAT32,
         )
