@@ -4,13 +4,15 @@
 
 Needs coverage (``pip install coverage``). A room is a file or folder of tests; without names, all
 of them. Each runs in a process of its own, and what it reached is kept in the folder of --kept, so
-that a run that was cut short goes on. Commands that a test starts as processes are not watched.
-Writes benchmarks/covered.json, from which docs/reliability.md is made.
+that a run that was cut short goes on. Commands, servers and workers that a test starts as processes
+are watched as well, unless they are killed. Writes benchmarks/covered.json, from which
+docs/reliability.md is made.
 """
 
 import argparse
 import json
 import platform
+import shutil
 import subprocess
 import sys
 from datetime import date
@@ -20,6 +22,17 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 OUTPUT = Path(__file__).with_name("covered.json")
 COVERAGE = [sys.executable, "-m", "coverage"]
+SETTINGS = """\
+[run]
+branch = true
+source = {source}
+data_file = {data}
+concurrency = thread, multiprocessing
+patch = subprocess, _exit
+sigterm = true
+disable_warnings = no-data-collected, module-not-measured, module-not-imported
+"""
+"""Paths are absolute, for a process may be anywhere, and a signal must not lose the counts."""
 
 
 def main() -> None:
@@ -30,9 +43,7 @@ def main() -> None:
     for room in options.rooms or rooms():
         data = kept / f"{Path(room).with_suffix('').as_posix().replace('/', '-')}.data"
         if not data.exists():
-            beside = data.with_suffix(".new")
-            print(f"{room}: {_run(room, beside)}", flush=True)
-            beside.rename(data)
+            print(f"{room}: {_run(room, data)}", flush=True)
     names = sorted(kept.glob("*.data"))
     both = str(kept / "combined")
     _coverage("combine", "--keep", "--quiet", f"--data-file={both}", *map(str, names))
@@ -70,11 +81,23 @@ def counts(summary: dict[str, Any]) -> dict[str, int]:
 
 
 def _run(room: str, data: Path) -> str:
-    words = ["run", "--branch", "--source=src/wildcal", f"--data-file={data}"]
+    parts = data.with_suffix(".parts").absolute()
+    shutil.rmtree(parts, ignore_errors=True)
+    parts.mkdir()
+    settings = parts / "settings"
+    settings.write_text(SETTINGS.format(source=ROOT / "src" / "wildcal", data=parts / "part"))
     pytest = ["-m", "pytest", "-p", "no:xdist", "-p", "no:cacheprovider", room]
     done = subprocess.run(
-        [*COVERAGE, *words, *pytest], cwd=ROOT, capture_output=True, text=True, check=False
+        [*COVERAGE, "run", f"--rcfile={settings}", *pytest],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
+    beside = data.with_suffix(".new").absolute()
+    _coverage("combine", "--quiet", f"--data-file={beside}", *map(str, parts.glob("part.*")))
+    beside.rename(data)
+    shutil.rmtree(parts)
     said = done.stdout.strip().splitlines() or [done.stderr.strip()]
     return "\n".join([*(line for line in said if line.startswith(("FAILED", "ERROR"))), said[-1]])
 

@@ -5,8 +5,9 @@
 A fault is small: in `core`, `metrics` or `io/artifact` a comparison is turned, a sign changed, a
 constant moved, a return value lost. It is found if a test fails, or does not end. Faults are drawn
 at random by the seed, from the three by turns. The tests nearest to the file are asked first, then
-the rest of its room, so that most faults cost little. Each is tried in a fork of one process that
-has imported what is common, and no file is touched.
+those others of its room that run the faulty line at all (`reach.py`), the quickest first. Each
+fault is tried in a fork of one process that has imported what is common, and no file is touched. A
+fault is known by its function and its text, so that a change elsewhere does not lose its answer.
 
 Results are kept in benchmarks/mutation.json after each fault: the same command goes on where it
 was, --again asks only about those that no test found; what is found then was mended by new tests.
@@ -16,6 +17,7 @@ docs/reliability.md is made from this file.
 import argparse
 import ast
 import copy
+import hashlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -25,7 +27,8 @@ import platform
 import resource
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import zip_longest
@@ -33,7 +36,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-import numpy as np
+from benchmarks.reach import reached
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
@@ -81,15 +84,21 @@ class Fault:
     file: str
     index: int
     """Of the node in the order of `ast.walk`."""
-    line: int
-    column: int
+    lines: range
+    """Of the statement: one of them is run whenever the fault is."""
+    scope: str
+    """Such as `Rows.tuning`, or nothing."""
     before: str
     after: str
+    number: int = 1
+    """Among those in the same scope with the same text."""
 
     @property
     def name(self) -> str:
         """How it is kept."""
-        return f"{self.file}:{self.line}:{self.column}: {self.before} -> {self.after}"
+        place = ":".join(part for part in (self.file, self.scope) if part)
+        again = f" ({self.number})" if self.number > 1 else ""
+        return f"{place}: {self.before} -> {self.after}{again}"
 
 
 def changed(node: ast.AST) -> ast.AST | None:
@@ -125,12 +134,33 @@ def faults(file: Path) -> Iterator[Fault]:
     """Yield the faults that could be put into a file; messages and types are left alone."""
     tree = ast.parse(file.read_text("utf-8"))
     idle = set(_idle(tree))
+    places = dict(_places(tree, "", range(0)))
+    seen: Counter[str] = Counter()
     for index, node in enumerate(ast.walk(tree)):
         after = None if node in idle else changed(node)
         if after is not None:
-            texts = (ast.unparse(n).splitlines()[0][:80] for n in (node, after))
+            scope, lines = places[node]
+            before, then = (ast.unparse(n).splitlines()[0][:80] for n in (node, after))
+            seen[text := f"{scope}: {before} -> {then}"] += 1
             name = file.relative_to(SOURCE).as_posix()
-            yield Fault(name, index, node.lineno, node.col_offset, *texts)  # type: ignore
+            yield Fault(name, index, lines, scope, before, then, seen[text])
+
+
+def _places(node: ast.AST, scope: str, lines: range) -> Iterator[tuple[ast.AST, tuple[str, range]]]:
+    """Yield every node below one with its scope and the lines of its statement."""
+    if isinstance(node, ast.stmt):
+        last = node.end_lineno or node.lineno
+        if isinstance(body := getattr(node, "body", None), list):  # its head alone
+            last = max(node.lineno, body[0].lineno - 1)
+        above = [n.lineno for n in getattr(node, "decorator_list", [])]
+        lines = range(min([node.lineno, *above]), last + 1)
+    elif isinstance(node, ast.excepthandler | ast.match_case):
+        lines = range(lines.start, node.body[0].lineno)
+    yield node, (scope, lines)
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        scope = f"{scope}.{node.name}".lstrip(".")
+    for child in ast.iter_child_nodes(node):
+        yield from _places(child, scope, lines)
 
 
 def _idle(tree: ast.AST) -> Iterator[ast.AST]:
@@ -184,44 +214,62 @@ class _Finder(importlib.abc.MetaPathFinder):
         return importlib.util.spec_from_file_location(fullname, loader.path, loader=loader)
 
 
-def stages(file: str) -> list[list[str]]:
-    """Return the tests of a file of the package: those nearest to it, then the others."""
-    room, stem = Path(file).parts[1], Path(file).stem
-    near = sorted((ROOT / "tests" / room).glob(f"test_*{stem}*.py"))
-    own = [path.relative_to(ROOT).as_posix() for path in near]
-    return [[*own, f"src/{file}"], ROOMS[room]]
+def stages(fault: Fault, kept: Path) -> list[list[str]]:
+    """Return the tests that run a fault: those nearest to its file, then the others of its room.
+
+    The doctests of the file and the tests of its name are asked in any case.
+    """
+    room, stem = Path(fault.file).parts[1], Path(fault.file).stem
+    own = [*_paths((ROOT / "tests" / room).glob(f"test_*{stem}*.py")), f"src/{fault.file}"]
+    reach = {test: reached(test, _run, kept) for test in tests(room) if test not in own}
+    touch = [t for t, found in reach.items() if found.touches(fault.file, fault.lines)]
+    return [own, sorted(touch, key=lambda test: reach[test].seconds)]
 
 
-def found_by_tests(file: str, fault: Fault | None) -> bool:
-    """Whether a test of the file fails, or never ends, in a fork that has the fault."""
+def tests(room: str) -> list[str]:
+    """Return the files of tests of a room."""
+    places = [ROOT / place for place in ROOMS[room]]
+    return _paths(f for p in places for f in ([p] if p.is_file() else p.glob("test_*.py")))
+
+
+def _paths(files: Iterable[Path]) -> list[str]:
+    return sorted(path.relative_to(ROOT).as_posix() for path in files)
+
+
+def found_by_tests(fault: Fault, kept: Path) -> bool:
+    """Whether a test fails, or never ends, in a fork that has the fault."""
+    asked = stages(fault, kept)
     child = os.fork()
     if child == 0:
         signal.alarm(15 * SECONDS)
         resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
-        os._exit(_asked(file, fault))
+        os._exit(_asked(asked, fault))
     _, status = os.waitpid(child, 0)
     if os.waitstatus_to_exitcode(status) == UNREAD:
-        raise RuntimeError(f"no test of {file} imports it")
+        raise RuntimeError(f"no test of {fault.file} imports it")
     return status != 0
 
 
-def _asked(file: str, fault: Fault | None) -> int:
+def _asked(asked: list[list[str]], fault: Fault) -> int:
+    finder = _Finder(fault)
+    sys.meta_path.insert(0, finder)
+    try:
+        well = all(_run(*files) for files in asked if files)
+    except BaseException:
+        well = False
+    return UNREAD if well and not finder.read else int(not well)
+
+
+def _run(*files: str) -> bool:
+    """Whether the tests of some files pass; what they say is not kept."""
     import pytest
 
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
-    if fault is not None:
-        finder = _Finder(fault)
-        sys.meta_path.insert(0, finder)
     # Plain: a file that is given by its path would be rewritten, and read without its fault.
     words = ["-x", "-p", "no:xdist", "-p", "no:cacheprovider", "--assert=plain"]
-    fine = {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}
-    try:
-        well = all(pytest.main([*words, *t]) in fine for t in stages(file))
-    except BaseException:
-        well = False
-    return UNREAD if well and fault is not None and not finder.read else int(not well)
+    return pytest.main([*words, *files]) in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}
 
 
 def main() -> None:
@@ -234,20 +282,22 @@ def main() -> None:
         SOURCE / "wildcal" / "io" / "artifact.py",
     ]
     every = [fault for file in files for fault in faults(file)]
+    names = {fault.name for fault in every}
     drawn = spread(every, options.seed)[: options.mutants]
     kept = json.loads(OUTPUT.read_text()) if OUTPUT.exists() else {"tried": {}}
-    tried: dict[str, bool] = kept["tried"]
-    mended: list[str] = kept.get("mended", [])
+    # What stood in code that has changed since is asked again, as something new.
+    tried = {name: found for name, found in kept["tried"].items() if name in names}
+    mended = [name for name in kept.get("mended", []) if name in names]
     if options.again:
         drawn = [fault for fault in every if tried.get(fault.name) is False]
     _warm()
-    for file in ("core/block", "metrics/kde", "io/artifact"):
-        if found_by_tests(f"wildcal/{file}.py", None):
-            raise SystemExit(f"The tests of {file} fail without any fault.")
+    for room in ROOMS:
+        for test in tests(room):
+            reached(test, _run, options.kept)
     for fault in drawn:
         if fault.name in tried and not options.again:
             continue
-        before, tried[fault.name] = tried.get(fault.name), found_by_tests(fault.file, fault)
+        before, tried[fault.name] = tried.get(fault.name), found_by_tests(fault, options.kept)
         if before is False and tried[fault.name]:
             mended.append(fault.name)
         print("found   " if tried[fault.name] else "SURVIVED", fault.name, flush=True)
@@ -256,11 +306,17 @@ def main() -> None:
 
 
 def spread(every: Sequence[Fault], seed: int) -> list[Fault]:
-    """Return the faults in random order, the rooms by turns, so that a small one has its share."""
-    order = np.random.default_rng(seed).permutation(len(every))
+    """Return the faults in random order, the rooms by turns, so that a small one has its share.
+
+    The order is that of a hash: one fault more or less does not change it for the others.
+    """
+
+    def drawn(fault: Fault) -> bytes:
+        return hashlib.sha256(f"{seed} {fault.name}".encode()).digest()
+
     rooms: dict[str, list[Fault]] = {}
-    for i in order:
-        rooms.setdefault(Path(every[i].file).parts[1], []).append(every[i])
+    for fault in sorted(every, key=drawn):
+        rooms.setdefault(Path(fault.file).parts[1], []).append(fault)
     turns = zip_longest(*(rooms[name] for name in sorted(rooms)))
     return [fault for turn in turns for fault in turn if fault is not None]
 
@@ -284,6 +340,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--mutants", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--again", action="store_true", help="ask about survivors once more")
+    parser.add_argument("--kept", type=Path, default=Path("campaign-reach").absolute())
     return parser.parse_args()
 
 

@@ -46,7 +46,7 @@ def test_what_is_no_arithmetic_is_left_alone(
         '        raise ValueError(f"{x + 1}" + "a")\n'
         "    return x\n"
     )
-    found = sorted((f.line, f.before, f.after) for f in faults(file))
+    found = sorted((f.lines.start, f.before, f.after) for f in faults(file))
     assert found == [
         (1, "1", "2"),
         (2, "2", "3"),
@@ -71,11 +71,47 @@ def test_a_module_is_read_with_its_fault() -> None:
 
 
 def test_rooms_are_drawn_by_turns() -> None:
-    every = [Fault(f"wildcal/{name}.py", i, 1, 0, "a", "b") for i in range(4) for name in "ab"]
+    one = range(1, 2)
+    every = [Fault(f"wildcal/{n}.py", i, one, "", "a", "b", i) for i in range(4) for n in "ab"]
     every = [*(f for f in every if f.index < 2), *(f for f in every if "/a" in f.file)]
     rooms = [f.file for f in mutation.spread(every, 0)]
     assert rooms[:4] == ["wildcal/a.py", "wildcal/b.py"] * 2
     assert sorted(map(repr, mutation.spread(every, 1))) == sorted(map(repr, every))
+
+
+def test_the_order_of_others_stays_when_a_fault_is_gone() -> None:
+    every = [Fault("wildcal/a.py", i, range(1, 2), "", "a", "b", i) for i in range(9)]
+    assert mutation.spread(every[1:], 0) == [f for f in mutation.spread(every, 0) if f.index]
+
+
+def test_a_fault_knows_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mutation, "SOURCE", tmp_path)
+    file = tmp_path / "f.py"
+    file.write_text(
+        "@cache\n"
+        "class A:\n"
+        "    def f(x, y=1):\n"
+        "        if (\n"
+        "            x\n"
+        "            > 2):\n"
+        "            return g(\n"
+        "                -x,\n"
+        "                x + 2)\n"
+        "        return x + 2\n"
+    )
+    found = {f.name: (f.lines.start, f.lines.stop - 1) for f in faults(file)}
+    assert found == {
+        "f.py:A.f: 1 -> 2": (3, 3),
+        "f.py:A.f: x > 2 -> x >= 2": (4, 6),
+        "f.py:A.f: 2 -> 3": (4, 6),
+        "f.py:A.f: return g(-x, x + 2) -> return None": (7, 9),
+        "f.py:A.f: -x -> x": (7, 9),
+        "f.py:A.f: x + 2 -> x - 2 (2)": (7, 9),
+        "f.py:A.f: 2 -> 3 (3)": (7, 9),
+        "f.py:A.f: return x + 2 -> return None": (10, 10),
+        "f.py:A.f: x + 2 -> x - 2": (10, 10),
+        "f.py:A.f: 2 -> 3 (2)": (10, 10),
+    }
 
 
 @pytest.mark.parametrize("name", tables.TABLES)
