@@ -9,6 +9,7 @@ import pytest
 from wildcal.core.errors import FileFormatError
 from wildcal.evaluation.protocol import choose_methods, run_protocol
 from wildcal.io.suite import Suite, SuiteWriter
+from wildcal.io.sealed import digest
 from wildcal.io.suite.arrays import content_hash
 
 METHODS = ("identity", "ts", "energy")
@@ -82,8 +83,10 @@ def replace_logits(folder, name, logits, *, true_hash=False):
     if true_hash:
         path = folder / "manifest.json"
         document = json.loads(path.read_text())
+        del document["seal"]
         entry = next(e for e in document["splits"] if e["name"] == name)
         entry["sha256"] = content_hash(logits, np.load(folder / f"{name}.labels.npy"))
+        document["seal"] = digest(document)
         path.write_text(json.dumps(document))
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from wildcal.core.errors import FileFormatError
+from wildcal.io.sealed import digest
 from wildcal.io.suite import Suite, SuiteWriter
 from wildcal.io.suite.manifest import VERSION
 from wildcal.io.suite.neighbors import rounded
@@ -69,9 +70,13 @@ def content(folder):
 
 
 def change(folder, edit):
+    """Edit a manifest and seal it anew, where its version has a seal."""
     path = folder / "manifest.json"
     document = json.loads(path.read_text())
+    del document["seal"]
     edit(document)
+    if document["version"] == VERSION:
+        document["seal"] = digest(document)
     path.write_text(json.dumps(document))
 
 
@@ -117,7 +122,7 @@ def test_version_1_has_no_distances(tmp_path):
     assert (suite.neighbors, suite.perturbation, suite.layers) == (None, None, ())
     assert not suite.split("val").has_distances
     add_distances(folder)
-    assert json.loads((folder / "manifest.json").read_text())["version"] == VERSION == 3
+    assert json.loads((folder / "manifest.json").read_text())["version"] == VERSION == 4
 
 
 def test_version_2_had_other_names(tmp_path):

@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wildcal.core.errors import FileFormatError
+from wildcal.io.sealed import digest
 from wildcal.io.suite import Suite, SuiteWriter
 from wildcal.io.suite import files as suite_files
-from wildcal.io.suite.manifest import LARGEST_MANIFEST
+from wildcal.io.suite.manifest import LARGEST_MANIFEST, VERSION
 
 
 def write(folder):
@@ -48,9 +49,13 @@ def packed(folder, tmp_path):
 
 
 def change(folder, edit):
+    """Edit a manifest and seal it anew, where its version has a seal."""
     path = folder / "manifest.json"
     document = json.loads(path.read_text())
+    del document["seal"]
     edit(document)
+    if document["version"] == VERSION:
+        document["seal"] = digest(document)
     path.write_text(json.dumps(document))
 
 
@@ -75,7 +80,7 @@ def refuse(path, words):
     ("field", "value", "words"),
     [
         ("format", "zip", "it does not say 'wildcal-suite'"),
-        ("version", 4, "version 4 was made by a newer wildcal; this one reads up to 3"),
+        ("version", 5, "version 5 was made by a newer wildcal; this one reads up to 4"),
         ("version", "1", "version must be a whole number, got '1'"),
         ("version", True, "version must be a whole number"),
         ("network", [], "network must be an object"),
@@ -165,6 +170,42 @@ def test_two_entries_that_lost_what_stood_between_them(folder):
     (folder / "manifest.json").write_text(text[:start].rstrip() + "," + text[end:])
     json.loads((folder / "manifest.json").read_text())
     refuse(folder, "manifest.json is not valid: it gives .* twice in one object")
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda document: document["splits"].pop(),
+        lambda document: document["splits"].reverse(),
+        lambda document: document["splits"][0].update(name="vbl"),
+        lambda document: document["class_names"].reverse(),
+        lambda document: document["network"].update(family="other"),
+        lambda document: document.update(seed=document["seed"] + 1),
+        lambda document: document.update(version=VERSION - 1),
+        lambda document: document.update(seal=1),
+        lambda document: document.pop("seal"),
+    ],
+    ids=["lost", "turned", "renamed", "classes", "network", "seed", "version", "seal", "no seal"],
+)
+def test_a_change_that_leaves_the_manifest_possible_is_seen(folder, packed, edit):
+    document = json.loads((folder / "manifest.json").read_text())
+    edit(document)
+    raw = json.dumps(document).encode()
+    (folder / "manifest.json").write_bytes(raw)
+    repack(packed, {"manifest.json": raw})
+    for path in (folder, packed):
+        refuse(path, "manifest.json is not valid: it was changed after it was written")
+
+
+def test_layout_is_no_change_and_old_manifests_have_no_seal(folder):
+    path = folder / "manifest.json"
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps(document, indent=1, sort_keys=False))
+    assert len(Suite.open(folder, verify=True).splits) == 2
+    document["version"] = 3
+    del document["seal"]
+    path.write_text(json.dumps(document))
+    assert len(Suite.open(folder, verify=True).splits) == 2
 
 
 def test_no_suite_at_all(tmp_path):

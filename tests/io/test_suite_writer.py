@@ -456,3 +456,12 @@ def test_classes_by_number_alone(tmp_path):
     assert list(Suite.open(tmp_path).class_names) == ["0", "1", "2"]
     with pytest.raises(ValueError, match="give n_classes, or class_names"):
         SuiteWriter(tmp_path / "other")
+
+
+def test_keys_that_json_makes_texts_keep_the_seal(tmp_path):
+    about = {"layers": {10: "stem", 9: "head"}}
+    described = {"network": about, "data": {}, "seed": 0, "versions": {}}
+    writer = SuiteWriter(tmp_path, **described, n_classes=2, class_names=["a", "b"])
+    writer.add("val", np.eye(2), np.arange(2), role="tune", shift="none")
+    writer.finish(["val"])
+    assert Suite.open(tmp_path).network == {"layers": {"10": "stem", "9": "head"}}

@@ -30,7 +30,7 @@ class Kind:
     def seal(self, content: Document) -> Document:
         """Return the document with its format, version and hash."""
         document = {"format": self.name, "format_version": self.version, **content}
-        return {**document, "sha256": _digest(document)}
+        return {**document, "sha256": digest(document)}
 
     def read(self, path: Path) -> Document:
         """Return the document in a file, without its hash; any damage gives a FileFormatError."""
@@ -48,7 +48,7 @@ class Kind:
                 f" version {self.version}. Try a newer wildcal, or make a new one with"
                 f" {self.remedy}."
             )
-        if document.pop("sha256", None) != _digest(document):
+        if document.pop("sha256", None) != digest(document):
             raise FileFormatError(
                 f"{where} was changed after it was saved (its SHA-256 does not match)."
                 f" Restore the file, or make a new one with {self.remedy}."
@@ -78,6 +78,7 @@ class Kind:
         return FileFormatError(f"{where} is not a {self.name}. Make one with {self.remedy}.")
 
 
-def _digest(document: Document) -> str:
+def digest(document: Document) -> str:
+    """Return the SHA-256 of a document, however it is laid out."""
     text = json.dumps(document, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

@@ -1,6 +1,8 @@
 """The manifest of a suite: what its splits are, in JSON that a person can read.
 
 The same manifest always gives the same bytes: keys are sorted and nothing depends on the clock.
+Since version 4 it carries a seal, the SHA-256 of all the rest: a lost split or a changed name is
+seen as a changed number is.
 """
 
 import json
@@ -12,10 +14,12 @@ from typing import Any, NoReturn, TypeAlias
 from wildcal.core.checks import check_choice, check_count
 from wildcal.core.errors import FileFormatError
 from wildcal.io.renamed import TRANSFORMS, renamed
+from wildcal.io.sealed import digest
 from wildcal.io.suite.neighbors import check_neighbors
 
 FORMAT = "wildcal-suite"
-VERSION = 3
+VERSION = 4
+_SEALED_SINCE = 4
 MANIFEST = "manifest.json"
 ROLES = ("tune", "test", "perturb")
 SHIFTS = ("none", "covariate", "semantic")
@@ -90,9 +94,10 @@ class Manifest:
         """Return the manifest as JSON in UTF-8; raise a ValueError for what JSON cannot hold."""
         document = {"format": FORMAT, "version": VERSION, **asdict(self)}
         try:
-            text = json.dumps(
-                document, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False
-            )
+            # As it will read back, where keys are texts: the seal is taken of that.
+            document = json.loads(json.dumps(document, allow_nan=False))
+            document["seal"] = digest(document)
+            text = json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False)
             return f"{text}\n".encode()
         except (TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"a manifest must hold plain JSON values ({error}).") from error
@@ -121,6 +126,8 @@ def parse_manifest(raw: bytes) -> Manifest:
         raise ValueError(
             f"version {version} was made by a newer wildcal; this one reads up to {VERSION}."
         )
+    seal = document.pop("seal", None)
+    told = dict(document)
     del document["format"], document["version"]
     document = renamed(document)
     _check_keys(document, Manifest, "the manifest")
@@ -137,6 +144,9 @@ def parse_manifest(raw: bytes) -> Manifest:
         perturbation=_optional(document, "perturbation"),
     )
     check_manifest(manifest)
+    # Last, so that a value that cannot be is told by its name.
+    if (seal is not None or version >= _SEALED_SINCE) and seal != digest(told):
+        raise ValueError("it was changed after it was written (its SHA-256 does not match).")
     return manifest
 
 
