@@ -97,7 +97,7 @@ def fit(
       wildcal accuracy fit val.npz -o estimator.json
       wildcal accuracy fit cameras.npz --method cot-map -o estimator.json
     """
-    refuse_same(output, rows, environments, second, declared.labels)
+    refuse_same(output)
     check_target(output)
     source = open_source(rows, declared, environments, verify=verify)
     if source is not None:

@@ -73,7 +73,7 @@ def apply(
       wildcal apply dac.json test.npy --distances distances.npy -o proba.npz
       wildcal apply ts.json 'test/*.npz' --scheduler local -o calibrated
     """
-    refuse_same(output, rows, calibrator, distances, declared.labels)
+    refuse_same(output)
     source = open_source(rows, declared, distances, verify=verify)
     if source is not None:
         fitted, about = load_with_about(calibrator)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.cli.extras import needs_extra
-from wildcal.cli.options import PATH, quiet_option
+from wildcal.cli.options import PATH, quiet_option, refuse_same
 from wildcal.cli.output import progress_bar, say
 from wildcal.io.files import check_writable, replacing
 
@@ -90,6 +90,7 @@ def corrupt(
     if gallery is not None:
         if name or severity or output:
             raise click.UsageError("--gallery shows every type; leave out --name, --severity, -o.")
+        refuse_same(gallery, "--gallery")
         _gallery(gallery, images, seed, frost_textures)
         return
     if images is None or name is None or severity is None or output is None:
@@ -102,6 +103,7 @@ def corrupt(
         seed,
         {"scale": scale, "frost_textures": frost_textures},
     )
+    refuse_same(output)
     from wildcal.shift.images import batch_file
 
     source = batch_file(images)
@@ -136,6 +138,8 @@ def _corrupt_batch(source: Path, output: Path, job: _Job) -> None:
         raise ValueError(f"cannot write {output}: the result of {source.name} is a {kinds}.")
     if job.many:
         _make_folder(output)
+    elif output.resolve() == source.resolve():  # of a folder that holds it
+        raise ValueError(f"cannot write {output}: it is what is read.")
     else:
         check_writable(output)  # before the work, not after it
     batch = read_batch(source)

@@ -47,7 +47,7 @@ def export(
       wildcal export energy.json -o cal.onnx
       wildcal export energy.json -o calibrated.onnx --attach classifier.onnx --logits-output logits
     """
-    refuse_same(output, calibrator, network)
+    refuse_same(output)
     if network is None and logits_output is not None:
         raise click.UsageError("--logits-output goes with --attach.")
     if network is not None and (dtype is not None or opset is not None):

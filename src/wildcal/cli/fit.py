@@ -140,7 +140,7 @@ def fit(
         )
     rows = rows or old
     assert rows is not None
-    refuse_same(output, rows, ood, environments, distances, declared.labels)
+    refuse_same(output)
     check_target(output)
     if distances is not None and method.name == "auto":
         (method,) = choose_methods(["dac+auto"])
@@ -196,7 +196,7 @@ def save_suite_fit(
     from wildcal.evaluation.protocol.tuning import read_tuning as suite_tuning
 
     check_target(output)
-    refuse_same(output, path)
+    refuse_same(output)
     method = replace(method, calibrator=with_options(method.calibrator, settings))
     suite = open_suite(path)
     with progress_bar(f"Fitting {method.calibrator.title}"), suite.opened():

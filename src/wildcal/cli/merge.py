@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from wildcal.cli.options import PATH, json_option, quiet_option
+from wildcal.cli.options import PATH, json_option, quiet_option, refuse_same
 from wildcal.cli.output import print_json, say
 from wildcal.cli.stream import window_map
 from wildcal.io.files import check_writable
@@ -40,6 +40,7 @@ def merge(
     from wildcal.stream import Stream, merged
     from wildcal.stream.folder import stream_files
 
+    refuse_same(output)
     if output is not None:
         check_writable(output)
     fitted = window_map(calibrator)

@@ -1,6 +1,6 @@
 """Options that several commands share; each flag has one meaning, whatever the command."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -167,6 +167,7 @@ def output_options(command: Command) -> Command:
     def with_output(*args: Any, as_json: bool, csv_path: Path | None, **options: Any) -> Any:
         if as_json and csv_path == STANDARD:
             raise click.UsageError("--json and --csv - exclude each other.")
+        refuse_same(csv_path, "--csv")
         if csv_path not in (None, STANDARD):
             check_writable(csv_path)  # before the work, not after it
         return command(*args, output=Output(as_json, csv_path), **options)
@@ -195,8 +196,24 @@ def measuring(command: Command) -> Command:
     return bins_option(replicates(output_options(with_measured)))  # type: ignore[return-value]
 
 
-def refuse_same(output: Path, *inputs: Path | None) -> None:
-    """Raise if a file that is read would be replaced by what is made of it."""
-    for path in inputs:
-        if path is not None and path != STANDARD and path.resolve() == output.resolve():
-            raise click.UsageError(f"-o {output} would replace a file that is read. Give another.")
+_WRITTEN = frozenset({"output", "csv_path", "gallery", "metrics_file"})
+"""Parameters of commands that name what is written and not read."""
+
+
+def refuse_same(output: Path | None, flag: str = "-o") -> None:
+    """Raise if a file that the running command reads would be replaced by what it writes."""
+    if output in (None, STANDARD):
+        return
+    params = click.get_current_context().params
+    read = {path for name in params.keys() - _WRITTEN for path in _paths(params[name])}
+    if any(path != STANDARD and path.resolve() == output.resolve() for path in read):
+        raise click.UsageError(f"{flag} {output} would replace a file that is read. Give another.")
+
+
+def _paths(value: Any) -> Iterator[Path]:
+    """Yield the paths in the value of a parameter, which may hold several."""
+    if isinstance(value, Path):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _paths(part)

@@ -53,6 +53,8 @@ def page_options(command: Command) -> Command:
         bootstrap: int,
         **options: Any,
     ) -> Any:
+        refuse_same(output)
+        refuse_same(csv_path, "--csv")
         page = Page(output, methods, csv_path, bins, bootstrap)
         return command(*args, page=page, **options)
 
@@ -132,7 +134,6 @@ def write_report(suite: Path, name: str, page: Page) -> None:
     chosen, output, table = choose(page.methods), page.output, page.table
     if table is not None and table.resolve() == output.resolve():
         raise click.UsageError("give -o and --csv different files.")
-    refuse_same(output, suite)
     opened = open_suite(suite, partial=True)
     for path in (output, table):
         if path not in (None, STANDARD):

@@ -16,6 +16,7 @@ from wildcal.cli.options import (
     on_alarm_option,
     per_100k_option,
     quiet_option,
+    refuse_same,
 )
 from wildcal.cli.output import say, warn
 from wildcal.cli.saving import SAVE_EVERY, SaveEvery, Saver
@@ -121,6 +122,7 @@ def stream(
     """
     if save_every is not None and state is None:
         raise click.UsageError("--save-every needs --state, the file to write.")
+    refuse_same(metrics_file, "--metrics-file")
     for path in (state, metrics_file):
         if path is not None:
             check_writable(path)  # before the work, not after it

@@ -96,7 +96,7 @@ def pack(
       wildcal suite pack resnet20 -o resnet20.npz --dtype float16 --ranks 50
       wildcal suite pack vit -o vit.npz --dtype float16 --step 0.125
     """
-    refuse_same(output, folder)
+    refuse_same(output)
     opened = open_suite(folder)
     if not opened.complete:
         raise ValueError(f"{folder} is not finished; run its extraction again first.")
@@ -125,6 +125,7 @@ def write_rows(path: Path, split: str, output: Path, rank: int | None) -> None:
     """
     if output.suffix != ".npz":
         raise click.UsageError(f"-o must end in .npz, got {output}.")
+    refuse_same(output)
     rows = open_suite(path).split(split)
     rows.verify()
     arrays: dict[str, NDArray[Any]] = {"logits": rows.logits}

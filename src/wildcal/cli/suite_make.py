@@ -109,7 +109,7 @@ def make(
       wildcal suite make --tune val.csv --test test.csv --input proba --label-column species \\
         --shifted island=island.csv --test-ood flowers=others.csv -o iris.npz
     """
-    refuse_same(output, tune, test, test_labels, *parts.paths)
+    refuse_same(output)
     if output.exists() and not output.suffix == ".npz" and any(output.iterdir()):
         raise click.UsageError(f"{output} is there and not empty. Give another -o.")
     if output.suffix == ".npz":
