@@ -19,7 +19,7 @@ from wildcal import Context, ContextScaling, TemperatureScaling
 from wildcal.calibrators.context.constants import shipped, steepest
 from wildcal.core.errors import CalibrationWarning, FileFormatError
 from wildcal.core.rows import Rows
-from wildcal.io.sealed import _digest
+from wildcal.io.sealed import digest
 from wildcal.testing import join, make_suite
 
 
@@ -139,7 +139,7 @@ def test_files_of_earlier_versions_keep_their_row_shape(tmp_path):
     for name in ("steepest_", "margin_weight_", "read_at_"):
         del document["fitted"][name]
     del document["sha256"]
-    path.write_text(json.dumps({**document, "sha256": _digest(document)}))
+    path.write_text(json.dumps({**document, "sha256": digest(document)}))
     old = wildcal.load(path)
     assert (old.steepest_, old.margin_weight_, old.read_at_) == (0.0, 0.25, 0)
     around = old.context(SHIFTED)

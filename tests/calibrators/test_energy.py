@@ -281,7 +281,7 @@ def test_the_free_box_does_not_depend_on_the_unit_of_the_logits_where_energy_all
 )
 def test_a_file_cannot_break_the_promise(tmp_path, change, message):
     """Even with a matching hash: what the file says is checked against the promise."""
-    from wildcal.io.sealed import _digest
+    from wildcal.io.sealed import digest
 
     fitted = EnergyScaling().fit(*SUITE.tuning)
     path = tmp_path / "energy.json"
@@ -289,7 +289,7 @@ def test_a_file_cannot_break_the_promise(tmp_path, change, message):
     document = json.loads(path.read_text())
     document.pop("sha256")
     document["fitted"] |= change
-    document["sha256"] = _digest(document)
+    document["sha256"] = digest(document)
     path.write_text(json.dumps(document))
     with pytest.raises(ValueError, match=message):
         load(path)

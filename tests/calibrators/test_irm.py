@@ -9,7 +9,7 @@ from wildcal.calibrators import IsotonicMultiClass
 from wildcal.core.convert import softmax
 from wildcal.core.parallel import use_threads
 from wildcal.io.artifact import load, save
-from wildcal.io.sealed import _digest
+from wildcal.io.sealed import digest
 from wildcal.testing import make_suite
 
 SUITE = make_suite(0, n_ood_tuning=0)
@@ -157,7 +157,7 @@ def test_a_file_cannot_break_the_promise(tmp_path, change, message):
     document.pop("sha256")
     for name, values in change.items():
         document["fitted"][name]["values"] = values
-    document["sha256"] = _digest(document)
+    document["sha256"] = digest(document)
     path.write_text(json.dumps(document))
     with pytest.raises(ValueError, match=message):
         load(path)

@@ -80,4 +80,5 @@ def main():
     print(json.dumps(found))
 
 
-main()
+if __name__ == "__main__":  # pytest reads it for doctests
+    main()

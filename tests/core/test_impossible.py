@@ -62,6 +62,12 @@ def test_a_single_class_that_is_left_and_rows_of_other_classes():
     assert note.startswith("1 of 2 rows")
 
 
+def test_other_classes_stay_ruled_out_where_the_true_one_is_the_first():
+    logits = np.array([[-np.inf, 3.0, 1.0, -np.inf], [2.0, 1.0, 0.0, 0.0]])
+    mended, _, _ = tamed(Rows(logits, np.array([0, 0])))
+    np.testing.assert_array_equal(mended.logits[0], [1.0, 3.0, 1.0, -np.inf])
+
+
 def test_whether_all_rows_are_right():
     logits = np.array([[3.0, 1.0], [1.0, 2.0], [5.0, 5.0], [4.0, 0.0]])
     for labels, all_right in (([0, 1, 0, -1], True), ([0, 1, 1, 0], False), ([1, 1, 0, 0], False)):

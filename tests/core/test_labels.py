@@ -70,6 +70,12 @@ def test_pos_label(y, pos_label, expected, names):
     assert classes.names == names
 
 
+@pytest.mark.parametrize("y", [["a", "b", "c"], ["b", "c"], ["b"]])
+def test_pos_label_is_one_of_two(y):
+    with pytest.raises(ValueError, match="pos_label='a' must be one of two labels"):
+        read_labels(y, 2, None, "a")
+
+
 def test_labels_stay_plain():
     assert plain_labels([1, 2]).dtype == np.int64
     assert plain_labels(["a", "b"]).dtype == object

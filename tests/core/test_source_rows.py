@@ -68,6 +68,7 @@ def test_as_many_classes_as_before():
     fitted = TemperatureScaling().fit(Z, Y)
     with pytest.raises(ValueError, match="logits must have 4 columns, as in fit, got 3"):
         check_rows(Read(Z[:, :3]), n_classes=fitted.n_classes_)
+    assert check_rows(Read(Z), n_classes=fitted.n_classes_).logits.shape == Z.shape
 
 
 @pytest.mark.parametrize("largest", [1.0, 1e200])

@@ -8,8 +8,8 @@ import pytest
 
 from wildcal.core.errors import FileFormatError
 from wildcal.evaluation.protocol import choose_methods, run_protocol
-from wildcal.io.suite import Suite, SuiteWriter
 from wildcal.io.sealed import digest
+from wildcal.io.suite import Suite, SuiteWriter
 from wildcal.io.suite.arrays import content_hash
 
 METHODS = ("identity", "ts", "energy")

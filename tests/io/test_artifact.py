@@ -2,18 +2,19 @@
 
 import json
 import sys
-from dataclasses import dataclass, field, fields
+from dataclasses import FrozenInstanceError, dataclass, field, fields
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from wildcal import CALIBRATORS, EnergyScaling, TemperatureScaling, load, save
+from wildcal import CALIBRATORS, EnergyScaling, TemperatureScaling, load, make_calibrator, save
 from wildcal.calibrators import DensityAware
 from wildcal.core.calibrator import FitSummary
 from wildcal.core.errors import FileFormatError, NotFittedError
 from wildcal.core.stored import kind_of
-from wildcal.io.sealed import _digest
+from wildcal.io.artifact import About, load_with_about
+from wildcal.io.sealed import digest
 from wildcal.io.values import decode_array, encode_array
 from wildcal.testing import make_suite
 
@@ -32,7 +33,7 @@ def rewrite(path, change):
     document = json.loads(path.read_text())
     document.pop("sha256")
     change(document)
-    document["sha256"] = _digest(document)
+    document["sha256"] = digest(document)
     path.write_text(json.dumps(document))
 
 
@@ -304,3 +305,30 @@ def _without_news(document, before):
         for mine, theirs in [*pairs, (value, before[name])]:
             if isinstance(mine, dict):
                 _without_news(mine, theirs)
+
+
+def test_what_is_said_of_the_rows_comes_back(saved):
+    fitted = load(saved)
+    assert "input" not in json.loads(saved.read_text())
+    about = About(kind="proba", floor=1e-6, notes={"network": "small"})
+    save(fitted, saved, about)
+    assert json.loads(saved.read_text())["input"] == {"kind": "proba", "floor": 1e-6}
+    assert load_with_about(saved)[1] == about
+    with pytest.raises(FrozenInstanceError):
+        about.kind = "logits"
+
+
+@pytest.mark.parametrize("floor", [0.0, 1.0, -0.5, 1, "0.5", float("nan")])
+def test_a_floor_lies_between_0_and_1(floor):
+    with pytest.raises(ValueError, match="floor must be a number between 0 and 1"):
+        About(kind="proba", floor=floor)
+
+
+def test_an_estimator_inside_a_calibrator_comes_back(tmp_path):
+    logits, y = make_suite(0, n_tuning=400, n_ood_tuning=0, n_test=100).tuning
+    fitted = make_calibrator("match+cot").fit(logits, y)
+    save(fitted, tmp_path / "match.json")
+    inside = json.loads((tmp_path / "match.json").read_text())["fitted"]
+    assert any(isinstance(value, dict) for value in inside.values())
+    again = load(tmp_path / "match.json").predict_proba(logits)
+    assert again.tobytes() == fitted.predict_proba(logits).tobytes()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wildcal.core.errors import FileFormatError
-from wildcal.io.sealed import _digest
+from wildcal.io.sealed import digest
 from wildcal.vision.datasets import Split, make_split
 
 
@@ -112,7 +112,7 @@ def document(**changes):
         "seed": 0,
         "parts": {"tune": [0, 2], "test": [1, 5]},
     } | changes
-    return {**content, "sha256": _digest(content)}
+    return {**content, "sha256": digest(content)}
 
 
 def test_the_document_of_the_tests_below_is_valid(tmp_path):
@@ -154,7 +154,7 @@ def test_wrong_content(tmp_path, changes, message):
 def test_missing_content(tmp_path, key):
     content = document()
     del content[key], content["sha256"]
-    (tmp_path / "split.json").write_text(json.dumps({**content, "sha256": _digest(content)}))
+    (tmp_path / "split.json").write_text(json.dumps({**content, "sha256": digest(content)}))
     with pytest.raises(FileFormatError, match="is not a valid split"):
         Split.load(tmp_path / "split.json")
 
