@@ -48,7 +48,11 @@ UNREAD = 3
 """How a fork ends whose tests passed without the faulty file."""
 
 ROOMS = {
-    "core": ["tests/core", "tests/calibrators/test_temperature.py"],
+    "core": [
+        "tests/core",
+        "tests/calibrators/test_temperature.py",
+        "tests/io/test_wrong_inputs.py",
+    ],
     "metrics": ["tests/metrics", "tests/reference/test_metrics_vectors.py"],
     "io": ["tests/io/test_artifact.py", "tests/io/test_files.py"],
 }

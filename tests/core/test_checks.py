@@ -11,6 +11,7 @@ from wildcal.core.checks import (
     check_pred,
     check_proba,
     check_weight,
+    row_slices,
 )
 from wildcal.core.convert import logits_from_proba, softmax
 
@@ -220,3 +221,9 @@ def test_flags_and_predicted_classes_are_one_for_each_row():
         check_pred(pred, 3, n_classes=2)
     with pytest.raises(ValueError, match=r"pred must lie in \[0, 2\], got \[-1, 2\]"):
         check_pred(np.array([-1, 2]), 2, n_classes=3)
+
+
+def test_rows_are_cut_into_pieces_of_so_many_entries():
+    cut = list(row_slices(np.empty((5, 3)), elements=7))
+    assert cut == [slice(0, 2), slice(2, 4), slice(4, 6)]
+    assert list(row_slices(np.empty((2, 30)), elements=7)) == [slice(0, 1), slice(1, 2)]

@@ -100,3 +100,15 @@ def test_warm_start_does_not_move_the_minimum():
     cold = minimize_in_box(objective, np.full(1, 2.0), *box)
     assert warm.x[0] == pytest.approx(cold.x[0], rel=1e-9)
     assert warm.iterations < cold.iterations  # fewer full passes: that is what it is for
+
+
+@pytest.mark.parametrize(
+    ("value", "slope", "bend"), [(1.0, 1.0, np.inf), (1.0, 1.0, np.nan), (np.inf, 1.0, 1.0)]
+)
+def test_a_loss_that_is_not_finite_ends_the_search(value, slope, bend):
+    def f(x):
+        return Point(value, np.array([slope]), np.array([[bend]]))
+
+    solution = minimize_in_box(f, np.zeros(1), np.full(1, -9.0), np.full(1, 9.0))
+    assert (solution.converged, solution.reason) == (False, "the loss is not finite")
+    np.testing.assert_array_equal(solution.x, [0.0])

@@ -118,3 +118,46 @@ def test_metrics_that_read_the_noise_floor_say_so():
             moved |= (metric.drawn([low], counts) != metric.drawn([high], counts)).any()
         # Beside the ECE the floor is shown.
         assert metric.floored == (moved or metric.name == "ece"), metric.name
+
+
+def test_what_is_known_of_each_metric():
+    """Few rows make an error larger, not a mean; some are numbers of their own, not percent."""
+
+    def those(flag, value=True):
+        return sorted(name for name, metric in METRICS.items() if getattr(metric, flag) is value)
+
+    assert those("biased", False) == [
+        "accuracy",
+        "brier",
+        "calibration_intercept",
+        "calibration_slope",
+        "mean_confidence",
+        "nll",
+        "ood_mean_confidence",
+        "top_label_brier",
+    ]
+    assert those("percent", False) == [
+        "brier",
+        "calibration_intercept",
+        "calibration_slope",
+        "nll",
+        "spiegelhalter_z",
+        "top_label_brier",
+    ]
+    assert those("costly") == [
+        "aurc",
+        "calibration_intercept",
+        "calibration_slope",
+        "equal_mass_ece",
+        "kde_ece",
+        "ks_error",
+        "mce",
+        "misclassification_auroc",
+        "ood_aupr_in",
+        "ood_aupr_out",
+        "ood_auroc",
+        "ood_fpr95",
+        "sce",
+    ]
+    assert those("floored") == ["ece", "excess_ece", "noise_floor"]
+    assert those("beyond_floor") == ["excess_ece"]
