@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from wildcal.metrics import sce
+from wildcal.metrics.classwise import ClasswiseAccumulator
 
 
 def plain_sce(y, proba, n_bins):
@@ -56,3 +57,9 @@ def test_entries_waiting_for_their_bins_run_out_with_the_rows():
     # Three blocks of 2^16 entries, all above bin 0: the last block is also the one that fills up.
     rows = 3 << 15
     assert sce(np.zeros(rows, dtype=int), np.full((rows, 2), 0.5)) == pytest.approx(0.5)
+
+
+def test_a_probability_that_rounding_put_above_one_counts_as_one():
+    proba = np.array([[np.nextafter(np.float32(1), np.float32(2)), 0.0]], np.float32)
+    sums = ClasswiseAccumulator(2, 4).update([0], proba).proba_sum
+    np.testing.assert_array_equal(sums, [[0, 0, 0, 1], [0, 0, 0, 0]])

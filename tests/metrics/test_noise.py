@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 
+from wildcal.core.errors import CalibrationWarning
 from wildcal.metrics import ece, excess_ece, noise_floor
 from wildcal.metrics.binning import bin_index
-from wildcal.metrics.noise import ExpectedGaps
+from wildcal.metrics.noise import ExpectedGaps, NoiseFloor
 
 
 def simulated(confidence, n_bins=15, draws=4000, seed=0):
@@ -77,3 +78,8 @@ def test_tables_together_have_the_bits_of_each_alone():
         together.add(p, bin_index(p, 15))
         alone.append(ExpectedGaps(15).add(p, bin_index(p, 15)).values()[0])
     np.testing.assert_array_equal(together.values(), alone)
+
+
+def test_no_rows_have_no_floor():
+    with pytest.warns(CalibrationWarning, match="noise_floor"):
+        assert np.isnan(NoiseFloor(15).value())
