@@ -118,7 +118,7 @@ def test_gallery(folder, capsys, source):
         ("test.npz --name fog --severity 1 -o x.png", 1, "the result of test.npz is a .npz."),
         ("test.npz --name fog --severity 1 -o x.bin", 1, "the result of test.npz is a .npz."),
         ("test.npz --name fog --severity 1 -o no/x.npz", 1, "the folder no does not exist."),
-        ("test.npz --name all --severity 1 -o test.npz", 1, "it is a file, and a folder is needed"),
+        ("test.npz --name all --severity 1 -o test.npz", 2, "would replace a file that is read"),
         ("none.npz --name fog --severity 1 -o x.npz", 1, "none.npz does not exist."),
         ("photos --name fog --severity 1 -o photos/out", 1, "it lies inside photos, which is read"),
         ("photos --name fog --severity 1 -o test.npz", 1, "it is a file, and a folder is needed"),
