@@ -37,9 +37,9 @@ def estimators() -> str:
     """Return what every estimator promises."""
     lines = []
     for name, kind in ESTIMATORS.items():
-        knows = "clean labels"
-        if kind.needs_environments:
-            knows = "environments"
+        knows = "environments" if kind.needs_environments else "clean labels"
+        if kind.learns_from_environments and not kind.needs_environments:
+            knows += ", better with environments"
         if kind.needs_second:
             knows += ", a second network"
         mix = "clean" if kind.assumes_clean_class_mix else "any"
@@ -64,7 +64,7 @@ def whole(rows: Sequence[Row]) -> str:
         )
         held = [_percent(row["coverage"]), _points(row["width"])]
         alone = [_percent(clean[name]["coverage"]) if name in clean else ""]
-        knows = "environments" if plain.needs_environments else "clean labels"
+        knows = "environments" if plain.learns_from_environments else "clean labels"
         rank = f"{float(row['spearman']):.2f}"
         lines.append([f"`{name}`", knows, *numbers, rank, raw, *held, *alone])
     header = ["estimator", "knows", "off by", "worst", "bias", "rank correlation",

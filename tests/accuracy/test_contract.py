@@ -30,8 +30,18 @@ def test_promises_are_declared(name):
     assert kind.__doc__
     assert kind.smallest_window >= 1
     promises = ("assumes_clean_class_mix", "mergeable", "needs_environments", "fits_line",
-                "needs_second", "shift_invariant", "reads_energy")  # fmt: skip
+                "learns_from_environments", "needs_second", "shift_invariant",
+                "reads_energy")  # fmt: skip
     assert all(isinstance(getattr(kind, promise), bool) for promise in promises)
+    assert kind.learns_from_environments or not kind.needs_environments
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if not ESTIMATORS[n].needs_environments])
+def test_who_learns_from_environments(name, fitted, tuning, window):
+    clean = learn(name, *(array[tuning[2] == 0] for array in tuning))
+    second = window[1] if ESTIMATORS[name].needs_second else None
+    same = clean.value(window[0], second) == fitted[name].value(window[0], second)
+    assert same != ESTIMATORS[name].learns_from_environments
 
 
 def test_unknown_names_are_refused():

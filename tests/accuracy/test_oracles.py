@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from wildcal.accuracy import ESTIMATORS
+from wildcal.accuracy import ESTIMATORS, make_estimator
 from wildcal.accuracy.cbpe import auroc, equal_mass_error, isotonic_curve
 
 
@@ -293,6 +293,11 @@ def test_context(fitted, tuning, window):
     around = calibrator.context(window[0])
     expected = calibrator.confidence(window[0], context=around).mean()
     assert fitted["context"].estimate(window[0]).value == pytest.approx(expected, abs=1e-12)
+    clean = environment == 0
+    alone = ContextScaling().fit(z[clean], y[clean])
+    expected = alone.confidence(window[0], context=alone.context(window[0])).mean()
+    found = make_estimator("context").fit(z[clean], y[clean]).estimate(window[0])
+    assert found.value == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("name", ["atc-mc", "atc-ne", "cott"])

@@ -59,6 +59,21 @@ def test_windows(folder, capsys):
     assert "below clean" in capsys.readouterr().out
 
 
+def test_a_window_that_is_too_small_is_warned_of(folder, capsys):
+    assert run("accuracy fit val.npz --method cot -o e.json".split()) == 0
+    np.savez("one.npz", logits=SUITE.shifted.logits[:1])
+    capsys.readouterr()
+    assert run("accuracy estimate e.json one.npz --quiet".split()) == 0
+    said = capsys.readouterr()
+    assert said.out.endswith("(1 row, cot)\n")
+    assert "with fewer than 512 rows other estimators do better" in said.err
+    assert "a window of 1 row." in said.err
+    assert run("accuracy fit val.npz --method ac -o e.json".split()) == 0
+    capsys.readouterr()
+    assert run("accuracy estimate e.json one.npz --quiet".split()) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_compare_on_a_suite(capsys):
     line = "accuracy compare cifar10-resnet20 --methods ac,doc --setting whole --csv -"
     assert run(line.split()) == 0

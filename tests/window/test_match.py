@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from wildcal import load, save
+from wildcal.accuracy import make_estimator
 from wildcal.calibrators import make_calibrator
 from wildcal.core.errors import CalibrationWarning, FileFormatError
 from wildcal.core.rows import Rows
@@ -84,6 +85,13 @@ def test_without_environments_it_falls_back():
         method = make_calibrator("match+cot-map").fit(Z, Y)
     assert not method.uses_window
     assert method.context(WINDOW).numbers == (method.temperature_,)
+
+
+def test_context_needs_no_environments():
+    method = make_calibrator("match+context").fit(Z, Y)
+    mean = method.confidence(WINDOW, context=method.context(WINDOW)).astype(float).mean()
+    assert mean == pytest.approx(make_estimator("context").fit(Z, Y).value(WINDOW), abs=1e-6)
+    assert "environment" in method.reads  # it learns from them where there are any
 
 
 def test_another_class_mix_is_doubted_once_for_all_windows():

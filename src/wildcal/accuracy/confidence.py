@@ -80,4 +80,5 @@ class ConfidenceRegression(_Confidence):
     reference = "Guillory et al., ICCV 2021"
     smallest_window = 1
     needs_environments = True
+    learns_from_environments = True
     fits_line = True

@@ -21,8 +21,9 @@ class ContextConfidence(AccuracyEstimator):
     """The mean confidence of `wildcal.ContextScaling` on the window, in the context of the window.
 
     Context scaling learns from environments how a window's statistics move the temperature, so that
-    mean confidence and accuracy agree. Each row's confidence depends on the whole window, which is
-    why parts of a window cannot be merged; `wildcal.Stream` does it row by row.
+    mean confidence and accuracy agree; without any it has numbers that come with wildcal. Each
+    row's confidence depends on the whole window, which is why parts of a window cannot be merged;
+    `wildcal.Stream` does it row by row.
     """
 
     name = "context"
@@ -31,7 +32,8 @@ class ContextConfidence(AccuracyEstimator):
     assumes_clean_class_mix = False
     smallest_window = 1
     mergeable = False
-    needs_environments = True
+    usual_error = 0.35
+    learns_from_environments = True
     shift_invariant = ContextScaling.shift_invariant
 
     calibrator_: ContextScaling = field(
@@ -42,8 +44,6 @@ class ContextConfidence(AccuracyEstimator):
         self._relearn(rows)
 
     def _relearn(self, rows: Rows) -> None:
-        if not rows.shifted:  # all were left out; nothing better is known
-            return
         self.calibrator_ = ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
 
     def _read(self, logits: Logits, second: Logits | None) -> Reading:

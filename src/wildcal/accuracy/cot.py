@@ -87,6 +87,7 @@ class TransportRegression(_Transported):
     name = "cot-map"
     title = "regression on confidence optimal transport"
     needs_environments = True
+    learns_from_environments = True
     fits_line = True
 
 

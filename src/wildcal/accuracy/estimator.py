@@ -77,6 +77,8 @@ class AccuracyEstimator(ABC):
     show on their tuning splits, rounded up (docs/accuracy.md)."""
     needs_environments: ClassVar[bool] = False
     """Labeled shifted rows are a must, and not only of use for the interval."""
+    learns_from_environments: ClassVar[bool] = False
+    """They make its estimates better, whether they are a must or not."""
     fits_line: ClassVar[bool] = False
     """Its score is turned into an accuracy by a straight line over environments."""
     needs_second: ClassVar[bool] = False
@@ -367,7 +369,7 @@ class AccuracyEstimator(ABC):
     def _warn_of_class_mix(self, state: WindowState) -> None:
         if self._beyond(state) > 0:
             warnings.warn(
-                f"{type(self).__name__}: the predicted classes of the window differ from the clean"
+                f"{self.name}: the predicted classes of the window differ from the clean"
                 " ones more than chance and lost confidence explain, but this method assumes the"
                 " clean class mix. Use atc-ne or context.",
                 CalibrationWarning,

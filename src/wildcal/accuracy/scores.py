@@ -21,6 +21,7 @@ _FAR: Final = 1e6
 @dataclass(kw_only=True, eq=False)
 class _Score(AccuracyEstimator):
     needs_environments = True
+    learns_from_environments = True
     fits_line = True
     mergeable = True
 

@@ -28,7 +28,7 @@ from wildcal.cli.options import (
     quiet_option,
     refuse_same,
 )
-from wildcal.cli.output import progress_bar, say
+from wildcal.cli.output import progress_bar, say, warn
 from wildcal.cli.sharded import (
     at_work,
     open_source,
@@ -181,6 +181,7 @@ def estimate(
             ends = start, min(n, start + size)
             beside = span(others, *ends)
             found[f"{ends[0]}-{ends[1] - 1}"] = fitted.estimate(span(logits, *ends), beside)
+    _warn_of_few_rows(fitted, min(e.n for e in found.values()))
     output.write(
         json=lambda: [{"rows": name, **e.to_dict()} for name, e in found.items()],
         csv=lambda: csv.render(
@@ -190,9 +191,22 @@ def estimate(
     )
 
 
+def _warn_of_few_rows(fitted: AccuracyEstimator, fewest: int) -> None:
+    least = fitted.smallest_window
+    if fewest < least:
+        warn(
+            f"warning: {fitted.name}: with fewer than {least:,} rows other estimators do better,"
+            f" such as context; there is a window of {_rows(fewest)}."
+        )
+
+
+def _rows(n: int) -> str:
+    return f"{n:,} row" if n == 1 else f"{n:,} rows"
+
+
 def _print(found: Sequence[AccuracyEstimate], names: Sequence[str]) -> None:
     if len(found) == 1:
-        click.echo(f"{found[0]} ({found[0].n:,} rows, {found[0].method})")
+        click.echo(f"{found[0]} ({_rows(found[0].n)}, {found[0].method})")
         return
     heads = (Column("rows", is_number=False), Column("accuracy"), Column("below clean"))
     rows = [

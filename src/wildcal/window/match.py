@@ -98,9 +98,9 @@ class MatchedConfidence(WindowTemperature):
 
     @property
     def reads(self) -> frozenset[str]:  # type: ignore[override]
-        """A window, and environments where the estimator needs them."""
+        """A window, and environments where the estimator learns from them."""
         kind = ESTIMATORS.get(self.estimator)
-        more = {"environment"} if kind is not None and kind.needs_environments else set()
+        more = {"environment"} if kind is not None and kind.learns_from_environments else set()
         return frozenset({"logits", "window"} | more)
 
     @property
