@@ -554,6 +554,7 @@ MADE = {
     "accuracy-estimators": accuracy_tables.estimators,
     "accuracy-whole": lambda: accuracy_tables.whole(accuracy_tables.read()),
     "accuracy-windows": lambda: accuracy_tables.windows(accuracy_tables.read()),
+    "accuracy-clean": lambda: accuracy_tables.windows(accuracy_tables.read(), part="clean labels"),
     "accuracy-coverage": lambda: accuracy_tables.windows(accuracy_tables.read(), "coverage"),
     "accuracy-warned": lambda: accuracy_tables.warned(accuracy_tables.read()),
     "claims": claims_tables.claims,

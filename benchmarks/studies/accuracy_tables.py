@@ -39,7 +39,7 @@ def estimators() -> str:
     for name, kind in ESTIMATORS.items():
         knows = "environments" if kind.needs_environments else "clean labels"
         if kind.learns_from_environments and not kind.needs_environments:
-            knows += ", better with environments"
+            knows += ", learns from environments"
         if kind.needs_second:
             knows += ", a second network"
         mix = "clean" if kind.assumes_clean_class_mix else "any"
@@ -72,9 +72,9 @@ def whole(rows: Sequence[Row]) -> str:
     return markdown(header, lines, 2)
 
 
-def windows(rows: Sequence[Row], key: str = "mae") -> str:
+def windows(rows: Sequence[Row], key: str = "mae", part: str = "environments") -> str:
     """Return one number of every estimator by size and class mix, the best of each in bold."""
-    tables = {setting: _of(rows, "environments", setting) for setting in SHORT}
+    tables = {setting: _of(rows, part, setting) for setting in SHORT}
     names = sorted(tables["whole"], key=lambda n: float(tables["whole"][n]["mae"]))
     best = {s: min(float(row["mae"]) for row in table.values()) for s, table in tables.items()}
     lines = []
