@@ -107,6 +107,7 @@ bench: $(VENV)/bench.done
 	$(BIN)/python benchmarks/speed.py --output benchmarks/speed.csv
 	$(BIN)/python benchmarks/peers.py --output benchmarks/peers.csv
 	$(BIN)/python benchmarks/protocol.py --output benchmarks/protocol.csv
+	$(BIN)/python benchmarks/protocol_floor.py --output benchmarks/protocol-floor.csv
 	$(BIN)/python benchmarks/transport.py
 	$(BIN)/python benchmarks/corruptions.py --size 224 --peer $(BIN)/python --output benchmarks/corruptions.csv
 	$(BIN)/python benchmarks/interop.py --output benchmarks/interop.csv

@@ -335,9 +335,10 @@ def steps() -> str:
 
 def linear() -> str:
     """Return what benchmarks/linear.py measured."""
-    lines = [["fit", "rows", "ns an entry", "passes"]]
+    lines = [["fit", "rows", "ns an entry", "of it the system", "passes", "ns an entry and pass"]]
     for row in rows_of("linear.csv"):
-        lines.append([f"`{row['method']}`", f"{int(row['rows']):,}", row["ns"], row["passes"]])
+        numbers = [row[key] for key in ("ns", "system", "passes", "ns a pass")]
+        lines.append([f"`{row['method']}`", f"{int(row['rows']):,}", *numbers])
     return table(lines)
 
 
@@ -348,6 +349,14 @@ def protocol_speed() -> str:
         seconds = [f"{float(row[key]):.3f}" for key in ("plain s", "ours s")]
         ratios = [f"{float(row[key]):.1f}x" for key in ("faster", "lowest", "highest")]
         lines.append((row["stage"], row["threads"], *seconds, *ratios))
+    return table(lines)
+
+
+def protocol_floor() -> str:
+    """Return what benchmarks/protocol_floor.py measured, and the sum."""
+    rows = rows_of("protocol-floor.csv")
+    lines = [["bare call", "ms"], *([row["step"], row["ms"]] for row in rows)]
+    lines.append(["all of them", f"{sum(float(row['ms']) for row in rows):.0f}"])
     return table(lines)
 
 
@@ -536,6 +545,7 @@ MADE = {
     "steps": steps,
     "linear": linear,
     "protocol-speed": protocol_speed,
+    "protocol-floor": protocol_floor,
     "protocol-agrees": protocol_agrees,
     "demo-table": lambda: shipped("demo"),
     "paper-table": lambda: shipped("paper"),
