@@ -44,8 +44,8 @@ OUTPUT = Path(__file__).with_name("mutation.json")
 SECONDS = 300
 """Of processor time, after which a fault counts as found: the tests take a tenth of it."""
 
-UNREAD = 3
-"""How a fork ends whose tests passed without the faulty file."""
+PASSED, FOUND, UNREAD = 0, 1, 3
+"""How a fork ends: its tests passed, or did not, or passed without the faulty file."""
 
 ROOMS = {
     "core": [
@@ -221,16 +221,18 @@ class _Finder(importlib.abc.MetaPathFinder):
         return importlib.util.spec_from_file_location(fullname, loader.path, loader=loader)
 
 
-def stages(fault: Fault, kept: Path) -> list[list[str]]:
-    """Return the tests that run a fault: those nearest to its file, then the others of its room.
+def own_tests(file: str) -> list[str]:
+    """Return the tests nearest to a file of the package: those of its name, and its doctests."""
+    room, stem = Path(file).parts[1], Path(file).stem
+    return [*_paths((ROOT / "tests" / room).glob(f"test_*{stem}*.py")), f"src/{file}"]
 
-    The doctests of the file and the tests of its name are asked in any case.
-    """
-    room, stem = Path(fault.file).parts[1], Path(fault.file).stem
-    own = [*_paths((ROOT / "tests" / room).glob(f"test_*{stem}*.py")), f"src/{fault.file}"]
+
+def other_tests(fault: Fault, kept: Path) -> list[str]:
+    """Return the other tests of the room that run a fault, the quickest first."""
+    room, own = Path(fault.file).parts[1], own_tests(fault.file)
     reach = {test: reached(test, _run, kept) for test in tests(room) if test not in own}
     touch = [t for t, found in reach.items() if found.touches(fault.file, fault.lines)]
-    return [own, sorted(touch, key=lambda test: reach[test].seconds)]
+    return sorted(touch, key=lambda test: reach[test].seconds)
 
 
 def tests(room: str) -> list[str]:
@@ -245,26 +247,36 @@ def _paths(files: Iterable[Path]) -> list[str]:
 
 def found_by_tests(fault: Fault, kept: Path) -> bool:
     """Whether a test fails, or never ends, in a fork that has the fault."""
-    asked = stages(fault, kept)
+    own = own_tests(fault.file)
+    for test in own:
+        reached(test, _run, kept)  # or they fail without it
+    first = _asked(own, fault)
+    if first == FOUND:
+        return True
+    second = _asked(other_tests(fault, kept), fault)
+    if first == second == UNREAD:
+        raise RuntimeError(f"no test of {fault.file} imports it")
+    return second == FOUND
+
+
+def _asked(files: list[str], fault: Fault) -> int:
+    """Return how a fork ends that has a fault and runs some tests."""
+    if not files:
+        return UNREAD
     child = os.fork()
     if child == 0:
         signal.alarm(15 * SECONDS)
         resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
-        os._exit(_asked(asked, fault))
+        finder = _Finder(fault)
+        sys.meta_path.insert(0, finder)
+        try:
+            well = _run(*files)
+        except BaseException:
+            well = False
+        os._exit(FOUND if not well else PASSED if finder.read else UNREAD)
     _, status = os.waitpid(child, 0)
-    if os.waitstatus_to_exitcode(status) == UNREAD:
-        raise RuntimeError(f"no test of {fault.file} imports it")
-    return status != 0
-
-
-def _asked(asked: list[list[str]], fault: Fault) -> int:
-    finder = _Finder(fault)
-    sys.meta_path.insert(0, finder)
-    try:
-        well = all(_run(*files) for files in asked if files)
-    except BaseException:
-        well = False
-    return UNREAD if well and not finder.read else int(not well)
+    code = os.waitstatus_to_exitcode(status)
+    return code if code in (PASSED, UNREAD) else FOUND
 
 
 def _run(*files: str) -> bool:
@@ -296,14 +308,14 @@ def main() -> None:
     # What stood in code that has changed since is asked again, as something new.
     tried = {name: found for name, found in kept["tried"].items() if name in names}
     mended = [name for name in kept.get("mended", []) if name in names]
-    if options.again:
-        drawn = [fault for fault in every if tried.get(fault.name) is False]
+    again = options.again is not None
+    if again:
+        words = options.again or [""]
+        left = [fault for fault in every if tried.get(fault.name) is False]
+        drawn = [fault for fault in left if any(word in fault.name for word in words)]
     _warm()
-    for room in ROOMS:
-        for test in tests(room):
-            reached(test, _run, options.kept)
     for fault in drawn:
-        if fault.name in tried and not options.again:
+        if fault.name in tried and not again:
             continue
         before, tried[fault.name] = tried.get(fault.name), found_by_tests(fault, options.kept)
         if before is False and tried[fault.name]:
@@ -347,7 +359,12 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser("mutation", description=__doc__)
     parser.add_argument("--mutants", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--again", action="store_true", help="ask about survivors once more")
+    parser.add_argument(
+        "--again",
+        nargs="*",
+        metavar="WORD",
+        help="ask once more about survivors, or those with a word in their names",
+    )
     parser.add_argument("--kept", type=Path, default=Path("campaign-reach").absolute())
     return parser.parse_args()
 
