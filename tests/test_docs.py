@@ -9,6 +9,7 @@ import pytest
 
 from wildcal import CALIBRATORS, metrics
 from wildcal.cli.main import cli
+from wildcal.vision.shipped import shipped_names
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -59,6 +60,13 @@ def test_every_command_is_documented(name):
 def test_every_metric_is_documented(name):
     base = name.removesuffix("_per_sample")
     assert f"`{base}" in TEXT or name in ("Interval", "PairedDifference", "Reliability")
+
+
+def test_every_network_that_pages_name_comes_with_the_package():
+    named = set(re.findall(r"`wildcal:([a-z0-9-]+)`|--network wildcal:([a-z0-9-]+)", TEXT))
+    names = {name for pair in named for name in pair if name}
+    assert names
+    assert names <= set(shipped_names())
 
 
 def test_links_lead_somewhere():
