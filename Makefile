@@ -133,6 +133,7 @@ coverage: $(VENV)/test.done
 
 MUTANTS ?= 300
 mutation: $(VENV)/test.done
+	$(BIN)/python -m pip install --quiet coverage
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.mutation --mutants $(MUTANTS)
 	$(BIN)/python docs/make.py
 
