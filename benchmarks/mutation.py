@@ -2,7 +2,9 @@
 
     python -m benchmarks.mutation --mutants 300 --seed 0
 
-Needs coverage (``pip install coverage``). A fault is small: in `core`, `metrics` or `io/artifact` a comparison is turned, a sign changed, a
+Needs coverage (``pip install coverage``).
+
+A fault is small: in `core`, `metrics` or `io/artifact` a comparison is turned, a sign changed, a
 constant moved, a return value lost. It is found if a test fails, or does not end. Faults are drawn
 at random by the seed, from the three by turns. The tests nearest to the file are asked first, then
 those others of its room that run the faulty line at all (`reach.py`), the quickest first. Each
