@@ -15,6 +15,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import time
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -95,13 +96,24 @@ def _run(room: str, data: Path) -> str:
         check=False,
     )
     beside = data.with_suffix(".new").absolute()
-    # A process that outlives its test gives its file the final name while we look.
-    there = [str(path) for path in sorted(parts.glob("part.*")) if path.exists()]
-    _coverage("combine", "--quiet", f"--data-file={beside}", *there)
+    _combine(parts, beside)
     beside.rename(data)
     shutil.rmtree(parts)
     said = done.stdout.strip().splitlines() or [done.stderr.strip()]
     return "\n".join([*(line for line in said if line.startswith(("FAILED", "ERROR"))), said[-1]])
+
+
+def _combine(parts: Path, data: Path, tries: int = 5) -> None:
+    """Add the files up; a process that outlives its test renames its own at last, so try again."""
+    for left in reversed(range(tries)):
+        there = [str(path) for path in sorted(parts.glob("part.*"))]
+        try:
+            _coverage("combine", "--keep", "--quiet", f"--data-file={data}", *there)
+            return
+        except subprocess.CalledProcessError:
+            if not left:
+                raise
+            time.sleep(2)
 
 
 def _coverage(*words: str) -> None:
