@@ -1,6 +1,7 @@
 """The csv of context.py as Markdown tables and a figure; docs/make.py puts them into the docs."""
 
 import csv
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -206,7 +207,8 @@ def leave_out(rows: Sequence[Row]) -> str:
                     [float(r["value"]) for r in find(mine, method=method, metric=f"{k}: {regime}")]
                     for k in ("excess_ece", "accuracy_off")
                 ]
-                cells.append(" / ".join(f"{100 * sum(v) / len(v):.2f}" for v in pair))
+                # Exact: from Python 3.12 on, `sum` rounds otherwise, and the last digit with it.
+                cells.append(" / ".join(f"{100 * math.fsum(v) / len(v):.2f}" for v in pair))
             lines.append([regime, *cells])
     return markdown(["windows", *map(title, methods)], lines, 1)
 
