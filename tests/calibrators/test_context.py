@@ -92,26 +92,23 @@ def slow_offset(fitted, z):
     tv = 0.5 * np.abs(share - q).sum()
     chance = slow_chance(q, n, fitted.clean_rows_)
     v, up = np.sqrt(max(0, tv**2 - chance**2)), max(g, 0)
-    price, grown, shrunk, scarce = 0.0, 0.0, 0.0, 0.0
+    price, grown = 0.0, 0.0
     for k in np.unique(pred):
         mean, usual = sure[pred == k].mean(), fitted.clean_by_class_[k]
         mu, x = max(0.02, 2 * mean - 1), max(0, 1 - q[k] / share[k])
         price += share[k] * mu * x ** (1 / mu) + max(0, share[k] * mean - q[k])
-        if share[k] > q[k]:
-            grown += (share[k] - q[k]) * (usual - mean)
-        else:
-            shrunk, scarce = shrunk + share[k] * (usual - mean), scarce + share[k]
+        grown += max(0, share[k] - q[k]) * (usual - mean)
     price *= (v / tv) ** 3
-    grown, shrunk = max(0, grown) / tv, max(0, shrunk) / max(scarce, 1e-30)
-    like = grown / (0.6 * shrunk + 0.05)
+    like = fitted.lam_ * max(0, grown) / tv / 0.17
     q2 = ((c2 - c0) / 0.9 - (c1 - c0) / 0.4) / 0.5
     s = -((c1 - c0) / 0.4 - 0.4 * q2)
     mu, spread = fitted.lam_ * up, 0.6 * chance / np.sqrt(n)
-    width = 0.3 * mu + 0.05 + 0.5 * np.sqrt(spread)
-    far = max(0, v - mu) / width / (1 + like**4)
+    width = 0.43 * mu + 0.01 + 1.2 * np.sqrt(spread)
+    far = max(0, v - 0.6 * mu) / width / (1 + like**4)
     r = np.exp(-(far**4)) / (1 + (chance / 0.5) ** 8)
-    r *= (v**2 + spread) ** 2 / ((v**2 + spread) ** 2 + (0.8 * mu) ** 4)
+    r *= (v**2 + spread) ** 2 / ((v**2 + spread) ** 2 + (1.35 * mu) ** 4)
     gap = r * (fitted.beta_p_ * price + fitted.beta_2_ * up**2) + (1 - r) * fitted.beta_g_ * g_warm
+    gap = min(gap, max(c0 - 1 / z.shape[1], 0))
     if s <= 0:  # a sure row that the first steps leave sure
         return 0.0
     return np.clip((s - np.sqrt(max(s * s - 4 * q2 * gap, 0))) / (2 * q2), -1, 2.5)

@@ -1,6 +1,6 @@
 """The parts of context scaling by hand: chance, class counts, the gap, what is learned of it."""
 
-from dataclasses import astuple, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +11,13 @@ from scipy.stats import norm, poisson
 from wildcal.calibrators.context.chance import ChanceTable, chance_variation, mean_distance
 from wildcal.calibrators.context.classes import ClassRows, pairs_of, rolling_pairs
 from wildcal.calibrators.context.constants import SHIPPED, shipped
-from wildcal.calibrators.context.gap import GapModel, curve, offset_for, window_statistics
+from wildcal.calibrators.context.gap import (
+    BELIEFS,
+    GapModel,
+    curve,
+    offset_for,
+    window_statistics,
+)
 from wildcal.calibrators.context.learn import Clean, Points, learn, left_out_errors, mixtures
 from wildcal.calibrators.context.terms import (
     SHARE_UNIT,
@@ -168,7 +174,7 @@ def test_a_window_by_hand():
     """Twenty rows that fell by 0.1 and moved by 0.3, of which 0.12 is chance, at a price of 0.2."""
     means = np.array([0.8, 0.7, 0.55])
     # The surplus of 0.3 fell by 0.03 / 0.3, scarce rows, 0.4 of all, by 0.06 / 0.4.
-    seen = window_statistics(20, means[:2], [0.3, 0.2, 0.03, 0.4, 0.06], 0.12, CLEAN[:2])
+    seen = window_statistics(20, means[:2], [0.3, 0.2, 0.03, 0.4, 0.06], 0.12, CLEAN[:2], 4)
     g, v = (20 * 0.1 + 2 * 0.04) / 22, np.sqrt(0.3**2 - 0.12**2)
     assert seen.fall == pytest.approx(g)
     warm = (20 * 0.15 + 2 * 0.04) / 22
@@ -177,10 +183,10 @@ def test_a_window_by_hand():
     p = 0.2 * (v / 0.3) ** 3
     assert seen.price == pytest.approx(p)
     mu, sd = 1.5 * g, 0.6 * 0.12 / np.sqrt(20)
-    like = 0.1 / (0.6 * 0.15 + 0.05)
-    far = (v - mu) / (0.3 * mu + 0.05 + 0.5 * np.sqrt(sd))
+    like = 0.1 / (0.17 / 1.5)
+    far = (v - 0.6 * mu) / (0.43 * mu + 0.01 + 1.2 * np.sqrt(sd))
     e = np.exp(-((far / (1 + like**4)) ** 4))
-    w = (v**2 + sd) ** 2 / ((v**2 + sd) ** 2 + (0.8 * mu) ** 4)
+    w = (v**2 + sd) ** 2 / ((v**2 + sd) ** 2 + (1.35 * mu) ** 4)
     r = e * w / (1 + (0.12 / 0.5) ** 8)
     model = GapModel(beta_p=0.9, beta_2=2.0, beta_g=0.4, lam=1.5)
     gap = r * (0.9 * p + 2 * g * g) + (1 - r) * 0.4 * warm
@@ -209,7 +215,7 @@ def window(fall, variation, chance=0.05, n=1000, price=0.1, grown=0.0):
     fall, variation = np.broadcast_arrays(np.asarray(fall, float), variation)
     few = np.full(fall.shape, 0.3)
     terms = [variation, np.full(fall.shape, price), grown * variation, few, 0.2 * few]
-    return window_statistics(n, [CLEAN[0] - fall] * 2, terms, chance, CLEAN[[0, 0]])
+    return window_statistics(n, [CLEAN[0] - fall] * 2, terms, chance, CLEAN[[0, 0]], 10)
 
 
 def test_the_gap_has_the_sign_of_the_fall():
@@ -227,7 +233,7 @@ def test_one_row_is_hardly_believed():
 def test_another_class_mix_is_not_taken_for_shift():
     """Classes moved far and confidence hardly: the counts are not believed."""
     assert TEN.belief_in_classes(window(0.005, 0.7, n=200)) < 1e-3
-    assert TEN.belief_in_classes(window(0.2, 0.3, n=200)) > 0.5
+    assert TEN.belief_in_classes(window(0.15, 0.3, n=200, grown=0.15)) > 0.5
 
 
 def test_where_no_other_class_mix_is_to_be_expected_all_that_moved_is_shift():
@@ -236,7 +242,7 @@ def test_where_no_other_class_mix_is_to_be_expected_all_that_moved_is_shift():
     assert knows.belief_in_classes(window(0.005, 0.7, n=200)) > 0.9
     assert knows.gap(window(0.005, 0.7, n=200)) > 5 * TEN.gap(window(0.005, 0.7, n=200))
     near = window(0.2, 0.25)
-    assert knows.gap(near) == pytest.approx(TEN.gap(near), rel=1e-3)
+    assert knows.gap(near) == pytest.approx(TEN.gap(near), rel=1e-2)
 
 
 def test_rows_that_gather_in_one_class_and_are_unsure_there_are_shifted():
@@ -251,6 +257,13 @@ def test_a_mixture_of_conditions_is_read_by_its_fall():
     still = window(0.1, 0.04)
     assert TEN.belief_in_classes(still) < 0.1
     assert TEN.gap(still) > 0.9 * TEN.beta_g * 0.1
+
+
+def test_no_window_is_taken_to_be_less_accurate_than_guessing():
+    """Confidence fell from 0.9 to 0.3 of ten classes; files of earlier versions do as they did."""
+    dark, former = window(0.6, 0.6, grown=0.5), replace(TEN, belief=BELIEFS[1])
+    assert TEN.gap(dark) == pytest.approx(0.3 - 0.1)
+    assert former.gap(dark) > 0.5
 
 
 def test_too_few_rows_for_so_many_classes_hand_over_to_the_fall():
@@ -269,44 +282,46 @@ ONE = points([5000], [CLEAN], [UNIFORM], [0.9 * UNIFORM], [0.9])
 CLEAN_ROWS = Clean(ONE, ChanceTable.of(UNIFORM, 5000.0))
 
 
-def environments(rng, n, beta=(0.8, 1.5)):
-    """Shifted environments whose gap is a price and a square of what their windows say."""
+def environments(rng, n, beta=(0.8, 1.5, 0.3)):
+    """Shifted environments whose gap is that of a model, of a price, a square and a fall."""
     fall = rng.uniform(0.02, 0.3, n)
     means = CLEAN - fall[:, None] * [1.0, 1.1, 1.2]
     shares = UNIFORM + (fall * rng.uniform(0.8, 1.2, n))[:, None] * [0.5, 0.5, -0.5, -0.5]
     inside = shares * means[:, :1]
     made = points(np.full(n, 1e7), means, shares, inside, np.zeros(n))
-    seen = CLEAN_ROWS.statistics(made)
-    gap = beta[0] * seen.price + beta[1] * seen.fall**2
+    gap = GapModel(*beta, FOUR.lam).gap(CLEAN_ROWS.statistics(made))
     return points(made.n, means, shares, inside, means[:, 0] - gap)
 
 
 def test_what_made_the_gaps_is_found():
-    # Their prices are small, so it takes many to leave what is shipped behind.
-    made = environments(np.random.default_rng(0), 500)
-    model = learn(CLEAN_ROWS, made)
-    assert model.beta_p == pytest.approx(0.8, abs=0.05)
-    assert model.beta_2 == pytest.approx(1.5, abs=0.05)
-    assert model.lam == pytest.approx(1.0, abs=0.1)
+    """By many environments: a few are pulled towards what is shipped."""
+    made = environments(np.random.default_rng(0), 500, beta=(0.9, 2.0, 0.4))
+    model, seen, gaps = learn(CLEAN_ROWS, made), CLEAN_ROWS.statistics(made), CLEAN_ROWS.gaps(made)
+    few = learn(CLEAN_ROWS, made[np.arange(2)])
+    off, off_few, off_shipped = (
+        np.abs(found.gap(seen) - gaps).mean() for found in (model, few, FOUR)
+    )
+    assert off < 0.4 * off_shipped
+    assert off < off_few < off_shipped
+    assert model.lam == FOUR.lam
     error, offset = left_out_errors(CLEAN_ROWS, made)
     assert np.abs(error).max() < 0.05
     assert (offset > 0).all()
 
 
 def test_prices_that_environments_hardly_have_keep_the_slope_that_is_shipped():
-    few = learn(
-        CLEAN_ROWS, environments(np.random.default_rng(0), 30, beta=(30.0, 1.5))[np.arange(1)]
-    )
-    assert few.beta_p < 10
-    many = learn(CLEAN_ROWS, environments(np.random.default_rng(0), 300, beta=(30.0, 1.5)))
-    assert many.beta_p > 25
+    """Classes that stay as they are have no price; a gap of thirty prices would say any slope."""
+    made = environments(np.random.default_rng(0), 30)
+    still = np.broadcast_to(UNIFORM, made.shares.shape)
+    same = points(made.n, made.means, still, still * made.means[:, :1], made.accuracy)
+    assert learn(CLEAN_ROWS, same).beta_p == pytest.approx(FOUR.beta_p)
 
 
 def test_order_does_not_matter():
     made = environments(np.random.default_rng(0), 9)
     other = made[np.random.default_rng(1).permutation(9)]
     a, b = learn(CLEAN_ROWS, made), learn(CLEAN_ROWS, other)
-    np.testing.assert_allclose(astuple(a), astuple(b))
+    np.testing.assert_allclose(a.numbers(), b.numbers())
 
 
 def test_mixtures_by_hand():
@@ -324,25 +339,24 @@ def test_mixtures_by_hand():
 def test_less_wrong_where_less_sure_gives_no_negative_slope():
     made = environments(np.random.default_rng(0), 6)
     better = points(made.n, made.means, made.shares, made.inside, np.full(6, 0.99))
-    assert astuple(learn(CLEAN_ROWS, better))[:3] == (0.0, 0.0, 0.0)
+    slopes = learn(CLEAN_ROWS, better).numbers()[:3]
+    assert min(slopes) == 0
+    assert (np.array(slopes) < FOUR.numbers()[:3]).all()
 
 
 def test_environments_like_the_clean_one_teach_next_to_nothing():
     """Then the numbers are as shipped."""
     same = points([500.0], [CLEAN], [UNIFORM], [0.9 * UNIFORM], [0.9])
     model = learn(CLEAN_ROWS, same)
-    assert (model.beta_p, model.lam) == (FOUR.beta_p, pytest.approx(0, abs=1e-6))
+    assert model.numbers() == pytest.approx(FOUR.numbers(), rel=0.4)
     error, _ = left_out_errors(CLEAN_ROWS, same)
     assert np.abs(error).max() < 1e-3
 
 
 def test_one_environment_cannot_tell_two_slopes_apart_and_stays_near_what_is_shipped():
-    made = environments(np.random.default_rng(0), 1, beta=(FOUR.beta_p, FOUR.beta_2))
+    made = environments(np.random.default_rng(0), 1)
     model = learn(CLEAN_ROWS, made)
-    assert (model.beta_p, model.beta_2) == (
-        pytest.approx(FOUR.beta_p, rel=1e-3),
-        pytest.approx(FOUR.beta_2, rel=1e-3),
-    )
+    assert model.numbers() == pytest.approx(FOUR.numbers(), rel=0.2)
 
 
 def test_many_environments_are_left_out_together():

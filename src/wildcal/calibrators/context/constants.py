@@ -10,8 +10,8 @@ from typing import Final
 from wildcal.calibrators.context.gap import GapModel
 
 SHIPPED: Final = {
-    10: GapModel(beta_p=0.46, beta_2=2.73, beta_g=0.56, lam=1.46),
-    100: GapModel(beta_p=1.17, beta_2=1.68, beta_g=0.66, lam=2.06),
+    10: GapModel(beta_p=0.60, beta_2=3.6, beta_g=0.55, lam=1.46),
+    100: GapModel(beta_p=1.31, beta_2=1.05, beta_g=0.76, lam=2.06),
     1000: GapModel(beta_p=1.22, beta_2=0.13, beta_g=0.07, lam=0.15),
 }
 """The means over networks of so many classes. A few rows of a thousand classes teach nothing of

@@ -16,28 +16,51 @@ PRIOR_FALL: Final = 0.04
 """What these rows would show: a window of a row or two may well be shifted."""
 RISING_ROWS: Final = 20.0
 """A rise of confidence is believed n / (n + this): sure rows come under shift too."""
-# How much more variation than usual is still put down to shift: relative, absolute, by chance.
-USUAL: Final = 0.3
-ALLOWED: Final = 0.05
-BY_CHANCE: Final = 0.5
 CHANCE_SPREAD: Final = 0.6
 RESOLVED: Final = 0.5
 """Where chance alone gives this variation, class counts are believed half, and soon not at all."""
-MIXED: Final = 0.8
-"""Where classes moved by this part of what is usual, they are believed half: such a window may be
-a mixture of conditions, in which they cancel."""
-# Where rows of the classes that grew became less sure by this part of what those of the others did,
-# and by this much, the growth is half put down to shift, however large.
-ALIKE: Final = 0.6
-ALIKE_LEAST: Final = 0.05
 OFFSETS: Final = (-1.0, 2.5)
 TINY: Final = 1e-30
 SMALL: Final = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
+class Belief:
+    """How far class counts are believed: numbers that are the same for every network."""
+
+    explained: float
+    """Of the change of classes that usually comes with such a fall of confidence, the part from
+    which on more is another class mix, unless it is within the width of the next three."""
+    usual: float
+    allowed: float
+    by_chance: float
+    alike: float
+    """Where the surplus rows became less sure by this part of what rows of shrunken classes did,
+    and by the number below, the change of classes is half put down to shift, however large."""
+    alike_least: float
+    alike_moved: float
+    """The same in the change of classes that usually comes with such a fall."""
+    mixed: float
+    """Where classes moved by this part of what is usual, they are believed half: such a window may
+    be a mixture of conditions, in which they cancel."""
+    sharp: bool = True
+    """Whether belief ends soon, or fades."""
+    above_guessing: bool = True
+    """Whether no window is taken to be less accurate than guessing."""
+
+
+BELIEFS: Final = (
+    Belief(1.0, 0.3, 0.05, 0.5, 0.6, 0.05, 0.0, 0.8, sharp=False, above_guessing=False),
+    Belief(1.0, 0.3, 0.05, 0.5, 0.6, 0.05, 0.0, 0.8, above_guessing=False),
+    Belief(0.6, 0.43, 0.01, 1.2, 0.0, 0.0, 0.17, 1.35),
+)
+"""Of files of two earlier versions, and the present one, fitted to windows of all kinds from sixty
+changes of validation images: benchmarks/studies/context_belief.py."""
+
+
+@dataclass(frozen=True, slots=True)
 class GapModel:
-    """The four numbers that environments teach.
+    """The four numbers that environments teach, and what is the same for all.
 
     Estimated gap = r (β_P P + β_2 G²) + (1 - r) β_G G': see `WindowStatistics`.
     """
@@ -49,37 +72,42 @@ class GapModel:
     """The variation of class shares that usually comes with a fall of confidence by 1."""
     other_mixes: bool = True
     """Whether classes that moved further than usual may be another class mix."""
-    sharp: bool = True
-    """Whether belief in class counts ends soon; in files of earlier versions it fades."""
+    belief: Belief = BELIEFS[-1]
+
+    def alike(self) -> float:
+        """Return how much less sure surplus rows must be, whatever the others are."""
+        return self.belief.alike_least + self.belief.alike_moved / max(self.lam, SMALL)
 
     def numbers(self) -> tuple[float, float, float, float]:
-        """Return all four, which environments teach."""
+        """Return the four which environments teach."""
         return self.beta_p, self.beta_2, self.beta_g, self.lam
 
     def gap(self, seen: "WindowStatistics") -> FloatArray:
         """Return the estimated mean confidence minus accuracy of each window."""
         r, fallen = self.belief_in_classes(seen), np.maximum(seen.fall, 0.0)
         one = self.beta_p * seen.price + self.beta_2 * fallen * fallen
-        return np.asarray(r * one + (1 - r) * self.beta_g * seen.warm_fall)
+        gap = r * one + (1 - r) * self.beta_g * seen.warm_fall
+        return np.asarray(np.minimum(gap, seen.most) if self.belief.above_guessing else gap)
 
     def belief_in_classes(self, seen: "WindowStatistics") -> FloatArray:
         """Return r: how much the class counts are believed to speak of one shift.
 
         Little where they moved further than such a fall of confidence explains and the classes
-        that grew stayed sure, which is another class mix: then few rows are wrong there, and many
-        in the classes that shrank; unless no other mix is to be expected. Little where they moved
+        that grew stayed sure, which is another class mix: then few rows are wrong there; unless no
+        other mix is to be expected. Little where they moved
         far less, which is a mixture of conditions; and little where there are too few rows for so
         many classes.
         """
+        at = self.belief
         usual = self.lam * np.maximum(seen.fall, 0.0)
         spread = CHANCE_SPREAD * seen.chance / np.sqrt(seen.n)
-        beyond = np.maximum(seen.variation - usual, 0.0)
-        width = USUAL * usual + ALLOWED + BY_CHANCE * np.sqrt(spread)
-        like = seen.fall_grown / (ALIKE * seen.fall_shrunk + ALIKE_LEAST)
+        beyond = np.maximum(seen.variation - at.explained * usual, 0.0)
+        width = at.usual * usual + at.allowed + at.by_chance * np.sqrt(spread)
+        like = seen.fall_grown / (at.alike * seen.fall_shrunk + self.alike())
         mix = _fourth(beyond / width / (1 + _fourth(like)))
         few = _fourth(seen.chance / RESOLVED)
-        moved, mixed = seen.variation * seen.variation + spread, np.square(MIXED * usual)
-        if self.sharp:
+        moved, mixed = seen.variation * seen.variation + spread, np.square(at.mixed * usual)
+        if at.sharp:
             few, moved, mixed = few * few, moved * moved, mixed * mixed
         one = moved / np.maximum(moved + mixed, TINY)
         mix = mix if self.other_mixes else np.zeros_like(mix)
@@ -105,6 +133,8 @@ class WindowStatistics:
     """How much less sure than usual the surplus rows are, at least 0."""
     fall_shrunk: FloatArray
     """The same of rows in classes that have too few."""
+    most: FloatArray
+    """How far mean confidence lies above the accuracy of guessing, at least 0."""
 
 
 def window_statistics(
@@ -113,6 +143,7 @@ def window_statistics(
     terms: ArrayLike,
     chance: ArrayLike,
     clean: tuple[float, float],
+    n_classes: int,
 ) -> WindowStatistics:
     """Return what windows of n > 0 rows say.
 
@@ -135,6 +166,7 @@ def window_statistics(
         price * (part * part * part),
         np.maximum(grown, 0.0) / np.maximum(moved, TINY),
         np.maximum(shrunk, 0.0) / np.maximum(scarce, TINY),
+        np.maximum(np.asarray(confidence[0], np.float64) - 1 / n_classes, 0.0),
     )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.calibrators.context.chance import ChanceTable
-from wildcal.calibrators.context.constants import shipped
+from wildcal.calibrators.context.constants import SHIPPED, shipped
 from wildcal.calibrators.context.gap import (
     GapModel,
     WindowStatistics,
@@ -26,10 +26,11 @@ _MOST_RANDOM: Final = 200
 _MOST_HALVES: Final = 1000
 _EASY: Final = 0.05
 """Gaps weigh 1 / (this + gap): relative errors count, down to gaps of this size."""
-_RIDGE: Final = 1e-2
-_LEAST_PRICES: Final = 3e-3
-"""Where the prices of all environments, squared, sum to less, they teach little: too few rows for
-so many classes. A slope on them alone would be any number, and far off on a larger window."""
+_SHIPPED_AS: Final = 4.0
+"""What is shipped counts as so many environments. It comes from many more kinds of shift: what a
+few kinds teach beyond it holds for themselves, and less for others."""
+_USUAL_SLOPES: Final = np.array(SHIPPED[10].numbers()[:3])
+_SMALL: Final = 1e-12
 _FOLDS: Final = 20
 
 
@@ -93,7 +94,12 @@ class Clean:
         at = [0, self.read_at]
         now, usually = points.means[:, at].T, clean.means[0, at]
         return window_statistics(
-            points.n, (now[0], now[1]), terms, chance, (usually[0], usually[1])
+            points.n,
+            (now[0], now[1]),
+            terms,
+            chance,
+            (usually[0], usually[1]),
+            points.shares.shape[1],
         )
 
     def gaps(self, points: Points) -> FloatArray:
@@ -123,58 +129,45 @@ def mixtures(clean: Points, shifted: Points) -> list[Points]:
 
 
 def learn(clean: Clean, shifted: Points) -> GapModel:
-    """Return the model that environments teach; what they say nothing of is as shipped."""
+    """Return the model that environments teach; what they say nothing of is as shipped.
+
+    The gap is linear in the three slopes once it is known how far class counts are believed, which
+    is the same for every network: least squares, of environments and of their mixtures.
+    """
     known = shipped(clean.point.shares.shape[1])
-    seen, gap = clean.statistics(shifted), clean.gaps(shifted)
-    fall = np.maximum(seen.fall, 0.0)
-    beta_p, beta_2 = _slopes(
-        np.stack([seen.price, fall * fall]),
-        gap,
-        _weights(gap),
-        (known.beta_p, known.beta_2),
-        least=(_LEAST_PRICES, 0.0),
+    columns, gaps, weights = [], [], []
+    for points in (shifted, *mixtures(clean.point, shifted)):
+        seen, gap = clean.statistics(points), clean.gaps(points)
+        r, fall = known.belief_in_classes(seen), np.maximum(seen.fall, 0.0)
+        columns.append(np.stack([r * seen.price, r * fall * fall, (1 - r) * seen.warm_fall]))
+        gaps.append(gap)
+        part = 1.0 if points is shifted else MIXTURE_WEIGHT * len(shifted) / len(points)
+        weights.append(part / (_EASY + np.abs(gap)))
+    slopes = _slopes(
+        np.concatenate(columns, axis=1),
+        np.concatenate(gaps),
+        np.concatenate(weights),
+        np.array(known.numbers()[:3]),
+        _SHIPPED_AS / len(shifted),
     )
-    falls, gaps, weights = [seen.warm_fall], [gap], [_weights(gap)]
-    for mixed in mixtures(clean.point, shifted):
-        falls.append(clean.statistics(mixed).warm_fall)
-        gaps.append(clean.gaps(mixed))
-        weights.append(_weights(gaps[-1]) * (MIXTURE_WEIGHT * len(shifted) / len(mixed)))
-    y, w = np.concatenate(gaps), np.concatenate(weights)
-    (beta_g,) = _slopes(np.concatenate(falls)[None], y, w, (known.beta_g,))
-    squares = float(fall @ fall)
-    lam = float(fall @ seen.variation) / squares if squares > 0 else known.lam
-    return GapModel(beta_p, beta_2, beta_g, lam)
-
-
-def _weights(gap: FloatArray) -> FloatArray:
-    return np.asarray(1 / (_EASY + np.abs(gap)))
+    return GapModel(*slopes, known.lam)
 
 
 def _slopes(
-    x: FloatArray,
-    y: FloatArray,
-    w: FloatArray,
-    prior: tuple[float, ...],
-    least: tuple[float, ...] = (0.0,),
+    x: FloatArray, y: FloatArray, w: FloatArray, shipped: FloatArray, pull: float
 ) -> tuple[float, ...]:
-    """Return the b >= 0 that minimize Σ w (y - b x)², pulled a little towards what is shipped.
+    """Return the b >= 0 that minimize Σ w (y - b x)² + pull Σ w Σ_j (s (b_j - shipped_j) / β_j)².
 
-    Where Σ x² is less than `least`, the pull is stronger.
+    β are the usual slopes and s what they make of these x: a slope that little depends on stays
+    as shipped, as that of prices does where there are too few rows for so many classes.
     """
-    shipped = np.array(prior)
-    size = np.sqrt(np.mean(x * x, axis=1))
-    used = size > 0
-    found = np.where(used, 0.0, shipped)
-    while used.any():
-        scaled = x[used] / size[used, None]
-        pull = np.maximum(_RIDGE, np.array(least)[used] / (len(y) * size[used] ** 2))
-        ridge = float(w.sum()) * np.diag(pull)
-        target = (scaled * w) @ y + ridge @ (shipped[used] * size[used])
-        found[used] = np.linalg.solve((scaled * w) @ scaled.T + ridge, target) / size[used]
-        if (found >= 0).all():
-            break
-        used &= found > 0
-        found = np.where(found < 0, 0.0, found)
+    from scipy.optimize import nnls  # here: predicting, and `import wildcal`, need no solver
+
+    size = np.sqrt(np.mean(np.square(_USUAL_SLOPES @ x)))
+    stiff = np.sqrt(pull * w.sum()) * max(float(size), _SMALL) / _USUAL_SLOPES
+    root = np.sqrt(w)
+    left = np.concatenate([(x * root).T, np.diag(stiff)])
+    found, _ = nnls(left, np.concatenate([y * root, stiff * shipped]))
     return tuple(found.tolist())
 
 

@@ -58,7 +58,7 @@ class OneRow:
         """The temperature of clean rows, where it is the same for all."""
         if not shape.weight:
             self._of_all = self._clean_temperature(0.0)
-        self._classes = classes
+        self._classes, self._guessing = classes, 1 / classes.shares.size
         self._share_of: list[float] = classes.shares.tolist()
         self._usual: list[float] = classes.usual.tolist()
         self._known_chance: tuple[int, float] = (0, 0.0)
@@ -149,7 +149,7 @@ class OneRow:
 
     def _gap(self, n: int, sure: float, warm: float, terms: list[float]) -> float:
         moved, price, grown, scarce, shrunk = terms
-        chance, model = self._chance_of(n), self._model
+        chance, model, at = self._chance_of(n), self._model, self._model.belief
         fall, warm_fall = _fall(n, self._clean[0], sure), _fall(n, self._clean[1], warm)
         variation = sqrt(max(moved * moved - chance * chance, 0.0))
         part = variation / max(moved, gap.TINY)
@@ -157,20 +157,22 @@ class OneRow:
         fallen = max(fall, 0.0)
         usual = model.lam * fallen
         spread = gap.CHANCE_SPREAD * chance / sqrt(n)
-        width = gap.USUAL * usual + gap.ALLOWED + gap.BY_CHANCE * sqrt(spread)
+        width = at.usual * usual + at.allowed + at.by_chance * sqrt(spread)
         fall_grown = max(grown, 0.0) / max(moved, gap.TINY)
         fall_shrunk = max(shrunk, 0.0) / max(scarce, gap.TINY)
-        like = fall_grown / (gap.ALIKE * fall_shrunk + gap.ALIKE_LEAST)
-        mix = _fourth(max(variation - usual, 0.0) / width / (1 + _fourth(like)))
+        like = fall_grown / (at.alike * fall_shrunk + model.alike())
+        beyond = max(variation - at.explained * usual, 0.0)
+        mix = _fourth(beyond / width / (1 + _fourth(like)))
         few, square = _fourth(chance / gap.RESOLVED), variation * variation + spread
-        mixed = (gap.MIXED * usual) * (gap.MIXED * usual)
-        if model.sharp:
+        mixed = (at.mixed * usual) * (at.mixed * usual)
+        if at.sharp:
             few, square, mixed = few * few, square * square, mixed * mixed
         one = square / max(square + mixed, gap.TINY)
         mix = mix if model.other_mixes else 0.0
         r = float(np.exp(-mix)) * one / (1 + few)
         best = model.beta_p * paid + model.beta_2 * fallen * fallen
-        return r * best + (1 - r) * model.beta_g * warm_fall
+        found = r * best + (1 - r) * model.beta_g * warm_fall
+        return min(found, max(sure - self._guessing, 0.0)) if at.above_guessing else found
 
     def _chance_of(self, n: int) -> float:
         if self._known_chance[0] != n:  # a full window has always the same size

@@ -13,7 +13,13 @@ from wildcal.calibrators.context.chance import ChanceTable
 from wildcal.calibrators.context.classes import ClassRows
 from wildcal.calibrators.context.clean_rows import clean_rows, clean_span, moments_of_two
 from wildcal.calibrators.context.constants import READ_AT, shipped, steepest
-from wildcal.calibrators.context.gap import WARMER, GapModel, offset_for, window_statistics
+from wildcal.calibrators.context.gap import (
+    BELIEFS,
+    WARMER,
+    GapModel,
+    offset_for,
+    window_statistics,
+)
 from wildcal.calibrators.context.learn import Clean, Points, learn, left_out_errors
 from wildcal.calibrators.context.one_row import OneRow
 from wildcal.calibrators.context.rolling import WindowMap, offset_in
@@ -101,7 +107,7 @@ class ContextScaling(WindowMap):
     name = "context"
     title = "context scaling"
     reference = "wildcal, docs/theory/context.md"
-    stores = "21 numbers and 2 for each class"
+    stores = "22 numbers and 2 for each class"
     shift_invariant = True
     accepts_ood = True
     state = "flat"
@@ -120,8 +126,9 @@ class ContextScaling(WindowMap):
     margin_weight_: float = field(init=False, repr=False, default=OLD_WEIGHT, metadata=stored(REAL))
     """w: earlier versions had T1 = T0 softplus(b - w m)."""
     read_at_: int = field(init=False, repr=False, default=0, metadata=stored(INTEGER))
-    """Which of the three confidences the fall alone is read at; 0, in files of earlier versions,
-    also means that belief in class counts fades as it did there."""
+    """Which of the three confidences the fall alone is read at; 0 in files of earlier versions."""
+    belief_: int = field(init=False, repr=False, default=0, metadata=stored(INTEGER))
+    """Which of `BELIEFS`; files of earlier versions do not say, and have that numbered as above."""
     clean_margin_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
     """Mean and standard deviation."""
     clean_confidence_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
@@ -176,6 +183,8 @@ class ContextScaling(WindowMap):
             raise ValueError("clean_rows or environments is out of range")
         if self.read_at_ not in range(len(WARMER)):
             raise ValueError("read_at is out of range")
+        if self.belief_ not in range(len(BELIEFS)):
+            raise ValueError("belief is out of range")
         learned = self.beta_p_, self.beta_2_, self.beta_g_, self.lam_
         if not (0 <= self.steepest_ <= 1 and 0 <= self.margin_weight_ <= 1):
             raise ValueError("steepest or margin_weight is out of range")
@@ -209,7 +218,7 @@ class ContextScaling(WindowMap):
         self.clean_temperature_ = ts.temperature
         self.clean_margin_ = np.array([clean.mean, clean.std])
         self.steepest_, self.margin_weight_ = steepest(logits.shape[1]), 0.0
-        self.bias_, self.read_at_ = 0.0, READ_AT
+        self.bias_, self.read_at_, self.belief_ = 0.0, READ_AT, len(BELIEFS) - 1
         self.bias_ = fit_bias(self._shape(), logits, weight, accuracy)
         shape = self._shape()
 
@@ -297,16 +306,20 @@ class ContextScaling(WindowMap):
         n = np.asarray(n, np.float64)
         terms = np.asarray(classes, np.float64) / (n * SHARE_UNIT)
         sure = np.clip(means[0], 0.0, 1.0), np.clip(means[self.read_at_], 0.0, 1.0)
-        seen = window_statistics(n, sure, terms, self.chance()(n), self._usual())
-        return self._model().gap(seen)
+        seen = window_statistics(
+            n, sure, terms, self.chance()(n), self._usual(), self.clean_shares_.size
+        )
+        return self.model().gap(seen)
 
     def _usual(self) -> tuple[float, float]:
         """Return the mean confidence of clean rows, and the one at which the fall is read."""
         return float(self.clean_confidence_[0]), float(self.clean_confidence_[self.read_at_])
 
-    def _model(self) -> GapModel:
+    def model(self) -> GapModel:
+        """Return how the gap of a window is estimated."""
         learned = self.beta_p_, self.beta_2_, self.beta_g_, self.lam_
-        return GapModel(*learned, other_mixes=self.class_mix == "any", sharp=self.read_at_ > 0)
+        belief = BELIEFS[max(self.belief_, min(self.read_at_, 1))]
+        return GapModel(*learned, other_mixes=self.class_mix == "any", belief=belief)
 
     def window_offset(self, n: ArrayLike, means: FloatArray, classes: ArrayLike) -> FloatArray:
         """Return the log temperature a of each of several windows."""
@@ -335,7 +348,7 @@ class ContextScaling(WindowMap):
         units = tuple((j, clean[j], spread[i]) for i, j in enumerate(_JUDGED))
         return OneRow(
             self._shape(),
-            self._model(),
+            self.model(),
             self.classes(),
             self._usual(),
             self.read_at_,

@@ -5,12 +5,7 @@ import numpy as np
 from wildcal.calibrators import ContextScaling
 from wildcal.calibrators.context.features import LARGEST
 from wildcal.calibrators.context.gap import (
-    ALIKE,
-    ALIKE_LEAST,
-    ALLOWED,
-    BY_CHANCE,
     CHANCE_SPREAD,
-    MIXED,
     OFFSETS,
     PRIOR_FALL,
     PRIOR_ROWS,
@@ -18,7 +13,6 @@ from wildcal.calibrators.context.gap import (
     RISING_ROWS,
     SMALL,
     TINY,
-    USUAL,
     WARMER,
 )
 from wildcal.calibrators.context.shape import STEEPENING
@@ -45,7 +39,8 @@ class InContext(WindowScaling):
         low, high = calibrator.bounds
         mean, std = calibrator.clean_margin_.tolist()
         chance, clean = calibrator.chance(), calibrator.clean_confidence_
-        self._read_at = calibrator.read_at_
+        self._read_at, model = calibrator.read_at_, calibrator.model()
+        self._at, self._alike = model.belief, model.alike()
         self.keep(
             temperature=calibrator.clean_temperature_,
             bias=calibrator.bias_,
@@ -115,6 +110,8 @@ class InContext(WindowScaling):
         fall = _believed(ops, some, self.get(ops, "clean_confidence") - means[0])
         warm = _believed(ops, some, self.get(ops, "clean_warm") - means[self._read_at])
         gap = self._gap(ops, context, some, fall, warm)
+        if self._at.above_guessing:
+            gap = ops.minimum(gap, ops.maximum(means[0] - 1 / self.n_classes, 0.0))
         s = ops.maximum(s, 0.0)
         within = ops.minimum(gap, s * s / ops.maximum(q * 4.0, TINY))
         root = ops.sqrt(ops.maximum(s * s - q * within * 4.0, 0.0))
@@ -136,7 +133,8 @@ class InContext(WindowScaling):
         price = ops.row_sum(paid) / n * (part * part * part)
         fallen = ops.maximum(fall, 0.0)
         usual = fallen * self.get(ops, "lam")
-        mix = ops.maximum(beyond - usual, 0.0) / self._width(ops, n, usual, chance)
+        mix = ops.maximum(beyond - usual * self._at.explained, 0.0)
+        mix = mix / self._width(ops, n, usual, chance)
         mix = mix / (_fourth(self._like(ops, counts, sure, expected, surplus)) + 1.0)
         other_mix = ops.exp(_fourth(mix) * self.get(ops, "other_mixes") * -1.0)
         belief = self._belief(ops, n, usual, beyond, chance) * other_mix
@@ -155,18 +153,19 @@ class InContext(WindowScaling):
         scarce = ops.row_sum(ops.where(is_scarce, counts, 0.0))
         shrunk = ops.row_sum(ops.where(is_scarce, counts * usual - sure, 0.0))
         shrunk = ops.maximum(shrunk, 0.0) / ops.maximum(scarce, TINY)
-        return grown / (shrunk * ALIKE + ALIKE_LEAST)
+        return grown / (shrunk * self._at.alike + self._alike)
 
     def _width(self, ops: Ops, n: Tensor, usual: Tensor, chance: Tensor) -> Tensor:
         """Return how much more variation than usual is still put down to shift."""
-        return usual * USUAL + ALLOWED + ops.sqrt(chance * CHANCE_SPREAD / ops.sqrt(n)) * BY_CHANCE
+        at, spread = self._at, chance * CHANCE_SPREAD / ops.sqrt(n)
+        return usual * at.usual + at.allowed + ops.sqrt(spread) * at.by_chance
 
     def _belief(self, ops: Ops, n: Tensor, usual: Tensor, beyond: Tensor, chance: Tensor) -> Tensor:
         """Return how much class counts are believed, if it is not another class mix."""
         spread = chance * CHANCE_SPREAD / ops.sqrt(n)
         few, square = _fourth(chance / RESOLVED), beyond * beyond + spread
-        mixed = (usual * MIXED) * (usual * MIXED)
-        if self._read_at:  # 0 in files of earlier versions
+        mixed = (usual * self._at.mixed) * (usual * self._at.mixed)
+        if self._at.sharp:
             few, square, mixed = few * few, square * square, mixed * mixed
         return square / ops.maximum(square + mixed, TINY) / (few + 1.0)
 
