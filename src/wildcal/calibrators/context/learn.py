@@ -143,14 +143,14 @@ def learn(clean: Clean, shifted: Points) -> GapModel:
         gaps.append(gap)
         part = 1.0 if points is shifted else MIXTURE_WEIGHT * len(shifted) / len(points)
         weights.append(part / (_EASY + np.abs(gap)))
-    slopes = _slopes(
+    beta_p, beta_2, beta_g = _slopes(
         np.concatenate(columns, axis=1),
         np.concatenate(gaps),
         np.concatenate(weights),
         np.array(known.numbers()[:3]),
         _SHIPPED_AS / len(shifted),
     )
-    return GapModel(*slopes, known.lam)
+    return GapModel(beta_p, beta_2, beta_g, known.lam)
 
 
 def _slopes(
