@@ -44,3 +44,20 @@ def test_the_slope_is_a_quarter_more_than_the_steepest_and_at_least_one():
     # A fall that is none counts as a thousandth.
     far = (0.3 - chance_distance(10_000, CLEAN)) / 1e-3
     assert slope_of([(counts, -0.5, 0.0)], CLEAN) == pytest.approx(1.25 * far)
+
+
+def test_one_class_of_a_hundred_in_a_few_rows_refutes_the_mix():
+    """Chance may move the classes of 33 rows anywhere, but it does not make them all one."""
+    clean, one = np.full(100, 50), np.bincount([7] * 33, minlength=100)
+    assert chance_distance(33, clean) > 1
+    assert unexplained(one, clean, 0.0, 0.0, 2.0) == pytest.approx(1 - 51 / 5100)
+    # So much lost confidence may well drive all rows into one class.
+    assert unexplained(one, clean, 0.5, 0.0, 2.0) == -1
+
+
+def test_few_rows_of_the_clean_mix_hardly_ever_refute_it():
+    rng, clean = np.random.default_rng(0), np.full(100, 50)
+    drawn = rng.multinomial(33, np.full(100, 0.01), size=2000)
+    assert np.mean([unexplained(counts, clean, 0.0, 0.0, 2.0) > 0 for counts in drawn]) < 0.01
+    pair = np.bincount([3, 3, *range(10, 41)], minlength=100)
+    assert unexplained(pair, clean, 0.0, 0.0, 2.0) < 0

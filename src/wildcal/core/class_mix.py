@@ -41,11 +41,31 @@ def unexplained(
     """Return how far the class mix is off beyond chance and beyond what lost confidence explains.
 
     A network that errs more may well err towards some classes, and then its confidence falls too.
-    So d > d_chance + slope · max(0, fall + 1.64 standard errors) refutes the clean mix.
+    So d > d_chance + slope · max(0, fall + 1.64 standard errors) refutes the clean mix. With fewer
+    rows than classes no distance is beyond chance; there one class that has far too many rows does.
     """
-    n = int(counts.sum())
+    by_chance = chance_distance(int(counts.sum()), clean_counts)
     explained = slope * max(0.0, fall + 1.64 * fall_error)
-    return class_distance(counts, clean_counts) - chance_distance(n, clean_counts) - explained
+    if by_chance >= 1:
+        return _of_one_class(counts, clean_counts, explained)
+    return class_distance(counts, clean_counts) - by_chance - explained
+
+
+def _of_one_class(counts: Labels, clean_counts: Labels | FloatArray, explained: float) -> float:
+    """Return by how much one class has too large a share, or -1 if chance may do that.
+
+    So many rows of a class as are left without the explained ones come less than once in a hundred
+    windows, over all classes together.
+    """
+    from scipy.special import bdtrc  # here: `import wildcal` stays quick
+
+    n, k = int(counts.sum()), len(counts)
+    # A class that no clean row had may still come.
+    usual = (clean_counts + 1) / (clean_counts.sum() + k)
+    left = counts - np.ceil(explained * n)
+    at_least = bdtrc(np.maximum(left - 1, -1), n, usual)
+    too_many = np.where((left > 0) & (at_least < _FALSE_ALARMS / k), left / n - usual, -1.0)
+    return float(too_many.max())
 
 
 def slope_of(cells: list[tuple[Labels, float, float]], clean_counts: Labels) -> float:
