@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import signal
 
 import numpy as np
 import pytest
@@ -8,9 +9,11 @@ from safetensors.torch import save_file
 
 from wildcal.core.errors import FileFormatError
 from wildcal.vision.batches import Augmented, Normalizer
+from wildcal.vision.bfloat16 import bfloat16_trouble, trouble_of
 from wildcal.vision.checkpoint import Checkpoint
+from wildcal.vision.networks import build
 from wildcal.vision.recipe import Recipe
-from wildcal.vision.train import train
+from wildcal.vision.train import _use_bfloat16, train
 from wildcal.vision.training_data import read_training_data
 
 RECIPE = Recipe(epochs=3, batch_size=32, learning_rate=0.05, small_crops=0.3)
@@ -94,6 +97,8 @@ def test_loss_that_explodes_says_what_to_try(data, tmp_path):
 
 
 def test_bfloat16_learns_too(data, tmp_path):
+    if trouble := bfloat16_trouble("cpu"):
+        pytest.skip(f"bfloat16 does not work on this machine: {trouble}")
     recipe = dataclasses.replace(RECIPE, epochs=1)
     # Slow where the processor has no such numbers, so on few images.
     data = dataclasses.replace(data, images=data.images[:64], labels=data.labels[:64])
@@ -102,9 +107,84 @@ def test_bfloat16_learns_too(data, tmp_path):
     )
     assert 0.5 < made.history[0]["loss"] < 3
     assert made.recipe["precision"] == "bfloat16"
-    with pytest.raises(ValueError, match="was trained with precision = bfloat16, not None"):
-        train("vgg11-half", data, tmp_path / "n.safetensors", recipe=recipe)
     assert {t.dtype for t in made.weights.values()} <= {torch.float32, torch.int64}
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """Say what the machine announces, and how a step in bfloat16 ends on it."""
+
+    def machine(*, pays, trouble):
+        monkeypatch.setattr("wildcal.vision.train.bfloat16_pays", lambda device: pays)
+        monkeypatch.setattr("wildcal.vision.train.bfloat16_trouble", lambda device: trouble)
+
+    return machine
+
+
+@pytest.mark.parametrize(
+    ("pays", "trouble", "chosen"),
+    [
+        (True, "", True),
+        (True, "Illegal instruction", False),
+        (False, "", False),
+    ],
+)
+def test_auto_is_bfloat16_where_it_pays_and_works(machine, pays, trouble, chosen):
+    machine(pays=pays, trouble=trouble)
+    assert _use_bfloat16("auto", "cpu", None) is chosen
+    assert _use_bfloat16("float32", "cpu", None) is False
+    assert _use_bfloat16("bfloat16", "cpu", None) is True
+
+
+def test_bfloat16_that_does_not_work_is_told_in_a_line(data, tmp_path, machine):
+    machine(pays=True, trouble="Illegal instruction")
+    path = tmp_path / "n.safetensors"
+    text = r"does not work on this machine \(.*: Illegal instruction\); try precision float32"
+    with pytest.raises(ValueError, match=text):
+        train("vgg11-half", data, path, recipe=RECIPE, precision="bfloat16")
+    assert not path.exists()
+
+
+def begun(path, tmp_path, n_epochs, **recipe):
+    """Return a copy of a trained checkpoint as it was after some epochs."""
+    checkpoint = Checkpoint.load(path)
+    checkpoint.recipe |= recipe
+    del checkpoint.history[n_epochs:]
+    names = dict(build("vgg11-half", 10).named_parameters())
+    checkpoint.momentum = {name: torch.zeros_like(checkpoint.weights[name]) for name in names}
+    checkpoint.save(tmp_path / "begun.safetensors")
+    return tmp_path / "begun.safetensors"
+
+
+def test_resumed_in_the_precision_it_began_with(data, trained, tmp_path, machine):
+    machine(pays=True, trouble="")  # a new training would be bfloat16
+    path = begun(trained[0], tmp_path, 2)
+    made = train("vgg11-half", data, path, recipe=RECIPE, precision="auto")
+    assert len(made.history) == 3
+    assert "precision" not in made.recipe
+    with pytest.raises(ValueError, match="was trained with precision = float32, not bfloat16"):
+        train("vgg11-half", data, path, recipe=RECIPE, precision="bfloat16")
+
+
+def test_training_begun_in_bfloat16(data, trained, tmp_path, machine):
+    machine(pays=False, trouble="Illegal instruction")  # a new training would be float32
+    path = begun(trained[0], tmp_path, 2, precision="bfloat16")
+    with pytest.raises(ValueError, match="was trained with precision = bfloat16, not float32"):
+        train("vgg11-half", data, path, recipe=RECIPE)
+    with pytest.raises(ValueError, match="bfloat16 does not work on this machine"):
+        train("vgg11-half", data, path, recipe=RECIPE, precision="auto")
+    path = begun(trained[0], tmp_path, 3, precision="bfloat16")
+    made = train("vgg11-half", data, path, recipe=RECIPE, precision="auto")  # no step is left
+    assert made.recipe["precision"] == "bfloat16"
+
+
+def test_how_a_trial_ends():
+    assert trouble_of("pass") == ""
+    assert trouble_of("import os; os.kill(os.getpid(), 4)") == signal.strsignal(4)
+    assert trouble_of("raise ImportError('no torch')") == "ImportError: no torch"
+    assert trouble_of("raise SystemExit(3)") == "exit code 3"
+    assert trouble_of("import time; time.sleep(60)", 0.1) == "no end within 0.1 seconds"
+    assert bfloat16_trouble("cuda") == ""  # which raises an error of its own
 
 
 def test_rate_rises_and_falls():

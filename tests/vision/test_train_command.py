@@ -13,7 +13,8 @@ from wildcal.vision.checkpoint import Checkpoint
 def words(data, output, *more):
     return [
         *("--threads", "1", "train", str(data), "--network", "vgg11-half", "-o", str(output)),
-        *("--epochs", "3", "--batch-size", "32", "--learning-rate", "0.05", *more),
+        *("--epochs", "3", "--batch-size", "32", "--learning-rate", "0.05"),
+        *("--precision", "float32", *more),
     ]
 
 

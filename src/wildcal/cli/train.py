@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     type=click.Choice(["auto", "float32", "bfloat16"]),
     default="auto",
     show_default=True,
-    help="auto is bfloat16 where the processor computes with it.",
+    help="auto is bfloat16 where the processor is fast with it and a trial succeeds.",
 )
 @quiet_option
 def train(

@@ -11,6 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from wildcal.core.checks import check_choice
 from wildcal.vision.batches import Augmented, Normalizer
+from wildcal.vision.bfloat16 import bfloat16_pays, bfloat16_trouble
 from wildcal.vision.checkpoint import Checkpoint
 from wildcal.vision.networks import build
 from wildcal.vision.predict import as_input, channels_last, on_device, predict_logits
@@ -53,9 +54,11 @@ def train(
     start
         A trained network of the same kind whose weights to begin with.
     precision
-        "float32", "bfloat16", or "auto" for bfloat16 where the processor computes with it.
+        "float32", "bfloat16", or "auto": what the checkpoint at `path` was begun in; without one,
+        bfloat16 where the processor is fast with it and a trial of it succeeds.
     """
-    bfloat16 = _use_bfloat16(precision, device)
+    found = Checkpoint.load(path) if path.exists() else None
+    bfloat16 = _use_bfloat16(precision, device, found)
     torch.manual_seed(recipe.seed)
     model = channels_last(on_device(build(network, len(data.class_names)), device))
     if start is not None:
@@ -79,10 +82,12 @@ def train(
         weight_decay=recipe.weight_decay,
         nesterov=recipe.momentum > 0,
     )
-    if path.exists():
-        checkpoint = _resumed(path, checkpoint)
+    if found is not None:
+        checkpoint = _resumed(path, found, checkpoint)
         model.load_state_dict(checkpoint.weights)
         _set_momentum(model, optimizer, checkpoint)
+    if bfloat16 and len(checkpoint.history) < recipe.epochs:
+        _check_bfloat16(device)
     augmented = Augmented.of(data.images, data.labels)
     for epoch in range(len(checkpoint.history), recipe.epochs):
         trainer = _Epoch(model, optimizer, data.normalize, recipe, epoch, device, bfloat16)
@@ -151,15 +156,15 @@ def _check_start(start: Checkpoint, network: str, data: TrainingData) -> None:
         )
 
 
-def _resumed(path: Path, fresh: Checkpoint) -> Checkpoint:
-    """Return the checkpoint at `path`, or raise if it belongs to another training."""
-    found = Checkpoint.load(path)
+def _resumed(path: Path, found: Checkpoint, fresh: Checkpoint) -> Checkpoint:
+    """Return the checkpoint found at `path`, or raise if it belongs to another training."""
     for name in ("network", "data", "class_names", "mean", "std", "recipe"):
         theirs, ours = getattr(found, name), getattr(fresh, name)
         if theirs != ours:
             if isinstance(ours, dict):
                 name = next(k for k in (*ours, *theirs) if theirs.get(k) != ours.get(k))
-                theirs, ours = theirs.get(name), ours.get(name)
+                without = "float32" if name == "precision" else None
+                theirs, ours = theirs.get(name, without), ours.get(name, without)
             raise ValueError(
                 f"{path} was trained with {name} = {theirs}, not {ours};"
                 " give the same options to go on, or another output."
@@ -188,12 +193,19 @@ def _set_momentum(
             optimizer.state[parameter]["momentum_buffer"] = buffer
 
 
-def _use_bfloat16(precision: str, device: str) -> bool:
+def _use_bfloat16(precision: str, device: str, found: Checkpoint | None) -> bool:
     check_choice("precision", precision, ("auto", "float32", "bfloat16"))
     if precision != "auto":
         return precision == "bfloat16"
-    if device.startswith("cuda"):
-        return bool(torch.cuda.is_bf16_supported())
-    # Processors without these instructions emulate it, more slowly than they compute float32.
-    able = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
-    return device == "cpu" and bool(able.get("avx512_bf16") or able.get("amx_bf16"))
+    if found is not None:
+        return found.recipe.get("precision") == "bfloat16"
+    return bfloat16_pays(device) and not bfloat16_trouble(device)
+
+
+def _check_bfloat16(device: str) -> None:
+    """Raise where the first step would end the process without a word."""
+    if trouble := bfloat16_trouble(device):
+        raise ValueError(
+            f"bfloat16 does not work on this machine (a trial ended with: {trouble}); try precision"
+            " float32, or ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 in the environment."
+        )
