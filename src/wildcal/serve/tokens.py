@@ -7,6 +7,7 @@ from typing import Final
 from wildcal.core.errors import FileFormatError
 
 _SHORTEST: Final = 16
+_MADE_BY: Final = "`python -c 'import secrets; print(secrets.token_urlsafe())'` makes one."
 
 
 class Tokens:
@@ -18,13 +19,22 @@ class Tokens:
     @classmethod
     def read(cls, path: Path) -> "Tokens":
         """Return the tokens in a file, one a line; empty lines and those with # are left out."""
-        lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
+        try:
+            text = path.read_text("utf-8")
+        except FileNotFoundError:
+            raise FileFormatError(
+                f"there is no token file {path}; write one with a token a line. {_MADE_BY}"
+            ) from None
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not text"
+            raise FileFormatError(f"cannot read the token file {path}: {why}.") from error
+        lines = [line.strip() for line in text.splitlines()]
         tokens = [line for line in lines if line and not line.startswith("#")]
         short = [token for token in tokens if len(token) < _SHORTEST or not token.isascii()]
         if not tokens or short:
             raise FileFormatError(
                 f"{path} must hold a token a line, each of at least {_SHORTEST} ASCII characters."
-                " `python -c 'import secrets; print(secrets.token_urlsafe())'` makes one."
+                f" {_MADE_BY}"
             )
         return cls(tokens)
 
