@@ -30,7 +30,7 @@ CELLS_COMMAND: Final = "wildcal extract DATA --network NETWORK.safetensors -o SU
 DISTANCES_NEEDED: Final = f"{CELLS_NEEDED}, and distances to training images in inner layers"
 DISTANCES_COMMAND: Final = f"{CELLS_COMMAND} --features"
 TRANSFORMERS_NEEDED: Final = (
-    "a suite of a vision transformer (ViT-B/32, ViT-B/16 or Swin-T) on ImageNet, with 19"
+    "a suite of a vision transformer, a network with vit or swin in its name, on ImageNet, with 19"
     " corruptions x 5 severities"
 )
 TRANSFORMERS_COMMAND: Final = (
