@@ -244,6 +244,22 @@ def test_another_source_needs_another_folder(tmp_path, change, words):
 
 
 @pytest.mark.parametrize(
+    ("normalize", "words"),
+    [
+        ({"channels": "bgr", "scale": 1.0}, '(normalize.channels: "rgb" there, "bgr" here)'),
+        ({"channels": "rgb"}, "(normalize.scale: 1.0 there, nothing here)"),
+        (None, '(normalize: {"channels": "rgb", "scale": 1.0} there, null here)'),
+    ],
+)
+def test_what_differs_is_named_inside_too(tmp_path, normalize, words):
+    network = {"name": "tiny", "normalize": {"channels": "rgb", "scale": 1.0}}
+    SuiteWriter(tmp_path, **HEADER | {"network": network})
+    with pytest.raises(ValueError, match="from another network") as error:
+        SuiteWriter(tmp_path, **HEADER | {"network": network | {"normalize": normalize}})
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize(
     ("change", "words"),
     [
         ({"n_classes": 1, "class_names": ["a"]}, "n_classes must be a whole number of at least 2"),

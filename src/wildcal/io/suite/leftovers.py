@@ -60,12 +60,16 @@ def _refuse(folder: Path, words: str) -> None:
     raise ValueError(f"{folder} was extracted {words}; choose another folder.")
 
 
-def _difference(there: Any, here: Any) -> str:
-    """Return the first key in which two descriptions differ, in brackets."""
+def _difference(there: Any, here: Any, above: str = "") -> str:
+    """Return the first key in which two descriptions differ, in brackets; one.two if nested."""
     if isinstance(there, dict) and isinstance(here, dict):
         for key in sorted({*there, *here}):
             if key not in there or key not in here or there[key] != here[key]:
-                return f" ({key}: {_shown(there, key)} there, {_shown(here, key)} here)"
+                name = f"{above}{key}"
+                return (
+                    _difference(there.get(key), here.get(key), f"{name}.")
+                    or f" ({name}: {_shown(there, key)} there, {_shown(here, key)} here)"
+                )
     return ""
 
 
