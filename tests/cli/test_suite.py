@@ -153,6 +153,21 @@ def test_unfinished(folder, capsys):
     assert "UNFINISHED: its extraction is running" in capsys.readouterr().out
 
 
+def test_a_suite_that_grows_while_it_is_read(folder, capsys):
+    writer = SuiteWriter(
+        "half", network={}, data={}, seed=0, versions={}, n_classes=2, class_names=["a", "b"]
+    )
+    writer.add("val", [[0, 3]], [1], role="tune", shift="none")
+    np.save("half/val.logits.npy", np.zeros((2, 2), np.float32))  # and the manifest is to come
+    assert run(["suite", "show", "half"]) == 1
+    assert "it must have shape (1, 2), got (2, 2)." in capsys.readouterr().err
+    with writing("half"):
+        assert run(["suite", "show", "half"]) == 1
+    assert capsys.readouterr().err == (
+        "error: half grew while it was read: its extraction is running. Try again.\n"
+    )
+
+
 def test_a_shipped_suite_goes_by_its_name(folder, tmp_path, monkeypatch, capsys):
     (tmp_path / "shipped").mkdir()
     Suite.open(folder).pack(tmp_path / "shipped" / "cifar10-tiny.npz")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from wildcal.cli.opening import open_suite
 from wildcal.cli.options import PATH, json_option, quiet_option, refuse_same
 from wildcal.cli.output import print_json, print_line, print_table, progress_bar, say
+from wildcal.core.errors import FileFormatError
 from wildcal.io import write_result
 from wildcal.io.suite import Suite
 from wildcal.io.suite.lock import is_written
@@ -35,6 +36,27 @@ def show(path: Path, splits: bool, verify: bool, as_json: bool) -> None:
       wildcal suite show cifar10-resnet20 --verify
       wildcal suite show resnet20.npz --splits --json
     """
+    try:
+        opened, summaries = _read(path, verify)
+    except FileFormatError as error:
+        if not is_written(path):
+            raise
+        # The arrays of a split are replaced by longer ones before the manifest says so.
+        raise FileFormatError(
+            f"{path} grew while it was read: its extraction is running. Try again."
+        ) from error
+    shown = summaries if splits else grouped(summaries)
+    if as_json:
+        print_json(_document(opened, verify, shown))
+        return
+    for line in _head(opened, verify):
+        print_line(line)
+    if shown:
+        _print(shown)
+
+
+def _read(path: Path, verify: bool) -> tuple[Suite, list[SplitSummary]]:
+    """Return a suite and the numbers of its splits."""
     opened = open_suite(path)
     rows = sum(split.rows for split in opened.splits)
     with progress_bar("Reading", total=rows * (2 if verify else 1)) as progress:
@@ -44,15 +66,7 @@ def show(path: Path, splits: bool, verify: bool, as_json: bool) -> None:
 
         if verify:
             opened.verify(step)
-        summaries = summarize(opened, progress=step)
-    shown = summaries if splits else grouped(summaries)
-    if as_json:
-        print_json(_document(opened, verify, shown))
-        return
-    for line in _head(opened, rows, verify):
-        print_line(line)
-    if shown:
-        _print(shown)
+        return opened, summarize(opened, progress=step)
 
 
 def _ranks(context: click.Context, option: click.Parameter, value: str | None) -> list[int] | None:
@@ -154,7 +168,8 @@ def _document(opened: Suite, verified: bool, shown: Sequence[SplitSummary]) -> d
     }
 
 
-def _head(opened: Suite, rows: int, verified: bool) -> list[str]:
+def _head(opened: Suite, verified: bool) -> list[str]:
+    rows = sum(split.rows for split in opened.splits)
     dtypes = sorted({split.dtype for split in opened.splits})
     facts = [
         f"{opened.n_classes} classes",
