@@ -7,8 +7,9 @@ import shutil
 import numpy as np
 import pytest
 
-from wildcal import CALIBRATORS, EnergyScaling
+from wildcal import CALIBRATORS, EnergyScaling, suites
 from wildcal.evaluation.protocol import Results, choose_methods, run_protocol
+from wildcal.evaluation.suite_table import caption
 from wildcal.io.suite import Suite, SuiteWriter
 from wildcal.metrics import aupr_in, aupr_out, auroc, fpr95, kde_ece, noise_floor, sce
 from wildcal.testing import make_suite
@@ -334,3 +335,18 @@ def test_wrong_words(suite):
 
 def test_empty_results_select_nothing():
     assert Results((), {}, {}).select(metric="ece") == []
+
+
+def test_a_table_says_that_most_of_it_is_chance():
+    """Twenty rows a cell of a thousand classes; not with two thousand of ten."""
+    few, many = (
+        run_protocol({name: suites.load(name)}, choose_methods(["identity", "ts"]))
+        for name in ("imagenet-efficientnet-lite0", "cifar10-vgg11-half")
+    )
+    assert "More than half of the best average is the noise floor" in "\n".join(
+        caption(few, "imagenet-efficientnet-lite0")
+    )
+    assert "half" not in "\n".join(caption(many, "cifar10-vgg11-half"))
+    assert not any(
+        "half" in note for note in caption(few, "imagenet-efficientnet-lite0", "kde_ece")
+    )

@@ -127,6 +127,7 @@ def caption(results: Results, suite: str, metric: str | None = None) -> list[str
         " Noise floor: the average of a perfectly calibrated model, which more rows make smaller."
         " Knew: what the method used."
     ]
+    notes += _mostly_chance(results, suite, metric or results.primary)
     drawn = results.suites[suite].replicates
     if drawn is not None:
         notes.append(
@@ -143,6 +144,23 @@ def caption(results: Results, suite: str, metric: str | None = None) -> list[str
             " which are in the average."
         )
     return notes
+
+
+def _mostly_chance(results: Results, suite: str, metric: str) -> list[str]:
+    """Return a warning if more than half of the best average is what chance makes of few rows."""
+    ranked = results.ranked(suite, metric)
+    averages = {m.name: results.average(suite, m.name, metric) for m in ranked}
+    known = {name: a for name, a in averages.items() if not math.isnan(a.excess)}
+    if not known:
+        return []
+    best, least = next(iter(known)), min(known, key=lambda name: known[name].excess)
+    if known[best].excess > known[best].value / 2:
+        return []
+    other = "" if least == best else f", by which {least} is first,"
+    return [
+        "More than half of the best average is the noise floor, since cells have few rows: compare"
+        f" what is beyond the floor{other} or make the suite with more rows."
+    ]
 
 
 def _condition_columns(results: Results, suite: str, floored: bool) -> list[Column]:
