@@ -2,9 +2,10 @@
 
     python benchmarks/studies/context_constants.py
 
-The four numbers are learned from all tuning splits of each shipped network; their means over those
-with 10, with 100 and with 1,000 classes stand in wildcal/calibrators/context/constants.py. How far
-they serve a network they were not learned on: each network gets the means of the others of its
+The slopes of the gap are learned from all tuning splits of each shipped network, with the shipped
+belief and λ, and printed beside the shipped ones, which context_belief.py fits for 10 and 100
+classes. What is shipped counts as four environments, so a network with few stays near it. How
+far they serve a network they were not learned on: each network gets the means of the others of its
 kind, or a single one with 100 classes those of 10, and is tested on its own tuning splits, of which
 it has seen no label but the clean ones. Beside it, temperature scaling and the network's own
 numbers, which saw those labels. Printed as in context_leave_out.py.
@@ -18,7 +19,7 @@ from wildcal.calibrators.context.constants import SHIPPED
 from wildcal.calibrators.context.gap import GapModel
 from wildcal.core.calibrator import Calibrator
 
-NUMBERS = ("beta_p", "beta_2", "beta_g", "lam")
+NUMBERS = ("beta_p", "beta_2", "beta_g")
 
 
 def with_numbers(fitted: ContextScaling, numbers: np.ndarray) -> ContextScaling:
@@ -64,9 +65,9 @@ def study(tunings: dict[str, Tuning], known: GapModel, fallback: np.ndarray | No
         learned[name] = np.array([getattr(own[name], f"{number}_") for number in NUMBERS])
         clean_only[name] = tuning.logits[clean], tuning.y[clean]
         print(f"{name:22}", shown(learned[name]))
-    mean, now = np.mean(list(learned.values()), axis=0), np.array(known.numbers())
+    mean, now = np.mean(list(learned.values()), axis=0), np.array(known.numbers()[:3])
     print(f"{'mean':22}", shown(mean))
-    print(f"{'shipped':22}", shown(now), f" at most {np.abs(mean - now).max():.4f} away")
+    print(f"{'shipped':22}", shown(now))
     print(f"\n{'':48}", "  ".join(f"{x:>12}" for x in ("whole", *(f"{s} rows" for s in SIZES))))
     for name, tuning in tunings.items():
         rest = [value for other, value in learned.items() if other != name]

@@ -1,6 +1,7 @@
 """What the shipped networks teach, for calibrators that are fitted without shifted environments.
 
-benchmarks/studies/context_constants.py measures these numbers, on tuning splits alone.
+benchmarks/studies/context_belief.py fits the slopes of 10 and 100 classes;
+benchmarks/studies/context_constants.py shows beside them what each network teaches.
 """
 
 from itertools import pairwise
@@ -14,7 +15,7 @@ SHIPPED: Final = {
     100: GapModel(beta_p=1.31, beta_2=1.05, beta_g=0.76, lam=2.06),
     1000: GapModel(beta_p=1.22, beta_2=0.13, beta_g=0.07, lam=0.15),
 }
-"""The means over networks of so many classes. A few rows of a thousand classes teach nothing of
+"""Of all networks of so many classes together. A few rows of a thousand classes teach nothing of
 prices; there the first is nearly that of a hundred."""
 
 STEEPEST: Final = {10: 0.15, 100: 0.05, 1000: 0.0}
