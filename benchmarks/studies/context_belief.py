@@ -204,7 +204,7 @@ def main() -> None:
     table.write(args.output)
     for k, of in mine.items():
         report_ece(table, of, folds, by_fold, k)
-    table.write(args.output)
+        table.write(args.output)
 
 
 if __name__ == "__main__":
