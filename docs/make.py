@@ -35,6 +35,7 @@ sys.path.append(str(ROOT))
 import accuracy_tables  # noqa: E402
 import alarm_tables  # noqa: E402
 import claims_tables  # noqa: E402
+import context_belief_tables  # noqa: E402
 import context_tables  # noqa: E402
 import density_tables  # noqa: E402
 import harm_tables  # noqa: E402
@@ -585,6 +586,9 @@ MADE = {
     "context-mixes": lambda: context_tables.class_mixes(context_rows()),
     "context-wanted": lambda: context_tables.wanted(context_rows()),
     "context-forms": lambda: context_tables.leave_out(context_rows()),
+    "context-belief": lambda: context_belief_tables.accuracy(context_belief_tables.read()),
+    "context-belief-ece": lambda: context_belief_tables.scaling(context_belief_tables.read()),
+    "context-belief-numbers": lambda: context_belief_tables.numbers(context_belief_tables.read()),
 }
 
 
