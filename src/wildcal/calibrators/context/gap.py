@@ -54,8 +54,8 @@ BELIEFS: Final = (
     Belief(1.0, 0.3, 0.05, 0.5, 0.6, 0.05, 0.0, 0.8, above_guessing=False),
     Belief(0.6, 0.43, 0.01, 1.2, 0.0, 0.0, 0.17, 1.35),
 )
-"""Of files of two earlier versions, and the present one, fitted to windows of all kinds from sixty
-changes of validation images: benchmarks/studies/context_belief.py."""
+"""Of files of two earlier versions, and the present one, fitted to windows of all kinds under sixty
+changes of images: benchmarks/studies/context_belief.py."""
 
 
 @dataclass(frozen=True, slots=True)
