@@ -148,14 +148,20 @@ def test_files_of_earlier_versions_keep_their_row_shape(tmp_path):
     )
 
 
-def test_files_of_earlier_versions_keep_their_numbers():
+@pytest.mark.parametrize(
+    ("recorded", "windows"),
+    [
+        ("context-2", ((40, 1.08287456546, 33.7106182), (300, 0.69664323778, 267.738058))),
+        ("context-3", ((40, 0.74466318618, 18.3823325), (300, 0.51588260581, 161.072850))),
+    ],
+)
+def test_files_of_earlier_versions_keep_their_numbers(recorded, windows):
     """Offsets and confidences that the version which wrote the file gave."""
-    recorded = Path(__file__).parents[1] / "io" / "recorded" / "context-2.json"
-    old = wildcal.load(recorded)
+    old = wildcal.load(Path(__file__).parents[1] / "io" / "recorded" / f"{recorded}.json")
     rng = np.random.default_rng(5)
     z = (rng.normal(size=(300, old.n_classes_)) * 2).astype(np.float32)
     z[np.arange(300), rng.integers(0, old.n_classes_, 300) // 2] += 3
-    for n, offset, sure in ((40, 1.08287456546, 33.7106182), (300, 0.69664323778, 267.738058)):
+    for n, offset, sure in windows:
         around = old.context(z[:n])
         assert old.offset(around) == pytest.approx(offset, abs=1e-9)
         found = old.confidence(z[:n], context=around).sum(dtype=np.float64)
