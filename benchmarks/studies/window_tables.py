@@ -8,6 +8,7 @@ import accuracy_tables
 
 CSV = Path(__file__).with_name("window.csv")
 LATER = Path(__file__).with_name("window_thousand.csv")
+MORE = Path(__file__).with_name("window_hundred.csv")
 """Of two networks on ImageNet with more rows, for fewer methods."""
 ALL = "all networks"
 Row = dict[str, str]
@@ -38,6 +39,8 @@ OTHERS = {
 """Networks whose shift is of another kind: what they are, and the name of their means."""
 HUNDRED = {"cifar100-resnet20": ("ResNet-20 on CIFAR-100", "100 classes")}
 """And one of more classes."""
+UNSEEN = {"cifar100-vgg11-half": ("VGG and SE-ResNet-20 on CIFAR-100", "100 classes")}
+"""Two that taught nothing: measured together, in a file of their own."""
 THOUSAND = {"imagenet-resnet18": ("ResNet-18 on ImageNet", "1000 classes")}
 BOTH_OF_THEM = {"imagenet-resnet18": ("ResNet-18 and ViT-Tiny", "1000 classes")}
 OTHER_SETTINGS = {
@@ -193,6 +196,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "window-tuning": lambda: by_setting(read(), "tuning", {**SIZES, **MIXES}, "excess_ece"),
     "window-other": lambda: other(read(), OTHERS),
     "window-hundred": lambda: other(read(), HUNDRED),
+    "window-hundred-more": lambda: other(read(MORE), UNSEEN),
     "window-thousand": lambda: other(read(), THOUSAND),
     "window-thousand-later": lambda: other(read(LATER), BOTH_OF_THEM),
     "window-published": lambda: published(read(), accuracy_tables.read()),
