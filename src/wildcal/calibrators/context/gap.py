@@ -60,7 +60,7 @@ changes of images: benchmarks/studies/context_belief.py."""
 
 @dataclass(frozen=True, slots=True)
 class GapModel:
-    """The four numbers that environments teach, and what is the same for all.
+    """Three slopes that environments teach, and what is the same for all of so many classes.
 
     Estimated gap = r (β_P P + β_2 G²) + (1 - r) β_G G': see `WindowStatistics`.
     """
@@ -79,7 +79,7 @@ class GapModel:
         return self.belief.alike_least + self.belief.alike_moved / max(self.lam, SMALL)
 
     def numbers(self) -> tuple[float, float, float, float]:
-        """Return the four which environments teach."""
+        """Return the slopes and λ."""
         return self.beta_p, self.beta_2, self.beta_g, self.lam
 
     def gap(self, seen: "WindowStatistics") -> FloatArray:
@@ -94,9 +94,8 @@ class GapModel:
 
         Little where they moved further than such a fall of confidence explains and the classes
         that grew stayed sure, which is another class mix: then few rows are wrong there; unless no
-        other mix is to be expected. Little where they moved
-        far less, which is a mixture of conditions; and little where there are too few rows for so
-        many classes.
+        other mix is to be expected. Little where they moved far less, which is a mixture of
+        conditions; and little where there are too few rows for so many classes.
         """
         at = self.belief
         usual = self.lam * np.maximum(seen.fall, 0.0)
