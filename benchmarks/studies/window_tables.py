@@ -9,6 +9,7 @@ import accuracy_tables
 CSV = Path(__file__).with_name("window.csv")
 LATER = Path(__file__).with_name("window_thousand.csv")
 MORE = Path(__file__).with_name("window_hundred.csv")
+MOBILE = Path(__file__).with_name("window_mobilenet.csv")
 """Of two networks on ImageNet with more rows, for fewer methods."""
 ALL = "all networks"
 Row = dict[str, str]
@@ -41,6 +42,7 @@ HUNDRED = {"cifar100-resnet20": ("ResNet-20 on CIFAR-100", "100 classes")}
 """And one of more classes."""
 UNSEEN = {"cifar100-vgg11-half": ("VGG and SE-ResNet-20 on CIFAR-100", "100 classes")}
 """Two that taught nothing: measured together, in a file of their own."""
+UNSEEN_OF_MORE = {"imagenet-mobilenetv2": ("MobileNetV2 on ImageNet", "1000 classes")}
 THOUSAND = {"imagenet-resnet18": ("ResNet-18 on ImageNet", "1000 classes")}
 BOTH_OF_THEM = {"imagenet-resnet18": ("ResNet-18 and ViT-Tiny", "1000 classes")}
 OTHER_SETTINGS = {
@@ -199,6 +201,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "window-hundred-more": lambda: other(read(MORE), UNSEEN),
     "window-thousand": lambda: other(read(), THOUSAND),
     "window-thousand-later": lambda: other(read(LATER), BOTH_OF_THEM),
+    "window-thousand-unseen": lambda: other(read(MOBILE), UNSEEN_OF_MORE),
     "window-published": lambda: published(read(), accuracy_tables.read()),
     "window-short": _made(short),
 }
