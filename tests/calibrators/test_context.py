@@ -661,3 +661,9 @@ def test_confidence_is_near_accuracy_on_a_type_left_out(real):
 def test_the_error_of_the_accuracy_grows_with_the_offset(real):
     _, _, context = real
     assert 0.005 < context.accuracy_error(0.0) < context.accuracy_error(0.5) < 0.2
+
+
+def test_numbers_of_others_are_told_with_what_they_may_do():
+    clean = ContextScaling().fit(Z[E == 0], Y[E == 0])
+    assert "may not, and is made too unsure" in " ".join(clean.describe())
+    assert "too unsure" not in " ".join(FITTED.describe())

@@ -72,8 +72,9 @@ class ContextScaling(WindowMap):
 
     It learns from *environments*: labeled groups of rows, one clean (number 0) and others shifted,
     such as hospitals, cameras, months, or validation images under corruptions that will not be met
-    in use. Without shifted ones, it takes what the networks that come with wildcal teach. Rows of
-    other classes (label -1) are taken and left out.
+    in use. Without shifted ones, it takes what the networks that come with wildcal teach, which see
+    pictures; a forest, say, which does not stay too sure under shift, is then made too unsure. Rows
+    of other classes (label -1) are taken and left out.
 
     Parameters
     ----------
@@ -411,6 +412,12 @@ class ContextScaling(WindowMap):
         ]
         if self.class_mix == "clean":
             lines.append("It takes for granted that classes come as often as among the clean rows.")
+        if not self.environments_:
+            lines.append(
+                "Those are networks that see pictures, which stay too sure under shift. A model of"
+                " another kind, such as a forest, may not, and is made too unsure: try labeled rows"
+                " of one shifted set, to test it on or as an environment."
+            )
         if self.environments_:
             lines.append(
                 f"The estimate was {100 * self.accuracy_error_:.1f} points off on environments"
