@@ -36,6 +36,7 @@ import accuracy_tables  # noqa: E402
 import alarm_tables  # noqa: E402
 import claims_tables  # noqa: E402
 import context_belief_tables  # noqa: E402
+import context_many_tables  # noqa: E402
 import context_tables  # noqa: E402
 import density_tables  # noqa: E402
 import harm_tables  # noqa: E402
@@ -586,6 +587,8 @@ MADE = {
     "context-mixes": lambda: context_tables.class_mixes(context_rows()),
     "context-wanted": lambda: context_tables.wanted(context_rows()),
     "context-forms": lambda: context_tables.leave_out(context_rows()),
+    "context-many": lambda: context_many_tables.accuracy(context_many_tables.read()),
+    "context-many-slopes": lambda: context_many_tables.slopes(context_many_tables.read()),
     "context-belief": lambda: context_belief_tables.accuracy(context_belief_tables.read()),
     "context-belief-ece": lambda: context_belief_tables.scaling(context_belief_tables.read()),
     "context-belief-numbers": lambda: context_belief_tables.numbers(context_belief_tables.read()),

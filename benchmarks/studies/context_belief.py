@@ -3,9 +3,9 @@
     python benchmarks/studies/context_belief.py changes/*.npz               about five minutes
 
 Reads files of context_changes.py, and the tuning splits of the shipped suites with 10 and with 100
-classes; draws windows of all kinds from them (context_windows.py); and looks for the belief and the
-slopes with the least mean absolute error of the estimated accuracy: all numbers from networks with
-10 classes, then the slopes for 100 with that belief. Printed are
+classes, these as if they were few; draws windows of all kinds from them (context_windows.py); and
+looks for the belief and the slopes with the least mean absolute error of the estimated accuracy:
+all numbers from networks with 10 classes, then the slopes for 100 with that belief. Printed are
 
 - what is fitted beside what is shipped, and the same without each network;
 - the error of the accuracy in points, by regime: of what was shipped before, of what is shipped,
@@ -25,7 +25,16 @@ import numpy as np
 import scipy
 from context import commit
 from context_belief_ece import LEFT_OUT, measure
-from context_belief_fit import FORMER, OF_BELIEF, SLOPES, Fitted, fit, fit_slopes, numbers
+from context_belief_fit import (
+    FORMER,
+    OF_BELIEF,
+    SHIPPED,
+    SLOPES,
+    Fitted,
+    fit,
+    fit_slopes,
+    numbers,
+)
 from context_windows import (
     CLEAN,
     CORRUPTIONS,
@@ -42,7 +51,6 @@ from context_windows import (
 )
 
 from wildcal import __version__, suites
-from wildcal.calibrators.context.constants import SHIPPED
 
 HERE = Path(__file__).parent
 CSV = HERE / "context_belief.csv"

@@ -1,4 +1,4 @@
-"""Windows of all kinds with their accuracy, for context_belief.py.
+"""Windows of all kinds with their accuracy, for context_belief.py and context_many.py.
 
 A source is a file of context_changes.py, or the tuning splits of a shipped suite. Its cells are
 the clean rows, and those of one kind of change at one strength.
@@ -13,7 +13,8 @@ import numpy as np
 from wildcal import ContextScaling
 from wildcal.accuracy.rows import confidence, negative_entropy
 from wildcal.accuracy.threshold import clean_threshold
-from wildcal.calibrators.context.gap import WARMER, WindowStatistics
+from wildcal.calibrators.context.constants import SHIPPED
+from wildcal.calibrators.context.gap import WARMER, GapModel, WindowStatistics
 from wildcal.calibrators.context.learn import Clean, Points
 from wildcal.io.suite import Suite
 
@@ -42,6 +43,9 @@ MIX_ROWS, MIX_WINDOWS = 256, 3
 STREAM_ROWS, STREAM_WINDOWS = 512, 10
 CLEAN_SIZES = {32: 40, 128: 20, 512: 20}
 CLEAN_MIX, CLEAN_MIX_WINDOWS = 0.5, 30
+WIDE = "stream of all kinds, 1/6 clean"
+LEAST_ACCURATE = 0.3
+"""Cells that are right less than this part as often as clean rows are past repair."""
 FOLDS = 5
 SAME = 0.98
 """Two files whose clean predictions agree so often are of one network."""
@@ -164,6 +168,30 @@ def draw(source: Source, folds: dict[str, int], rng: np.random.Generator) -> Ite
         yield Window(f"clean, Dirichlet({CLEAN_MIX})", CLEAN, i % FOLDS, rows)
 
 
+def wide_streams(source: Source, rng: np.random.Generator) -> Iterator[Window]:
+    """Yield windows that mix all kinds with clean rows, but those that ruin a network.
+
+    What each kind does to the classes cancels, far more than in a mixture of a few.
+    """
+    clean, n_clean = source.rows(0), STREAM_ROWS // 6
+    right = source.logits.argmax(axis=1) == source.y
+    for shifts in (CORRUPTIONS, OTHERS):
+        mine = [
+            cell
+            for cell, kind in enumerate(source.kinds)
+            if cell
+            and group(kind) == shifts
+            and right[source.rows(cell)].mean() > LEAST_ACCURATE * right[clean].mean()
+        ]
+        pool = np.flatnonzero(np.isin(source.cell, mine))
+        for i in range(2 * STREAM_WINDOWS if mine else 0):
+            parts = (
+                rng.choice(pool, STREAM_ROWS - n_clean, replace=len(pool) < STREAM_ROWS),
+                rng.choice(clean, n_clean, replace=False),
+            )
+            yield Window(WIDE, shifts, i % FOLDS, np.concatenate(parts))
+
+
 def streams(source: Source, folds: dict[str, int], rng: np.random.Generator) -> Iterator[Window]:
     """Yield windows that mix all kinds of one fold with clean rows."""
     clean, n_clean = source.rows(0), STREAM_ROWS // 6
@@ -218,8 +246,10 @@ class Seen:
         return cls(WindowStatistics(*inner), *outer)
 
 
-def look(source: Source, network: str, windows: list[Window]) -> Seen:
-    """Return what windows say to `ContextScaling`, fitted on clean rows."""
+def look(
+    source: Source, network: str, windows: list[Window], known: GapModel = SHIPPED[10]
+) -> Seen:
+    """Return what windows say to `ContextScaling`, fitted on clean rows, to a kind of model."""
     k, is_clean = source.n_classes, source.cell == 0
     fitted = ContextScaling().fit(source.logits[is_clean], source.y[is_clean])
     # Without a window all rows have one temperature, at which clean confidence is accuracy.
@@ -249,7 +279,9 @@ def look(source: Source, network: str, windows: list[Window]) -> Seen:
     rows = np.concatenate([window.rows for window in windows])
     number = np.repeat(np.arange(len(windows)), [len(window.rows) for window in windows])
     clean_rows = np.flatnonzero(is_clean)
-    clean = Clean(points(clean_rows, np.zeros(len(clean_rows), int), right), fitted.chance())
+    read_at = fitted.read_at_ if known.belief.each_class else 1
+    point = points(clean_rows, np.zeros(len(clean_rows), int), right)
+    clean = Clean(point, fitted.chance(), known, read_at)
     found = points(rows, number, expected[in_class])
     return Seen(
         clean.statistics(found),

@@ -10,7 +10,7 @@ from scipy.stats import norm, poisson
 
 from wildcal.calibrators.context.chance import ChanceTable, chance_variation, mean_distance
 from wildcal.calibrators.context.classes import ClassRows, pairs_of, rolling_pairs
-from wildcal.calibrators.context.constants import SHIPPED, shipped
+from wildcal.calibrators.context.constants import KNOWN_MIX, SHIPPED, read_at, shipped
 from wildcal.calibrators.context.gap import (
     BELIEFS,
     GapModel,
@@ -23,6 +23,7 @@ from wildcal.calibrators.context.terms import (
     SHARE_UNIT,
     UNIT,
     CleanClasses,
+    class_price,
     class_terms,
     usual_confidence,
 )
@@ -93,13 +94,18 @@ def test_the_table_is_exact_up_to_256_rows_and_close_beyond(k):
 classes = st.lists(st.integers(0, 4), min_size=1, max_size=60)
 
 
-@given(classes, st.integers(1, 12), st.lists(st.integers(0, 9), min_size=5, max_size=5))
-def test_rolling_numbers_are_those_of_each_window(pred, size, weights):
+@pytest.mark.parametrize("rule", ["total", "each", "each, known mix"])
+@given(
+    pred=classes,
+    size=st.integers(1, 12),
+    weights=st.lists(st.integers(0, 9), min_size=5, max_size=5),
+)
+def test_rolling_numbers_are_those_of_each_window(rule, pred, size, weights):
     """However many rows come at once, while the window fills and afterwards; to the last bit."""
     pred = np.array(pred)
     sure = np.random.default_rng(len(pred)).integers(0, 2**40, len(pred))
     usual = np.random.default_rng(size).uniform(size=5)
-    clean = CleanClasses.of(np.array(weights) / max(1, sum(weights)), usual)
+    clean = CleanClasses.of(np.array(weights) / max(1, sum(weights)), usual, rule)
 
     def windows(upto):
         return np.bincount(pred[max(0, upto - size) : upto], minlength=5)
@@ -159,6 +165,49 @@ def test_what_classes_say_by_hand():
     np.testing.assert_allclose(fallen, [6 * (0.9 - 0.75), 0])
     np.testing.assert_allclose(scarce, [0, 2])
     np.testing.assert_allclose(less, [0, 2 * 0.8 - 1.0])
+
+
+def test_a_surplus_costs_what_its_smallest_leads_are():
+    """A hundred rows where forty were expected, 75 of confidence: leads are uniform in (0, 1)."""
+    counts, sure, expected, usual = (np.array([x]) for x in (100.0, 75.0, 40.0, 0.9))
+    surplus = np.sqrt(60**2 - 4 * (40 + 1.5))
+    price = class_price(counts, sure, expected, usual, known_mix=True)
+    # And 75 is more than 40.
+    np.testing.assert_allclose(price, 100 * 0.5 * (surplus / 100) ** 2 + 35)
+    leads = np.sort(np.random.default_rng(0).uniform(size=100_000))
+    moved = 100 * leads[: round(1000 * surplus)].sum() / 100_000
+    assert price[0] - 35 == pytest.approx(moved, rel=1e-2)
+
+
+def test_a_price_counts_as_far_as_its_rows_are_less_sure_than_usual():
+    """Half where they are by 0.07; nothing where they are as sure as ever, or surer."""
+    counts, expected, usual = np.full(4, 100.0), np.full(4, 20.0), np.full(4, 0.9)
+    sure = 100 * np.array([0.9, 0.95, 0.83, 0.5])
+    full = class_price(counts, sure, expected, usual, known_mix=True)
+    part = class_price(counts, sure, expected, usual) / full
+    np.testing.assert_allclose(part[:3], [0, 0, 0.5], atol=1e-12)
+    assert part[3] > 0.99
+
+
+@pytest.mark.parametrize("expected", [0.0, 0.1, 3.0, 100.0])
+def test_what_chance_does_to_a_class_costs_nothing(expected):
+    """Two standard deviations too many, and one or two rows of a class that is hardly expected."""
+    counts = np.array([1.0, 2.0, expected + 2 * np.sqrt(expected)])
+    np.testing.assert_array_equal(
+        class_price(counts, 0.3 * counts, np.full(3, expected), np.full(3, 0.9)), 0
+    )
+    many = np.array([expected + 10 * np.sqrt(expected + 1)])
+    assert class_price(many, 0.3 * many, np.array([expected]), np.array([0.9])) > 0
+
+
+def test_prices_of_shares_are_those_of_counts():
+    rng = np.random.default_rng(0)
+    counts, expected = rng.integers(0, 90, 7) * 1.0, rng.uniform(0, 40, 7)
+    usual, sure, n = rng.uniform(size=7), counts * rng.uniform(size=7), 200.0
+    np.testing.assert_allclose(
+        n * class_terms(counts / n, sure / n, expected / n, usual, "each", 1 / n)[1],
+        class_terms(counts, sure, expected, usual, "each")[1],
+    )
 
 
 def test_a_class_that_clean_rows_never_had_is_as_sure_as_all():
@@ -266,6 +315,28 @@ def test_no_window_is_taken_to_be_less_accurate_than_guessing():
     assert former.gap(dark) > 0.5
 
 
+def test_with_many_classes_the_price_and_the_fall_count_side_by_side():
+    """Whatever chance does to all classes together, and however far they moved."""
+    hundred = SHIPPED[100]
+    means = [CLEAN[0] - 0.1, CLEAN[2] - 0.2]
+    terms = [0.9, 0.05, 0.0, 0.0, 0.0]
+    seen = window_statistics(100, means, terms, 0.85, CLEAN[[0, 2]], 100, "each")
+    fall = 0.2 * 100 / 102 + 0.08 / 102
+    assert hundred.gap(seen) == pytest.approx(hundred.beta_p * 0.05 + hundred.beta_g * fall)
+    np.testing.assert_allclose(hundred.columns(seen), [0.05, 0, fall])
+
+
+def test_which_numbers_so_many_classes_have():
+    assert shipped(31) == TEN
+    assert shipped(31, other_mixes=False) == replace(TEN, other_mixes=False)
+    assert shipped(32) == SHIPPED[100]
+    assert shipped(100, other_mixes=False) == KNOWN_MIX[100]
+    low, middle, high = (np.array(shipped(k).numbers()) for k in (100, 300, 1000))
+    assert ((low - middle) * (middle - high) >= 0).all()
+    assert [shipped(k).rule for k in (31, 32)] == ["total", "each"]
+    assert [read_at(k) for k in (31, 32)] == [1, 2]
+
+
 def test_too_few_rows_for_so_many_classes_hand_over_to_the_fall():
     assert TEN.belief_in_classes(window(0.2, 0.9, chance=0.89, n=100)) < 0.1
 
@@ -279,7 +350,7 @@ def points(n, means, shares, inside, accuracy):
 
 UNIFORM = np.full(4, 0.25)
 ONE = points([5000], [CLEAN], [UNIFORM], [0.9 * UNIFORM], [0.9])
-CLEAN_ROWS = Clean(ONE, ChanceTable.of(UNIFORM, 5000.0))
+CLEAN_ROWS = Clean(ONE, ChanceTable.of(UNIFORM, 5000.0), FOUR, read_at=1)
 
 
 def environments(rng, n, beta=(0.8, 1.5, 0.3)):

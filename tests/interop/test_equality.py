@@ -1,12 +1,14 @@
 """NumPy, torch and ONNX Runtime give the same numbers, for every method and any row."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from wildcal import CALIBRATORS, Context, DensityAware, EnergyScaling, evaluation, suites
+from wildcal import CALIBRATORS, Context, DensityAware, EnergyScaling, evaluation, load, suites
 from wildcal.core.rows import Rows
 from wildcal.interop.maps import MAPS, context_vector, map_of
 
@@ -248,6 +250,30 @@ def test_contexts(fitted, three_ways, class_mix, numbers, sure, warmer, warmest)
     z = (4 * np.random.default_rng(0).standard_normal((20, 5))).astype(np.float32)
     answers = three_ways(calibrator, z, context_vector(around))
     assert_equal(calibrator, z, answers, context=around)
+
+
+@pytest.mark.parametrize("class_mix", ["any", "clean"])
+@pytest.mark.filterwarnings("ignore::wildcal.core.errors.CalibrationWarning")
+def test_contexts_of_many_classes(fitted, three_ways, class_mix):
+    """Each of which is judged by itself: from no surplus to half of the rows in one class."""
+    calibrator = fitted("context", 40, class_mix=class_mix)
+    z = (4 * np.random.default_rng(0).standard_normal((200, 40))).astype(np.float32)
+    for part in (0, 20, 100):
+        z[:part, 3] = z[:part].max(axis=1) + 0.2
+        around = calibrator.context(z)
+        answers = three_ways(calibrator, z, context_vector(around))
+        assert_equal(calibrator, z, answers, context=around)
+
+
+@pytest.mark.parametrize("recorded", ["context-2", "context-3", "context-4"])
+def test_contexts_of_files_of_earlier_versions(recorded, three_ways):
+    calibrator = load(Path(__file__).parents[1] / "io" / "recorded" / f"{recorded}.json")
+    width = calibrator.n_classes_
+    z = (4 * np.random.default_rng(0).standard_normal((90, width))).astype(np.float32)
+    for n in (1, 9, 90):
+        around = calibrator.context(z[:n])
+        answers = three_ways(calibrator, z, context_vector(around))
+        assert_equal(calibrator, z, answers, context=around)
 
 
 @pytest.mark.parametrize("rows", [257, 1000, 30_001, 10**6, 10**9])

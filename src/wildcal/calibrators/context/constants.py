@@ -1,39 +1,58 @@
 """What the shipped networks teach, for calibrators that are fitted without shifted environments.
 
-benchmarks/studies/context_belief.py fits the slopes of 10 and 100 classes;
+benchmarks/studies/context_belief.py fits the slopes of 10 classes, context_many.py those of more;
 benchmarks/studies/context_constants.py shows beside them what each network teaches.
 """
 
+from dataclasses import replace
 from itertools import pairwise
 from math import log
 from typing import Final
 
-from wildcal.calibrators.context.gap import GapModel
+from wildcal.calibrators.context.gap import BELIEFS, MANY_CLASSES, GapModel
 
+MANY: Final = 32
+"""From so many classes on each is judged by itself."""
+_EACH: Final = BELIEFS[MANY_CLASSES]
 SHIPPED: Final = {
     10: GapModel(beta_p=0.60, beta_2=3.6, beta_g=0.55, lam=1.46),
-    100: GapModel(beta_p=1.31, beta_2=1.05, beta_g=0.76, lam=2.06),
-    1000: GapModel(beta_p=1.22, beta_2=0.13, beta_g=0.07, lam=0.15),
+    100: GapModel(beta_p=0.74, beta_2=0.0, beta_g=0.68, lam=2.06, belief=_EACH),
+    1000: GapModel(beta_p=0.03, beta_2=0.0, beta_g=0.11, lam=0.15, belief=_EACH),
 }
-"""Of all networks of so many classes together. A few rows of a thousand classes teach nothing of
-prices; there the first is nearly that of a hundred."""
-
+"""Of all networks of so many classes together. A few rows of a thousand classes teach little of
+prices."""
+KNOWN_MIX: Final = {
+    100: GapModel(0.68, 0.0, 0.63, 2.06, other_mixes=False, belief=_EACH),
+    1000: GapModel(0.0, 0.0, 0.12, 0.15, other_mixes=False, belief=_EACH),
+}
+"""The same where many classes are known to keep their shares; few have the slopes above."""
 STEEPEST: Final = {10: 0.15, 100: 0.05, 1000: 0.0}
 """W: how much the margin of a row weighs in a shifted window. The more classes, the less."""
-READ_AT: Final = 1
-"""The fall alone is read when warmer by 0.4: it varies less from row to row."""
 
 
-def shipped(n_classes: int) -> GapModel:
+def read_at(n_classes: int) -> int:
+    """Return which of `gap.WARMER` the fall alone is read at.
+
+    When warmer it varies less from row to row, which with many classes is worth more.
+    """
+    return 1 if n_classes < MANY else 2
+
+
+def shipped(n_classes: int, *, other_mixes: bool = True) -> GapModel:
     """Return the numbers for so many classes: between those measured, by their logarithm.
 
-    >>> shipped(2) == SHIPPED[10], shipped(100) == SHIPPED[100], shipped(50_000) == SHIPPED[1000]
+    Below 32 classes they are those of 10, and up to 100 those of 100.
+
+    >>> shipped(2) == SHIPPED[10], shipped(32) == SHIPPED[100], shipped(50_000) == SHIPPED[1000]
     (True, True, True)
     """
-    few, many, part = _between(n_classes)
-    pairs = zip(SHIPPED[few].numbers(), SHIPPED[many].numbers(), strict=True)
+    if n_classes < MANY:
+        return replace(SHIPPED[10], other_mixes=other_mixes)
+    table = SHIPPED if other_mixes else KNOWN_MIX
+    few, many, part = _between(max(n_classes, 100))
+    pairs = zip(table[few].numbers(), table[many].numbers(), strict=True)
     p, two, g, lam = ((1 - part) * a + part * b for a, b in pairs)
-    return GapModel(p, two, g, lam)
+    return GapModel(p, two, g, lam, other_mixes=other_mixes, belief=_EACH)
 
 
 def steepest(n_classes: int) -> float:
@@ -49,5 +68,5 @@ def steepest(n_classes: int) -> float:
 def _between(n_classes: int) -> tuple[int, int, float]:
     """Return the numbers of classes around this one, and how far it lies from the first."""
     at = min(max(n_classes, min(SHIPPED)), max(SHIPPED))
-    few, many = next((a, b) for a, b in pairwise(SHIPPED) if at <= b)
+    few, many = next((a, b) for a, b in reversed(list(pairwise(SHIPPED))) if at >= a)
     return few, many, log(at / few) / log(many / few)

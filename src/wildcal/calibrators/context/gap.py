@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from wildcal.calibrators.context.terms import Rule
 from wildcal.core.arrays import FloatArray
 
 WARMER: Final = (0.0, 0.4, 0.9)
@@ -47,22 +48,29 @@ class Belief:
     """Whether belief ends soon, or fades."""
     above_guessing: bool = True
     """Whether no window is taken to be less accurate than guessing."""
+    each_class: bool = False
+    """Whether each class is judged by itself. Then nothing above is read but the last two: the
+    price is believed as it is, and the fall of confidence counts beside it."""
 
 
 BELIEFS: Final = (
     Belief(1.0, 0.3, 0.05, 0.5, 0.6, 0.05, 0.0, 0.8, sharp=False, above_guessing=False),
     Belief(1.0, 0.3, 0.05, 0.5, 0.6, 0.05, 0.0, 0.8, above_guessing=False),
     Belief(0.6, 0.43, 0.01, 1.2, 0.0, 0.0, 0.17, 1.35),
+    Belief(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, each_class=True),
 )
-"""Of files of two earlier versions, and the present one, fitted to windows of all kinds under sixty
-changes of images: benchmarks/studies/context_belief.py."""
+"""Of files of two earlier versions, and the present ones: for few classes, fitted to windows of all
+kinds under sixty changes of images, and for many."""
+FEW_CLASSES: Final = 2
+MANY_CLASSES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class GapModel:
     """Three slopes that environments teach, and what is the same for all of so many classes.
 
-    Estimated gap = r (β_P P + β_2 G²) + (1 - r) β_G G': see `WindowStatistics`.
+    Estimated gap = r (β_P P + β_2 G²) + (1 - r) β_G G': see `WindowStatistics`. With many classes,
+    each of which is judged by itself, β_P P + β_G G'.
     """
 
     beta_p: float
@@ -72,7 +80,7 @@ class GapModel:
     """The variation of class shares that usually comes with a fall of confidence by 1."""
     other_mixes: bool = True
     """Whether classes that moved further than usual may be another class mix."""
-    belief: Belief = BELIEFS[-1]
+    belief: Belief = BELIEFS[FEW_CLASSES]
 
     def alike(self) -> float:
         """Return how much less sure surplus rows must be, whatever the others are."""
@@ -82,12 +90,30 @@ class GapModel:
         """Return the slopes and λ."""
         return self.beta_p, self.beta_2, self.beta_g, self.lam
 
+    @property
+    def rule(self) -> Rule:
+        """How surplus rows are priced."""
+        if not self.belief.each_class:
+            return "total"
+        return "each" if self.other_mixes else "each, known mix"
+
     def gap(self, seen: "WindowStatistics") -> FloatArray:
         """Return the estimated mean confidence minus accuracy of each window."""
+        if self.belief.each_class:
+            gap = self.beta_p * seen.price + self.beta_g * seen.warm_fall
+            return np.asarray(np.minimum(gap, seen.most))
         r, fallen = self.belief_in_classes(seen), np.maximum(seen.fall, 0.0)
         one = self.beta_p * seen.price + self.beta_2 * fallen * fallen
         gap = r * one + (1 - r) * self.beta_g * seen.warm_fall
         return np.asarray(np.minimum(gap, seen.most) if self.belief.above_guessing else gap)
+
+    def columns(self, seen: "WindowStatistics") -> FloatArray:
+        """Return what the three slopes belong to, shape (3, windows)."""
+        fall = np.maximum(seen.fall, 0.0)
+        if self.belief.each_class:
+            return np.stack([seen.price, np.zeros_like(fall), seen.warm_fall])
+        r = self.belief_in_classes(seen)
+        return np.stack([r * seen.price, r * fall * fall, (1 - r) * seen.warm_fall])
 
     def belief_in_classes(self, seen: "WindowStatistics") -> FloatArray:
         """Return r: how much the class counts are believed to speak of one shift.
@@ -143,6 +169,7 @@ def window_statistics(
     chance: ArrayLike,
     clean: tuple[float, float],
     n_classes: int,
+    rule: Rule = "total",
 ) -> WindowStatistics:
     """Return what windows of n > 0 rows say.
 
@@ -155,7 +182,8 @@ def window_statistics(
     n, chance = np.asarray(n, np.float64), np.asarray(chance, np.float64)
     fall, warm_fall = (_fall(n, usual, now) for usual, now in zip(clean, confidence, strict=True))
     beyond = np.sqrt(np.maximum(moved * moved - chance * chance, 0.0))
-    part = beyond / np.maximum(moved, TINY)
+    # Classes that are judged one by one have chance taken off already.
+    part = beyond / np.maximum(moved, TINY) if rule == "total" else np.ones_like(beyond)
     return WindowStatistics(
         n,
         fall,

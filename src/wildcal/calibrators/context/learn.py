@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.calibrators.context.chance import ChanceTable
-from wildcal.calibrators.context.constants import SHIPPED, shipped
+from wildcal.calibrators.context.constants import SHIPPED
 from wildcal.calibrators.context.gap import (
     GapModel,
     WindowStatistics,
@@ -82,14 +82,17 @@ class Clean:
     point: Points
     """The one point of all of them."""
     chance: ChanceTable
-    read_at: int = 1
+    known: GapModel
+    """What holds where environments say nothing."""
+    read_at: int
     """Which of the three confidences the fall alone is read at."""
 
     def statistics(self, points: Points) -> WindowStatistics:
         """Return what the points say as windows."""
         clean = self.point
         usual = usual_confidence(clean.shares[0], clean.inside[0])
-        terms = class_terms(points.shares, points.inside, clean.shares, usual).sum(axis=-1)
+        rule, unit = self.known.rule, 1 / points.n[:, None]
+        terms = class_terms(points.shares, points.inside, clean.shares, usual, rule, unit)
         endless = np.isinf(points.n)
         chance = np.where(endless, 0.0, self.chance(np.where(endless, 1.0, points.n)))
         at = [0, self.read_at]
@@ -97,10 +100,11 @@ class Clean:
         return window_statistics(
             points.n,
             (now[0], now[1]),
-            terms,
+            terms.sum(axis=-1),
             chance,
             (usually[0], usually[1]),
             points.shares.shape[1],
+            rule,
         )
 
     def gaps(self, points: Points) -> FloatArray:
@@ -135,12 +139,12 @@ def learn(clean: Clean, shifted: Points) -> GapModel:
     The gap is linear in the three slopes once it is known how far class counts are believed, which
     is the same for every network: least squares, of environments and of their mixtures.
     """
-    known = shipped(clean.point.shares.shape[1])
+    # How far class counts are believed is learned as if other mixes may come.
+    known = replace(clean.known, other_mixes=True)
     columns, gaps, weights = [], [], []
     for points in (shifted, *mixtures(clean.point, shifted)):
-        seen, gap = clean.statistics(points), clean.gaps(points)
-        r, fall = known.belief_in_classes(seen), np.maximum(seen.fall, 0.0)
-        columns.append(np.stack([r * seen.price, r * fall * fall, (1 - r) * seen.warm_fall]))
+        gap = clean.gaps(points)
+        columns.append(known.columns(clean.statistics(points)))
         gaps.append(gap)
         part = 1.0 if points is shifted else MIXTURE_WEIGHT * len(shifted) / len(points)
         weights.append(part / (_EASY + np.abs(gap)))
@@ -151,7 +155,7 @@ def learn(clean: Clean, shifted: Points) -> GapModel:
         np.array(known.numbers()[:3]),
         _SHIPPED_AS / len(shifted),
     )
-    return GapModel(beta_p, beta_2, beta_g, known.lam)
+    return replace(clean.known, beta_p=beta_p, beta_2=beta_2, beta_g=beta_g)
 
 
 def _slopes(
@@ -172,9 +176,7 @@ def _slopes(
     return tuple(found.tolist())
 
 
-def left_out_errors(
-    clean: Clean, shifted: Points, *, other_mixes: bool = True
-) -> tuple[FloatArray, FloatArray]:
+def left_out_errors(clean: Clean, shifted: Points) -> tuple[FloatArray, FloatArray]:
     """Return the errors of the estimated gap on environments left out, and their offsets.
 
     At most twenty fits; with more environments, several are left out at a time.
@@ -185,9 +187,9 @@ def left_out_errors(
     for fold in range(min(n, _FOLDS)):
         out = np.zeros(n, np.bool_)
         out[order[fold::_FOLDS]] = True
-        model = learn(clean, shifted[~out]) if n > out.sum() else shipped(shifted.shares.shape[1])
+        model = learn(clean, shifted[~out]) if n > out.sum() else clean.known
         mine = shifted[out]
-        gap = replace(model, other_mixes=other_mixes).gap(clean.statistics(mine))
+        gap = model.gap(clean.statistics(mine))
         error[out] = gap - clean.gaps(mine)
         offset[out] = offset_for(gap, mine.means.T)
     return error, offset

@@ -15,7 +15,15 @@ from wildcal.calibrators.context import gap
 from wildcal.calibrators.context.chance import ChanceTable
 from wildcal.calibrators.context.features import LARGEST
 from wildcal.calibrators.context.shape import STEEPENING, Shape
-from wildcal.calibrators.context.terms import LEAST_LEAD, SHARE_UNIT, UNIT, CleanClasses
+from wildcal.calibrators.context.terms import (
+    CHANCE,
+    FEW,
+    LEAST_LEAD,
+    LESS_SURE,
+    SHARE_UNIT,
+    UNIT,
+    CleanClasses,
+)
 from wildcal.core.arrays import Labels, Logits, working_dtype
 from wildcal.core.checks import reject_logit_row
 from wildcal.core.one_row import row_sums
@@ -154,6 +162,9 @@ class OneRow:
         variation = sqrt(max(moved * moved - chance * chance, 0.0))
         part = variation / max(moved, gap.TINY)
         paid = price * (part * part * part)
+        if at.each_class:
+            found = model.beta_p * price + model.beta_g * warm_fall
+            return min(found, max(sure - self._guessing, 0.0))
         fallen = max(fall, 0.0)
         usual = model.lam * fallen
         spread = gap.CHANCE_SPREAD * chance / sqrt(n)
@@ -189,15 +200,39 @@ class OneRow:
             return _NOTHING
         expected, usual, held = n * self._share_of[of] / SHARE_UNIT, self._usual[of], sure * UNIT
         if count < expected:
-            beyond = max(held - expected, 0.0)
+            beyond = max(held - expected, 0.0) if self._classes.rule == "total" else 0.0
             terms = (0.0, beyond, 0.0, float(count), count * usual - held)
         else:
             surplus, each = count - expected, held / count
             lead = min(max(2 * held / count - 1, LEAST_LEAD), 1.0)
-            power: Any = np.power(surplus / count, 1 / lead)
-            price = count * lead * float(power) + max(held - expected, 0.0)
+            if self._classes.rule == "total":
+                price = count * lead * _power(surplus / count, 1 / lead)
+                price += max(held - expected, 0.0)
+            else:
+                price = self._price(count, held, expected, usual)
             terms = (surplus, price, surplus * (usual - each), 0.0, 0.0)
         return tuple(float(round(term * SHARE_UNIT)) for term in terms)
+
+    def _price(self, count: int, held: float, expected: float, usual: float) -> float:
+        """Return what the surplus of one class costs; `class_price` does it for all."""
+        over = count - expected
+        square = over * over - CHANCE * (expected + FEW)
+        if square <= 0:
+            return 0.0
+        surplus, each = sqrt(square), held / count
+        lead = min(max(2 * each - 1, LEAST_LEAD), 1.0)
+        price = count * lead * _power(surplus / count, 1 / lead)
+        price += min(max(held - expected, 0.0), surplus)
+        if self._classes.rule == "each":
+            less = max(usual - each, 0.0)
+            fourth = (less * less) * (less * less)
+            price *= fourth / (fourth + LESS_SURE)
+        return price
+
+
+def _power(base: float, exponent: float) -> float:
+    found: Any = np.power(base, exponent)
+    return float(found)
 
 
 def _fall(n: int, clean: float, sure: float) -> float:

@@ -12,9 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from wildcal.calibrators.context.chance import ChanceTable
 from wildcal.calibrators.context.classes import ClassRows
 from wildcal.calibrators.context.clean_rows import clean_rows, clean_span, moments_of_two
-from wildcal.calibrators.context.constants import READ_AT, shipped, steepest
+from wildcal.calibrators.context.constants import MANY, read_at, shipped, steepest
 from wildcal.calibrators.context.gap import (
     BELIEFS,
+    FEW_CLASSES,
+    MANY_CLASSES,
     WARMER,
     GapModel,
     offset_for,
@@ -67,8 +69,9 @@ class ContextScaling(WindowMap):
     the temperature at which the mean confidence of clean rows is their accuracy. The context c is a
     window of unlabeled rows that arrive together. It is read for two signs of shift: how far mean
     confidence has fallen, and how far the predicted classes moved from those of clean rows, beyond
-    chance. Together they estimate how far mean confidence lies above accuracy, and a takes just
-    that off. Without a context a = 0, and a row's result depends on the row alone.
+    chance (from 32 classes on, each by itself). Together they estimate how far mean confidence lies
+    above accuracy, and a takes just that off. Without a context a = 0, and a row's result depends
+    on the row alone.
 
     It learns from *environments*: labeled groups of rows, one clean (number 0) and others shifted,
     such as hospitals, cameras, months, or validation images under corruptions that will not be met
@@ -205,7 +208,8 @@ class ContextScaling(WindowMap):
         found = environment_sums(logits, y, weight, environment, self._shape().confidences)
         points, is_clean = found.points(logits.shape[1]), found.numbers == 0
         self._keep_clean(points[is_clean], clean[0], clean[2])
-        clean_point = Clean(points[is_clean], self.chance(), self.read_at_)
+        known = shipped(logits.shape[1], other_mixes=self.class_mix == "any")
+        clean_point = Clean(points[is_clean], self.chance(), known, self.read_at_)
         self._learn(clean_point, points[~is_clean])
         light = found.light_note()
         return replace(summary, notes=summary.notes + ((light,) if light else ()))
@@ -219,7 +223,8 @@ class ContextScaling(WindowMap):
         self.clean_temperature_ = ts.temperature
         self.clean_margin_ = np.array([clean.mean, clean.std])
         self.steepest_, self.margin_weight_ = steepest(logits.shape[1]), 0.0
-        self.bias_, self.read_at_, self.belief_ = 0.0, READ_AT, len(BELIEFS) - 1
+        self.bias_, self.read_at_ = 0.0, read_at(logits.shape[1])
+        self.belief_ = FEW_CLASSES if logits.shape[1] < MANY else MANY_CLASSES
         self.bias_ = fit_bias(self._shape(), logits, weight, accuracy)
         shape = self._shape()
 
@@ -251,12 +256,11 @@ class ContextScaling(WindowMap):
         """Learn from the shifted environments, if there are any."""
         self.environments_ = len(shifted)
         self.accuracy_error_ = self.accuracy_error_slope_ = 0.0
-        model = shipped(self.clean_shares_.size)
+        model = clean.known
         if len(shifted):
             model = learn(clean, shifted)
             error, size = (
-                float(np.sqrt(np.mean(np.square(v))))
-                for v in left_out_errors(clean, shifted, other_mixes=self.class_mix == "any")
+                float(np.sqrt(np.mean(np.square(v)))) for v in left_out_errors(clean, shifted)
             )
             self.accuracy_error_ = error
             self.accuracy_error_slope_ = error / size if size > _LEAST_SPREAD else 0.0
@@ -290,7 +294,7 @@ class ContextScaling(WindowMap):
 
     def classes(self) -> CleanClasses:
         """Return what windows are compared to."""
-        return CleanClasses.of(self.clean_shares_, self.clean_by_class_)
+        return CleanClasses.of(self.clean_shares_, self.clean_by_class_, self.model().rule)
 
     def class_numbers(self, counts: Labels, sure: FloatArray) -> FloatArray:
         """Return the sums of what classes say, of `class_terms`, in parts of 2^-30."""
@@ -307,10 +311,8 @@ class ContextScaling(WindowMap):
         n = np.asarray(n, np.float64)
         terms = np.asarray(classes, np.float64) / (n * SHARE_UNIT)
         sure = np.clip(means[0], 0.0, 1.0), np.clip(means[self.read_at_], 0.0, 1.0)
-        seen = window_statistics(
-            n, sure, terms, self.chance()(n), self._usual(), self.clean_shares_.size
-        )
-        return self.model().gap(seen)
+        chance, model, k = self.chance()(n), self.model(), self.clean_shares_.size
+        return model.gap(window_statistics(n, sure, terms, chance, self._usual(), k, model.rule))
 
     def _usual(self) -> tuple[float, float]:
         """Return the mean confidence of clean rows, and the one at which the fall is read."""
@@ -397,6 +399,14 @@ class ContextScaling(WindowMap):
             )
         return f"{self.clean_temperature_ * np.logaddexp(0.0, self.bias_):.4g}"
 
+    def _gap_words(self) -> str:
+        if self.model().belief.each_class:
+            return f"{self.beta_p_:.4g} P {self.beta_g_:+.4g} G'"
+        return (
+            f"{self.beta_p_:.4g} P {self.beta_2_:+.4g} G², G its fall, or where class counts are"
+            f" not believed {self.beta_g_:.4g} G',"
+        )
+
     def _describe(self) -> list[str]:
         learned = (
             f"learned from {self.environments_} shifted environments"
@@ -406,9 +416,8 @@ class ContextScaling(WindowMap):
         lines = [
             f"Logits are divided by {self._clean_words()} exp(a - {self.steepest_:.4g} (1 - exp(-4"
             " a)) margin), the margin in units of the clean rows.",
-            f"a takes {self.beta_p_:.4g} P {self.beta_2_:+.4g} G², or where class counts are not"
-            f" believed {self.beta_g_:.4g} G', off the mean confidence of a window: G its fall, G'"
-            f" that when warmer, P the price of moving surplus classes back; {learned}.",
+            f"a takes {self._gap_words()} off the mean confidence of a window: G' its fall when"
+            f" warmer, P the price of moving surplus classes back; {learned}.",
         ]
         if self.class_mix == "clean":
             lines.append("It takes for granted that classes come as often as among the clean rows.")

@@ -5,7 +5,7 @@ they came.
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +19,26 @@ larger ones are rounded as any float is."""
 UNIT: Final = 2.0**-40
 """Features of rows that roll are kept in whole numbers of this."""
 LEAST_LEAD: Final = 0.02
+CHANCE: Final = 4.0
+"""In how far a class may have too many rows by chance: two standard deviations, squared."""
+FEW: Final = 1.5
+"""Rows that are added to those expected: one or two more say nothing."""
+LESS_SURE: Final = 0.07**4
+"""Rows that are less sure than usual by its fourth root are half put down to shift."""
+Rule = Literal["total", "each", "each, known mix"]
+"""How surplus rows are priced: those of all classes together, or of each class by itself, where
+its rows may be what they seem unless the class mix is known."""
 # Numbers looked at together while a window fills.
 _TOGETHER: Final = 1 << 18
 
 
 def class_terms(
-    counts: FloatArray, sure: FloatArray, expected: FloatArray, usual: FloatArray
+    counts: FloatArray,
+    sure: FloatArray,
+    expected: FloatArray,
+    usual: FloatArray,
+    rule: Rule = "total",
+    unit: FloatArray | float = 1.0,
 ) -> FloatArray:
     """Return what each class adds to five sums over a window, of shape (5, ...).
 
@@ -36,6 +50,10 @@ def class_terms(
         d: how many there would be among as many clean rows.
     usual
         u: the mean confidence of clean rows that are predicted so.
+    rule
+        Whether the price is that below, or that of `class_price`.
+    unit
+        What one row counts in the numbers above: 1, or 1 / n where they are shares of n rows.
 
     Returns
     -------
@@ -60,11 +78,53 @@ def class_terms(
     rows = np.maximum(counts, 1e-12)
     surplus = np.maximum(counts - expected, 0.0)
     lead = np.clip(2 * sure / rows - 1, LEAST_LEAD, 1.0)
-    price = counts * lead * (surplus / rows) ** (1 / lead) + np.maximum(sure - expected, 0.0)
+    if rule == "total":
+        price = counts * lead * (surplus / rows) ** (1 / lead) + np.maximum(sure - expected, 0.0)
+    else:
+        price = class_price(counts, sure, expected, usual, known_mix=rule != "each", unit=unit)
     fallen = surplus * (usual - sure / rows)
     scarce = np.where(counts < expected, counts, 0.0)
     less = np.where(counts < expected, counts * usual - sure, 0.0)
     return np.stack([surplus, price, fallen, scarce, less])
+
+
+def class_price(
+    counts: FloatArray,
+    sure: FloatArray,
+    expected: FloatArray,
+    usual: FloatArray,
+    *,
+    known_mix: bool = False,
+    unit: FloatArray | float = 1.0,
+) -> FloatArray:
+    """Return what the surplus rows of each class cost, each class judged by itself.
+
+    With many classes the sum over all of them is mostly chance. A class by itself has a surplus of
+    √((c - d)² - 4 (d + 3/2)) where c > d: two standard deviations are chance, and so are a row or
+    two of a class that is hardly expected. It costs what `class_terms` says, the confidence beyond
+    what is expected at most as much as there is surplus. Rows that are as sure as usual may be what
+    they seem: they are less sure by D = u - s / c, and the price counts D⁴ / (D⁴ + 0.07⁴), unless
+    the class mix is known. Parameters as there.
+
+    Examples
+    --------
+    >>> c, s, d, u = (np.array([x]) for x in (40.0, 24.0, 10.0, 0.9))
+    >>> print(class_price(c, s, d, u).round(3), class_price(c, s, d, u, known_mix=True).round(3))
+    [15.619] [15.665]
+    >>> print(class_price(c, np.array([36.0]), d, u))  # as sure as ever
+    [0.]
+    """
+    rows = np.maximum(counts, 1e-12)
+    over = np.maximum(counts - expected, 0.0)
+    surplus = np.sqrt(np.maximum(over * over - CHANCE * (expected + FEW * unit) * unit, 0.0))
+    each = sure / rows
+    lead = np.clip(2 * each - 1, LEAST_LEAD, 1.0)
+    price = counts * lead * (surplus / rows) ** (1 / lead)
+    price = price + np.clip(sure - expected, 0.0, surplus)
+    if not known_mix:
+        fourth = np.square(np.square(np.maximum(usual - each, 0.0)))
+        price = price * (fourth / (fourth + LESS_SURE))
+    return np.asarray(price)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,11 +135,12 @@ class CleanClasses:
     """How often each is predicted, as whole numbers in parts of 2^-30."""
     usual: FloatArray
     """The mean confidence in each."""
+    rule: Rule = "total"
 
     @classmethod
-    def of(cls, shares: FloatArray, usual: FloatArray) -> "CleanClasses":
+    def of(cls, shares: FloatArray, usual: FloatArray, rule: Rule = "total") -> "CleanClasses":
         """Return the same of shares that sum to one."""
-        return cls(np.rint(shares * SHARE_UNIT), usual)
+        return cls(np.rint(shares * SHARE_UNIT), usual, rule)
 
     def numbers(self, counts: Labels | FloatArray, sure: FloatArray) -> FloatArray:
         """Return the five sums of a window in parts of 2^-30; `sure` is Σ confidence by class."""
@@ -133,7 +194,7 @@ class CleanClasses:
         self, counts: FloatArray, sure: FloatArray, expected: FloatArray, usual: FloatArray
     ) -> FloatArray:
         return np.asarray(
-            np.rint(class_terms(counts, sure, expected / SHARE_UNIT, usual) * SHARE_UNIT)
+            np.rint(class_terms(counts, sure, expected / SHARE_UNIT, usual, self.rule) * SHARE_UNIT)
         )
 
 

@@ -16,7 +16,7 @@ from wildcal.calibrators.context.gap import (
     WARMER,
 )
 from wildcal.calibrators.context.shape import STEEPENING
-from wildcal.calibrators.context.terms import LEAST_LEAD, SHARE_UNIT
+from wildcal.calibrators.context.terms import CHANCE, FEW, LEAST_LEAD, LESS_SURE, SHARE_UNIT
 from wildcal.interop.maps.base import CONTEXT, Inputs
 from wildcal.interop.maps.ops import Ops, Tensor, clip
 from wildcal.interop.maps.rows import Rows
@@ -40,7 +40,7 @@ class InContext(WindowScaling):
         mean, std = calibrator.clean_margin_.tolist()
         chance, clean = calibrator.chance(), calibrator.clean_confidence_
         self._read_at, model = calibrator.read_at_, calibrator.model()
-        self._at, self._alike = model.belief, model.alike()
+        self._at, self._alike, self._rule = model.belief, model.alike(), model.rule
         self.keep(
             temperature=calibrator.clean_temperature_,
             bias=calibrator.bias_,
@@ -124,6 +124,9 @@ class InContext(WindowScaling):
         counts, sure = self.counts(ops, context), self.inside(ops, context)
         expected, rows = self.get(ops, "clean_shares") * n, ops.maximum(counts, SMALL)
         surplus = ops.maximum(counts - expected, 0.0)
+        if self._at.each_class:
+            price = ops.row_sum(self._prices(ops, counts, sure, expected)) / n
+            return price * self.get(ops, "beta_p") + warm * self.get(ops, "beta_g")
         moved, chance = ops.row_sum(surplus) / n, self._chance(ops, n)
         beyond = ops.sqrt(ops.maximum(moved * moved - chance * chance, 0.0))
         lead = clip(ops, sure / rows * 2.0 - 1.0, LEAST_LEAD, 1.0)
@@ -141,6 +144,20 @@ class InContext(WindowScaling):
         one = price * self.get(ops, "beta_p") + fallen * fallen * self.get(ops, "beta_2")
         other = warm * self.get(ops, "beta_g")
         return belief * one + other - belief * other
+
+    def _prices(self, ops: Ops, counts: Tensor, sure: Tensor, expected: Tensor) -> Tensor:
+        """Return what the surplus of each class costs, as `class_price` does."""
+        rows = ops.maximum(counts, SMALL)
+        over, each = ops.maximum(counts - expected, 0.0), sure / rows
+        surplus = ops.sqrt(ops.maximum(over * over - (expected + FEW) * CHANCE, 0.0))
+        lead = clip(ops, each * 2.0 - 1.0, LEAST_LEAD, 1.0)
+        power = ops.exp(ops.log(ops.maximum(surplus / rows, TINY)) / lead)
+        price = counts * lead * power
+        price = price + ops.minimum(ops.maximum(sure - expected, 0.0), surplus)
+        if self._rule == "each":
+            fourth = _fourth(ops.maximum(self.get(ops, "clean_by_class") - each, 0.0))
+            price = price * (fourth / (fourth + LESS_SURE))
+        return price
 
     def _like(
         self, ops: Ops, counts: Tensor, sure: Tensor, expected: Tensor, surplus: Tensor
