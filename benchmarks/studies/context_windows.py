@@ -274,14 +274,14 @@ def look(
             np.bincount(place, minlength=size).reshape(shape) / n[:, None],
             np.bincount(place, sure[0, rows], size).reshape(shape) / n[:, None],
             mean(truth[rows], number),
+            n,
         )
 
     rows = np.concatenate([window.rows for window in windows])
     number = np.repeat(np.arange(len(windows)), [len(window.rows) for window in windows])
     clean_rows = np.flatnonzero(is_clean)
-    read_at = fitted.read_at_ if known.belief.each_class else 1
     point = points(clean_rows, np.zeros(len(clean_rows), int), right)
-    clean = Clean(point, fitted.chance(), known, read_at)
+    clean = Clean(point, fitted.chance(), known, fitted.read_at_)
     found = points(rows, number, expected[in_class])
     return Seen(
         clean.statistics(found),

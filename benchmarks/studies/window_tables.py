@@ -40,10 +40,9 @@ OTHERS = {
 """Networks whose shift is of another kind: what they are, and the name of their means."""
 HUNDRED = {"cifar100-resnet20": ("ResNet-20 on CIFAR-100", "100 classes")}
 """And one of more classes."""
-UNSEEN = {"cifar100-vgg11-half": ("VGG and SE-ResNet-20 on CIFAR-100", "100 classes")}
-"""Two that taught nothing: measured together, in a file of their own."""
+UNSEEN = {"cifar100-se-resnet20": ("SE-ResNet-20 on CIFAR-100", "100 classes")}
+"""One that taught nothing, in a file of its own."""
 UNSEEN_OF_MORE = {"imagenet-mobilenetv2": ("MobileNetV2 on ImageNet", "1000 classes")}
-THOUSAND = {"imagenet-resnet18": ("ResNet-18 on ImageNet", "1000 classes")}
 BOTH_OF_THEM = {"imagenet-resnet18": ("ResNet-18 and ViT-Tiny", "1000 classes")}
 OTHER_SETTINGS = {
     "whole": "whole",
@@ -199,7 +198,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "window-other": lambda: other(read(), OTHERS),
     "window-hundred": lambda: other(read(), HUNDRED),
     "window-hundred-more": lambda: other(read(MORE), UNSEEN),
-    "window-thousand": lambda: other(read(), THOUSAND),
     "window-thousand-later": lambda: other(read(LATER), BOTH_OF_THEM),
     "window-thousand-unseen": lambda: other(read(MOBILE), UNSEEN_OF_MORE),
     "window-published": lambda: published(read(), accuracy_tables.read()),

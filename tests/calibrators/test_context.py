@@ -132,7 +132,7 @@ def slow_offset_of_many(fitted, z):
     """The same from 32 classes on, where each class is judged by itself."""
     n, n_classes = z.shape
     c0, c1, c2 = (slow_confidence(z, slow_temperature(fitted, z, a)).mean() for a in (0, 0.4, 0.9))
-    f = fitted.clean_confidence_[2] - c2
+    f = fitted.clean_confidence_[1] - c1
     g = f * n / (n + (2 if f > 0 else 20)) + 0.04 * 2 / (n + 2)
     pred, sure = z.argmax(axis=1), slow_confidence(z, slow_temperature(fitted, z))
     price = 0.0

@@ -16,26 +16,20 @@ MANY: Final = 32
 _EACH: Final = BELIEFS[MANY_CLASSES]
 SHIPPED: Final = {
     10: GapModel(beta_p=0.60, beta_2=3.6, beta_g=0.55, lam=1.46),
-    100: GapModel(beta_p=0.74, beta_2=0.0, beta_g=0.68, lam=2.06, belief=_EACH),
-    1000: GapModel(beta_p=0.03, beta_2=0.0, beta_g=0.11, lam=0.15, belief=_EACH),
+    100: GapModel(beta_p=0.77, beta_2=0.0, beta_g=0.46, lam=2.06, belief=_EACH),
+    1000: GapModel(beta_p=0.03, beta_2=0.0, beta_g=0.04, lam=0.15, belief=_EACH),
 }
 """Of all networks of so many classes together. A few rows of a thousand classes teach little of
 prices."""
 KNOWN_MIX: Final = {
-    100: GapModel(0.68, 0.0, 0.63, 2.06, other_mixes=False, belief=_EACH),
-    1000: GapModel(0.0, 0.0, 0.12, 0.15, other_mixes=False, belief=_EACH),
+    100: GapModel(0.70, 0.0, 0.43, 2.06, other_mixes=False, belief=_EACH),
+    1000: GapModel(0.0, 0.0, 0.05, 0.15, other_mixes=False, belief=_EACH),
 }
 """The same where many classes are known to keep their shares; few have the slopes above."""
 STEEPEST: Final = {10: 0.15, 100: 0.05, 1000: 0.0}
 """W: how much the margin of a row weighs in a shifted window. The more classes, the less."""
-
-
-def read_at(n_classes: int) -> int:
-    """Return which of `gap.WARMER` the fall alone is read at.
-
-    When warmer it varies less from row to row, which with many classes is worth more.
-    """
-    return 1 if n_classes < MANY else 2
+READ_AT: Final = 1
+"""The fall alone is read when warmer by 0.4: it varies less from row to row."""
 
 
 def shipped(n_classes: int, *, other_mixes: bool = True) -> GapModel:

@@ -48,6 +48,8 @@ class Points:
     inside: FloatArray
     """The part of the mean confidence that rows of each predicted class have, shape (points, K)."""
     accuracy: FloatArray
+    counted: FloatArray
+    """How many rows the shares come from: those of a mixture as far as its parts do."""
 
     def __len__(self) -> int:
         return len(self.n)
@@ -69,10 +71,11 @@ class Points:
             parts @ self.shares,
             parts @ self.inside,
             parts @ self.accuracy,
+            1 / (np.square(parts) @ (1 / self.counted)),
         )
 
     def _columns(self) -> tuple[FloatArray, ...]:
-        return self.n, self.means, self.shares, self.inside, self.accuracy
+        return self.n, self.means, self.shares, self.inside, self.accuracy, self.counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,7 @@ class Clean:
         """Return what the points say as windows."""
         clean = self.point
         usual = usual_confidence(clean.shares[0], clean.inside[0])
-        rule, unit = self.known.rule, 1 / points.n[:, None]
+        rule, unit = self.known.rule, 1 / points.counted[:, None]
         terms = class_terms(points.shares, points.inside, clean.shares, usual, rule, unit)
         endless = np.isinf(points.n)
         chance = np.where(endless, 0.0, self.chance(np.where(endless, 1.0, points.n)))

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from wildcal.calibrators.context.chance import ChanceTable
 from wildcal.calibrators.context.classes import ClassRows
 from wildcal.calibrators.context.clean_rows import clean_rows, clean_span, moments_of_two
-from wildcal.calibrators.context.constants import MANY, read_at, shipped, steepest
+from wildcal.calibrators.context.constants import MANY, READ_AT, shipped, steepest
 from wildcal.calibrators.context.gap import (
     BELIEFS,
     FEW_CLASSES,
@@ -223,7 +223,7 @@ class ContextScaling(WindowMap):
         self.clean_temperature_ = ts.temperature
         self.clean_margin_ = np.array([clean.mean, clean.std])
         self.steepest_, self.margin_weight_ = steepest(logits.shape[1]), 0.0
-        self.bias_, self.read_at_ = 0.0, read_at(logits.shape[1])
+        self.bias_, self.read_at_ = 0.0, READ_AT
         self.belief_ = FEW_CLASSES if logits.shape[1] < MANY else MANY_CLASSES
         self.bias_ = fit_bias(self._shape(), logits, weight, accuracy)
         shape = self._shape()

@@ -53,6 +53,7 @@ class EnvironmentSums:
             means[:, inside - n_classes : inside],
             means[:, inside:],
             means[:, 1],
+            n,
         )
 
     def light_note(self) -> str | None:
