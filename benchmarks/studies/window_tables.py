@@ -10,6 +10,7 @@ CSV = Path(__file__).with_name("window.csv")
 LATER = Path(__file__).with_name("window_thousand.csv")
 MORE = Path(__file__).with_name("window_hundred.csv")
 MOBILE = Path(__file__).with_name("window_mobilenet.csv")
+TEXTS = Path(__file__).with_name("window_texts.csv")
 """Of two networks on ImageNet with more rows, for fewer methods."""
 ALL = "all networks"
 Row = dict[str, str]
@@ -42,13 +43,16 @@ HUNDRED = {"cifar100-resnet20": ("ResNet-20 on CIFAR-100", "100 classes")}
 """And one of more classes."""
 UNSEEN = {"cifar100-se-resnet20": ("SE-ResNet-20 on CIFAR-100", "100 classes")}
 """One that taught nothing, in a file of its own."""
+INTENTS = {"banking77-minilm": ("intents of customers, 77 classes", "77 classes")}
 UNSEEN_OF_MORE = {"imagenet-mobilenetv2": ("MobileNetV2 on ImageNet", "1000 classes")}
 BOTH_OF_THEM = {"imagenet-resnet18": ("ResNet-18 and ViT-Tiny", "1000 classes")}
 OTHER_SETTINGS = {
     "whole": "whole",
     "128 rows": "128",
     "32 rows": "32",
+    "256 rows, Dirichlet(1)": "Dirichlet(1)",
     "256 rows, Dirichlet(0.3)": "Dirichlet(0.3)",
+    "256 rows, three classes": "three classes",
     "stream, 1/6 clean": "stream",
 }
 IN_SAMPLE = (("tuning", "context@clean"), ("tuning", "context@clean (known mix)"))
@@ -199,6 +203,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "window-hundred": lambda: other(read(), HUNDRED),
     "window-hundred-more": lambda: other(read(MORE), UNSEEN),
     "window-thousand-later": lambda: other(read(LATER), BOTH_OF_THEM),
+    "window-texts": lambda: other(read(TEXTS), INTENTS),
     "window-thousand-unseen": lambda: other(read(MOBILE), UNSEEN_OF_MORE),
     "window-published": lambda: published(read(), accuracy_tables.read()),
     "window-short": _made(short),
