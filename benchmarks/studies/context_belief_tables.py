@@ -10,14 +10,14 @@ CSV = Path(__file__).with_name("context_belief.csv")
 CLASSES = ("10", "100")
 
 
-def read() -> list[Row]:
-    """Return the rows of the csv."""
-    with CSV.open(newline="") as file:
+def read(path: Path = CSV) -> list[Row]:
+    """Return the rows of a csv."""
+    with path.open(newline="") as file:
         return list(csv.DictReader(file))
 
 
-def accuracy(rows: Sequence[Row]) -> str:
-    """Return the error of the accuracy in points: windows x methods, 10 / 100 classes."""
+def accuracy(rows: Sequence[Row], classes: Sequence[str] = CLASSES) -> str:
+    """Return the error of the accuracy in points: windows x methods, by number of classes."""
     mine = find(rows, part="accuracy")
     methods = list(dict.fromkeys(row["method"] for row in mine))
     lines = []
@@ -26,7 +26,8 @@ def accuracy(rows: Sequence[Row]) -> str:
             at = find(mine, shifts=shifts, regime=regime)
             # The regimes of clean rows say so themselves.
             what = regime if regime.startswith(shifts) else f"{shifts}, {regime}"
-            lines.append([what, *(_cell(find(at, method=method)) for method in methods)])
+            cells = [_cell(find(at, method=method), classes) for method in methods]
+            lines.append([what, *cells])
     shown = [f"`{m}`" if m.startswith("match") else m for m in methods]
     return markdown(["windows", *shown], lines, 1)
 
@@ -59,7 +60,7 @@ def numbers(rows: Sequence[Row]) -> str:
     return markdown(["numbers", "classes", *(name.replace("_", " ") for name in names)], lines, 1)
 
 
-def _cell(rows: Sequence[Row]) -> str:
-    """Return percents with 10 / 100 classes; a dash where there is no other network."""
+def _cell(rows: Sequence[Row], classes: Sequence[str] = CLASSES) -> str:
+    """Return percents by number of classes; a dash where there is nothing to tell."""
     values = {row["classes"]: f"{100 * float(row['value']):.2f}" for row in rows}
-    return " / ".join(values.get(k, "–") for k in CLASSES)
+    return " / ".join(values.get(k, "–") for k in classes)
