@@ -49,8 +49,8 @@ class Belief:
     above_guessing: bool = True
     """Whether no window is taken to be less accurate than guessing."""
     each_class: bool = False
-    """Whether each class is judged by itself. Then nothing above is read but the last two: the
-    price is believed as it is, and the fall of confidence counts beside it."""
+    """Whether each class is judged by itself. Then no number above is read: the price is believed
+    as it is, and the fall of confidence counts beside it."""
 
 
 BELIEFS: Final = (
