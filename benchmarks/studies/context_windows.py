@@ -44,6 +44,7 @@ STREAM_ROWS, STREAM_WINDOWS = 512, 10
 CLEAN_SIZES = {32: 40, 128: 20, 512: 20}
 CLEAN_MIX, CLEAN_MIX_WINDOWS = 0.5, 30
 WIDE = "stream of all kinds, 1/6 clean"
+NARROW, NARROW_CLASSES = "three classes", 3
 LEAST_ACCURATE = 0.3
 """Cells that are right less than this part as often as clean rows are past repair."""
 FOLDS = 5
@@ -190,6 +191,19 @@ def wide_streams(source: Source, rng: np.random.Generator) -> Iterator[Window]:
                 rng.choice(clean, n_clean, replace=False),
             )
             yield Window(WIDE, shifts, i % FOLDS, np.concatenate(parts))
+
+
+def narrow_windows(
+    source: Source, folds: dict[str, int], rng: np.random.Generator
+) -> Iterator[Window]:
+    """Yield windows of three classes, of which a cell may have few rows: they come repeatedly."""
+    for cell, kind in list(enumerate(source.kinds))[1:]:
+        rows = source.rows(cell)
+        for _ in range(MIX_WINDOWS):
+            chosen = rng.choice(source.n_classes, NARROW_CLASSES, replace=False)
+            mine = rows[np.isin(source.y[rows], chosen)]
+            if len(mine):
+                yield Window(NARROW, group(kind), folds[kind], rng.choice(mine, MIX_ROWS))
 
 
 def streams(source: Source, folds: dict[str, int], rng: np.random.Generator) -> Iterator[Window]:

@@ -322,8 +322,10 @@ def test_with_many_classes_the_price_and_the_fall_count_side_by_side():
     terms = [0.9, 0.05, 0.0, 0.0, 0.0]
     seen = window_statistics(100, means, terms, 0.85, CLEAN[[0, 2]], 100, "each")
     fall = 0.2 * 100 / 102 + 0.08 / 102
+    far = 0.1 * 100 / 102 + 0.08 / 102
     assert hundred.gap(seen) == pytest.approx(hundred.beta_p * 0.05 + hundred.beta_g * fall)
-    np.testing.assert_allclose(hundred.columns(seen), [0.05, 0, fall])
+    assert SHIPPED[1000].gap(seen) == pytest.approx(SHIPPED[1000].beta_2 * far**2)
+    np.testing.assert_allclose(hundred.columns(seen), [0.05, far**2, fall])
 
 
 def test_which_numbers_so_many_classes_have():

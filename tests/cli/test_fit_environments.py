@@ -62,6 +62,7 @@ def test_environments_in_the_file(files, capsys):
     same(fitted("all.npz"), ContextScaling().fit(Z, Y, environment=ENVIRONMENT))
     assert "on 1,200 rows of 10 classes" in (said := capsys.readouterr().err)
     assert "It used 4 environments." in said
+    assert "such as a forest" not in said
 
 
 def test_environments_in_a_file_of_their_own(files):
@@ -110,6 +111,7 @@ def test_environments_of_test_rows_are_not_looked_at(files):
 
 def test_without_environments_it_says_what_it_did(files, capsys):
     assert fitted("val.npz").environments_ == 0
+    assert "such as a forest" in capsys.readouterr().err
     assert run(["inspect", "context.json"]) == 0
     assert "networks that come with wildcal teach" in " ".join(capsys.readouterr().out.split())
 

@@ -265,7 +265,7 @@ def test_contexts_of_many_classes(fitted, three_ways, class_mix):
         assert_equal(calibrator, z, answers, context=around)
 
 
-@pytest.mark.parametrize("recorded", ["context-2", "context-3", "context-4"])
+@pytest.mark.parametrize("recorded", ["context-2", "context-3", "context-4", "context-5"])
 def test_contexts_of_files_of_earlier_versions(recorded, three_ways):
     calibrator = load(Path(__file__).parents[1] / "io" / "recorded" / f"{recorded}.json")
     width = calibrator.n_classes_

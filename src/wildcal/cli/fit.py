@@ -227,6 +227,8 @@ def _tell(calibrator: Calibrator, used: str, output: Path) -> None:
             say("It may change which class is most probable; --set keep_class=true forbids that.")
     if used:
         say(f"It used {used}.")
+    if calibrator.caution():
+        say(calibrator.caution())
     say(f"Wrote {output}.")
 
 

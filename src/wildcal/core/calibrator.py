@@ -342,6 +342,10 @@ class Calibrator(ABC):
             return [f"{self.title.capitalize()}, not fitted."]
         return self._describe()
 
+    def caution(self) -> str:
+        """Return what to know before this fitted calibrator is trusted, if anything."""
+        return ""
+
     def check_options(self) -> None:
         """Raise a ValueError if an option has a value it may not have."""
         for option in (f for f in _declared(self) if f.init):

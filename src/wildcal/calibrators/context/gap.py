@@ -70,7 +70,7 @@ class GapModel:
     """Three slopes that environments teach, and what is the same for all of so many classes.
 
     Estimated gap = r (β_P P + β_2 G²) + (1 - r) β_G G': see `WindowStatistics`. With many classes,
-    each of which is judged by itself, β_P P + β_G G'.
+    each of which is judged by itself, β_P P + β_2 G² + β_G G'.
     """
 
     beta_p: float
@@ -99,11 +99,11 @@ class GapModel:
 
     def gap(self, seen: "WindowStatistics") -> FloatArray:
         """Return the estimated mean confidence minus accuracy of each window."""
-        if self.belief.each_class:
-            gap = self.beta_p * seen.price + self.beta_g * seen.warm_fall
-            return np.asarray(np.minimum(gap, seen.most))
-        r, fallen = self.belief_in_classes(seen), np.maximum(seen.fall, 0.0)
+        fallen = np.maximum(seen.fall, 0.0)
         one = self.beta_p * seen.price + self.beta_2 * fallen * fallen
+        if self.belief.each_class:
+            return np.asarray(np.minimum(one + self.beta_g * seen.warm_fall, seen.most))
+        r = self.belief_in_classes(seen)
         gap = r * one + (1 - r) * self.beta_g * seen.warm_fall
         return np.asarray(np.minimum(gap, seen.most) if self.belief.above_guessing else gap)
 
@@ -111,7 +111,7 @@ class GapModel:
         """Return what the three slopes belong to, shape (3, windows)."""
         fall = np.maximum(seen.fall, 0.0)
         if self.belief.each_class:
-            return np.stack([seen.price, np.zeros_like(fall), seen.warm_fall])
+            return np.stack([seen.price, fall * fall, seen.warm_fall])
         r = self.belief_in_classes(seen)
         return np.stack([r * seen.price, r * fall * fall, (1 - r) * seen.warm_fall])
 

@@ -158,14 +158,14 @@ class OneRow:
     def _gap(self, n: int, sure: float, warm: float, terms: list[float]) -> float:
         moved, price, grown, scarce, shrunk = terms
         model, at, warm_fall = self._model, self._model.belief, _fall(n, self._clean[1], warm)
+        fallen = max(_fall(n, self._clean[0], sure), 0.0)
         if at.each_class:
-            found = model.beta_p * price + model.beta_g * warm_fall
-            return min(found, max(sure - self._guessing, 0.0))
-        chance, fall = self._chance_of(n), _fall(n, self._clean[0], sure)
+            found = model.beta_p * price + model.beta_2 * fallen * fallen
+            return min(found + model.beta_g * warm_fall, max(sure - self._guessing, 0.0))
+        chance = self._chance_of(n)
         variation = sqrt(max(moved * moved - chance * chance, 0.0))
         part = variation / max(moved, gap.TINY)
         paid = price * (part * part * part)
-        fallen = max(fall, 0.0)
         usual = model.lam * fallen
         spread = gap.CHANCE_SPREAD * chance / sqrt(n)
         width = at.usual * usual + at.allowed + at.by_chance * sqrt(spread)

@@ -401,10 +401,22 @@ class ContextScaling(WindowMap):
 
     def _gap_words(self) -> str:
         if self.model().belief.each_class:
-            return f"{self.beta_p_:.4g} P {self.beta_g_:+.4g} G'"
+            return (
+                f"{self.beta_p_:.4g} P {self.beta_2_:+.4g} G² {self.beta_g_:+.4g} G', G its fall,"
+            )
         return (
             f"{self.beta_p_:.4g} P {self.beta_2_:+.4g} G², G its fall, or where class counts are"
             f" not believed {self.beta_g_:.4g} G',"
+        )
+
+    def caution(self) -> str:
+        """Return where slopes that no environment taught may not hold."""
+        if self.environments_:
+            return ""
+        return (
+            "What windows say is read as on networks that see pictures, which stay too sure under"
+            " shift. A model of another kind, such as a forest, may not, and is made too unsure:"
+            " try labeled rows of one shifted set, to test it on or as an environment."
         )
 
     def _describe(self) -> list[str]:
@@ -421,12 +433,8 @@ class ContextScaling(WindowMap):
         ]
         if self.class_mix == "clean":
             lines.append("It takes for granted that classes come as often as among the clean rows.")
-        if not self.environments_:
-            lines.append(
-                "Those are networks that see pictures, which stay too sure under shift. A model of"
-                " another kind, such as a forest, may not, and is made too unsure: try labeled rows"
-                " of one shifted set, to test it on or as an environment."
-            )
+        if self.caution():
+            lines.append(self.caution())
         if self.environments_:
             lines.append(
                 f"The estimate was {100 * self.accuracy_error_:.1f} points off on environments"

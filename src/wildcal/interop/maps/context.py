@@ -123,10 +123,11 @@ class InContext(WindowScaling):
         """Return the estimated gap of a window."""
         counts, sure = self.counts(ops, context), self.inside(ops, context)
         expected, rows = self.get(ops, "clean_shares") * n, ops.maximum(counts, SMALL)
-        surplus = ops.maximum(counts - expected, 0.0)
+        surplus, fallen = ops.maximum(counts - expected, 0.0), ops.maximum(fall, 0.0)
         if self._at.each_class:
             price = ops.row_sum(self._prices(ops, counts, sure, expected)) / n
-            return price * self.get(ops, "beta_p") + warm * self.get(ops, "beta_g")
+            one = price * self.get(ops, "beta_p") + fallen * fallen * self.get(ops, "beta_2")
+            return one + warm * self.get(ops, "beta_g")
         moved, chance = ops.row_sum(surplus) / n, self._chance(ops, n)
         beyond = ops.sqrt(ops.maximum(moved * moved - chance * chance, 0.0))
         lead = clip(ops, sure / rows * 2.0 - 1.0, LEAST_LEAD, 1.0)
@@ -134,7 +135,6 @@ class InContext(WindowScaling):
         part = beyond / ops.maximum(moved, TINY)
         paid = counts * lead * power + ops.maximum(sure - expected, 0.0)
         price = ops.row_sum(paid) / n * (part * part * part)
-        fallen = ops.maximum(fall, 0.0)
         usual = fallen * self.get(ops, "lam")
         mix = ops.maximum(beyond - usual * self._at.explained, 0.0)
         mix = mix / self._width(ops, n, usual, chance)
