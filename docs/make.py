@@ -586,6 +586,9 @@ MADE = {
     "context-windows": lambda: context_tables.windows(context_rows()),
     "context-mixes": lambda: context_tables.class_mixes(context_rows()),
     "context-wanted": lambda: context_tables.wanted(context_rows()),
+    "context-wanted-many": lambda: context_tables.wanted_of_many(
+        context_tables.read(context_tables.MANY)
+    ),
     "context-forms": lambda: context_tables.leave_out(context_rows()),
     "context-many": context_many_tables.accuracy,
     "context-many-slopes": context_many_tables.slopes,

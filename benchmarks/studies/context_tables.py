@@ -6,6 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 CSV = Path(__file__).with_name("context.csv")
+MANY = Path(__file__).with_name("context_many_networks.csv")
+"""The same of networks with many classes."""
+OF_MANY = {
+    "cifar100-resnet20": "ResNet-20, 100 classes",
+    "cifar100-se-resnet20": "SE-ResNet-20, 100 classes",
+    "imagenet-mobilenetv2": "MobileNetV2, 1,000 classes",
+}
 CORRUPTIONS, BOTH = "4 corruptions", "4 corruptions and 24 transforms"
 MEAN = "mean"
 Row = dict[str, str]
@@ -15,9 +22,9 @@ SHOWN = ("identity", "ts", "ets", "irm", "energy", "ts-all", "ets-all", "irm-all
          "context-1", *WINDOWED, "context")  # fmt: skip
 
 
-def read() -> list[Row]:
-    """Return the rows of the csv."""
-    with CSV.open(newline="") as file:
+def read(path: Path = CSV) -> list[Row]:
+    """Return the rows of a csv."""
+    with path.open(newline="") as file:
         return list(csv.DictReader(file))
 
 
@@ -62,7 +69,7 @@ def per_network(rows: Sequence[Row], tuned_on: str = CORRUPTIONS) -> str:
     """Return the average ECE over unseen types: methods x networks, with intervals."""
     mine = find(rows, part="test", tuned_on=tuned_on, metric="ece")
     names = networks(mine)
-    methods = sorted(SHOWN, key=lambda m: number(mine, method=m, network=MEAN))
+    methods = sorted(_shown(mine), key=lambda m: number(mine, method=m, network=MEAN))
     lines = []
     for method in methods:
         cells = {row["network"]: row for row in find(mine, method=method)}
@@ -70,6 +77,11 @@ def per_network(rows: Sequence[Row], tuned_on: str = CORRUPTIONS) -> str:
         texts = [f"**{percent(cells[n])}**" if best else percent(cells[n]) for n in names]
         lines.append([title(method), cells[names[0]]["knew"], *texts])
     return markdown(["method", "knew", *names], lines, 2)
+
+
+def _shown(rows: Sequence[Row]) -> list[str]:
+    """Return the methods of a table that were measured."""
+    return [method for method in SHOWN if find(rows, method=method)]
 
 
 _NUMBERS = {
@@ -90,7 +102,7 @@ def numbers(rows: Sequence[Row], tuned_on: str = CORRUPTIONS) -> str:
     if not mine:
         return "No network of the study has the transforms."
     lines = []
-    for method in sorted(SHOWN, key=lambda m: number(mine, method=m, metric="excess_ece")):
+    for method in sorted(_shown(mine), key=lambda m: number(mine, method=m, metric="excess_ece")):
         line = [title(method)]
         for metric in _NUMBERS:
             (row,) = find(mine, method=method, metric=metric)
@@ -163,6 +175,25 @@ def wanted(rows: Sequence[Row]) -> str:
                 held = "yes" if value <= limit else "**no**"
                 lines.append([what, tuned_on, words, f"{value:.2f}", held])
     return markdown(["what", "tuned on", "wanted", "measured", "held"], lines, 2)
+
+
+def wanted_of_many(rows: Sequence[Row]) -> str:
+    """Return the same of each network with many classes: what was measured, and the limit."""
+    found = {
+        network: _checks(find(rows, part="test", tuned_on=CORRUPTIONS, network=network))
+        for network in OF_MANY
+    }
+    lines = []
+    for checks in zip(*found.values(), strict=True):
+        what, words = checks[0][0], checks[0][3]
+        # Limits that a rival sets differ from network to network.
+        rival = words.rpartition(" of ")[2] if " of " in words else ""
+        cells = []
+        for _, value, limit, _ in checks:
+            held = "" if value <= limit else ", **no**"
+            cells.append(f"{value:.2f} of {limit:.2f}{held}")
+        lines.append([f"{what}, of `{rival}`" if rival else what, *cells])
+    return markdown(["what", *OF_MANY.values()], lines, 1)
 
 
 def _checks(mine: Sequence[Row]) -> list[tuple[str, float, float, str]]:
