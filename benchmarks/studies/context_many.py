@@ -69,7 +69,7 @@ MIXED_WEIGHTS = WEIGHTS | {
     "few classes": 0.7,
     NARROW: 0.0,  # rows of three classes come repeatedly: tested, not fitted to
     WIDE: 3.0,
-    RUINED: 2.0,
+    RUINED: 1.3,
 }
 LEAST_ROWS = 150
 """Of a cell, for windows of another class mix: of fewer, the same rows would come again."""
@@ -97,8 +97,8 @@ class Windows:
         as_few = seen(few)
         self.as_few = as_few.confidence - few.gap(as_few.statistics)
         self.columns, self.known_mix = (
-            model.columns(of.statistics)[OF_SLOPES].T
-            for model, of in ((SHIPPED[k], self.seen), (told, knows))
+            np.stack([of.price, np.square(np.maximum(of.fall, 0.0)), of.warm_fall], axis=1)
+            for of in (self.seen.statistics, knows.statistics)
         )
         self.most = self.seen.statistics.most
         self.gap = self.seen.confidence - self.seen.accuracy

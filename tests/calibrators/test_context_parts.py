@@ -325,7 +325,9 @@ def test_with_many_classes_the_price_and_the_fall_count_side_by_side():
     far = 0.1 * 100 / 102 + 0.08 / 102
     assert hundred.gap(seen) == pytest.approx(hundred.beta_p * 0.05 + hundred.beta_g * fall)
     assert SHIPPED[1000].gap(seen) == pytest.approx(SHIPPED[1000].beta_2 * far**2)
-    np.testing.assert_allclose(hundred.columns(seen), [0.05, far**2, fall])
+    np.testing.assert_allclose(hundred.columns(seen), [0.05, 0, fall])
+    assert hundred.not_learned(seen) == TEN.not_learned(seen) == 0
+    assert SHIPPED[1000].not_learned(seen) == SHIPPED[1000].gap(seen)
 
 
 def test_which_numbers_so_many_classes_have():

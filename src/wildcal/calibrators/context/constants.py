@@ -17,13 +17,13 @@ _EACH: Final = BELIEFS[MANY_CLASSES]
 SHIPPED: Final = {
     10: GapModel(beta_p=0.60, beta_2=3.6, beta_g=0.55, lam=1.46),
     100: GapModel(beta_p=0.80, beta_2=0.0, beta_g=0.44, lam=2.06, belief=_EACH),
-    1000: GapModel(beta_p=0.0, beta_2=1.1, beta_g=0.0, lam=0.15, belief=_EACH),
+    1000: GapModel(beta_p=0.0, beta_2=0.9, beta_g=0.0, lam=0.15, belief=_EACH),
 }
 """Of all networks of so many classes together. A few rows of a thousand classes teach nothing of
 prices, and there confidence falls as accuracy does until it has fallen far."""
 KNOWN_MIX: Final = {
     100: GapModel(0.73, 0.0, 0.40, 2.06, other_mixes=False, belief=_EACH),
-    1000: GapModel(0.0, 1.1, 0.0, 0.15, other_mixes=False, belief=_EACH),
+    1000: GapModel(0.0, 0.9, 0.0, 0.15, other_mixes=False, belief=_EACH),
 }
 """The same where many classes are known to keep their shares; few have the slopes above."""
 STEEPEST: Final = {10: 0.15, 100: 0.05, 1000: 0.0}

@@ -111,9 +111,18 @@ class GapModel:
         """Return what the three slopes belong to, shape (3, windows)."""
         fall = np.maximum(seen.fall, 0.0)
         if self.belief.each_class:
-            return np.stack([seen.price, fall * fall, seen.warm_fall])
+            return np.stack([seen.price, np.zeros_like(fall), seen.warm_fall])
         r = self.belief_in_classes(seen)
         return np.stack([r * seen.price, r * fall * fall, (1 - r) * seen.warm_fall])
+
+    def not_learned(self, seen: "WindowStatistics") -> FloatArray:
+        """Return the part of the gap that environments do not teach: of many classes, β_2 G².
+
+        A few of them, most of which leave a network right more often than not, say little of it.
+        """
+        fall = np.maximum(seen.fall, 0.0)
+        beta_2 = self.beta_2 if self.belief.each_class else 0.0
+        return np.asarray(beta_2 * fall * fall)
 
     def belief_in_classes(self, seen: "WindowStatistics") -> FloatArray:
         """Return r: how much the class counts are believed to speak of one shift.

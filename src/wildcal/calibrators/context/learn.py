@@ -146,9 +146,9 @@ def learn(clean: Clean, shifted: Points) -> GapModel:
     known = replace(clean.known, other_mixes=True)
     columns, gaps, weights = [], [], []
     for points in (shifted, *mixtures(clean.point, shifted)):
-        gap = clean.gaps(points)
-        columns.append(known.columns(clean.statistics(points)))
-        gaps.append(gap)
+        gap, seen = clean.gaps(points), clean.statistics(points)
+        columns.append(known.columns(seen))
+        gaps.append(gap - known.not_learned(seen))
         part = 1.0 if points is shifted else MIXTURE_WEIGHT * len(shifted) / len(points)
         weights.append(part / (_EASY + np.abs(gap)))
     beta_p, beta_2, beta_g = _slopes(
@@ -158,6 +158,7 @@ def learn(clean: Clean, shifted: Points) -> GapModel:
         np.array(known.numbers()[:3]),
         _SHIPPED_AS / len(shifted),
     )
+    beta_2 = known.beta_2 if known.belief.each_class else beta_2
     return replace(clean.known, beta_p=beta_p, beta_2=beta_2, beta_g=beta_g)
 
 
