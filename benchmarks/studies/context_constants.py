@@ -5,10 +5,10 @@
 The slopes of the gap are learned from all tuning splits of each shipped network, with the shipped
 belief and λ, and printed beside the shipped ones, which context_belief.py fits for 10 classes and
 context_many.py for more. What is shipped counts as four environments, so a network with few stays
-near it. How far they serve a network they were not learned on: each network gets the means of the others of its
-kind, or a single one with 100 classes those of 10, and is tested on its own tuning splits, of which
-it has seen no label but the clean ones. Beside it, temperature scaling and the network's own
-numbers, which saw those labels. Printed as in context_leave_out.py.
+near it. How far they serve a network they were not learned on: each network gets the means of the
+others of its kind, or a single one with 100 classes those of 10, and is tested on its own tuning
+splits, of which it has seen no label but the clean ones. Beside it, temperature scaling and the
+network's own numbers, which saw those labels. Printed as in context_leave_out.py.
 """
 
 import numpy as np
