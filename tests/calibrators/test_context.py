@@ -156,11 +156,13 @@ def slow_offset_of_many(fitted, z):
 
 
 @pytest.mark.filterwarnings("ignore::wildcal.core.errors.CalibrationWarning")
-@pytest.mark.parametrize("class_mix", ["any", "clean"])
-def test_the_formula_of_many_classes(class_mix):
+@pytest.mark.parametrize(("class_mix", "beta_2"), [("any", 0.0), ("clean", 0.0), ("any", 0.9)])
+def test_the_formula_of_many_classes(class_mix, beta_2):
     """And a stream of it has the same bits row by row as at once."""
     z, y, e = environments_of(3, n_classes=40, n=1000)
     fitted = ContextScaling(class_mix=class_mix).fit(z, y, environment=e)
+    assert fitted.beta_2_ == 0
+    fitted.beta_2_ = beta_2  # a thousand classes have it
     shifted = make_suite(5, n_classes=40, n_test=600).shifted.logits.astype(np.float64)
     # Half of them called one class, and unsure: a price.
     shifted[::2, 7] = shifted[::2].max(axis=1) + 0.3

@@ -338,6 +338,7 @@ def test_which_numbers_so_many_classes_have():
     low, middle, high = (np.array(shipped(k).numbers()) for k in (100, 300, 1000))
     assert ((low - middle) * (middle - high) >= 0).all()
     assert [shipped(k).rule for k in (31, 32)] == ["total", "each"]
+    assert [shipped(k).beta_2 for k in (32, 100)] == [0, 0] < [shipped(300).beta_2, 0]
 
 
 def test_too_few_rows_for_so_many_classes_hand_over_to_the_fall():

@@ -1,5 +1,6 @@
 """NumPy, torch and ONNX Runtime give the same numbers, for every method and any row."""
 
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
@@ -252,11 +253,12 @@ def test_contexts(fitted, three_ways, class_mix, numbers, sure, warmer, warmest)
     assert_equal(calibrator, z, answers, context=around)
 
 
-@pytest.mark.parametrize("class_mix", ["any", "clean"])
+@pytest.mark.parametrize(("class_mix", "beta_2"), [("any", 0.0), ("clean", 0.0), ("any", 0.9)])
 @pytest.mark.filterwarnings("ignore::wildcal.core.errors.CalibrationWarning")
-def test_contexts_of_many_classes(fitted, three_ways, class_mix):
+def test_contexts_of_many_classes(fitted, three_ways, class_mix, beta_2):
     """Each of which is judged by itself: from no surplus to half of the rows in one class."""
-    calibrator = fitted("context", 40, class_mix=class_mix)
+    calibrator = deepcopy(fitted("context", 40, class_mix=class_mix))
+    calibrator.beta_2_ = beta_2  # a thousand classes have it
     z = (4 * np.random.default_rng(0).standard_normal((200, 40))).astype(np.float32)
     for part in (0, 20, 100):
         z[:part, 3] = z[:part].max(axis=1) + 0.2
