@@ -59,7 +59,6 @@ FIELDS = ("part", "classes", "shifts", "method", "regime", "metric", "value",
 READ_AS_FEW = {100: GapModel(1.31, 1.05, 0.76, 2.06), 1000: GapModel(1.22, 0.13, 0.07, 0.15)}
 """What was shipped for so many classes while they were read as ten are."""
 SLOPES = ("beta_p", "beta_2", "beta_g")
-OF_SLOPES = [0, 1, 2]
 RUINED = "whole, ruined"
 MIXED_WEIGHTS = WEIGHTS | {
     "whole": 5.0,
@@ -147,7 +146,7 @@ class Windows:
             pull = weight * (error / size + (mean / of_mean)[group])
             return float(weight @ size + of_group @ of_mean), columns.T @ (pull * inside)
 
-        begin = np.array(start.numbers())[OF_SLOPES]
+        begin = np.array(start.numbers()[:3])
         found = minimize(loss, begin, jac=True, method="L-BFGS-B", bounds=[(0.0, None)] * 3)
         return np.asarray(found.x)
 
@@ -174,13 +173,13 @@ def study(windows: Windows, k: int) -> list[tuple[str, ...]]:
     seen, everything, lines = windows.seen, np.ones(len(windows.gap), bool), []
     start = SHIPPED[k]
     fits = {
-        "shipped": np.array(start.numbers())[OF_SLOPES],
+        "shipped": np.array(start.numbers()[:3]),
         "fitted": windows.fit(everything, start),
     }
     networks = np.unique(seen.network)
     for network in networks:
         fits[f"without {network}"] = windows.fit(seen.network != network, start)
-    fits["shipped, known mix"] = np.array(KNOWN_MIX[k].numbers())[OF_SLOPES]
+    fits["shipped, known mix"] = np.array(KNOWN_MIX[k].numbers()[:3])
     fits["fitted, known mix"] = windows.fit(everything, KNOWN_MIX[k], known_mix=True)
     for label, slopes in fits.items():
         print(f"{k:4} {label:40}", *(f"{n} {v:.3f}" for n, v in zip(SLOPES, slopes, strict=True)))
