@@ -53,7 +53,7 @@ def calibrators(source: Source):
 
     former, before = new(), FORMER[source.n_classes]
     former.belief_ = 1
-    former.beta_p_, former.beta_2_, former.beta_g_, former.lam_ = before.numbers()
+    former.beta_p_, former.beta_2_, former.beta_g_, former.lam_ = before.numbers()[:4]
     cells = [i for i, kind in enumerate(source.kinds) if i == 0 or group(kind) == CORRUPTIONS]
     keep = np.isin(source.cell, cells)
     taught = ContextScaling().fit(

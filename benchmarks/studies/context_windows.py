@@ -16,6 +16,7 @@ from wildcal.accuracy.threshold import clean_threshold
 from wildcal.calibrators.context.constants import SHIPPED
 from wildcal.calibrators.context.gap import WARMER, GapModel, WindowStatistics
 from wildcal.calibrators.context.learn import Clean, Points
+from wildcal.calibrators.context.unsure import unsure
 from wildcal.io.suite import Suite
 
 VALIDATION = ("speckle_noise", "gaussian_blur", "spatter", "saturate")
@@ -269,6 +270,7 @@ def look(
     # Without a window all rows have one temperature, at which clean confidence is accuracy.
     temperature = float(fitted.temperature(source.logits[:1])[0])
     sure = np.stack([confidence(source.logits, temperature * np.exp(warmer)) for warmer in WARMER])
+    is_unsure = unsure(sure[-1], fitted.border_)
     pred = source.logits.argmax(axis=1)
     right = (pred == source.y).astype(float)
     entropy = negative_entropy(source.logits, temperature)
@@ -280,16 +282,14 @@ def look(
         return np.bincount(number, values) / np.bincount(number)
 
     def points(rows: np.ndarray, number: np.ndarray, truth: np.ndarray) -> Points:
-        n, shape = np.bincount(number).astype(float), (-1, k)
-        place, size = number * k + pred[rows], len(np.bincount(number)) * k
-        return Points(
-            n,
-            np.stack([mean(values[rows], number) for values in sure], axis=1),
-            np.bincount(place, minlength=size).reshape(shape) / n[:, None],
-            np.bincount(place, sure[0, rows], size).reshape(shape) / n[:, None],
-            mean(truth[rows], number),
-            n,
-        )
+        n = np.bincount(number).astype(float)
+        place, size = number * k + pred[rows], len(n) * k
+        by_class = [
+            np.bincount(place, values[rows], size).reshape(-1, k) / n[:, None]
+            for values in (np.ones(len(pred)), sure[0], is_unsure)
+        ]
+        means = np.stack([mean(values[rows], number) for values in sure], axis=1)
+        return Points(n, means, *by_class, mean(truth[rows], number), n)
 
     rows = np.concatenate([window.rows for window in windows])
     number = np.repeat(np.arange(len(windows)), [len(window.rows) for window in windows])

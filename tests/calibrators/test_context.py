@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from copy import copy
 from dataclasses import fields
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import wildcal
 import wildcal.evaluation
 from wildcal import Context, ContextScaling, TemperatureScaling
 from wildcal.calibrators.context.constants import shipped, steepest
+from wildcal.calibrators.context.gap import BELIEFS, FEW_CLASSES
 from wildcal.core.errors import CalibrationWarning, FileFormatError
 from wildcal.core.rows import Rows
 from wildcal.io.sealed import digest
@@ -35,7 +37,9 @@ Z, Y, E = environments_of()
 FITTED = ContextScaling().fit(Z, Y, environment=E)
 SHIFTED = make_suite(5, n_classes=4, n_test=500).shifted.logits.astype(np.float64)
 CONTEXT = FITTED.context(SHIFTED)
-LEARNT = ("beta_p_", "beta_2_", "beta_g_", "lam_")
+LEARNT = ("beta_p_", "beta_2_", "beta_g_", "lam_", "beta_h_", "counted_")
+SECOND = ("border_", "clean_unsure_", "beta_h_", "counted_")
+"""What files of versions without a second opinion do not have."""
 
 
 def fit(z, y, **options):
@@ -46,6 +50,10 @@ def fit(z, y, **options):
 
 def learned(fitted):
     return [getattr(fitted, name) for name in LEARNT]
+
+
+def unsure_rows(fitted):
+    return fitted.border_, fitted.clean_unsure_
 
 
 # The method once more, from the formula.
@@ -63,6 +71,32 @@ def slow_temperature(fitted, z, a=0.0):
 
 def slow_confidence(z, t):
     return softmax(z / t[:, None], axis=1).max(axis=1)
+
+
+def slow_unsure(fitted, z):
+    """1 for rows that are unsure when warmest, 0 for the others, on a ramp of 0.1 in between."""
+    sure = slow_confidence(z, slow_temperature(fitted, z, 0.9))
+    return np.array([min(1, max(0, (fitted.border_ + 0.05 - c) / 0.1)) for c in sure])
+
+
+def slow_hidden(fitted, z):
+    """Of each class that is predicted, the part of all rows that are too many and not unsure."""
+    pred, shy, found = z.argmax(axis=1), slow_unsure(fitted, z), {}
+    for k in np.unique(pred):
+        many, expected = (pred == k).sum(), len(z) * fitted.clean_shares_[k]
+        square = (many - expected) ** 2 - 4 * (expected + 1.5)
+        beyond = np.sqrt(square) if many > expected and square > 0 else 0
+        found[k] = max(0, beyond - shy[pred == k].sum()) / len(z)
+    return found
+
+
+def slow_mean(fitted, z, signs, hidden):
+    """The gap that signs and unsure rows tell together, `hidden` as far as it is believed."""
+    sure = slow_confidence(z, slow_temperature(fitted, z)).mean()
+    second = sure - fitted.clean_confidence_[0] + fitted.beta_h_ * hidden
+    second += slow_unsure(fitted, z).mean() - fitted.clean_unsure_
+    weight = fitted.counted_ * len(z) / (len(z) + 100)
+    return (1 - weight) * signs + weight * second
 
 
 def slow_chance(q, n, clean_rows):
@@ -105,9 +139,11 @@ def slow_offset(fitted, z):
     mu, spread = fitted.lam_ * up, 0.6 * chance / np.sqrt(n)
     width = 0.43 * mu + 0.01 + 1.2 * np.sqrt(spread)
     far = max(0, v - 0.6 * mu) / width / (1 + like**4)
-    r = np.exp(-(far**4)) / (1 + (chance / 0.5) ** 8)
-    r *= (v**2 + spread) ** 2 / ((v**2 + spread) ** 2 + (1.35 * mu) ** 4)
+    far = 0 if fitted.class_mix == "clean" else far
+    no_mix = np.exp(-(far**4)) / (1 + (chance / 0.5) ** 8)
+    r = no_mix * (v**2 + spread) ** 2 / ((v**2 + spread) ** 2 + (1.35 * mu) ** 4)
     gap = r * (fitted.beta_p_ * price + fitted.beta_2_ * up**2) + (1 - r) * fitted.beta_g_ * g_warm
+    gap = slow_mean(fitted, z, gap, no_mix * sum(slow_hidden(fitted, z).values()))
     gap = min(gap, max(c0 - 1 / z.shape[1], 0))
     if s <= 0:  # a sure row that the first steps leave sure
         return 0.0
@@ -128,6 +164,31 @@ def test_the_prediction_is_that_of_the_formula(n):
         np.testing.assert_allclose(got, t, rtol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore::wildcal.core.errors.CalibrationWarning")
+@pytest.mark.parametrize("class_mix", ["any", "clean"])
+def test_rows_that_gather_in_one_class_and_stay_sure_are_told_as_the_formula_does(class_mix):
+    """Some rows too many are hidden and some unsure; and a stream of them has the same bits."""
+    fitted = ContextScaling(class_mix=class_mix).fit(Z, Y, environment=E)
+    window = SHIFTED.copy()
+    window[: len(window) // 4, 2] = window[: len(window) // 4].max(axis=1) + 1.5
+    window = window[np.random.default_rng(0).permutation(len(window))]
+    offsets = {}
+    for n in (20, 150, len(window)):
+        offsets[n] = slow_offset(fitted, window[:n])
+        got = fitted.offset(fitted.context(window[:n]))
+        assert got == pytest.approx(offsets[n], rel=1e-5, abs=1e-8)
+    assert slow_hidden(fitted, window)[2] > 0.05
+    assert slow_unsure(fitted, window).mean() > 0.05
+    for name in ("beta_h_", "counted_"):
+        other = copy(fitted)
+        setattr(other, name, 0.0)
+        assert abs(slow_offset(other, window) - offsets[len(window)]) > 1e-3
+    row_by_row, together = (wildcal.Stream(fitted, 150) for _ in range(2))
+    np.testing.assert_array_equal(
+        np.concatenate([row_by_row(row[None]) for row in window[:400]]), together(window[:400])
+    )
+
+
 def slow_offset_of_many(fitted, z):
     """The same from 32 classes on, where each class is judged by itself."""
     n, n_classes = z.shape
@@ -135,7 +196,7 @@ def slow_offset_of_many(fitted, z):
     falls = fitted.clean_confidence_[:2] - (c0, c1)
     up, g = (f * n / (n + (2 if f > 0 else 20)) + 0.04 * 2 / (n + 2) for f in falls)
     pred, sure = z.argmax(axis=1), slow_confidence(z, slow_temperature(fitted, z))
-    price = 0.0
+    price, hidden, sure_of_it = 0.0, 0.0, slow_hidden(fitted, z)
     for k in np.unique(pred):
         many, expected = (pred == k).sum(), n * fitted.clean_shares_[k]
         square = (many - expected) ** 2 - 4 * (expected + 1.5)
@@ -148,7 +209,9 @@ def slow_offset_of_many(fitted, z):
         less = max(0, fitted.clean_by_class_[k] - mean)
         gate = 1.0 if fitted.class_mix == "clean" else less**4 / (less**4 + 0.07**4)
         price += cost * gate / n
+        hidden += sure_of_it[k] * gate
     gap = fitted.beta_p_ * price + fitted.beta_2_ * max(up, 0) ** 2 + fitted.beta_g_ * g
+    gap = slow_mean(fitted, z, gap, hidden)
     gap = min(gap, max(c0 - 1 / n_classes, 0))
     q2 = ((c2 - c0) / 0.9 - (c1 - c0) / 0.4) / 0.5
     s = -((c1 - c0) / 0.4 - 0.4 * q2)
@@ -156,20 +219,25 @@ def slow_offset_of_many(fitted, z):
 
 
 @pytest.mark.filterwarnings("ignore::wildcal.core.errors.CalibrationWarning")
-@pytest.mark.parametrize(("class_mix", "beta_2"), [("any", 0.0), ("clean", 0.0), ("any", 0.9)])
-def test_the_formula_of_many_classes(class_mix, beta_2):
+@pytest.mark.parametrize(
+    ("class_mix", "beta_2", "lead"),
+    [("any", 0.0, 0.3), ("clean", 0.0, 0.3), ("any", 0.9, 0.3), ("any", 0.0, 3.0)],
+)
+def test_the_formula_of_many_classes(class_mix, beta_2, lead):
     """And a stream of it has the same bits row by row as at once."""
     z, y, e = environments_of(3, n_classes=40, n=1000)
     fitted = ContextScaling(class_mix=class_mix).fit(z, y, environment=e)
     assert fitted.beta_2_ == 0
     fitted.beta_2_ = beta_2  # a thousand classes have it
     shifted = make_suite(5, n_classes=40, n_test=600).shifted.logits.astype(np.float64)
-    # Half of them called one class, and unsure: a price.
-    shifted[::2, 7] = shifted[::2].max(axis=1) + 0.3
+    # Half of them called one class, and unsure or nearly as sure as usual: a price.
+    shifted[::2, 7] = shifted[::2].max(axis=1) + lead
     for n in (5, 60, 600):
         around, a = fitted.context(shifted[:n]), slow_offset_of_many(fitted, shifted[:n])
         assert fitted.offset(around) == pytest.approx(a, rel=1e-5, abs=1e-8)
     assert a > 0.05
+    assert slow_hidden(fitted, shifted)[7] > 0.1
+    assert min(fitted.beta_h_, fitted.counted_) > 0
     assert "class counts" not in " ".join(fitted.describe())
     row_by_row, together = (wildcal.Stream(fitted, 50) for _ in range(2))
     np.testing.assert_array_equal(
@@ -177,17 +245,27 @@ def test_the_formula_of_many_classes(class_mix, beta_2):
     )
 
 
-def test_files_of_earlier_versions_keep_their_row_shape(tmp_path):
-    """They had softplus(b - m / 4) in every window, and read the fall as it is."""
-    path = tmp_path / "old.json"
+def without(path, *names, **others):
+    """Return FITTED from a file in which some numbers are missing, and some are others."""
     wildcal.save(FITTED, path)
     document = json.loads(path.read_text())
-    for name in ("steepest_", "margin_weight_", "read_at_"):
+    for name in names:
         del document["fitted"][name]
+    document["fitted"].update(others)
     del document["sha256"]
     path.write_text(json.dumps({**document, "sha256": digest(document)}))
-    old = wildcal.load(path)
+    return wildcal.load(path)
+
+
+@pytest.mark.parametrize("belief", [None, 2])
+def test_files_of_earlier_versions_keep_their_row_shape(belief, tmp_path):
+    """They had softplus(b - m / 4) in every window, and read the fall as it is."""
+    missing, more = ("steepest_", "margin_weight_", "read_at_", *SECOND), {"belief_": belief}
+    if belief is None:
+        missing, more = (*missing, "belief_"), {}
+    old = without(tmp_path / "old.json", *missing, **more)
     assert (old.steepest_, old.margin_weight_, old.read_at_) == (0.0, 0.25, 0)
+    assert old.belief_ == (belief or 0)
     around = old.context(SHIFTED)
     t = slow_temperature(old, SHIFTED) * np.exp(old.offset(around))
     np.testing.assert_allclose(old.temperature(SHIFTED, context=around), t, rtol=1e-6)
@@ -195,6 +273,39 @@ def test_files_of_earlier_versions_keep_their_row_shape(tmp_path):
     np.testing.assert_array_equal(
         np.concatenate([row_by_row(row[None]) for row in SHIFTED[:90]]), together(SHIFTED[:90])
     )
+
+
+@pytest.mark.parametrize("belief", range(FEW_CLASSES))
+def test_files_of_earlier_versions_do_not_count_unsure_rows(belief, tmp_path):
+    """Three sums and one number by class; and the signs alone say what the window is."""
+    old = without(tmp_path / "old.json", *SECOND, belief_=belief)
+    assert [getattr(old, name) for name in SECOND] == [0.0] * 4
+    assert old.features == FITTED.features[:-1]
+    assert (old.by_class, FITTED.by_class) == ((0,), (0, 3))
+    around = old.context(SHIFTED)
+    assert (len(around.sums), len(around.by_class)) == (3, 4)
+    assert around.sums == pytest.approx(CONTEXT.sums[:3])
+    assert around.by_class == pytest.approx(CONTEXT.by_class[:4])
+    assert old.row_statistics(SHIFTED).features.shape == (3, len(SHIFTED))
+    if belief == 2:  # the form of the present ones, but for the second opinion
+        assert old.offset(around) == pytest.approx(slow_offset(old, SHIFTED), rel=1e-5)
+        assert abs(old.offset(around) - FITTED.offset(CONTEXT)) > 1e-3
+    # What is not written there is not read either.
+    for name in SECOND:
+        setattr(old, name, 0.7)
+    assert old.context(SHIFTED) == around
+    signs = without(tmp_path / "signs.json", *SECOND, belief_=belief)
+    assert old.offset(around) == signs.offset(around)
+    row_by_row, together = (wildcal.Stream(old, 50) for _ in range(2))
+    np.testing.assert_array_equal(
+        np.concatenate([row_by_row(row[None]) for row in SHIFTED[:90]]), together(SHIFTED[:90])
+    )
+    with pytest.raises(ValueError, match="must have 3 sums and 4 by class.*got 4 and 8"):
+        old.offset(CONTEXT)
+    with pytest.raises(ValueError, match="must have 4 sums and 8 by class.*got 3 and 4"):
+        FITTED.offset(around)
+    with pytest.raises(ValueError, match="from the same calibrator"):
+        CONTEXT + around
 
 
 @pytest.mark.parametrize(
@@ -214,6 +325,7 @@ def test_files_of_earlier_versions_keep_their_numbers(recorded, windows):
     z[np.arange(300), rng.integers(0, old.n_classes_, 300) // 2] += 3
     for n, offset, sure in windows:
         around = old.context(z[:n])
+        assert (len(around.sums), len(around.by_class)) == (3, old.n_classes_)
         assert old.offset(around) == pytest.approx(offset, abs=1e-9)
         found = old.confidence(z[:n], context=around).sum(dtype=np.float64)
         assert found == pytest.approx(sure, abs=1e-4)
@@ -247,6 +359,25 @@ def test_the_clean_rows_as_they_were_fitted():
     assert FITTED.clean_rows_ == clean.sum()
 
 
+def test_about_as_many_clean_rows_are_unsure_as_are_wrong():
+    """With weights and without; of rows that are all right, half a one might have been wrong."""
+    clean = E == 0
+    z, y, n = Z[clean], Y[clean], clean.sum()
+    wrong = (z.argmax(axis=1) != y).mean()
+    assert FITTED.clean_unsure_ == pytest.approx(slow_unsure(FITTED, z).mean(), rel=1e-9)
+    assert FITTED.clean_unsure_ == pytest.approx(wrong, abs=0.003)
+    assert 0.1 < FITTED.border_ < 0.9
+    weight = np.random.default_rng(0).uniform(0.2, 3, n)
+    weighted = fit(z, y, sample_weight=weight)
+    wrong = weight @ (z.argmax(axis=1) != y) / weight.sum()
+    share = weight @ slow_unsure(weighted, z) / weight.sum()
+    assert weighted.clean_unsure_ == pytest.approx(share, rel=1e-9)
+    assert weighted.clean_unsure_ == pytest.approx(wrong, abs=0.003)
+    right = fit(z, z.argmax(axis=1))
+    assert right.clean_unsure_ == pytest.approx(0.5 / (n + 1), rel=0.1)
+    assert right.clean_unsure_ == pytest.approx(slow_unsure(right, z).mean(), rel=1e-9)
+
+
 def test_a_shifted_window_is_less_confident_and_the_clean_one_as_it_was():
     assert FITTED.offset(CONTEXT) > 0.1
     assert abs(FITTED.offset(FITTED.context(Z[E == 0]))) < 1e-4
@@ -268,6 +399,7 @@ def test_numbers_and_order_of_environments_are_irrelevant():
         fit(Z[order], Y[order], environment=E[order]),
     ):
         np.testing.assert_allclose(learned(got), learned(FITTED), rtol=1e-9)
+        np.testing.assert_allclose(unsure_rows(got), unsure_rows(FITTED), rtol=1e-9)
         assert got.accuracy_error_ == pytest.approx(FITTED.accuracy_error_, rel=1e-9)
 
 
@@ -277,6 +409,7 @@ def test_weight_two_is_a_row_twice():
     weighted = fit(Z, Y, environment=E, sample_weight=weight)
     doubled = fit(Z[twice], Y[twice], environment=E[twice])
     np.testing.assert_allclose(learned(weighted), learned(doubled), rtol=1e-6)
+    np.testing.assert_allclose(unsure_rows(weighted), unsure_rows(doubled), rtol=1e-6)
     assert weighted.clean_rows_ == doubled.clean_rows_
     around = doubled.context(SHIFTED)
     assert weighted.offset(around) == pytest.approx(doubled.offset(around), rel=1e-5)
@@ -287,9 +420,10 @@ def test_weight_zero_is_no_row():
     weight[::7] = 0
     some = weight > 0
     weighted = fit(Z, Y, environment=E, sample_weight=weight)
-    without = fit(Z[some], Y[some], environment=E[some])
-    np.testing.assert_allclose(learned(weighted), learned(without), rtol=1e-9)
-    assert weighted.environments_ == without.environments_ == 4
+    fewer = fit(Z[some], Y[some], environment=E[some])
+    np.testing.assert_allclose(learned(weighted), learned(fewer), rtol=1e-9)
+    np.testing.assert_allclose(unsure_rows(weighted), unsure_rows(fewer), rtol=1e-9)
+    assert weighted.environments_ == fewer.environments_ == 4
 
 
 def test_weights_that_sum_to_one_are_warned_about():
@@ -299,9 +433,10 @@ def test_weights_that_sum_to_one_are_warned_about():
 
 def test_rows_of_other_classes_are_left_out():
     known = Y >= 0
-    without = fit(Z[known], Y[known], environment=E[known])
-    np.testing.assert_array_equal(learned(without), learned(FITTED))
-    assert without.environments_ == FITTED.environments_ == 5
+    fewer = fit(Z[known], Y[known], environment=E[known])
+    np.testing.assert_array_equal(learned(fewer), learned(FITTED))
+    np.testing.assert_array_equal(unsure_rows(fewer), unsure_rows(FITTED))
+    assert fewer.environments_ == FITTED.environments_ == 5
     ood = Z[E == 6]
     around = FITTED.context(ood)
     assert FITTED.confidence(ood, context=around).mean() < FITTED.confidence(ood).mean()
@@ -314,6 +449,7 @@ def test_without_shifted_environments_it_takes_what_is_shipped(environment):
         warnings.simplefilter("error")
         given = ContextScaling().fit(Z, Y, environment=environment)
     assert learned(given) == list(shipped(Z.shape[1]).numbers())
+    assert learned(given)[4:] == learned(FITTED)[4:]  # which environments do not teach
     assert given.environments_ == 0
     assert "networks that come with wildcal" in " ".join(given.describe())
     assert given.offset(given.context(SHIFTED)) > 0.05
@@ -489,6 +625,7 @@ def test_any_rows_in_any_context(x, first, second):
     merged = a + b
     assert (merged.n, merged.counts) == (both.n, both.counts)
     assert merged.sums == pytest.approx(both.sums, abs=1e-12)
+    assert merged.by_class == pytest.approx(both.by_class, abs=1e-12)
     proba = FITTED.predict_proba(x, context=merged)
     assert np.isfinite(proba).all()
     chosen = proba[np.arange(3), x.argmax(axis=1)]
@@ -500,18 +637,18 @@ def test_any_rows_in_any_context(x, first, second):
 
 # Contexts.
 
-sums = st.lists(st.floats(-6, 6), min_size=3, max_size=3)
+sums = st.lists(st.floats(-6, 6), min_size=4, max_size=4)
 
 
 @settings(max_examples=200)
 @given(
     st.lists(st.integers(0, 2**50), min_size=4, max_size=4),
     sums,
-    st.lists(st.floats(-6, 6), min_size=4, max_size=4),
+    st.lists(st.floats(-6, 6), min_size=8, max_size=8),
 )
-def test_whatever_a_context_says_the_temperature_is_in_its_bounds(counts, means, sure):
+def test_whatever_a_context_says_the_temperature_is_in_its_bounds(counts, means, parts):
     n = sum(counts)
-    inside = [float(count * mean) for count, mean in zip(counts, sure, strict=True)]
+    inside = [float(count * part) for count, part in zip(counts * 2, parts, strict=True)]
     around = Context(n, tuple(float(n * m) for m in means), tuple(counts), tuple(inside))
     assert -1 <= FITTED.offset(around) <= 2.5
     t = FITTED.temperature(SHIFTED[:5], context=around)
@@ -521,7 +658,7 @@ def test_whatever_a_context_says_the_temperature_is_in_its_bounds(counts, means,
 def test_without_a_context_rows_do_not_depend_on_each_other():
     whole = FITTED.predict_proba(SHIFTED)
     np.testing.assert_array_equal(FITTED.predict_proba(SHIFTED[7:9]), whole[7:9])
-    empty = Context(n=0, sums=(0.0, 0.0, 0.0), counts=(0, 0, 0, 0), by_class=(0.0,) * 4)
+    empty = Context(n=0, sums=(0.0,) * 4, counts=(0, 0, 0, 0), by_class=(0.0,) * 8)
     np.testing.assert_array_equal(FITTED.predict_proba(SHIFTED, context=empty), whole)
 
 
@@ -586,14 +723,14 @@ def test_a_thousand_classes_and_few_rows_are_no_harm(learns):
 
 
 def test_contexts_of_another_kind_are_refused():
-    two = Context(n=1, sums=(0.5, 0.4, 0.3), counts=(1, 0))
+    two = Context(n=1, sums=(0.5, 0.4, 0.3, 0.0), counts=(1, 0))
     with pytest.raises(ValueError, match="context must be of 4 classes, got 2"):
         FITTED.predict_proba(SHIFTED, context=two)
     with pytest.raises(ValueError, match="same number of classes, got 4 and 2"):
         CONTEXT + two
     first = Context(n=1, sums=(0.5, 0.4), counts=(1, 0, 0, 0))
     with pytest.raises(
-        ValueError, match="must have 3 sums and 4 by class, those of context, got 2 and 0"
+        ValueError, match="must have 4 sums and 8 by class, those of context, got 2 and 0"
     ):
         FITTED.predict_proba(SHIFTED, context=first)
     with pytest.raises(ValueError, match="from the same calibrator"):
@@ -606,8 +743,23 @@ def test_row_statistics_are_what_a_context_adds_up():
     kept = FITTED.row_statistics(SHIFTED)
     assert CONTEXT.sums == pytest.approx(kept.features.sum(axis=1))
     np.testing.assert_array_equal(CONTEXT.counts, np.bincount(kept.pred, minlength=4))
-    inside = [kept.features[0, kept.pred == k].sum() for k in range(4)]
+    inside = [kept.features[i, kept.pred == k].sum() for i in (0, 3) for k in range(4)]
     assert CONTEXT.by_class == pytest.approx(inside)
+
+
+def test_a_context_counts_unsure_rows_by_class():
+    """In all, and of each class; whole ones and those on the border."""
+    shy, pred = slow_unsure(FITTED, SHIFTED), SHIFTED.argmax(axis=1)
+    assert FITTED.features == ("confidence", "warmer", "warmest", "unsure")
+    np.testing.assert_allclose(FITTED.row_statistics(SHIFTED).features[3], shy, atol=1e-6)
+    assert (len(CONTEXT.sums), len(CONTEXT.by_class)) == (4, 8)
+    assert CONTEXT.sums[3] == pytest.approx(shy.sum())
+    by_class = [shy[pred == k].sum() for k in range(4)]
+    assert CONTEXT.by_class[4:] == pytest.approx(by_class)
+    sure = slow_confidence(SHIFTED, slow_temperature(FITTED, SHIFTED))
+    assert CONTEXT.by_class[:4] == pytest.approx([sure[pred == k].sum() for k in range(4)])
+    assert min(by_class) > 0
+    assert {0.0, 1.0} < set(shy)
 
 
 # Files.
@@ -647,6 +799,16 @@ def test_saved_and_loaded_bit_for_bit(environment, tmp_path):
         ("beta_2_", -0.1),
         ("beta_g_", float("inf")),
         ("lam_", -0.1),
+        ("beta_h_", -0.1),
+        ("beta_h_", float("nan")),
+        ("counted_", -0.1),
+        ("counted_", 1.1),
+        ("clean_unsure_", -0.1),
+        ("clean_unsure_", 1.1),
+        ("border_", 2.1),
+        ("border_", -2.1),
+        ("belief_", -1),
+        ("belief_", len(BELIEFS)),
         ("accuracy_error_", -1.0),
         ("accuracy_error_slope_", -1.0),
     ],
@@ -659,7 +821,7 @@ def test_fitted_values_that_cannot_be(name, value, tmp_path):
 
 
 @pytest.mark.parametrize("value", [1e300, 0.0])
-@pytest.mark.parametrize("name", ["bias_", *LEARNT, "clean_margin_"])
+@pytest.mark.parametrize("name", ["bias_", *LEARNT, "clean_unsure_", "border_", "clean_margin_"])
 def test_absurd_fitted_values_still_give_a_temperature_in_its_bounds(name, value):
     fitted = fit(Z, Y, environment=E)
     setattr(fitted, name, np.array([-value, 1e-300]) if name == "clean_margin_" else value)
@@ -667,8 +829,9 @@ def test_absurd_fitted_values_still_give_a_temperature_in_its_bounds(name, value
         if name == "bias_":
             fitted.bias_ = sign * value
         with np.errstate(over="ignore"):
-            t = fitted.temperature(SHIFTED, context=CONTEXT)
-        assert ((t >= 0.01) & (t <= 100)).all()
+            for around in (CONTEXT, fitted.context(SHIFTED)):
+                t = fitted.temperature(SHIFTED, context=around)
+                assert ((t >= 0.01) & (t <= 100)).all()
 
 
 def test_it_stores_as_many_numbers_as_it_says():

@@ -102,7 +102,7 @@ def test_a_rolling_context_on_a_server(network, images, logits, classifier, open
     calibrator = CALIBRATORS["context"]().fit(z, y, environment=environment)
     attach_onnx(classifier, calibrator, tmp_path / "both.onnx")
     run = open_model(str(tmp_path / "both.onnx"))
-    context, seen = np.zeros((1, 24), np.float32), []
+    context, seen = np.zeros((1, 35), np.float32), []
     for start in range(0, 300, 50):
         found = run(images=images[start : start + 50].numpy(), calibrated_context=context)
         around = calibrator.context(z[:start]) if start else None

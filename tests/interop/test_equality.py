@@ -224,6 +224,7 @@ def test_energies_that_cannot_be_fitted(three_ways):
 
 
 counts = st.lists(st.integers(0, 300), min_size=5, max_size=5)
+parts = st.lists(st.floats(0, 1), min_size=5, max_size=5)
 
 
 @given(counts, st.floats(-6, 6), st.floats(-6, 6))
@@ -238,16 +239,21 @@ def test_contexts_of_the_first_form(fitted, three_ways, numbers, energy, confide
 
 
 @pytest.mark.parametrize("class_mix", ["any", "clean"])
-@given(counts, st.floats(0.2, 1), st.floats(0.5, 1), st.floats(0.5, 1))
+@given(counts, st.floats(0.2, 1), st.floats(0.5, 1), st.floats(0.5, 1), parts)
 @settings(max_examples=25, deadline=None)
-def test_contexts(fitted, three_ways, class_mix, numbers, sure, warmer, warmest):
-    """The same of the second form, whose confidences fall as the temperature rises."""
+def test_contexts(fitted, three_ways, class_mix, numbers, sure, warmer, warmest, unsure):
+    """The same of the second form, whose confidences fall as the temperature rises.
+
+    Of each class, any part of the rows is unsure.
+    """
     calibrator, n = fitted("context", class_mix=class_mix), sum(numbers)
     means = np.array([sure, sure * warmer, sure * warmer * warmest]).astype(np.float32)
     # As float32, in which the context goes into the graph.
-    sums = tuple((n * means).astype(np.float32).astype(float).tolist())
-    inside = tuple((np.array(numbers) * means[0]).astype(np.float32).astype(float).tolist())
+    inside = np.array([np.array(numbers) * means[0], np.array(numbers) * unsure], np.float32)
+    sums = np.append(n * means, inside[1].sum()).astype(np.float32)
+    sums, inside = (tuple(of.astype(float).ravel().tolist()) for of in (sums, inside))
     around = Context(n=n, sums=sums, counts=tuple(numbers), by_class=inside)
+    assert context_vector(around).shape == (1, 5 + 3 * 5)
     z = (4 * np.random.default_rng(0).standard_normal((20, 5))).astype(np.float32)
     answers = three_ways(calibrator, z, context_vector(around))
     assert_equal(calibrator, z, answers, context=around)
@@ -259,23 +265,33 @@ def test_contexts_of_many_classes(fitted, three_ways, class_mix, beta_2):
     """Each of which is judged by itself: from no surplus to half of the rows in one class."""
     calibrator = deepcopy(fitted("context", 40, class_mix=class_mix))
     calibrator.beta_2_ = beta_2  # a thousand classes have it
-    z = (4 * np.random.default_rng(0).standard_normal((200, 40))).astype(np.float32)
-    for part in (0, 20, 100):
-        z[:part, 3] = z[:part].max(axis=1) + 0.2
+    rows, hidden = (4 * np.random.default_rng(0).standard_normal((200, 40))).astype(np.float32), []
+    for part, lead in ((0, 0.0), (20, 0.2), (100, 0.2), (100, 1.0), (100, 4.0)):
+        z = rows.copy()
+        z[:part, 3] = z[:part].max(axis=1) + lead
         around = calibrator.context(z)
+        assert context_vector(around).shape == (1, 5 + 3 * 40)
         answers = three_ways(calibrator, z, context_vector(around))
         assert_equal(calibrator, z, answers, context=around)
+        inside = np.array(around.by_class).reshape(2, 40)
+        hidden.append(calibrator.class_numbers(np.array(around.counts), inside)[-1])
+    assert hidden[0] == 0 < hidden[3]
 
 
 @pytest.mark.parametrize("recorded", ["context-2", "context-3", "context-4", "context-5"])
 def test_contexts_of_files_of_earlier_versions(recorded, three_ways):
     calibrator = load(Path(__file__).parents[1] / "io" / "recorded" / f"{recorded}.json")
     width = calibrator.n_classes_
+    assert map_of(calibrator).width("context") == 4 + 2 * width
     z = (4 * np.random.default_rng(0).standard_normal((90, width))).astype(np.float32)
     for n in (1, 9, 90):
         around = calibrator.context(z[:n])
+        assert context_vector(around).shape == (1, 4 + 2 * width)
         answers = three_ways(calibrator, z, context_vector(around))
         assert_equal(calibrator, z, answers, context=around)
+    for found in answers.values():
+        total = found["statistics"].sum(axis=0, dtype=np.float64)[None]
+        np.testing.assert_allclose(total, context_vector(around), rtol=1e-5, atol=1e-3)
 
 
 @pytest.mark.parametrize("rows", [257, 1000, 30_001, 10**6, 10**9])
@@ -284,11 +300,13 @@ def test_large_contexts(rows, fitted, three_ways):
     calibrator = fitted("context", dtype=np.float64)
     z = 3 * np.random.default_rng(0).standard_normal((20, 5))
     counts = (rows // 2, rows // 4, rows - rows // 2 - rows // 4, 0, 0)
-    inside = tuple(0.7 * count for count in counts)
-    sums = (0.7 * rows, 0.6 * rows, 0.45 * rows)
-    around = Context(n=rows, sums=sums, counts=counts, by_class=inside)
-    answers = three_ways(calibrator, z, context_vector(around))
-    assert_equal(calibrator, z, answers, context=around)
+    sure = tuple(0.7 * count for count in counts)
+    for part in (0.0, 0.1, 0.4):  # of all rows that are unsure: some are hidden, or none
+        unsure = tuple(part * count for count in counts)
+        sums = (0.7 * rows, 0.6 * rows, 0.45 * rows, part * rows)
+        around = Context(n=rows, sums=sums, counts=counts, by_class=sure + unsure)
+        answers = three_ways(calibrator, z, context_vector(around))
+        assert_equal(calibrator, z, answers, context=around)
 
 
 @pytest.mark.parametrize("name", ["context", "context-1"])

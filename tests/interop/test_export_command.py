@@ -62,7 +62,7 @@ def test_export_of_other_methods(name, folder, capsys, open_model):
     assert run(words) == 0
     assert "operator set 21" in capsys.readouterr().err
     z = np.random.default_rng(0).standard_normal((4, 5))
-    feed = {"context": np.zeros((1, 14))} if name == "context" else {}
+    feed = {"context": np.zeros((1, 20))} if name == "context" else {}
     found = open_model("cal.onnx")(logits=z, **feed)["probabilities"]
     np.testing.assert_allclose(found, load(f"{name}.json").predict_proba(z), atol=1e-12)
 
@@ -77,7 +77,7 @@ def test_attach(name, classifier, capsys, open_model):
     assert "Wrote both.onnx, operator set 18. ONNX Runtime" in err
     assert err.endswith(" on 64 random rows.\n")
     x = np.random.default_rng(0).standard_normal((9, 7)).astype(np.float32)
-    feed = {"calibrated_context": np.zeros((1, 14), np.float32)} if name == "context" else {}
+    feed = {"calibrated_context": np.zeros((1, 20), np.float32)} if name == "context" else {}
     found = open_model("both.onnx")(x=x, **feed)["calibrated_confidence"]
     np.testing.assert_allclose(found, load(f"{name}.json").confidence(x @ WEIGHTS), atol=1e-5)
 

@@ -236,7 +236,7 @@ def test_attached_context(fitted, open_model, tmp_path, x):
     calibrator = fitted("context")
     attach(network(tmp_path / "net.onnx"), calibrator, tmp_path / "both.onnx")
     run = open_model(str(tmp_path / "both.onnx"))
-    clean = run(x=x, calibrated_context=np.zeros((1, 14), np.float32))
+    clean = run(x=x, calibrated_context=np.zeros((1, 20), np.float32))
     around = clean["calibrated_statistics"].sum(axis=0, keepdims=True)
     found = run(x=x, calibrated_context=around)["calibrated_probabilities"]
     context = calibrator.context(clean["scores"])
@@ -253,7 +253,7 @@ def test_contexts_that_do_not_match_the_rows(opset, fitted, open_model, tmp_path
     attach(network(tmp_path / "net.onnx", opset=opset), calibrator, tmp_path / "both.onnx")
     export(calibrator, tmp_path / "cal.onnx", opset=opset)
     run, alone = (open_model(str(tmp_path / name)) for name in ("both.onnx", "cal.onnx"))
-    context = np.ones((12, 14), np.float32)
+    context = np.ones((12, 20), np.float32)
     expected = run(x=x, calibrated_context=context[:1])
     for name, value in run(x=x, calibrated_context=context).items():
         np.testing.assert_array_equal(value, expected[name])

@@ -1,12 +1,13 @@
 """Calibrators as ONNX files of their own."""
 
 import sys
+from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 
-from wildcal import CALIBRATORS, TemperatureScaling
+from wildcal import CALIBRATORS, TemperatureScaling, load
 from wildcal.core.errors import MissingExtraError, NotFittedError
 from wildcal.core.rows import Rows
 from wildcal.interop.maps import map_of
@@ -90,13 +91,22 @@ def test_the_same_bytes_every_time(fitted, tmp_path):
 def test_interface(fitted):
     assert interface(as_model(map_of(fitted("context")), dtype="float16")) == [
         "input   logits                      float16   n x 5",
-        "input   context                     float     context_rows x 14",
+        "input   context                     float     context_rows x 20",
         "output  probabilities               float     n x 5",
         "output  confidence                  float     n",
         "output  temperature                 float     n",
         "output  energy                      float     n",
-        "output  statistics                  float     n x 14",
+        "output  statistics                  float     n x 20",
     ]
+
+
+def test_files_of_earlier_versions_have_narrower_contexts():
+    """Without unsure rows: 4 + 2 K numbers, and not 5 + 3 K."""
+    old = load(Path(__file__).parents[1] / "io" / "recorded" / "context-4.json")
+    width = 4 + 2 * old.n_classes_
+    lines = interface(as_model(map_of(old)))
+    assert lines[1] == f"input   context                     float     context_rows x {width}"
+    assert lines[-1] == f"output  statistics                  float     n x {width}"
 
 
 def test_a_failed_export_leaves_what_was_there(fitted, tmp_path, monkeypatch):

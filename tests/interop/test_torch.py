@@ -258,13 +258,13 @@ def test_wrong_inputs(fitted, logits):
         module(logits[:, :4])
     with pytest.raises(ValueError, match="ts does not read context; leave it out"):
         module(logits, torch.zeros(1, 9))
-    with pytest.raises(ValueError, match=r"context must have shape \(1, 14\) or \(n_samples, 14\)"):
+    with pytest.raises(ValueError, match=r"context must have shape \(1, 20\) or \(n_samples, 20\)"):
         as_module(fitted("context"))(logits, torch.zeros(8))
     for rows in (0, 2, 10):
         with pytest.raises(ValueError, match=f"one for each of the 9 rows of logits, got {rows}"):
-            as_module(fitted("context"))(logits, torch.zeros(rows, 14))
+            as_module(fitted("context"))(logits, torch.zeros(rows, 20))
     with pytest.raises(ValueError, match="one for each of the 1 rows of logits, got 5"):
-        as_module(fitted("context"))(logits[:1], torch.zeros(5, 14))
+        as_module(fitted("context"))(logits[:1], torch.zeros(5, 20))
     with pytest.raises(NotFittedError, match="TemperatureScaling is not fitted"):
         as_module(TemperatureScaling())
     with pytest.raises(ValueError, match="must be a fitted wildcal calibrator, got str"):

@@ -14,12 +14,14 @@ class Pairs:
     """What a window asks of a calibrator: two features, and pairs of the same class."""
 
     features = ("energy", "confidence")
-    by_class = True
 
-    def __init__(self, n_classes):
-        self.n_classes_ = n_classes
+    def __init__(self, n_classes, by_class=(0,)):
+        self.n_classes_, self.by_class = n_classes, by_class
 
-    def rolling_class_numbers(self, counts, sure, entering, leaving):
+    def rolling_class_numbers(self, counts, inside, entering, leaving):
+        assert inside.shape == (len(self.by_class), self.n_classes_)
+        for rows in (entering, leaving):
+            assert rows.inside.shape == (len(self.by_class), len(rows.pred))
         return rolling_pairs(counts, entering.pred, leaving.pred)[None]
 
 
@@ -92,17 +94,45 @@ def test_rows_that_were_not_committed_leave_no_trace():
     np.testing.assert_array_equal(window.rows(), kept)
 
 
-def test_restored_totals_are_the_rolled_ones():
+@pytest.mark.parametrize("by_class", [(), (0,), (1,), (0, 1)])
+def test_restored_totals_are_the_rolled_ones(by_class):
+    """Sums by class are those of the features that are kept so, in their order."""
     rng = np.random.default_rng(1)
-    window = Window(50, Pairs(4))
+    window = Window(50, Pairs(4, by_class))
     for n in (30, 90, 1, 17):
         window.commit(window.enter(statistics(rng, n, 4)), rng.uniform(size=n))
-    other, now = Window(50, Pairs(4)), window.totals
+    other, now = Window(50, Pairs(4, by_class)), window.totals
     other.restore(now.seen, window.rows(), now.filled)
     np.testing.assert_array_equal(other.totals.sums, now.sums)
     np.testing.assert_array_equal(other.totals.counts, now.counts)
     np.testing.assert_array_equal(other.totals.inside, now.inside)
     kept = window.rows()
-    expected = [kept[0, kept[-1] == k].sum() for k in range(4)]
-    np.testing.assert_array_equal(now.inside, expected)
+    expected = [[kept[i, kept[-1] == k].sum() for k in range(4)] for i in by_class]
+    assert now.inside.shape == (len(by_class), 4)
+    assert now.inside.tolist() == expected
     np.testing.assert_array_equal(other.rows(), window.rows())
+    # One after the other in a context.
+    assert now.context().by_class == tuple(x * UNIT for of in expected for x in of)
+    assert now.context().counts == tuple(now.counts)
+
+
+def test_rows_that_come_and_go_bring_what_is_kept_by_class():
+    """Every feature that is kept of entering and of leaving rows, and the sums before them."""
+    asked = []
+
+    class Asked(Pairs):
+        def rolling_class_numbers(self, counts, inside, entering, leaving):
+            asked.append((inside, entering, leaving))
+            return super().rolling_class_numbers(counts, inside, entering, leaving)
+
+    rng = np.random.default_rng(2)
+    window, rows = Window(6, Asked(3, (1, 0))), statistics(rng, 10, 3)
+    for part in (slice(0, 4), slice(4, 10)):
+        window.commit(window.enter(rows[part]), np.full(part.stop - part.start, 0.5))
+    inside, entering, leaving = asked[1]
+    kept = whole(rows.features)[[1, 0]]
+    expected = [[of[:4][rows.pred[:4] == k].sum() for k in range(3)] for of in kept]
+    assert inside.tolist() == expected
+    for found, part in ((entering, slice(4, 10)), (leaving, slice(0, 4))):
+        assert found.inside.tolist() == kept[:, part].tolist()
+        assert found.pred.tolist() == rows.pred[part].tolist()

@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from wildcal.calibrators.context import WindowMap
-from wildcal.calibrators.context.one_row import OneRow, RowLook
+from wildcal.calibrators.context.one_row import InClass, OneRow, RowLook
 from wildcal.core.arrays import Logits
 from wildcal.stream.accuracy import Z95
 from wildcal.stream.drift import DriftTest
@@ -30,7 +30,7 @@ class RowTaker:
     ) -> None:
         self._form = form
         self._window, self._test, self._bets = window, test, bets
-        self._calibrator = calibrator
+        self._calibrator, self._kept = calibrator, calibrator.by_class
         self._threshold = test.threshold
         self._units = form.units
         self._decided: tuple[Whole | None, bool] = (None, False)
@@ -43,30 +43,31 @@ class RowTaker:
     def take(self, row: RowLook, evidence: Evidence) -> tuple[list[float], Evidence]:
         """Let a row in; return the columns of `StreamRows`, and the evidence after it."""
         form, window, now = self._form, self._window, self._window.totals
-        features = [round(value * _PER_UNIT) for value in row.sure]
+        features = [round(value * _PER_UNIT) for value in row.features]
         old = window.leaving_row()
         *sums, total, variance = now.sums.tolist()
         sums = [a + b for a, b in zip(sums, features, strict=True)]
         counts, inside = now.counts.copy(), now.inside.copy()
         seen = now.seen + 1
-        n, new = min(seen, window.size), row.pred
+        n, new, kept = min(seen, window.size), row.pred, self._kept
+        come = [features[i] for i in kept]
         numbers = now.numbers
         if old is not None:
             sums = [a - b for a, b in zip(sums, old, strict=False)]
             gone = old[-1]
             if numbers is None:
                 numbers = form.numbers(counts, inside)
+            out = [old[i] for i in kept]
             numbers = form.exchanged(
                 numbers,
                 n,
-                (gone, int(counts[gone]), int(inside[gone])),
-                (new, int(counts[new]), int(inside[new])),
-                (old[0], features[0]),
+                InClass(gone, int(counts[gone]), inside[:, gone].tolist(), out),
+                InClass(new, int(counts[new]), inside[:, new].tolist(), come),
             )
             counts[gone] -= 1
-            inside[gone] -= old[0]
+            inside[:, gone] -= out
         counts[new] += 1
-        inside[new] += features[0]
+        inside[:, new] += come
         if old is None:  # with every row, something else is expected of all classes
             numbers = form.numbers(counts, inside)
         assert numbers is not None
@@ -82,7 +83,7 @@ class RowTaker:
         filled = np.array(sums) if all_new else now.filled
         alarm = self._too_far(filled)
         if self._bets is not None:
-            x = self._standardized(row.sure)
+            x = self._standardized(row.features)
             evidence = follow_row(self._bets, evidence, x, all_new and not alarm, window.size)
             alarm = evidence.alarm
         value = total * UNIT / n

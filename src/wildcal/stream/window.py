@@ -35,7 +35,7 @@ class Totals:
     """Of the features, of calibrated probability p, and of p (1 - p), in units of 2^-40."""
     counts: Labels
     inside: Whole
-    """The sum of the first feature for each class; of no length where nobody reads it."""
+    """Sums of some features for each class, as the calibrator reads them, shape (sums, K)."""
     filled: Whole | None
     """Sums of the features over the last window that was all new, at rows W, 2 W, ..."""
     numbers: tuple[float, ...] | None = None
@@ -44,7 +44,7 @@ class Totals:
     def context(self) -> Context:
         """Return the context of the rows in the window."""
         sums = tuple((self.sums[:-2] * UNIT).tolist())
-        inside = tuple((self.inside * UNIT).tolist())
+        inside = tuple((self.inside.ravel() * UNIT).tolist())
         return Context(int(self.counts.sum()), sums, tuple(self.counts.tolist()), inside)
 
 
@@ -83,7 +83,8 @@ class Window:
         self._slots = np.zeros((len(form.features) + 2, size + self.piece), np.int64)
         zeros = np.zeros(len(form.features) + 2, np.int64)
         k = form.n_classes_
-        inside = np.zeros(k if form.by_class else 0, np.int64)
+        inside = np.zeros((len(form.by_class), k), np.int64)
+        self._kept = list(form.by_class)
         self.totals = Totals(0, zeros, np.zeros(k, np.int64), inside, None)
 
     def enter(self, rows: RowStatistics) -> Step:
@@ -154,13 +155,13 @@ class Window:
         self.totals = Totals(seen, np.concatenate(sums), counts, self._by_class(slots), filled)
 
     def _class_rows(self, slots: Whole) -> ClassRows:
-        return ClassRows(self._slots[CLASS, slots], self._slots[0, slots])
+        return ClassRows(self._slots[CLASS, slots], self._slots[self._kept][:, slots])
 
     def _by_class(self, slots: Whole) -> Whole:
-        """Return the sum of the first feature for each class, exactly, which bincount's is not."""
+        """Return the sums of features for each class, exactly, which bincount's are not."""
         found = np.zeros_like(self.totals.inside)
-        if len(found):
-            np.add.at(found, self._slots[CLASS, slots], self._slots[0, slots])
+        for of, feature in zip(found, self._kept, strict=True):
+            np.add.at(of, self._slots[CLASS, slots], self._slots[feature, slots])
         return found
 
     def _at(self, start: int, n: int) -> Whole:

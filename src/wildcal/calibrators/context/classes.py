@@ -3,7 +3,8 @@
 All numbers are whole, and so exact in any order of rows: the same bits however they came.
 """
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +12,17 @@ from numpy.typing import NDArray
 from wildcal.core.arrays import FloatArray, Labels
 
 
-class ClassRows(NamedTuple):
-    """Rows that enter or leave a window: their classes, and confidences in units of 2^-40."""
+@dataclass(frozen=True, slots=True)
+class ClassRows:
+    """Rows that enter or leave a window."""
 
     pred: Labels
-    sure: NDArray[np.int64]
+    inside: NDArray[np.int64]
+    """What is summed for each class, in units of 2^-40, shape (sums, n)."""
+
+    def __getitem__(self, rows: slice) -> "ClassRows":
+        """Return some of the rows."""
+        return ClassRows(self.pred[rows], self.inside[:, rows])
 
 
 class Moves:

@@ -17,13 +17,15 @@ _EACH: Final = BELIEFS[MANY_CLASSES]
 SHIPPED: Final = {
     10: GapModel(beta_p=0.60, beta_2=3.6, beta_g=0.55, lam=1.46),
     100: GapModel(beta_p=0.80, beta_2=0.0, beta_g=0.44, lam=2.06, belief=_EACH),
-    1000: GapModel(beta_p=0.0, beta_2=0.9, beta_g=0.0, lam=0.15, belief=_EACH),
+    1000: GapModel(
+        beta_p=0.0, beta_2=0.9, beta_g=0.0, lam=0.15, belief=_EACH, beta_h=0.0, counted=0.0
+    ),
 }
 """Of all networks of so many classes together. A few rows of a thousand classes teach nothing of
 prices, and there confidence falls as accuracy does until it has fallen far."""
 KNOWN_MIX: Final = {
     100: GapModel(0.73, 0.0, 0.40, 2.06, other_mixes=False, belief=_EACH),
-    1000: GapModel(0.0, 0.9, 0.0, 0.15, other_mixes=False, belief=_EACH),
+    1000: GapModel(0.0, 0.9, 0.0, 0.15, other_mixes=False, belief=_EACH, beta_h=0.0, counted=0.0),
 }
 """The same where many classes are known to keep their shares; few have the slopes above."""
 STEEPEST: Final = {10: 0.15, 100: 0.05, 1000: 0.0}
@@ -45,8 +47,8 @@ def shipped(n_classes: int, *, other_mixes: bool = True) -> GapModel:
     table = SHIPPED if other_mixes else KNOWN_MIX
     few, many, part = _between(max(n_classes, 100))
     pairs = zip(table[few].numbers(), table[many].numbers(), strict=True)
-    p, two, g, lam = ((1 - part) * a + part * b for a, b in pairs)
-    return GapModel(p, two, g, lam, other_mixes=other_mixes, belief=_EACH)
+    p, two, g, lam, *more = ((1 - part) * a + part * b for a, b in pairs)
+    return GapModel(p, two, g, lam, other_mixes, _EACH, *more)
 
 
 def steepest(n_classes: int) -> float:

@@ -312,12 +312,12 @@ class FirstContextScaling(WindowMap):
             return own
         return softplus_temperature((self.coefficients_[0] + offset) + own, self.bounds)
 
-    def class_numbers(self, counts: Labels, sure: FloatArray) -> FloatArray:
+    def class_numbers(self, counts: Labels, inside: FloatArray) -> FloatArray:
         """Return how many ordered pairs of rows share a class."""
         return np.array([pairs_of(counts)])
 
     def rolling_class_numbers(
-        self, counts: Labels, sure: NDArray[np.int64], entering: ClassRows, leaving: ClassRows
+        self, counts: Labels, inside: NDArray[np.int64], entering: ClassRows, leaving: ClassRows
     ) -> FloatArray:
         """Return the same after each entering row."""
         return rolling_pairs(counts, entering.pred, leaving.pred)[None]

@@ -20,6 +20,8 @@ RISING_ROWS: Final = 20.0
 CHANCE_SPREAD: Final = 0.6
 RESOLVED: Final = 0.5
 """Where chance alone gives this variation, class counts are believed half, and soon not at all."""
+COUNTED_ROWS: Final = 100.0
+"""A count of unsure rows is believed n / (n + this): it varies more than the signs do."""
 OFFSETS: Final = (-1.0, 2.5)
 TINY: Final = 1e-30
 SMALL: Final = 1e-12
@@ -51,6 +53,8 @@ class Belief:
     each_class: bool = False
     """Whether each class is judged by itself. Then no number above is read: the price is believed
     as it is, and the fall of confidence counts beside it."""
+    counts_unsure: bool = False
+    """Whether there is a second opinion, which counts unsure rows."""
 
 
 BELIEFS: Final = (
@@ -58,19 +62,23 @@ BELIEFS: Final = (
     Belief(1.0, 0.3, 0.05, 0.5, 0.6, 0.05, 0.0, 0.8, above_guessing=False),
     Belief(0.6, 0.43, 0.01, 1.2, 0.0, 0.0, 0.17, 1.35),
     Belief(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, each_class=True),
+    Belief(0.6, 0.43, 0.01, 1.2, 0.0, 0.0, 0.17, 1.35, counts_unsure=True),
+    Belief(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, each_class=True, counts_unsure=True),
 )
-"""Of files of two earlier versions, and the present ones: for few classes, fitted to windows of all
-kinds under sixty changes of images, and for many."""
-FEW_CLASSES: Final = 2
-MANY_CLASSES: Final = 3
+"""Of files of earlier versions, and the last two the present ones: for few classes, fitted to
+windows of all kinds under sixty changes of images, and for many."""
+FEW_CLASSES: Final = 4
+MANY_CLASSES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class GapModel:
     """Three slopes that environments teach, and what is the same for all of so many classes.
 
-    Estimated gap = r (β_P P + β_2 G²) + (1 - r) β_G G': see `WindowStatistics`. With many classes,
-    each of which is judged by itself, β_P P + β_2 G² + β_G G'.
+    The signs tell a gap of r (β_P P + β_2 G²) + (1 - r) β_G G': see `WindowStatistics`. With many
+    classes, each of which is judged by itself, β_P P + β_2 G² + β_G G'. A second opinion counts
+    unsure rows, U + β_H H, H as far as another class mix is not suspected. The estimate is a mean
+    of both, in which the second has the weight h n / (n + 100): of few rows the signs know more.
     """
 
     beta_p: float
@@ -81,14 +89,18 @@ class GapModel:
     other_mixes: bool = True
     """Whether classes that moved further than usual may be another class mix."""
     belief: Belief = BELIEFS[FEW_CLASSES]
+    beta_h: float = 1.0
+    """Of hidden rows: fewer than one row a class tell nothing of them."""
+    counted: float = 0.5
+    """h."""
 
     def alike(self) -> float:
         """Return how much less sure surplus rows must be, whatever the others are."""
         return self.belief.alike_least + self.belief.alike_moved / max(self.lam, SMALL)
 
-    def numbers(self) -> tuple[float, float, float, float]:
-        """Return the slopes and λ."""
-        return self.beta_p, self.beta_2, self.beta_g, self.lam
+    def numbers(self) -> tuple[float, float, float, float, float, float]:
+        """Return the three slopes of the signs, λ, β_H and h."""
+        return self.beta_p, self.beta_2, self.beta_g, self.lam, self.beta_h, self.counted
 
     @property
     def rule(self) -> Rule:
@@ -100,29 +112,47 @@ class GapModel:
     def gap(self, seen: "WindowStatistics") -> FloatArray:
         """Return the estimated mean confidence minus accuracy of each window."""
         fallen = np.maximum(seen.fall, 0.0)
-        one = self.beta_p * seen.price + self.beta_2 * fallen * fallen
+        gap = self.beta_p * seen.price + self.beta_2 * fallen * fallen
         if self.belief.each_class:
-            return np.asarray(np.minimum(one + self.beta_g * seen.warm_fall, seen.most))
-        r = self.belief_in_classes(seen)
-        gap = r * one + (1 - r) * self.beta_g * seen.warm_fall
+            gap = gap + self.beta_g * seen.warm_fall
+        else:
+            r = self.belief_in_classes(seen)
+            gap = r * gap + (1 - r) * self.beta_g * seen.warm_fall
+        if self.belief.counts_unsure:
+            gap = gap + self.weight_of_counts(seen) * (self.second(seen) - gap)
         return np.asarray(np.minimum(gap, seen.most) if self.belief.above_guessing else gap)
 
     def columns(self, seen: "WindowStatistics") -> FloatArray:
         """Return what the three slopes belong to, shape (3, windows)."""
-        fall = np.maximum(seen.fall, 0.0)
+        fall, signs = np.maximum(seen.fall, 0.0), 1 - self.weight_of_counts(seen)
         if self.belief.each_class:
-            return np.stack([seen.price, np.zeros_like(fall), seen.warm_fall])
-        r = self.belief_in_classes(seen)
-        return np.stack([r * seen.price, r * fall * fall, (1 - r) * seen.warm_fall])
+            columns = [seen.price, np.zeros_like(fall), seen.warm_fall]
+        else:
+            r = self.belief_in_classes(seen)
+            columns = [r * seen.price, r * fall * fall, (1 - r) * seen.warm_fall]
+        return np.asarray(signs * np.stack(columns))
 
     def not_learned(self, seen: "WindowStatistics") -> FloatArray:
-        """Return the part of the gap that environments do not teach: of many classes, β_2 G².
+        """Return the part of the gap that environments do not teach.
 
-        A few of them, most of which leave a network right more often than not, say little of it.
+        That is the second opinion, and of many classes β_2 G²: a few environments, most of which
+        leave a network right more often than not, say little of it.
         """
-        fall = np.maximum(seen.fall, 0.0)
+        fall, counts = np.maximum(seen.fall, 0.0), self.weight_of_counts(seen)
         beta_2 = self.beta_2 if self.belief.each_class else 0.0
-        return np.asarray(beta_2 * fall * fall)
+        return np.asarray((1 - counts) * beta_2 * fall * fall + counts * self.second(seen))
+
+    def weight_of_counts(self, seen: "WindowStatistics") -> FloatArray:
+        """Return what the second opinion weighs."""
+        return np.asarray(self.counted / (1 + COUNTED_ROWS / seen.n))
+
+    def second(self, seen: "WindowStatistics") -> FloatArray:
+        """Return the gap that unsure rows tell."""
+        hidden = self.beta_h * seen.hidden
+        if not self.belief.each_class:
+            other, few = self._other_mix_and_chance(seen)
+            hidden = hidden * (other / few)
+        return np.asarray(seen.unsure + hidden)
 
     def belief_in_classes(self, seen: "WindowStatistics") -> FloatArray:
         """Return r: how much the class counts are believed to speak of one shift.
@@ -132,20 +162,32 @@ class GapModel:
         other mix is to be expected. Little where they moved far less, which is a mixture of
         conditions; and little where there are too few rows for so many classes.
         """
+        usual, spread = self._usual_and_spread(seen)
+        moved = seen.variation * seen.variation + spread
+        mixed = np.square(self.belief.mixed * usual)
+        if self.belief.sharp:
+            moved, mixed = moved * moved, mixed * mixed
+        one = moved / np.maximum(moved + mixed, TINY)
+        other, few = self._other_mix_and_chance(seen)
+        return np.asarray(other * one / few)
+
+    def _other_mix_and_chance(self, seen: "WindowStatistics") -> tuple[FloatArray, FloatArray]:
+        """Return the first factor of r, and what r is divided by where there are too few rows."""
         at = self.belief
-        usual = self.lam * np.maximum(seen.fall, 0.0)
-        spread = CHANCE_SPREAD * seen.chance / np.sqrt(seen.n)
+        usual, spread = self._usual_and_spread(seen)
         beyond = np.maximum(seen.variation - at.explained * usual, 0.0)
         width = at.usual * usual + at.allowed + at.by_chance * np.sqrt(spread)
         like = seen.fall_grown / (at.alike * seen.fall_shrunk + self.alike())
         mix = _fourth(beyond / width / (1 + _fourth(like)))
         few = _fourth(seen.chance / RESOLVED)
-        moved, mixed = seen.variation * seen.variation + spread, np.square(at.mixed * usual)
-        if at.sharp:
-            few, moved, mixed = few * few, moved * moved, mixed * mixed
-        one = moved / np.maximum(moved + mixed, TINY)
+        few = few * few if at.sharp else few
         mix = mix if self.other_mixes else np.zeros_like(mix)
-        return np.asarray(np.exp(-mix) * one / (1 + few))
+        return np.exp(-mix), 1 + few
+
+    def _usual_and_spread(self, seen: "WindowStatistics") -> tuple[FloatArray, FloatArray]:
+        """Return the change of classes that usually comes with such a fall, and that of chance."""
+        usual = self.lam * np.maximum(seen.fall, 0.0)
+        return usual, CHANCE_SPREAD * seen.chance / np.sqrt(seen.n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +209,11 @@ class WindowStatistics:
     """How much less sure than usual the surplus rows are, at least 0."""
     fall_shrunk: FloatArray
     """The same of rows in classes that have too few."""
+    unsure: FloatArray
+    """U: how far mean confidence lies above the share of rows that are not unsure, beyond that of
+    clean rows, of which as many are unsure as are wrong."""
+    hidden: FloatArray
+    """H: the share of rows too many of their class that are sure of it."""
     most: FloatArray
     """How far mean confidence lies above the accuracy of guessing, at least 0."""
 
@@ -176,20 +223,22 @@ def window_statistics(
     confidence: tuple[ArrayLike, ArrayLike],
     terms: ArrayLike,
     chance: ArrayLike,
-    clean: tuple[float, float],
+    clean: tuple[float, float, float],
     n_classes: int,
     rule: Rule = "total",
 ) -> WindowStatistics:
     """Return what windows of n > 0 rows say.
 
     `confidence` is their mean confidence, and the one at which the fall alone is read; `clean`
-    are those of clean rows. `terms` are the sums of
+    are those of clean rows, and which share of them is unsure. `terms` are the sums of
     `class_terms` per row of the window: how far the class shares moved, of which `chance` is usual,
-    what that costs, chance included, and how sure rows are where they moved.
+    what that costs, chance included, how sure rows are where they moved, and how many are unsure.
     """
-    moved, price, grown, scarce, shrunk = np.asarray(terms, np.float64)
+    moved, price, grown, scarce, shrunk, unsure, hidden = np.asarray(terms, np.float64)
     n, chance = np.asarray(n, np.float64), np.asarray(chance, np.float64)
-    fall, warm_fall = (_fall(n, usual, now) for usual, now in zip(clean, confidence, strict=True))
+    *usually, clean_unsure = clean
+    now = [np.asarray(of, np.float64) for of in confidence]
+    fall, warm_fall = (_fall(n, usual, of) for usual, of in zip(usually, now, strict=True))
     beyond = np.sqrt(np.maximum(moved * moved - chance * chance, 0.0))
     # Classes that are judged one by one have chance taken off already.
     part = beyond / np.maximum(moved, TINY) if rule == "total" else np.ones_like(beyond)
@@ -202,7 +251,9 @@ def window_statistics(
         price * (part * part * part),
         np.maximum(grown, 0.0) / np.maximum(moved, TINY),
         np.maximum(shrunk, 0.0) / np.maximum(scarce, TINY),
-        np.maximum(np.asarray(confidence[0], np.float64) - 1 / n_classes, 0.0),
+        np.asarray((now[0] - usually[0]) + (unsure - clean_unsure)),
+        hidden,
+        np.maximum(now[0] - 1 / n_classes, 0.0),
     )
 
 

@@ -47,6 +47,8 @@ class Points:
     """Of the predicted classes, shape (points, K)."""
     inside: FloatArray
     """The part of the mean confidence that rows of each predicted class have, shape (points, K)."""
+    unsure: FloatArray
+    """The part of all rows that is unsure and predicted as each class, shape (points, K)."""
     accuracy: FloatArray
     counted: FloatArray
     """How many rows the shares come from: those of a mixture as far as its parts do."""
@@ -70,12 +72,21 @@ class Points:
             parts @ self.means,
             parts @ self.shares,
             parts @ self.inside,
+            parts @ self.unsure,
             parts @ self.accuracy,
             1 / (np.square(parts) @ (1 / self.counted)),
         )
 
     def _columns(self) -> tuple[FloatArray, ...]:
-        return self.n, self.means, self.shares, self.inside, self.accuracy, self.counted
+        return (
+            self.n,
+            self.means,
+            self.shares,
+            self.inside,
+            self.unsure,
+            self.accuracy,
+            self.counted,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,17 +106,18 @@ class Clean:
         clean = self.point
         usual = usual_confidence(clean.shares[0], clean.inside[0])
         rule, unit = self.known.rule, 1 / points.counted[:, None]
-        terms = class_terms(points.shares, points.inside, clean.shares, usual, rule, unit)
+        now = points.shares, points.inside, points.unsure
+        terms = class_terms(*now, clean.shares, usual, rule, unit)
         endless = np.isinf(points.n)
         chance = np.where(endless, 0.0, self.chance(np.where(endless, 1.0, points.n)))
         at = [0, self.read_at]
-        now, usually = points.means[:, at].T, clean.means[0, at]
+        sure, usually = points.means[:, at].T, clean.means[0, at]
         return window_statistics(
             points.n,
-            (now[0], now[1]),
+            (sure[0], sure[1]),
             terms.sum(axis=-1),
             chance,
-            (usually[0], usually[1]),
+            (usually[0], usually[1], clean.unsure[0].sum()),
             points.shares.shape[1],
             rule,
         )

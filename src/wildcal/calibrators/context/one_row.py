@@ -24,13 +24,14 @@ from wildcal.calibrators.context.terms import (
     UNIT,
     CleanClasses,
 )
+from wildcal.calibrators.context.unsure import WIDTH
 from wildcal.core.arrays import Labels, Logits, working_dtype
 from wildcal.core.checks import reject_logit_row
 from wildcal.core.one_row import row_sums
 
 Numbers = tuple[float, ...]
-"""The five sums over the classes of a window, whole numbers in parts of 2^-30."""
-_NOTHING: Final = (0.0,) * 5
+"""The seven sums over the classes of a window, whole numbers in parts of 2^-30."""
+_NOTHING: Final = (0.0,) * 7
 
 
 class RowLook(NamedTuple):
@@ -38,11 +39,24 @@ class RowLook(NamedTuple):
 
     shifted: Logits
     """Its logits minus the largest."""
-    sure: list[float]
-    """Confidence at three temperatures."""
+    features: list[float]
+    """Confidence at three temperatures, and whether it is unsure, where that is counted."""
     pred: int
     own: float
     """Its margin, in units of clean rows."""
+
+
+class InClass(NamedTuple):
+    """A row that comes or goes, and what the window had of its class; sums in units of 2^-40."""
+
+    of: int
+    """The class."""
+    rows: int
+    """How many rows the window had of it."""
+    inside: list[int]
+    """Sums over these: of confidence, and of how many are unsure."""
+    own: list[int]
+    """The same of the row itself."""
 
 
 class OneRow:
@@ -53,15 +67,16 @@ class OneRow:
         shape: Shape,
         model: gap.GapModel,
         classes: CleanClasses,
-        clean: tuple[float, float],
+        clean: tuple[float, float, float],
         read_at: int,
+        border: float | None,
         chance: ChanceTable,
         units: tuple[tuple[int, float, float], ...],
     ) -> None:
         self.units = units
         """Which features drift is judged by, and their mean and spread on clean rows."""
         self._shape, self._model, self._clean, self._chance = shape, model, clean, chance
-        self._read_at = read_at
+        self._read_at, self._border = read_at, border
         self._of_all: float | None = None
         """The temperature of clean rows, where it is the same for all."""
         if not shape.weight:
@@ -89,7 +104,11 @@ class OneRow:
             betas = np.array([1.0 / self.temperature(own, a) for a in gap.WARMER])
             e = betas.astype(dtype)[:, None] * shifted
             sums = row_sums(np.exp(e, out=e)).tolist()
-        return RowLook(shifted, [min(1.0 / total, 1.0) for total in sums], pred, own)
+        features = [min(1.0 / total, 1.0) for total in sums]
+        if self._border is not None:
+            part = (self._border - features[-1]) / WIDTH + 0.5
+            features.append(min(max(part, 0.0), 1.0))
+        return RowLook(shifted, features, pred, own)
 
     def temperature(self, own: float, offset: float) -> float:
         """Return the temperature of a row in its window."""
@@ -111,16 +130,15 @@ class OneRow:
 
     def numbers(self, counts: Labels, inside: NDArray[np.int64]) -> Numbers:
         """Return what is read off the classes of a window, by looking at all of them."""
-        sure = np.asarray(inside * UNIT, np.float64)
-        return tuple(self._classes.numbers(counts, sure).tolist())
+        sums = np.asarray(inside * UNIT, np.float64)
+        return tuple(self._classes.numbers(counts, sums).tolist())
 
     def exchanged(
         self,
         now: Numbers,
         n: int,
-        leaving: tuple[int, int, int],
-        entering: tuple[int, int, int],
-        sure: tuple[int, int],
+        leaving: "InClass",
+        entering: "InClass",
     ) -> Numbers:
         """Return the same after a row of one class has left a full window, and one has come.
 
@@ -129,39 +147,36 @@ class OneRow:
         now, n
             The numbers before, and the rows in the window.
         leaving, entering
-            The class of either row; how many rows the window had of it, and their sum of
-            confidence, in units of 2^-40, before any of the two moved.
-        sure
-            Confidence of the row that leaves, and of the one that comes.
+            Either row, and its class before any of the two moved.
         """
-        (old, c_old, s_old), (new, c_new, s_new) = leaving, entering
-        out, come = sure
-        if old == new:
-            moves = [(old, c_old, s_old, c_old, s_old - out + come)]
+        out, come = leaving.own, entering.own
+        if leaving.of == entering.of:
+            moves = [(leaving, 0, [b - a for a, b in zip(out, come, strict=True)])]
         else:
-            moves = [
-                (old, c_old, s_old, c_old - 1, s_old - out),
-                (new, c_new, s_new, c_new + 1, s_new + come),
-            ]
-        for of, c, s, c_then, s_then in moves:
-            was, then = self._terms(n, of, c, s), self._terms(n, of, c_then, s_then)
+            moves = [(leaving, -1, [-a for a in out]), (entering, 1, come)]
+        for at, more, change in moves:
+            after = [a + b for a, b in zip(at.inside, change, strict=True)]
+            was = self._terms(n, at.of, at.rows, at.inside)
+            then = self._terms(n, at.of, at.rows + more, after)
             now = tuple(x + (b - a) for x, a, b in zip(now, was, then, strict=True))
         return now
 
     def offset(self, n: int, means: list[float], numbers: Numbers) -> float:
         """Return the log temperature a of one window; `window_offset` does it for many."""
         terms = [number / (n * SHARE_UNIT) for number in numbers]
-        c0, c1, c2 = (min(max(mean, 0.0), 1.0) for mean in means)
+        c0, c1, c2 = (min(max(mean, 0.0), 1.0) for mean in means[: len(gap.WARMER)])
         warm = (c0, c1, c2)[self._read_at]
         return _offset_for(self._gap(n, c0, warm, terms), c0, c1, c2)
 
     def _gap(self, n: int, sure: float, warm: float, terms: list[float]) -> float:
-        moved, price, grown, scarce, shrunk = terms
+        moved, price, grown, scarce, shrunk, unsure, hidden = terms
         model, at, warm_fall = self._model, self._model.belief, _fall(n, self._clean[1], warm)
         fallen = max(_fall(n, self._clean[0], sure), 0.0)
+        hidden *= model.beta_h
         if at.each_class:
             found = model.beta_p * price + model.beta_2 * fallen * fallen
-            return min(found + model.beta_g * warm_fall, max(sure - self._guessing, 0.0))
+            found += model.beta_g * warm_fall
+            return self._with_second(n, sure, found, unsure, hidden)
         chance = self._chance_of(n)
         variation = sqrt(max(moved * moved - chance * chance, 0.0))
         part = variation / max(moved, gap.TINY)
@@ -180,9 +195,20 @@ class OneRow:
             few, square, mixed = few * few, square * square, mixed * mixed
         one = square / max(square + mixed, gap.TINY)
         mix = mix if model.other_mixes else 0.0
-        r = float(np.exp(-mix)) * one / (1 + few)
+        other = float(np.exp(-mix))
+        r = other * one / (1 + few)
         best = model.beta_p * paid + model.beta_2 * fallen * fallen
         found = r * best + (1 - r) * model.beta_g * warm_fall
+        return self._with_second(n, sure, found, unsure, hidden * (other / (1 + few)))
+
+    def _with_second(
+        self, n: int, sure: float, found: float, unsure: float, hidden: float
+    ) -> float:
+        """Return the gap that both opinions tell; `GapModel.gap` does it for many."""
+        at = self._model.belief
+        if at.counts_unsure:
+            second = (sure - self._clean[0]) + (unsure - self._clean[2]) + hidden
+            found += self._model.counted / (1 + gap.COUNTED_ROWS / n) * (second - found)
         return min(found, max(sure - self._guessing, 0.0)) if at.above_guessing else found
 
     def _chance_of(self, n: int) -> float:
@@ -194,40 +220,36 @@ class OneRow:
         low, high = self._shape.bounds
         return min(max(temperature, low), high)
 
-    def _terms(self, n: int, of: int, count: int, sure: int) -> Numbers:
+    def _terms(self, n: int, of: int, count: int, inside: list[int]) -> Numbers:
         """Return what one class adds; `class_terms` does it for all."""
         if count == 0:
             return _NOTHING
-        expected, usual, held = n * self._share_of[of] / SHARE_UNIT, self._usual[of], sure * UNIT
+        expected, usual = n * self._share_of[of] / SHARE_UNIT, self._usual[of]
+        held, unsure = inside[0] * UNIT, inside[1] * UNIT if len(inside) > 1 else 0.0
+        rule = self._classes.rule
         if count < expected:
-            beyond = max(held - expected, 0.0) if self._classes.rule == "total" else 0.0
-            terms = (0.0, beyond, 0.0, float(count), count * usual - held)
+            beyond = max(held - expected, 0.0) if rule == "total" else 0.0
+            terms = (0.0, beyond, 0.0, float(count), count * usual - held, unsure, 0.0)
         else:
             surplus, each = count - expected, held / count
-            lead = min(max(2 * held / count - 1, LEAST_LEAD), 1.0)
-            if self._classes.rule == "total":
+            lead = min(max(2 * each - 1, LEAST_LEAD), 1.0)
+            beyond = sqrt(max(surplus * surplus - CHANCE * (expected + FEW), 0.0))
+            hidden = max(beyond - unsure, 0.0)
+            if rule == "total":
                 price = count * lead * _power(surplus / count, 1 / lead)
                 price += max(held - expected, 0.0)
+            elif beyond:
+                price = count * lead * _power(beyond / count, 1 / lead)
+                price += min(max(held - expected, 0.0), beyond)
             else:
-                price = self._price(count, held, expected, usual)
-            terms = (surplus, price, surplus * (usual - each), 0.0, 0.0)
+                price = 0.0
+            if rule == "each":
+                less = max(usual - each, 0.0)
+                fourth = (less * less) * (less * less)
+                shift = fourth / (fourth + LESS_SURE)
+                price, hidden = price * shift, hidden * shift
+            terms = (surplus, price, surplus * (usual - each), 0.0, 0.0, unsure, hidden)
         return tuple(float(round(term * SHARE_UNIT)) for term in terms)
-
-    def _price(self, count: int, held: float, expected: float, usual: float) -> float:
-        """Return what the surplus of one class costs; `class_price` does it for all."""
-        over = count - expected
-        square = over * over - CHANCE * (expected + FEW)
-        if square <= 0:
-            return 0.0
-        surplus, each = sqrt(square), held / count
-        lead = min(max(2 * each - 1, LEAST_LEAD), 1.0)
-        price = count * lead * _power(surplus / count, 1 / lead)
-        price += min(max(held - expected, 0.0), surplus)
-        if self._classes.rule == "each":
-            less = max(usual - each, 0.0)
-            fourth = (less * less) * (less * less)
-            price *= fourth / (fourth + LESS_SURE)
-        return price
 
 
 def _power(base: float, exponent: float) -> float:

@@ -30,13 +30,19 @@ class WindowMap(Calibrator):
     """
 
     preserves_accuracy: ClassVar[bool] = True
-    features: ClassVar[tuple[str, ...]]
-    """The names of what is summed of each row, as they stand in the state of a stream."""
-    by_class: ClassVar[bool] = False
-    """Whether the first of them is summed for each predicted class too."""
     clean_correlation_: float
     """Of the two features that drift is judged by, on clean rows."""
     clean_rows_: int
+
+    @property
+    @abstractmethod
+    def features(self) -> tuple[str, ...]:
+        """The names of what is summed of each row, as they stand in the state of a stream."""
+
+    @property
+    def by_class(self) -> tuple[int, ...]:
+        """Which of them are summed for each predicted class too."""
+        return ()
 
     @property
     def name_in_states(self) -> str:
@@ -64,19 +70,19 @@ class WindowMap(Calibrator):
         return RowStatistics(np.ascontiguousarray(features.T), pred, own)
 
     @abstractmethod
-    def class_numbers(self, counts: Labels, sure: FloatArray) -> FloatArray:
+    def class_numbers(self, counts: Labels, inside: FloatArray) -> FloatArray:
         """Return what is read off the classes of one window, as whole numbers, shape (m,).
 
-        `sure` is the sum of the first feature by class, or of no length.
+        `inside` are the sums by class, shape (sums, K).
         """
 
     @abstractmethod
     def rolling_class_numbers(
-        self, counts: Labels, sure: NDArray[np.int64], entering: ClassRows, leaving: ClassRows
+        self, counts: Labels, inside: NDArray[np.int64], entering: ClassRows, leaving: ClassRows
     ) -> FloatArray:
         """Return the same after each entering row, (m, n); the last ones each push one out.
 
-        Here `sure` is in units of 2^-40.
+        Here `inside` is in units of 2^-40.
         """
 
     @abstractmethod
@@ -107,9 +113,8 @@ class WindowMap(Calibrator):
         if context.n == 0:
             return 0.0
         means = np.array(context.sums) / context.n
-        classes = self.class_numbers(
-            np.array(context.counts, np.int64), np.array(context.by_class, np.float64)
-        )
+        inside = np.array(context.by_class, np.float64).reshape(-1, self.n_classes_)
+        classes = self.class_numbers(np.array(context.counts, np.int64), inside)
         return float(self.window_offset(context.n, means, classes))
 
     def _check_context(self, context: Any) -> None:
@@ -122,7 +127,7 @@ class WindowMap(Calibrator):
             raise ValueError(
                 f"context must be of {self.n_classes_} classes, got {len(context.counts)}."
             )
-        inside = self.n_classes_ if self.by_class else 0
+        inside = self.n_classes_ * len(self.by_class)
         if len(context.sums) != len(self.features) or len(context.by_class) != inside:
             raise ValueError(
                 f"context must have {len(self.features)} sums and {inside} by class, those of"

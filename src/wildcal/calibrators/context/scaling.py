@@ -18,6 +18,7 @@ from wildcal.calibrators.context.gap import (
     FEW_CLASSES,
     MANY_CLASSES,
     WARMER,
+    Belief,
     GapModel,
     offset_for,
     window_statistics,
@@ -28,6 +29,7 @@ from wildcal.calibrators.context.rolling import WindowMap, offset_in
 from wildcal.calibrators.context.shape import OLD_WEIGHT, Shape, fit_bias
 from wildcal.calibrators.context.sums import environment_sums
 from wildcal.calibrators.context.terms import SHARE_UNIT, CleanClasses, usual_confidence
+from wildcal.calibrators.context.unsure import fit_border, unsure
 from wildcal.calibrators.context.window import Context, RowStatistics
 from wildcal.calibrators.temperature import DEFAULT_BOUNDS, bound_notes, fit_temperature
 from wildcal.core.arrays import FloatArray, Labels, Source
@@ -45,6 +47,7 @@ from wildcal.core.span import span
 from wildcal.core.stored import ARRAY, INTEGER, REAL, TEXT, Row, stored
 
 CLASS_MIXES: Final = ("any", "clean")
+_FEATURES: Final = ("confidence", "warmer", "warmest", "unsure")
 # Shifts that were not tuned on are harder than those that were.
 _UNSEEN: Final = 1.4
 _MOST_ACCURATE: Final = 0.9999
@@ -69,7 +72,8 @@ class ContextScaling(WindowMap):
     the temperature at which the mean confidence of clean rows is their accuracy. The context c is a
     window of unlabeled rows that arrive together. It is read for two signs of shift: how far mean
     confidence has fallen, and how far the predicted classes moved from those of clean rows, beyond
-    chance (from 32 classes on, each by itself). Together they estimate how far mean confidence lies
+    chance (from 32 classes on, each by itself). A second opinion counts unsure rows, of which there
+    are as many among clean rows as wrong ones. Together they estimate how far mean confidence lies
     above accuracy, and a takes just that off. Without a context a = 0, and a row's result depends
     on the row alone.
 
@@ -111,13 +115,11 @@ class ContextScaling(WindowMap):
     name = "context"
     title = "context scaling"
     reference = "wildcal, docs/theory/context.md"
-    stores = "22 numbers and 2 for each class"
+    stores = "26 numbers and 2 for each class"
     shift_invariant = True
     accepts_ood = True
     state = "flat"
     reads = frozenset({"logits", "environment", "window"})
-    features = ("confidence", "warmer", "warmest")
-    by_class = True
 
     class_mix: str = field(default="any", metadata=stored(TEXT))
     bounds: tuple[float, float] = field(default=DEFAULT_BOUNDS, metadata=stored(Row((REAL, REAL))))
@@ -133,6 +135,13 @@ class ContextScaling(WindowMap):
     """Which of the three confidences the fall alone is read at; 0 in files of earlier versions."""
     belief_: int = field(init=False, repr=False, default=0, metadata=stored(INTEGER))
     """Which of `BELIEFS`; files of earlier versions do not say, and have that numbered as above."""
+    border_: float = field(init=False, repr=False, default=0.0, metadata=stored(REAL))
+    """The confidence below which rows are unsure; as the two below, nothing in earlier versions."""
+    clean_unsure_: float = field(init=False, repr=False, default=0.0, metadata=stored(REAL))
+    """Which share of clean rows is."""
+    beta_h_: float = field(init=False, repr=False, default=0.0, metadata=stored(REAL))
+    counted_: float = field(init=False, repr=False, default=0.0, metadata=stored(REAL))
+    """h: what the count of unsure rows weighs in a large window."""
     clean_margin_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
     """Mean and standard deviation."""
     clean_confidence_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
@@ -189,7 +198,10 @@ class ContextScaling(WindowMap):
             raise ValueError("read_at is out of range")
         if self.belief_ not in range(len(BELIEFS)):
             raise ValueError("belief is out of range")
-        learned = self.beta_p_, self.beta_2_, self.beta_g_, self.lam_
+        parts = (self.clean_unsure_, self.counted_)
+        if abs(self.border_) > 2 or not 0 <= min(parts) <= max(parts) <= 1:
+            raise ValueError("border, clean_unsure or counted is out of range")
+        learned = self.beta_p_, self.beta_2_, self.beta_g_, self.lam_, self.beta_h_
         if not (0 <= self.steepest_ <= 1 and 0 <= self.margin_weight_ <= 1):
             raise ValueError("steepest or margin_weight is out of range")
         if min(*learned, self.accuracy_error_, self.accuracy_error_slope_) < 0:
@@ -205,7 +217,7 @@ class ContextScaling(WindowMap):
         ends = clean_span(environment, weight)
         clean = [span(column, *ends) for column in (logits, y, clean_weight)]
         summary = self._fit_shape(*clean)
-        found = environment_sums(logits, y, weight, environment, self._shape().confidences)
+        found = environment_sums(logits, y, weight, environment, self._features())
         points, is_clean = found.points(logits.shape[1]), found.numbers == 0
         self._keep_clean(points[is_clean], clean[0], clean[2])
         known = shipped(logits.shape[1], other_mixes=self.class_mix == "any")
@@ -227,6 +239,9 @@ class ContextScaling(WindowMap):
         self.belief_ = FEW_CLASSES if logits.shape[1] < MANY else MANY_CLASSES
         self.bias_ = fit_bias(self._shape(), logits, weight, accuracy)
         shape = self._shape()
+        # Of rows that are all right, half a one might have been wrong.
+        wrong = max(1 - clean.accuracy, 0.5 / (total(weight) + 1))
+        self.border_ = fit_border(shape, logits, weight, wrong)
 
         def loss(block: Block) -> float:
             beta = 1.0 / shape.at(shape.of(block), 0.0)
@@ -245,6 +260,7 @@ class ContextScaling(WindowMap):
         """Keep what the predicted classes and the confidences of clean rows are like."""
         (n,), (self.clean_confidence_,), (self.clean_shares_,) = clean.n, clean.means, clean.shares
         self.clean_by_class_ = usual_confidence(clean.shares[0], clean.inside[0])
+        self.clean_unsure_ = float(clean.unsure[0].sum())
         judged = self.clean_confidence_[list(_JUDGED)]
         look = partial(self._shape().confidences, offsets=[WARMER[i] for i in _JUDGED])
         (aa, ab), (_, bb) = moments_of_two(logits, weight, judged, look) / n
@@ -266,6 +282,7 @@ class ContextScaling(WindowMap):
             self.accuracy_error_slope_ = error / size if size > _LEAST_SPREAD else 0.0
         self.beta_p_, self.beta_2_ = model.beta_p, model.beta_2
         self.beta_g_, self.lam_ = model.beta_g, model.lam
+        self.beta_h_, self.counted_ = model.beta_h, model.counted
 
     def _shape(self) -> Shape:
         mean, std = self.clean_margin_.tolist()
@@ -288,23 +305,48 @@ class ContextScaling(WindowMap):
         found: ChanceTable = made[2]
         return found
 
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The confidence at three temperatures, and whether a row is unsure."""
+        return _FEATURES if self._counts_unsure() else _FEATURES[:-1]
+
+    @property
+    def by_class(self) -> tuple[int, ...]:
+        """The first and the last of them."""
+        return (0, len(WARMER)) if self._counts_unsure() else (0,)
+
+    def _counts_unsure(self) -> bool:
+        return self._belief().counts_unsure
+
+    def _features(self) -> Callable[[Block], FloatArray]:
+        """Return what tells the features of a block, shape (features, n)."""
+        shape, border = self._shape(), self.border_
+        if not self._counts_unsure():
+            return shape.confidences
+
+        def features(block: Block) -> FloatArray:
+            sure = shape.confidences(block)
+            return np.vstack([sure, unsure(sure[-1], border)])
+
+        return features
+
     def _look(self) -> Callable[[Block], RowStatistics]:
-        shape = self._shape()
-        return lambda b: RowStatistics(shape.confidences(b), b.pred(), shape.of(b))
+        shape, features = self._shape(), self._features()
+        return lambda b: RowStatistics(features(b), b.pred(), shape.of(b))
 
     def classes(self) -> CleanClasses:
         """Return what windows are compared to."""
         return CleanClasses.of(self.clean_shares_, self.clean_by_class_, self.model().rule)
 
-    def class_numbers(self, counts: Labels, sure: FloatArray) -> FloatArray:
+    def class_numbers(self, counts: Labels, inside: FloatArray) -> FloatArray:
         """Return the sums of what classes say, of `class_terms`, in parts of 2^-30."""
-        return self.classes().numbers(counts, sure)
+        return self.classes().numbers(counts, inside)
 
     def rolling_class_numbers(
-        self, counts: Labels, sure: NDArray[np.int64], entering: ClassRows, leaving: ClassRows
+        self, counts: Labels, inside: NDArray[np.int64], entering: ClassRows, leaving: ClassRows
     ) -> FloatArray:
         """Return the same after each entering row."""
-        return self.classes().rolling_numbers(counts, sure, entering, leaving)
+        return self.classes().rolling_numbers(counts, inside, entering, leaving)
 
     def window_gap(self, n: ArrayLike, means: FloatArray, classes: ArrayLike) -> FloatArray:
         """Return the estimated mean confidence minus accuracy of windows, as if all had a = 0."""
@@ -314,20 +356,24 @@ class ContextScaling(WindowMap):
         chance, model, k = self.chance()(n), self.model(), self.clean_shares_.size
         return model.gap(window_statistics(n, sure, terms, chance, self._usual(), k, model.rule))
 
-    def _usual(self) -> tuple[float, float]:
-        """Return the mean confidence of clean rows, and the one at which the fall is read."""
-        return float(self.clean_confidence_[0]), float(self.clean_confidence_[self.read_at_])
+    def _usual(self) -> tuple[float, float, float]:
+        """Return the confidence of clean rows, that of the fall, and the share of unsure ones."""
+        sure = self.clean_confidence_
+        return float(sure[0]), float(sure[self.read_at_]), self.clean_unsure_
 
     def model(self) -> GapModel:
         """Return how the gap of a window is estimated."""
         learned = self.beta_p_, self.beta_2_, self.beta_g_, self.lam_
-        belief = BELIEFS[max(self.belief_, min(self.read_at_, 1))]
-        return GapModel(*learned, other_mixes=self.class_mix == "any", belief=belief)
+        other_mixes = self.class_mix == "any"
+        return GapModel(*learned, other_mixes, self._belief(), self.beta_h_, self.counted_)
+
+    def _belief(self) -> Belief:
+        return BELIEFS[max(self.belief_, min(self.read_at_, 1))]
 
     def window_offset(self, n: ArrayLike, means: FloatArray, classes: ArrayLike) -> FloatArray:
         """Return the log temperature a of each of several windows."""
         gap = self.window_gap(n, means, classes)
-        return offset_for(gap, np.clip(means, 0.0, 1.0))
+        return offset_for(gap, np.clip(means[: len(WARMER)], 0.0, 1.0))
 
     def refutes_class_mix(self, context: Context) -> bool:
         """Return whether the classes of a window contradict `class_mix`; "any" cannot be."""
@@ -355,6 +401,7 @@ class ContextScaling(WindowMap):
             self.classes(),
             self._usual(),
             self.read_at_,
+            self.border_ if self._counts_unsure() else None,
             self.chance(),
             units,
         )
@@ -431,6 +478,12 @@ class ContextScaling(WindowMap):
             f"a takes {self._gap_words()} off the mean confidence of a window: G' its fall when"
             f" warmer, P the price of moving surplus classes back; {learned}.",
         ]
+        if self._counts_unsure() and self.counted_:
+            lines.append(
+                "A second opinion counts unsure rows, those whose confidence is below"
+                f" {self.border_:.3g} when warmest, as are {100 * self.clean_unsure_:.1f} % of the"
+                f" clean ones: in a large window it weighs {self.counted_:.3g}."
+            )
         if self.class_mix == "clean":
             lines.append("It takes for granted that classes come as often as among the clean rows.")
         if self.caution():

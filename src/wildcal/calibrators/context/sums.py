@@ -29,7 +29,7 @@ class EnvironmentSums:
     """The first row of each."""
     sums: FloatArray
     """Of each a row: weight, weight of right rows, how many rows; the features, and by predicted
-    class the weight and the first feature."""
+    class the weight, the first feature and the last."""
 
     def __add__(self, other: "EnvironmentSums") -> "EnvironmentSums":
         """Return the sums of both."""
@@ -46,15 +46,9 @@ class EnvironmentSums:
         """Return the environments as windows with known labels."""
         n = self.sums[:, 0]
         means = self.sums / n[:, None]
-        inside = self.sums.shape[1] - n_classes
-        return Points(
-            n,
-            means[:, _OWN : inside - n_classes],
-            means[:, inside - n_classes : inside],
-            means[:, inside:],
-            means[:, 1],
-            n,
-        )
+        features, by_class = np.split(means[:, _OWN:], [-3 * n_classes], axis=1)
+        shares, inside, unsure = np.split(by_class, 3, axis=1)
+        return Points(n, features[:, :-1], shares, inside, unsure, means[:, 1], n)
 
     def light_note(self) -> str | None:
         """Return a warning if the many rows of an environment weigh as little as a few."""
@@ -97,7 +91,7 @@ def environment_sums(
             block.rows.start + some[first],
             np.hstack(
                 [total(column, index, 1) for column in columns]
-                + [total(column, by_class, k) for column in (w, w * seen[0])]
+                + [total(column, by_class, k) for column in (w, w * seen[0], w * seen[-1])]
             ),
         )
 

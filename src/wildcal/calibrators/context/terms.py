@@ -35,23 +35,27 @@ _TOGETHER: Final = 1 << 18
 def class_terms(
     counts: FloatArray,
     sure: FloatArray,
+    unsure: FloatArray,
     expected: FloatArray,
     usual: FloatArray,
     rule: Rule = "total",
     unit: FloatArray | float = 1.0,
 ) -> FloatArray:
-    """Return what each class adds to five sums over a window, of shape (5, ...).
+    """Return what each class adds to seven sums over a window, of shape (7, ...).
 
     Parameters
     ----------
-    counts, sure
-        c: how many rows were predicted as each class; s: the sum of their confidences.
+    counts, sure, unsure
+        c: how many rows were predicted as each class; s: the sum of their confidences; b: how many
+        of them are unsure.
     expected
         d: how many there would be among as many clean rows.
     usual
         u: the mean confidence of clean rows that are predicted so.
     rule
-        Whether the price is that below, or that of `class_price`.
+        How the price is reckoned, and whether hidden rows may be what they seem: with "each" and
+        "each, known mix" the surplus is that of `beyond_chance` and the confidence beyond what is
+        expected counts at most as much; with "each" both count `put_down_to_shift` alone.
     unit
         What one row counts in the numbers above: 1, or 1 / n where they are shares of n rows.
 
@@ -68,63 +72,64 @@ def class_terms(
         surplus (u - s / c): how much less sure the surplus rows are than usual.
     scarce, fallen_scarce
         c where fewer came than expected, and how much less sure those rows are: c u - s.
+    unsure
+        b.
+    hidden
+        The surplus beyond chance that the unsure rows do not account for, `beyond_chance` minus b:
+        rows too many of a class that are sure of it. With a rule for each class, as far as they are
+        less sure than usual, or all of it where the mix is known.
 
     Examples
     --------
-    >>> two = np.array([4.0, 0.0]), np.array([3.0, 0.0]), np.array([2.0, 2.0]), np.array([0.9, 0.9])
-    >>> print(class_terms(*two)[:, 0].round(6))
-    [2.  1.5 0.3 0.  0. ]
+    >>> c, s, b, d, u = (np.array([x]) for x in (40.0, 24.0, 8.0, 10.0, 0.9))
+    >>> print(class_terms(c, s, b, d, u)[:, 0].round(3))
+    [30.    15.898  9.     0.     0.     8.    21.223]
     """
     rows = np.maximum(counts, 1e-12)
-    surplus = np.maximum(counts - expected, 0.0)
-    lead = np.clip(2 * sure / rows - 1, LEAST_LEAD, 1.0)
+    surplus, each = np.maximum(counts - expected, 0.0), sure / rows
+    beyond = beyond_chance(counts, expected, unit)
+    lead = np.clip(2 * each - 1, LEAST_LEAD, 1.0)
+    hidden = np.maximum(beyond - unsure, 0.0)
     if rule == "total":
         price = counts * lead * (surplus / rows) ** (1 / lead) + np.maximum(sure - expected, 0.0)
     else:
-        price = class_price(counts, sure, expected, usual, known_mix=rule != "each", unit=unit)
-    fallen = surplus * (usual - sure / rows)
+        # The confidence beyond what is expected counts at most as much as there is surplus.
+        price = counts * lead * (beyond / rows) ** (1 / lead)
+        price = price + np.clip(sure - expected, 0.0, beyond)
+    if rule == "each":
+        shift = put_down_to_shift(usual - each)
+        price, hidden = price * shift, hidden * shift
+    fallen = surplus * (usual - each)
     scarce = np.where(counts < expected, counts, 0.0)
     less = np.where(counts < expected, counts * usual - sure, 0.0)
-    return np.stack([surplus, price, fallen, scarce, less])
+    return np.stack([surplus, price, fallen, scarce, less, unsure, hidden])
 
 
-def class_price(
-    counts: FloatArray,
-    sure: FloatArray,
-    expected: FloatArray,
-    usual: FloatArray,
-    *,
-    known_mix: bool = False,
-    unit: FloatArray | float = 1.0,
+def beyond_chance(
+    counts: FloatArray, expected: FloatArray, unit: FloatArray | float = 1.0
 ) -> FloatArray:
-    """Return what the surplus rows of each class cost, each class judged by itself.
+    """Return by how many rows each class has too many: √((c - d)² - 4 (d + 3/2)) where c > d.
 
-    With many classes the sum over all of them is mostly chance. A class by itself has a surplus of
-    √((c - d)² - 4 (d + 3/2)) where c > d: two standard deviations are chance, and so are a row or
-    two of a class that is hardly expected. It costs what `class_terms` says, the confidence beyond
-    what is expected at most as much as there is surplus. Rows that are as sure as usual may be what
-    they seem: they are less sure by D = u - s / c, and the price counts D⁴ / (D⁴ + 0.07⁴), unless
-    the class mix is known. Parameters as there.
+    Two standard deviations are chance, and so are a row or two of a class that is hardly expected.
 
-    Examples
-    --------
-    >>> c, s, d, u = (np.array([x]) for x in (40.0, 24.0, 10.0, 0.9))
-    >>> print(class_price(c, s, d, u).round(3), class_price(c, s, d, u, known_mix=True).round(3))
-    [15.619] [15.665]
-    >>> print(class_price(c, np.array([36.0]), d, u))  # as sure as ever
-    [0.]
+    >>> print(beyond_chance(np.array([40.0, 12.0]), np.array([10.0, 10.0])).round(3))
+    [29.223  0.   ]
     """
-    rows = np.maximum(counts, 1e-12)
     over = np.maximum(counts - expected, 0.0)
-    surplus = np.sqrt(np.maximum(over * over - CHANCE * (expected + FEW * unit) * unit, 0.0))
-    each = sure / rows
-    lead = np.clip(2 * each - 1, LEAST_LEAD, 1.0)
-    price = counts * lead * (surplus / rows) ** (1 / lead)
-    price = price + np.clip(sure - expected, 0.0, surplus)
-    if not known_mix:
-        fourth = np.square(np.square(np.maximum(usual - each, 0.0)))
-        price = price * (fourth / (fourth + LESS_SURE))
-    return np.asarray(price)
+    square = over * over - CHANCE * (expected + FEW * unit) * unit
+    return np.asarray(np.sqrt(np.maximum(square, 0.0)))
+
+
+def put_down_to_shift(less: FloatArray) -> FloatArray:
+    """Return how far surplus rows are put down to shift: D⁴ / (D⁴ + 0.07⁴), D how much less sure.
+
+    Rows that are as sure as usual may be what they seem.
+
+    >>> print(put_down_to_shift(np.array([-0.1, 0.07, 0.3])).round(3))
+    [0.    0.5   0.997]
+    """
+    fourth = np.square(np.square(np.maximum(less, 0.0)))
+    return np.asarray(fourth / (fourth + LESS_SURE))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,20 +147,25 @@ class CleanClasses:
         """Return the same of shares that sum to one."""
         return cls(np.rint(shares * SHARE_UNIT), usual, rule)
 
-    def numbers(self, counts: Labels | FloatArray, sure: FloatArray) -> FloatArray:
-        """Return the five sums of a window in parts of 2^-30; `sure` is Σ confidence by class."""
+    def numbers(self, counts: Labels | FloatArray, inside: FloatArray) -> FloatArray:
+        """Return the seven sums of a window in parts of 2^-30.
+
+        `inside` are the sums of confidence by class, and below them how many rows are unsure, or no
+        rows for a form that does not count these.
+        """
         c = np.asarray(counts, np.float64)
-        return np.asarray(self._whole(c, sure, c.sum() * self.shares, self.usual).sum(axis=1))
+        whole = self._whole(c, inside, c.sum() * self.shares, self.usual)
+        return np.asarray(whole.sum(axis=1))
 
     def rolling_numbers(
-        self, counts: Labels, sure: NDArray[np.int64], entering: ClassRows, leaving: ClassRows
+        self, counts: Labels, inside: NDArray[np.int64], entering: ClassRows, leaving: ClassRows
     ) -> FloatArray:
-        """Return the same after each entering row, shape (5, n).
+        """Return the same after each entering row, shape (7, n).
 
         Parameters
         ----------
-        counts, sure
-            Of the window at the beginning, confidences in units of 2^-40.
+        counts, inside
+            Of the window at the beginning, sums in units of 2^-40.
         entering, leaving
             Rows in order. The last len(leaving) entering rows each push one row out, just before
             they enter; the window was not full before.
@@ -164,38 +174,38 @@ class CleanClasses:
         parts, step = [], max(1, _TOGETHER // k)
         for start in range(0, free, step):
             # While the window fills, every new row changes what is expected of all classes.
-            rows = ClassRows(*(of[start : min(start + step, free)] for of in entering))
+            rows = entering[start : min(start + step, free)]
             here = rows.pred[:, None] == np.arange(k)
             each = counts + np.cumsum(here, axis=0)
-            inside = sure + np.cumsum(np.where(here, rows.sure[:, None], 0), axis=0)
+            change = np.where(here, rows.inside[:, :, None], 0)
+            sums = inside[:, None] + np.cumsum(change, axis=1)
             expected = each.sum(axis=1, keepdims=True) * self.shares
-            whole = self._whole(each.astype(np.float64), _real(inside), expected, self.usual)
+            whole = self._whole(each.astype(np.float64), _real(sums), expected, self.usual)
             parts.append(whole.sum(axis=-1))
-            counts, sure = each[-1], inside[-1]
+            counts, inside = each[-1], sums[:, -1]
         if len(leaving.pred):
-            coming = ClassRows(*(of[free:] for of in entering))
+            coming = entering[free:]
             moves = Moves(counts, coming.pred, leaving.pred)
-            change = moves.in_order(coming.sure, -leaving.sure)
-            inside = moves.just_before(sure, change)
+            change = np.stack(
+                [moves.in_order(*of) for of in zip(coming.inside, -leaving.inside, strict=True)]
+            )
+            sums = np.stack([moves.just_before(*of) for of in zip(inside, change, strict=True)])
             expected = float(counts.sum()) * self.shares[moves.classes]
             usual = self.usual[moves.classes]
             now, then = (
                 self._whole(c.astype(np.float64), _real(s), expected, usual)
-                for c, s in (
-                    (moves.before, inside),
-                    (moves.before + moves.signs, inside + change),
-                )
+                for c, s in ((moves.before, sums), (moves.before + moves.signs, sums + change))
             )
             moved = np.cumsum(then - now, axis=1)[:, moves.entering]
-            parts.append(self.numbers(counts, _real(sure))[:, None] + moved)
+            parts.append(self.numbers(counts, _real(inside))[:, None] + moved)
         return np.concatenate(parts, axis=1)
 
     def _whole(
-        self, counts: FloatArray, sure: FloatArray, expected: FloatArray, usual: FloatArray
+        self, counts: FloatArray, inside: FloatArray, expected: FloatArray, usual: FloatArray
     ) -> FloatArray:
-        return np.asarray(
-            np.rint(class_terms(counts, sure, expected / SHARE_UNIT, usual, self.rule) * SHARE_UNIT)
-        )
+        sure, unsure = inside if len(inside) > 1 else (inside[0], np.zeros_like(inside[0]))
+        terms = class_terms(counts, sure, unsure, expected / SHARE_UNIT, usual, self.rule)
+        return np.asarray(np.rint(terms * SHARE_UNIT))
 
 
 def usual_confidence(shares: FloatArray, inside: FloatArray) -> FloatArray:
@@ -207,5 +217,5 @@ def usual_confidence(shares: FloatArray, inside: FloatArray) -> FloatArray:
     return np.asarray(np.where(shares > 0, np.clip(inside / seen, 0.0, 1.0), inside.sum()))
 
 
-def _real(sure: NDArray[np.int64]) -> FloatArray:
-    return np.asarray(sure * UNIT, np.float64)
+def _real(inside: NDArray[np.int64]) -> FloatArray:
+    return np.asarray(inside * UNIT, np.float64)

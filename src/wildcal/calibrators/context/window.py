@@ -19,20 +19,22 @@ class Context:
 
     Examples
     --------
-    >>> a = Context(n=2, sums=(1.5, 1.25, 1.0), counts=(2, 0), by_class=(1.5, 0.0))
-    >>> b = Context(n=1, sums=(0.75, 0.5, 0.5), counts=(0, 1), by_class=(0.0, 0.75))
+    >>> a = Context(n=2, sums=(1.5, 0.0), counts=(2, 0), by_class=(1.5, 0.0, 0.0, 0.0))
+    >>> b = Context(n=1, sums=(0.75, 1.0), counts=(0, 1), by_class=(0.0, 0.75, 0.0, 1.0))
     >>> a + b
-    Context(n=3, sums=(2.25, 1.75, 1.5), counts=(2, 1), by_class=(1.5, 0.75))
+    Context(n=3, sums=(2.25, 1.0), counts=(2, 1), by_class=(1.5, 0.75, 0.0, 1.0))
     """
 
     n: int
     """Rows in the window."""
     sums: tuple[float, ...]
-    """Of each feature: for `ContextScaling` the confidence at three temperatures."""
+    """Of each feature: for `ContextScaling` the confidence at three temperatures, and how many
+    rows are unsure."""
     counts: tuple[int, ...]
     """How often each class was predicted."""
     by_class: tuple[float, ...] = ()
-    """The first of the sums for each predicted class, where the calibrator reads it."""
+    """Those of the sums that the calibrator reads for each predicted class, one after the other:
+    for `ContextScaling` the first and the last."""
 
     def __add__(self, other: Self) -> "Context":
         """Return the context of both windows together."""
@@ -52,7 +54,7 @@ class Context:
         )
 
     @classmethod
-    def of_rows(cls, rows: "RowStatistics", n_classes: int, by_class: bool) -> "Context":
+    def of_rows(cls, rows: "RowStatistics", n_classes: int, by_class: tuple[int, ...]) -> "Context":
         """Return the context of rows whose statistics are known."""
         return cls.of_sums(*window_sums(rows, n_classes, by_class))
 
@@ -79,11 +81,10 @@ class RowStatistics:
 
 
 def window_sums(
-    rows: RowStatistics, n_classes: int, by_class: bool
+    rows: RowStatistics, n_classes: int, by_class: tuple[int, ...]
 ) -> tuple[FloatArray, Labels, FloatArray]:
-    """Return the sums of features, the counts of classes, and the first feature by class."""
+    """Return the sums of features, the counts of classes, and sums of some features by class."""
     counts = np.bincount(rows.pred, minlength=n_classes)
-    inside: FloatArray = np.zeros(0)
-    if by_class:
-        inside = np.asarray(np.bincount(rows.pred, rows.features[0], n_classes), np.float64)
-    return np.array([feature.sum() for feature in rows.features]), counts, inside
+    inside = [np.bincount(rows.pred, rows.features[i], n_classes) for i in by_class]
+    sums = np.array([feature.sum() for feature in rows.features])
+    return sums, counts, np.concatenate([np.zeros(0), *inside])

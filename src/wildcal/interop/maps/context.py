@@ -6,6 +6,7 @@ from wildcal.calibrators import ContextScaling
 from wildcal.calibrators.context.features import LARGEST
 from wildcal.calibrators.context.gap import (
     CHANCE_SPREAD,
+    COUNTED_ROWS,
     OFFSETS,
     PRIOR_FALL,
     PRIOR_ROWS,
@@ -17,6 +18,7 @@ from wildcal.calibrators.context.gap import (
 )
 from wildcal.calibrators.context.shape import STEEPENING
 from wildcal.calibrators.context.terms import CHANCE, FEW, LEAST_LEAD, LESS_SURE, SHARE_UNIT
+from wildcal.calibrators.context.unsure import WIDTH
 from wildcal.interop.maps.base import CONTEXT, Inputs
 from wildcal.interop.maps.ops import Ops, Tensor, clip
 from wildcal.interop.maps.rows import Rows
@@ -31,11 +33,9 @@ class InContext(WindowScaling):
     the sums, and those of two windows can be added outside it.
     """
 
-    sums = len(WARMER)
-    by_class = True
-
     def __init__(self, calibrator: ContextScaling, prefix: str = "") -> None:
         super().__init__(calibrator, prefix)
+        self.sums, self.by_class = len(calibrator.features), calibrator.by_class
         low, high = calibrator.bounds
         mean, std = calibrator.clean_margin_.tolist()
         chance, clean = calibrator.chance(), calibrator.clean_confidence_
@@ -54,9 +54,13 @@ class InContext(WindowScaling):
             clean_warm=clean[calibrator.read_at_],
             clean_shares=calibrator.classes().shares / SHARE_UNIT,
             clean_by_class=calibrator.clean_by_class_,
+            clean_unsure=calibrator.clean_unsure_,
+            border=calibrator.border_,
             beta_p=calibrator.beta_p_,
             beta_2=calibrator.beta_2_,
             beta_g=calibrator.beta_g_,
+            beta_h=calibrator.beta_h_,
+            counted=calibrator.counted_,
             lam=calibrator.lam_,
             other_mixes=float(calibrator.class_mix == "any"),
             chance_sizes=chance.sizes,
@@ -76,13 +80,16 @@ class InContext(WindowScaling):
         return self._bounded(ops, clean)
 
     def features(self, rows: Rows) -> list[Tensor]:
-        """Return the three confidences."""
+        """Return the three confidences, and whether rows are unsure, where that is counted."""
         ops, margin = rows.ops, self._margin(rows)
         clean, found = self._clean(ops, margin), []
         for a in WARMER:
             steep = self.get(ops, "steepest") * float(1.0 - np.exp(-STEEPENING * a))
             warmer = self._bounded(ops, clean * ops.exp(steep * margin * -1.0 + a))
             found.append(ops.minimum(rows.confidence(1.0 / warmer), 1.0))
+        if self._at.counts_unsure:
+            part = (self.get(ops, "border") - found[-1]) * (1 / WIDTH) + 0.5
+            found.append(clip(ops, part, 0.0, 1.0))
         return found
 
     def _margin(self, rows: Rows) -> Tensor:
@@ -104,12 +111,12 @@ class InContext(WindowScaling):
         some = ops.maximum(n, 1.0)
         means = [
             clip(ops, ops.columns(context, i, i + 1) / some, 0.0, 1.0)
-            for i in range(1, 1 + self.sums)
+            for i in range(1, 1 + len(WARMER))
         ]
         s, q = _curve(means)
         fall = _believed(ops, some, self.get(ops, "clean_confidence") - means[0])
         warm = _believed(ops, some, self.get(ops, "clean_warm") - means[self._read_at])
-        gap = self._gap(ops, context, some, fall, warm)
+        gap = self._gap(ops, context, some, fall, warm, means[0])
         if self._at.above_guessing:
             gap = ops.minimum(gap, ops.maximum(means[0] - 1 / self.n_classes, 0.0))
         s = ops.maximum(s, 0.0)
@@ -119,15 +126,22 @@ class InContext(WindowScaling):
         # Zeros are no context.
         return offset * ops.minimum(n, 1.0)
 
-    def _gap(self, ops: Ops, context: Tensor, n: Tensor, fall: Tensor, warm: Tensor) -> Tensor:
-        """Return the estimated gap of a window."""
-        counts, sure = self.counts(ops, context), self.inside(ops, context)
+    def _gap(
+        self, ops: Ops, context: Tensor, n: Tensor, fall: Tensor, warm: Tensor, now: Tensor
+    ) -> Tensor:
+        """Return the estimated gap of a window with a mean confidence of `now`."""
+        counts, sure = self.counts(ops, context), self.inside(ops, context, 0)
         expected, rows = self.get(ops, "clean_shares") * n, ops.maximum(counts, SMALL)
         surplus, fallen = ops.maximum(counts - expected, 0.0), ops.maximum(fall, 0.0)
         if self._at.each_class:
-            price = ops.row_sum(self._prices(ops, counts, sure, expected)) / n
+            beyond, shift = self._beyond_chance(ops, counts, expected), 1.0
+            if self._rule == "each":
+                fourth = _fourth(ops.maximum(self.get(ops, "clean_by_class") - sure / rows, 0.0))
+                shift = fourth / (fourth + LESS_SURE)
+            price = ops.row_sum(self._prices(ops, counts, sure, expected, beyond) * shift) / n
             one = price * self.get(ops, "beta_p") + fallen * fallen * self.get(ops, "beta_2")
-            return one + warm * self.get(ops, "beta_g")
+            signs = one + warm * self.get(ops, "beta_g")
+            return self._with_second(ops, context, n, now, signs, beyond, shift)
         moved, chance = ops.row_sum(surplus) / n, self._chance(ops, n)
         beyond = ops.sqrt(ops.maximum(moved * moved - chance * chance, 0.0))
         lead = clip(ops, sure / rows * 2.0 - 1.0, LEAST_LEAD, 1.0)
@@ -140,24 +154,48 @@ class InContext(WindowScaling):
         mix = mix / self._width(ops, n, usual, chance)
         mix = mix / (_fourth(self._like(ops, counts, sure, expected, surplus)) + 1.0)
         other_mix = ops.exp(_fourth(mix) * self.get(ops, "other_mixes") * -1.0)
-        belief = self._belief(ops, n, usual, beyond, chance) * other_mix
+        no_chance = other_mix / self._few(chance)
+        belief = self._one_shift(ops, n, usual, beyond, chance) * no_chance
         one = price * self.get(ops, "beta_p") + fallen * fallen * self.get(ops, "beta_2")
         other = warm * self.get(ops, "beta_g")
-        return belief * one + other - belief * other
+        signs = belief * one + other - belief * other
+        too_many = self._beyond_chance(ops, counts, expected)
+        return self._with_second(ops, context, n, now, signs, too_many, no_chance)
 
-    def _prices(self, ops: Ops, counts: Tensor, sure: Tensor, expected: Tensor) -> Tensor:
-        """Return what the surplus of each class costs, as `class_price` does."""
+    def _with_second(
+        self,
+        ops: Ops,
+        context: Tensor,
+        n: Tensor,
+        now: Tensor,
+        signs: Tensor,
+        beyond: Tensor,
+        shift: Tensor | float,
+    ) -> Tensor:
+        """Return the gap with the second opinion, as `GapModel.gap` does."""
+        if not self._at.counts_unsure:
+            return signs
+        unsure = self.inside(ops, context, 1)
+        hidden = ops.row_sum(ops.maximum(beyond - unsure, 0.0) * shift) / n
+        second = now - self.get(ops, "clean_confidence") - self.get(ops, "clean_unsure")
+        second = second + ops.row_sum(unsure) / n + hidden * self.get(ops, "beta_h")
+        weight = n / (n + COUNTED_ROWS) * self.get(ops, "counted")
+        return signs + (second - signs) * weight
+
+    def _beyond_chance(self, ops: Ops, counts: Tensor, expected: Tensor) -> Tensor:
+        """Return by how many rows each class has too many, as `beyond_chance` does."""
+        over = ops.maximum(counts - expected, 0.0)
+        return ops.sqrt(ops.maximum(over * over - (expected + FEW) * CHANCE, 0.0))
+
+    def _prices(
+        self, ops: Ops, counts: Tensor, sure: Tensor, expected: Tensor, surplus: Tensor
+    ) -> Tensor:
+        """Return what the surplus of each class costs, all of it put down to shift."""
         rows = ops.maximum(counts, SMALL)
-        over, each = ops.maximum(counts - expected, 0.0), sure / rows
-        surplus = ops.sqrt(ops.maximum(over * over - (expected + FEW) * CHANCE, 0.0))
-        lead = clip(ops, each * 2.0 - 1.0, LEAST_LEAD, 1.0)
+        lead = clip(ops, sure / rows * 2.0 - 1.0, LEAST_LEAD, 1.0)
         power = ops.exp(ops.log(ops.maximum(surplus / rows, TINY)) / lead)
         price = counts * lead * power
-        price = price + ops.minimum(ops.maximum(sure - expected, 0.0), surplus)
-        if self._rule == "each":
-            fourth = _fourth(ops.maximum(self.get(ops, "clean_by_class") - each, 0.0))
-            price = price * (fourth / (fourth + LESS_SURE))
-        return price
+        return price + ops.minimum(ops.maximum(sure - expected, 0.0), surplus)
 
     def _like(
         self, ops: Ops, counts: Tensor, sure: Tensor, expected: Tensor, surplus: Tensor
@@ -177,14 +215,20 @@ class InContext(WindowScaling):
         at, spread = self._at, chance * CHANCE_SPREAD / ops.sqrt(n)
         return usual * at.usual + at.allowed + ops.sqrt(spread) * at.by_chance
 
-    def _belief(self, ops: Ops, n: Tensor, usual: Tensor, beyond: Tensor, chance: Tensor) -> Tensor:
-        """Return how much class counts are believed, if it is not another class mix."""
-        spread = chance * CHANCE_SPREAD / ops.sqrt(n)
-        few, square = _fourth(chance / RESOLVED), beyond * beyond + spread
+    def _one_shift(
+        self, ops: Ops, n: Tensor, usual: Tensor, beyond: Tensor, chance: Tensor
+    ) -> Tensor:
+        """Return how far classes moved as under one shift, and not under several that cancel."""
+        square = beyond * beyond + chance * CHANCE_SPREAD / ops.sqrt(n)
         mixed = (usual * self._at.mixed) * (usual * self._at.mixed)
         if self._at.sharp:
-            few, square, mixed = few * few, square * square, mixed * mixed
-        return square / ops.maximum(square + mixed, TINY) / (few + 1.0)
+            square, mixed = square * square, mixed * mixed
+        return square / ops.maximum(square + mixed, TINY)
+
+    def _few(self, chance: Tensor) -> Tensor:
+        """Return what class counts are divided by where there are too few rows for so many."""
+        few = _fourth(chance / RESOLVED)
+        return (few * few if self._at.sharp else few) + 1.0
 
     def _chance(self, ops: Ops, n: Tensor) -> Tensor:
         names = ("chance_sizes", "chance_values", "chance_slopes")

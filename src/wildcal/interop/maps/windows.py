@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Collection
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ def context_vector(context: Context) -> NDArray[np.float64]:
     """Return a context as the row of numbers that modules and graphs read.
 
     They are the rows of the window, the sums of their features, a count for each class, and for
-    `context` the first of the sums for each class: shape (1, 4 + 2 K).
+    `context` the first and the last of the sums for each class: shape (1, 5 + 3 K).
 
     >>> context_vector(Context(n=2, sums=(1.5, 1.25, 1.0), counts=(2, 0), by_class=(1.5, 0.0)))
     array([[2.  , 1.5 , 1.25, 1.  , 2.  , 0.  , 1.5 , 0.  ]])
@@ -30,7 +29,7 @@ def context_vector(context: Context) -> NDArray[np.float64]:
 class WindowScaling(Scaling):
     """A temperature that depends on the window of a row.
 
-    The input `context` has a row of 1 + sums + K numbers, or K more where the first sum is kept for
+    The input `context` has a row of 1 + sums + K numbers, and K more for each sum that is kept for
     each class too; one for all rows, or one for each of them;
     zeros are no context. The output `statistics` has such a row for each row of logits: added up
     over the rows of a window, they are its context.
@@ -38,15 +37,15 @@ class WindowScaling(Scaling):
 
     gives = (TEMPERATURE, STATISTICS)
     reads = (CONTEXT,)
-    sums: ClassVar[int]
+    sums: int
     """How many features of a row are summed."""
-    by_class: ClassVar[bool] = False
-    """Whether the first of them is summed for each class too."""
+    by_class: tuple[int, ...] = ()
+    """Which of them are summed for each class too."""
 
     def width(self, name: str) -> int | None:
         """Return the number of columns of an input or output."""
         wide = name in (CONTEXT, STATISTICS)
-        return self._columns(2) if wide else super().width(name)
+        return self._columns(1 + len(self.by_class)) if wide else super().width(name)
 
     def apply(self, rows: Rows, inputs: Inputs, wanted: Collection[str]) -> Outputs:
         """Return the probabilities, the temperature and what a context is made of."""
@@ -59,13 +58,13 @@ class WindowScaling(Scaling):
         """Return the class counts of a context."""
         return ops.columns(context, self._columns(0), self._columns(1))
 
-    def inside(self, ops: Ops, context: Tensor) -> Tensor:
-        """Return the first sum of a context for each class."""
-        return ops.columns(context, self._columns(1), self._columns(2))
+    def inside(self, ops: Ops, context: Tensor, which: int) -> Tensor:
+        """Return one of the sums of a context for each class."""
+        return ops.columns(context, self._columns(1 + which), self._columns(2 + which))
 
     def _columns(self, blocks: int) -> int:
         """Return how many columns there are up to the end of a block of classes."""
-        return 1 + self.sums + self.n_classes * min(blocks, 1 + self.by_class)
+        return 1 + self.sums + self.n_classes * blocks
 
     @abstractmethod
     def features(self, rows: Rows) -> list[Tensor]:
@@ -76,7 +75,5 @@ class WindowScaling(Scaling):
         ops, features = rows.ops, self.features(rows)
         sums = ops.side_by_side([features[0] * 0.0 + 1.0, *features])
         counts = ops.where(rows.is_pred, 1.0, rows.shifted * 0.0)
-        found = [ops.narrow(sums), counts]
-        if self.by_class:
-            found.append(counts * ops.narrow(features[0]))
-        return ops.side_by_side(found)
+        inside = [counts * ops.narrow(features[i]) for i in self.by_class]
+        return ops.side_by_side([ops.narrow(sums), counts, *inside])

@@ -31,10 +31,10 @@ def export(
 ) -> None:
     """Write a fitted calibrator as an ONNX file.
 
-    The input is `logits`, (n, K), for the method `context` also `context`, (1 or n, 4 + 2 K); for
+    The input is `logits`, (n, K), for the method `context` also `context`, (1 or n, 5 + 3 K); for
     `dac` also `distances`, (n, layers). The outputs are `probabilities` (n, K), `confidence` (n,),
     `temperature` (n,) where the method has one, `energy` (n,), and for `context` also `statistics`
-    (n, 4 + 2 K). n is free.
+    (n, 5 + 3 K). n is free.
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ class CalibratorModule(nn.Module):
         logits
             Raw scores, shape (n, K), on the device of the module.
         context
-            For the method `context`: shape (1, 4 + 2 K) or (n, 4 + 2 K), of `context_vector`
+            For the method `context`: shape (1, 5 + 3 K) or (n, 5 + 3 K), of `context_vector`
             or sums of the output `statistics`. Without it the context is clean.
         distances
             For the method `dac`: distances to training rows, shape (n, layers), as in `fit`.
