@@ -19,6 +19,7 @@ import wildcal.evaluation
 from wildcal import Context, ContextScaling, TemperatureScaling
 from wildcal.calibrators.context.constants import shipped, steepest
 from wildcal.calibrators.context.gap import BELIEFS, FEW_CLASSES
+from wildcal.calibrators.context.sums import environment_sums
 from wildcal.core.errors import CalibrationWarning, FileFormatError
 from wildcal.core.rows import Rows
 from wildcal.io.sealed import digest
@@ -169,6 +170,7 @@ def test_the_prediction_is_that_of_the_formula(n):
 def test_rows_that_gather_in_one_class_and_stay_sure_are_told_as_the_formula_does(class_mix):
     """Some rows too many are hidden and some unsure; and a stream of them has the same bits."""
     fitted = ContextScaling(class_mix=class_mix).fit(Z, Y, environment=E)
+    fitted.beta_h_ = 0.7  # whatever it is
     window = SHIFTED.copy()
     window[: len(window) // 4, 2] = window[: len(window) // 4].max(axis=1) + 1.5
     window = window[np.random.default_rng(0).permutation(len(window))]
@@ -229,6 +231,7 @@ def test_the_formula_of_many_classes(class_mix, beta_2, lead):
     fitted = ContextScaling(class_mix=class_mix).fit(z, y, environment=e)
     assert fitted.beta_2_ == 0
     fitted.beta_2_ = beta_2  # a thousand classes have it
+    fitted.beta_h_ = 1.0 - beta_2 / 2  # and of so many this is less
     shifted = make_suite(5, n_classes=40, n_test=600).shifted.logits.astype(np.float64)
     # Half of them called one class, and unsure or nearly as sure as usual: a price.
     shifted[::2, 7] = shifted[::2].max(axis=1) + lead
@@ -282,6 +285,8 @@ def test_files_of_earlier_versions_do_not_count_unsure_rows(belief, tmp_path):
     assert [getattr(old, name) for name in SECOND] == [0.0] * 4
     assert old.features == FITTED.features[:-1]
     assert (old.by_class, FITTED.by_class) == ((0,), (0, 3))
+    assert "unsure rows" in " ".join(FITTED.describe())
+    assert "unsure rows" not in " ".join(old.describe())
     around = old.context(SHIFTED)
     assert (len(around.sums), len(around.by_class)) == (3, 4)
     assert around.sums == pytest.approx(CONTEXT.sums[:3])
@@ -376,6 +381,27 @@ def test_about_as_many_clean_rows_are_unsure_as_are_wrong():
     right = fit(z, z.argmax(axis=1))
     assert right.clean_unsure_ == pytest.approx(0.5 / (n + 1), rel=0.1)
     assert right.clean_unsure_ == pytest.approx(slow_unsure(right, z).mean(), rel=1e-9)
+
+
+def test_what_environments_say_by_hand():
+    """Each as a window of its rows, by their weights; unsure ones by class, too."""
+    known, weight = Y >= 0, np.random.default_rng(0).uniform(0.5, 2, len(Y)) * (Y >= 0)
+    found = environment_sums(Z, Y, weight, E, FITTED._features())
+    assert found.numbers.tolist() == [0, 1, 2, 3, 4, 5]
+    points, pred = found.points(4), Z.argmax(axis=1)
+    sure = [slow_confidence(Z, slow_temperature(FITTED, Z, a)) for a in (0, 0.4, 0.9)]
+    shy = slow_unsure(FITTED, Z)
+    for number in range(6):
+        mine = known & (E == number)
+        w = weight[mine] / weight[mine].sum()
+        each = (pred[mine] == np.arange(4)[:, None]) * w
+        assert points.n[number] == points.counted[number] == pytest.approx(weight[mine].sum())
+        np.testing.assert_allclose(points.means[number], [c[mine] @ w for c in sure])
+        np.testing.assert_allclose(points.shares[number], each.sum(axis=1))
+        np.testing.assert_allclose(points.inside[number], each @ sure[0][mine])
+        np.testing.assert_allclose(points.unsure[number], each @ shy[mine], atol=1e-12)
+        assert points.accuracy[number] == pytest.approx(w @ (pred[mine] == Y[mine]))
+    assert (points.unsure[1:].sum(axis=1) > 0).all()
 
 
 def test_a_shifted_window_is_less_confident_and_the_clean_one_as_it_was():

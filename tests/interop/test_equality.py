@@ -265,6 +265,7 @@ def test_contexts_of_many_classes(fitted, three_ways, class_mix, beta_2):
     """Each of which is judged by itself: from no surplus to half of the rows in one class."""
     calibrator = deepcopy(fitted("context", 40, class_mix=class_mix))
     calibrator.beta_2_ = beta_2  # a thousand classes have it
+    calibrator.beta_h_ = 1.0 - beta_2 / 2  # and of so many this is less
     rows, hidden = (4 * np.random.default_rng(0).standard_normal((200, 40))).astype(np.float32), []
     for part, lead in ((0, 0.0), (20, 0.2), (100, 0.2), (100, 1.0), (100, 4.0)):
         z = rows.copy()
@@ -297,7 +298,8 @@ def test_contexts_of_files_of_earlier_versions(recorded, three_ways):
 @pytest.mark.parametrize("rows", [257, 1000, 30_001, 10**6, 10**9])
 def test_large_contexts(rows, fitted, three_ways):
     """Beyond the sizes that the table of chance has each of."""
-    calibrator = fitted("context", dtype=np.float64)
+    calibrator = deepcopy(fitted("context", dtype=np.float64))
+    calibrator.beta_h_ = 0.7  # whatever it is
     z = 3 * np.random.default_rng(0).standard_normal((20, 5))
     counts = (rows // 2, rows // 4, rows - rows // 2 - rows // 4, 0, 0)
     sure = tuple(0.7 * count for count in counts)

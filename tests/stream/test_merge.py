@@ -32,6 +32,7 @@ def test_full_windows_decide_together(calibrator, clean, foggy):
     last = [foggy.logits[300 * i + 44 : 300 * i + 300] for i in range(3)]
     one.read(np.concatenate(last))
     assert both.context.counts == one.context.counts
+    assert both.context.by_class == one.context.by_class
     assert both.drift.score == pytest.approx(one.drift.score, rel=1e-12)
 
 

@@ -83,6 +83,19 @@ def test_a_state_of_the_first_form_goes_on_as_it_would_have():
     assert rows.accuracy_low[-1] == pytest.approx(0.5841494461381318, rel=1e-12)
 
 
+@pytest.mark.parametrize("recorded", ["context-4", "context-5"])
+def test_states_from_before_unsure_rows_were_counted_go_on(recorded):
+    """Their calibrators have the hash that the version which wrote the state gave them."""
+    here = Path(__file__).parent
+    calibrator = wildcal.load(here.parent / "io" / "recorded" / f"{recorded}.json")
+    z = np.random.default_rng(0).normal(size=(60, calibrator.n_classes_)) * 3
+    stream = wildcal.Stream.load(here / "recorded" / f"{recorded}.json", calibrator)
+    again = wildcal.Stream(calibrator, 16)
+    again.read(z[:40])
+    assert stream.context == again.context
+    np.testing.assert_array_equal(stream(z[40:]), again(z[40:]))
+
+
 def test_a_file_cut_short_is_refused(calibrator, saved):
     text = saved.read_text()
     for n in (0, 1, len(text) // 2, len(text) - 3):

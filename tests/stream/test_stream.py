@@ -75,6 +75,7 @@ def test_a_row_is_calibrated_in_the_context_of_its_window(any_form, clean, foggy
         np.testing.assert_allclose(proba[row], any_form.predict_proba(mine, context=context)[0])
     assert stream.context.counts == any_form.context(z[-100:]).counts
     assert stream.context.sums == pytest.approx(any_form.context(z[-100:]).sums)
+    assert stream.context.by_class == pytest.approx(any_form.context(z[-100:]).by_class)
 
 
 def test_the_properties_are_the_last_row(any_form, clean):

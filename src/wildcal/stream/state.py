@@ -83,6 +83,8 @@ def fingerprint(calibrator: WindowMap) -> str:
     document = describe_file(calibrator)
     kept = {name: document[name] for name in ("method", "n_classes", "options", "fitted")}
     kept["method"] = calibrator.name_in_states
+    fitted = kept["fitted"]
+    kept["fitted"] = {name: fitted[name] for name in fitted if name not in calibrator.unread}
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
 
 

@@ -45,6 +45,11 @@ class WindowMap(Calibrator):
         return ()
 
     @property
+    def unread(self) -> frozenset[str]:
+        """Fitted numbers that this form does not read; those who wrote it did not know them."""
+        return frozenset()
+
+    @property
     def name_in_states(self) -> str:
         """What the saved states of streams call it."""
         return self.name

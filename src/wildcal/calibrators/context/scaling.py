@@ -48,6 +48,7 @@ from wildcal.core.stored import ARRAY, INTEGER, REAL, TEXT, Row, stored
 
 CLASS_MIXES: Final = ("any", "clean")
 _FEATURES: Final = ("confidence", "warmer", "warmest", "unsure")
+_OF_UNSURE: Final = frozenset({"border_", "clean_unsure_", "beta_h_", "counted_"})
 # Shifts that were not tuned on are harder than those that were.
 _UNSEEN: Final = 1.4
 _MOST_ACCURATE: Final = 0.9999
@@ -315,8 +316,13 @@ class ContextScaling(WindowMap):
         """The first and the last of them."""
         return (0, len(WARMER)) if self._counts_unsure() else (0,)
 
+    @property
+    def unread(self) -> frozenset[str]:
+        """In a file from before unsure rows were counted, all that belongs to these."""
+        return frozenset() if self._counts_unsure() else _OF_UNSURE
+
     def _counts_unsure(self) -> bool:
-        return self._belief().counts_unsure
+        return self._believed().counts_unsure
 
     def _features(self) -> Callable[[Block], FloatArray]:
         """Return what tells the features of a block, shape (features, n)."""
@@ -365,9 +371,9 @@ class ContextScaling(WindowMap):
         """Return how the gap of a window is estimated."""
         learned = self.beta_p_, self.beta_2_, self.beta_g_, self.lam_
         other_mixes = self.class_mix == "any"
-        return GapModel(*learned, other_mixes, self._belief(), self.beta_h_, self.counted_)
+        return GapModel(*learned, other_mixes, self._believed(), self.beta_h_, self.counted_)
 
-    def _belief(self) -> Belief:
+    def _believed(self) -> Belief:
         return BELIEFS[max(self.belief_, min(self.read_at_, 1))]
 
     def window_offset(self, n: ArrayLike, means: FloatArray, classes: ArrayLike) -> FloatArray:
