@@ -84,7 +84,7 @@ class Window:
         zeros = np.zeros(len(form.features) + 2, np.int64)
         k = form.n_classes_
         inside = np.zeros((len(form.by_class), k), np.int64)
-        self._kept = list(form.by_class)
+        self._kept = np.array(form.by_class, np.int64)
         self.totals = Totals(0, zeros, np.zeros(k, np.int64), inside, None)
 
     def enter(self, rows: RowStatistics) -> Step:
@@ -155,7 +155,7 @@ class Window:
         self.totals = Totals(seen, np.concatenate(sums), counts, self._by_class(slots), filled)
 
     def _class_rows(self, slots: Whole) -> ClassRows:
-        return ClassRows(self._slots[CLASS, slots], self._slots[self._kept][:, slots])
+        return ClassRows(self._slots[CLASS, slots], self._slots[self._kept[:, None], slots])
 
     def _by_class(self, slots: Whole) -> Whole:
         """Return the sums of features for each class, exactly, which bincount's are not."""

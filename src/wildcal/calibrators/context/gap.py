@@ -143,8 +143,9 @@ class GapModel:
         return np.asarray((1 - counts) * beta_2 * fall * fall + counts * self.second(seen))
 
     def weight_of_counts(self, seen: "WindowStatistics") -> FloatArray:
-        """Return what the second opinion weighs."""
-        return np.asarray(self.counted / (1 + COUNTED_ROWS / seen.n))
+        """Return what the second opinion weighs, where there is one."""
+        most = self.counted if self.belief.counts_unsure else 0.0
+        return np.asarray(most / (1 + COUNTED_ROWS / seen.n))
 
     def second(self, seen: "WindowStatistics") -> FloatArray:
         """Return the gap that unsure rows tell."""
