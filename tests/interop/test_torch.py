@@ -2,6 +2,7 @@
 
 import copy
 import io
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from wildcal import CALIBRATORS, Identity, TemperatureScaling
+from wildcal import CALIBRATORS, ContextScaling, Identity, TemperatureScaling, load
 from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.errors import NotFittedError
 from wildcal.interop.maps import map_of
@@ -427,11 +428,27 @@ def test_every_device_there_is(fitted, logits):
         )
 
 
+def test_a_state_of_another_form_of_context_is_refused():
+    """Else it would be read without its count of unsure rows, or with one that it has not."""
+    recorded = Path(__file__).parents[1] / "io" / "recorded"
+    old = load(recorded / "context-4.json")
+    k = old.n_classes_
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(400, k)) * 3
+    new = ContextScaling().fit(z, np.where(rng.random(400) < 0.8, z.argmax(axis=1), 0))
+    for one, other in ((old, new), (new, old)):
+        with pytest.raises(ValueError, match="the state belongs to .*'belief'"):
+            as_module(one).load_state_dict(as_module(other).state_dict())
+        as_module(one).load_state_dict(as_module(one).state_dict())
+
+
 def test_the_options_that_shape_a_map_are_in_its_layout(fitted):
     """Else a state could be loaded into a module that reads it differently."""
     assert map_of(fitted("spline")).layout["fill"] == "scale"
     assert map_of(fitted("irm", normalize="none")).layout["normalize"] == "none"
     assert map_of(fitted("context-1")).layout["fallback"] is False
+    context = map_of(fitted("context")).layout
+    assert (context["read_at"], context["rule"]) == (1, "total")
     assert map_of(Identity().fit([[1.0, 0.0], [0.0, 2.0]], [0, 1])).layout == {
         "method": "identity",
         "n_classes": 2,

@@ -41,6 +41,7 @@ class InContext(WindowScaling):
         chance, clean = calibrator.chance(), calibrator.clean_confidence_
         self._read_at, model = calibrator.read_at_, calibrator.model()
         self._at, self._alike, self._rule = model.belief, model.alike(), model.rule
+        self.layout |= {"belief": calibrator.belief_, "read_at": self._read_at, "rule": self._rule}
         self.keep(
             temperature=calibrator.clean_temperature_,
             bias=calibrator.bias_,
