@@ -137,8 +137,8 @@ class OneRow:
         self,
         now: Numbers,
         n: int,
-        leaving: "InClass",
-        entering: "InClass",
+        leaving: InClass,
+        entering: InClass,
     ) -> Numbers:
         """Return the same after a row of one class has left a full window, and one has come.
 
@@ -238,7 +238,7 @@ class OneRow:
             if rule == "total":
                 price = count * lead * _power(surplus / count, 1 / lead)
                 price += max(held - expected, 0.0)
-            elif beyond:
+            elif beyond:  # mostly there is nothing, and no need for a power, which is slow
                 price = count * lead * _power(beyond / count, 1 / lead)
                 price += min(max(held - expected, 0.0), beyond)
             else:
