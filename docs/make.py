@@ -42,6 +42,7 @@ import density_tables  # noqa: E402
 import harm_tables  # noqa: E402
 import peer_tables  # noqa: E402
 import scale_tables  # noqa: E402
+import streams_tables  # noqa: E402
 import window_tables  # noqa: E402
 from benchmarks.campaign import tables as reliability_tables  # noqa: E402
 
@@ -532,6 +533,7 @@ MADE = {
     "serve-speed": serve_speed,
     **reliability_tables.TABLES,
     **scale_tables.TABLES,
+    **streams_tables.TABLES,
     **window_tables.TABLES,
     "exports": exports,
     "interop-speed": interop_speed,
