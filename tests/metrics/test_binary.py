@@ -42,6 +42,31 @@ def test_the_line_of_the_likelihood():
     assert calibration_intercept(column) == pytest.approx(alone[0], abs=1e-4)
 
 
+@pytest.mark.parametrize("factor", [0.1, 1.0, 2.5, 3.0, 4.0, 6.0, 30.0, -3.0])
+def test_the_slope_of_models_that_are_far_too_sure(factor):
+    # Whole steps of Newton go round in circles there, and were back where they started.
+    x, y, _ = sample(slope=1.0, shift=0.0)
+    p = np.clip(expit(factor * x), 1e-12, 1 - 1e-12)
+    logits = np.log(p) - np.log1p(-p)
+
+    def loss(line):
+        at = line[0] + line[1] * logits
+        return np.logaddexp(0, at).sum() - (y * at).sum()
+
+    best = minimize(loss, [0.0, 0.0], options={"gtol": 1e-7}).x
+    assert calibration_slope(np.copysign(p, np.where(y, 1.0, -1.0))) == pytest.approx(
+        best[1], rel=1e-4
+    )
+
+
+def test_samples_without_a_line_get_the_steepest():
+    column = np.array([0.9, 0.6, -0.7, -0.2])  # class 1 at 0.9 and 0.6, class 0 at 0.7 and 0.2
+    counts = np.array([[1, 0, 1, 1], [0, 1, 1, 0], [1, 1, 0, 0]], float).T
+    assert drawn_line(column, counts, free=True).tolist() == [100.0, -100.0, 100.0]
+    assert drawn_line(column, counts, free=False)[2] == 100.0
+    assert drawn_line(column, np.array([[0.0], [0], [1], [1]]), free=False).tolist() == [-100.0]
+
+
 def test_a_resample_has_the_fit_of_its_rows():
     _, _, column = sample()
     rng = np.random.default_rng(1)

@@ -13,7 +13,10 @@ from wildcal.core.one_thread import one_thread
 # For samples in which classes are told apart without a mistake: no slope is the best.
 _STEEPEST = 100.0
 _STEPS = 60
-_CLOSE = 1e-13
+_HALVINGS = 30
+_CLOSE = 1e-9
+"""A step of this size is the last: the next would be its square."""
+_ROUNDING = 1e-13
 _SMALLEST = 1e-12
 # Rows times samples that are looked at together: a few tens of megabytes.
 _NUMBERS = 1 << 20
@@ -90,29 +93,63 @@ def _alone(column: FloatArray, *, free: bool) -> float:
 @one_thread()
 def _lines(x: FloatArray, y: BoolArray, counts: FloatArray, *, free: bool) -> FloatArray:
     """Return b, or with b = 1 the a, of largest likelihood, by Newton's method for all samples."""
-    a, b = np.zeros(counts.shape[1]), np.ones(counts.shape[1])
+    n = counts.shape[1]
+    a, b = np.zeros(n), np.zeros(n) if free else np.ones(n)
+    likely, fit = _likely(x, y, counts, a, b)
     for _ in range(_STEPS):
-        fit = _sigmoid(a + x[:, None] * b)
         gap, v = counts * (y[:, None] - fit), counts * np.maximum(fit * (1 - fit), _SMALLEST)
         g0, h00 = gap.sum(axis=0), v.sum(axis=0)
         if free:
             g1, h01, h11 = x @ gap, x @ v, (x * x) @ v
             det = np.maximum(h00 * h11 - h01**2, _SMALLEST)
-            steps = (h11 * g0 - h01 * g1) / det, (h00 * g1 - h01 * g0) / det
+            up, turn = (h11 * g0 - h01 * g1) / det, (h00 * g1 - h01 * g0) / det
         else:
-            steps = g0 / h00, np.zeros_like(b)
-        # Far from the solution the quadratic is no guide.
-        moved = [np.clip(step, -2, 2) for step in steps]
-        a, b = (np.clip(o + m, -_STEEPEST, _STEEPEST) for o, m in zip((a, b), moved, strict=True))
-        if max(np.abs(m).max() for m in moved) < _CLOSE:
+            up, turn = g0 / h00, np.zeros(n)
+        # Far from the solution the quadratic is no guide, and whole steps may go round in circles.
+        part = np.ones(n)
+        for _ in range(_HALVINGS):
+            new_likely, fit = _likely(x, y, counts, a + part * up, b + part * turn)
+            worse = new_likely < likely - _ROUNDING * np.abs(likely)
+            if not worse.any():
+                break
+            part[worse] /= 2
+        a, b, likely = a + part * up, b + part * turn, new_likely
+        if max(np.abs(up).max(), np.abs(turn).max()) < _CLOSE:
             break
-    return b if free else a
+    found = np.clip(b if free else a, -_STEEPEST, _STEEPEST)
+    side = _apart(x, y, counts) if free else _one_class(y, counts)
+    return np.where(side == 0, found, side * _STEEPEST)
+
+
+def _likely(
+    x: FloatArray, y: BoolArray, counts: FloatArray, a: FloatArray, b: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the log likelihood of each line, and what it says of every row."""
+    at = a + x[:, None] * b
+    small = np.exp(-np.abs(at))
+    fit = np.where(at > 0, 1.0, small) / (1 + small)
+    miss = np.maximum(np.where(y[:, None], -at, at), 0.0) + np.log1p(small)
+    return -np.sum(counts * miss, axis=0), fit
+
+
+def _apart(x: FloatArray, y: BoolArray, counts: FloatArray) -> FloatArray:
+    """Return 1 for samples whose class 1 lies above all of class 0, -1 where below, else 0."""
+
+    def ends(mine: BoolArray) -> tuple[FloatArray, FloatArray]:
+        some = (counts > 0) & mine[:, None]
+        low = np.where(some, x[:, None], np.inf).min(axis=0)
+        return low, np.where(some, x[:, None], -np.inf).max(axis=0)
+
+    (low0, high0), (low1, high1) = ends(~y), ends(y)
+    return np.where(high0 <= low1, 1.0, np.where(high1 <= low0, -1.0, 0.0))
+
+
+def _one_class(y: BoolArray, counts: FloatArray) -> FloatArray:
+    """Return 1 for samples of class 1 alone, -1 for those of class 0, else 0."""
+    zeros, ones = counts[~y].sum(axis=0), counts[y].sum(axis=0)
+    return np.where(zeros == 0, 1.0, np.where(ones == 0, -1.0, 0.0))
 
 
 def _logits(p: FloatArray) -> FloatArray:
     p = np.clip(p, _SMALLEST, 1 - _SMALLEST)
     return np.asarray(np.log(p) - np.log1p(-p))
-
-
-def _sigmoid(x: FloatArray) -> FloatArray:
-    return np.asarray(0.5 * (1 + np.tanh(0.5 * x)))
