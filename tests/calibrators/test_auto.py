@@ -20,7 +20,7 @@ from wildcal.calibrators.auto.mixture import LEAST_BELIEF, mixture_weights, safe
 from wildcal.calibrators.soft_rows import mistakes_and_doubt, soft_weight
 from wildcal.core.errors import CalibrationWarning
 from wildcal.core.rows import Rows
-from wildcal.metrics import nll
+from wildcal.metrics import ece, nll
 from wildcal.testing import make_suite
 
 SUITE = make_suite(5, n_tuning=600, n_ood_tuning=0, n_test=2000)
@@ -129,6 +129,46 @@ def test_folds_hold_every_row_once_and_copies_together():
     for mask in held:
         np.testing.assert_array_equal(mask[:100], mask[100:])
         assert 15 <= mask[:100].sum() <= 25
+
+
+def few_answers(n, seed):
+    """Return log probabilities of three nearest neighbors, zeros lifted, and labels."""
+    rng = np.random.default_rng(seed)
+    pred, y = rng.integers(0, 10, n), rng.integers(0, 10, n)
+    sure = rng.random(n) < 0.8
+    y = np.where(rng.random(n) < np.where(sure, 0.99, 0.8), pred, y)
+    second = np.where(sure, pred, (pred + 1 + rng.integers(0, 9, n)) % 10)
+    proba = np.zeros((n, 10))
+    np.add.at(proba, (np.arange(n), pred), 2 / 3)
+    np.add.at(proba, (np.arange(n), second), 1 / 3)
+    return wildcal.logits_from_proba(proba), y
+
+
+def test_a_common_answer_is_in_every_fold():
+    z, y = few_answers(500, 0)
+    parts = list(folds(z, y, repeats=1))
+    assert np.allclose(sum(parts), 1)
+    sure_and_right = (z.max(axis=1) > -1e-6) & (z.argmax(axis=1) == y)
+    for part in parts:
+        assert (part[sure_and_right] == 0.2).all()
+    weight = np.repeat([1.0, 2.0], 250)
+    twice = np.append(np.arange(500), np.arange(250, 500))
+    for own, copied in zip(
+        folds(z, y, 1, weight=weight), folds(z[twice], y[twice], 1), strict=True
+    ):
+        np.testing.assert_array_equal(own[twice], copied)
+
+
+def test_a_model_of_few_answers_is_calibrated():
+    """A fold that took all rows of one answer taught that nothing was better than the softmax."""
+    z, y = few_answers(500, 0)
+    test, truth = few_answers(4000, 2)
+    found = quiet(AutoCalibrator(), z, y).predict_proba(test)
+    assert ece(truth, wildcal.softmax(test)) > 0.1
+    assert ece(truth, found) < 0.045
+    others = few_answers(50, 1)[0]  # no member reads them, and no row may weigh more for them
+    joined = np.concatenate([z, others]), np.append(y, np.full(50, -1))
+    np.testing.assert_array_equal(found, quiet(AutoCalibrator(), *joined).predict_proba(test))
 
 
 def test_soft_rows_are_rows_with_the_softmax_as_label():

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import final
 
 import numpy as np
@@ -155,14 +155,18 @@ class AutoCalibrator(Calibrator):
         """Return the log probability of each true class by members not fitted on its row."""
         repeats = 4 if len(known) < _FEW else 2 if len(known) < _MANY else 1
         scores = np.zeros((len(known), len(members)))
-        for held in folds(known.logits[:], known.labels, repeats, known.environment):
-            if not held.any() or held.all():
+        for part in folds(known.logits[:], known.labels, repeats, known.environment, known.weight):
+            held = part > 0
+            if not held.any() or (part == 1).all():
                 continue
-            train = known[~held]
+            train = _left(known, part)
             if train.weight is not None and not train.weight.any():
                 continue
-            train = train if ood is None else join([train, ood])
-            scores[held] += held_out_scores(members, train, known[held])
+            if ood is not None:
+                bare = train.weight is not None and ood.weight is None
+                train = join([train, replace(ood, weight=np.ones(len(ood))) if bare else ood])
+            told = held_out_scores(members, train, known[held])
+            scores[held] += part[held, None] * told
         return scores / repeats
 
     def _loss(self, rows: Rows) -> float:
@@ -207,6 +211,16 @@ class AutoCalibrator(Calibrator):
             *([self.fit_.reason] if self.fit_.reason else []),
             f"No row's negative log-likelihood can rise by more than {most:.3g}.",
         ]
+
+
+def _left(rows: Rows, part: FloatArray) -> Rows:
+    """Return what is left of rows of which a part is held out."""
+    some = part < 1
+    left = rows[some]
+    if not part[some].any():
+        return left
+    own = 1.0 if left.weight is None else left.weight
+    return replace(left, weight=own * (1 - part[some]))
 
 
 def in_a_sentence(
