@@ -393,10 +393,19 @@ def test_the_offset_takes_the_gap_off_or_goes_as_far_as_it_can(c0, x, y, gap):
     s, q = curve(means)
     a = float(offset_for(np.array(gap), means))
     assert -1 <= a <= 2.5
+    if s <= 0:
+        assert a == 0 or (a < 0 < q and gap < 0)  # it falls from there on to the left
+    if s > 0 > q:
+        assert a >= s / (2 * q) - 1e-9  # nothing is surer than its highest point
     if -1 < a < 2.5 and s > 1e-3 and s * s - 4 * q * gap > 1e-6:
         assert s * a - q * a * a == pytest.approx(gap, abs=1e-9)
         assert s - 2 * q * a >= -1e-9  # still falling
         assert a * gap >= 0
+
+
+def test_a_sure_window_is_not_made_surer_by_a_trifle():
+    means = np.array([0.9956, 0.9658, 0.8089])  # falls ever faster, and not at first
+    assert offset_for(np.array([-0.5, -1e-9, 0.0, 1e-9]), means[:, None]).tolist() == [0.0] * 4
 
 
 def window(fall, variation, chance=0.05, n=1000, price=0.1, grown=0.0, more=None, hidden=0.0):

@@ -295,6 +295,17 @@ def test_contexts_of_files_of_earlier_versions(recorded, three_ways):
         np.testing.assert_allclose(total, context_vector(around), rtol=1e-5, atol=1e-3)
 
 
+@pytest.mark.parametrize("sure", [0.0, 0.3, 3.0])
+def test_windows_of_sure_rows_alone(sure, fitted, three_ways):
+    """Their confidence hardly falls when warmer: what cannot rise is not divided by nothing."""
+    calibrator = fitted("context")
+    z = np.random.default_rng(0).standard_normal((60, 5)).astype(np.float32)
+    z[np.arange(60), z.argmax(axis=1)] += 9 + sure
+    around = calibrator.context(z)
+    assert calibrator.offset(around) > -0.5
+    assert_equal(calibrator, z, three_ways(calibrator, z, context_vector(around)), context=around)
+
+
 @pytest.mark.parametrize("rows", [257, 1000, 30_001, 10**6, 10**9])
 def test_large_contexts(rows, fitted, three_ways):
     """Beyond the sizes that the table of chance has each of."""
@@ -311,10 +322,12 @@ def test_large_contexts(rows, fitted, three_ways):
         assert_equal(calibrator, z, answers, context=around)
 
 
+@pytest.mark.parametrize("ruled_out", [0, 40])
 @pytest.mark.parametrize("name", ["context", "context-1"])
-def test_statistics_add_up_to_a_context(name, fitted, three_ways):
+def test_statistics_add_up_to_a_context(name, ruled_out, fitted, three_ways):
     calibrator = fitted(name)
     z = (4 * np.random.default_rng(0).standard_normal((300, 5))).astype(np.float32)
+    z[:ruled_out, 2] = -np.inf
     whole = context_vector(calibrator.context(z))
     for found in three_ways(calibrator, z).values():
         total = found["statistics"].sum(axis=0, dtype=np.float64)[None]

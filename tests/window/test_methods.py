@@ -119,10 +119,11 @@ def test_cpcs():
     assert method.context(WINDOW).numbers[0] == pytest.approx(wanted, rel=1e-3)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("sharper", [1, 4])
-def test_transcal_matches_an_accuracy_of_its_own(sharper):
-    window = sharper * WINDOW
-    method = make_calibrator("transcal").fit(Z, Y)
+def test_transcal_matches_an_accuracy_of_its_own(sharper, dtype):
+    window = (sharper * WINDOW).astype(dtype)
+    method = make_calibrator("transcal").fit(Z.astype(dtype), Y)
     (temperature,) = method.context(window).numbers
     ratio, right = plain_ratio(Z, window), (Z.argmax(axis=1) == Y).astype(float)
     share = np.full(len(Y), 1 / len(Y))

@@ -116,6 +116,7 @@ class TransferableScaling(_Weighted):
         from scipy.optimize import minimize  # slow to import
 
         ratio = self._ratio(logits)
+        logits = logits.astype(np.float64)  # the search takes steps that float32 does not see
         share = self.weight_ / self.weight_.sum()
         right = (predicted_class(self.logits_) == self.y_).astype(np.float64)
         clean = mean_confidence_of(self.logits_, share, self.temperature_)

@@ -277,12 +277,13 @@ def curve(means: FloatArray) -> tuple[FloatArray, FloatArray]:
 def offset_for(gap: FloatArray, means: FloatArray) -> FloatArray:
     """Return the log temperature a that takes `gap` off the mean confidence: s a - q a² = gap.
 
-    On the falling side of the parabola, at most at its lowest point, and within limits; 0 where
-    it does not fall at first, as for a single row that is very sure.
+    On the falling side of the parabola, at most at its lowest or highest point, and within limits;
+    0 where it does not fall at first, as for a single row that is very sure.
     """
     s, q = curve(means)
     s = np.maximum(s, 0.0)
-    within = np.minimum(gap, s * s / np.maximum(4 * q, TINY))
+    lowest, highest = s * s / np.maximum(4 * q, TINY), s * s / np.minimum(4 * q, -TINY)
+    within = np.minimum(np.maximum(gap, highest), lowest)
     root = np.sqrt(np.maximum(s * s - 4 * q * within, 0.0))
     return np.asarray(np.clip(2 * within / np.maximum(s + root, SMALL), *OFFSETS))
 

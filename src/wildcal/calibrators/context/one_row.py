@@ -269,7 +269,8 @@ def _offset_for(wanted: float, c0: float, c1: float, c2: float) -> float:
     first, second = (c1 - c0) / a1, (c2 - c0) / a2
     q = (second - first) / (a2 - a1)
     s = max(-(first - a1 * q), 0.0)
-    within = min(wanted, s * s / max(4 * q, gap.TINY))
+    lowest, highest = s * s / max(4 * q, gap.TINY), s * s / min(4 * q, -gap.TINY)
+    within = min(max(wanted, highest), lowest)
     root = sqrt(max(s * s - 4 * q * within, 0.0))
     low, high = gap.OFFSETS
     return min(max(2 * within / max(s + root, gap.SMALL), low), high)

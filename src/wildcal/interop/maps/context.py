@@ -121,7 +121,8 @@ class InContext(WindowScaling):
         if self._at.above_guessing:
             gap = ops.minimum(gap, ops.maximum(means[0] - 1 / self.n_classes, 0.0))
         s = ops.maximum(s, 0.0)
-        within = ops.minimum(gap, s * s / ops.maximum(q * 4.0, TINY))
+        lowest, highest = s * s / ops.maximum(q * 4.0, TINY), s * s / ops.minimum(q * 4.0, -TINY)
+        within = ops.minimum(ops.maximum(gap, highest), lowest)
         root = ops.sqrt(ops.maximum(s * s - q * within * 4.0, 0.0))
         offset = clip(ops, within * 2.0 / ops.maximum(s + root, SMALL), *OFFSETS)
         # Zeros are no context.

@@ -74,6 +74,8 @@ class WindowScaling(Scaling):
         """Return what each row adds to the context of a window."""
         ops, features = rows.ops, self.features(rows)
         sums = ops.side_by_side([features[0] * 0.0 + 1.0, *features])
-        counts = ops.where(rows.is_pred, 1.0, rows.shifted * 0.0)
+        # Zeros of the right shape, where a class that is ruled out would make NaN of them.
+        zeros = ops.where(rows.ruled_out, 0.0, rows.shifted * 0.0)
+        counts = ops.where(rows.is_pred, 1.0, zeros)
         inside = [counts * ops.narrow(features[i]) for i in self.by_class]
         return ops.side_by_side([ops.narrow(sums), counts, *inside])
