@@ -3,7 +3,7 @@
 import json
 import warnings
 from copy import copy
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -763,6 +763,37 @@ def test_contexts_of_another_kind_are_refused():
         CONTEXT + first
     with pytest.raises(ValueError, match="context must be what the method `context` returns"):
         FITTED.predict_proba(SHIFTED, context=SHIFTED)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"n": -5}, "count each of its -5 rows in one class"),
+        ({"n": CONTEXT.n + 1}, "count each of its"),
+        ({"counts": (-1, *CONTEXT.counts[1:])}, "count each of its"),
+        ({"sums": (np.nan, *CONTEXT.sums[1:])}, "finite sums"),
+        ({"by_class": (np.inf, *CONTEXT.by_class[1:])}, "finite sums"),
+    ],
+)
+def test_contexts_that_no_window_has_are_refused(changes, said):
+    with pytest.raises(ValueError, match=said):
+        FITTED.predict_proba(SHIFTED, context=replace(CONTEXT, **changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"border_": 0.0}, "border and clean_unsure must be there"),
+        ({"clean_unsure_": 0.0}, "border and clean_unsure must be there"),
+        ({"belief_": 5}, "belief is not that of 4 classes"),
+    ],
+)
+def test_numbers_of_two_forms_do_not_mix(changes, said):
+    other = copy(FITTED)
+    for name, value in changes.items():
+        setattr(other, name, value)
+    with pytest.raises(ValueError, match=said):
+        other._check_fitted()
 
 
 def test_row_statistics_are_what_a_context_adds_up():

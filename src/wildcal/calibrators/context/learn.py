@@ -154,7 +154,8 @@ def learn(clean: Clean, shifted: Points) -> GapModel:
     The gap is linear in the three slopes once it is known how far class counts are believed, which
     is the same for every network: least squares, of environments and of their mixtures.
     """
-    # How far class counts are believed is learned as if other mixes may come.
+    # Slopes are those of somebody who does not know the class mix: only what they are used with
+    # differs, and environments with another mix than they are said to have teach nothing wrong.
     known = replace(clean.known, other_mixes=True)
     columns, gaps, weights = [], [], []
     for points in (shifted, *mixtures(clean.point, shifted)):

@@ -138,6 +138,14 @@ class WindowMap(Calibrator):
                 f"context must have {len(self.features)} sums and {inside} by class, those of"
                 f" {self.name}, got {len(context.sums)} and {len(context.by_class)}."
             )
+        counts = np.array(context.counts)
+        if counts.min() < 0 or counts.sum() != context.n:
+            raise ValueError(
+                f"context must count each of its {context.n} rows in one class, got counts that"
+                f" sum to {counts.sum()}."
+            )
+        if not np.isfinite([*context.sums, *context.by_class]).all():
+            raise ValueError("context must have finite sums.")
 
     def _context(self, rows: Rows) -> Context:
         look, k, by_class = self._look(), self.n_classes_, self.by_class

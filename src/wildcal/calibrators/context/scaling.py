@@ -202,6 +202,11 @@ class ContextScaling(WindowMap):
         parts = (self.clean_unsure_, self.counted_)
         if abs(self.border_) > 2 or not 0 <= min(parts) <= max(parts) <= 1:
             raise ValueError("border, clean_unsure or counted is out of range")
+        at = BELIEFS[self.belief_]
+        if at.counts_unsure and at.each_class != (self.n_classes_ >= MANY):
+            raise ValueError(f"belief is not that of {self.n_classes_} classes")
+        if at.counts_unsure and not (self.border_ and self.clean_unsure_):
+            raise ValueError("border and clean_unsure must be there where unsure rows are counted")
         learned = self.beta_p_, self.beta_2_, self.beta_g_, self.lam_, self.beta_h_
         if not (0 <= self.steepest_ <= 1 and 0 <= self.margin_weight_ <= 1):
             raise ValueError("steepest or margin_weight is out of range")
