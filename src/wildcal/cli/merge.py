@@ -43,7 +43,7 @@ def merge(
     refuse_same(output)
     if output is not None:
         check_writable(output)
-    fitted = window_map(calibrator)
+    fitted, _ = window_map(calibrator)
     paths = [
         stream_files(path, model or calibrator.stem, name)[1] if path.is_dir() else path
         for path in states

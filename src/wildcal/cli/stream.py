@@ -22,8 +22,9 @@ from wildcal.cli.output import say, warn
 from wildcal.cli.saving import SAVE_EVERY, SaveEvery, Saver
 from wildcal.cli.stream_input import Batch, read_json_lines, read_npy_arrays
 from wildcal.cli.stream_output import Lines, MetricsFile
+from wildcal.cli.stream_scores import Scores
 from wildcal.core.errors import FileFormatError
-from wildcal.io import load
+from wildcal.io import About, load_with_about
 from wildcal.io.files import check_writable, standard_input
 
 if TYPE_CHECKING:
@@ -105,8 +106,9 @@ def stream(
 ) -> None:
     """Calibrate rows from stdin with a saved CALIBRATOR of the method `context`.
 
-    A line of input is a list of logits, or an object with `logits` whose other fields are copied. A
-    line of output has, after these, the `class`, its calibrated `confidence`, the `temperature`,
+    A line of input is a list of logits, or an object with `logits` whose other fields are copied;
+    with a calibrator that was fitted on other scores (`fit --input proba`), of these. A line of
+    output has, after these, the `class`, its calibrated `confidence`, the `temperature`,
     the `estimated_accuracy` of the last rows with its 95 % interval, the `drift` of these rows from
     clean ones, in standard errors, and whether that is an `alarm`. Each line is written at once.
 
@@ -132,10 +134,11 @@ def stream(
     decisions = {"false_alarms": false_alarms, "alarm": alarm, "false_alarms_per_100k": per_100k}
     names = dict(zip(decisions, ("false_alarms", "alarm", "per_100k"), strict=True))
     changed = {option: value for option, value in decisions.items() if names[option] in given}
-    live = _open(calibrator, window if "window" in given else None, decisions, changed, state)
+    fitted, about = window_map(calibrator)
+    live = _open(fitted, window if "window" in given else None, decisions, changed, state)
     reader = read_json_lines if form == "jsonl" else read_npy_arrays
     skipped = _Skipped(skip_bad)
-    batches = reader(standard_input(), live.calibrator.n_classes_, skipped)
+    batches = reader(standard_input(), Scores(fitted.n_classes_, about), skipped)
     watch = _Watch(live, alert, on_alarm)
     saver = Saver(live, state, save_every)
     gauges = MetricsFile(live, metrics_file)
@@ -161,7 +164,7 @@ def _given(context: click.Context) -> set[str]:
 
 
 def _open(
-    calibrator: Path,
+    fitted: "WindowMap",
     window: int | None,
     decisions: dict[str, Any],
     changed: dict[str, Any],
@@ -172,7 +175,6 @@ def _open(
     from wildcal.stream import Stream
     from wildcal.stream.stream import DEFAULT_WINDOW
 
-    fitted = window_map(calibrator)
     if state is None or not state.exists():
         return Stream(fitted, DEFAULT_WINDOW if window is None else window, **decisions)
     live = Stream.load(state, fitted, **changed)
@@ -185,17 +187,17 @@ def _open(
     return live
 
 
-def window_map(path: Path) -> "WindowMap":
-    """Return the calibrator in a file, which must read windows."""
+def window_map(path: Path) -> tuple["WindowMap", About]:
+    """Return the calibrator in a file, which must read windows, and how its rows are read."""
     from wildcal.calibrators.context import WindowMap
 
-    fitted = load(path)
+    fitted, about = load_with_about(path)
     if not isinstance(fitted, WindowMap):
         raise FileFormatError(
             f"{path} holds {fitted.title}; a stream needs a calibrator made by"
             " `wildcal fit --method context`."
         )
-    return fitted
+    return fitted, about
 
 
 def _parts(batches: Iterable[Batch], live: "Stream") -> Iterator[Batch]:

@@ -8,6 +8,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wildcal.cli.stream_scores import Scores
 from wildcal.core.arrays import FloatArray, Logits
 from wildcal.core.errors import FileFormatError
 from wildcal.io.suite.arrays import read_header
@@ -18,7 +19,7 @@ _READ = 1 << 16
 _LONGEST_LINE = 1 << 25
 # Bytes of an array that are looked at together, whatever its header claims.
 _PIECE_BYTES = 1 << 20
-_LOGIT_TYPES = ("<f2", "<f4", "<f8")
+_SCORE_TYPES = ("<f2", "<f4", "<f8")
 
 BadRow = Callable[[str], None]
 """Told what is wrong with a row and where; it raises, or the row is left out."""
@@ -26,7 +27,7 @@ BadRow = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Rows that were there at one time, with what stood beside their logits."""
+    """Rows that were there at one time, with what stood beside their scores."""
 
     logits: Logits
     others: list[dict[str, Any]]
@@ -34,8 +35,8 @@ class Batch:
     """Which rows these are, in words."""
 
 
-def read_json_lines(file: IO[bytes], n_classes: int, bad: BadRow) -> Iterator[Batch]:
-    """Yield the rows of JSON lines, each a list of logits or an object with `logits`.
+def read_json_lines(file: IO[bytes], scores: Scores, bad: BadRow) -> Iterator[Batch]:
+    """Yield the rows of JSON lines, each a list of scores or an object with such a list.
 
     Rows before a bad one are yielded before it is told.
     """
@@ -49,7 +50,7 @@ def read_json_lines(file: IO[bytes], n_classes: int, bad: BadRow) -> Iterator[Ba
             if not line.strip():
                 continue
             try:
-                row, other = _parse(line, n_classes)
+                row, other = _parse(line, scores)
             except ValueError as error:
                 if rows:
                     yield Batch(np.array(rows), others, f"lines {first} to {number - 1}")
@@ -80,28 +81,30 @@ def _lines(file: IO[bytes]) -> Iterator[list[bytes]]:
         yield [b"".join(parts)]
 
 
-def _parse(line: bytes, n_classes: int) -> tuple[FloatArray, dict[str, Any]]:
+def _parse(line: bytes, scores: Scores) -> tuple[FloatArray, dict[str, Any]]:
     try:
         document = json.loads(line)
     except (ValueError, RecursionError):  # also what is not UTF-8, or nested without end
         raise ValueError("it is not JSON.") from None
     other: dict[str, Any] = {}
+    kind, words = scores.kind, scores.width_words
     if isinstance(document, dict):
-        if "logits" not in document:
-            raise ValueError('an object must have "logits".')
-        other, document = document, document.pop("logits")
+        if kind not in document:
+            raise ValueError(f'an object must have "{kind}".')
+        other, document = document, document.pop(kind)
     if not isinstance(document, list) or not all(type(v) in (int, float) for v in document):
-        raise ValueError(f"logits must be a list of {n_classes} numbers.")
-    if len(document) != n_classes:
-        raise ValueError(f"logits must be {n_classes} numbers, as in fit, got {len(document)}.")
+        raise ValueError(f"{kind} must be a list of {words} numbers.")
+    if len(document) not in scores.widths:
+        raise ValueError(f"{kind} must be {words} numbers, as in fit, got {len(document)}.")
     try:
         row = np.array(document, np.float64)
     except OverflowError:  # a whole number of more than 308 digits
-        row = np.array([np.inf])
-    if not np.isfinite(row.max()):
-        raise ValueError("logits must be finite.")
+        row = np.full(len(document), np.inf)
+    found, wrong = scores.read(row[None])
+    if wrong:
+        raise ValueError(wrong[0])
     _check_copied(other)
-    return row, other
+    return found[0], other
 
 
 def _check_copied(other: dict[str, Any]) -> None:
@@ -112,7 +115,7 @@ def _check_copied(other: dict[str, Any]) -> None:
         raise ValueError("its other fields must be finite.") from None
 
 
-def read_npy_arrays(file: IO[bytes], n_classes: int, bad: BadRow) -> Iterator[Batch]:
+def read_npy_arrays(file: IO[bytes], scores: Scores, bad: BadRow) -> Iterator[Batch]:
     """Yield the rows of .npy arrays that follow one another, as `np.save` writes them."""
     number = 0
     while head := file.read(1):
@@ -122,41 +125,49 @@ def read_npy_arrays(file: IO[bytes], n_classes: int, bad: BadRow) -> Iterator[Ba
             header = read_header(_Begun(head, file))
         except ValueError as error:
             raise FileFormatError(f"{where} of the input is not a .npy array: {error}.") from error
-        if header.descr not in _LOGIT_TYPES:
+        if header.descr not in _SCORE_TYPES:
             raise FileFormatError(f"{where} must be of float16, 32 or 64, got {header.descr!r}.")
-        if len(header.shape) != 2 or header.shape[1] != n_classes:
+        if len(header.shape) != 2 or header.shape[1] not in scores.widths:
             raise FileFormatError(
-                f"{where} must have shape (rows, {n_classes}), as in fit, got {header.shape}."
+                f"{where} must have shape (rows, {scores.width_words}), as in fit, got"
+                f" {header.shape}."
             )
-        yield from _npy_rows(file, header.shape, np.dtype(header.descr), where, bad)
+        yield from _npy_rows(file, header.shape, np.dtype(header.descr), where, scores, bad)
 
 
 def _npy_rows(
-    file: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any], where: str, bad: BadRow
+    file: IO[bytes],
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    where: str,
+    scores: Scores,
+    bad: BadRow,
 ) -> Iterator[Batch]:
-    n_rows, n_classes = shape
-    row_bytes = n_classes * dtype.itemsize
+    n_rows, width = shape
+    row_bytes = width * dtype.itemsize
     step = max(1, _PIECE_BYTES // row_bytes)
     for start in range(0, n_rows, step):
         wanted = min(step, n_rows - start)
         raw = file.read(wanted * row_bytes)
         n = len(raw) // row_bytes
-        rows = np.frombuffer(raw, dtype, n * n_classes).reshape(n, n_classes)
-        yield from _good_rows(rows, where, start, bad)
+        rows = np.frombuffer(raw, dtype, n * width).reshape(n, width)
+        yield from _good_rows(rows, where, start, scores, bad)
         if n < wanted:
             raise FileFormatError(f"{where} is cut short after {start + n} of {n_rows} rows.")
 
 
-def _good_rows(rows: NDArray[Any], where: str, start: int, bad: BadRow) -> Iterator[Batch]:
+def _good_rows(
+    rows: NDArray[Any], where: str, start: int, scores: Scores, bad: BadRow
+) -> Iterator[Batch]:
     """Yield runs of rows between bad ones."""
-    wrong = np.flatnonzero(~np.isfinite(rows.max(axis=1))).tolist()
+    logits, wrong = scores.read(rows)
     begin = 0
     for end in [*wrong, len(rows)]:
         if end > begin:
             which = f"{where}, rows {start + begin} to {start + end - 1}"
-            yield Batch(rows[begin:end], [{}] * (end - begin), which)
+            yield Batch(logits[begin:end], [{}] * (end - begin), which)
         if end < len(rows):
-            bad(f"{where}, row {start + end}: logits must be finite.")
+            bad(f"{where}, row {start + end}: {wrong[end]}")
         begin = end + 1
 
 
