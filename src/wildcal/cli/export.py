@@ -67,9 +67,9 @@ def export(
         model = as_model(map_of(fitted), dtype=dtype or "float32", opset=opset)
         said = compare(model, fitted)
     else:
-        model, logits = attached(network, fitted, logits_output, floor=about.floor)
-        say(f"Calibrating the value {logits!r} of {network}.")
-        said = compare(model, fitted, logits=logits, prefix=PREFIX)
+        model, logits, proba = attached(network, fitted, logits_output, floor=about.floor)
+        say(f"Calibrating the value {proba or logits!r} of {network}.")
+        said = compare(model, fitted, logits=logits, prefix=PREFIX, proba=proba)
     write(model, output)
     for line in interface(model):
         print_line(line)

@@ -12,7 +12,7 @@ from onnx import ModelProto, ValueInfoProto, helper
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.checks import ROWS_TO_JUDGE
 from wildcal.core.errors import MissingExtraError, WildcalError
-from wildcal.interop.judge import normalized
+from wildcal.interop.judge import no_probabilities, normalized
 from wildcal.interop.maps import context_vector, map_of
 from wildcal.interop.maps.base import CONFIDENCE, CONTEXT, DISTANCES, PROBABILITIES
 from wildcal.interop.onnx.build import LOGITS
@@ -47,13 +47,18 @@ class Agreement:
 
 
 def agreement(
-    model: ModelProto, calibrator: Calibrator, *, logits: str = "logits", prefix: str = ""
+    model: ModelProto,
+    calibrator: Calibrator,
+    *,
+    logits: str = "logits",
+    prefix: str = "",
+    proba: str | None = None,
 ) -> Agreement | None:
     """Return the largest difference of probabilities and confidences on random rows.
 
     None if the inputs of a network cannot be made up, because their shape is open or claims more
-    than a probe may take. A difference
-    beyond 1e-5 is an error, and so are logits that are probabilities.
+    than a probe may take. A difference beyond 1e-5 is an error, and so are logits that are
+    probabilities; where logits are made of the output `proba`, that it holds none.
     """
     # Half logits are read in float32, and these are shown.
     shown = prefix + LOGITS if prefix + LOGITS in {v.name for v in model.graph.output} else logits
@@ -65,13 +70,14 @@ def agreement(
         return None
     beside, around = _beside(model, calibrator, prefix, len(feed[logits]) if is_alone else 1)
     feed |= beside
+    asked = [shown, *names, proba or shown]
     try:
-        runs = [session.run([shown, *names], feed)]
+        runs = [session.run(asked, feed)]
         # A network for a row at a time is asked again, till there are enough to judge by.
         while not is_alone and 0 < len(runs) * len(runs[0][0]) < ROWS_TO_JUDGE:
             more = feed | (_made_up(theirs, seed=len(runs)) or {})
-            runs.append(session.run([shown, *names], more))
-        rows, proba, confidence = (np.concatenate(parts) for parts in zip(*runs, strict=True))
+            runs.append(session.run(asked, more))
+        rows, found, sure, given = (np.concatenate(parts) for parts in zip(*runs, strict=True))
     except Exception as error:
         if is_alone:
             raise
@@ -84,13 +90,15 @@ def agreement(
     if not is_alone and not np.isfinite(rows).all():
         return None
     if not is_alone and len(rows):
+        if proba is not None:
+            _refuse_other_than_proba(given, proba)
         _refuse_normalized(rows, calibrator, logits)
     if DISTANCES in around:  # one row of distances stood for all images
         shape = (len(rows), around[DISTANCES].shape[1])
         around[DISTANCES] = np.broadcast_to(around[DISTANCES], shape)
     gaps = [
-        np.abs(found - ask(rows, **around)).max()
-        for found, ask in ((proba, calibrator.predict_proba), (confidence, calibrator.confidence))
+        np.abs(mine - ask(rows, **around)).max()
+        for mine, ask in ((found, calibrator.predict_proba), (sure, calibrator.confidence))
     ]
     worst = float(np.max(gaps))
     if not worst <= TOLERANCE:  # NaN is no agreement
@@ -120,6 +128,16 @@ def _refuse_normalized(rows: NDArray[Any], calibrator: Calibrator, logits: str) 
         raise ValueError(
             f"{logits} must hold logits, but on random inputs {what}. Name the scores before"
             " that with logits_output=."
+        )
+
+
+def _refuse_other_than_proba(rows: NDArray[Any], proba: str) -> None:
+    what = no_probabilities(rows.astype(np.float64))
+    if what:
+        raise ValueError(
+            f"{proba} must hold probabilities, as the calibrator was fitted on them, but on random"
+            f" inputs {what}. Name an output that has them with logits_output=, or fit the"
+            " calibrator on these scores."
         )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import onnx
 from onnx import GraphProto, ModelProto, helper
@@ -17,6 +17,16 @@ from wildcal.interop.onnx.from_proba import add_logits
 from wildcal.interop.onnx.logits_output import find_logits
 
 PREFIX: Final = "calibrated_"
+
+
+class Attached(NamedTuple):
+    """A network with a calibrator behind it."""
+
+    model: ModelProto
+    logits: str
+    """The value that the calibrator reads."""
+    proba: str | None
+    """The value with the probabilities that these logits are made of, where they are."""
 
 
 def attach(
@@ -51,17 +61,17 @@ def attach(
         Stands before the names of all that is added.
     floor
         For a network that gives probabilities alone, and a calibrator fitted on these: what a zero
-        was read as. `logits_output` is then the output with the probabilities.
+        was read as. `logits_output` is then the output with the probabilities; logits are refused.
     check
         Run the new network on random inputs and compare it with NumPy, where ONNX Runtime is
         installed and the inputs can be made up. Where they differ, or the logits are probabilities
         after all, an error is raised and nothing is written.
     """
     path = check_target(path)
-    model, logits = attached(classifier, calibrator, logits_output, prefix, floor)
+    made = attached(classifier, calibrator, logits_output, prefix, floor)
     if check:
-        compare(model, calibrator, logits=logits, prefix=prefix)
-    write(model, path)
+        compare(made.model, calibrator, logits=made.logits, prefix=prefix, proba=made.proba)
+    write(made.model, path)
 
 
 def attached(
@@ -70,18 +80,19 @@ def attached(
     logits_output: str | None = None,
     prefix: str = PREFIX,
     floor: float | None = None,
-) -> tuple[ModelProto, str]:
-    """Return the network in a file with a calibrator behind its logits, and the name of these."""
+) -> Attached:
+    """Return the network in a file with a calibrator behind its logits, and what these are."""
     fitted = map_of(calibrator)
     model = read(classifier)
     opset = opset_of(model)
     check_opset(opset, "the operator set of the network")
+    proba = None
     if floor is not None:
         if not calibrator.takes_log_proba:
             raise ValueError(
                 f"{calibrator.name} reads the energy of a row, which is lost in probabilities."
             )
-        logits_output = add_logits(model, logits_output, floor, prefix)
+        proba, logits_output = add_logits(model, logits_output, floor, prefix)
     logits = find_logits(model, logits_output, calibrator)
     parts = build(
         fitted,
@@ -110,7 +121,7 @@ def attached(
     needed = helper.find_min_ir_version_for(list(model.opset_import), ignore_unknown=True)
     model.ir_version = max(model.ir_version, needed)
     check_model(model)
-    return model, logits.name
+    return Attached(model, logits.name, proba)
 
 
 def _names(graph: GraphProto) -> Iterator[str]:

@@ -9,17 +9,22 @@ from wildcal.interop.onnx.files import is_small
 
 
 def compare(
-    model: ModelProto, calibrator: Calibrator, *, logits: str = "logits", prefix: str = ""
+    model: ModelProto,
+    calibrator: Calibrator,
+    *,
+    logits: str = "logits",
+    prefix: str = "",
+    proba: str | None = None,
 ) -> str:
     """Return a sentence on how ONNX Runtime and NumPy agree, or on why they were not asked.
 
     Raises a DisagreementError where they do not, and a ValueError where what a network gives on
-    random inputs are not logits.
+    random inputs are not logits, or no probabilities where they should be.
     """
     if not is_small(model):
         return "Not compared with NumPy: it is too large for one message."
     try:
-        found = agreement(model, calibrator, logits=logits, prefix=prefix)
+        found = agreement(model, calibrator, logits=logits, prefix=prefix, proba=proba)
     except (MissingExtraError, CannotOpenError) as error:
         return f"Not compared: {error}"
     if found is None:

@@ -1,16 +1,20 @@
 """Logits of a network that gives probabilities alone: log(max(p, floor)), as it was fitted on."""
 
+from typing import Any
+
 import numpy as np
-from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from wildcal.core.convert import check_floor
 from wildcal.interop.onnx.build import FLOAT_TYPES
+from wildcal.interop.onnx.normalizing import PROBABILITIES, Values
 
-_FLOAT32 = TensorProto.FLOAT
 
+def add_logits(model: ModelProto, name: str | None, floor: float, prefix: str) -> tuple[str, str]:
+    """Add log(max(p, floor)) behind the probabilities of a network.
 
-def add_logits(model: ModelProto, name: str | None, floor: float, prefix: str) -> str:
-    """Add log(max(p, floor)) behind the probabilities of a network; return the name of the result.
+    Returns the name of the probabilities and that of the result. An output whose nodes tell that
+    it is something else is a ValueError.
 
     Parameters
     ----------
@@ -20,7 +24,6 @@ def add_logits(model: ModelProto, name: str | None, floor: float, prefix: str) -
     floor
         What a probability of zero was read as when the calibrator was fitted.
     """
-    check_floor(floor)
     outputs = {value.name: value.type.tensor_type for value in model.graph.output}
     matrices = [
         output
@@ -36,20 +39,38 @@ def add_logits(model: ModelProto, name: str | None, floor: float, prefix: str) -
     name = matrices[0] if name is None else name
     if name not in outputs:
         raise ValueError(f"the network has no output {name!r}; it has {', '.join(outputs)}.")
+    _refuse_other_scores(model, name)
     kind = outputs[name]
-    logits, wide, above, least = (
-        f"{prefix}{word}" for word in ("log_proba", "proba_float32", "proba_above", "floor")
-    )
-    tiny = max(floor, float(np.finfo(np.float32).tiny))
-    model.graph.initializer.append(numpy_helper.from_array(np.array(tiny, np.float32), least))
-    model.graph.node.extend(
-        [
-            helper.make_node("Cast", [name], [wide], to=_FLOAT32),
-            helper.make_node("Max", [wide, least], [above]),
-            helper.make_node("Log", [above], [logits]),
-        ]
-    )
+    nodes, least, logits = log_nodes(name, floor, prefix, np.dtype(np.float32))
+    model.graph.initializer.append(least)
+    model.graph.node.extend(nodes)
     dims = [d.dim_value or d.dim_param or None for d in kind.shape.dim]
     shape = dims if kind.HasField("shape") else None
-    model.graph.value_info.append(helper.make_tensor_value_info(logits, _FLOAT32, shape))
-    return logits
+    model.graph.value_info.append(helper.make_tensor_value_info(logits, TensorProto.FLOAT, shape))
+    return name, logits
+
+
+def log_nodes(
+    proba: str, floor: float, prefix: str, dtype: np.dtype[Any]
+) -> tuple[list[NodeProto], TensorProto, str]:
+    """Return the nodes of log(max(p, floor)), the number they read, and the name of the result."""
+    check_floor(floor)
+    logits, wide, above, least = (
+        f"{prefix}{word}" for word in ("log_proba", f"proba_{dtype.name}", "proba_above", "floor")
+    )
+    tiny = max(floor, float(np.finfo(dtype).tiny))
+    nodes = [
+        helper.make_node("Cast", [proba], [wide], to=helper.np_dtype_to_tensor_dtype(dtype)),
+        helper.make_node("Max", [wide, least], [above]),
+        helper.make_node("Log", [above], [logits]),
+    ]
+    return nodes, numpy_helper.from_array(np.array(tiny, dtype), least), logits
+
+
+def _refuse_other_scores(model: ModelProto, name: str) -> None:
+    found = Values(model.graph).normalized(name)
+    if found is not None and found.what != PROBABILITIES:
+        raise ValueError(
+            f"{name} must hold probabilities, as the calibrator was fitted on them, but it comes"
+            f" from the node {found.node}: these are {found.what}."
+        )
