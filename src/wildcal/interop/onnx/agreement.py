@@ -11,6 +11,7 @@ from onnx import ModelProto, ValueInfoProto, helper
 
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.checks import ROWS_TO_JUDGE
+from wildcal.core.convert import softmax
 from wildcal.core.errors import MissingExtraError, WildcalError
 from wildcal.interop.judge import no_probabilities, normalized
 from wildcal.interop.maps import context_vector, map_of
@@ -22,6 +23,8 @@ TOLERANCE: Final = 1e-5
 # Rows of each size of logits, and the sizes.
 _ROWS: Final = 100
 _SCALES: Final = (0.5, 3.0, 10.0)
+# What probabilities that are made up have no less of.
+_ZERO: Final = 1e-4
 # Rows to run a whole network on, which may be slow.
 _NETWORK_ROWS: Final = 64
 # Numbers of an input that is made up, whatever batch the network claims: 512 MB.
@@ -58,19 +61,20 @@ def agreement(
 
     None if the inputs of a network cannot be made up, because their shape is open or claims more
     than a probe may take. A difference beyond 1e-5 is an error, and so are logits that are
-    probabilities; where logits are made of the output `proba`, that it holds none.
+    probabilities; where logits are made of `proba`, an output that holds none.
     """
     # Half logits are read in float32, and these are shown.
     shown = prefix + LOGITS if prefix + LOGITS in {v.name for v in model.graph.output} else logits
     session, names = _open(model, shown), [prefix + PROBABILITIES, prefix + CONFIDENCE]
-    is_alone = logits in {value.name for value in model.graph.input}
+    start = logits if proba is None else proba
+    is_alone = start in {value.name for value in model.graph.input}
     theirs = [] if is_alone else _inputs(model, prefix)
-    feed = _rows(model, calibrator, logits) if is_alone else _made_up(theirs)
+    feed = _rows(model, calibrator, logits, proba) if is_alone else _made_up(theirs)
     if feed is None:
         return None
-    beside, around = _beside(model, calibrator, prefix, len(feed[logits]) if is_alone else 1)
+    beside, around = _beside(model, calibrator, prefix, len(feed[start]) if is_alone else 1)
     feed |= beside
-    asked = [shown, *names, proba or shown]
+    asked = [shown, *names, shown if is_alone else proba or shown]
     try:
         runs = [session.run(asked, feed)]
         # A network for a row at a time is asked again, till there are enough to judge by.
@@ -109,9 +113,13 @@ def agreement(
     return Agreement(worst, len(rows))
 
 
-def _rows(model: ModelProto, calibrator: Calibrator, logits: str) -> Feed:
-    dtype = _dtype(next(v for v in model.graph.input if v.name == logits))
-    return {logits: random_logits(calibrator.n_classes_).astype(dtype)}
+def _rows(model: ModelProto, calibrator: Calibrator, logits: str, proba: str | None) -> Feed:
+    rows: NDArray[Any] = random_logits(calibrator.n_classes_)
+    if proba is not None:
+        rows = softmax(rows)
+        rows[rows < _ZERO] = 0  # as a forest says it
+    name = proba or logits
+    return {name: rows.astype(_dtype(next(v for v in model.graph.input if v.name == name)))}
 
 
 def _inputs(model: ModelProto, prefix: str) -> list[ValueInfoProto]:

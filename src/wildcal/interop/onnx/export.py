@@ -4,13 +4,14 @@ from pathlib import Path
 from typing import Final
 
 import onnx
-from onnx import TensorProto, helper
+from onnx import NodeProto, TensorProto, helper
 
 from wildcal.core.calibrator import Calibrator
 from wildcal.interop.maps import Map, map_of
-from wildcal.interop.onnx.build import LOGITS, build, check_opset
+from wildcal.interop.onnx.build import LOGITS, build, check_opset, working_type
 from wildcal.interop.onnx.compare import compare
 from wildcal.interop.onnx.files import check_target, write
+from wildcal.interop.onnx.from_proba import log_nodes
 from wildcal.interop.onnx.graph import DEFAULT_OPSET
 from wildcal.version import __version__
 
@@ -19,6 +20,8 @@ DTYPES: Final = {
     "float32": TensorProto.FLOAT,
     "float64": TensorProto.DOUBLE,
 }
+PROBA: Final = "proba"
+"""The input of a model of a calibrator that was fitted on probabilities."""
 
 
 def export(
@@ -71,19 +74,38 @@ def export(
     write(model, path)
 
 
-def as_model(fitted: Map, *, dtype: str = "float32", opset: int = DEFAULT_OPSET) -> onnx.ModelProto:
-    """Return the ONNX model of a map."""
+def as_model(
+    fitted: Map,
+    *,
+    dtype: str = "float32",
+    opset: int = DEFAULT_OPSET,
+    floor: float | None = None,
+) -> onnx.ModelProto:
+    """Return the ONNX model of a map.
+
+    With a floor it takes probabilities, `proba`, whose zeros are read as that; inside, `log_proba`
+    has the logits.
+    """
     if dtype not in DTYPES:
         raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}.")
     check_opset(opset, "opset")
-    parts = build(fitted, LOGITS, DTYPES[dtype], opset=opset)
-    logits = helper.make_tensor_value_info(LOGITS, DTYPES[dtype], ["n", fitted.n_classes])
+    element, before, numbers = DTYPES[dtype], list[NodeProto](), list[TensorProto]()
+    if floor is None:
+        parts = build(fitted, LOGITS, element, opset=opset)
+    else:
+        wide = working_type(element)
+        before, least, logits = log_nodes(PROBA, floor, "", wide)
+        numbers = [least]
+        parts = build(fitted, logits, helper.np_dtype_to_tensor_dtype(wide), opset=opset)
+    scores = helper.make_tensor_value_info(
+        LOGITS if floor is None else PROBA, element, ["n", fitted.n_classes]
+    )
     graph = helper.make_graph(
-        parts.nodes,
+        [*before, *parts.nodes],
         f"wildcal_{fitted.name}",
-        [logits, *parts.inputs],
+        [scores, *parts.inputs],
         parts.outputs,
-        parts.initializers,
+        [*numbers, *parts.initializers],
         doc_string=f"Calibrated probabilities by the method {fitted.name}.",
     )
     opsets = [helper.make_opsetid("", opset)]

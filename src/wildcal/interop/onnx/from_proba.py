@@ -1,6 +1,6 @@
-"""Logits of a network that gives probabilities alone: log(max(p, floor)), as it was fitted on."""
+"""Logits where there are probabilities alone: log(max(p, floor)), as a calibrator was fitted on."""
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
@@ -8,6 +8,9 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from wildcal.core.convert import check_floor
 from wildcal.interop.onnx.build import FLOAT_TYPES
 from wildcal.interop.onnx.normalizing import PROBABILITIES, Values
+
+LOG_PROBA: Final = "log_proba"
+"""What the logits are called, behind the prefix of all that is added."""
 
 
 def add_logits(model: ModelProto, name: str | None, floor: float, prefix: str) -> tuple[str, str]:
@@ -56,7 +59,7 @@ def log_nodes(
     """Return the nodes of log(max(p, floor)), the number they read, and the name of the result."""
     check_floor(floor)
     logits, wide, above, least = (
-        f"{prefix}{word}" for word in ("log_proba", f"proba_{dtype.name}", "proba_above", "floor")
+        f"{prefix}{word}" for word in (LOG_PROBA, f"proba_{dtype.name}", "proba_above", "floor")
     )
     tiny = max(floor, float(np.finfo(dtype).tiny))
     nodes = [
