@@ -99,3 +99,20 @@ def test_methods_lists_everything(capsys):
         assert kind.reference in table
         assert document[name]["preserves_accuracy"] == kind().preserves_accuracy
     assert [name for name, entry in document.items() if entry["in_the_paper"]]
+
+
+def test_identity_is_what_the_file_says(folder, capsys):
+    """Logits are made of probabilities with their zeros lifted, which is not what was said."""
+    rng = np.random.default_rng(0)
+    for name in ("val", "test"):
+        votes = rng.multinomial(5, rng.dirichlet(np.full(10, 0.1), 300)) / 5
+        y = [rng.choice(10, p=row) for row in votes]
+        np.savez(f"{name}-votes.npz", proba=votes, y=y)
+    options = "--input proba --bootstrap 50 --json -q"
+    files = "val-votes.npz test-votes.npz"
+    assert run(f"compare {files} --methods identity,ts {options}".split()) == 0
+    compared = json.loads(capsys.readouterr().out)["methods"]
+    assert run(f"evaluate test-votes.npz {options}".split()) == 0
+    alone = json.loads(capsys.readouterr().out)["as given"]
+    assert compared["identity"]["evaluation"]["metrics"] == alone["metrics"]
+    assert compared["ts"]["evaluation"]["metrics"] != alone["metrics"]

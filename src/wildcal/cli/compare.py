@@ -57,7 +57,7 @@ def compare(
     Both are files of scores and labels. Rows of --ood reach the methods that use such rows, and the
     table says which did. The same rows should not serve for tuning and for testing. An array
     `environment` in TUNE reaches `context`; to the other methods its rows are one set. Rows of TEST
-    are read alone.
+    are read alone. With --input proba, `identity` is what the file says, zeros included.
 
     Both may be folders or patterns of shards, which are read piece by piece, with --scheduler on
     the workers of a cluster; there are no intervals then.
@@ -110,6 +110,8 @@ def _compared(
             (tuning.logits, tuning.y),
             (tested.logits, tested.y),
             environment=tuning.environment,
+            proba=tested.proba,
+            pred=tested.pred,
             n_bins=measured.bins,
             n_boot=measured.bootstrap,
             progress=next_method,

@@ -18,7 +18,7 @@ from wildcal.core.errors import CalibrationWarning
 from wildcal.core.room import loaded_for
 from wildcal.core.rows import Rows, check_rows, is_source, own_column
 from wildcal.evaluation.behind import Behind, behind
-from wildcal.evaluation.evaluate import look_at, summarize
+from wildcal.evaluation.evaluate import evaluate, look_at, summarize
 from wildcal.evaluation.flat import summarize_tally, tally
 from wildcal.evaluation.knew import Knew, Lack
 from wildcal.evaluation.views import Compared, Comparison, Evaluation
@@ -34,6 +34,8 @@ def compare(
     test: Any,
     *,
     environment: ArrayLike | None = None,
+    proba: ArrayLike | None = None,
+    pred: ArrayLike | None = None,
     n_bins: int = 15,
     n_boot: int = 1000,
     progress: Progress | None = None,
@@ -53,6 +55,10 @@ def compare(
     environment
         Environment of each tuning row, 0 for clean ones. It reaches the methods that read
         environments; to the others, the rows are one set.
+    proba, pred
+        Where the test logits were made of probabilities, these and, if it is known, the class that
+        was predicted: `identity` is measured on them. The softmax of the logits is no longer what
+        the model said, where zeros were lifted.
     n_bins, n_boot
         As in `evaluate`.
     progress
@@ -69,13 +75,19 @@ def compare(
     """
     rows = _rows(tuning, environment=environment)
     tested = _rows(test, n_classes=rows.n_classes)
+    given = None
+    if proba is not None:
+        given = evaluate(tested.labels, proba, pred=pred, n_bins=n_bins, n_boot=n_boot)
     measured: list[_Measured] = []
     failed: dict[str, str] = {}
     for name, calibrator in calibrators.items():
         if progress is not None:
             progress(name)
         try:
-            measured.append(_measure(name, calibrator, rows, tested, n_bins, n_boot))
+            found = _measure(name, calibrator, rows, tested, n_bins, n_boot)
+            if given is not None and calibrator.name == "identity":
+                found = replace(found, evaluation=given)
+            measured.append(found)
         except (ValueError, ArithmeticError, np.linalg.LinAlgError, MemoryError) as error:
             failed[name] = str(error)
     measured.sort(key=lambda m: m.evaluation["ece"])
