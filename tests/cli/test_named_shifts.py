@@ -115,3 +115,20 @@ def test_the_papers_table_says_that_there_are_no_severities(folder):
     text = (folder / "out" / "table1.md").read_text("utf-8")
     assert "| rides | unnamed |" in text
     assert "Of rides unnamed there are no severities: the average of clean rows and of each" in text
+
+
+def test_suites_of_probabilities_say_what_lifted_zeros_did(folder, capsys):
+    votes = np.tile([[1.0, 0.0, 0.0], [0.8, 0.2, 0.0], [0.0, 0.2, 0.8]], (20, 1))
+    np.savez("votes.npz", proba=votes, y=votes.argmax(axis=1))
+    files = "--tune votes.npz --test votes.npz"
+    # By hand: a third of (1 / (1 + 2 f) + 2 x 0.8 / (1 + f)) with the floor f = 0.1 / 3.
+    said = "read as 0.0333, so that mean confidence on test is 82.86%, where the model said 86.67%"
+    assert run(f"suite make {files} --input proba -o lifted".split()) == 0
+    assert f"note: probabilities of zero were {said}.\n" in capsys.readouterr().err
+    assert run("suite show lifted".split()) == 0
+    assert f"data      input proba, zeros {said}\n" in capsys.readouterr().out
+    assert run("suite compare lifted --methods ts --bootstrap 0".split()) == 0
+    assert f"note: lifted: probabilities of zero were {said}; " in capsys.readouterr().err
+    np.savez("whole.npz", proba=np.full((20, 3), 1 / 3), y=np.arange(20) % 3)  # no zeros
+    assert run("suite make --tune whole.npz --test whole.npz --input proba -o whole".split()) == 0
+    assert "note:" not in capsys.readouterr().err

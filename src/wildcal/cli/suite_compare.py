@@ -15,6 +15,7 @@ from wildcal.core.errors import FileFormatError
 from wildcal.evaluation.protocol import Method, Results, run_protocol
 from wildcal.evaluation.suite_table import suite_table
 from wildcal.io.suite import Suite
+from wildcal.io.suite.compose import ZEROS
 from wildcal.tables.terminal import show
 
 METRICS = ("accuracy", "mean_confidence", "ece", "ood_auroc")
@@ -72,14 +73,19 @@ def compare_suites(
     ood_rows: int | None = None,
 ) -> None:
     """Compare methods on suites and write the result."""
+    suites = open_suites(paths)
     results = compare_on_suites(
-        open_suites(paths),
+        suites,
         choose(methods),
         n_boot=measured.bootstrap,
         n_bins=measured.bins,
         ood=ood,
         ood_rows=ood_rows,
     )
+    for name in results.suites:
+        zeros = suites[name].data.get(ZEROS)
+        if isinstance(zeros, str):
+            warn(f"note: {name}: probabilities of zero were {zeros}; `identity` has the former.")
     if not results.suites:
         raise FileFormatError("no suite could be used.")
     measured.output.write(

@@ -17,7 +17,7 @@ from wildcal.cli.output import progress_bar, say
 from wildcal.io import About
 from wildcal.io.files import check_writable
 from wildcal.io.suite import Suite
-from wildcal.io.suite.compose import Shifted, write_suite
+from wildcal.io.suite.compose import ZEROS, Shifted, write_suite
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,4 +168,7 @@ def make_suite(
             folder.rename(output)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return Suite.open(output)
+    made = Suite.open(output)
+    if ZEROS in made.data:
+        say(f"note: probabilities of zero were {made.data[ZEROS]}.")
+    return made

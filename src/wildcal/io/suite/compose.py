@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from wildcal.core.arrays import OOD_LABEL
+from wildcal.core.convert import softmax
 from wildcal.io.suite.suite import Suite
 from wildcal.io.suite.writer import SuiteWriter
 from wildcal.io.tables.rows import InputRows
@@ -15,6 +16,8 @@ from wildcal.version import __version__
 
 TUNE, TEST = "tune", "test"
 """What the clean splits are called."""
+ZEROS = "zeros"
+"""Under this name the description of the data says how probabilities of zero were read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,7 @@ def write_suite(
     writer = SuiteWriter(
         folder,
         network=dict(network or {}),
-        data={"input": tune.kind, **(data or {})},
+        data={"input": tune.kind, **_lifted(test), **(data or {})},
         seed=0,
         versions={"wildcal": __version__},
         n_classes=n_classes,
@@ -94,3 +97,14 @@ def write_suite(
         add(f"{name}-test", rows, "test", "semantic")
     writer.finish(order)
     return Suite.open(folder)
+
+
+def _lifted(test: InputRows) -> dict[str, str]:
+    """Return how zeros were read, and what that did: the logits cannot give probabilities back."""
+    if test.proba is None or test.floor is None or not (test.proba < test.floor).any():
+        return {}
+    given, kept = (float(p.max(axis=1).mean()) for p in (test.proba, softmax(test.logits)))
+    return {
+        ZEROS: f"read as {test.floor:.3g}, so that mean confidence on {TEST} is {kept:.2%}, where"
+        f" the model said {given:.2%}"
+    }
