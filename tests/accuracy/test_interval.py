@@ -129,3 +129,40 @@ def test_the_interval_holds_on_environments_it_has_not_seen(rows):
             found = estimator.estimate(window)
             held += found.low <= (window.argmax(axis=1) == labels).mean() <= found.high
         assert held >= 19, name
+
+
+def clean_draw(rng, n, sure):
+    """Return rows of ten classes that are right nine times in ten; `sure`: and say so or not."""
+    y = rng.integers(0, 10, n)
+    z = rng.normal(size=(n, 10))
+    z[np.arange(n), np.where(rng.random(n) < 0.1, rng.integers(0, 10, n), y)] += sure
+    return z, y
+
+
+@pytest.mark.parametrize("name", ["ac", "doc", "im", "atc-mc", "atc-ne", "context"])
+def test_clean_labels_are_a_draw_too(name):
+    """A window far larger than the labels says nothing of which labels there happened to be."""
+    held = 0
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        estimator = ESTIMATORS[name]().fit(*clean_draw(rng, 200, 4.0))
+        window, y = clean_draw(rng, 5000, 4.0)
+        found = estimator.estimate(window)
+        held += found.low <= (window.argmax(axis=1) == y).mean() <= found.high
+    assert held >= 26
+
+
+@pytest.mark.parametrize("name", ["cot", "cott"])
+def test_what_chance_costs_is_in_the_interval(name):
+    """Classes of two clean draws differ, and moving rows that are sure costs all they lead by."""
+    held, off = 0, []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        estimator = ESTIMATORS[name]().fit(*clean_draw(rng, 400, 12.0))
+        window, y = clean_draw(rng, 400, 12.0)
+        found = estimator.estimate(window)
+        right = (window.argmax(axis=1) == y).mean()
+        off.append(found.value - right)
+        held += found.low <= right <= found.high
+    assert np.mean(off) < -0.02
+    assert held >= 18

@@ -8,6 +8,7 @@ import numpy as np
 from wildcal.accuracy.estimator import AccuracyEstimator, Reading, check_arrays
 from wildcal.accuracy.means import Scaled
 from wildcal.accuracy.rows import Rows, proba
+from wildcal.accuracy.state import WindowState
 from wildcal.accuracy.threshold import clean_threshold
 from wildcal.accuracy.transport import Transport, transport
 from wildcal.core.arrays import FloatArray, Logits
@@ -44,6 +45,19 @@ class _Transported(Scaled, AccuracyEstimator):
     def _read(self, logits: Logits, second: Logits | None) -> Reading:
         plan = self._plan(logits)
         return Reading(plan.value, float(self._net(logits, plan).var()) / len(logits))
+
+    def _chance_cost(self, state: WindowState) -> float:
+        """Return the confidence that is lost where classes differ by chance alone, at most.
+
+        The classes of clean labels, and of a window like them, are those of a draw. Moving the
+        rows by which they differ costs what these rows lead by, and never gains.
+        """
+        if self.fits_line:  # which goes through scores that paid for it too
+            return 0.0
+        q, clean_rows = self.prior_, float(self.clean_counts_.sum())
+        spread = np.sqrt(q * (1 - q) * (1 / state.n + 1 / clean_rows))
+        differ = float(spread.sum()) / np.sqrt(2 * np.pi)  # E|normal| / 2, the total variation
+        return float(differ * max(2 * state.sums[0] / state.n - 1, 0.0))
 
     def _check_fitted(self) -> None:
         super()._check_fitted()

@@ -49,11 +49,13 @@ class AccuracyEstimate:
         )
 
 
-def interval(value: float, variance: float, model_error: float) -> tuple[float, float]:
+def interval(
+    value: float, variance: float, model_error: float, too_low: float = 0.0
+) -> tuple[float, float]:
     """Return the ends of the interval, v ± 1.96 √(variance + error²), within 0 and 1.
 
     `variance` is what the draw of the rows and of their labels does, `model_error` how far the
-    method may be off beyond that.
+    method may be off beyond that, and `too_low` what chance alone takes off its value.
     """
     reach = _Z * float(np.sqrt(variance + model_error**2))
-    return max(0.0, value - reach), min(1.0, value + reach)
+    return max(0.0, value - reach), min(1.0, value + reach + too_low)

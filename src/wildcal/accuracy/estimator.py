@@ -353,12 +353,26 @@ class AccuracyEstimator(ABC):
         value, variance = self._value(reading)
         errors = Errors(self.error_sizes_, self.error_, self.error_slope_)
         error = errors.at(state.n, self.clean_accuracy_ - value)
-        low, high = interval(value, variance + self._label_variance(state), error)
+        variance += self._label_variance(state) + self._clean_variance()
+        low, high = interval(value, variance, error, self._chance_cost(state))
         return AccuracyEstimate(value, low, high, state.n, self.clean_accuracy_, self.name)
 
     def _label_variance(self, state: WindowState) -> float:
         """Return Σ c (1 - c) / n²: that of the accuracy of rows whose labels are coins."""
         return float(state.sums[1]) / state.n**2
+
+    def _clean_variance(self) -> float:
+        """Return a (1 - a) / n: that of the accuracy of the clean rows, which estimates start from.
+
+        Half a row more is right, and half a one wrong, so that none is certain.
+        """
+        n = float(self.clean_counts_.sum())
+        a = (self.clean_accuracy_ * n + 0.5) / (n + 1)
+        return a * (1 - a) / n
+
+    def _chance_cost(self, state: WindowState) -> float:
+        """Return what chance alone takes off the value, where only one side of it does."""
+        return 0.0
 
     def _beyond(self, state: WindowState) -> float:
         """Return how far the class mix is from the clean one, beyond what has another cause."""
