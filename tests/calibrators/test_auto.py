@@ -286,3 +286,8 @@ def test_rows_that_are_all_right_do_not_make_sure():
     blind = safe_weights(log_proba, np.ones(50), np.zeros(50, bool))  # as if none were right
     assert blind[0] < 0.3
     assert safe_weights(log_proba, np.ones(50), np.ones(50, bool))[0] > 0.8
+
+
+def test_labels_that_count_otherwise_are_said():
+    with pytest.warns(CalibrationWarning, match=r"of 600 rows are right, fewer than by guessing"):
+        AutoCalibrator().fit(Z, (Z.argmax(axis=1) + 1) % Z.shape[1])

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 
-from wildcal import EnergyScaling, TemperatureScaling, load, save
+from wildcal import EnergyLinear, EnergyScaling, TemperatureScaling, load, save
 from wildcal.calibrators.energy import MIN_TEMPERATURE
 from wildcal.core.convert import logits_from_proba, softmax
 from wildcal.core.errors import CalibrationWarning
@@ -183,6 +183,16 @@ def test_normalized_logits_fall_back_to_temperature_scaling(vectors):
         np.testing.assert_array_equal(
             fallen.predict_proba(normalized), plain.predict_proba(normalized)
         )
+
+
+def test_the_zeros_of_a_forest_are_no_energy():
+    """Lifted to a floor, they give rows an energy that counts zeros."""
+    tuning = known(SUITE.tuning)
+    votes = np.round(20 * softmax(tuning.logits.astype(np.float64))) / 20
+    counted = logits_from_proba(votes / votes.sum(axis=1, keepdims=True))
+    for method in (EnergyScaling(), EnergyLinear()):
+        with pytest.warns(CalibrationWarning, match="log_softmax"):
+            assert not method.fit(counted, tuning.y).reads_energy
 
 
 def test_constant_energies_fall_back_to_temperature_scaling():

@@ -19,6 +19,8 @@ SUM_TOLERANCE = 1e-3
 # One in a million above 1 is rounding.
 PROBA_MAX = 1 + 1e-6
 LOG_SUM_TOLERANCE = 5e-3
+# The zeros of a row of probabilities, lifted to a floor, weigh at most this much beside the others.
+LIFTED_MASS = 0.1
 # Any sane temperature lies far inside; outside, float32 would turn logits into 0 * inf.
 TEMPERATURES = (1e-6, 1e6)
 # The bits of the largest probability, read as an unsigned integer.
@@ -147,8 +149,11 @@ def refuse_log_probabilities(array: Source, who: str) -> None:
 
 
 def looks_like_log_proba(energy: FloatArray) -> bool:
-    """Return whether all energies are zero up to the rounding of half-precision log_softmax."""
-    return bool((np.abs(energy) < LOG_SUM_TOLERANCE).all())
+    """Return whether all energies are those of log probabilities, some zeros lifted or not.
+
+    Zero, up to the rounding of half-precision log_softmax, and up to what lifted zeros weigh.
+    """
+    return bool((np.abs(energy) < np.log1p(LIFTED_MASS) + LOG_SUM_TOLERANCE).all())
 
 
 def check_labels(

@@ -4,11 +4,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wildcal.core.arrays import Logits, Proba, working_dtype
-from wildcal.core.checks import ROWS_TO_JUDGE, check_logits, check_proba, check_temperature
+from wildcal.core.checks import (
+    LIFTED_MASS,
+    ROWS_TO_JUDGE,
+    check_logits,
+    check_proba,
+    check_temperature,
+)
 from wildcal.core.softmax import softmax_at
-
-# The zeros of a row, lifted to the floor, weigh at most this much beside its other entries.
-LIFTED_MASS = 0.1
 
 
 def softmax(logits: ArrayLike, temperature: float = 1.0) -> Proba:
@@ -54,8 +57,9 @@ def proba_floor(proba: ArrayLike) -> float:
 def logits_from_proba(proba: ArrayLike, *, floor: float | None = None) -> Logits:
     """Return log(max(proba, floor)), which serves as logits for shift-invariant methods.
 
-    The energy of the row is lost for good (it is zero in every row): energy scaling needs the
-    scores from before the softmax, and falls back to temperature scaling on these.
+    The energy of the row is lost for good (it is zero in every row, but for what zeros were lifted
+    by): energy scaling needs the scores from before the softmax, and falls back to temperature
+    scaling on these.
 
     Parameters
     ----------

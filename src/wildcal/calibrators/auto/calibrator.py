@@ -34,6 +34,8 @@ _FEW, _MANY = 300, 2_000
 # A member of less weight changes nothing that could be seen.
 _LEAST = 1e-3
 _SUSPICIOUS = 5.0
+# Standard deviations below guessing that no chance explains.
+_FAR = 4.0
 
 
 @final
@@ -124,7 +126,7 @@ class AutoCalibrator(Calibrator):
         plain = len(members)
         members += shifting(known, found)
         row_weight = np.ones(len(known)) if known.weight is None else known.weight
-        notes = _notes(found)
+        notes = _notes(found, known.n_classes)
         with warnings.catch_warnings():  # what matters of them is said below
             warnings.simplefilter("ignore", CalibrationWarning)
             scores = self._scores(known, ood, members)
@@ -250,7 +252,13 @@ def _price(gain: FloatArray, scores: FloatArray, row_weight: FloatArray) -> str:
     )
 
 
-def _notes(found: Evidence) -> tuple[str, ...]:
+def _notes(found: Evidence, n_classes: int) -> tuple[str, ...]:
+    right, by_guessing = found.total - found.mistakes, found.total / n_classes
+    if right + _FAR * np.sqrt(by_guessing) < by_guessing:
+        return (
+            f"only {right:.6g} of {found.total:.6g} rows are right, fewer than by guessing. Do the"
+            " labels count the classes as the columns do, from 0?",
+        )
     if found.mistakes or found.doubt < _SUSPICIOUS:
         return ()
     return (

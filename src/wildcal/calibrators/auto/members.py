@@ -17,8 +17,7 @@ from wildcal.calibrators.temperature import TemperatureScaling
 from wildcal.calibrators.vector import VectorScaling
 from wildcal.core.arrays import OOD_LABEL, FloatArray
 from wildcal.core.calibrator import Calibrator
-from wildcal.core.checks import LOG_SUM_TOLERANCE
-from wildcal.core.convert import LIFTED_MASS
+from wildcal.core.checks import looks_like_log_proba
 from wildcal.core.rows import Rows
 from wildcal.core.softmax import energy_and_pred
 
@@ -92,9 +91,9 @@ def shifting(rows: Rows, found: Evidence) -> list[Calibrator]:
 
 
 def _has_energy(rows: Rows) -> bool:
-    """Return whether rows are raw scores: not log probabilities, zeros lifted to a floor or not."""
+    """Return whether rows are raw scores, and no log probabilities."""
     energy, _ = energy_and_pred(rows.logits)
-    return bool((np.abs(energy) > np.log1p(LIFTED_MASS) + LOG_SUM_TOLERANCE).any())
+    return not looks_like_log_proba(energy)
 
 
 def held_out_scores(members: Sequence[Calibrator], train: Rows, held: Rows) -> FloatArray:
