@@ -151,13 +151,14 @@ def nuclear(logits, temperature):
 
 def mano(logits):
     rows = [softmax(row, 1.0) for row in logits]
-    distance = mean(-math.log(p) for row in rows for p in row)
+    distance = mean(mean(-math.log(p) for p in row if p > 0) for row in rows)
     if distance <= 5:
         rows = []
         for z in logits:
-            v = [1 + x + x * x / 2 for x in z]
+            v = [1 + x + x * x / 2 for x in z if x > -math.inf]
             v = [x - min(v) for x in v]
-            rows.append([x / sum(v) for x in v])
+            ruled_out = [0.0] * (len(z) - len(v))
+            rows.append([x / sum(v) for x in v] + ruled_out)
     return mean(q**4 for row in rows for q in row) ** 0.25
 
 
@@ -195,6 +196,30 @@ def test_mano_takes_the_softmax_where_the_network_is_sure(parts):
     accuracies = [accuracy(z, y) for z, y, _ in parts]
     expected = through_line(scores, accuracies, scores[2])
     assert estimator.estimate(logits[800:1200]).value == pytest.approx(expected, abs=1e-9)
+
+
+def test_mano_where_classes_are_ruled_out(fitted, parts, window):
+    """They have no part in the choice between both forms, and a probability of 0 in either."""
+    scores = [mano(z) for z, _, _ in parts]
+    accuracies = [accuracy(z, y) for z, y, _ in parts]
+    logits = window[0].copy()
+    before = fitted["mano"].estimate(logits).value
+    logits[0, logits[0].argmin()] = -np.inf
+    assert fitted["mano"].estimate(logits).value == pytest.approx(before, abs=0.002)
+    logits[3:7, :2] = -np.inf
+    for factor in (0.5, 1, 4):  # the last takes the softmax
+        expected = through_line(scores, accuracies, mano(factor * logits))
+        expected = min(1.0, max(0.0, expected))
+        assert fitted["mano"].estimate(factor * logits).value == pytest.approx(expected, abs=1e-9)
+
+
+def test_mano_of_the_only_class_left(fitted):
+    """It has all the probability, in both forms."""
+    logits = np.full((20, 4), -np.inf)
+    logits[:, 1] = 2.0
+    line = fitted["mano"].line_
+    expected = min(1.0, max(0.0, line[0] + line[1] * (1 / 4) ** 0.25))
+    assert fitted["mano"].estimate(logits).value == pytest.approx(expected, abs=1e-12)
 
 
 def test_gde(fitted, window):

@@ -9,12 +9,12 @@ from wildcal.accuracy.estimator import AccuracyEstimator, Reading
 from wildcal.accuracy.means import Scaled, mean_reading
 from wildcal.accuracy.rows import energy, log_proba, proba
 from wildcal.accuracy.state import WindowState
-from wildcal.core.arrays import FloatArray, Logits
+from wildcal.core.arrays import BoolArray, FloatArray, Logits
 from wildcal.core.one_thread import one_thread
 
 # MaNo's bound: networks whose mean -log softmax is below are taken for badly calibrated.
 _CALIBRATED: Final = 5.0
-# A class that is ruled out has logit -inf; sums must stay finite.
+# Logits may be of any size; sums must stay finite.
 _FAR: Final = 1e6
 
 
@@ -72,7 +72,8 @@ class MatrixNorm(_Score):
 
     Where the mean of -log softmax over rows and classes is above 5, q is the softmax; else it is
     v = 1 + z + z²/2 minus its smallest entry, divided by its sum. That v is not invariant to a
-    constant added to a row.
+    constant added to a row. A class that is ruled out by -inf has q = 0, and no part in that mean
+    or in the smallest entry.
 
     The authors' script scores batches of 128 in training mode and takes the mean of -log softmax
     from one batch of the first set for all of them; a public copy shifts rows before v. Here all is
@@ -90,8 +91,9 @@ class MatrixNorm(_Score):
         self, logits: FloatArray, second: FloatArray | None
     ) -> tuple[FloatArray, FloatArray]:
         log = log_proba(logits, 1.0)
-        distance = np.minimum(-log, _FAR).mean(axis=1)
-        fourth = [(q**4).mean(axis=1) for q in (np.exp(log), _taylor(logits))]
+        possible = ~np.isneginf(logits)
+        distance = np.minimum(-log, _FAR).mean(axis=1, where=possible)
+        fourth = [(q**4).mean(axis=1) for q in (np.exp(log), _taylor(logits, possible))]
         sums = [distance.sum(), *(f(x) for x in fourth for f in (np.sum, _sum_of_squares))]
         return np.array(sums, np.float64), np.zeros(0)
 
@@ -103,13 +105,15 @@ class MatrixNorm(_Score):
         return Reading(mean**0.25, variance * mean**-1.5 / 16 if mean > 0 else 0.0)
 
 
-def _taylor(logits: FloatArray) -> FloatArray:
+def _taylor(logits: FloatArray, possible: BoolArray) -> FloatArray:
     z = np.clip(logits, -_FAR, _FAR)
     v = 1 + z + z**2 / 2
-    v -= v.min(axis=1, keepdims=True)
+    v -= v.min(axis=1, keepdims=True, where=possible, initial=np.inf)
+    v[~possible] = 0.0
     total = v.sum(axis=1, keepdims=True)
     # All logits of a row equal: no class stands out.
-    return np.where(total > 0, v / np.where(total > 0, total, 1.0), 1.0 / v.shape[1])
+    even = possible / possible.sum(axis=1, keepdims=True)
+    return np.where(total > 0, v / np.where(total > 0, total, 1.0), even)
 
 
 def _sum_of_squares(x: FloatArray) -> float:
