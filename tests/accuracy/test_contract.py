@@ -103,9 +103,23 @@ def test_names_of_classes_do_not_matter(name, fitted, tuning, window):
 def test_a_constant_on_a_row_does_not_matter(name, fitted, window):
     logits, second, _ = window
     more = np.random.default_rng(0).normal(size=(len(logits), 1))
-    assert ask(fitted[name], logits + more, second).value == pytest.approx(
-        ask(fitted[name], logits, second).value, abs=1e-9
-    )
+    moved, found = ask(fitted[name], logits + more, second), ask(fitted[name], logits, second)
+    for end in ("value", "low", "high"):
+        assert getattr(moved, end) == pytest.approx(getattr(found, end), abs=1e-9)
+
+
+@pytest.mark.parametrize("ruled_out", [False, True])
+def test_the_draws_of_context_are_of_the_same_rows(ruled_out, fitted, window):
+    """Whatever their order and their constants; classes that are ruled out are no exception."""
+    estimator, logits = fitted["context"], window[0].copy()
+    rng = np.random.default_rng(2)
+    if ruled_out:
+        logits[rng.uniform(size=logits.shape) < 0.3] = -np.inf
+        logits = logits[~np.isneginf(logits).all(axis=1)]
+    order = rng.permutation(len(logits))
+    more = rng.normal(size=(len(logits), 1))
+    found, moved = estimator.estimate(logits), estimator.estimate((logits + more)[order])
+    assert moved.value - moved.low == pytest.approx(found.value - found.low, abs=1e-9)
 
 
 def test_a_constant_matters_to_those_that_read_the_energy(fitted, window):

@@ -6,9 +6,9 @@ from typing import Final, final
 import numpy as np
 
 from wildcal.accuracy.estimator import AccuracyEstimator, Reading
-from wildcal.accuracy.rows import Rows
+from wildcal.accuracy.rows import Rows, by_pieces, confidence
 from wildcal.calibrators import ContextScaling
-from wildcal.core.arrays import Logits
+from wildcal.core.arrays import FloatArray, Labels, Logits
 from wildcal.core.stored import Nested, stored
 
 _DRAWS: Final = 30
@@ -64,7 +64,7 @@ class ContextConfidence(AccuracyEstimator):
         Rows are drawn from a fixed seed after sorting, so their order does not matter. Of a large
         window some thousand are drawn; the variance falls as one over the rows.
         """
-        logits = logits[np.lexsort((logits.sum(axis=1), logits.max(axis=1)))]
+        logits = logits[_order(logits)]
         n = min(len(logits), _MOST_DRAWN)
         rng = np.random.default_rng(0)
         values = [
@@ -79,3 +79,19 @@ class ContextConfidence(AccuracyEstimator):
 
     def _describe(self) -> list[str]:
         return self.calibrator_.describe()
+
+
+def _order(logits: Logits) -> Labels:
+    """Return an order of rows in which a constant added to a row changes nothing.
+
+    Rows that rounding may swap are equally confident, so that it hardly matters.
+    """
+    keys = by_pieces(logits, _keys)
+    return np.lexsort((logits.argmax(axis=1), *keys.T))
+
+
+def _keys(logits: FloatArray) -> FloatArray:
+    """Return the sum of each row below its largest entry, and the row's confidence."""
+    below = logits - logits.max(axis=1, keepdims=True)
+    total = below.sum(axis=1, where=~np.isneginf(below))
+    return np.column_stack([total, confidence(logits, 1.0)])
