@@ -1,5 +1,6 @@
 """The stream: the same output however rows come, and numbers that mean what they say."""
 
+import pkgutil
 import sys
 import threading
 import tracemalloc
@@ -213,6 +214,40 @@ def test_bad_rows_change_nothing(calibrator, clean):
     with pytest.raises(ValueError, match="these are probabilities"):
         stream(np.full((9, 10), 0.1))
     assert (stream.context, stream.seen) == (before, 300)
+
+
+@pytest.mark.parametrize(("n", "after"), [(1, 0), (5, 3), (7, 0), (9000, 1), (20_000, 3)])
+@pytest.mark.parametrize("where", ["commit", "alarm"])
+def test_an_interrupt_leaves_no_trace(where, n, after, calibrator, clean, foggy, monkeypatch):
+    """Of a row or a few, of one piece of rows and of several; the window and the alarm agree."""
+    z = mixed_rows(clean, foggy, 600)
+    stream, other = Stream(calibrator, 100), Stream(calibrator, 100)
+    for one in (stream, other):
+        one.read(z[:301])
+    few = n < 7
+    place, name = {
+        ("commit", True): ("wildcal.stream.window.Window", "commit_row"),
+        ("commit", False): ("wildcal.stream.window.Window", "commit"),
+        ("alarm", True): ("wildcal.stream.one_row", "follow_row"),
+        ("alarm", False): ("wildcal.stream.stream", "follow"),
+    }[where, few]
+    real, calls = getattr(pkgutil.resolve_name(place), name), []
+
+    def interrupted(*args):
+        found = real(*args)
+        calls.append(name)
+        if len(calls) > after:
+            raise KeyboardInterrupt
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"{place}.{name}", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            stream.read(np.resize(foggy.logits, (n, 10)))
+    assert (stream.seen, stream.context, stream.drift) == (301, other.context, other.drift)
+    assert stream.estimated_accuracy == other.estimated_accuracy
+    same(stream.read(z[301:]), other.read(z[301:]))
+    assert stream.drift.alarm == other.drift.alarm
 
 
 def test_the_first_form_without_environments_reads_rows_alone(clean):

@@ -1,6 +1,8 @@
 """A live stream: each row calibrated in the context of the rows before it."""
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self, final
@@ -151,7 +153,7 @@ class Stream:
         statistics = self.calibrator.row_statistics(z)
         n, piece = len(z), self._window.piece
         columns = np.empty((7, n))
-        with self._lock:
+        with self._turn(n):
             first = self._window.totals.seen
             for start in range(0, n, piece):
                 part = slice(start, min(start + piece, n))
@@ -162,18 +164,29 @@ class Stream:
         """Do what `_read` does, for a row or a few."""
         looks = [taker.look(z, i) for i in range(len(z))]
         found = []
-        with self._lock:
-            before, evidence = self._window.totals, self._evidence
-            try:
-                for look in looks:
-                    columns, evidence = taker.take(look, evidence)
-                    found.append(columns)
-            except BaseException:  # an interrupt
-                self._window.totals = before
-                raise
+        with self._turn(len(z)):
+            first, evidence = self._window.totals.seen, self._evidence
+            for look in looks:
+                columns, evidence = taker.take(look, evidence)
+                found.append(columns)
             self._evidence = evidence
         pred = np.array([look.pred for look in looks])
-        return _rows(before.seen, pred, np.array(found).T)
+        return _rows(first, pred, np.array(found).T)
+
+    @contextmanager
+    def _turn(self, n: int) -> Iterator[None]:
+        """Let n rows in while other threads wait; an interrupt leaves no trace of them."""
+        with self._lock:
+            before, evidence = self._window.totals, self._evidence
+            # One piece of rows goes to slots that are not in use, the next to those of the window.
+            rows = self._window.rows() if n > self._window.piece else None
+            try:
+                yield
+            except BaseException:  # an interrupt
+                if rows is not None:
+                    self._window.restore(before.seen, rows, before.filled)
+                self._window.totals, self._evidence = before, evidence
+                raise
 
     def _take(self, z: Logits, statistics: RowStatistics) -> FloatArray:
         """Let a piece of rows into the window; return the columns of `StreamRows`, shape (7, n)."""
