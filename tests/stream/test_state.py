@@ -56,6 +56,17 @@ def test_the_rate_can_be_set_anew(calibrator, saved):
     assert Stream.load(saved, calibrator, false_alarms=0.5).false_alarms == 0.5
 
 
+@pytest.mark.parametrize(
+    "option", [{"false_alarms": 0}, {"false_alarms_per_100k": 0}, {"alarm": ""}]
+)
+def test_options_are_refused_as_by_a_new_stream(option, saved, calibrator):
+    with pytest.raises(ValueError, match=f"{next(iter(option))} must be") as new:
+        Stream(calibrator, **option)
+    with pytest.raises(ValueError, match=f"{next(iter(option))} must be") as loaded:
+        Stream.load(saved, calibrator, **option)
+    assert str(loaded.value) == str(new.value)
+
+
 def test_a_calibrator_from_a_file_is_the_same_one(calibrator, saved, tmp_path):
     wildcal.save(calibrator, tmp_path / "context.json")
     assert Stream.load(saved, wildcal.load(tmp_path / "context.json")).seen == 50

@@ -287,14 +287,16 @@ class Stream:
         """
         _check_calibrator(calibrator)
         state = read_state(path, calibrator)
-        rate = state.false_alarms if false_alarms is None else false_alarms
         saved_rate, evidence = state.sequential or (DEFAULT_PER_100K, Evidence.none())
+        saved_alarm = "window" if state.sequential is None else "sequential"
         stream = cls(
             calibrator,
             state.window,
-            false_alarms=rate,
-            alarm=alarm or ("window" if state.sequential is None else "sequential"),
-            false_alarms_per_100k=false_alarms_per_100k or saved_rate,
+            false_alarms=state.false_alarms if false_alarms is None else false_alarms,
+            alarm=saved_alarm if alarm is None else alarm,
+            false_alarms_per_100k=(
+                saved_rate if false_alarms_per_100k is None else false_alarms_per_100k
+            ),
         )
         stream._evidence = evidence
         stream._window.restore(state.seen, state.rows, state.filled)
