@@ -85,6 +85,15 @@ def test_multi_domain():
     np.testing.assert_allclose(method.temperature(LOGITS), design @ line, atol=0.01)
 
 
+@pytest.mark.parametrize(("name", "learned"), [("ap", "temperatures_"), ("md-ts", "coefficients_")])
+def test_environments_without_weight_are_as_if_they_were_not_there(name, learned):
+    weight = np.where((GROUPS == 2) | (np.arange(len(GROUPS)) % 9 == 0), 0.0, 1.0)
+    kept = weight > 0
+    method = make_calibrator(name).fit(LOGITS, LABELS, environment=GROUPS, sample_weight=weight)
+    other = make_calibrator(name).fit(LOGITS[kept], LABELS[kept], environment=GROUPS[kept])
+    np.testing.assert_allclose(getattr(method, learned), getattr(other, learned))
+
+
 def plain_ratio(source, window):
     def centered(z):
         return z - z.mean(axis=1, keepdims=True)

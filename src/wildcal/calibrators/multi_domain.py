@@ -67,6 +67,8 @@ class MultiDomainScaling(TemperatureMap):
         return bool(self.coefficients_[-1] != 0)
 
     def _fit(self, rows: Rows) -> FitSummary:
+        if rows.weight is not None:  # an environment without weight has no temperature
+            rows = rows[rows.weight > 0]
         logits, y, given = rows.tuning()
         groups = np.zeros(len(y), np.int64) if rows.environment is None else rows.environment
         numbers, which = np.unique(groups, return_inverse=True)

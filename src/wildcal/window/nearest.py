@@ -78,6 +78,8 @@ class NearestEnvironment(WindowTemperature):
         return len(self.temperatures_) > 1
 
     def _fit(self, rows: Rows) -> FitSummary:
+        if rows.weight is not None:  # an environment without weight has no temperature
+            rows = rows[rows.weight > 0]
         clean = clean_rows(rows)
         fit = scaled(clean)
         mine = counted(clean, self.name)
