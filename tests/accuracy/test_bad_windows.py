@@ -51,6 +51,15 @@ def test_a_class_that_is_ruled_out(name, fitted, window):
     assert defined(ask(fitted[name], rows))
 
 
+@pytest.mark.parametrize("size", [1e100, 1e155, 1e200, 1e300])
+@pytest.mark.parametrize("name", NAMES)
+def test_logits_whose_squares_no_float_holds(name, size, fitted, window):
+    found = ask(fitted[name], size * window[0])
+    assert defined(found)
+    if name == "mde" and size > 1e154:  # nothing is known of the spread
+        assert (found.low, found.high) == (0, 1)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_class_that_clean_rows_never_had(name, tuning, window):
     z, y, environment, second = tuning

@@ -41,7 +41,9 @@ class MeanEstimator(AccuracyEstimator):
 def mean_reading(total: float, squares: float, n: int) -> Reading:
     """Return the mean of n numbers, and its variance, from their sum and their squares' sum."""
     mean = total / n
-    return Reading(mean, max(0.0, squares / n - mean**2) / n)
+    if not np.isfinite(squares):  # too large for a float, so the spread may be of any size
+        return Reading(mean, np.inf)
+    return Reading(mean, max(0.0, squares / n - mean * mean) / n)
 
 
 @dataclass(kw_only=True, eq=False)

@@ -145,7 +145,8 @@ class MetaDistributionEnergy(_Score):
     ) -> tuple[FloatArray, FloatArray]:
         e = energy(logits)
         logs = [np.logaddexp.reduce(-e), np.logaddexp.reduce(-2 * e)]
-        return np.array([e.sum(), (e**2).sum()]), np.array(logs)
+        with np.errstate(over="ignore"):  # the squares of huge logits: see `mean_reading`
+            return np.array([e.sum(), (e**2).sum()]), np.array(logs)
 
     def _read_state(self, state: WindowState) -> Reading:
         total, squares = state.sums[2:]
