@@ -441,6 +441,18 @@ def test_weight_two_is_a_row_twice():
     assert weighted.offset(around) == pytest.approx(doubled.offset(around), rel=1e-5)
 
 
+@pytest.mark.parametrize("size", [1e10, 1e200, 1e300])
+def test_a_huge_row_of_weight_zero_is_no_row(size):
+    z, weight = Z.copy(), np.ones(len(Y))
+    row = int(np.flatnonzero((E == 0) & (Y >= 0))[5])
+    z[row], weight[row] = size * (np.arange(4) == Y[row]), 0.0
+    got = fit(z, Y, environment=E, sample_weight=weight)
+    kept = weight > 0
+    expected = fit(z[kept], Y[kept], environment=E[kept])
+    np.testing.assert_allclose(got.clean_margin_, expected.clean_margin_, rtol=1e-9)
+    np.testing.assert_allclose(learned(got), learned(expected), rtol=1e-9)
+
+
 def test_weight_zero_is_no_row():
     weight = (E != 5).astype(float)
     weight[::7] = 0

@@ -66,9 +66,10 @@ def clean_rows(logits: Source, y: Labels, weight: FloatArray) -> CleanRows:
 
     def moment(center: float, power: int) -> float:
         def sums(block: Block) -> float:
-            raw = margin(block)
-            values = np.where(np.isfinite(raw), raw / size - center, 0.0)
-            return float(weight[block.rows] @ values**power)
+            raw, w = margin(block), weight[block.rows]
+            # Rows without weight may be of any size: 0 times the square of theirs may be NaN.
+            values = np.where(np.isfinite(raw) & (w > 0), raw / size - center, 0.0)
+            return float(w @ values**power)
 
         return float(map_blocks(logits, sums, added)) / inside if inside else 0.0
 
