@@ -239,7 +239,8 @@ def _also_uses(kind: Calibrator) -> str:
     if "distances" in kind.reads:
         return "distances to training rows"
     used = (
-        ("OOD rows", kind.accepts_ood),
+        # `context` accepts them, as its first form did, and leaves them out.
+        ("OOD rows", kind.accepts_ood and kind.name != "context"),
         ("environments", "environment" in kind.reads),
         ("a test window", "window" in kind.reads),
     )

@@ -219,7 +219,7 @@ def test_clean_labels_alone(name, tuning, window):
     assert found.value - found.low >= min(found.value, reach)
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n != "context"])
+@pytest.mark.parametrize("name", NAMES)
 def test_rows_of_other_classes_are_left_out(name, fitted, tuning, window):
     z, y, environment, second = tuning
     extra = np.random.default_rng(3).normal(size=(50, 4))

@@ -126,7 +126,7 @@ class AccuracyEstimator(ABC):
             source, whose rows are held if there is room for them, with its columns.
         y
             Integer labels 0..K-1; rows with -1, of other classes, have no accuracy and are left
-            out (`context` reads them).
+            out.
         environment
             Which rows belong together: an integer for each row, 0 for the clean ones. Without it
             all rows are clean.
