@@ -240,6 +240,23 @@ def test_the_class_is_kept_on_request_and_the_price_is_named():
     assert (proba[np.arange(len(x)), x.argmax(1)] == proba.max(1)).all()
 
 
+def test_no_other_class_is_as_probable_where_the_class_is_kept():
+    """The second class is right more often than the first, so nearly all rows are cut."""
+    rng = np.random.default_rng(0)
+    order = np.argsort(Z, axis=1)
+    y = np.where(rng.random(len(Z)) < 0.7, order[:, -2], order[:, -1])
+    calibrator = quiet(AutoCalibrator(keep_class=True), Z, y)
+    for dtype in (np.float16, np.float32, np.float64):
+        x = rng.normal(0, 3, (1000, Z.shape[1])).astype(dtype)
+        proba = calibrator.predict_proba(x)
+        second, first = np.sort(proba, axis=1)[:, -2:].T
+        assert (proba.argmax(1) == x.argmax(1)).all()
+        assert (second < first).all()
+        assert (second > 0.999 * first).mean() > 0.3
+        np.testing.assert_array_equal(calibrator.confidence(x), first)
+        np.testing.assert_allclose(proba.sum(1), 1, atol=4 * np.finfo(proba.dtype).eps)
+
+
 def test_no_offsets_without_need():
     calibrator = quiet(AutoCalibrator(), Z, Y)
     assert calibrator.preserves_accuracy

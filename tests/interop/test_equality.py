@@ -9,7 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from wildcal import CALIBRATORS, Context, DensityAware, EnergyScaling, evaluation, load, suites
+from wildcal import (
+    CALIBRATORS,
+    AutoCalibrator,
+    Context,
+    DensityAware,
+    EnergyScaling,
+    evaluation,
+    load,
+    suites,
+)
 from wildcal.core.rows import Rows
 from wildcal.interop.maps import MAPS, context_vector, map_of
 
@@ -65,6 +74,24 @@ def test_any_row(name, dtype, fitted, three_ways):
         assert_equal(calibrator, z, three_ways(calibrator, z))
 
     holds()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_class_that_is_kept_is_the_largest_everywhere(dtype, three_ways):
+    """The second class is right more often than the first, so nearly all rows are cut."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(0, 3, (600, 5))
+    order = np.argsort(z, axis=1)
+    y = np.where(rng.random(600) < 0.7, order[:, -2], order[:, -1])
+    calibrator = AutoCalibrator(keep_class=True).fit(z, y)
+    z = z.astype(dtype)
+    answers = three_ways(calibrator, z)
+    assert_equal(calibrator, z, answers)
+    for found in answers.values():
+        second, first = np.sort(found["probabilities"], axis=1)[:, -2:].T
+        assert (second < first).all()
+        assert (second > 0.999 * first).mean() > 0.3
+        np.testing.assert_array_equal(found["probabilities"].argmax(1), z.argmax(1))
 
 
 @pytest.mark.parametrize("name", NAMES)

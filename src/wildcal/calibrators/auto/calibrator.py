@@ -65,7 +65,7 @@ class AutoCalibrator(Calibrator):
     Notes
     -----
     Our own method; `benchmarks/studies/harm.py` measures how often it and others do harm. To keep
-    the class, others are cut off at its probability, and the row is divided by its sum.
+    the class, others are cut off just below its probability, and the row is divided by its sum.
     Out-of-distribution rows reach the members that use them. Where rows have environments, whole
     shifted environments are held out, so the weights are those of members that served conditions
     they had not seen; `ContextScaling` also reads the window around a row. Rows that the network
@@ -179,6 +179,7 @@ class AutoCalibrator(Calibrator):
     def _bind(self, rows: Rows) -> Bound:
         bounds = [member.bind(Rows(rows.logits)) for member in self.members_]
         dtype, keeps = working_dtype(rows.logits.dtype), self.preserves_accuracy
+        below = 1 - 2 * np.finfo(dtype).eps
 
         def fill(block: Block, out: Proba) -> None:
             total, part = np.zeros(out.shape), np.empty(out.shape, dtype)
@@ -186,9 +187,11 @@ class AutoCalibrator(Calibrator):
                 bound.fill(block, part)
                 total += weight * part
             total[np.isneginf(block.original)] = 0.0
-            if keeps:  # no class above that of the largest logit
-                top = total[np.arange(block.n), block.pred()]
-                np.minimum(total, top[:, None], out=total)
+            if keeps:  # every other class below that of the largest logit, also when rounded
+                at = np.arange(block.n), block.pred()
+                top = total[at]
+                np.minimum(total, (top * below)[:, None], out=total)
+                total[at] = top
             # Row by row in one order, whatever stands beside a row.
             total /= total.sum(axis=1, keepdims=True)
             np.copyto(out, total, casting="same_kind")

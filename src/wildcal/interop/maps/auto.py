@@ -13,7 +13,7 @@ from wildcal.interop.maps.rows import Rows
 class Together(Map):
     """p = Σ w_m p_m, divided by its sum: `auto`.
 
-    Where no member shifts classes, it is cut at the probability of the predicted class first. Which
+    Where no member shifts classes, the others are cut just below the predicted class first. Which
     members there are is part of the layout.
     """
 
@@ -40,5 +40,8 @@ class Together(Map):
             total = part if total is None else total + part
         total = ops.where(rows.ruled_out, 0.0, total)
         if self.layout["keeps_class"]:
-            total = ops.minimum(total, ops.pick(total, rows.pred))
+            # ONNX Runtime takes a factor this close to one for no factor, so less is taken away.
+            top = ops.pick(total, rows.pred)
+            below = top - top * (2 * ops.eps)
+            total = ops.where(rows.is_pred, total, ops.minimum(total, below))
         return {PROBABILITIES: ops.narrow(total / ops.row_sum(total))}
