@@ -94,9 +94,11 @@ def test_the_class_that_was_predicted_is_read_with_the_probabilities(folder, cap
     rows = "\n".join(f"0.5,0.5,{a},{b}" for a, b in zip(pred, y, strict=True))
     (folder / "ties.csv").write_text(f"proba_a,proba_b,pred,y\n{rows}\n")
     for name in ("ties.npz", "ties.csv"):
-        assert run(f"evaluate {name} --input proba --bootstrap 0 --json -q".split()) == 0
-        found = json.loads(capsys.readouterr().out)["as given"]["metrics"]
-        assert found["accuracy"]["value"] == 0.75
+        assert run(f"evaluate {name} --input proba --bootstrap 0 --json".split()) == 0
+        out, err = capsys.readouterr()
+        assert json.loads(out)["as given"]["metrics"]["accuracy"]["value"] == 0.75
+        assert f"note: {name}: pred was read as predicted class.\n" in err
+        assert "left out" not in err
 
 
 def test_binary_metrics_where_there_are_two_classes(folder, capsys):

@@ -307,9 +307,19 @@ def test_what_apply_writes_is_read_as_probabilities(tmp_path):
         rows = read_rows(tmp_path / name, kind="proba")
         np.testing.assert_allclose(rows.proba, proba, rtol=1e-15)
         np.testing.assert_array_equal(rows.y, Y)
+        np.testing.assert_array_equal(rows.pred, arrays["pred"])
+        assert rows.notes[-1] == "pred was read as predicted class"
     rows = read_rows(tmp_path / "x.csv", kind="proba")
     assert rows.classes.names == ("0", "1", "2")
-    assert rows.notes == ("columns left out: confidence, pred",)
+    assert rows.notes[:-1] == ("columns left out: confidence",)
+
+
+def test_a_column_pred_of_other_numbers_is_left_out_and_said_to_be():
+    for first, second in ((0.6, 0.7), (1, 2), ("b", "a")):
+        text = f"proba_a,proba_b,pred\n0.4,0.6,{first}\n0.7,0.3,{second}\n"
+        rows = read_rows(io.BytesIO(text.encode()), kind="proba", file_format="csv")
+        assert rows.pred is None
+        assert rows.notes == ("pred was left out: it holds no class numbers",)
 
 
 def test_rounded_probabilities_are_divided_by_their_sum():

@@ -9,7 +9,8 @@ ENVIRONMENT_NAMES = ("environment", "environments")
 DISTANCE_NAMES = ("distances", *(old for old, new in FIELDS.items() if new == "distances"))
 DISTANCE_COLUMNS = ("distance_", "density_")
 WEIGHT_NAMES = ("weight", "weights", "sample_weight")
-RESULT_NAMES = ("proba", "confidence", "pred", "temperature")
+PREDICTED = "pred"
+RESULT_NAMES = ("proba", "confidence", PREDICTED, "temperature")
 """What `wildcal apply` writes: results, which are no logits."""
 
 SCORE_NAMES = {

@@ -25,7 +25,7 @@ from wildcal.io.tables.company import (
 )
 from wildcal.io.tables.frames import label_array, source_of
 from wildcal.io.tables.interpret import interpret
-from wildcal.io.tables.naming import ROLE_NAMES
+from wildcal.io.tables.naming import PREDICTED, ROLE_NAMES
 from wildcal.io.tables.opening import open_source
 from wildcal.io.tables.source import Source, named_after
 
@@ -219,6 +219,11 @@ def _assemble(
                 f"pos_label={pos_label!r} is column 1, but the columns are"
                 f" {', '.join(read.classes.names)}. Order them with columns=."
             )
+    pred = None
+    if kind == "proba" and PREDICTED in source.names:
+        pred = _predicted(source, n, n_classes)
+        word = "left out: it holds no class numbers" if pred is None else "read as predicted class"
+        notes.append(f"{PREDICTED} was {word}")
     return InputRows(
         read.logits,
         labels,
@@ -230,16 +235,14 @@ def _assemble(
         kind,
         read.proba,
         read.floor,
-        _predicted(source, n, n_classes) if kind == "proba" else None,
+        pred,
         tuple(notes),
     )
 
 
 def _predicted(source: Source, n: int, n_classes: int) -> Labels | None:
-    """Return the array `pred` that `wildcal apply` writes, if there is one and it can be that."""
-    if "pred" not in source.names:
-        return None
-    found = source.load(["pred"])["pred"]
+    """Return the array `pred` that `wildcal apply` writes, if it can be that."""
+    found = source.load([PREDICTED])[PREDICTED]
     if found.shape != (n,) or found.dtype.kind not in "iuf" or (found != np.round(found)).any():
         return None
     whole = found.astype(np.int64)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.io.tables.naming import PREFIXES, RESULT_NAMES, SCORE_NAMES, SCORE_ROLES
+from wildcal.io.tables.naming import PREDICTED, PREFIXES, RESULT_NAMES, SCORE_NAMES, SCORE_ROLES
 from wildcal.io.tables.source import Source, few
 
 # Columns that count or name rows, whatever numbers they hold.
@@ -87,7 +87,9 @@ def _rest(source: Source, kind: str, free: list[str]) -> tuple[list[str], tuple[
     for prefix in PREFIXES[kind]:
         called = [name for name in free if name.lower().startswith(prefix)]
         if len(called) > 1 or (called and kind == "proba"):
-            left = [name for name in free if name not in called]
+            # Beside probabilities the predicted class has a reader, and a note, of its own.
+            known = (*called, PREDICTED) if kind == "proba" else called
+            left = [name for name in free if name not in known]
             notes = (f"columns left out: {few(left)}",) if left else ()
             return called, notes
     for name in free:
