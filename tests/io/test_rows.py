@@ -322,6 +322,43 @@ def test_a_column_pred_of_other_numbers_is_left_out_and_said_to_be():
         assert rows.notes == ("pred was left out: it holds no class numbers",)
 
 
+TAKEN = {"environment": "environment", "weight": "weight", "distance_1": "distances"}
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_a_class_may_go_by_the_name_of_something_else(name):
+    text = f"{name},sport,truth\n0.5,-1.5,{name}\n-0.5,1.5,sport\n".encode()
+    options = {"label_column": "truth", "file_format": "csv"}
+    said = f"label {name!r} is a class, .* taken for the {TAKEN[name]} of each row.*columns="
+    with pytest.raises(FileFormatError, match=said):
+        read_rows(io.BytesIO(text), **options)
+    for told in ({"columns": [name, "sport"]}, {"classes": [name, "sport"]}):
+        rows = read_rows(io.BytesIO(text), **options, **told)
+        assert rows.classes.names == (name, "sport")
+        assert rows.y.tolist() == [0, 1]
+        assert rows.weight is rows.environment is rows.distances is None
+
+
+def test_a_label_may_go_by_the_name_of_a_column_that_is_no_class():
+    line = b'{"logits": [0.5, -1.5], "weight": 2.0, "label": "weight"}'
+    rows = read_rows(io.BytesIO(line), classes=["height", "weight"])
+    assert (rows.y.tolist(), rows.weight.tolist()) == ([1], [2.0])
+
+
+def test_a_known_class_may_go_by_the_name_of_an_id_or_a_result():
+    text = b"en,id,pred\n0.5,-1.5,0.25\n"
+    with pytest.raises(FileFormatError, match="column 'id' names rows"):
+        read_rows(io.BytesIO(text), file_format="csv")
+    rows = read_rows(io.BytesIO(text), file_format="csv", classes=["en", "id", "pred"])
+    assert rows.logits.tolist() == [[0.5, -1.5, 0.25]]
+
+
+def test_a_class_called_like_the_labels_leaves_them_where_columns_have_prefixes():
+    text = b"logit_foe,logit_target,target\n0.5,-1.5,foe\n"
+    rows = read_rows(io.BytesIO(text), file_format="csv", classes=["foe", "target"])
+    assert rows.y.tolist() == [0]
+
+
 def test_rounded_probabilities_are_divided_by_their_sum():
     rounded = softmax(Z).round(3)
     assert (rounded == 0).any()

@@ -1,7 +1,7 @@
 """Which columns are scores, and which are labels, weights, environments, distances or ids."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +21,8 @@ class Chosen:
     """The names of the columns of scores, if they have some."""
     roles: Mapping[str, NDArray[Any]]
     notes: tuple[str, ...] = ()
+    taken: Mapping[str, str] = field(default_factory=dict)
+    """Columns that were taken for something else than a class because of their names, by role."""
 
     def without(self, role: str) -> Self:
         """Return the same without the array of one role."""
@@ -32,6 +34,7 @@ def choose(
     kind: str,
     columns: Sequence[str | int] | str | None,
     roles: Mapping[str, str | int],
+    classes: Sequence[str] = (),
 ) -> Chosen:
     """Return the scores and their company.
 
@@ -42,6 +45,8 @@ def choose(
     roles
         Names by role: "logits" (or another kind) for a whole array of scores, "y", "weight",
         "environment", "distances", "ids".
+    classes
+        The names of the classes, where they are known: a column of each of these names is a class.
     """
     wrong = set(roles) - {*ROLES, *SCORE_ROLES}
     if wrong:
@@ -51,12 +56,26 @@ def choose(
         )
     if source.bare and (columns is not None or roles):
         source = _numbered(source)
-    names = {role: _named(source, role, roles.get(role)) for role in ROLES}
+    known = _known_classes(source, columns, classes)
+    names = {role: _named(source, role, roles.get(role), known) for role in ROLES}
     taken = [name for group in names.values() for name in group]
-    scores, class_names, notes = choose_scores(source, kind, columns, roles, taken)
+    scores, class_names, notes = choose_scores(source, kind, columns, roles, taken, known)
     loaded = source.load(taken)
     found = {role: _join([loaded[n] for n in group]) for role, group in names.items() if group}
-    return Chosen(scores, None if source.bare else class_names, found, notes)
+    guessed = {name: role for role, group in names.items() if role not in roles for name in group}
+    return Chosen(scores, None if source.bare else class_names, found, notes, guessed)
+
+
+def _known_classes(
+    source: Source, columns: Sequence[str | int] | str | None, classes: Sequence[str]
+) -> frozenset[str]:
+    """Return the columns that are classes, whatever they are called: as told, or all by name."""
+    if not source.columnar:
+        return frozenset()
+    if columns is not None:
+        return frozenset([columns] if isinstance(columns, str) else map(str, columns))
+    # One name alone may be that of a label: logit_dog, logit_target, target.
+    return frozenset(classes if set(classes) <= set(source.names) else ())
 
 
 def _numbered(source: Source) -> Source:
@@ -70,19 +89,22 @@ def _numbered(source: Source) -> Source:
     return replace(arrays_source(source.title, columns, columnar=True), bare=True)
 
 
-def _named(source: Source, role: str, given: str | int | None) -> list[str]:
+def _named(
+    source: Source, role: str, given: str | int | None, classes: Collection[str]
+) -> list[str]:
     """Return the names of the arrays of one role: as told, or by their usual names."""
     if given is not None:
         return [source.need(str(given), "column" if source.columnar else "array")]
     if source.bare:
         return []
-    found = [name for name in source.names if name.lower() in ROLE_NAMES[role]]
+    free = [name for name in source.names if name not in classes]
+    found = [name for name in free if name.lower() in ROLE_NAMES[role]]
     if len(found) > 1:
         remedy = "label_column=" if role == "y" else f"arrays={{{role!r}: ...}}"
         word = "label" if role == "y" else role
         raise ValueError(f"several {word} columns: {', '.join(found)}. Choose with {remedy}.")
     if role == "distances" and source.columnar and not found:
-        return distance_columns(source.names)
+        return distance_columns(free)
     return found
 
 

@@ -38,7 +38,7 @@ def interpret(
     judge: bool,
 ) -> Interpreted:
     """Return the logits that scores of a declared kind stand for."""
-    given = _given(classes)
+    given = given_classes(classes)
     if scores.dtype == object and kind == "logprobs":
         return _tokens(scores, classes)
     matrix = as_matrix(scores, kind)
@@ -112,7 +112,10 @@ def agree(
     return given
 
 
-def _given(classes: Sequence[str | Sequence[str]] | ClassNames | None) -> ClassNames | None:
+def given_classes(
+    classes: Sequence[str | Sequence[str]] | ClassNames | None,
+) -> ClassNames | None:
+    """Return the names that a caller gives the classes; of several tokens, the first."""
     if classes is None or isinstance(classes, ClassNames):
         return classes
     if isinstance(classes, str):
@@ -127,7 +130,7 @@ def _tokens(scores: NDArray[Any], classes: Any) -> Interpreted:
     words = list(classes.names) if isinstance(classes, ClassNames) else classes
     logits = logits_from_logprobs([row if row is not None else {} for row in scores], words)
     return Interpreted(
-        logits, _given(classes), notes=("tokens outside a list got its missing mass",)
+        logits, given_classes(classes), notes=("tokens outside a list got its missing mass",)
     )
 
 

@@ -24,12 +24,13 @@ from wildcal.io.tables.company import (
     read_weight,
 )
 from wildcal.io.tables.frames import label_array, source_of
-from wildcal.io.tables.interpret import interpret
+from wildcal.io.tables.interpret import given_classes, interpret
 from wildcal.io.tables.naming import PREDICTED, ROLE_NAMES
 from wildcal.io.tables.opening import open_source
 from wildcal.io.tables.source import Source, named_after
 
 Columns = Sequence[str | int] | str | None
+Classes = Sequence[str | Sequence[str]] | ClassNames | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def read_rows(
     id_column: str | int | None = None,
     arrays: Mapping[str, str] | None = None,
     labels: str | Path | None = None,
-    classes: Sequence[str | Sequence[str]] | ClassNames | None = None,
+    classes: Classes = None,
     pos_label: Any = None,
     floor: float | None = None,
     judge: bool = True,
@@ -124,7 +125,7 @@ def read_rows(
         if not with_labels and roles.get("y") not in source.names:
             roles.pop("y", None)  # a column that is not read need not be there
         with named_after(source.title):
-            chosen = _choose(source, kind, columns, roles)
+            chosen = _choose(source, kind, columns, roles, classes)
         y = None if labels is None else read_label_file(labels)
         with named_after(source.title):
             if not with_labels:
@@ -141,7 +142,7 @@ def as_rows(
     label_column: str | int | None = None,
     id_column: str | int | None = None,
     arrays: Mapping[str, str] | None = None,
-    classes: Sequence[str | Sequence[str]] | ClassNames | None = None,
+    classes: Classes = None,
     pos_label: Any = None,
     floor: float | None = None,
     judge: bool = True,
@@ -157,7 +158,8 @@ def as_rows(
     ([[-0.2, 0.2], [0.6, -0.6], [-1.0, 1.0]], array([1, 0, 1]), ('ham', 'spam'))
     """
     source = source_of(values)
-    chosen = _choose(source, kind, columns, _roles(arrays, label_column, id_column))
+    roles = _roles(arrays, label_column, id_column)
+    chosen = _choose(source, kind, columns, roles, classes)
     given = None if y is None else label_array(y)
     return _assemble(source, chosen, given, kind, classes, pos_label, floor, judge)
 
@@ -187,9 +189,12 @@ def _roles(
     return roles
 
 
-def _choose(source: Source, kind: str, columns: Columns, roles: Mapping[str, str | int]) -> Chosen:
+def _choose(
+    source: Source, kind: str, columns: Columns, roles: Mapping[str, str | int], classes: Classes
+) -> Chosen:
     check_choice("kind", kind, KINDS)
-    return choose(source, kind, columns, roles)
+    given = given_classes(classes)
+    return choose(source, kind, columns, roles, () if given is None else given.names)
 
 
 def _assemble(
@@ -197,11 +202,13 @@ def _assemble(
     chosen: Chosen,
     y: NDArray[Any] | None,
     kind: str,
-    classes: Sequence[str | Sequence[str]] | ClassNames | None,
+    classes: Classes,
     pos_label: Any,
     floor: float | None,
     judge: bool,
 ) -> InputRows:
+    if classes is None and pos_label is None:
+        _check_classes_are_there(chosen.roles.get("y") if y is None else y, chosen)
     read = interpret(chosen.scores, chosen.names, kind, classes, floor=floor, judge=judge)
     notes = [*source.notes, *chosen.notes, *read.notes]
     n, n_classes = read.logits.shape
@@ -238,6 +245,20 @@ def _assemble(
         pred,
         tuple(notes),
     )
+
+
+def _check_classes_are_there(y: NDArray[Any] | None, chosen: Chosen) -> None:
+    """Raise where a label is the name of a column that was taken for something else."""
+    if y is None or not chosen.taken or y.dtype.kind in "iufb":
+        return
+    lost = sorted(set(map(str, y)) & (chosen.taken.keys() - set(chosen.names or ())))
+    if lost:
+        role = chosen.taken[lost[0]]
+        raise ValueError(
+            f"label {lost[0]!r} is a class, but the column of that name was taken for the"
+            f" {'label' if role == 'y' else role} of each row. Name the columns of all classes, in"
+            " order, with columns=."
+        )
 
 
 def _predicted(source: Source, n: int, n_classes: int) -> Labels | None:

@@ -1,6 +1,6 @@
 """Which columns are the scores of the classes, and which only look like them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -21,6 +21,7 @@ def choose_scores(
     columns: Sequence[str | int] | str | None,
     roles: Mapping[str, str | int],
     taken: list[str],
+    classes: Collection[str] = (),
 ) -> tuple[NDArray[Any], tuple[str, ...] | None, tuple[str, ...]]:
     """Return the array of scores, the names of its columns if they have some, and notes."""
     whole = next((roles[role] for role in SCORE_ROLES if role in roles), None)
@@ -44,7 +45,7 @@ def choose_scores(
             return _numbered_columns(array, columns, name), None, ()
     if not source.columnar:
         raise ValueError(_no_scores(source, kind, free))
-    names, notes = _rest(source, kind, free)
+    names, notes = _rest(source, kind, free, classes)
     return (*_stack(source, names, kind), notes)
 
 
@@ -82,7 +83,9 @@ def _expand(source: Source, columns: Sequence[str | int] | str, taken: Sequence[
     return names
 
 
-def _rest(source: Source, kind: str, free: list[str]) -> tuple[list[str], tuple[str, ...]]:
+def _rest(
+    source: Source, kind: str, free: list[str], classes: Collection[str]
+) -> tuple[list[str], tuple[str, ...]]:
     """Return the columns that are left for scores, sure that none is something else by its name."""
     for prefix in PREFIXES[kind]:
         called = [name for name in free if name.lower().startswith(prefix)]
@@ -93,6 +96,8 @@ def _rest(source: Source, kind: str, free: list[str]) -> tuple[list[str], tuple[
             notes = (f"columns left out: {few(left)}",) if left else ()
             return called, notes
     for name in free:
+        if name in classes:
+            continue
         if name.lower() in RESULT_NAMES or name.lower().startswith("proba_"):
             word = (
                 "Pass kind='proba'"

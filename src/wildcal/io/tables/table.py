@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.core.errors import FileFormatError
-from wildcal.io.tables.choose import choose
+from wildcal.io.tables.choose import choose, distance_columns
 from wildcal.io.tables.naming import DISTANCE_NAMES, ENVIRONMENT_NAMES, LABEL_NAMES
 from wildcal.io.tables.opening import open_source
 from wildcal.io.tables.source import Source, few, named_after
@@ -70,10 +70,10 @@ def read_distances(path: str | Path) -> NDArray[Any]:
     with open_source(path) as source, named_after(source.title):
         if source.bare:
             return source.load(source.names)[source.names[0]]
-        if source.columnar:
-            chosen = choose(source, "logits", source.names[:1], {})
-            if "distances" in chosen.roles:
-                return chosen.roles["distances"]
+        names = distance_columns(source.names) if source.columnar else []
+        if names:
+            columns = list(source.load(names).values())
+            return columns[0] if len(columns) == 1 else np.column_stack(columns)
         return _pick(source, DISTANCE_NAMES, "distances")
 
 
