@@ -17,6 +17,7 @@ import pytest
 
 from wildcal import softmax
 from wildcal.cli.main import run
+from wildcal.core.labels import ClassNames
 from wildcal.io import as_rows, read_rows
 
 RNG = np.random.default_rng(0)
@@ -420,6 +421,11 @@ CASES = {
     "names in another order": held(
         ("classes= says c1, c0", "columns="), pandas_frame(), None, ("pandas",),
         classes=["c1", "c0", "c2", "c3"],
+    ),
+    "names of a calibrator in another order": held(
+        ("the columns are c0", "the calibrator, or the file before this one, has c1, c0",
+         "columns= as there"),
+        pandas_frame(), None, ("pandas",), classes=ClassNames(("c1", "c0", "c2", "c3")),
     ),
     "pos_label that is not there": held(
         ("pos_label='yse'", "no, yes"), Z[:, 0], ["yes", "no"] * 20, kind="score", pos_label="yse"

@@ -13,6 +13,8 @@ from wildcal.core.kinds import check_is_logits, check_is_proba, check_numbers, c
 from wildcal.core.labels import ClassNames
 from wildcal.core.logprobs import LEAST_LOG_PROBA, logits_from_logprobs
 
+# Who gives names that nobody told.
+_BEFORE = "the calibrator, or the file before this one,"
 # Rows that miss one by less are whole.
 SUM_NOTED = 1e-6
 
@@ -46,7 +48,7 @@ def interpret(
         return _score(matrix, given)
     if kind == "proba" and matrix.shape[1] == 1:
         return _one_probability(matrix[:, 0], given, floor)
-    named = agree(names, given, matrix.shape[1])
+    named = agree(names, given, matrix.shape[1], told=not isinstance(classes, ClassNames))
     if kind == "logprobs":
         return _logprobs(matrix, named)
     if kind == "proba":
@@ -97,17 +99,24 @@ def as_matrix(scores: NDArray[Any], kind: str) -> NDArray[np.floating[Any]]:
 
 
 def agree(
-    names: tuple[str, ...] | None, given: ClassNames | None, n_classes: int
+    names: tuple[str, ...] | None, given: ClassNames | None, n_classes: int, *, told: bool
 ) -> ClassNames | None:
-    """Return the class names that columns and the caller agree on."""
+    """Return the class names that columns and the caller agree on.
+
+    They are not matched by name: numbers beside them, such as labels, are those of the columns.
+    Names that nobody `told` are those of a calibrator, or of the rows that came first.
+    """
     if given is None:
         return None if names is None else ClassNames(names)
     if len(given) != n_classes:
-        raise ValueError(f"classes= has {len(given)} names for {n_classes} columns of scores.")
+        whose = "classes= has" if told else f"{_BEFORE} has"
+        raise ValueError(f"{whose} {len(given)} names for {n_classes} columns of scores.")
     if names is not None and names != given.names and set(names) == set(given.names):
+        whose = "classes= says" if told else f"{_BEFORE} has"
+        remedy = ", and leave classes= out." if told else " as there."
         raise ValueError(
-            f"the columns are {', '.join(names[:5])}, classes= says {', '.join(given.names[:5])}."
-            " Order the columns with columns=, and leave classes= out."
+            f"the columns are {', '.join(names[:5])}, {whose} {', '.join(given.names[:5])}."
+            f" Order the columns with columns={remedy}"
         )
     return given
 
