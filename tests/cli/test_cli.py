@@ -70,11 +70,16 @@ def test_every_command_can_be_quiet(name):
         assert "--quiet" in {flag for option in leaf.params for flag in option.opts}, leaf.name
 
 
-def test_fit_takes_options(folder):
-    line = "fit --method ts --set loss=mse --set bounds=[0.5,2] val.npz -o ts.json"
-    assert run(line.split()) == 0
+@pytest.mark.parametrize("bounds", ["[0.5,2]", "(0.5, 2.0)"])
+@pytest.mark.parametrize("ood", ["true", "True"])
+def test_fit_takes_options_as_json_and_as_inspect_prints_them(folder, capsys, bounds, ood):
+    line = ["fit", "--method", "ts", "val.npz", "-o", "ts.json"]
+    settings = ["loss=mse", f"bounds={bounds}", f"ood={ood}"]
+    assert run([*line, *(word for setting in settings for word in ("--set", setting))]) == 0
     fitted = load(folder / "ts.json")
-    assert (fitted.loss, fitted.bounds) == ("mse", (0.5, 2))
+    assert (fitted.loss, fitted.bounds, fitted.ood) == ("mse", (0.5, 2), True)
+    assert run(["inspect", "ts.json"]) == 0
+    assert "bounds = (0.5, 2.0), prior = 0.0, ood = True" in capsys.readouterr().out
 
 
 def test_apply(energy, folder, capsys, drawn):

@@ -1,7 +1,9 @@
 """`wildcal fit`: learn a calibrator from held-out rows and labels."""
 
+import ast
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -257,11 +259,12 @@ def with_options(calibrator: Calibrator, settings: tuple[str, ...]) -> Calibrato
 
 
 def _parse(value: str) -> Any:
-    try:
-        parsed = json.loads(value)
-    except json.JSONDecodeError:
-        return value
-    return tuple(parsed) if isinstance(parsed, list) else parsed
+    """Return a value written as JSON, or as `wildcal inspect` prints it; else the text itself."""
+    for read in (json.loads, ast.literal_eval):
+        with suppress(ValueError, SyntaxError):
+            parsed = read(value)
+            return tuple(parsed) if isinstance(parsed, list) else parsed
+    return value
 
 
 def _only_read(rows: InputRows, calibrator: Calibrator, path: Path) -> InputRows:
