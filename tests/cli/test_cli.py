@@ -220,7 +220,7 @@ WRONG = {
     "unknown method": (
         "fit --method magic val.npz -o x.json",
         2,
-        "there is no method 'magic'",
+        "there is no method 'magic'; `wildcal methods` lists them.",
     ),
     "not a calibrator": (
         "apply val.npz test.npz -o p.npz",

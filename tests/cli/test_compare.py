@@ -66,7 +66,7 @@ def test_fallbacks_are_told(folder, capsys, drawn):
 WRONG = {
     "unknown method": (
         "compare val.npz test.npz --methods ts,energi", 2,
-        "Error: there is no method 'energi'; did you mean 'energy'?",
+        "Error: there is no method 'energi'; did you mean 'energy'? `wildcal methods` lists them.",
     ),
     "of suites": (
         "compare val.npz test.npz --methods ts-all",

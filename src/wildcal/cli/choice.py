@@ -2,6 +2,7 @@
 
 import click
 
+from wildcal.cli.words import as_flags
 from wildcal.core.calibrator import Calibrator
 from wildcal.evaluation.methods import parse, split_list
 from wildcal.evaluation.protocol import Method, choose_methods
@@ -32,5 +33,5 @@ def choose(methods: str) -> list[Method]:
         try:
             parse(name)
         except ValueError as error:
-            raise click.UsageError(str(error)) from error
+            raise click.UsageError(as_flags(str(error))) from error
     return choose_methods(list(dict.fromkeys(["identity", *names])))

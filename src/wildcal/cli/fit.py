@@ -22,6 +22,7 @@ from wildcal.cli.sharded import (
     scheduler_option,
     verify_option,
 )
+from wildcal.cli.words import as_flags
 from wildcal.core.calibrator import Calibrator
 from wildcal.evaluation.methods import Method, choose_methods
 from wildcal.io import About, InputRows, save
@@ -33,7 +34,7 @@ def _known_method(context: click.Context, option: click.Parameter, value: str) -
     try:
         return choose_methods([value])[0]
     except ValueError as error:
-        raise click.BadParameter(str(error)) from error
+        raise click.BadParameter(as_flags(str(error))) from error
 
 
 def read_notes(context: click.Context, option: click.Parameter, values: Iterable[str]) -> Any:
