@@ -333,6 +333,16 @@ def test_merge(stream, folder, capsys):
     assert (code, err.splitlines()[0]) == (0, "Going on after row 600 of both.json.")
 
 
+def test_the_same_window_is_not_merged_twice_without_a_word(stream, folder, capsys):
+    stream(json_lines(CLEAN[:30]), "--state", "a.json")
+    assert run(["merge", "context.json", "a.json", "./a.json"]) == 2
+    assert "a.json is given twice. Give the window of each replica once." in capsys.readouterr().err
+    (folder / "copy.json").write_bytes((folder / "a.json").read_bytes())
+    assert run(["merge", "context.json", "a.json", "copy.json"]) == 0
+    said = "warning: copy.json and a.json hold the same rows, which count twice. A copy?\n"
+    assert capsys.readouterr().err == said
+
+
 def test_one_line_for_many_rows(stream, calibrator):
     z = np.concatenate([CLEAN[:300], FOGGY[:300]])
     text = "".join(

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from wildcal.cli.options import PATH, json_option, quiet_option, refuse_same
-from wildcal.cli.output import print_json, say
+from wildcal.cli.output import print_json, say, warn
 from wildcal.cli.stream import window_map
 from wildcal.io.files import check_writable
 
@@ -48,7 +48,10 @@ def merge(
         stream_files(path, model or calibrator.stem, name)[1] if path.is_dir() else path
         for path in states
     ]
-    whole = merged([Stream.load(path, fitted) for path in paths])
+    _refuse_twice(paths)
+    streams = [Stream.load(path, fitted) for path in paths]
+    _warn_of_copies([path for path, stream in zip(paths, streams, strict=True) if stream.seen])
+    whole = merged(streams)
     if output is not None:
         whole.save(output)
     estimate, drift = whole.estimated_accuracy, whole.drift
@@ -70,3 +73,20 @@ def merge(
     )
     if output is not None:
         say(f"wrote {output}")
+
+
+def _refuse_twice(paths: list[Path]) -> None:
+    """Raise where a file is given twice: its rows would count twice."""
+    files = [path.resolve() for path in paths]
+    for k, path in enumerate(paths):
+        if files[k] in files[:k]:
+            raise click.UsageError(f"{path} is given twice. Give the window of each replica once.")
+
+
+def _warn_of_copies(paths: list[Path]) -> None:
+    """Say where two files hold the same: two replicas hardly ever see the same rows."""
+    contents = [path.read_bytes() for path in paths]
+    for k, path in enumerate(paths):
+        if contents[k] in contents[:k]:
+            first = paths[contents.index(contents[k])]
+            warn(f"warning: {path} and {first} hold the same rows, which count twice. A copy?")
