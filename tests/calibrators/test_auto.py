@@ -271,6 +271,7 @@ def test_the_softmax_alone_is_said_to_stay():
     calibrator = quiet(AutoCalibrator(), z, y)
     assert calibrator.weights_.tolist() == [1.0]
     assert "no member told more of unseen rows" in calibrator.fit_.reason
+    assert "No row's negative log-likelihood can rise at all." in calibrator.describe()
 
 
 def test_shifted_environments_are_held_out_whole():

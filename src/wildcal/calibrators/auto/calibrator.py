@@ -209,12 +209,13 @@ class AutoCalibrator(Calibrator):
             for w, member in zip(self.weights_, self.members_, strict=True)
         ]
         most = -float(np.log(self.weights_[0]))
+        limit = f"rise by more than {most:.3g}" if len(parts) > 1 else "rise at all"
         return [
             f"A mixture of {', '.join(parts[:-1])} and {parts[-1]}."
             if len(parts) > 1
             else "The softmax itself: no method was better on rows it had not seen.",
             *([self.fit_.reason] if self.fit_.reason else []),
-            f"No row's negative log-likelihood can rise by more than {most:.3g}.",
+            f"No row's negative log-likelihood can {limit}.",
         ]
 
 
