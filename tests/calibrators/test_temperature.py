@@ -61,6 +61,18 @@ def test_all_correct_ends_at_the_lower_bound_with_a_warning():
     assert paper.temperature_ == pytest.approx(0.05)
 
 
+@pytest.mark.parametrize("factor", [1e4, 1e-4])
+def test_logits_in_other_units_are_thought_of_where_the_temperature_is_at_its_bound(factor):
+    rng = np.random.default_rng(0)
+    z = rng.normal(0, 2, (500, 3))
+    y = (softmax(z).cumsum(1) < rng.random((500, 1))).sum(1)
+    said = "in other units, divide them all by one number, or widen `bounds`"
+    with pytest.warns(CalibrationWarning, match=said):
+        TemperatureScaling().fit(z * factor, y)
+    wide = TemperatureScaling(bounds=(1e-6, 1e6)).fit(z * factor, y)
+    assert wide.temperature_ == pytest.approx(factor, rel=0.2)
+
+
 def test_logits_that_say_nothing_give_one():
     for loss in ("nll", "mse"):
         fitted = TemperatureScaling(loss=loss).fit(np.full((20, 3), 5.0), np.arange(20) % 3)

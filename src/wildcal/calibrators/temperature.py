@@ -195,5 +195,6 @@ def bound_notes(fit: TemperatureFit) -> tuple[str, ...]:
         return ()
     return (
         f"the temperature {fit.temperature:g} is at its bound; are the held-out rows all correct,"
-        " all wrong, or part of the training set?",
+        " all wrong, or part of the training set? If the logits are in other units, divide them all"
+        " by one number, or widen `bounds`.",
     )
