@@ -93,7 +93,9 @@ def _needs(method: Calibrator) -> str:
         return "labels; OOD rows, environments if any"
     if "environment" in method.reads:
         window = ", a test window" * ("window" in method.reads)
-        return "environments" + ", OOD rows" * method.accepts_ood + window
+        # `context` accepts OOD rows, as its first form did, and leaves them out.
+        ood = ", OOD rows" * (method.accepts_ood and method.name != "context")
+        return "environments" + ood + window
     if "window" in method.reads:
         return "labels, a test window"
     return "labels, OOD rows if any" if method.accepts_ood else "labels"
