@@ -11,12 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from wildcal import ContextScaling
-from wildcal.accuracy.rows import confidence, negative_entropy
+from wildcal.accuracy.rows import negative_entropy
 from wildcal.accuracy.threshold import clean_threshold
 from wildcal.calibrators.context.constants import SHIPPED
-from wildcal.calibrators.context.gap import WARMER, GapModel, WindowStatistics
+from wildcal.calibrators.context.gap import GapModel, WindowStatistics
 from wildcal.calibrators.context.learn import Clean, Points
-from wildcal.calibrators.context.unsure import unsure
 from wildcal.io.suite import Suite
 
 VALIDATION = ("speckle_noise", "gaussian_blur", "spatter", "saturate")
@@ -267,10 +266,9 @@ def look(
     """Return what windows say to `ContextScaling`, fitted on clean rows, to a kind of model."""
     k, is_clean = source.n_classes, source.cell == 0
     fitted = ContextScaling().fit(source.logits[is_clean], source.y[is_clean])
+    *sure, is_unsure = fitted.row_statistics(source.logits).features
     # Without a window all rows have one temperature, at which clean confidence is accuracy.
     temperature = float(fitted.temperature(source.logits[:1])[0])
-    sure = np.stack([confidence(source.logits, temperature * np.exp(warmer)) for warmer in WARMER])
-    is_unsure = unsure(sure[-1], fitted.border_)
     pred = source.logits.argmax(axis=1)
     right = (pred == source.y).astype(float)
     entropy = negative_entropy(source.logits, temperature)
