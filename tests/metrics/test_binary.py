@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
+from scipy.optimize import brentq, minimize
 from scipy.special import expit
 
 from wildcal import evaluate
@@ -57,6 +57,19 @@ def test_the_slope_of_models_that_are_far_too_sure(factor):
     assert calibration_slope(np.copysign(p, np.where(y, 1.0, -1.0))) == pytest.approx(
         best[1], rel=1e-4
     )
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_intercept_of_certain_answers(seed):
+    """A tree says 0 or 1: far from the answer no row has a slope that could lead there."""
+    rng = np.random.default_rng(seed)
+    y = rng.random(300) < 0.4
+    p = np.where(y, rng.random(300) > 0.1, rng.random(300) < 0.1).astype(float)
+    at = np.clip(p, 1e-12, 1 - 1e-12)
+    x = np.log(at) - np.log1p(-at)
+    wanted = brentq(lambda a: expit(a + x).sum() - y.sum(), -100, 100, xtol=1e-12)
+    found = calibration_intercept(np.copysign(p, np.where(y, 1.0, -1.0)))
+    assert found == pytest.approx(wanted, abs=1e-6)
 
 
 def test_samples_without_a_line_get_the_steepest():

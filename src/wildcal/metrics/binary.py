@@ -92,19 +92,46 @@ def _alone(column: FloatArray, *, free: bool) -> float:
 
 @one_thread()
 def _lines(x: FloatArray, y: BoolArray, counts: FloatArray, *, free: bool) -> FloatArray:
-    """Return b, or with b = 1 the a, of largest likelihood, by Newton's method for all samples."""
+    """Return b, or with b = 1 the a, of largest likelihood for all samples."""
+    found = _slopes(x, y, counts) if free else _intercepts(x, y, counts)
+    side = _apart(x, y, counts) if free else _one_class(y, counts)
+    return np.where(side == 0, np.clip(found, -_STEEPEST, _STEEPEST), side * _STEEPEST)
+
+
+def _intercepts(x: FloatArray, y: BoolArray, counts: FloatArray) -> FloatArray:
+    """Return the a at which as many rows are of class 1 as are expected: they rise with it.
+
+    By Newton's steps, and by halving where these leave what is known or do not get shorter: rows
+    that are certain have next to no slope, and lead astray.
+    """
     n = counts.shape[1]
-    a, b = np.zeros(n), np.zeros(n) if free else np.ones(n)
+    low, high = np.full(n, -_STEEPEST), np.full(n, _STEEPEST)
+    a, last, ones = np.zeros(n), np.full(n, 2 * _STEEPEST), counts[y].sum(axis=0)
+    for _ in range(_STEPS):
+        fit = 0.5 + 0.5 * np.tanh((a + x[:, None]) / 2)
+        missing = ones - (counts * fit).sum(axis=0)
+        slope = np.maximum((counts * fit * (1 - fit)).sum(axis=0), _SMALLEST)
+        low, high = np.where(missing > 0, a, low), np.where(missing > 0, high, a)
+        there = a + missing / slope
+        halve = (there <= low) | (there >= high) | (np.abs(there - a) > np.abs(last) / 2)
+        there = np.where(halve, (low + high) / 2, there)
+        last, a = there - a, there
+        if np.abs(last).max() < _CLOSE:
+            break
+    return a
+
+
+def _slopes(x: FloatArray, y: BoolArray, counts: FloatArray) -> FloatArray:
+    """Return the b of largest likelihood, by Newton's method."""
+    n = counts.shape[1]
+    a, b = np.zeros(n), np.zeros(n)
     likely, fit = _likely(x, y, counts, a, b)
     for _ in range(_STEPS):
         gap, v = counts * (y[:, None] - fit), counts * np.maximum(fit * (1 - fit), _SMALLEST)
         g0, h00 = gap.sum(axis=0), v.sum(axis=0)
-        if free:
-            g1, h01, h11 = x @ gap, x @ v, (x * x) @ v
-            det = np.maximum(h00 * h11 - h01**2, _SMALLEST)
-            up, turn = (h11 * g0 - h01 * g1) / det, (h00 * g1 - h01 * g0) / det
-        else:
-            up, turn = g0 / h00, np.zeros(n)
+        g1, h01, h11 = x @ gap, x @ v, (x * x) @ v
+        det = np.maximum(h00 * h11 - h01**2, _SMALLEST)
+        up, turn = (h11 * g0 - h01 * g1) / det, (h00 * g1 - h01 * g0) / det
         # Far from the solution the quadratic is no guide, and whole steps may go round in circles.
         part = np.ones(n)
         for _ in range(_HALVINGS):
@@ -116,9 +143,7 @@ def _lines(x: FloatArray, y: BoolArray, counts: FloatArray, *, free: bool) -> Fl
         a, b, likely = a + part * up, b + part * turn, new_likely
         if max(np.abs(up).max(), np.abs(turn).max()) < _CLOSE:
             break
-    found = np.clip(b if free else a, -_STEEPEST, _STEEPEST)
-    side = _apart(x, y, counts) if free else _one_class(y, counts)
-    return np.where(side == 0, found, side * _STEEPEST)
+    return b
 
 
 def _likely(
