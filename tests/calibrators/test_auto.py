@@ -309,3 +309,23 @@ def test_rows_that_are_all_right_do_not_make_sure():
 def test_labels_that_count_otherwise_are_said():
     with pytest.warns(CalibrationWarning, match=r"of 600 rows are right, fewer than by guessing"):
         AutoCalibrator().fit(Z, (Z.argmax(axis=1) + 1) % Z.shape[1])
+
+
+def test_weights_count_rows():
+    """Two of weight 1 or one of weight 2, on either side of the sizes at which folds repeat."""
+    z, y = Z[:200], Y[:200]
+    twice = quiet(AutoCalibrator(), np.repeat(z, 2, axis=0), np.repeat(y, 2))
+    for weight, rows in ((np.full(200, 2.0), 200), (np.repeat([2.0, 0.0], [200, 50]), 250)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CalibrationWarning)
+            own = AutoCalibrator().fit(Z[:rows], Y[:rows], sample_weight=weight)
+        np.testing.assert_allclose(
+            own.predict_proba(SUITE.clean.logits),
+            twice.predict_proba(SUITE.clean.logits),
+            atol=1e-6,
+        )
+
+
+def test_a_temperature_at_its_bound_is_said():
+    with pytest.warns(CalibrationWarning, match="at its bound"):
+        AutoCalibrator().fit(300 * Z, Y)

@@ -102,3 +102,14 @@ def test_the_label_is_kept_even_where_the_matrix_prefers_another(name):
     np.testing.assert_array_equal(fitted.predict(test), test.argmax(axis=1))
     chosen = fitted.predict_proba(test)[np.arange(len(test)), fitted.predict(test)]
     np.testing.assert_array_equal(fitted.confidence(test), chosen)
+
+
+def test_certain_rows_say_the_same_in_either_precision():
+    rng = np.random.default_rng(0)
+    z = (60 * rng.normal(size=(400, 10))).astype(np.float32)
+    y = (z / 30 + rng.gumbel(size=z.shape)).argmax(axis=1)
+    fitted = CALIBRATORS["histogram"]().fit(z, y)
+    rows = (60 * rng.normal(size=(2000, 10))).astype(np.float32)
+    np.testing.assert_allclose(
+        fitted.predict_proba(rows), fitted.predict_proba(rows.astype(np.float64)), atol=1e-6
+    )

@@ -15,6 +15,8 @@ from wildcal.core.optimize import minimize_in_box
 
 # Of two mixtures whose losses agree this well we keep the simpler one.
 _TIE = 1e-14
+_LEAST_WEIGHT = 1e-12
+_STEPS = 200
 # A true class of probability zero would make the Hessian of the log loss overflow.
 SMALLEST_PROBA = 1e-100
 
@@ -142,8 +144,11 @@ def fit_weights_nll(data: Overlaps) -> tuple[FloatArray, float]:
         return Point(loss + w.sum() - 1, 1 - first, second)
 
     def solve(start: list[float]) -> FloatArray:
-        upper = np.where(np.array(start) > 0, 2.0, 0.0)
-        w = minimize_in_box(objective, np.array(start), np.zeros(3), upper).x
+        free = np.array(start) > 0
+        # Not 0: from there a weight that a few rows need badly grows only by doubling.
+        lower, upper = np.where(free, _LEAST_WEIGHT, 0.0), np.where(free, 2.0, 0.0)
+        w = minimize_in_box(objective, np.array(start), lower, upper, max_iter=_STEPS).x
+        w = np.where(w > 2 * _LEAST_WEIGHT, w, 0.0)
         return np.asarray(w / w.sum())
 
     return _simplest([np.eye(3)[0], solve([0.9, 0, 0.1]), solve([0.8, 0.1, 0.1])], value)

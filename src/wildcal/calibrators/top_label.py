@@ -104,7 +104,8 @@ class TopLabelMap(Calibrator):
         if self._drops_rest():
             out[:] = 0
         else:
-            nothing = rest <= np.finfo(out.dtype).tiny  # dividing by it could overflow
+            # Dividing by it could overflow in float32; the same rows in float64 say the same.
+            nothing = rest <= np.finfo(np.float32).tiny
             sums[nothing] = out.shape[1] - 1
             others[nothing] = 1
             np.multiply(others, ((1.0 - q) / sums)[:, None], out=out, casting="same_kind")

@@ -119,6 +119,8 @@ class AutoCalibrator(Calibrator):
         return any(member.reads_energy for member in self.members_)
 
     def _fit(self, rows: Rows) -> FitSummary:
+        if rows.weight is not None:  # rows without weight are no rows
+            rows = rows[rows.weight > 0]
         known = rows if not rows.n_ood else rows[rows.labels != OOD_LABEL]
         ood = None if not rows.n_ood else rows[rows.labels == OOD_LABEL]
         found = evidence(known)
@@ -149,13 +151,14 @@ class AutoCalibrator(Calibrator):
             loss="nll",
             loss_before=mean_loss(logits, y, weight, 1.0, "nll"),
             loss_after=self._loss(known),
-            notes=notes,
+            notes=notes or _at_bounds(self.members_),
             reason=reason,
         )
 
     def _scores(self, known: Rows, ood: Rows | None, members: Sequence[Calibrator]) -> FloatArray:
         """Return the log probability of each true class by members not fitted on its row."""
-        repeats = 4 if len(known) < _FEW else 2 if len(known) < _MANY else 1
+        total = len(known) if known.weight is None else known.weight.sum()
+        repeats = 4 if total < _FEW else 2 if total < _MANY else 1
         scores = np.zeros((len(known), len(members)))
         for part in folds(known.logits[:], known.labels, repeats, known.environment, known.weight):
             held = part > 0
@@ -217,6 +220,12 @@ class AutoCalibrator(Calibrator):
             *([self.fit_.reason] if self.fit_.reason else []),
             f"No row's negative log-likelihood can {limit}.",
         ]
+
+
+def _at_bounds(members: Sequence[Calibrator]) -> tuple[str, ...]:
+    """Return what members say that have one temperature: that it would go further."""
+    said = [note for m in members if m.name in ("ts", "ets") for note in m.fit_.notes]
+    return tuple(said[:1])
 
 
 def _left(rows: Rows, part: FloatArray) -> Rows:

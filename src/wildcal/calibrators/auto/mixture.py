@@ -67,10 +67,10 @@ def sureness(gain: FloatArray, row_weight: FloatArray) -> float:
 
 
 def mixture_weights(log_proba: FloatArray, row_weight: FloatArray, prior: float) -> FloatArray:
-    """Return w on the simplex that maximizes sum_i log sum_m w_m p_im + prior log w_0.
+    """Return w on the simplex that nearly maximizes sum_i log sum_m w_m p_im + prior log w_0.
 
-    Member 0 is the identity: with n rows its weight is at least prior / (n + prior). Expectation
-    maximization from equal weights; each step raises the objective.
+    Member 0 is the identity: with n rows its weight is at least prior / (n + prior). At most 200
+    steps of expectation maximization from equal weights; each raises the objective.
 
     Examples
     --------
