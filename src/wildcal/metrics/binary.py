@@ -113,10 +113,10 @@ def _intercepts(x: FloatArray, y: BoolArray, counts: FloatArray) -> FloatArray:
         slope = np.maximum((counts * fit * (1 - fit)).sum(axis=0), _SMALLEST)
         low, high = np.where(missing > 0, a, low), np.where(missing > 0, high, a)
         there = a + missing / slope
-        halve = (there <= low) | (there >= high) | (np.abs(there - a) > np.abs(last) / 2)
+        halve = (there < low) | (there > high) | (np.abs(there - a) > np.abs(last) / 2)
         there = np.where(halve, (low + high) / 2, there)
         last, a = there - a, there
-        if np.abs(last).max() < _CLOSE:
+        if np.abs(last).max() < _ROUNDING:  # halving gains a bit a step, and no more
             break
     return a
 
