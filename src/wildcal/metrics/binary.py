@@ -17,6 +17,7 @@ _HALVINGS = 30
 _CLOSE = 1e-9
 """A step of this size is the last: the next would be its square."""
 _ROUNDING = 1e-13
+"""Likelihoods, and steps, that differ by less are the same."""
 _SMALLEST = 1e-12
 # Rows times samples that are looked at together: a few tens of megabytes.
 _NUMBERS = 1 << 20
@@ -140,6 +141,9 @@ def _slopes(x: FloatArray, y: BoolArray, counts: FloatArray) -> FloatArray:
             if not worse.any():
                 break
             part[worse] /= 2
+        else:  # no shorter step is better either: such a sample stays where it is
+            part[worse] = 0.0
+            new_likely, fit = _likely(x, y, counts, a + part * up, b + part * turn)
         a, b, likely = a + part * up, b + part * turn, new_likely
         if max(np.abs(up).max(), np.abs(turn).max()) < _CLOSE:
             break
