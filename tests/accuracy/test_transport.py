@@ -110,13 +110,37 @@ def test_by_hand():
     )
 
 
-def test_first_prices_leave_few_rows_to_move():
-    for m, k in ((2000, 10), (1000, 100)):
-        value = probabilities(m, k, 0)
-        price = first_prices(value, np.ones(m), np.full(k, m / k))
-        misplaced = np.bincount((value - price).argmax(axis=1), minlength=k) - m / k
-        unpriced = np.bincount(value.argmax(axis=1), minlength=k) - m / k
-        assert np.abs(misplaced).sum() < 0.3 * np.abs(unpriced).sum()
+@pytest.mark.parametrize(
+    ("m", "k", "shares"),
+    [(2000, 10, "even"), (1000, 100, "even"), (1000, 100, "drawn"), (600, 200, "Zipf")],
+)
+def test_first_prices_leave_few_rows_to_move(m, k, shares):
+    counts = {
+        "even": np.ones(k),
+        "drawn": np.random.default_rng(0).dirichlet(np.ones(k)),
+        "Zipf": 1 / np.arange(1, k + 1),
+    }[shares]
+    demand = m * counts / counts.sum()
+    value = probabilities(m, k, 0)
+    price = first_prices(value, np.ones(m), demand)
+    misplaced = np.bincount((value - price).argmax(axis=1), minlength=k) - demand
+    unpriced = np.bincount(value.argmax(axis=1), minlength=k) - demand
+    assert np.abs(misplaced).sum() < 0.3 * np.abs(unpriced).sum()
+
+
+@pytest.mark.parametrize("shares", ["drawn", "Zipf"])
+def test_unequal_classes_take_few_rounds(shares, monkeypatch):
+    """Each is a search over all classes, which is where the time goes."""
+    module, rounds = importlib.import_module("wildcal.accuracy.transport"), []
+    search = module._shortest_paths
+    monkeypatch.setattr(
+        module, "_shortest_paths", lambda *given: rounds.append(1) or search(*given)
+    )
+    k = 200
+    counts = np.random.default_rng(0).dirichlet(np.ones(k))
+    counts = counts if shares == "drawn" else 1 / np.arange(1, k + 1)
+    module.transport(probabilities(600, k, 0), counts / counts.sum())
+    assert len(rounds) < 80  # 150 and more when rows could not be divided in the auction
 
 
 def test_refusals():

@@ -17,8 +17,11 @@ _REACH: Final = 5.0
 _NEWTON_STEPS: Final = 8
 _CLOSE: Final = 3e-3
 """Share of all that may still be misplaced when a level ends."""
-_RAISES: Final = (1e-3, 1e-4)
+_RAISES: Final = (3e-3, 3e-4, 3e-5, 3e-6)
+_HOMELESS: Final = 0.01
+"""An auction ends when this share of all has no place: the last few rows would bid for long."""
 _MOST_ROUNDS: Final = 2000
+_CRUMB: Final = 1e-9
 
 
 def first_prices(value: FloatArray, supply: FloatArray, demand: FloatArray) -> FloatArray:
@@ -100,32 +103,44 @@ def _auction(
 
     A bid is the price at which the second best would do as well, and a little more; a sink keeps
     the highest bids, and its price is the lowest it keeps (Bertsekas' auction, all bids at once).
+    Of a source that is more than a sink still wants, the rest bids on: sinks that kept whole
+    sources would together take more than there is, at prices that are far too low.
     """
-    price = price.copy()
-    at = np.full(len(value), -1)
-    bid = np.zeros(len(value))
-    homeless = np.arange(len(value))
+    price, homeless = price.copy(), supply.copy()
+    # What sinks keep: parts of sources, and what was bid for them.
+    source, sink = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    mass, bid = np.zeros(0), np.zeros(0)
     for _ in range(_MOST_ROUNDS):
-        if not len(homeless):
+        if homeless.sum() <= _HOMELESS * supply.sum():
             break
-        net = value[homeless] - price
-        best = net.argmax(axis=1)
-        each = np.arange(len(homeless))
+        bidding = np.flatnonzero(homeless)
+        net = value[bidding] - price
+        best, each = net.argmax(axis=1), np.arange(len(bidding))
         first = net[each, best]
         net[each, best] = -np.inf
-        at[homeless] = best
-        bid[homeless] = price[best] + (first - net.max(axis=1)) + raise_by
+        offer = price[best] + (first - net.max(axis=1)) + raise_by
         asked = np.zeros(len(demand), bool)
         asked[best] = True
-        rows = np.flatnonzero((at >= 0) & asked[at])
-        rows = rows[np.lexsort((-bid[rows], at[rows]))]
-        sink, mass = at[rows], supply[rows]
-        start = np.flatnonzero(np.r_[True, sink[1:] != sink[:-1]])
-        before = np.cumsum(mass) - mass
-        before -= np.repeat(before[start], np.diff(np.r_[start, len(sink)]))
-        kept = before < demand[sink] * (1 - 1e-12)
-        last = kept & (before + mass >= demand[sink] * (1 - 1e-12))
-        price[sink[last]] = bid[rows[last]]
-        homeless = rows[~kept]
-        at[homeless] = -1
+        again = asked[sink]
+        parts = [
+            np.concatenate([old[again], new])
+            for old, new in (
+                (source, bidding), (sink, best), (mass, homeless[bidding]), (bid, offer)
+            )
+        ]  # fmt: skip
+        order = np.lexsort((-parts[3], parts[1]))
+        whose, at, size, bids = (part[order] for part in parts)
+        start = np.flatnonzero(np.r_[True, at[1:] != at[:-1]])
+        before = np.cumsum(size) - size
+        before -= np.repeat(before[start], np.diff(np.r_[start, len(at)]))
+        kept = np.clip(demand[at] - before, 0.0, size)
+        last = (kept > 0) & (before + size >= demand[at] * (1 - 1e-12))
+        price[at[last]] = bids[last]
+        homeless = np.bincount(whose, size - kept, len(supply)).astype(np.float64)
+        homeless[homeless < _CRUMB] = 0.0
+        stays, some = ~again, kept > _CRUMB
+        source, sink, mass, bid = (
+            np.concatenate([old[stays], new[some]])
+            for old, new in ((source, whose), (sink, at), (mass, kept), (bid, bids))
+        )
     return price
