@@ -8,7 +8,7 @@
 Part "tuning": each of the four validation corruptions is left out in turn, methods are fitted on
 the clean validation rows (and on the other three types, where they learn from environments), and
 the type left out is measured. Part "test": fitted on all four, measured on the 15 types that no
-fit saw. Every run of that part is a look at the test types; docs/theory/window.md counts them.
+fit saw. Every run of that part is a look at the test types; docs/theory/looks.md counts them.
 
 Windows: whole splits, 128, 32, 8 rows and 1 row; 256 rows with other class mixes; 512 rows, half of
 them clean; and a stream in which all conditions are mixed. Two oracles know the labels of the
