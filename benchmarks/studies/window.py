@@ -24,6 +24,7 @@ import subprocess
 import time
 import warnings
 from dataclasses import dataclass, field
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from zlib import crc32
@@ -110,6 +111,8 @@ class Window:
     y: np.ndarray
     expected: float
     """The accuracy of the split on rows with these classes."""
+    parts: list[tuple[str, np.ndarray]]
+    """Which rows of which splits they are, in order."""
 
 
 @dataclass
@@ -153,14 +156,15 @@ def windows_of(splits, clean) -> list[Window]:
                     z = np.concatenate([split.logits[mine], clean.logits[others]])
                     y = np.concatenate([split.y[mine], clean.y[others]])
                     expected = float((z.argmax(axis=1) == y).mean())
+                    parts = [(split.name, mine), (clean.name, others)]
                 else:
                     clean_mix = mix == "clean"
                     start = draw * (size or 0)
                     mine = order[start : start + (size or split.rows)] if clean_mix else (
                         draw_window(split.y, size, mix, rng))  # fmt: skip
                     z, y = split.logits[mine], split.y[mine]
-                    expected = float(by_class[y].mean())
-                found.append(Window(setting, split.severity or 0, z, y, expected))
+                    expected, parts = float(by_class[y].mean()), [(split.name, mine)]
+                found.append(Window(setting, split.severity or 0, z, y, expected, parts))
     return found
 
 
@@ -176,25 +180,29 @@ def stream_of(splits, clean) -> list[Window]:
     for _ in range(STREAM_WINDOWS):
         which = rng.integers(0, len(splits), STREAM_WINDOW)
         which[rng.random(STREAM_WINDOW) < 1 / 6] = -1
-        parts = []
+        columns, parts = [], []
         for number in np.unique(which):
             split = clean if number < 0 else splits[number]
             mine = rng.integers(0, split.rows, int((which == number).sum()))
-            parts.append((split.logits[mine], split.y[mine]))
-        z, y = (np.concatenate(column) for column in zip(*parts, strict=True))
-        found.append(Window(STREAM, 0, z, y, float((z.argmax(axis=1) == y).mean())))
+            columns.append((split.logits[mine], split.y[mine]))
+            parts.append((split.name, mine))
+        z, y = (np.concatenate(column) for column in zip(*columns, strict=True))
+        found.append(Window(STREAM, 0, z, y, float((z.argmax(axis=1) == y).mean()), parts))
     return found
 
 
 def confidences(method, windows) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return confidence and correctness of the rows of each window."""
+    """Return confidence and correctness of the rows of each window.
+
+    A method is a fitted calibrator, or a function from a window to its temperature.
+    """
     z = np.concatenate([w.logits for w in windows])
     y = np.concatenate([w.y for w in windows])
     sizes = [len(w.y) for w in windows]
     number = np.repeat(np.arange(len(windows)), sizes)
     pred = z.argmax(axis=1)
-    if isinstance(method, str):
-        found = np.array([oracle(method, w) for w in windows])[number]
+    if callable(method):
+        found = np.array([method(w) for w in windows])[number]
         below = z.astype(np.float64) - z.max(axis=1, keepdims=True)
         top = 1 / np.exp(below / found[:, None]).sum(axis=1)
     else:
@@ -243,7 +251,7 @@ def measure(method, windows: list[Window], found: Found, network: str, kind: str
 
 
 def keeps(method) -> bool:
-    return isinstance(method, str) or method.preserves_accuracy
+    return callable(method) or method.preserves_accuracy
 
 
 def usable(name: str, windows: list[Window]) -> list[Window]:
@@ -285,7 +293,7 @@ def run_network(part: str, network: str, suite, results: dict[str, Found], quick
         splits, clean = suite.tune("covariate"), suite.tune("none")[0]
     if quick:
         rounds = [(tuned, types[:2]) for tuned, types in rounds[:2]]
-    kept: dict[str, object] = {name: name for name in TIERS[ORACLE]}
+    kept: dict[str, object] = {name: partial(oracle, name) for name in TIERS[ORACLE]}
     shown = list(results)
     for tuned, types in rounds:
         tuning = read_tuning(suite, None, None, lambda s, tuned=tuned: s.corruption in tuned)
@@ -307,7 +315,7 @@ def run_network(part: str, network: str, suite, results: dict[str, Found], quick
         if name not in SLOW:
             results[name].stream[network] = confidences(kept[name], mixed)
         if part == "test":
-            whole = Window("clean", 0, clean.logits, clean.y, 0.0)
+            whole = Window("clean", 0, clean.logits, clean.y, 0.0, [])
             top, right = confidences(kept[name], [whole])
             results[name].clean[network] = float(ece(right[0], top[0]))
 
