@@ -78,14 +78,17 @@ class Images:
         dataset = network.split("-")[0]
         self.classifier: Classifier = open_classifier(f"wildcal:{network}", NORMALIZERS[dataset])
         splits = {s.name: s for s in (*suite.tests("none"), *suite.tests("covariate"))}
-        sizes = Sizes(corrupted=suite.tests("covariate")[0].rows, test=suite.tests("none")[0].rows)
-        plan = make_plan(dataset, data, ood={}, extra={}, corrupted=None, sizes=sizes, seed=0)
+        sizes = Sizes(corrupted=suite.data["sizes"]["corrupted"])
+        plan = make_plan(
+            dataset, data, ood={}, extra={}, corrupted=None, sizes=sizes, seed=suite.seed
+        )
         cells = [
             c for c in plan.cells if c.name in splits and kind_of(splits[c.name]) not in TUNED_ON
         ]
         self.of: dict[str, np.ndarray] = {}
         for cell in track(cells, f"{network}: images"):
-            images = cell.pixels(cell.source(), cell.rows, plan.seed)
+            rows = cell.rows[: splits[cell.name].rows]  # a shipped sample has the first ones
+            images = cell.pixels(cell.source(), rows, plan.seed)
             self._check(images[:64], splits[cell.name])
             self.of[cell.name] = images
 

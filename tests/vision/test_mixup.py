@@ -11,10 +11,10 @@ from wildcal.vision.mixup import mixed_up
 class Brightest(Classifier):
     """Calls an image by its brightest color; its logits are the mean colors it was given."""
 
-    about = {"name": "brightest"}
     normalize = Normalizer(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
 
     def __init__(self):
+        self.about = {"name": "brightest"}
         self.sizes = []
 
     def block(self, side):
