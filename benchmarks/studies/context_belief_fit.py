@@ -7,7 +7,8 @@ from context_windows import WEIGHTS, Seen
 from scipy.optimize import minimize
 
 from wildcal.calibrators.context import constants
-from wildcal.calibrators.context.gap import BELIEFS, Belief, GapModel
+from wildcal.calibrators.context.belief import BELIEFS, Belief
+from wildcal.calibrators.context.gap import GapModel
 
 FORMER = {
     10: GapModel(0.46, 2.73, 0.56, 1.46, belief=BELIEFS[1]),

@@ -17,8 +17,8 @@ from scipy.stats import poisson
 import wildcal
 import wildcal.evaluation
 from wildcal import Context, ContextScaling, TemperatureScaling
+from wildcal.calibrators.context.belief import BELIEFS, FEW_CLASSES
 from wildcal.calibrators.context.constants import shipped, steepest
-from wildcal.calibrators.context.gap import BELIEFS, FEW_CLASSES
 from wildcal.calibrators.context.sums import environment_sums
 from wildcal.core.errors import CalibrationWarning, FileFormatError
 from wildcal.core.rows import Rows

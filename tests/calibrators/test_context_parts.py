@@ -8,14 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm, poisson
 
+from wildcal.calibrators.context.belief import BELIEFS, FEW_CLASSES, MANY_CLASSES
 from wildcal.calibrators.context.chance import ChanceTable, chance_variation, mean_distance
 from wildcal.calibrators.context.classes import ClassRows, pairs_of, rolling_pairs
 from wildcal.calibrators.context.constants import KNOWN_MIX, SHIPPED, shipped
 from wildcal.calibrators.context.gap import (
-    BELIEFS,
     COUNTED_ROWS,
-    FEW_CLASSES,
-    MANY_CLASSES,
     GapModel,
     curve,
     offset_for,

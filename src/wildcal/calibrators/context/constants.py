@@ -9,7 +9,8 @@ from itertools import pairwise
 from math import log
 from typing import Final
 
-from wildcal.calibrators.context.gap import BELIEFS, MANY_CLASSES, GapModel
+from wildcal.calibrators.context.belief import BELIEFS, MANY_CLASSES
+from wildcal.calibrators.context.gap import GapModel
 
 MANY: Final = 32
 """From so many classes on each is judged by itself."""

@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from wildcal.calibrators.context.belief import BELIEFS, FEW_CLASSES, Belief
 from wildcal.calibrators.context.terms import Rule
 from wildcal.core.arrays import FloatArray
 
@@ -25,50 +26,6 @@ COUNTED_ROWS: Final = 100.0
 OFFSETS: Final = (-1.0, 2.5)
 TINY: Final = 1e-30
 SMALL: Final = 1e-12
-
-
-@dataclass(frozen=True, slots=True)
-class Belief:
-    """How far class counts are believed: numbers that are the same for every network."""
-
-    explained: float
-    """Of the change of classes that usually comes with such a fall of confidence, the part from
-    which on more is another class mix, unless it is within the width of the next three."""
-    usual: float
-    allowed: float
-    by_chance: float
-    alike: float
-    """Where the surplus rows became less sure by this part of what rows of shrunken classes did,
-    and by the number below, the change of classes is half put down to shift, however large."""
-    alike_least: float
-    alike_moved: float
-    """The same in the change of classes that usually comes with such a fall."""
-    mixed: float
-    """Where classes moved by this part of what is usual, they are believed half: such a window may
-    be a mixture of conditions, in which they cancel."""
-    sharp: bool = True
-    """Whether belief ends soon, or fades."""
-    above_guessing: bool = True
-    """Whether no window is taken to be less accurate than guessing."""
-    each_class: bool = False
-    """Whether each class is judged by itself. Then no number above is read: the price is believed
-    as it is, and the fall of confidence counts beside it."""
-    counts_unsure: bool = False
-    """Whether there is a second opinion, which counts unsure rows."""
-
-
-BELIEFS: Final = (
-    Belief(1.0, 0.3, 0.05, 0.5, 0.6, 0.05, 0.0, 0.8, sharp=False, above_guessing=False),
-    Belief(1.0, 0.3, 0.05, 0.5, 0.6, 0.05, 0.0, 0.8, above_guessing=False),
-    Belief(0.6, 0.43, 0.01, 1.2, 0.0, 0.0, 0.17, 1.35),
-    Belief(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, each_class=True),
-    Belief(0.6, 0.43, 0.01, 1.2, 0.0, 0.0, 0.17, 1.35, counts_unsure=True),
-    Belief(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, each_class=True, counts_unsure=True),
-)
-"""Of files of earlier versions, and the last two the present ones: for few classes, fitted to
-windows of all kinds under sixty changes of images, and for many."""
-FEW_CLASSES: Final = 4
-MANY_CLASSES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)

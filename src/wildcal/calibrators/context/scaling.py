@@ -9,16 +9,13 @@ from typing import Final, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from wildcal.calibrators.context.belief import BELIEFS, FEW_CLASSES, MANY_CLASSES, Belief
 from wildcal.calibrators.context.chance import ChanceTable
 from wildcal.calibrators.context.classes import ClassRows
 from wildcal.calibrators.context.clean_rows import clean_rows, clean_span, moments_of_two
 from wildcal.calibrators.context.constants import MANY, READ_AT, shipped, steepest
 from wildcal.calibrators.context.gap import (
-    BELIEFS,
-    FEW_CLASSES,
-    MANY_CLASSES,
     WARMER,
-    Belief,
     GapModel,
     offset_for,
     window_statistics,
