@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
-from wildcal.calibrators import IsotonicOneVsAll, ScaledIsotonicOneVsAll, TemperatureScaling
+from wildcal.calibrators import (
+    IsotonicMultiClass,
+    IsotonicOneVsAll,
+    ScaledIsotonicOneVsAll,
+    TemperatureScaling,
+)
 from wildcal.core.convert import softmax
 from wildcal.core.parallel import use_threads
 from wildcal.testing import make_suite
@@ -30,6 +35,26 @@ def test_equals_scikit_learn_per_class(needs, kind, weighted):
         theirs.fit(seen[:, k], y == k, sample_weight=weight)
         expected = np.minimum(theirs.predict(p[:, k]) + 1e-9 * p[:, k], 1)
         np.testing.assert_allclose(got[:, k], expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [IsotonicMultiClass, *BOTH])
+def test_networks_that_are_far_too_sure_get_the_same_numbers_in_float32(kind):
+    """Most of these confidences are 1 in float32, and right ones among them are the surer ones."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(1500, 5))
+    y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    sure = (30 * z).astype(np.float32)
+    narrow = kind().fit(sure[:1000], y[:1000])
+    wide = kind().fit(sure[:1000].astype(np.float64), y[:1000])
+    expected = wide.predict_proba(sure[1000:].astype(np.float64))
+    for fitted in (narrow, wide):
+        got = fitted.predict_proba(sure[1000:])
+        assert got.dtype == np.float32
+        np.testing.assert_allclose(got, expected, atol=2e-6)
+        one = np.concatenate([fitted.predict_proba(row[None]) for row in sure[1000:1100]])
+        np.testing.assert_array_equal(one, got[:100])
+    top = wide.confidence(sure[1000:].astype(np.float64))
+    np.testing.assert_allclose(narrow.confidence(sure[1000:]), top, atol=2e-6)
 
 
 def test_the_temperature_is_that_of_the_squared_error():

@@ -97,9 +97,9 @@ def test_what_does_not_fit_at_once_is_done_in_turns(name, monkeypatch):
         monkeypatch.setattr(room, "free_bytes", lambda: 4.0 * size)
         assert curves(make_calibrator(name).fit(Read(logits), Read(y))) == here
         monkeypatch.setattr(room, "free_bytes", lambda: size - 1.0)
-        with pytest.raises(TooLargeError, match="works on 0.000176 GB at a time"):
+        with pytest.raises(TooLargeError, match="works on 0.000256 GB at a time"):
             make_calibrator(name).fit(Read(logits), Read(y))
-    assert most == [100, 1200]
+    assert most == [100, 1700]
 
 
 @given(

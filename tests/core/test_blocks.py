@@ -71,8 +71,7 @@ def test_a_row_has_the_same_bits_alone_and_in_company(k, dtype):
 def steady_of(z, labels, beta=1.3):
     """The steady softmax, that of the labels, and the mass of all but the predicted class."""
     labels = np.asarray(labels)
-    whole, rest = np.empty_like(z), np.empty(len(z))
-    one = np.empty(len(z), z.dtype)
+    whole, one, rest = np.empty(z.shape), np.empty(len(z)), np.empty(len(z))
 
     def work(block):
         block.steady_softmax(beta, whole[block.rows])

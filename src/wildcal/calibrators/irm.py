@@ -21,7 +21,7 @@ from wildcal.calibrators.table_rows import (
     isotonic_values,
     raised,
 )
-from wildcal.core.arrays import FloatArray, Proba, working_dtype
+from wildcal.core.arrays import FloatArray, Proba
 from wildcal.core.block import Block
 from wildcal.core.bound import Bound
 from wildcal.core.calibrator import Calibrator, FitSummary
@@ -118,7 +118,7 @@ class IsotonicMultiClass(Calibrator):
         return FitSummary(loss="mse")
 
     def _bind(self, rows: Rows) -> Bound:
-        f = curves_of(self, working_dtype(rows.logits.dtype))
+        f = curves_of(self)
 
         def fill(block: Block, out: Proba) -> None:
             values, total = isotonic_values(block, 1.0, f, self.normalize)

@@ -20,7 +20,7 @@ from wildcal.calibrators.table_rows import (
     isotonic_tops,
     isotonic_values,
 )
-from wildcal.core.arrays import FloatArray, Proba, Source, working_dtype
+from wildcal.core.arrays import FloatArray, Proba, Source
 from wildcal.core.block import Block
 from wildcal.core.bound import Bound
 from wildcal.core.calibrator import Calibrator, FitSummary
@@ -163,7 +163,7 @@ class IsotonicOneVsAll(Calibrator):
         return FitSummary(loss="mse")
 
     def _bind(self, rows: Rows) -> Bound:
-        curves = curves_of(self, working_dtype(rows.logits.dtype))
+        curves = curves_of(self)
         return bound_columns(rows.logits, curves, 1.0, self.normalize)
 
     def row_map(self) -> RowMap:

@@ -14,7 +14,7 @@ from wildcal.calibrators.temperature import (
     bound_notes,
     fit_temperature,
 )
-from wildcal.core.arrays import FloatArray, working_dtype
+from wildcal.core.arrays import FloatArray
 from wildcal.core.bound import Bound
 from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.checks import check_bounds, check_choice, check_temperature
@@ -86,7 +86,7 @@ class ScaledIsotonicOneVsAll(Calibrator):
         )
 
     def _bind(self, rows: Rows) -> Bound:
-        curves = curves_of(self, working_dtype(rows.logits.dtype))
+        curves = curves_of(self)
         return bound_columns(rows.logits, curves, self.temperature_, self.normalize)
 
     def row_map(self) -> RowMap:

@@ -6,33 +6,34 @@ from typing import TypeAlias
 
 import numpy as np
 
-from wildcal.core.arrays import FloatArray, Labels, Logits, Proba, Source
+from wildcal.core.arrays import FloatArray, Labels, Logits, Source
+from wildcal.core.blocks import joined, map_blocks
 from wildcal.core.checks import row_slices
 from wildcal.core.columns import PIECE_ROWS, in_memory, loaded
 from wildcal.core.parallel import run_parts, thread_count, use_threads
-from wildcal.core.softmax import by_row, fill_proba
 from wildcal.core.span import span
 
 # Large enough that looking up N ones in each sorted chunk is cheap beside sorting it, and no more
 # than what a machine has room for, whatever N is.
-CHUNK_ELEMENTS = 1 << 21
-MOST_ELEMENTS = 1 << 24
+CHUNK_ELEMENTS = 1 << 20
+MOST_ELEMENTS = 1 << 23
 
 # Between two thresholds this small a slope would overflow; nothing there is worth telling apart.
 _NOTHING = 1e-290
 
-Take: TypeAlias = Callable[[Proba, FloatArray | None, Lock], None]
+Take: TypeAlias = Callable[[FloatArray, FloatArray | None, Lock], None]
 
 
-def label_proba(logits: Source, y: Labels, temperature: float = 1.0) -> Proba:
+def label_proba(logits: Source, y: Labels, temperature: float = 1.0) -> FloatArray:
     """Return softmax(z / T)_y for each row, the same bits as in the whole matrix."""
     beta = 1.0 / temperature
-    return _flushed(by_row(logits, lambda b: b.steady_at_label(beta, y[b.rows])))
+    found = map_blocks(logits, lambda b: b.steady_at_label(beta, y[b.rows]), joined)
+    return _flushed(np.asarray(found))
 
 
 def label_pieces(
     logits: Source, y: Labels, weight: FloatArray | None, temperature: float = 1.0
-) -> Iterator[tuple[Proba, Labels, FloatArray | None]]:
+) -> Iterator[tuple[FloatArray, Labels, FloatArray | None]]:
     """Yield softmax(z / T)_y, labels and weights piece by piece; weight 0 is left out."""
     step = len(logits) if in_memory(logits) else PIECE_ROWS
     for start in range(0, len(logits), step):
@@ -45,15 +46,15 @@ def label_pieces(
             yield x[w > 0], labels[w > 0], w[w > 0]
 
 
-def steady_proba(logits: Logits, temperature: float) -> Proba:
+def steady_proba(logits: Logits, temperature: float) -> FloatArray:
     """Return `Block.steady_softmax` at z / T: what tables are made of, and asked for."""
-    beta = 1.0 / temperature
-    return fill_proba(logits, lambda b, out: b.steady_softmax(beta, out))
+    beta, out = 1.0 / temperature, np.empty(logits.shape)
+    map_blocks(logits, lambda block: block.steady_softmax(beta, out[block.rows]))
+    return out
 
 
-def _flushed(proba: Proba) -> Proba:
-    if proba.dtype == np.float64:  # float32 does not reach down there
-        proba[proba < _NOTHING] = 0
+def _flushed(proba: FloatArray) -> FloatArray:
+    proba[proba < _NOTHING] = 0
     return proba
 
 

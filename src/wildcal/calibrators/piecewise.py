@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.arrays import FloatArray, Proba
+from wildcal.core.arrays import FloatArray
 
 # Probabilities below 2**-64 share the first cell of a table.
 _OCTAVES = 64
@@ -28,11 +28,8 @@ _FEW = 1 << 12
 _FEW_COLUMNS = 128
 # So few are not worth sorting.
 _FEW_TO_SORT = 1 << 8
-# Integer type, bits of its mantissa and number of 2**-64 in it.
-_LAYOUT: dict[np.dtype[Any], tuple[Any, int, int]] = {
-    np.dtype(np.float32): (np.int32, 23, 127 - _OCTAVES),
-    np.dtype(np.float64): (np.int64, 52, 1023 - _OCTAVES),
-}
+# Bits of the mantissa of a float64, and the number of 2**-64 in its exponent.
+_MANTISSA, _LOWEST = 52, 1023 - _OCTAVES
 
 
 class Curves:
@@ -43,33 +40,24 @@ class Curves:
     thresholds, values
         Of each function: increasing x in [0, 1], and f(x). It is linear in between and constant
         outside.
-    dtype
-        Of the probabilities.
 
     Examples
     --------
-    >>> curves = Curves([np.array([0.25, 0.75])], [np.array([0.0, 1.0])], np.dtype(np.float64))
+    >>> curves = Curves([np.array([0.25, 0.75])], [np.array([0.0, 1.0])])
     >>> curves(np.array([[0.125, 0.5], [0.75, 1.0]]))
     array([[0. , 0.5],
            [1. , 1. ]])
     """
 
-    def __init__(
-        self,
-        thresholds: Sequence[FloatArray],
-        values: Sequence[FloatArray],
-        dtype: np.dtype[Any],
-    ) -> None:
+    def __init__(self, thresholds: Sequence[FloatArray], values: Sequence[FloatArray]) -> None:
         n = len(thresholds)
-        integer, mantissa, lowest = _LAYOUT[dtype]
         # Of the mantissa, in a cell's number.
         bits = max(2, min(_MOST_CELL_BITS, _CELL_BITS - (n - 1).bit_length()) - 6)
-        self._integer, self._shift = integer, integer(mantissa - bits)
-        first = lowest << bits
-        self._first = integer(first)
+        self._shift = np.int64(_MANTISSA - bits)
+        first = _LOWEST << bits
+        self._first = np.int64(first)
         cells = (_OCTAVES << bits) + 1
-        edges = (np.arange(first, first + cells, dtype=integer) << self._shift).view(dtype)
-        edges = edges.astype(np.float64)
+        edges = (np.arange(first, first + cells) << self._shift).view(np.float64)
         edges[0] = 0.0
         lengths = np.array([len(x) + 1 for x in thresholds])
         # Segment c of a function lies right of c of its thresholds; those of all stand in a row.
@@ -96,7 +84,7 @@ class Curves:
         self._value = np.where(flat, self._height[segment], np.nan)
 
     def __call__(
-        self, p: Proba, out: FloatArray | None = None, *, classes_first: bool = False
+        self, p: FloatArray, out: FloatArray | None = None, *, classes_first: bool = False
     ) -> FloatArray:
         """Return f_k(p) of every entry of a matrix, k its column, the bits of `np.interp`.
 
@@ -115,7 +103,7 @@ class Curves:
             if n > 1 and not classes_first:
                 self._value.take(self._cells(p[piece]), out=f[piece], mode="clip")
             else:
-                cell = p[piece].view(self._integer) >> self._shift
+                cell = p[piece].view(np.int64) >> self._shift
                 cell -= self._first
                 self._value[start if n > 1 else 0].take(cell, out=f[piece], mode="clip")
         between = np.flatnonzero(f != f)
@@ -126,13 +114,13 @@ class Curves:
             f.reshape(-1)[between] = self._between(p.reshape(-1)[between], column)
         return f
 
-    def _cells(self, p: Proba) -> NDArray[np.int64]:
+    def _cells(self, p: FloatArray) -> NDArray[np.int64]:
         """Return where each entry of some rows stands among the cells of all columns."""
-        cell = p.view(self._integer) >> self._shift
+        cell = p.view(np.int64) >> self._shift
         np.maximum(cell, self._first, out=cell)
         return np.asarray(cell + self._offset)
 
-    def _between(self, p: Proba, column: Any) -> FloatArray:
+    def _between(self, p: FloatArray, column: Any) -> FloatArray:
         """Return f(p), its segment looked for among those of its function."""
         key = np.empty(p.shape, np.complex128)
         key.real, key.imag = column, p
@@ -163,14 +151,14 @@ class Fitted(Protocol):
     values_: Any
 
 
-def curves_of(method: Fitted, dtype: np.dtype[Any]) -> Curves:
+def curves_of(method: Fitted) -> Curves:
     """Return the curves of a fitted method, made when it is first asked and kept with it."""
-    made: tuple[Any, Any, np.dtype[Any], Curves] | None = method.__dict__.get("_curves")
+    made: tuple[Any, Any, Curves] | None = method.__dict__.get("_curves")
     if made is not None:
-        x, y, of, curves = made
-        if x is method.thresholds_ and y is method.values_ and of == dtype:
+        x, y, curves = made
+        if x is method.thresholds_ and y is method.values_:
             return curves
     x, y = method.thresholds_, method.values_
-    curves = Curves(x, y, dtype) if isinstance(x, list) else Curves([x], [y], dtype)
-    method.__dict__["_curves"] = (x, y, dtype, curves)
+    curves = Curves(x, y) if isinstance(x, list) else Curves([x], [y])
+    method.__dict__["_curves"] = (x, y, curves)
     return curves

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.calibrators.piecewise import Curves, Fitted, curves_of
-from wildcal.core.arrays import FloatArray, Logits, Proba
+from wildcal.core.arrays import FloatArray, Logits, Proba, working_dtype
 from wildcal.core.block import Block
 from wildcal.core.one_row import row_sum, steady_row
 
@@ -80,17 +80,17 @@ class TableRow:
 
     def _proba(self, z: Logits) -> tuple[Proba, int]:
         p, at = steady_row(z, self.beta)
-        values = curves_of(self.method, p.dtype)(p)
+        values = curves_of(self.method)(p)
         total = row_sum(values) + TIE_BREAKER
-        values += (TIE_BREAKER * p).astype(np.float64)  # to add two precisions takes twice as long
+        values += TIE_BREAKER * p
         if self.normalize == "row":
             if total > TIE_BREAKER:
                 values /= total
             else:
                 values.fill(1.0 / values.shape[1])
         if not self.keeps_class:
-            return np.minimum(values, 1.0, out=values).astype(p.dtype), at
-        proba = values.astype(p.dtype)
+            return np.minimum(values, 1.0, out=values).astype(working_dtype(z.dtype)), at
+        proba = values.astype(working_dtype(z.dtype))
         # The bits of positive floats are ordered as they are: one more is the next float.
         bits = proba.view(np.int32 if proba.itemsize == 4 else np.int64)
         bits[0, at] = bits.item(proba.argmax()) + 1

@@ -28,9 +28,11 @@ FEW_ENTRIES = 1 << 10
 _MINUS_INFINITY = -1e4
 # Rounds a float64 to 40 significant bits: t = SPLITTER * p, then t - (t - p) (Veltkamp, 1968).
 SPLITTER = 2.0**13 + 1
+# Entries rounded together: what is made of them stays in the nearest cache.
+_PIECE = 1 << 14
 # The buffers in float64, beside those in the precision of the input: the exponentials at beta = 1,
-# which several methods ask for, those at another beta, and one for the caller.
-_WIDE_AT_ONE, _WIDE, _WIDE_SPARE = -1, -2, -3
+# which several methods ask for, those at another beta, one for the caller, and the steady softmax.
+_WIDE_AT_ONE, _WIDE, _WIDE_SPARE, _WIDE_STEADY = -1, -2, -3, -4
 
 Values = NDArray[np.floating[Any]]
 
@@ -317,37 +319,42 @@ class Block:
             self._exponentials(beta, out)
             out *= self.per_row((1.0 / self.sum(out)).astype(out.dtype))
 
-    def steady_softmax(self, beta: float, out: Values) -> None:
+    def steady_softmax(self, beta: float, out: FloatArray) -> None:
         """Write softmax(beta * z) into `out`, in bits that torch and ONNX Runtime arrive at too.
 
         Two programs never share the last bit of an exponential or of a sum. Here it is far behind
-        the last one kept: float64 is rounded to float32, or to 40 bits if the logits are float64.
-        Two programs still round apart at one entry in 1e8, or in 1e4 if the logits are float64.
+        the last one kept: float64 is rounded to 40 bits, and two programs still round apart at one
+        entry in 1e4. Logits of any precision give float64: in float32 all confidences above
+        1 - 3e-8 would be the same number, and a network that is far too sure has no others.
         """
         if self.classes_first:
             np.copyto(out, self.steady_entries(beta).T)
         else:  # straight into the result: one buffer less to keep in cache
             self._steady_into(beta, out)
 
-    def steady_entries(self, beta: float) -> Values:
+    def steady_entries(self, beta: float) -> FloatArray:
         """Return the same in the block's own layout; the next block overwrites it."""
-        return self._steady_into(beta, self._scratch.buffer(1, self.n))
+        return self._steady_into(beta, self._scratch.wide(_WIDE_STEADY, self.n))
 
-    def _steady_into(self, beta: float, p: Values) -> Values:
+    def _steady_into(self, beta: float, p: FloatArray) -> FloatArray:
         e, sums = self._wide_exponentials(beta)
-        np.multiply(e, self.per_row(1.0 / sums), out=p, casting="same_kind")  # rounds, to float32
-        if p.dtype == np.float64:
-            p[:] = steady(np.asarray(p, np.float64))
+        np.multiply(e, self.per_row(1.0 / sums), out=p)
+        step = max(1, _PIECE // p.shape[1])
+        for start in range(0, len(p), step):
+            piece = p[start : start + step]
+            piece[:] = steady(piece)
         return p
 
     def steady_at_label(self, beta: float, labels: Labels) -> FloatArray:
         """Return the steady softmax of one class of each row, the same bits as above."""
         e, sums = self._wide_exponentials(beta)
-        return self._steady(self._at_label(e, labels) * (1.0 / sums))
+        return steady(self._at_label(e, labels) * (1.0 / sums))
 
     def steady_others(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the softmax mass of all classes but the predicted one, as steady as above.
 
+        It has as many digits where it is tiny, so it is kept in float32 if the logits are that:
+        two programs then round apart at one row in 1e8.
         Also their exponentials, (n, K) with zeros at the predicted class, which the next call
         overwrites, and the sums of those.
         """

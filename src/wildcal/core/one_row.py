@@ -80,14 +80,14 @@ def _scaled(z: Logits, top: float, beta: Beta) -> tuple[Proba, float]:
     return e, row_sum(e)
 
 
-def steady_row(z: Logits, beta: float) -> tuple[Proba, int]:
+def steady_row(z: Logits, beta: float) -> tuple[FloatArray, int]:
     """Return softmax(beta * z) as `Block.steady_softmax` does, and the predicted class."""
     z, at, top = _largest(z)
     e = z.astype(np.float64)
     if z.dtype == np.float64:
         with np.errstate(over="ignore", invalid="ignore"):
             return steady(_wide_softmax(e, top, beta)), at
-    return _wide_softmax(e, top, beta).astype(np.float32), at  # a float32 is far from overflow
+    return steady(_wide_softmax(e, top, beta)), at  # a float32 is far from overflow
 
 
 def _wide_softmax(e: FloatArray, top: float, beta: float) -> FloatArray:

@@ -13,7 +13,7 @@ _TIMES: Final = 2.0
 # What a fit by isotonic regressions over all classes takes for a row that it holds some numbers of,
 # and for a pair (row, class) of those that a thread sorts at a time; with weights there is one.
 _ROW_BYTES: Final = 160
-_PAIR_BYTES, _WEIGHED_PAIR_BYTES, _MOST_PAIRS = 16, 40, 1 << 24
+_PAIR_BYTES, _WEIGHED_PAIR_BYTES, _MOST_PAIRS = 24, 48, 1 << 23
 # It walks over all rows twice for each so many: with fewer at a time it would take for ever.
 _LEAST_ROWS: Final = 1 << 20
 # Of the memory that is left, what it takes at most, if these fit.

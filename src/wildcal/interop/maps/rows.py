@@ -97,7 +97,7 @@ class Rows:
     def steady_softmax(self, beta: Tensor | None = None) -> Tensor:
         """Return softmax(beta * z) with the bits of `Block.steady_softmax`, as float64."""
         e = self.ops.exp(self.wide_shifted if beta is None else self.wide_shifted * beta)
-        return self._steady(e * (1.0 / self.ops.row_sum(e)))
+        return self._forty_bits(e * (1.0 / self.ops.row_sum(e)))
 
     def steady_others(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return what `Block.steady_others` does: a mass, exponentials and their sums."""
@@ -109,6 +109,10 @@ class Rows:
         """Return x as float32 holds it, or with 40 bits where the logits are float64."""
         if self.ops.eps > _EPS_OF_40_BITS:
             return self.ops.wide(self.ops.narrow(x))
+        return self._forty_bits(x)
+
+    def _forty_bits(self, x: Tensor) -> Tensor:
+        """Return a float64 with 40 significant bits."""
         t = x * SPLITTER
         return t - (t - x)
 
