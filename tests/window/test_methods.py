@@ -12,8 +12,9 @@ from wildcal.calibrators.smart import MarginScaling, backward, forward, soft_ece
 from wildcal.core.errors import CalibrationWarning
 from wildcal.core.rows import Rows
 from wildcal.testing import make_suite
+from wildcal.window import label_shift
 from wildcal.window.domain import Source, density_ratio
-from wildcal.window.label_shift import class_shares
+from wildcal.window.label_shift import class_shares, found_shares
 from wildcal.window.weighted import controlled_accuracy
 
 SUITE = make_suite(6, n_classes=4, n_tuning=500, n_ood_tuning=0, n_test=500)
@@ -171,6 +172,40 @@ def test_em_finds_shares_that_are_most_likely():
     free = minimize(loss, np.zeros(2)).x
     wanted = np.exp(np.append(free, 0.0))
     np.testing.assert_allclose(q, wanted / wanted.sum(), atol=1e-4)
+
+
+def slow_rows(n_classes=10, n=500):
+    """Rows that tell little of their class: EM needs tens of thousands of steps for them."""
+    rng = np.random.default_rng(1)
+    means = 0.05 * rng.normal(size=(n_classes, n_classes))
+    x = means[rng.choice(2, n)] + rng.normal(size=(n, n_classes))
+    return softmax(x @ means.T - (means**2).sum(axis=1) / 2), np.full(n_classes, 1 / n_classes)
+
+
+def test_class_shares_are_found_where_em_is_slow(monkeypatch):
+    p, prior = slow_rows()
+    q, short = found_shares(p, prior)
+    # At the maximum no class would be pulled up, and those that have a share are not pulled down.
+    pull = (p / (p @ q)[:, None]).mean(axis=0)
+    assert pull.max() == pytest.approx(1, abs=1e-10)
+    np.testing.assert_allclose(pull[q > 1e-6], 1, atol=1e-5)
+    assert q.sum() == pytest.approx(1)
+    assert q.min() >= 0
+    assert short <= 1e-12
+    monkeypatch.setattr(label_shift, "_NEWTON_CLASSES", 5)
+    stopped, short = found_shares(p, prior)
+    assert np.abs(stopped - q).max() > 0.1
+    assert short == pytest.approx((p / (p @ stopped)[:, None]).mean(axis=0).max() - 1)
+
+
+def test_shares_that_were_not_found_are_told(monkeypatch):
+    method = make_calibrator("em-bcts").fit(Z, Y)
+    method.prior_, method.bias_, method.temperature_ = np.full(4, 0.25), np.zeros(4), 1.0
+    window = np.log(slow_rows(n_classes=4)[0])
+    method.context(window)  # a warning would be an error
+    monkeypatch.setattr(label_shift, "_NEWTON_CLASSES", 3)
+    with pytest.warns(CalibrationWarning, match="em-bcts: the class shares had not settled"):
+        method.context(window)
 
 
 def test_em_bcts_mends_label_shift():
