@@ -148,6 +148,20 @@ def test_transcal_matches_an_accuracy_of_its_own(sharper, dtype):
         assert np.abs(np.array(curve) - mean).min() < 2e-3
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_transcal_is_not_stuck_where_all_confidences_are_one(dtype):
+    """There the slopes that the search goes by vanish; it stayed at T = 2, where it starts."""
+    sure = (120 * np.eye(4)[Z.argmax(axis=1)]).astype(dtype)
+    method = make_calibrator("transcal").fit(sure, Y)
+    (temperature,) = method.context(sure).numbers
+    mean = softmax(sure / temperature).max(axis=1).mean()
+    assert mean == pytest.approx((Z.argmax(axis=1) == Y).mean(), abs=1e-4)
+    method = make_calibrator("transcal").fit(Z.astype(dtype), Y)
+    for times in (3e3, 1e6):
+        with pytest.warns(CalibrationWarning, match="transcal: the window is so sure that no temp"):
+            assert method.context((times * WINDOW).astype(dtype)).numbers == (100.0,)
+
+
 def test_control_variates():
     rng = np.random.default_rng(0)
     w, right = rng.gamma(2, 0.5, 300), (rng.random(300) < 0.8).astype(float)

@@ -19,6 +19,14 @@ from wildcal.window.reader import Told, WindowTemperature
 
 _START: Final = (2.0, 0.5)
 """T and λ where the authors' search starts."""
+_MATCHED: Final = 0.01
+"""A search that ends further from its aim got stuck: it goes by slopes, and where all confidences
+are 1 there are none."""
+_TOO_SURE: Final = (
+    f"the window is so sure that no temperature up to {DEFAULT_BOUNDS[1]:g} brings its mean"
+    f" confidence to the estimated accuracy, or below 0.99; logits are divided by"
+    f" {DEFAULT_BOUNDS[1]:g}. Divide them by a constant first, for the fit too."
+)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -104,7 +112,8 @@ class TransferableScaling(_Weighted):
     -----
     Wang et al., Transferable calibration with lower bias and variance in domain adaptation, NeurIPS
     2020. T and λ in [0, 1] are two unknowns of one equation: the answer depends on where the search
-    starts, here as in the authors' script from T = 2, λ = 1/2 by SLSQP. T is at least 1, so
+    starts, here as in the authors' script from T = 2, λ = 1/2 by SLSQP. Where that search ends more
+    than a point from its aim, T solves the equation for the λ it ended at. T is at least 1, so
     under-confidence is not mended. A control variate without variance counts nothing.
     """
 
@@ -113,7 +122,7 @@ class TransferableScaling(_Weighted):
     reference = "Wang et al., NeurIPS 2020"
 
     def _read(self, logits: Logits) -> Told:
-        from scipy.optimize import minimize  # slow to import
+        from scipy.optimize import brentq, minimize  # slow to import
 
         ratio = self._ratio(logits)
         logits = logits.astype(np.float64)  # the search takes steps that float32 does not see
@@ -121,13 +130,25 @@ class TransferableScaling(_Weighted):
         right = (predicted_class(self.logits_) == self.y_).astype(np.float64)
         clean = mean_confidence_of(self.logits_, share, self.temperature_)
 
-        def off(at: FloatArray) -> float:
+        def above(at: FloatArray) -> float:
             accuracy = controlled_accuracy(ratio ** at[1], right, share, clean)
-            return abs(mean_confidence_at(logits, float(max(1.0, at[0]))) - accuracy)
+            return mean_confidence_at(logits, float(max(1.0, at[0]))) - accuracy
 
-        box = ((1.0, DEFAULT_BOUNDS[1]), (0.0, 1.0))
-        found = minimize(off, np.array(_START), method="SLSQP", bounds=box)
-        return Told(np.array([float(np.clip(found.x[0], 1.0, DEFAULT_BOUNDS[1]))]))
+        most = DEFAULT_BOUNDS[1]
+        if mean_confidence_at(logits, most) > 1 - _MATCHED:
+            return Told(np.array([most]), _TOO_SURE)
+        box = ((1.0, most), (0.0, 1.0))
+        found = minimize(lambda at: abs(above(at)), _START, method="SLSQP", bounds=box)
+        temperature, power = (float(np.clip(x, *b)) for x, b in zip(found.x, box, strict=True))
+        if abs(above(np.array([temperature, power]))) <= _MATCHED:
+            return Told(np.array([temperature]))
+        if above(np.array([most, power])) > 0:
+            far = above(np.array([most, power])) > _MATCHED
+            return Told(np.array([most]), _TOO_SURE if far else "")
+        if above(np.array([1.0, power])) <= 0:
+            return Told(np.array([1.0]))
+        temperature = brentq(lambda t: above(np.array([t, power])), 1.0, most, xtol=1e-8)
+        return Told(np.array([temperature]))
 
 
 def mean_confidence_of(logits: Logits, share: FloatArray, temperature: float) -> float:
