@@ -61,6 +61,29 @@ def test_levels_that_no_confidence_has():
     assert matched_temperature(tied, 0.9) == pytest.approx(np.exp(-4))
 
 
+@pytest.mark.parametrize(
+    ("window", "temperature", "told"),
+    [
+        (np.where(np.arange(4) < 2, WINDOW, -np.inf), np.exp(5), "up to 148 makes the mean conf"),
+        (1e4 * WINDOW, np.exp(5), "up to 148 makes the mean confidence as small"),
+        (np.repeat(WINDOW[:, :2], 2, axis=1), np.exp(-4), "down to 0.018 makes the mean conf"),
+        (np.full((5, 4), 3.0), 1.0, "the same at every temperature from 0.018 to 148"),
+        (1e9 * np.eye(4), 1.0, "the same at every temperature from 0.018 to 148"),
+    ],
+)
+def test_an_accuracy_that_no_temperature_gives_is_told(window, temperature, told, monkeypatch):
+    method = fitted("match+atc-ne")
+    level = 0.9 if temperature < 1 else 0.4
+    monkeypatch.setattr(type(method.estimator_), "value", lambda self, logits: level)
+    with pytest.warns(CalibrationWarning, match=f"match.atc-ne: .*{told}") as caught:
+        around = method.context(window)
+    assert len(caught) == 1
+    assert around.numbers == pytest.approx((temperature,))
+    both = Rows(np.concatenate([window, WINDOW]), window=np.repeat([0, 1], [len(window), 200]))
+    with pytest.warns(CalibrationWarning, match=f"in 1 of 2 windows .*{told}"):
+        method.bind(both)
+
+
 @pytest.mark.parametrize("name", MATCHABLE)
 def test_mean_confidence_is_the_estimate(name, tmp_path):
     method = fitted(f"match+{name}")

@@ -92,7 +92,7 @@ class LabelShift(WindowReader):
     def _read(self, logits: Logits) -> Told:
         p = _softmax(_below_top(logits) / self.temperature_ + self.bias_)
         shares, short = found_shares(p, self.prior_)
-        return Told(shares / self.prior_, "" if short <= _CLOSE else _NOT_FOUND)
+        return Told(shares / self.prior_, () if short <= _CLOSE else (_NOT_FOUND,))
 
     def _numbers(self, context: Any) -> FloatArray:
         numbers = super()._numbers(context)

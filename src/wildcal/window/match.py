@@ -16,7 +16,7 @@ from wildcal.core.errors import CalibrationWarning
 from wildcal.core.rows import Rows
 from wildcal.core.stored import REAL, TEXT, Written, optional, stored
 from wildcal.window.clean import clean_rows, counted, scaled, summary
-from wildcal.window.matching import matchable, matched_temperature
+from wildcal.window.matching import match_temperature, matchable
 from wildcal.window.reader import Told, WindowTemperature
 
 ESTIMATOR: Final = Written(describe_file, rebuild)
@@ -56,8 +56,8 @@ class MatchedConfidence(WindowTemperature):
     -----
     The objective, one-bin ECE, is that of Wang et al. (TransCal, NeurIPS 2020); Penso and
     Goldberger (2024) match bin by bin, Kim et al. (NeurIPS 2024) match an estimate by agreement.
-    The estimate is cut to [1/K + 0.001, 0.9999], log T to [-4, 5]. Weights of rows must be whole
-    numbers, since estimators count rows.
+    The estimate is cut to [1/K + 0.001, 0.9999], log T to [-4, 5], with a warning. Weights of rows
+    must be whole numbers, since estimators count rows.
 
     Examples
     --------
@@ -147,11 +147,11 @@ class MatchedConfidence(WindowTemperature):
     def _read(self, logits: Logits) -> Told:
         assert self.estimator_ is not None  # `uses_window` was asked
         value = self.estimator_.value(logits)
-        temperature = matched_temperature(logits, value)
-        note = _OTHER_MIX if self.estimator_.refutes_class_mix(logits) else ""
-        if not note and matchable(value, self.n_classes_) != value:
-            note = _OUT_OF_RANGE
-        return Told(np.array([temperature]), note)
+        temperature, no_match = match_temperature(logits, value)
+        doubt = _OTHER_MIX if self.estimator_.refutes_class_mix(logits) else ""
+        if not doubt and matchable(value, self.n_classes_) != value:
+            doubt = _OUT_OF_RANGE
+        return Told(np.array([temperature]), tuple(note for note in (doubt, no_match) if note))
 
     def _describe(self) -> list[str]:
         if self.estimator_ is None:

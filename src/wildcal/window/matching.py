@@ -1,7 +1,7 @@
 """The one temperature at which the mean confidence of some rows is a given accuracy."""
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -12,8 +12,28 @@ LOG_RANGE: Final = (-4.0, 5.0)
 """Of log T."""
 LARGEST: Final = 0.9999
 _ABOVE_CHANCE: Final = 1e-3
+_LEAST, _MOST = (float(np.exp(end)) for end in LOG_RANGE)
+TOO_LOW: Final = (
+    f"no temperature down to {_LEAST:.2g} makes the mean confidence as large as the estimated"
+    f" accuracy; logits are divided by {_LEAST:.2g}."
+)
+TOO_HIGH: Final = (
+    f"no temperature up to {_MOST:.3g} makes the mean confidence as small as the estimated"
+    f" accuracy; logits are divided by {_MOST:.3g}."
+)
+NO_SLOPE: Final = (
+    f"the mean confidence is the same at every temperature from {_LEAST:.2g} to {_MOST:.3g}, so it"
+    " was matched to nothing; logits are left as they are."
+)
 # Numbers that are copied rather than walked over in blocks, whose overhead would be most of it.
 _SMALL: Final = 1 << 16
+
+
+class Match(NamedTuple):
+    """A temperature, and a sentence where it does not do what was asked for."""
+
+    temperature: float
+    note: str = ""
 
 
 def mean_confidence_at(logits: Source, temperature: float) -> float:
@@ -42,6 +62,11 @@ def matched_temperature(logits: Source, accuracy: float) -> float:
     >>> round(matched_temperature(logits, 0.75), 6)  # 2 / log 3
     1.820478
     """
+    return match_temperature(logits, accuracy).temperature
+
+
+def match_temperature(logits: Source, accuracy: float) -> Match:
+    """Return the same, and why it is no match where it is none."""
     from scipy.optimize import brentq  # slow to import
 
     wanted, mean = matchable(accuracy, logits.shape[1]), _mean_at(logits)
@@ -51,10 +76,12 @@ def matched_temperature(logits: Source, accuracy: float) -> float:
 
     low, high = (gap(end) for end in LOG_RANGE)
     if not low > high:
-        return 1.0
-    if low <= 0 or high >= 0:
-        return float(np.exp(LOG_RANGE[0] if low <= 0 else LOG_RANGE[1]))
-    return float(np.exp(brentq(gap, *LOG_RANGE, xtol=1e-10)))
+        return Match(1.0, NO_SLOPE if low else "")
+    if low <= 0:
+        return Match(_LEAST, TOO_LOW if low else "")
+    if high >= 0:
+        return Match(_MOST, TOO_HIGH if high else "")
+    return Match(float(np.exp(brentq(gap, *LOG_RANGE, xtol=1e-10))))
 
 
 def _mean_at(logits: Source) -> Callable[[float], float]:

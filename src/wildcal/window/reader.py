@@ -24,7 +24,7 @@ class Told(NamedTuple):
     """What one window told."""
 
     numbers: FloatArray
-    note: str = ""
+    notes: tuple[str, ...] = ()
     """What deserves a look, in words that are the same for every window."""
 
 
@@ -53,7 +53,7 @@ class WindowReader(Calibrator):
     def _context(self, rows: Rows) -> WindowReading:
         predicted_class(rows.logits)  # refuses NaN by its row
         told = self._told(loaded_for(rows, f"{type(self).__name__} with a window").logits[:])
-        self._warn(Counter({told.note: 1}), 1)
+        self._warn(Counter(told.notes), 1)
         return WindowReading(self.name, len(rows), tuple(told.numbers.tolist()))
 
     def _bind(self, rows: Rows) -> Bound:
@@ -68,7 +68,7 @@ class WindowReader(Calibrator):
         order = np.argsort(which, kind="stable")
         parts = np.split(order, np.searchsorted(which[order], np.arange(1, len(names))))
         told = [self._told(logits[part]) for part in parts]
-        self._warn(Counter(one.note for one in told), len(told))
+        self._warn(Counter(note for one in told for note in one.notes), len(told))
         numbers = np.array([one.numbers for one in told]) if told else self._alone()[None]
         return self._apply(rows, numbers, which)
 
@@ -78,9 +78,8 @@ class WindowReader(Calibrator):
 
     def _warn(self, notes: Counter[str], n_windows: int) -> None:
         for note, count in notes.items():
-            if note:
-                where = f"in {count} of {n_windows} windows " if n_windows > 1 else ""
-                warnings.warn(f"{self.name}: {where}{note}", CalibrationWarning, stacklevel=4)
+            where = f"in {count} of {n_windows} windows " if n_windows > 1 else ""
+            warnings.warn(f"{self.name}: {where}{note}", CalibrationWarning, stacklevel=4)
 
     def _numbers(self, context: Any) -> FloatArray:
         """Return the numbers of a context, which must be one of this method."""

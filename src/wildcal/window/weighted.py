@@ -136,7 +136,7 @@ class TransferableScaling(_Weighted):
 
         most = DEFAULT_BOUNDS[1]
         if mean_confidence_at(logits, most) > 1 - _MATCHED:
-            return Told(np.array([most]), _TOO_SURE)
+            return Told(np.array([most]), (_TOO_SURE,))
         box = ((1.0, most), (0.0, 1.0))
         found = minimize(lambda at: abs(above(at)), _START, method="SLSQP", bounds=box)
         temperature, power = (float(np.clip(x, *b)) for x, b in zip(found.x, box, strict=True))
@@ -144,7 +144,7 @@ class TransferableScaling(_Weighted):
             return Told(np.array([temperature]))
         if above(np.array([most, power])) > 0:
             far = above(np.array([most, power])) > _MATCHED
-            return Told(np.array([most]), _TOO_SURE if far else "")
+            return Told(np.array([most]), (_TOO_SURE,) if far else ())
         if above(np.array([1.0, power])) <= 0:
             return Told(np.array([1.0]))
         temperature = brentq(lambda t: above(np.array([t, power])), 1.0, most, xtol=1e-8)
