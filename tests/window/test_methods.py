@@ -9,7 +9,7 @@ from scipy.optimize import minimize, minimize_scalar
 from wildcal import TemperatureScaling, load, save
 from wildcal.calibrators import make_calibrator
 from wildcal.calibrators.smart import MarginScaling, backward, forward, soft_ece
-from wildcal.core.errors import CalibrationWarning
+from wildcal.core.errors import CalibrationWarning, ConvergenceWarning
 from wildcal.core.rows import Rows
 from wildcal.testing import make_suite
 from wildcal.window import label_shift
@@ -285,12 +285,24 @@ def test_the_network_of_smart():
 
 
 def test_smart_lowers_its_loss_below_that_of_one_temperature():
-    method = MarginScaling(epochs=150).fit(Z, Y)
+    method = MarginScaling(patience=60).fit(Z, Y)
+    assert method.fit_.converged
     ts = TemperatureScaling().fit(Z, Y)
     right, share = (Z.argmax(axis=1) == Y).astype(float), np.full(len(Y), 1 / len(Y))
     losses = [soft_ece(m.confidence(Z).astype(float), right, share)[0] for m in (method, ts)]
     assert losses[0] < losses[1]
     assert losses[0] == pytest.approx(method.fit_.loss_after, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "times"), [({"epochs": 30}, 1), ({"epochs": 60, "patience": 60}, 1), ({}, 30)]
+)
+def test_smart_tells_where_it_did_not_arrive(options, times):
+    """After too few steps, and where every confidence is 1 at the temperatures it starts from."""
+    method = MarginScaling(**options)
+    with pytest.warns(ConvergenceWarning, match="MarginScaling did not converge after"):
+        method.fit(times * Z, Y)
+    assert not method.fit_.converged
 
 
 @pytest.mark.parametrize("name", ["ace", "ap", "cpcs", "transcal", "em-bcts"])

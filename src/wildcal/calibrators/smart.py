@@ -40,7 +40,8 @@ class MarginScaling(TemperatureMap):
     epochs
         Steps of Adam on all rows, at most.
     patience
-        It stops after so many steps that did not lower the loss by 0.0001.
+        It stops after so many steps that did not lower the loss by 0.0001. It has converged where
+        it stopped so, with no larger loss than that of temperature scaling.
     seed
         Of the weights it starts from.
 
@@ -54,7 +55,7 @@ class MarginScaling(TemperatureMap):
     --------
     >>> from wildcal.testing import make_suite
     >>> suite = make_suite(seed=0, n_tuning=500, n_ood_tuning=0)
-    >>> calibrator = MarginScaling(epochs=50).fit(*suite.tuning)
+    >>> calibrator = MarginScaling(patience=20).fit(*suite.tuning)
     >>> calibrator.fit_.loss_after < calibrator.fit_.loss_before
     True
     """
@@ -100,12 +101,18 @@ class MarginScaling(TemperatureMap):
             loss, slope = soft_ece(confidence, right, share)
             return loss, backward(weights, x, passed, slope * by_temperature)
 
-        self.weights_, losses = _adam(objective, _start(self.seed), self.epochs, self.patience)
+        found = _adam(objective, _start(self.seed), self.epochs, self.patience)
+        self.weights_, losses = found.weights, found.losses
+        # One temperature is among what the network can say. Where it ends above that, it got stuck:
+        # rows whose confidence is 1 at any temperature it tries have no slope to go by.
+        one = _confidence(below, np.full(len(below), ts.temperature))[0]
+        stuck = min(losses) > soft_ece(one, right, share)[0] + _LEAST_GAIN
         return FitSummary(
             loss="soft ece",
             loss_before=losses[0],
             loss_after=min(losses),
             iterations=len(losses),
+            converged=found.settled and not stuck,
             notes=bound_notes(ts),
         )
 
@@ -190,13 +197,24 @@ def _confidence(below: FloatArray, temperature: FloatArray) -> tuple[FloatArray,
     return confidence, confidence**2 * (e * scaled).sum(axis=1) / temperature
 
 
+class Searched(NamedTuple):
+    """Where a search by Adam ended."""
+
+    weights: FloatArray
+    """The best ones it met."""
+    losses: list[float]
+    """Of every step."""
+    settled: bool
+    """Whether the loss had stopped falling."""
+
+
 def _adam(
     objective: Callable[[FloatArray], tuple[float, FloatArray]],
     start: FloatArray,
     epochs: int,
     patience: int,
-) -> tuple[FloatArray, list[float]]:
-    """Return the best weights that Adam met, and the loss of every step."""
+) -> Searched:
+    """Return where Adam ends."""
     at, best = start.copy(), start.copy()
     mean, square = np.zeros_like(at), np.zeros_like(at)
     losses: list[float] = []
@@ -215,7 +233,7 @@ def _adam(
         unbiased = mean / (1 - _MOMENTA[0] ** step)
         scale = np.sqrt(square / (1 - _MOMENTA[1] ** step)) + 1e-8
         at = at - _RATE * unbiased / scale
-    return best, losses
+    return Searched(best, losses, waited >= patience)
 
 
 def _merged(
