@@ -16,7 +16,14 @@ from scipy.stats import poisson
 
 import wildcal
 import wildcal.evaluation
-from wildcal import Context, ContextScaling, TemperatureScaling
+from wildcal import (
+    Context,
+    ContextScaling,
+    FirstContextScaling,
+    TemperatureScaling,
+    load,
+    save,
+)
 from wildcal.calibrators.context.belief import BELIEFS, FEW_CLASSES
 from wildcal.calibrators.context.constants import shipped, steepest
 from wildcal.calibrators.context.sums import environment_sums
@@ -777,6 +784,42 @@ def test_contexts_of_another_kind_are_refused():
         FITTED.predict_proba(SHIFTED, context=SHIFTED)
 
 
+@pytest.mark.parametrize("kind", [ContextScaling, FirstContextScaling])
+def test_contexts_of_another_fit_are_refused(kind, tmp_path):
+    fitted = kind().fit(Z, Y, environment=E)
+    other = kind().fit(2 * Z, Y, environment=E)
+    around = fitted.context(SHIFTED)
+    with pytest.raises(
+        ValueError, match="context must be made by this calibrator, got that of ano"
+    ):
+        other.predict_proba(SHIFTED, context=around)
+    with pytest.raises(ValueError, match="from the same calibrator"):
+        around + other.context(SHIFTED)
+    live = wildcal.Stream(fitted, window=50)
+    live(SHIFTED)
+    with pytest.raises(ValueError, match="context must be made by this calibrator"):
+        other.predict_proba(SHIFTED, context=live.context)
+    expected = fitted.predict_proba(SHIFTED, context=around)
+    save(fitted, tmp_path / "context.json")
+    again = load(tmp_path / "context.json")
+    np.testing.assert_array_equal(again.predict_proba(SHIFTED, context=around), expected)
+    twice = around + again.context(SHIFTED)
+    fitted.predict_proba(SHIFTED, context=twice + live.context)
+    with pytest.raises(ValueError, match="context must be made by this calibrator"):
+        other.predict_proba(SHIFTED, context=twice)
+
+
+def test_contexts_that_do_not_say_who_made_them_are_read_as_before():
+    other = ContextScaling().fit(2 * Z, Y, environment=E)
+    silent = replace(CONTEXT, made_by="")
+    assert silent == CONTEXT
+    assert other.predict_proba(SHIFTED, context=silent).shape == SHIFTED.shape
+    with pytest.raises(ValueError, match="context must be made by this calibrator"):
+        other.predict_proba(SHIFTED, context=silent + CONTEXT)
+    known = ContextScaling(class_mix="clean").fit(Z, Y, environment=E)
+    assert known.maker() == FITTED.maker()  # it reads the same sums otherwise
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -898,7 +941,7 @@ def test_absurd_fitted_values_still_give_a_temperature_in_its_bounds(name, value
         if name == "bias_":
             fitted.bias_ = sign * value
         with np.errstate(over="ignore"):
-            for around in (CONTEXT, fitted.context(SHIFTED)):
+            for around in (replace(CONTEXT, made_by=""), fitted.context(SHIFTED)):
                 t = fitted.temperature(SHIFTED, context=around)
                 assert ((t >= 0.01) & (t <= 100)).all()
 

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Self, final
 
@@ -231,7 +231,7 @@ class Stream:
     @property
     def context(self) -> Context:
         """The context of the rows now in the window."""
-        return self._window.totals.context()
+        return replace(self._window.totals.context(), made_by=self.calibrator.maker())
 
     @property
     def estimated_accuracy(self) -> AccuracyEstimate:

@@ -290,6 +290,11 @@ class FirstContextScaling(WindowMap):
         """Whether a context was learned."""
         return self.fallback_ is None
 
+    def _sums_depend_on(self) -> list[float]:
+        if self.fallback_ is not None:  # no context is read then
+            return []
+        return [self.clean_temperature_, *self.clean_mean_.tolist(), *self.clean_std_.tolist()]
+
     def _look(self) -> Callable[[Block], RowStatistics]:
         units, own = self._units(), self._own()
 

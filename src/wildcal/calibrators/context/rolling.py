@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, final
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -43,6 +44,17 @@ class WindowMap(Calibrator):
     def by_class(self) -> tuple[int, ...]:
         """Which of them are summed for each predicted class too."""
         return ()
+
+    def maker(self) -> str:
+        """Return a fingerprint of what the sums of a row depend on, which its contexts carry."""
+        numbers = self._sums_depend_on()
+        # Six digits: the same fit on another machine may have other last bits.
+        words = f"{self.name} {self.n_classes_} " + " ".join([f"{x:.6g}" for x in numbers])
+        return f"{crc32(words.encode()):08x}" if numbers else ""
+
+    def _sums_depend_on(self) -> list[float]:
+        """Return the fitted numbers behind the features of a row."""
+        return []
 
     @property
     def unread(self) -> frozenset[str]:
@@ -138,6 +150,11 @@ class WindowMap(Calibrator):
                 f"context must have {len(self.features)} sums and {inside} by class, those of"
                 f" {self.name}, got {len(context.sums)} and {len(context.by_class)}."
             )
+        if context.made_by and context.made_by != (mine := self.maker()) and mine:
+            raise ValueError(
+                "context must be made by this calibrator, got that of another fit, whose sums are"
+                " of other numbers. Call the method `context` of this one."
+            )
         counts = np.array(context.counts)
         if counts.min() < 0 or counts.sum() != context.n:
             raise ValueError(
@@ -153,7 +170,8 @@ class WindowMap(Calibrator):
         def sums(block: Block) -> tuple[NDArray[Any], ...]:
             return window_sums(look(block), k, by_class)
 
-        found = Context.of_sums(*map_blocks(rows.logits, sums, added))
+        total, counts, inside = map_blocks(rows.logits, sums, added)
+        found = Context.of_sums(total, counts, inside, self.maker())
         self._doubt([found])
         return found
 

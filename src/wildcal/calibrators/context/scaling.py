@@ -323,6 +323,11 @@ class ContextScaling(WindowMap):
         """In a file from before unsure rows were counted, all that belongs to these."""
         return frozenset() if self._counts_unsure() else _OF_UNSURE
 
+    def _sums_depend_on(self) -> list[float]:
+        numbers = [self.clean_temperature_, self.bias_, self.steepest_, self.margin_weight_]
+        border = [self.border_] if self._counts_unsure() else []
+        return [*numbers, *self.clean_margin_.tolist(), *self.bounds, *border]
+
     def _counts_unsure(self) -> bool:
         return self._believed().counts_unsure
 

@@ -1,6 +1,6 @@
 """A context: what the unlabeled rows that arrive together say, as a few sums."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self, final
 
 import numpy as np
@@ -15,7 +15,8 @@ class Context:
     """The sums over a window of rows that `ContextScaling` reads; made by its `context`.
 
     Contexts of disjoint windows can be added. They belong to the calibrator that made them, since
-    it says which features of a row are summed, and in which units.
+    it says which features of a row are summed, and in which units: another one refuses them, unless
+    it would sum the same.
 
     Examples
     --------
@@ -35,6 +36,8 @@ class Context:
     by_class: tuple[float, ...] = ()
     """Those of the sums that the calibrator reads for each predicted class, one after the other:
     for `ContextScaling` the first and the last."""
+    made_by: str = field(default="", compare=False, repr=False)
+    """A fingerprint of all that the sums of a row depend on; "" where nobody says."""
 
     def __add__(self, other: Self) -> "Context":
         """Return the context of both windows together."""
@@ -44,13 +47,15 @@ class Context:
                 f" {len(self.counts)} and {len(other.counts)}."
             )
         kinds = [(len(one.sums), len(one.by_class)) for one in (self, other)]
-        if kinds[0] != kinds[1]:
+        other_maker = self.made_by and other.made_by and self.made_by != other.made_by
+        if kinds[0] != kinds[1] or other_maker:
             raise ValueError("contexts must come from the same calibrator, to be added.")
         return Context(
             n=self.n + other.n,
             sums=tuple(a + b for a, b in zip(self.sums, other.sums, strict=True)),
             counts=tuple(a + b for a, b in zip(self.counts, other.counts, strict=True)),
             by_class=tuple(a + b for a, b in zip(self.by_class, other.by_class, strict=True)),
+            made_by=self.made_by or other.made_by,
         )
 
     @classmethod
@@ -59,10 +64,12 @@ class Context:
         return cls.of_sums(*window_sums(rows, n_classes, by_class))
 
     @classmethod
-    def of_sums(cls, sums: FloatArray, counts: Labels, inside: FloatArray) -> "Context":
+    def of_sums(
+        cls, sums: FloatArray, counts: Labels, inside: FloatArray, made_by: str = ""
+    ) -> "Context":
         """Return the context of rows with these sums."""
-        numbers = (tuple(of.tolist()) for of in (sums, counts, inside))
-        return cls(int(counts.sum()), *numbers)
+        parts = tuple(sums.tolist()), tuple(counts.tolist()), tuple(inside.tolist())
+        return cls(int(counts.sum()), *parts, made_by)
 
 
 @dataclass(frozen=True, slots=True)
