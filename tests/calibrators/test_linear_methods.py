@@ -17,6 +17,7 @@ from wildcal.calibrators import (
     TemperatureMix,
     VectorScaling,
     linear_softmax,
+    make_calibrator,
 )
 from wildcal.core.errors import ConvergenceWarning
 from wildcal.testing import make_suite
@@ -179,6 +180,23 @@ def test_methods_on_log_probabilities_do_not_see_a_shift(name):
     np.testing.assert_allclose(
         moved.predict_proba(logits - shift), plain.predict_proba(logits), atol=1e-7
     )
+
+
+@pytest.mark.parametrize(("name", "n_classes"), [("vector", 5), ("matrix", 5), ("matrix", 25)])
+def test_logits_far_from_zero_are_fitted_alike_in_float32_and_float64(name, n_classes):
+    """Newton and L-BFGS; a search that stopped early would warn, which is an error here."""
+    rng = np.random.default_rng(0)
+    z = np.round(128 * rng.normal(size=(1500, n_classes))) / 64  # float32 keeps them at 10,000
+    y = (z / 1.5 + rng.gumbel(size=z.shape)).argmax(axis=1)
+    told = []
+    for dtype in (np.float32, np.float64):
+        far = (z + 1e4).astype(dtype)
+        fitted = make_calibrator(name).fit(far, y)
+        told.append(fitted.predict_proba(far))
+    np.testing.assert_allclose(told[0], told[1], atol=2e-6 if n_classes == 5 else 2e-3)
+    # As at 1,000, where nobody's digits are lost: only the pull of the offsets still differs.
+    nearer = make_calibrator(name).fit(z + 1e3, y).predict_proba(z + 1e3)
+    np.testing.assert_allclose(told[1], nearer, atol=5e-3)
 
 
 def test_the_last_gauge_depends_on_the_order_of_the_classes_and_the_free_one_does_not():

@@ -38,6 +38,26 @@ def test_value_is_the_penalized_cross_entropy(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_an_origin_changes_nothing_but_rounding(kind):
+    """It is taken off the features, and comes back through the offsets."""
+    objective, theta = problem(kind)
+    objective.logits = objective.logits + 50
+    plain = objective.evaluate(theta, hessian=True)
+    objective.origin = 49.5
+    moved = objective.evaluate(theta, hessian=True)
+    assert moved.value == pytest.approx(plain.value, rel=1e-12)
+    np.testing.assert_allclose(moved.gradient, plain.gradient, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(moved.hessian, plain.hessian, rtol=1e-9, atol=1e-9)
+    steps = objective._units(theta, None)
+    tried = np.random.default_rng(2).normal(size=theta.shape)
+    slope = (steps.gradient(plain.gradient.reshape(theta.shape)) * tried).sum()
+    assert slope == pytest.approx(plain.gradient @ steps.theta(tried).ravel())
+    whole = tried.ravel() @ steps.hessian(plain.hessian) @ tried.ravel()
+    change = steps.theta(tried).ravel()
+    assert whole == pytest.approx(change @ plain.hessian @ change)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_derivatives_are_those_of_finite_differences(kind):
     objective, theta = problem(kind)
     at, step = objective.evaluate(theta, hessian=True), 1e-6

@@ -19,6 +19,9 @@ Features: TypeAlias = Callable[[Logits], Proba]
 LARGEST_LOGIT = 1e30
 LOG_TINY = float(np.log(np.finfo(np.float32).tiny))
 
+# Rows that tell where logits lie, and how many standard deviations from zero are far.
+_GLANCE, _FAR = 1000, 10.0
+
 # Times any logit this stays finite in float32 (logits beyond 1e30 are cut there).
 _LARGEST_COEFFICIENT = 1e6
 
@@ -68,6 +71,16 @@ def raw_logits(rows: Logits) -> Proba:
         lowest = np.where(ruled_out, np.inf, x).min(axis=1, keepdims=True)
         np.copyto(x, lowest, where=ruled_out)
     return np.asarray(x)
+
+
+def origin_of(logits: Source) -> float:
+    """Return what most logits lie near, where that is far beyond how they vary; otherwise 0.
+
+    A fit may work with what is left; which number it is matters for rounding alone.
+    """
+    some = raw_logits(logits[:_GLANCE]).astype(np.float64)
+    mean = float(some.mean())
+    return float(np.float32(mean)) if abs(mean) > _FAR * float(some.std()) else 0.0
 
 
 def log_proba(rows: Logits) -> Proba:

@@ -127,11 +127,56 @@ class _Piece:
     loss: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """The units that a search takes its steps in; theta and steps have the same shape."""
+
+    unit: FloatArray
+    """Of each parameter: after such a step the loss has curved about equally."""
+    origin: float = 0.0
+    along: FloatArray | None = None
+    """Of each class, the direction of length 1 in which the pull of b curves the loss more."""
+    part: FloatArray | None = None
+    """How much shorter steps along it are, less one."""
+
+    def theta(self, steps: FloatArray) -> FloatArray:
+        """Return the change of theta that some steps make."""
+        if self.along is None or self.part is None:
+            return self.unit * steps
+        shorter = self.along * (self.part * _apart((self.along * steps).sum(axis=0)))
+        moved = self.unit * (steps + shorter)
+        moved[-1] -= self.origin * _apart(moved[:-1].sum(axis=0))
+        return moved
+
+    def gradient(self, by_theta: FloatArray) -> FloatArray:
+        """Return derivatives by steps from those by theta."""
+        if self.along is None or self.part is None:
+            return self.unit * by_theta
+        by_theta = by_theta.copy()
+        by_theta[:-1] -= self.origin * _apart(by_theta[-1])
+        by_unit = self.unit * by_theta
+        shorter = self.along * _apart(self.part * (self.along * by_unit).sum(axis=0))
+        return np.asarray(by_unit + shorter)
+
+    def hessian(self, by_theta: FloatArray) -> FloatArray:
+        """Return the Hessian by steps from that by theta."""
+        if self.along is None:
+            unit = self.unit.ravel()
+            return np.asarray(unit[:, None] * by_theta * unit)
+        once = np.stack([self.gradient(r.reshape(self.unit.shape)).ravel() for r in by_theta])
+        return np.stack([self.gradient(c.reshape(self.unit.shape)).ravel() for c in once.T])
+
+
+def _apart(of_classes: FloatArray) -> FloatArray:
+    """Return numbers of classes less their mean: what all scores have in common says nothing."""
+    return np.asarray(of_classes - of_classes.mean(axis=0))
+
+
 @dataclass(slots=True)
 class LinearSoftmax(ABC):
     """Penalized cross-entropy of softmax(W x + b); subclasses say what shape W has.
 
-    theta has shape (rows, K): one parameter per class in each of its rows.
+    theta has shape (rows, K): one parameter per class in each of its rows, b in the last.
     """
 
     features: Features
@@ -140,6 +185,10 @@ class LinearSoftmax(ABC):
     weight: FloatArray | None
     ridge: FloatArray
     center: FloatArray
+    origin: float = 0.0
+    """What is taken off all features before they are worked with, and comes back through b: of
+    logits around 10,000, float32 keeps three digits behind the point, and slopes and b can hardly
+    be told apart. It changes no result but by rounding."""
 
     @abstractmethod
     def scores(self, theta: FloatArray, x: Proba) -> Proba:
@@ -162,6 +211,10 @@ class LinearSoftmax(ABC):
         """Return what the rows of a piece show; `total` is the weight of all rows."""
         logits, y = self.logits[piece], self.y[piece]
         x = self.features(logits)
+        if self.origin:
+            x -= x.dtype.type(self.origin)
+            moved = theta[-1] + self.origin * _apart(theta[:-1].sum(axis=0))
+            theta = np.vstack([theta[:-1], moved])
         weight = np.ones(len(y)) if self.weight is None else self.weight[piece]
         s = self.scores(theta, x)
         ruled_out = np.isneginf(logits)
@@ -201,11 +254,22 @@ class LinearSoftmax(ABC):
 
         off = theta - self.center
         value, gradient, curvature = self._walk(theta, look)
+        if self.origin:  # all features are larger by so much than those that were walked over
+            gradient[:-1] += self.origin * _apart(gradient[-1])
+            curvature = self._with_origin(curvature) if hessian else curvature
         value += float((self.ridge * off * off).sum())
         gradient = gradient + 2 * self.ridge * off
         if hessian:
             curvature = curvature + np.diag(2 * self.ridge.ravel())
         return Point(value, gradient.ravel(), curvature if hessian else np.empty((0, 0)))
+
+    def _with_origin(self, curvature: FloatArray) -> FloatArray:
+        """Return the Hessian by theta from that by slopes and b of the features walked over."""
+        k = self.center.shape[1]
+        for side in (curvature, curvature.T):  # a view: both sides are changed
+            by_row = side.reshape(-1, k, len(side))
+            by_row[:-1] += self.origin * _apart(by_row[-1])
+        return curvature
 
     @property
     def exact(self) -> bool:
@@ -222,11 +286,12 @@ class LinearSoftmax(ABC):
         return (self._newton if start.size <= NEWTON_PARAMETERS else self._lbfgs)(start, fixed)
 
     def _newton(self, start: FloatArray, fixed: BoolArray | None) -> LinearFit:
-        unit = self._units(start, fixed)
+        units = self._units(start, fixed)
 
         def objective(steps: FloatArray) -> Point:
-            at = self.evaluate(start + (unit * steps).reshape(start.shape), hessian=True)
-            return Point(at.value, unit * at.gradient, unit[:, None] * at.hessian * unit)
+            at = self.evaluate(start + units.theta(steps.reshape(start.shape)), hessian=True)
+            gradient = units.gradient(at.gradient.reshape(start.shape)).ravel()
+            return Point(at.value, gradient, units.hessian(at.hessian))
 
         no_bound = np.full(start.size, np.inf)
         solution = minimize_in_box(
@@ -237,14 +302,14 @@ class LinearSoftmax(ABC):
             max_iter=_NEWTON_STEPS,
             resolution=self.resolution,
         )
-        return self._fitted(start, unit, solution)
+        return self._fitted(start, units, solution)
 
     def _lbfgs(self, start: FloatArray, fixed: BoolArray | None) -> LinearFit:
-        unit = self._units(start, fixed)
+        units = self._units(start, fixed)
 
         def objective(steps: FloatArray) -> tuple[float, FloatArray]:
-            at = self.evaluate(start + (unit * steps).reshape(start.shape), hessian=False)
-            return at.value, unit * at.gradient
+            at = self.evaluate(start + units.theta(steps.reshape(start.shape)), hessian=False)
+            return at.value, units.gradient(at.gradient.reshape(start.shape)).ravel()
 
         cost = float(np.prod(self.logits.shape)) * start.size / start.shape[1]
         solution = minimize_lbfgs(
@@ -253,23 +318,36 @@ class LinearSoftmax(ABC):
             exact=self.exact,
             max_iter=int(np.clip(_PASS_BUDGET / cost, _FEWEST_PASSES, _PASSES)),
         )
-        return self._fitted(start, unit, solution)
+        return self._fitted(start, units, solution)
 
-    def _units(self, start: FloatArray, fixed: BoolArray | None) -> FloatArray:
-        """Return a step of each parameter after which the loss has curved about equally."""
+    def _units(self, start: FloatArray, fixed: BoolArray | None) -> _Steps:
+        """Return steps after which the loss has curved about equally."""
 
         def look(piece: _Piece) -> FloatArray:
             proba = piece.proba
             return self.second_diagonal(piece.x, proba * (1 - proba) * piece.weight[:, None])
 
-        curvature = 2 * self.ridge + self._walk(start, look)
+        ridge = 2 * self.ridge
+        if self.origin:  # what pulls b is looked at below
+            ridge[-1] = 0.0
+        curvature = ridge + self._walk(start, look)
         # Where all rows are certain nothing curves; the unit is then that of the parameter.
-        units = 1 / np.sqrt(np.maximum(curvature, _FLATTEST))
-        return np.asarray((units if fixed is None else units * ~fixed).ravel())
+        unit = 1 / np.sqrt(np.maximum(curvature, _FLATTEST))
+        unit = unit if fixed is None else unit * ~fixed
+        if not self.origin:
+            return _Steps(unit)
+        # b is what the offset of the features that are walked over leaves, after the slopes took
+        # theirs: b = b' - origin Σ W, up to what all classes have in common. Its pull curves the
+        # loss along that direction, and there by as much as the offset is large.
+        along = unit.copy()
+        along[:-1] *= -self.origin
+        length = np.sqrt((along * along).sum(axis=0))
+        more = 2 * self.ridge[-1] * length**2
+        return _Steps(unit, self.origin, along / length, 1 / np.sqrt(1 + more) - 1)
 
-    def _fitted(self, start: FloatArray, unit: FloatArray, solution: Solution) -> LinearFit:
+    def _fitted(self, start: FloatArray, units: _Steps, solution: Solution) -> LinearFit:
         return LinearFit(
-            start + (unit * solution.x).reshape(start.shape),
+            start + units.theta(solution.x.reshape(start.shape)),
             self.evaluate(start, hessian=False).value,
             float(solution.value),
             solution.iterations,

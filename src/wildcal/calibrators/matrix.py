@@ -8,6 +8,7 @@ from wildcal.calibrators.linear_map import (
     check_linear,
     check_penalty,
     matrix_scores,
+    origin_of,
     raw_logits,
     stack_matrix,
     total_weight,
@@ -84,7 +85,8 @@ class MatrixScaling(Calibrator):
         n_classes, n = logits.shape[1], total_weight(y, weight)
         penalty = Penalty.structured(n_classes, n, self.reg_lambda, self.ridge, self.reg_mu)
         ridge, center = penalty.arrays(n_classes, diagonal=1 / ts.temperature)
-        fit = FullSoftmax(raw_logits, logits, y, weight, ridge, center).minimize(center)
+        origin = origin_of(logits)
+        fit = FullSoftmax(raw_logits, logits, y, weight, ridge, center, origin).minimize(center)
         self.matrix_, self.intercept_ = fit.theta[:-1].T.copy(), fit.theta[-1].copy()
         return fit.summary(ts)
 

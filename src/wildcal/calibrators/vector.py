@@ -10,6 +10,7 @@ from wildcal.calibrators.linear_map import (
     check_linear,
     check_strength,
     diagonal_scores,
+    origin_of,
     raw_logits,
     total_weight,
 )
@@ -109,7 +110,8 @@ class VectorScaling(Calibrator):
             self.scale_, self.intercept_ = fit.theta
             return fit.summary(ts)
         ridge = np.full_like(center, strength)
-        objective = DiagonalSoftmax(raw_logits, logits, y, weight, ridge, center)
+        origin = origin_of(logits)
+        objective = DiagonalSoftmax(raw_logits, logits, y, weight, ridge, center, origin)
         fit = objective.minimize(center)
         self.scale_, self.intercept_ = fit.theta
         return fit.summary(ts)
