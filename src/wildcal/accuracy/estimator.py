@@ -364,10 +364,11 @@ class AccuracyEstimator(ABC):
     def _clean_variance(self) -> float:
         """Return a (1 - a) / n: that of the accuracy of the clean rows, which estimates start from.
 
-        Half a row more is right, and half a one wrong, so that none is certain.
+        Two more are counted as right and two as wrong (Agresti and Coull, 1998): of few labels
+        hardly any is wrong, and a (1 - a) alone would take the accuracy for certain.
         """
         n = float(self.clean_counts_.sum())
-        a = (self.clean_accuracy_ * n + 0.5) / (n + 1)
+        a = (self.clean_accuracy_ * n + 2) / (n + 4)
         return a * (1 - a) / n
 
     def _chance_cost(self, state: WindowState) -> float:
