@@ -145,4 +145,9 @@ def test_im_where_no_clean_row_was_as_unsure():
     y = np.r_[np.zeros(38, int), 1, 2]
     estimator = ESTIMATORS["im"]().fit(logits, y)
     unsure = np.zeros((5, 3))
-    assert estimator.estimate(unsure).value == estimator.clean_accuracy_ == 0.95
+    found = estimator.estimate(unsure)
+    assert found.value == estimator.clean_accuracy_ == 0.95
+    assert (found.low, found.high) == (0.0, 1.0)  # nothing is known of such rows
+    tenth = estimator.estimate(np.concatenate([np.tile(logits, (9, 1)), np.zeros((40, 3))]))
+    assert tenth.value == pytest.approx(0.95)
+    assert 0.80 < tenth.low < 0.95 - 0.1

@@ -27,7 +27,8 @@ class ConfidenceWeighting(Scaled, MeanEstimator):
 
     This is the clean accuracy with each row weighted by window share / clean share of its bin. Rows
     of the window in a bin that no clean row has cannot be weighted: the others stand for them, as
-    weights of mean 1 make it. Where that is all of them, the clean accuracy is returned.
+    weights of mean 1 make it. Where that is all of them, the clean accuracy is returned. The
+    interval takes their accuracy for anything between 0 and 1.
     """
 
     name = "im"
@@ -62,9 +63,12 @@ class ConfidenceWeighting(Scaled, MeanEstimator):
 
     def _read_state(self, state: WindowState) -> Reading:
         total, squares, n = state.sums[2:]
-        if n < 1:
-            return Reading(self.clean_accuracy_, 0.0)
-        return mean_reading(float(total), float(squares), int(n))
+        value, variance = self.clean_accuracy_, 0.0
+        if n > 0:
+            value, variance = mean_reading(float(total), float(squares), int(n))
+        unknown = 1 - float(n) / state.n
+        # The mean square of (a - value) where a is uniform between 0 and 1.
+        return Reading(value, variance + unknown**2 * (1 / 12 + (value - 0.5) ** 2))
 
     def _check_fitted(self) -> None:
         super()._check_fitted()
