@@ -66,12 +66,24 @@ def test_a_window_that_is_too_small_is_warned_of(folder, capsys):
     assert run("accuracy estimate e.json one.npz --quiet".split()) == 0
     said = capsys.readouterr()
     assert said.out.endswith("(1 row, cot)\n")
-    assert "with fewer than 512 rows other estimators do better" in said.err
+    assert "with fewer than 512 rows others do better" in said.err
     assert "a window of 1 row." in said.err
     assert run("accuracy fit val.npz --method ac -o e.json".split()) == 0
     capsys.readouterr()
     assert run("accuracy estimate e.json one.npz --quiet".split()) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_windows_of_another_class_mix_are_named_in_one_line(folder, capsys):
+    assert run("accuracy fit val.npz --method cot -o e.json".split()) == 0
+    z = SUITE.clean.logits
+    of_one = np.resize(z[z.argmax(axis=1) == 0], (40, z.shape[1]))
+    np.savez("mixed.npz", logits=np.concatenate([of_one, of_one, z[:40], of_one]))
+    capsys.readouterr()
+    assert run("accuracy estimate e.json mixed.npz --window 40 --csv -".split()) == 0
+    said = [line for line in capsys.readouterr().err.splitlines() if "class mix" in line]
+    assert len(said) == 1
+    assert said[0].startswith("warning: 3 of 4 windows, rows 0-39, 40-79, 120-159: cot: the pred")
 
 
 def test_compare_on_a_suite(capsys):

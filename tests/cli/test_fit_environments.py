@@ -2,12 +2,14 @@
 
 import csv
 import io
+import warnings
 
 import numpy as np
 import pytest
 
 from wildcal import ContextScaling, TemperatureScaling
 from wildcal.cli.main import run
+from wildcal.core.errors import CalibrationWarning
 from wildcal.evaluation import environments, evaluate
 from wildcal.io import load, read_table
 from wildcal.io.suite import Suite, SuiteWriter
@@ -197,6 +199,27 @@ def test_apply_in_a_window(files, capsys):
             window["temperature"], calibrator.temperature(z, context=around)
         )
         assert not np.array_equal(alone["confidence"], window["confidence"])
+
+
+def test_apply_in_many_windows_warns_once(files, capsys):
+    assert run(["fit", "val.npz", "--method", "match+cot", "-o", "match.json"]) == 0
+    z = DRAWN.shifted.logits
+    one = z[z.argmax(axis=1) == 0][:20]
+    np.savez("windows.npz", logits=np.concatenate([one, z[:20], one, one[:5]]))
+    capsys.readouterr()
+    assert run(["apply", "match.json", "windows.npz", "--window", "20", "-o", "p.npz"]) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == (
+        "warning: match+cot: with fewer than 512 rows others do better, such as context; there is"
+        " a window of 5 rows."
+    )
+    assert said[1].startswith("warning: match+cot: in 3 of 4 windows the predicted classes differ")
+    assert len([line for line in said if "predicted classes differ" in line]) == 1
+    calibrator = load("match.json")
+    with np.load("p.npz") as found, warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        last = calibrator.predict_proba(one[:5], context=calibrator.context(one[:5]))
+        np.testing.assert_array_equal(found["proba"][60:], last)
 
 
 def test_apply_says_that_there_is_no_context(files, capsys):

@@ -1,5 +1,7 @@
 """`wildcal accuracy`: how many of some unlabeled rows a network gets right, as far as told."""
 
+import warnings
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,7 +30,7 @@ from wildcal.cli.options import (
     quiet_option,
     refuse_same,
 )
-from wildcal.cli.output import progress_bar, say, warn
+from wildcal.cli.output import number_of_rows, progress_bar, say, warn, warn_of_few_rows
 from wildcal.cli.sharded import (
     at_work,
     open_source,
@@ -38,6 +40,7 @@ from wildcal.cli.sharded import (
 )
 from wildcal.core.span import span
 from wildcal.io import About
+from wildcal.io.tables.source import few
 from wildcal.tables import Cell, Column, Table, csv, number
 from wildcal.tables.terminal import show
 
@@ -175,13 +178,19 @@ def estimate(
         refuse_other_kinds(rows, about)
     n = len(logits)
     size = n if window == "all" else int(window)
-    found = {}
+    found, doubts = {}, defaultdict(list)
     with at_work(scheduler, "Estimating"):
         for start in range(0, n, size):
             ends = start, min(n, start + size)
-            beside = span(others, *ends)
-            found[f"{ends[0]}-{ends[1] - 1}"] = fitted.estimate(span(logits, *ends), beside)
-    _warn_of_few_rows(fitted, min(e.n for e in found.values()))
+            name = f"{ends[0]}-{ends[1] - 1}"
+            with warnings.catch_warnings(record=True) as caught:
+                found[name] = fitted.estimate(span(logits, *ends), span(others, *ends))
+            for warning in caught:
+                doubts[str(warning.message)].append(name)
+    for text, names in doubts.items():
+        where = f"{len(names)} of {len(found)} windows, rows {few(names)}: "
+        warn(f"warning: {where if len(found) > 1 else ''}{text}")
+    warn_of_few_rows(fitted.name, fitted.smallest_window, min(e.n for e in found.values()))
     output.write(
         json=lambda: [{"rows": name, **e.to_dict()} for name, e in found.items()],
         csv=lambda: csv.render(
@@ -191,22 +200,9 @@ def estimate(
     )
 
 
-def _warn_of_few_rows(fitted: AccuracyEstimator, fewest: int) -> None:
-    least = fitted.smallest_window
-    if fewest < least:
-        warn(
-            f"warning: {fitted.name}: with fewer than {least:,} rows other estimators do better,"
-            f" such as context; there is a window of {_rows(fewest)}."
-        )
-
-
-def _rows(n: int) -> str:
-    return f"{n:,} row" if n == 1 else f"{n:,} rows"
-
-
 def _print(found: Sequence[AccuracyEstimate], names: Sequence[str]) -> None:
     if len(found) == 1:
-        click.echo(f"{found[0]} ({_rows(found[0].n)}, {found[0].method})")
+        click.echo(f"{found[0]} ({number_of_rows(found[0].n)}, {found[0].method})")
         return
     heads = (Column("rows", is_number=False), Column("accuracy"), Column("below clean"))
     rows = [

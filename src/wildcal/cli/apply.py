@@ -17,7 +17,7 @@ from wildcal.cli.options import (
     refuse_same,
     window_option,
 )
-from wildcal.cli.output import progress_bar, say
+from wildcal.cli.output import progress_bar, say, warn_of_few_rows
 from wildcal.cli.sharded import (
     at_work,
     open_source,
@@ -26,6 +26,7 @@ from wildcal.cli.sharded import (
     verify_option,
 )
 from wildcal.core.calibrator import Calibrator
+from wildcal.core.rows import check_rows
 from wildcal.io import InputRows, load_with_about, write_result
 from wildcal.io.sources import write_shards
 from wildcal.io.tables import check_result
@@ -125,13 +126,18 @@ def _applied(
     if window is None:
         return dict(fitted.apply(z, proba=proba, distances=s))
     size = len(z) if window == "all" else int(window)
-    parts = []
-    for start in range(0, len(z), size):
-        part = slice(start, start + size)
-        beside = None if s is None else s[part]
-        context = fitted.context(z[part], distances=beside)
-        parts.append(fitted.apply(z[part], context=context, distances=beside, proba=proba))
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    _warn_of_few_rows(fitted, len(z) % size or size)  # the last one may have fewer
+    windows = np.arange(len(z)) // size
+    given = check_rows(z, n_classes=fitted.n_classes_, window=windows, distances=s)
+    return dict(fitted.bind(given).columns(given.logits, proba=proba))
+
+
+def _warn_of_few_rows(fitted: Calibrator, fewest: int) -> None:
+    """Say that an estimate of accuracy, which a calibrator matches, is of no use here."""
+    from wildcal.window import MatchedConfidence  # here: most calibrators read no window
+
+    if isinstance(fitted, MatchedConfidence) and fitted.estimator_ is not None:
+        warn_of_few_rows(fitted.name, fitted.estimator_.smallest_window, fewest)
 
 
 def _check_window(fitted: Calibrator, window: int | str | None) -> None:

@@ -41,6 +41,20 @@ def warn(text: str) -> None:
     click.echo(printable(text), err=True)
 
 
+def warn_of_few_rows(name: str, least: int, fewest: int) -> None:
+    """Say that a window has fewer rows than an estimate of its accuracy needs to be of use."""
+    if fewest < least:
+        warn(
+            f"warning: {name}: with fewer than {least:,} rows others do better, such as context;"
+            f" there is a window of {number_of_rows(fewest)}."
+        )
+
+
+def number_of_rows(n: int) -> str:
+    """Return a number of rows in words."""
+    return f"{n:,} row" if n == 1 else f"{n:,} rows"
+
+
 def print_json(document: Any) -> None:
     """Write a document to stdout; NaN, which JSON does not know, becomes null."""
     click.echo(json.dumps(_without_nan(document), indent=2, allow_nan=False))
