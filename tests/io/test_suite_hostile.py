@@ -214,7 +214,7 @@ def test_no_suite_at_all(tmp_path):
     (tmp_path / "x.npz").write_bytes(b"PK")
     refuse(tmp_path / "x.npz", "neither a folder nor a whole .npz")
     np.savez(tmp_path / "x.npz", logits=np.zeros((2, 2)))
-    refuse(tmp_path / "x.npz", "cannot read manifest.json of .*: the member is not there")
+    refuse(tmp_path / "x.npz", "x.npz is not a suite: it has no manifest.json. `wildcal suite make")
 
 
 def head(text, version=1, claim=None):

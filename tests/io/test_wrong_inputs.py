@@ -314,6 +314,10 @@ CASES = {
         "x.npz", ("has no logits", "found embedding", "arrays={'logits': 'embedding'}"),
         lambda p: np.savez(p, embedding=Z),
     ),
+    "an array of another kind": file(
+        "x.npz", ("has no logits", "found probs", "kind='proba'"),
+        lambda p: np.savez(p, probs=Z),
+    ),
     "a misspelled column": file(
         "x.csv", ("has no column 'lable'", "Did you mean 'label'?"),
         csv(scores(label=Y)), label_column="lable",

@@ -12,6 +12,7 @@ FLAGS: Final = {
     "classes": "--classes",
     "pos_label": "--pos-label",
     "labels": "--labels",
+    "second": "--second",
     "logits_output": "--logits-output",
     "layers": "--layers",
     "train": "--train",

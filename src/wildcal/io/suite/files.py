@@ -107,7 +107,7 @@ class FolderFiles(SuiteFiles):
     def manifest(self) -> bytes:
         """Return the bytes of the manifest."""
         if not (self.path / MANIFEST).exists():
-            raise FileFormatError(f"{self.path} is not a suite: it has no {MANIFEST}.")
+            raise FileFormatError(_no_manifest(self.path))
         with reading(self.path, MANIFEST), self._file(MANIFEST).open("rb") as file:
             return file.read(LARGEST_MANIFEST + 1)
 
@@ -164,6 +164,8 @@ class PackedFiles(SuiteFiles):
             if len(archive.NameToInfo) != len(archive.filelist):
                 raise ValueError("some member occurs twice")
             info = archive.NameToInfo.get(name)
+            if info is None and name == MANIFEST:
+                raise FileFormatError(_no_manifest(self.path))
             if info is None:
                 raise ValueError("the member is not there")
             if info.file_size > LARGEST_MEMBER:
@@ -203,6 +205,13 @@ def _compare(header: NpyHeader, size: int, types: Collection[str], shape: Shape)
         raise ValueError(f"it must have shape {shape}, got {header.shape}")
     if header.size != size:
         raise ValueError(f"it must have {header.size} bytes, got {size}; was it cut short?")
+
+
+def _no_manifest(path: Path) -> str:
+    return (
+        f"{path} is not a suite: it has no {MANIFEST}. `wildcal suite make` makes one of files of"
+        " rows."
+    )
 
 
 def suite_files(path: str | Path) -> SuiteFiles:

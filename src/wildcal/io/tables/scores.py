@@ -161,7 +161,12 @@ def _content(array: NDArray[Any]) -> str:
 def _no_scores(source: Source, kind: str, free: list[str]) -> str:
     expected = " or ".join(SCORE_NAMES[kind])
     example = free[0] if len(free) == 1 else "NAME"
+    advice = f"Say which it is: arrays={{{kind!r}: {example!r}}}"
+    named = {name.lower() for name in free}
+    other = next((other for other, names in SCORE_NAMES.items() if named & set(names)), None)
+    if other is not None:
+        advice = f"Say what the numbers are: kind={other!r}"
     return (
         f"{source.title} has no {kind}: expected an array named {expected}, found"
-        f" {few(sorted(source.names))}. Say which it is: arrays={{{kind!r}: {example!r}}}."
+        f" {few(sorted(source.names))}. {advice}."
     )
