@@ -45,3 +45,13 @@ def test_options_and_files():
     fitted.values_ = fitted.values_[:3]
     with pytest.raises(ValueError, match="15 entries"):
         fitted._check_fitted()
+
+
+def test_round_numbers_stay_in_the_bin_below_in_every_precision():
+    """A forest of a hundred trees answers in hundredths; 0.6 is the edge 9 / 15."""
+    confidence = np.arange(51, 100) / 100
+    logits = two_classes(confidence)
+    fitted = HistogramBinning().fit(two_classes(confidence), np.arange(len(confidence)) % 3 % 2)
+    expected = np.ceil(np.arange(51, 100) * 15 / 100 - 1e-9).astype(int) - 1
+    for given in (logits, logits.astype(np.float32)):
+        np.testing.assert_allclose(fitted.confidence(given), fitted.values_[expected], rtol=1e-6)

@@ -71,6 +71,14 @@ class HistogramBinning(TopLabelMap):
         index = self._bin(confidence)
         return np.where(self.weights_[index] > 0, self.values_[index], confidence)
 
+    @property
+    def edges(self) -> FloatArray:
+        """Where bins end, a millionth above k / n_bins.
+
+        The confidences of a forest are round numbers such as 0.6, which lie on edges. Their
+        logarithms and float32 move them by less than that, and must not move them to another bin.
+        """
+        return np.linspace(0.0, 1.0, self.n_bins + 1) * (1 + 1e-6)
+
     def _bin(self, confidence: FloatArray) -> NDArray[np.intp]:
-        edges = np.linspace(0.0, 1.0, self.n_bins + 1)
-        return np.clip(np.searchsorted(edges, confidence) - 1, 0, self.n_bins - 1)
+        return np.clip(np.searchsorted(self.edges, confidence) - 1, 0, self.n_bins - 1)

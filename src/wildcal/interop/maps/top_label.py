@@ -91,7 +91,7 @@ class Histogram(TopLabel):
     def __init__(self, calibrator: HistogramBinning, prefix: str = "") -> None:
         super().__init__(calibrator, prefix)
         self.keep(
-            edges=np.linspace(0.0, 1.0, calibrator.n_bins + 1),
+            edges=calibrator.edges,
             values=calibrator.values_,
             filled=(calibrator.weights_ > 0).astype(np.float64),
         )
