@@ -113,7 +113,12 @@ def serve(
         hook=None if on_alarm is None else Hook(on_alarm),
     )
     for model in models:
-        settings.windows.new(model)  # so that a bad --window is told before the first request
+        kept = settings.windows.new(model)  # so that a bad --window is told before any request
+        if kept is None and model.calibrator.uses_window:
+            say(
+                f"note: {model.name}: a server keeps windows for the method context alone; with"
+                f" {model.calibrator.name} each row is read as a clean one."
+            )
     logging.basicConfig(format="%(message)s", level="WARNING" if is_quiet() else "INFO")
     logging.getLogger("uvicorn").propagate = False
     try:
