@@ -73,7 +73,8 @@ class MatrixNorm(_Score):
     Where the mean of -log softmax over rows and classes is above 5, q is the softmax; else it is
     v = 1 + z + z²/2 minus its smallest entry, divided by its sum. That v is not invariant to a
     constant added to a row. A class that is ruled out by -inf has q = 0, and no part in that mean
-    or in the smallest entry.
+    or in the smallest entry. Of two classes one is the smallest, so that q is (1, 0) whatever they
+    are: there the score tells hardly anything, and intervals are wide.
 
     The authors' script scores batches of 128 in training mode and takes the mean of -log softmax
     from one batch of the first set for all of them; a public copy shifts rows before v. Here all is
