@@ -41,6 +41,7 @@ import context_tables  # noqa: E402
 import density_tables  # noqa: E402
 import harm_tables  # noqa: E402
 import peer_tables  # noqa: E402
+import pseudocal_tables  # noqa: E402
 import scale_tables  # noqa: E402
 import streams_tables  # noqa: E402
 import window_tables  # noqa: E402
@@ -534,6 +535,7 @@ MADE = {
     "serve-speed": serve_speed,
     **reliability_tables.TABLES,
     **scale_tables.TABLES,
+    **pseudocal_tables.TABLES,
     **streams_tables.TABLES,
     **window_tables.TABLES,
     "exports": exports,
