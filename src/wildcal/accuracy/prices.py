@@ -22,6 +22,7 @@ _HOMELESS: Final = 0.01
 """An auction ends when this share of all has no place: the last few rows would bid for long."""
 _MOST_ROUNDS: Final = 2000
 _CRUMB: Final = 1e-9
+"""Of a row: less is rounding, and does not bid."""
 
 
 def first_prices(value: FloatArray, supply: FloatArray, demand: FloatArray) -> FloatArray:

@@ -194,9 +194,10 @@ def _shortest_paths(cost: FloatArray, start: np.ndarray) -> tuple[FloatArray, La
         todo[node] = np.inf
         order.append(node)
         through = cost[node] + distance[node]
-        nearer = np.flatnonzero(through < distance)
-        distance[nearer] = todo[nearer] = through[nearer]
-        parent[nearer] = node
+        (nearer,) = (through < distance).nonzero()  # `flatnonzero` takes twice as long for so few
+        if len(nearer):
+            distance[nearer] = todo[nearer] = through[nearer]
+            parent[nearer] = node
     return distance, parent, order
 
 
