@@ -11,7 +11,7 @@ VERSION = $(shell $(PYTHON) -c "import sys; print('%d.%d' % sys.version_info[:2]
 # numba and lightning are what probmetrics and torch-uncertainty need and do not say.
 PEERS := torchmetrics betacal netcal numba probmetrics lightning torch-uncertainty relplot uncertainty-calibration imagecorruptions
 
-.PHONY: demo test test-on test-whole-on test-minimal test-oldest test-integrations lint bench numbers campaign coverage mutation gallery docs dist clean
+.PHONY: demo old test test-on test-whole-on test-minimal test-oldest test-integrations lint bench numbers campaign coverage mutation gallery docs dist clean
 
 # An empty environment, with a pip that knows groups of packages.
 define environment
@@ -48,6 +48,17 @@ $(VENV)/bench.done: $(VENV)/wildcal.done
 
 demo: $(VENV)/wildcal.done
 	$(BIN)/wildcal demo --output demo-output
+
+# Version 0.1 of both packages in .venv-old, to compare results and speed with.
+OLD := $(shell cat benchmarks/version-0.1.txt)
+old:
+	$(call environment,$(VENV)-old)
+	rm -rf $(VENV)-old/source && mkdir $(VENV)-old/source
+	git archive $(OLD) | tar -x -C $(VENV)-old/source
+	$(VENV)-old/bin/python -m pip wheel --quiet --no-deps --wheel-dir $(VENV)-old/wheels \
+		$(VENV)-old/source $(VENV)-old/source/packages/suites
+	$(VENV)-old/bin/python -m pip install --quiet --force-reinstall --no-deps $(VENV)-old/wheels/*.whl
+	$(VENV)-old/bin/python -m pip install --quiet "wildcal[tables,safetensors,shift,sklearn]"
 
 # Tests run in as many processes as there are cores: threads of linear algebra on top of that would
 # wait for each other, which took ten times the processor time of some files.
