@@ -11,7 +11,7 @@ VERSION = $(shell $(PYTHON) -c "import sys; print('%d.%d' % sys.version_info[:2]
 # numba and lightning are what probmetrics and torch-uncertainty need and do not say.
 PEERS := torchmetrics betacal netcal numba probmetrics lightning torch-uncertainty relplot uncertainty-calibration imagecorruptions
 
-.PHONY: demo old test test-on test-whole-on test-minimal test-oldest test-integrations lint bench numbers campaign coverage mutation gallery docs dist clean
+.PHONY: demo old test test-on test-whole-on test-minimal test-oldest test-integrations lint bench numbers gallery docs dist clean
 
 # An empty environment, with a pip that knows groups of packages.
 define environment
@@ -117,36 +117,11 @@ numbers: $(VENV)/bench.done
 bench: $(VENV)/bench.done
 	$(BIN)/python benchmarks/speed.py --output benchmarks/speed.csv
 	$(BIN)/python benchmarks/peers.py --output benchmarks/peers.csv
-	$(BIN)/python benchmarks/protocol.py --output benchmarks/protocol.csv
-	$(BIN)/python benchmarks/protocol_floor.py --output benchmarks/protocol-floor.csv
-	$(BIN)/python benchmarks/transport.py
 	$(BIN)/python benchmarks/corruptions.py --size 224 --peer $(BIN)/python --output benchmarks/corruptions.csv
-	$(BIN)/python benchmarks/interop.py --output benchmarks/interop.csv
-	$(BIN)/python benchmarks/startup.py --output benchmarks/startup.csv
-	$(BIN)/python benchmarks/linear.py --output benchmarks/linear.csv
-	$(BIN)/python benchmarks/steps.py --output benchmarks/steps.csv
-
-# Attacks on files, numbers, streams and commands: make campaign MINUTES=120 STATE=campaign.json goes on
-# where it was. Exit 1 if anything was found.
-MINUTES ?= 2
-campaign: $(VENV)/test.done
-	$(BIN)/python -m benchmarks.campaign --minutes $(MINUTES) $(if $(STATE),--state $(STATE))
 
 # The examples of the gallery anew, with their pages, figures and notebooks.
 gallery: $(VENV)/test.done
 	$(BIN)/python docs/gallery.py
-
-# Lines and branches that tests reach, and faults put into the core on purpose; the page with them.
-coverage: $(VENV)/test.done
-	$(BIN)/python -m pip install --quiet coverage
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.covered
-	$(BIN)/python docs/make.py
-
-MUTANTS ?= 300
-mutation: $(VENV)/test.done
-	$(BIN)/python -m pip install --quiet coverage
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.mutation --mutants $(MUTANTS)
-	$(BIN)/python docs/make.py
 
 # The site, in the folder site/. Strict: a broken link or a name that is not there fails.
 docs: $(VENV)/docs.done

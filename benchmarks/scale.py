@@ -1,9 +1,7 @@
-"""Past memory and past one machine: peak memory of shards, time against rows and against workers.
+"""Past memory and past one machine: peak memory of shards, time against workers.
 
     python benchmarks/scale.py memory     peak memory on 3 and 12 GB, the process capped at 1 GiB
-    python benchmarks/scale.py rows       work against the number of rows
     python benchmarks/scale.py workers    threads, one worker, two workers
-    python benchmarks/scale.py cost       the cost model, and a check of it
 
 Each writes its csv to benchmarks/scale, of which docs/scale.md is made. Shards of 64 MB of float32
 logits are made in --folder, 16 GB in all, and stay there for the next run. Work is processor time,
@@ -22,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -45,7 +43,6 @@ RESULTS = Path(__file__).parent / "scale"
 TRIES = 3
 # Of the cores, what may be busy with something else where time by the clock is to mean anything.
 IDLE = 0.05
-SIZES = {10: (10**5, 10**6, 10**7, 10**8), 1000: (10**4, 10**5, 10**6, 3 * 10**6)}
 
 
 def make_shards(folder: Path, n_rows: int, n_classes: int) -> Shards:
@@ -126,37 +123,10 @@ def shards_there(folder: Path, n_rows: int) -> Shards:
 
 
 class Here:
-    """One thread of this process as the engine; counts the walks over all logits."""
-
-    def __init__(self) -> None:
-        self.passes = 0
+    """One thread of this process as the engine."""
 
     def run(self, walk: Any, source: object) -> Iterator[object]:
-        self.passes += isinstance(source, Shards)
         return (walk.group(number) for number in range(walk.groups))
-
-
-def rows(folder: Path, most: int) -> None:
-    """Note the work of a fit against the number of rows."""
-    lines: list[dict[str, object]] = []
-    for n_classes, sizes in SIZES.items():
-        for n in (n for n in sizes if n * n_classes <= most):
-            source = make_shards(folder, n, n_classes)
-            tries = []
-            for _ in range(3 if n * n_classes <= 10**8 else 1):
-                engine, start = Here(), time.process_time()
-                with use_engine(engine):
-                    TemperatureScaling().fit(source)
-                tries.append(time.process_time() - start)
-            lines.append(
-                {
-                    "classes": n_classes,
-                    "rows": n,
-                    "passes": engine.passes,
-                    "processor_seconds": f"{min(tries):.4f}",
-                }
-            )
-            write("rows", lines)
 
 
 @contextmanager
@@ -277,72 +247,19 @@ def workers(folder: Path, n_rows: int) -> None:
         print(f"the cores were not idle: others took {100 * most:.0f} % of them. Run it again.")
 
 
-def cost(folder: Path, n_rows: int) -> None:
-    """Note what the cost model is made of, and its predictions beside measurements."""
-    from wildcal.engine import use
-
-    lines: list[dict[str, object]] = []
-    small, unit = make_shards(folder, 4_000, 1000), make_shards(folder, n_rows, 1000)
-    more = make_shards(folder, 4 * n_rows, 1000)
-    ts, energy = TemperatureScaling, EnergyScaling
-    with tempfile.TemporaryDirectory() as place, started(1, place) as address:
-        with use(address) as cluster:
-            cluster.client.wait_for_workers(1)
-
-            def measured(kind: Callable[[], Any], source: Shards) -> tuple[int, float]:
-                with use_engine(counting := Here()):
-                    kind().fit(source)
-                tries = []
-                for _ in range(TRIES):
-                    clock = Clock(cluster.client)
-                    kind().fit(source)
-                    tries.append(clock.read()["processes"])
-                return counting.passes, min(tries)
-
-            ts().fit(small)  # imports, on the worker
-            walks, took = measured(ts, small)
-            wait = took / walks
-            walks, took = measured(ts, unit)
-            rate = unit.nbytes / (took / walks - wait)
-            for name, kind, source in (
-                ("ts", ts, unit),
-                ("ts", ts, more),
-                ("energy", energy, unit),
-            ):
-                if (name, source) != ("ts", unit):
-                    walks, took = measured(kind, source)
-                lines.append(
-                    {
-                        "method": name,
-                        "rows": len(source),
-                        "passes": walks,
-                        "wait_ms": f"{1e3 * wait:.1f}",
-                        "gb_per_second": f"{rate / 1e9:.3f}",
-                        "predicted_seconds": f"{walks * (source.nbytes / rate + wait):.2f}",
-                        "measured_seconds": f"{took:.2f}",
-                    }
-                )
-                write("cost", lines)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("what", choices=("memory", "rows", "workers", "cost", "peak"))
+    parser.add_argument("what", choices=("memory", "workers", "peak"))
     parser.add_argument(
         "--folder", type=Path, default=Path(tempfile.gettempdir()) / "wildcal-scale"
     )
     parser.add_argument("--gigabytes", type=float, nargs="+", default=[3, 12])
     parser.add_argument("--rows", type=int, default=250_000)
-    parser.add_argument("--most", type=float, default=3e9, help="Numbers of the largest set.")
     told = parser.parse_args()
     if told.what == "memory":
         memory(told.folder, told.gigabytes)
     elif told.what == "peak":
         peak(told.folder, told.rows)
-    elif told.what == "cost":
-        cost(told.folder, told.rows)
-    elif told.what == "rows":
-        rows(told.folder, int(told.most))
     else:
         workers(told.folder, told.rows)
 

@@ -1,10 +1,8 @@
 """A server to measure: a process that says where it listens, such as `wildcal serve`."""
 
-import json
 import re
 import signal
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -21,13 +19,6 @@ def save_calibrators(folder: Path) -> None:
     context = wildcal.ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
     wildcal.save(context, folder / "context.json")
     wildcal.save(wildcal.TemperatureScaling().fit(clean.logits, clean.y), folder / "ts.json")
-
-
-def keep(part: str, found: dict) -> None:
-    """Add what a part of a campaign found to serve_campaign.json."""
-    path = Path(__file__).parent / "serve_campaign.json"
-    before = json.loads(path.read_text()) if path.exists() else {}
-    path.write_text(json.dumps({**before, part: found}, indent=2, sort_keys=True) + "\n")
 
 
 class Server:
@@ -55,11 +46,6 @@ class Server:
         threads = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
         return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
 
-    def kill(self) -> None:
-        """End it without a warning, as a power cut does."""
-        self.process.kill()
-        self._ended()
-
     def stop(self) -> int:
         """End it as an operator does, and return its exit code."""
         self.process.send_signal(signal.SIGTERM)
@@ -69,9 +55,3 @@ class Server:
         code = self.process.wait(timeout=60)
         self._reader.join()
         return code
-
-
-def serve(folder: Path, *options: str) -> Server:
-    """Start `wildcal serve` on the calibrators of a folder."""
-    words = [sys.executable, "-m", "wildcal", "serve", "context.json", "ts.json", "--port", "0"]
-    return Server([*words, *options], folder)

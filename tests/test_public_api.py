@@ -36,7 +36,7 @@ def modules_of(code):
 
 
 def test_import_brings_nothing():
-    """No clock here (`benchmarks/startup.py` has one): what is loaded decides the time."""
+    """No clock here: what is loaded decides the time."""
     ours = {m for m in modules_of("import wildcal") if m.startswith(("wildcal", "numpy", "scipy"))}
     assert ours == {"wildcal", "wildcal.version"}
 

@@ -54,7 +54,7 @@ def main() -> None:
             suite = make_suite(
                 1000 + seed, n_classes=n_classes, n_tuning=n, n_ood_tuning=n // 20, n_test=5000
             )
-            # Those that learn from environments have a study of their own, context.py.
+            # Synthetic suites have no environments to learn from.
             made = {n: kind() for n, kind in CALIBRATORS.items() if "environment" not in kind.reads}
             for method in compare(made, suite.tuning, suite.clean, n_boot=0).methods:
                 shifted = evaluate_calibrator(made[method.name], *suite.shifted, n_boot=0)

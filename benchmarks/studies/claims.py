@@ -3,7 +3,7 @@
 On each suite every method of the paper is fitted once and resampled with the same images, so that
 differences have paired intervals. Where cells have few rows, chance makes most of their ECE: there
 it is also measured with the types of a severity pooled. Writes claims.csv beside this file;
-claims_tables.py makes of it the verdicts in docs/reproduce.md.
+docs/make.py makes of it the verdicts in docs/reproduce.md.
 
 Example
 -------

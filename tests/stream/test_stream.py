@@ -182,7 +182,6 @@ def test_threads_take_turns(calibrator, clean, foggy):
 
 
 def test_memory_is_constant(calibrator, clean):
-    """A million rows; benchmarks/stream.py takes ten million through the same bound."""
     stream = Stream(calibrator)
     rng = np.random.default_rng(0)
     stream.read(clean.logits)

@@ -2,8 +2,7 @@
 
 The search among all training images is exact. For large sets `ivf` looks only into the cells of a
 coarse k-means that are nearest to the image. What it returns are true distances to training images,
-but to the next ones where some of the k nearest lie in other cells; `benchmarks/neighbors.py`
-shows how much larger they are.
+but to the next ones where some of the k nearest lie in other cells.
 """
 
 import math

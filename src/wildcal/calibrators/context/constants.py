@@ -1,7 +1,6 @@
 """What the shipped networks teach, for calibrators that are fitted without shifted environments.
 
-benchmarks/studies/context_belief.py fits the slopes of 10 classes, context_many.py those of more;
-benchmarks/studies/context_constants.py shows beside them what each network teaches.
+They were fitted on the tuning splits of shipped networks with 10, 100 and 1,000 classes.
 """
 
 from dataclasses import replace
