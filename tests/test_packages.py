@@ -53,10 +53,10 @@ def test_the_data_package_holds_data_alone(wheel, needs):
 
 
 def test_the_version_stands_in_one_place():
-    """What repeats it is compared: the citation, the recipe, the first heading of the changes."""
+    """What repeats it is compared: the citation, the recipe, the newest version of the changes."""
     recipe = re.search(r'version: "(.+)"', (ROOT / "recipe" / "recipe.yaml").read_text()).group(1)
     cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.M).group(1)
-    heading = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.M).group(1)
+    heading = re.search(r"^## (\S+)$", (ROOT / "CHANGELOG.md").read_text(), re.M).group(1)
     assert (recipe, cited, heading) == (__version__, __version__, __version__)
 
 

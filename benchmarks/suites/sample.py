@@ -37,8 +37,6 @@ def main() -> None:
         class_names=suite.class_names,
     )
     for split in suite.splits:
-        if split.role == "perturb":
-            continue
         shifted = split.shift == "covariate" and split.role == "tune"
         n = most["tune" if shifted else split.shift]
         writer.add(
@@ -50,7 +48,7 @@ def main() -> None:
             corruption=split.corruption,
             severity=split.severity,
         )
-    writer.finish([split.name for split in suite.splits if split.role != "perturb"])
+    writer.finish([split.name for split in suite.splits])
 
 
 if __name__ == "__main__":
