@@ -11,7 +11,7 @@ import click
 import numpy as np
 import pytest
 
-from wildcal import EnergyScaling, load, save, suites
+from wildcal import EnergyScaling, load, save
 from wildcal.cli.main import cli, run
 from wildcal.cli.output import print_table, progress_bar
 from wildcal.core.labels import ClassNames
@@ -166,20 +166,6 @@ def test_names_from_a_file_do_nothing_to_the_terminal(folder, energy, capsys):
     assert err == "error: ?[2Jabsent.json does not exist.\n"
     assert all(f"{letter}?[2J" in out for letter in "abcd")
     assert "\x1b" not in out
-
-
-def test_demo_runs_everything(tmp_path, capsys):
-    assert run(["demo", "-o", str(tmp_path / "demo")]) == 0
-    out, err = capsys.readouterr()
-    assert err.count("$ wildcal ") == 6
-    assert out.count("  noise floor ") == 2 + len(suites.names("cifar10"))
-    assert out.count("average ECE") == len(suites.names("cifar10")) > 0
-    assert out.count("ECE (%) by severity") == 1  # the chart, of the first network
-    assert (tmp_path / "demo" / "proba.npz").exists()
-    assert (tmp_path / "demo" / "report.html").read_text("utf-8").startswith("<!doctype html>")
-    rows = (tmp_path / "demo" / "results.csv").read_text().splitlines()
-    # 8 methods: 3 metrics on 96 splits, confidence and AUROC on the unseen set.
-    assert len(rows) == 1 + len(suites.names("cifar10")) * 8 * (3 * 96 + 2)
 
 
 WRONG = {

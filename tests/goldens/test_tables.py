@@ -1,0 +1,104 @@
+"""The tables of `wildcal demo` and `wildcal reproduce table1` have the numbers of version 0.1.
+
+The stored numbers are per cent. `notes` in a file name the methods that are to change, and why.
+"""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from wildcal import suites
+from wildcal.cli.main import run
+
+FOLDER = Path(__file__).parent / "tables"
+TOLERANCE = 0.01
+# Stored method names by their names in the files that the commands write.
+METHODS = {
+    "Uncal": "identity",
+    "TS": "ts",
+    "ETS": "ets",
+    "IRM": "irm",
+    "IROvA": "irova",
+    "IROvATS": "irovats",
+    "SPLINE": "spline",
+    "Energy": "energy",
+}
+CLEAN, OOD = "test", "textures-test"
+
+
+def read_csv(path):
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    return [{**row, "method": METHODS.get(row["method"], row["method"])} for row in rows]
+
+
+def table1(folder):
+    """Return (average ECE, noise floor) by suite and method."""
+    return {
+        (row["suite"], row["method"]): [float(row["value"]), float(row["noise_floor"])]
+        for row in read_csv(folder / "table1.csv")
+    }
+
+
+def demo_table(folder):
+    """Return the columns of the demo's table by suite and method: see demo.json."""
+    found = {}
+    for row in read_csv(folder / "results.csv"):
+        found.setdefault((row["suite"], row["method"]), []).append(row)
+    return {key: _demo_columns(rows) for key, rows in found.items()}
+
+
+def _demo_columns(rows):
+    ece = [[], [], [], [], [], []]
+    floor = [[], [], [], [], [], []]
+    other = {}
+    for row in rows:
+        if row["metric"] == "ece":
+            severity = 0 if row["split"] == CLEAN else int(row["severity"])
+            ece[severity].append(float(row["value"]))
+            floor[severity].append(float(row["noise_floor"]))
+        elif row["split"] == OOD:
+            other[row["metric"]] = float(row["value"])
+    by_severity = [np.mean(values) for values in ece]
+    average_floor = np.mean([np.mean(values) for values in floor])
+    ood = [other["mean_confidence"], other["ood_auroc"]]
+    return [100 * v for v in (np.mean(by_severity), average_floor, *by_severity, *ood)]
+
+
+def compare(found, stored):
+    expected = {
+        (suite, method): values
+        for suite, methods in stored["rows"].items()
+        for method, values in methods.items()
+    }
+    assert found.keys() == expected.keys()
+    wrong = {
+        key: dict(zip(stored["columns"], zip(found[key], values, strict=True), strict=True))
+        for key, values in expected.items()
+        if not np.allclose(found[key], values, rtol=0, atol=TOLERANCE)
+    }
+    assert not wrong
+
+
+@pytest.fixture
+def stored():
+    return lambda name: json.loads((FOLDER / f"{name}.json").read_text("utf-8"))
+
+
+def test_demo(tmp_path, capsys, stored):
+    assert run(["demo", "-o", str(tmp_path), "--bootstrap", "20"]) == 0
+    out, err = capsys.readouterr()
+    assert err.count("$ wildcal ") == 6
+    assert out.count("average ECE") == len(suites.names("cifar10"))
+    assert (tmp_path / "proba.npz").exists()
+    assert (tmp_path / "report.html").read_text("utf-8").startswith("<!doctype html>")
+    compare(demo_table(tmp_path), stored("demo"))
+
+
+def test_reproduce_table1(tmp_path, stored):
+    words = ["reproduce", "table1", "-o", str(tmp_path), "--bootstrap", "0", "--format", "csv"]
+    assert run(words) == 0
+    compare(table1(tmp_path), stored("table1"))
