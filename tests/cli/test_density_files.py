@@ -198,7 +198,7 @@ def test_from_a_suite_to_files(folder, capsys):
         assert not (folder / "x.npz").exists()
 
 
-@pytest.mark.parametrize("name", ["ts-p", "energy-all", "energy-no-ood"])
+@pytest.mark.parametrize("name", ["energy-all", "energy-no-ood"])
 def test_methods_of_suites_can_be_saved(folder, capsys, name):
     line = f"fit --method {name} --suite cifar10-vgg11-half -o made.json"
     assert run(line.split()) == 0

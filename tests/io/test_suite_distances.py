@@ -9,7 +9,6 @@ import pytest
 from wildcal.core.errors import FileFormatError
 from wildcal.io.sealed import digest
 from wildcal.io.suite import Suite, SuiteWriter
-from wildcal.io.suite.manifest import VERSION
 from wildcal.io.suite.neighbors import rounded
 
 HEADER = {
@@ -70,13 +69,12 @@ def content(folder):
 
 
 def change(folder, edit):
-    """Edit a manifest and seal it anew, where its version has a seal."""
+    """Edit a manifest and seal it anew."""
     path = folder / "manifest.json"
     document = json.loads(path.read_text())
     del document["seal"]
     edit(document)
-    if document["version"] == VERSION:
-        document["seal"] = digest(document)
+    document["seal"] = digest(document)
     path.write_text(json.dumps(document))
 
 
@@ -104,52 +102,6 @@ def test_adding_them_touches_no_logits(tmp_path):
     assert set(after) - set(before) == {"val.distances.npy", "fog-1.distances.npy"}
     assert [name for name in before if before[name] != after[name]] == ["manifest.json"]
     assert times == {name: (folder / name).stat().st_mtime_ns for name in times}
-
-
-def test_version_1_has_no_distances(tmp_path):
-    folder = write_logits(tmp_path / "s")
-
-    def age(document):
-        document["version"] = 1
-        for name in ("neighbors", "perturbation"):
-            del document[name]
-        for entry in document["splits"]:
-            for name in ("distances", "distances_dtype", "distances_sha256"):
-                del entry[name]
-
-    change(folder, age)
-    suite = Suite.open(folder)
-    assert (suite.neighbors, suite.perturbation, suite.layers) == (None, None, ())
-    assert not suite.split("val").has_distances
-    add_distances(folder)
-    assert json.loads((folder / "manifest.json").read_text())["version"] == VERSION == 4
-
-
-def test_version_2_had_other_names(tmp_path):
-    folder = add_distances(write_logits(tmp_path / "s"), ["val"])
-    before = Suite.open(folder).split("val").distances()
-
-    def age(document):
-        document["version"] = 2
-        document["neighbours"] = document.pop("neighbors")
-        for entry in document["splits"]:
-            for word in ("", "_dtype", "_sha256"):
-                entry[f"densities{word}"] = entry.pop(f"distances{word}")
-        val, fog = document["splits"]
-        (folder / val["densities"]).rename(folder / "val.densities.npy")
-        val["densities"] = "val.densities.npy"
-        fog.update(name="val-gray-1", corruption="gray")
-
-    change(folder, age)
-    suite = Suite.open(folder, verify=True)
-    assert suite.split("val").distances().tolist() == before.tolist()
-    assert suite.split("val-gray-1").corruption == "gray"
-    writer = SuiteWriter(folder, **HEADER)  # goes on with it
-    assert writer.has_distances("val")
-    writer.add_distances("val", 2 * distances("val"))
-    writer.finish(writer.names)
-    again = Suite.open(folder, verify=True)
-    assert again.split("val").distances().tolist() == (2 * before).tolist()
 
 
 def test_a_suite_without_them_says_what_to_run(tmp_path):

@@ -17,7 +17,7 @@ from wildcal.core.errors import FileFormatError
 from wildcal.io.sealed import digest
 from wildcal.io.suite import Suite, SuiteWriter
 from wildcal.io.suite import files as suite_files
-from wildcal.io.suite.manifest import LARGEST_MANIFEST, VERSION
+from wildcal.io.suite.manifest import LARGEST_MANIFEST
 
 
 def write(folder):
@@ -49,13 +49,12 @@ def packed(folder, tmp_path):
 
 
 def change(folder, edit):
-    """Edit a manifest and seal it anew, where its version has a seal."""
+    """Edit a manifest and seal it anew."""
     path = folder / "manifest.json"
     document = json.loads(path.read_text())
     del document["seal"]
     edit(document)
-    if document["version"] == VERSION:
-        document["seal"] = digest(document)
+    document["seal"] = digest(document)
     path.write_text(json.dumps(document))
 
 
@@ -80,9 +79,9 @@ def refuse(path, words):
     ("field", "value", "words"),
     [
         ("format", "zip", "it does not say 'wildcal-suite'"),
-        ("version", 5, "version 5 was made by a newer wildcal; this one reads up to 4"),
-        ("version", "1", "version must be a whole number, got '1'"),
-        ("version", True, "version must be a whole number"),
+        ("version", 3, "version must be 4, got 3; make the suite again"),
+        ("version", "4", "version must be 4, got '4'"),
+        ("version", True, "version must be 4, got True"),
         ("network", [], "network must be an object"),
         ("data", None, "data must be an object"),
         ("seed", 1.0, "seed must be a whole number"),
@@ -181,11 +180,10 @@ def test_two_entries_that_lost_what_stood_between_them(folder):
         lambda document: document["class_names"].reverse(),
         lambda document: document["network"].update(family="other"),
         lambda document: document.update(seed=document["seed"] + 1),
-        lambda document: document.update(version=VERSION - 1),
         lambda document: document.update(seal=1),
         lambda document: document.pop("seal"),
     ],
-    ids=["lost", "turned", "renamed", "classes", "network", "seed", "version", "seal", "no seal"],
+    ids=["lost", "turned", "renamed", "classes", "network", "seed", "seal", "no seal"],
 )
 def test_a_change_that_leaves_the_manifest_possible_is_seen(folder, packed, edit):
     document = json.loads((folder / "manifest.json").read_text())
@@ -197,14 +195,10 @@ def test_a_change_that_leaves_the_manifest_possible_is_seen(folder, packed, edit
         refuse(path, "manifest.json is not valid: it was changed after it was written")
 
 
-def test_layout_is_no_change_and_old_manifests_have_no_seal(folder):
+def test_layout_is_no_change(folder):
     path = folder / "manifest.json"
     document = json.loads(path.read_text())
     path.write_text(json.dumps(document, indent=1, sort_keys=False))
-    assert len(Suite.open(folder, verify=True).splits) == 2
-    document["version"] = 3
-    del document["seal"]
-    path.write_text(json.dumps(document))
     assert len(Suite.open(folder, verify=True).splits) == 2
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from wildcal.io.suite.manifest import MANIFEST, NAME, Manifest
 
-_ARRAY = re.compile(rf"{NAME.pattern}\.(logits|labels|distances|densities)\.npy", re.ASCII)
+_ARRAY = re.compile(rf"{NAME.pattern}\.(logits|labels|distances)\.npy", re.ASCII)
 # The names that `replacing` gives while it writes; also to the lists of rows beside the suite.
 _TEMPORARY = re.compile(
     rf"\.({_ARRAY.pattern}|manifest\.json|rows-[\w.-]+\.json)\.[a-z0-9_]{{8}}\.(npy|json)"

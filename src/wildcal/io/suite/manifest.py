@@ -1,25 +1,24 @@
 """The manifest of a suite: what its splits are, in JSON that a person can read.
 
 The same manifest always gives the same bytes: keys are sorted and nothing depends on the clock.
-Since version 4 it carries a seal, the SHA-256 of all the rest: a lost split or a changed name is
-seen as a changed number is.
+It carries a seal, the SHA-256 of all the rest: a lost split or a changed name is seen as a changed
+number is. `parse_manifest` also reads format version 5, which the shipped suites have.
 """
 
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import MISSING, asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, NoReturn, TypeAlias
 
 from wildcal.core.checks import check_choice, check_count
 from wildcal.core.errors import FileFormatError
-from wildcal.io.renamed import TRANSFORMS, renamed
 from wildcal.io.sealed import digest
+from wildcal.io.suite import version_5
 from wildcal.io.suite.neighbors import check_neighbors
 
 FORMAT = "wildcal-suite"
 VERSION = 4
-_SEALED_SINCE = 4
 MANIFEST = "manifest.json"
 ROLES = ("tune", "test", "perturb")
 SHIFTS = ("none", "covariate", "semantic")
@@ -29,7 +28,10 @@ LARGEST_SEVERITY = 5
 LARGEST_MANIFEST = 1 << 24
 # Names become file names, so they hold nothing that some file system reads as a path.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
-FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}\.npy", re.ASCII)
+FILE_NAME = re.compile(
+    rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,199}}\.npy|{NAME.pattern}/(logits|y|knn_distances)\.npy",
+    re.ASCII,
+)
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 _DISTANCES = ("distances", "distances_dtype", "distances_sha256")
@@ -64,6 +66,11 @@ class Entry:
         """The names of its files."""
         more = () if self.distances is None else (self.distances,)
         return (self.logits, self.labels, *more)
+
+    @property
+    def is_version_5(self) -> bool:
+        """Whether `sha256` is that of format version 5, which covers all arrays."""
+        return "/" in self.logits
 
 
 def without_distances(entry: Entry) -> Entry:
@@ -117,23 +124,28 @@ def parse_manifest(raw: bytes) -> Manifest:
         raise ValueError(
             f"it is not whole JSON ({type(error).__name__}); was it cut short?"
         ) from error
+    if isinstance(document, dict) and document.get("format") == version_5.FORMAT:
+        return _manifest(version_5.as_version_4(document))
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ValueError(f"it does not say {FORMAT!r}.")
     version = document.get("version")
-    if type(version) is not int or version < 1:
-        raise ValueError(f"version must be a whole number, got {_shown(version)}.")
-    if version > VERSION:
-        raise ValueError(
-            f"version {version} was made by a newer wildcal; this one reads up to {VERSION}."
-        )
+    if type(version) is not int or version != VERSION:
+        raise ValueError(f"version must be {VERSION}, got {_shown(version)}; make the suite again.")
     seal = document.pop("seal", None)
     told = dict(document)
     del document["format"], document["version"]
-    document = renamed(document)
+    manifest = _manifest(document)
+    # Last, so that a value that cannot be is told by its name.
+    if seal != digest(told):
+        raise ValueError("it was changed after it was written (its SHA-256 does not match).")
+    return manifest
+
+
+def _manifest(document: dict[str, Json]) -> Manifest:
     _check_keys(document, Manifest, "the manifest")
     manifest = Manifest(
-        network=renamed(_typed(document, "network", dict)),
-        data=renamed(_typed(document, "data", dict)),
+        network=_typed(document, "network", dict),
+        data=_typed(document, "data", dict),
         seed=_typed(document, "seed", int),
         versions=_typed(document, "versions", dict),
         n_classes=_typed(document, "n_classes", int),
@@ -144,9 +156,6 @@ def parse_manifest(raw: bytes) -> Manifest:
         perturbation=_optional(document, "perturbation"),
     )
     check_manifest(manifest)
-    # Last, so that a value that cannot be is told by its name.
-    if (seal is not None or version >= _SEALED_SINCE) and seal != digest(told):
-        raise ValueError("it was changed after it was written (its SHA-256 does not match).")
     return manifest
 
 
@@ -238,25 +247,14 @@ def _check_entry(entry: Entry) -> None:
 def _entry(document: Json) -> Entry:
     if not isinstance(document, dict):
         raise ValueError(f"a split must be an object, got {_shown(document)}.")
-    document = renamed(document)
     _check_keys(document, Entry, "a split")
-    return _modern(Entry(**document))
-
-
-def _modern(entry: Entry) -> Entry:
-    """Return a split by the name that its change of the images has today."""
-    old = entry.corruption
-    if not isinstance(old, str) or old not in TRANSFORMS or not isinstance(entry.name, str):
-        return entry
-    new = TRANSFORMS[old]
-    return replace(entry, name=entry.name.replace(old, new), corruption=new)
+    return Entry(**document)
 
 
 def _check_keys(document: dict[str, Json], kind: type[Any], what: str) -> None:
-    """Raise unless a document has the fields of a class; an old one lacks some with a default."""
+    """Raise unless a document has the fields of a class."""
     names = {f.name for f in fields(kind)}
-    needed = {f.name for f in fields(kind) if f.default is MISSING}
-    missing, strange = sorted(needed - set(document)), sorted(set(document) - names)
+    missing, strange = sorted(names - set(document)), sorted(set(document) - names)
     if missing:
         raise ValueError(f"{what} must have the field {missing[0]!r}.")
     if strange:

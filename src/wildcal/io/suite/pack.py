@@ -57,16 +57,22 @@ def pack_suite(
     entries = []
     with replacing(path, sync=True) as temporary, zipfile.ZipFile(temporary, "w") as archive:
         for entry in manifest.splits:
-            z, y = read_content(files, entry, manifest.n_classes)
+            z, y = read_content(files, entry, manifest.n_classes, manifest.neighbors)
             if step is not None:
                 z = coarse_logits(z, step)
             if dtype is not None and dtype != entry.dtype:
                 z = _converted(z, entry.name, dtype)
             labels = stored_labels(y, len(z), manifest.n_classes, entry.shift)
-            new = replace(entry, dtype=z.dtype.name, sha256=content_hash(z, labels))
-            _write_array(archive, entry.logits, z)
-            _write_array(archive, entry.labels, labels)
-            new, distances = kept.of(new)
+            new, distances = kept.of(entry)
+            new = replace(
+                new,
+                dtype=z.dtype.name,
+                sha256=content_hash(z, labels),
+                logits=f"{entry.name}.logits.npy",
+                labels=f"{entry.name}.labels.npy",
+            )
+            _write_array(archive, new.logits, z)
+            _write_array(archive, new.labels, labels)
             if distances is not None:
                 _write_array(archive, str(new.distances), distances)
             entries.append(new)
@@ -112,7 +118,10 @@ class _Distances:
             except ValueError as error:
                 raise ValueError(f"split {entry.name}: {error}") from error
         new = replace(
-            entry, distances_dtype=array.dtype.name, distances_sha256=distances_hash(array)
+            entry,
+            distances=f"{entry.name}.distances.npy",
+            distances_dtype=array.dtype.name,
+            distances_sha256=distances_hash(array),
         )
         return new, array
 

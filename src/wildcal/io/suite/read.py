@@ -19,6 +19,7 @@ from wildcal.io.suite.arrays import (
 from wildcal.io.suite.files import SuiteFiles, reading
 from wildcal.io.suite.manifest import MANIFEST, Entry, Manifest, parse_manifest
 from wildcal.io.suite.neighbors import columns, no_distances
+from wildcal.io.suite.version_5 import split_hash
 
 
 def parsed(files: SuiteFiles) -> Manifest:
@@ -44,7 +45,7 @@ def damaged_headers(files: SuiteFiles, manifest: Manifest) -> dict[str, str]:
         for entry in manifest.splits:
             try:
                 files.check(entry.logits, _types(entry.dtype), (entry.rows, manifest.n_classes))
-                files.check(entry.labels, LABEL_TYPES, (entry.rows,))
+                files.check(entry.labels, _label_types(entry), (entry.rows,))
             except FileFormatError as error:
                 found[entry.name] = str(error)
     return found
@@ -75,7 +76,7 @@ def read_logits(files: SuiteFiles, entry: Entry, n_classes: int) -> Logits:
 
 def read_labels(files: SuiteFiles, entry: Entry, n_classes: int) -> Labels:
     """Return the labels of a split as int64, their values checked."""
-    stored = files.array(entry.labels, LABEL_TYPES, (entry.rows,))
+    stored = files.array(entry.labels, _label_types(entry), (entry.rows,))
     with reading(files.path, entry.labels):
         y = check_labels(stored, entry.rows, n_classes, accepts_ood=True)
         check_shift_labels(y, entry.shift)
@@ -83,11 +84,21 @@ def read_labels(files: SuiteFiles, entry: Entry, n_classes: int) -> Labels:
 
 
 def read_content(
-    files: SuiteFiles, entry: Entry, n_classes: int
+    files: SuiteFiles, entry: Entry, n_classes: int, neighbors: dict[str, Any] | None = None
 ) -> tuple[NDArray[np.floating[Any]], Labels]:
-    """Return logits and labels of a split, or raise if they are not those it was written with."""
+    """Return logits and labels of a split, or raise if they are not those it was written with.
+
+    In format version 5 this compares the distances too; `neighbors` describes them.
+    """
     logits, y = read_logits(files, entry, n_classes), read_labels(files, entry, n_classes)
-    if content_hash(logits, y) != entry.sha256:
+    if entry.is_version_5:
+        arrays: dict[str, NDArray[Any]] = {"logits": logits, "y": y}
+        if entry.distances is not None:
+            arrays["knn_distances"] = read_distances(files, entry, neighbors)
+        found = split_hash(arrays)
+    else:
+        found = content_hash(logits, y)
+    if found != entry.sha256:
         raise _changed(files, f"split {entry.name}")
     with reading(files.path, entry.logits):
         check_finite(logits)  # a writer refuses such rows, but a file may come from elsewhere
@@ -110,9 +121,12 @@ def read_distances(
 def verified_distances(
     files: SuiteFiles, entry: Entry, neighbors: dict[str, Any] | None
 ) -> NDArray[np.floating[Any]]:
-    """Return the same, or raise if they are not those the split was written with."""
+    """Return the same, or raise if they are not those the split was written with.
+
+    In format version 5 the hash covers all arrays of a split, and `read_content` compares it.
+    """
     stored = read_distances(files, entry, neighbors)
-    if distances_hash(stored) != entry.distances_sha256:
+    if not entry.is_version_5 and distances_hash(stored) != entry.distances_sha256:
         raise _changed(files, f"{entry.distances}, the distances of split {entry.name},")
     return stored
 
@@ -122,6 +136,10 @@ def _changed(files: SuiteFiles, what: str) -> FileFormatError:
         f"{files.path}: {what} was changed after it was written (its SHA-256 does"
         " not match). Extract it again, or restore the file."
     )
+
+
+def _label_types(entry: Entry) -> tuple[str, ...]:
+    return ("<i8",) if entry.is_version_5 else LABEL_TYPES
 
 
 def _types(dtype: str | None) -> tuple[str]:

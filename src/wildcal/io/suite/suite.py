@@ -99,7 +99,7 @@ class SuiteSplit:
         (`distances` compares the distances itself, whenever it reads them.) What was read is kept
         as `logits` keeps it, so that looking first costs no second reading.
         """
-        logits, y = read_content(self._files, self._entry, self.n_classes)
+        logits, y = read_content(self._files, self._entry, self.n_classes, self._neighbors)
         self._files.keep(self._entry.logits, lambda: self._working(logits))
         self._files.keep(self._entry.labels, lambda: y)
 
