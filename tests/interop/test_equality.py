@@ -1,7 +1,6 @@
 """NumPy, torch and ONNX Runtime give the same numbers, for every method and any row."""
 
 from copy import deepcopy
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from wildcal import (
     DensityAware,
     EnergyScaling,
     evaluation,
-    load,
     suites,
 )
 from wildcal.core.rows import Rows
@@ -304,22 +302,6 @@ def test_contexts_of_many_classes(fitted, three_ways, class_mix, beta_2):
         inside = np.array(around.by_class).reshape(2, 40)
         hidden.append(calibrator.class_numbers(np.array(around.counts), inside)[-1])
     assert hidden[0] == 0 < hidden[3]
-
-
-@pytest.mark.parametrize("recorded", ["context-2", "context-3", "context-4", "context-5"])
-def test_contexts_of_files_of_earlier_versions(recorded, three_ways):
-    calibrator = load(Path(__file__).parents[1] / "io" / "recorded" / f"{recorded}.json")
-    width = calibrator.n_classes_
-    assert map_of(calibrator).width("context") == 4 + 2 * width
-    z = (4 * np.random.default_rng(0).standard_normal((90, width))).astype(np.float32)
-    for n in (1, 9, 90):
-        around = calibrator.context(z[:n])
-        assert context_vector(around).shape == (1, 4 + 2 * width)
-        answers = three_ways(calibrator, z, context_vector(around))
-        assert_equal(calibrator, z, answers, context=around)
-    for found in answers.values():
-        total = found["statistics"].sum(axis=0, dtype=np.float64)[None]
-        np.testing.assert_allclose(total, context_vector(around), rtol=1e-5, atol=1e-3)
 
 
 @pytest.mark.parametrize("sure", [0.0, 0.3, 3.0])

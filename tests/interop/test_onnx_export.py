@@ -1,13 +1,12 @@
 """Calibrators as ONNX files of their own."""
 
 import sys
-from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 
-from wildcal import CALIBRATORS, TemperatureScaling, load
+from wildcal import CALIBRATORS, TemperatureScaling
 from wildcal.core.errors import MissingExtraError, NotFittedError
 from wildcal.core.rows import Rows
 from wildcal.interop.maps import map_of
@@ -98,15 +97,6 @@ def test_interface(fitted):
         "output  energy                      float     n",
         "output  statistics                  float     n x 20",
     ]
-
-
-def test_files_of_earlier_versions_have_narrower_contexts():
-    """Without unsure rows: 4 + 2 K numbers, and not 5 + 3 K."""
-    old = load(Path(__file__).parents[1] / "io" / "recorded" / "context-4.json")
-    width = 4 + 2 * old.n_classes_
-    lines = interface(as_model(map_of(old)))
-    assert lines[1] == f"input   context                     float     context_rows x {width}"
-    assert lines[-1] == f"output  statistics                  float     n x {width}"
 
 
 def test_a_failed_export_leaves_what_was_there(fitted, tmp_path, monkeypatch):

@@ -2,7 +2,6 @@
 
 import copy
 import io
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from wildcal import CALIBRATORS, ContextScaling, Identity, TemperatureScaling, load
+from wildcal import CALIBRATORS, Identity, TemperatureScaling
 from wildcal.core.calibrator import Calibrator, FitSummary
 from wildcal.core.errors import NotFittedError
 from wildcal.interop.maps import map_of
@@ -426,20 +425,6 @@ def test_every_device_there_is(fitted, logits):
         np.testing.assert_allclose(
             found, fitted("energy").predict_proba(logits.float().numpy()), atol=1e-5
         )
-
-
-def test_a_state_of_another_form_of_context_is_refused():
-    """Else it would be read without its count of unsure rows, or with one that it has not."""
-    recorded = Path(__file__).parents[1] / "io" / "recorded"
-    old = load(recorded / "context-4.json")
-    k = old.n_classes_
-    rng = np.random.default_rng(0)
-    z = rng.normal(size=(400, k)) * 3
-    new = ContextScaling().fit(z, np.where(rng.random(400) < 0.8, z.argmax(axis=1), 0))
-    for one, other in ((old, new), (new, old)):
-        with pytest.raises(ValueError, match="the state belongs to .*'belief'"):
-            as_module(one).load_state_dict(as_module(other).state_dict())
-        as_module(one).load_state_dict(as_module(one).state_dict())
 
 
 def test_the_options_that_shape_a_map_are_in_its_layout(fitted):

@@ -3,7 +3,6 @@
 import json
 import sys
 from dataclasses import FrozenInstanceError, dataclass, field, fields
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -232,27 +231,6 @@ def test_registry_names_are_those_of_the_classes():
     assert all(name == kind.name for name, kind in CALIBRATORS.items())
 
 
-# Written before fields said how they are stored.
-RECORDED = sorted((Path(__file__).parent / "recorded").glob("*.json"))
-
-
-@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
-def test_files_of_an_earlier_version_are_read_and_written_as_they_were(path, tmp_path):
-    before = json.loads(path.read_text().replace('"neighbour"', '"neighbor"'))
-    save(load(path), tmp_path / "again.json")
-    after = json.loads((tmp_path / "again.json").read_text())
-    for document in (before, after):
-        del document["wildcal"], document["sha256"], document["title"]
-    _with_new_names(before)
-    _without_news(after, before)
-    assert json.dumps(after) == json.dumps(before)
-
-
-def test_every_method_has_a_file_of_an_earlier_version():
-    recorded = {json.loads(path.read_text())["method"] for path in RECORDED}
-    assert recorded == {*CALIBRATORS, DensityAware.name}
-
-
 @pytest.mark.parametrize("kind", [*CALIBRATORS.values(), DensityAware, FitSummary])
 def test_every_field_says_how_it_is_stored(kind):
     assert all(kind_of(field, kind.__name__) for field in fields(kind))
@@ -268,43 +246,6 @@ def test_a_field_that_does_not_is_named_before_anything_is_written(tmp_path, mon
     with pytest.raises(TypeError, match=r"Silent.extra_ does not say .* metadata=stored"):
         save(Silent().fit(*SUITE.clean), tmp_path / "x.json")
     assert not list(tmp_path.iterdir())
-
-
-def test_the_fallback_of_a_context_is_of_one_method(tmp_path):
-    path = tmp_path / "context.json"
-    path.write_bytes((RECORDED[0].parent / "context.json").read_bytes())
-    other = json.loads((RECORDED[0].parent / "ts.json").read_text())
-    rewrite(path, lambda d: d["fitted"].update(fallback_=other))
-    with pytest.raises(FileFormatError, match="fallback_ is .* which it cannot be"):
-        load(path)
-
-
-def test_a_form_of_context_that_was_never_released_is_named(tmp_path):
-    path = tmp_path / "context.json"
-    path.write_bytes((RECORDED[0].parent / "context-2.json").read_bytes())
-    rewrite(path, lambda d: d["fitted"].pop("clean_by_class_"))
-    with pytest.raises(FileFormatError, match="never released; fit the method again"):
-        load(path)
-
-
-def _with_new_names(document):
-    """Call the first form of context scaling, at every depth, what it is called now."""
-    if document.get("method") == "context" and "penalty" in document["options"]:
-        document["method"] = "context-1"
-    for value in document.values():
-        if isinstance(value, dict):
-            _with_new_names(value)
-
-
-def _without_news(document, before):
-    """Take out, at every depth, the options and notes on the fit that came later."""
-    for name in [name for name in document if name not in before]:
-        del document[name]
-    for name, value in document.items():
-        pairs = zip(value, before[name], strict=True) if isinstance(value, list) else ()
-        for mine, theirs in [*pairs, (value, before[name])]:
-            if isinstance(mine, dict):
-                _without_news(mine, theirs)
 
 
 def test_what_is_said_of_the_rows_comes_back(saved):

@@ -1,7 +1,6 @@
 """A saved stream goes on as if nothing had been; a damaged or foreign file is refused."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -77,34 +76,6 @@ def test_another_calibrator_is_refused(suite, saved):
     other = wildcal.ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
     with pytest.raises(FileFormatError, match="another calibrator"):
         Stream.load(saved, other)
-
-
-def test_a_state_of_the_first_form_goes_on_as_it_would_have():
-    """A file written before there was a second form, with its calibrator."""
-    here = Path(__file__).parent
-    path = here / "recorded" / "context-1.json"
-    calibrator = wildcal.load(here.parent / "io" / "recorded" / "context-environments.json")
-    assert isinstance(calibrator, wildcal.FirstContextScaling)
-    z = (3 * np.random.default_rng(0).standard_normal((60, 3))).round(3)
-    rows = Stream.load(path, calibrator).read(z[33:])
-    assert rows.first == 33
-    expected = [0.9455225725785925, 0.9377552904050407, 0.9642254374683874]
-    np.testing.assert_allclose(rows.temperature[-3:], expected, rtol=1e-12)
-    assert rows.drift[-1] == pytest.approx(3.9038044672652057, rel=1e-12)
-    assert rows.accuracy_low[-1] == pytest.approx(0.5841494461381318, rel=1e-12)
-
-
-@pytest.mark.parametrize("recorded", ["context-4", "context-5"])
-def test_states_from_before_unsure_rows_were_counted_go_on(recorded):
-    """Their calibrators have the hash that the version which wrote the state gave them."""
-    here = Path(__file__).parent
-    calibrator = wildcal.load(here.parent / "io" / "recorded" / f"{recorded}.json")
-    z = np.random.default_rng(0).normal(size=(60, calibrator.n_classes_)) * 3
-    stream = wildcal.Stream.load(here / "recorded" / f"{recorded}.json", calibrator)
-    again = wildcal.Stream(calibrator, 16)
-    again.read(z[:40])
-    assert stream.context == again.context
-    np.testing.assert_array_equal(stream(z[40:]), again(z[40:]))
 
 
 def test_a_file_cut_short_is_refused(calibrator, saved):

@@ -8,18 +8,13 @@ declares.
 
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from wildcal.calibrators import (
-    CALIBRATORS,
-    ContextScaling,
-    DensityAware,
-    FirstContextScaling,
-)
+from wildcal.calibrators import CALIBRATORS, DensityAware
 from wildcal.calibrators.more import WINDOW_METHODS, window_class
 from wildcal.calibrators.own import add_own
 from wildcal.core.calibrator import Calibrator, FitSummary
@@ -29,7 +24,6 @@ from wildcal.core.kinds import KINDS
 from wildcal.core.labels import ClassNames
 from wildcal.core.stored import INTEGER, Either, Nested, Stored, Written, kind_of
 from wildcal.io.files import replacing
-from wildcal.io.renamed import renamed
 from wildcal.io.sealed import Json, Kind
 from wildcal.io.values import decode, encode_array
 from wildcal.version import __version__
@@ -168,7 +162,7 @@ def _rebuild(document: dict[str, Json]) -> Calibrator:
 
 def _rebuild_options(document: dict[str, Json]) -> Calibrator:
     """Return an unfitted calibrator."""
-    method = _method_of(document)
+    method = document["method"]
     # Looked up now, and not copied at import: users may add methods of their own.
     known: dict[str, type[Calibrator]] = {**CALIBRATORS, DensityAware.name: DensityAware}
     if isinstance(method, str) and method in WINDOW_METHODS:
@@ -180,20 +174,6 @@ def _rebuild_options(document: dict[str, Json]) -> Calibrator:
     calibrator = known[method](**_decode_all(known[method], document["options"], "options"))
     calibrator.check_options()
     return calibrator
-
-
-def _method_of(document: dict[str, Json]) -> Json:
-    """Return the method's name; `context` had other forms before, the first with a penalty."""
-    method, options = document["method"], document["options"]
-    if method != ContextScaling.name or not isinstance(options, dict):
-        return method
-    if "penalty" in options:
-        return FirstContextScaling.name
-    if isinstance(fitted := document.get("fitted"), dict) and "clean_by_class_" not in fitted:
-        raise ValueError(
-            "it holds a form of context scaling that was never released; fit the method again"
-        )
-    return method
 
 
 def _rebuild_nested(document: dict[str, Json], kind: Nested) -> Calibrator:
@@ -235,12 +215,8 @@ def _decode_all(kind: type, document: Json, where: str) -> dict[str, Any]:
     names = {field.name for field in own}
     if not isinstance(document, dict):
         raise ValueError(f"{where} must hold {sorted(names)}, got {document!r:.80}")
-    document = renamed(document)
-    # What an older version did not know yet has its default.
-    needed = {field.name for field in own if field.default is MISSING}
-    if not needed <= set(document) <= names:
+    if set(document) != names:
         raise ValueError(f"{where} must hold {sorted(names)}, got {sorted(document)}")
-    own = [field for field in own if field.name in document]
     return {
         field.name: decode(
             kind_of(field, kind.__name__), document[field.name], field.name, _rebuild_nested

@@ -1,12 +1,11 @@
 """The names that columns and arrays go by when nobody says otherwise."""
 
 from wildcal.core.kinds import KINDS
-from wildcal.io.renamed import FIELDS
 
 LOGIT_NAMES = ("logits", "z", "scores")
 LABEL_NAMES = ("y", "labels", "label", "targets", "target")
 ENVIRONMENT_NAMES = ("environment", "environments")
-DISTANCE_NAMES = ("distances", *(old for old, new in FIELDS.items() if new == "distances"))
+DISTANCE_NAMES = ("distances",)
 DISTANCE_COLUMNS = ("distance_", "density_")
 WEIGHT_NAMES = ("weight", "weights", "sample_weight")
 PREDICTED = "pred"
