@@ -20,7 +20,6 @@ if TYPE_CHECKING:  # everything is imported when it is asked for: `import wildca
         EnergyScaling,
         EnsembleTemperatureScaling,
         EntropyTemperatureScaling,
-        FirstContextScaling,
         HistogramBinning,
         Identity,
         IsotonicMultiClass,
@@ -57,8 +56,7 @@ _HOME: Final = {
         "wildcal.calibrators": (
             "AutoCalibrator BayesianBinning BetaCalibration CALIBRATORS Context "
             "ContextScaling DensityAware DirichletCalibration EnergyLinear EnergyScaling "
-            "EnsembleTemperatureScaling EntropyTemperatureScaling FirstContextScaling "
-            "HistogramBinning "
+            "EnsembleTemperatureScaling EntropyTemperatureScaling HistogramBinning "
             "Identity IsotonicMultiClass IsotonicOneVsAll MatrixScaling "
             "ParameterizedTemperatureScaling ScaledIsotonicOneVsAll SplineCalibration "
             "StructuredMatrixScaling StructuredVectorScaling TemperatureMix "
@@ -95,7 +93,6 @@ __all__ = [
     "EnergyScaling",
     "EnsembleTemperatureScaling",
     "EntropyTemperatureScaling",
-    "FirstContextScaling",
     "FitSummary",
     "HistogramBinning",
     "Identity",

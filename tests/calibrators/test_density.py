@@ -16,7 +16,6 @@ from wildcal import (
     DensityAware,
     EnergyScaling,
     EnsembleTemperatureScaling,
-    FirstContextScaling,
     SplineCalibration,
     TemperatureScaling,
 )
@@ -268,8 +267,8 @@ def test_clear_errors():
 
 
 def test_notes_of_the_base_are_told():
-    with pytest.warns(CalibrationWarning, match="context-1: there is no shifted environment"):
-        DensityAware(base=FirstContextScaling()).fit(Z, Y, distances=S[KNOWN])
+    with pytest.warns(CalibrationWarning, match="ts: .*temperature"):
+        DensityAware(base=TemperatureScaling()).fit(Z, Z.argmax(axis=1), distances=S[KNOWN])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         DensityAware(base=EnsembleTemperatureScaling()).fit(Z, Y, distances=S[KNOWN])

@@ -72,11 +72,6 @@ def test_environments_of_a_file(files, capsys):
     assert "50 OOD rows, 2 shifted sets of 200 labels, no test window" in capsys.readouterr().out
 
 
-def test_files_without_environments(files, capsys):
-    assert run(["compare", "plain.npz", "val.npz", *files, "--methods", "context-1"]) == 0
-    assert "no shifted sets, so each row is read alone" in capsys.readouterr().out
-
-
 def test_environments_that_no_method_reads(files, capsys):
     assert run(["compare", "val.npz", "plain.npz", *files, "--methods", "ts"]) == 0
     said = "none of the methods reads the environments of val.npz; its rows are pooled."

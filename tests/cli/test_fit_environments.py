@@ -222,12 +222,6 @@ def test_apply_in_many_windows_warns_once(files, capsys):
         np.testing.assert_array_equal(found["proba"][60:], last)
 
 
-def test_apply_says_that_there_is_no_context(files, capsys):
-    assert run(["fit", "--method", "context-1", "val.npz", "-o", "context.json"]) == 0
-    assert run(["apply", "context.json", "test.npz", "--window", "all", "-o", "p.npz"]) == 0
-    assert "note: this calibrator learned no context" in capsys.readouterr().err
-
-
 def evaluated(capsys, *words):
     assert run([*words, "--bootstrap", "0", "--csv", "-"]) == 0
     rows = csv.DictReader(io.StringIO(capsys.readouterr().out))

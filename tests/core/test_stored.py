@@ -9,11 +9,10 @@ from wildcal.core.stored import ARRAY, INTEGER, REAL, TEXT, Many, Row, can_be, i
 @pytest.mark.parametrize(
     ("method", "options", "said"),
     [
-        ("context-1", {"penalty": None}, "penalty must be a number, got None"),
+        ("vector", {"ridge": []}, "ridge must be a number"),
         ("vector", {"ridge": "strong"}, "ridge must be a number, got 'strong'"),
         ("vector", {"ridge": True}, "ridge must be a number, got True"),
         ("vector", {"ridge": 10**400}, "ridge must be a number, got 1000"),
-        ("context-1", {"penalty": 10**400}, "penalty must be a number, got 1000"),
         ("histogram", {"n_bins": 2.5}, "n_bins must be a whole number, got 2.5"),
         ("histogram", {"n_bins": 10**8}, "n_bins must be at most 100,000, got 100,000,000"),
         ("ts", {"bounds": (1, "a")}, "bounds must be a pair"),

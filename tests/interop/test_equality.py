@@ -252,22 +252,11 @@ counts = st.lists(st.integers(0, 300), min_size=5, max_size=5)
 parts = st.lists(st.floats(0, 1), min_size=5, max_size=5)
 
 
-@given(counts, st.floats(-6, 6), st.floats(-6, 6))
-@settings(max_examples=25, deadline=None)
-def test_contexts_of_the_first_form(fitted, three_ways, numbers, energy, confidence):
-    """Any window, one of no rows and one of a single row included."""
-    calibrator, n = fitted("context-1"), sum(numbers)
-    around = Context(n=n, sums=(n * energy, n * confidence), counts=tuple(numbers))
-    z = (4 * np.random.default_rng(0).standard_normal((20, 5))).astype(np.float32)
-    answers = three_ways(calibrator, z, context_vector(around))
-    assert_equal(calibrator, z, answers, context=around)
-
-
 @pytest.mark.parametrize("class_mix", ["any", "clean"])
 @given(counts, st.floats(0.2, 1), st.floats(0.5, 1), st.floats(0.5, 1), parts)
 @settings(max_examples=25, deadline=None)
 def test_contexts(fitted, three_ways, class_mix, numbers, sure, warmer, warmest, unsure):
-    """The same of the second form, whose confidences fall as the temperature rises.
+    """Any window, whose confidences fall as the temperature rises.
 
     Of each class, any part of the rows is unsure.
     """
@@ -332,9 +321,8 @@ def test_large_contexts(rows, fitted, three_ways):
 
 
 @pytest.mark.parametrize("ruled_out", [0, 40])
-@pytest.mark.parametrize("name", ["context", "context-1"])
-def test_statistics_add_up_to_a_context(name, ruled_out, fitted, three_ways):
-    calibrator = fitted(name)
+def test_statistics_add_up_to_a_context(ruled_out, fitted, three_ways):
+    calibrator = fitted("context")
     z = (4 * np.random.default_rng(0).standard_normal((300, 5))).astype(np.float32)
     z[:ruled_out, 2] = -np.inf
     whole = context_vector(calibrator.context(z))
@@ -351,15 +339,13 @@ def test_statistics_add_up_to_a_context(name, ruled_out, fitted, three_ways):
 
 
 def test_context_without_environments(fitted, three_ways):
-    """The first form is energy scaling then; the second has the numbers that are shipped."""
+    """It has the numbers that are shipped then."""
     z = (4 * np.random.default_rng(0).standard_normal((300, 5))).astype(np.float32)
     y = (z + np.random.default_rng(1).gumbel(size=z.shape)).argmax(axis=1)
-    with pytest.warns(UserWarning, match="fell back to energy scaling"):
-        first = CALIBRATORS["context-1"]().fit(z, y)
-    for calibrator in (first, CALIBRATORS["context"]().fit(z, y)):
-        around = calibrator.context(z)
-        answers = three_ways(calibrator, z, context_vector(around))
-        assert_equal(calibrator, z, answers, context=around)
+    calibrator = CALIBRATORS["context"]().fit(z, y)
+    around = calibrator.context(z)
+    answers = three_ways(calibrator, z, context_vector(around))
+    assert_equal(calibrator, z, answers, context=around)
 
 
 def test_every_method_has_a_map_or_says_why_not(fitted):

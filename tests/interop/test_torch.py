@@ -431,7 +431,6 @@ def test_the_options_that_shape_a_map_are_in_its_layout(fitted):
     """Else a state could be loaded into a module that reads it differently."""
     assert map_of(fitted("spline")).layout["fill"] == "scale"
     assert map_of(fitted("irm", normalize="none")).layout["normalize"] == "none"
-    assert map_of(fitted("context-1")).layout["fallback"] is False
     context = map_of(fitted("context")).layout
     assert (context["read_at"], context["rule"]) == (1, "total")
     assert map_of(Identity().fit([[1.0, 0.0], [0.0, 2.0]], [0, 1])).layout == {

@@ -15,12 +15,6 @@ def calibrator(suite):
     return wildcal.ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
 
 
-@pytest.fixture(scope="session", params=[wildcal.ContextScaling, wildcal.FirstContextScaling])
-def any_form(request, suite):
-    rows = environments(suite)
-    return request.param().fit(rows.logits, rows.y, environment=rows.environment)
-
-
 @pytest.fixture(scope="session")
 def clean(suite):
     return suite.split("test")

@@ -35,17 +35,17 @@ def mixed_rows(clean, foggy, n):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("window", [1, 40, 256, 5000])
-def test_splitting_changes_nothing(any_form, clean, foggy, window, dtype):
+def test_splitting_changes_nothing(calibrator, clean, foggy, window, dtype):
     z = mixed_rows(clean, foggy, 1000).astype(dtype)
-    whole = Stream(any_form, window).read(z)
-    single = Stream(any_form, window)
+    whole = Stream(calibrator, window).read(z)
+    single = Stream(calibrator, window)
     same(whole, joined([single.read(row[None]) for row in z]))
     rng = np.random.default_rng(0)
     cuts = np.sort(rng.integers(0, 1000, 30))
     pieces = [part for part in np.split(z, cuts) if len(part)]
-    random, proba = Stream(any_form, window), Stream(any_form, window)
+    random, proba = Stream(calibrator, window), Stream(calibrator, window)
     same(whole, joined([random.read(part) for part in pieces]))
-    one_call = Stream(any_form, window)(z)
+    one_call = Stream(calibrator, window)(z)
     np.testing.assert_array_equal(np.concatenate([proba(part) for part in pieces]), one_call)
     assert one_call.dtype == dtype
 
@@ -63,24 +63,24 @@ def test_many_classes_and_long_calls():
     same(whole, joined([other.read(part) for part in np.split(z, [1, 99, 100, 4097, 5000])]))
 
 
-def test_a_row_is_calibrated_in_the_context_of_its_window(any_form, clean, foggy):
+def test_a_row_is_calibrated_in_the_context_of_its_window(calibrator, clean, foggy):
     z = mixed_rows(clean, foggy, 600).astype(np.float64)
-    stream = Stream(any_form, 100)
-    got, proba = stream.read(z), Stream(any_form, 100)(z)
+    stream = Stream(calibrator, 100)
+    got, proba = stream.read(z), Stream(calibrator, 100)(z)
     for row in (0, 1, 50, 99, 100, 350, 599):
-        context = any_form.context(z[max(0, row - 99) : row + 1])
+        context = calibrator.context(z[max(0, row - 99) : row + 1])
         mine = z[row : row + 1]
-        expected = any_form.temperature(mine, context=context)[0]
+        expected = calibrator.temperature(mine, context=context)[0]
         assert got.temperature[row] == pytest.approx(expected, rel=1e-10)
-        assert got.confidence[row] == pytest.approx(any_form.confidence(mine, context=context)[0])
-        np.testing.assert_allclose(proba[row], any_form.predict_proba(mine, context=context)[0])
-    assert stream.context.counts == any_form.context(z[-100:]).counts
-    assert stream.context.sums == pytest.approx(any_form.context(z[-100:]).sums)
-    assert stream.context.by_class == pytest.approx(any_form.context(z[-100:]).by_class)
+        assert got.confidence[row] == pytest.approx(calibrator.confidence(mine, context=context)[0])
+        np.testing.assert_allclose(proba[row], calibrator.predict_proba(mine, context=context)[0])
+    assert stream.context.counts == calibrator.context(z[-100:]).counts
+    assert stream.context.sums == pytest.approx(calibrator.context(z[-100:]).sums)
+    assert stream.context.by_class == pytest.approx(calibrator.context(z[-100:]).by_class)
 
 
-def test_the_properties_are_the_last_row(any_form, clean):
-    stream = Stream(any_form, 64)
+def test_the_properties_are_the_last_row(calibrator, clean):
+    stream = Stream(calibrator, 64)
     assert np.isnan(stream.estimated_accuracy.value)
     assert (stream.seen, stream.drift.score, stream.drift.alarm) == (0, 0.0, False)
     assert stream.context.n == 0
@@ -247,14 +247,6 @@ def test_an_interrupt_leaves_no_trace(where, n, after, calibrator, clean, foggy,
     assert stream.estimated_accuracy == other.estimated_accuracy
     same(stream.read(z[301:]), other.read(z[301:]))
     assert stream.drift.alarm == other.drift.alarm
-
-
-def test_the_first_form_without_environments_reads_rows_alone(clean):
-    with pytest.warns(wildcal.core.errors.CalibrationWarning, match="fell back"):
-        calibrator = wildcal.FirstContextScaling().fit(clean.logits, clean.y)
-    z = clean.logits[:500]
-    np.testing.assert_array_equal(Stream(calibrator)(z), calibrator.predict_proba(z))
-    assert Stream(calibrator).drift.alarm is False
 
 
 def test_options_are_checked(calibrator, clean):

@@ -5,7 +5,7 @@ from typing import Final
 from wildcal.calibrators.auto import AutoCalibrator
 from wildcal.calibrators.bbq import BayesianBinning
 from wildcal.calibrators.beta import BetaCalibration
-from wildcal.calibrators.context import Context, ContextScaling, FirstContextScaling
+from wildcal.calibrators.context import Context, ContextScaling
 from wildcal.calibrators.density import DensityAware, Neighbor
 from wildcal.calibrators.dirichlet import DirichletCalibration
 from wildcal.calibrators.energy import EnergyScaling
@@ -44,7 +44,6 @@ CALIBRATORS: dict[str, type[Calibrator]] = {
         EnergyScaling,
         EnergyLinear,
         ContextScaling,
-        FirstContextScaling,
         IsotonicMultiClass,
         IsotonicOneVsAll,
         ScaledIsotonicOneVsAll,
@@ -112,7 +111,6 @@ __all__ = [
     "EnergyScaling",
     "EnsembleTemperatureScaling",
     "EntropyTemperatureScaling",
-    "FirstContextScaling",
     "HistogramBinning",
     "Identity",
     "IsotonicMultiClass",

@@ -82,7 +82,6 @@ def fingerprint(calibrator: WindowMap) -> str:
     """Return a SHA-256 of what a calibrator does; other versions of wildcal give the same."""
     document = describe_file(calibrator)
     kept = {name: document[name] for name in ("method", "n_classes", "options", "fitted")}
-    kept["method"] = calibrator.name_in_states
     fitted = kept["fitted"]
     kept["fitted"] = {name: fitted[name] for name in fitted if name not in calibrator.unread}
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()

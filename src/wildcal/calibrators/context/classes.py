@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.arrays import FloatArray, Labels
+from wildcal.core.arrays import Labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,33 +56,3 @@ class Moves:
         found = np.empty_like(running)
         found[self._order] = running
         return found
-
-
-def pairs_of(counts: Labels) -> float:
-    """Return Σ c_k (c_k - 1): how many ordered pairs of rows share a class."""
-    c = np.asarray(counts, np.float64)
-    return float(c @ (c - 1))
-
-
-def rolling_pairs(counts: Labels, entering: Labels, leaving: Labels) -> FloatArray:
-    """Return Σ c_k (c_k - 1) after each entering row.
-
-    Parameters
-    ----------
-    counts
-        c_k, the rows of each class in the window at the beginning.
-    entering, leaving
-        The classes of rows in order. The last len(leaving) entering rows each push one row out,
-        just before they enter; the window was not full before.
-
-    Examples
-    --------
-    A second row of class 0 makes two ordered pairs; then it is pushed out by one of class 1.
-
-    >>> rolling_pairs(np.array([1, 1]), np.array([0, 1]), np.array([0]))
-    array([2., 2.])
-    """
-    moves = Moves(counts, entering, leaving)
-    # A row makes 2 c pairs with the c others of its class, and takes 2 (c - 1) away.
-    change = 2 * np.where(moves.signs > 0, moves.before, 1 - moves.before)
-    return np.asarray(pairs_of(counts) + np.cumsum(change)[moves.entering])

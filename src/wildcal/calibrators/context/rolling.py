@@ -61,11 +61,6 @@ class WindowMap(Calibrator):
         """Fitted numbers that this form does not read; those who wrote it did not know them."""
         return frozenset()
 
-    @property
-    def name_in_states(self) -> str:
-        """What the saved states of streams call it."""
-        return self.name
-
     def one_row(self) -> "OneRow | None":
         """Return what says the same of one row after another in fewer calls, where there is one."""
         return None

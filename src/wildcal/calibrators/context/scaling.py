@@ -94,7 +94,7 @@ class ContextScaling(WindowMap):
 
     Notes
     -----
-    Our own method, in its second form; the first is `FirstContextScaling`. docs/theory/context.md
+    Our own method. docs/theory/context.md
     has the whole formula. Nothing but probabilities is read, so log probabilities will do.
 
     Examples

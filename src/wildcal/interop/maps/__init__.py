@@ -14,7 +14,6 @@ from wildcal.calibrators import (
     EnergyScaling,
     EnsembleTemperatureScaling,
     EntropyTemperatureScaling,
-    FirstContextScaling,
     HistogramBinning,
     Identity,
     IsotonicMultiClass,
@@ -35,7 +34,6 @@ from wildcal.interop.maps.auto import Together
 from wildcal.interop.maps.base import Map, run
 from wildcal.interop.maps.context import InContext
 from wildcal.interop.maps.density import Scaled
-from wildcal.interop.maps.first_context import FirstInContext
 from wildcal.interop.maps.isotonic import MultiClass, OneVsAll
 from wildcal.interop.maps.linear import LinearSoftmax
 from wildcal.interop.maps.mixtures import Mixture
@@ -70,7 +68,6 @@ MAPS: dict[type[Calibrator], Callable[[Any, str], Map]] = {
     EnergyLinear: Linear,
     ContextScaling: InContext,
     AutoCalibrator: _together,
-    FirstContextScaling: FirstInContext,
     DensityAware: _scaled,
     IsotonicMultiClass: MultiClass,
     IsotonicOneVsAll: OneVsAll,
