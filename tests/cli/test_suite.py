@@ -108,7 +108,6 @@ def test_show_json(folder, capsys):
         "n_classes": 2,
         "complete": True,
         "neighbors": None,
-        "perturbation": None,
         "verified": False,
     }
     assert len(summary) == 7

@@ -85,7 +85,6 @@ def openers(data, network, processes, monkeypatch):
         sizes=Sizes(tuning=35),
         seed=0,
         transforms=(),
-        perturb=True,
     )
     return partial(open_classifier, network, NORMALIZERS["cifar10"]), plan
 

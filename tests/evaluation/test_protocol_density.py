@@ -1,4 +1,4 @@
-"""Density-aware and perturbation-tuned methods in the protocol, against plain code."""
+"""Density-aware methods in the protocol, against plain code."""
 
 import numpy as np
 import pytest
@@ -10,10 +10,8 @@ from wildcal import (
     EnsembleTemperatureScaling,
     Identity,
     SplineCalibration,
-    TemperatureScaling,
 )
 from wildcal.evaluation.protocol import choose_methods, run_protocol
-from wildcal.evaluation.protocol.tuning import read_tuning
 from wildcal.io.suite import Suite, SuiteWriter
 from wildcal.metrics import ece, kde_ece, sce
 from wildcal.testing import make_suite
@@ -21,7 +19,6 @@ from wildcal.testing import make_suite
 RANKS = [1, 20]
 LAYERS = ["stem", "last", "logits"]
 DAC = ("dac", "dac+ets", "dac+spline", "dac+energy", "dac+context", "dac-first")
-NOISE = ("ts-p", "energy-p")
 DRAWN = make_suite(3, n_tuning=700, n_ood_tuning=120, n_test=500)
 KNOWN = DRAWN.tuning.y >= 0
 
@@ -34,7 +31,7 @@ def drawn_distances(logits, y, seed):
     return np.column_stack([first, first + rng.gamma(2.0, 0.05, (len(y), 3))]).astype(np.float32)
 
 
-def write_suite(folder, *, distances=True, perturbed=True, without=()):
+def write_suite(folder, *, distances=True, without=()):
     neighbors = {
         "layers": [{"name": name, "width": 8} for name in LAYERS],
         "ranks": RANKS,
@@ -69,10 +66,6 @@ def write_suite(folder, *, distances=True, perturbed=True, without=()):
         noisy = z[:300] + rng.normal(scale=level, size=(300, 10)).astype(np.float32)
         shifted = {"shift": "covariate", "severity": level}
         add(f"validation-blur-{level}", noisy, y[:300], role="tune", corruption="blur", **shifted)
-        if perturbed:
-            name = f"validation-perturbed-{level}"
-            flat = 0.9 * noisy[:200] + rng.normal(scale=level, size=(200, 10)).astype(np.float32)
-            add(name, flat, y[:200], role="perturb", corruption="perturbation", **shifted)
     add("test", *DRAWN.clean, role="test", shift="none")
     for level in range(1, 6):
         rows = slice(100 * (level - 1), 100 * level)
@@ -99,7 +92,7 @@ def suite(tmp_path_factory):
 def results(suite):
     metrics = ("accuracy", "ece", "sce", "kde_ece", "mean_confidence", "ood_auroc")
     return run_protocol(
-        {"drawn": suite}, choose_methods(["identity", *DAC, *NOISE]), metrics=metrics, n_boot=20
+        {"drawn": suite}, choose_methods(["identity", *DAC]), metrics=metrics, n_boot=20
     )
 
 
@@ -177,35 +170,6 @@ def test_detection_reads_scaled_logits(suite, results):
     assert found == pytest.approx(higher, abs=1e-3)
 
 
-@pytest.mark.parametrize("name", NOISE)
-def test_perturbation_tuning_pools_levels_of_equal_weight(suite, results, name):
-    splits = [suite.split("validation"), *suite.perturbed()]
-    logits = [split.logits for split in splits]
-    y = [split.y for split in splits]
-    weight = [np.full(split.rows, 700 / split.rows) for split in splits]
-    if name == "energy-p":
-        logits.append(suite.split("svhn-tune").logits[:100])
-        y.append(np.full(100, -1))
-        weight.append(np.ones(100))
-    kind = {"ts-p": TemperatureScaling, "energy-p": EnergyScaling}[name]
-    by_hand = kind().fit(
-        np.concatenate(logits), np.concatenate(y), sample_weight=np.concatenate(weight)
-    )
-    for split in suite.tests("covariate"):
-        confidence = by_hand.confidence(split.logits).astype(np.float64)
-        value = ece(split.logits.argmax(axis=1) == split.y, np.minimum(confidence, 1))
-        assert results.record("drawn", name, split.name, "ece").value == pytest.approx(
-            value, abs=1e-6
-        )
-
-
-def test_noise_tunes_no_other_method(suite):
-    """Perturbed rows are no shifted environments, with which other methods are tuned."""
-    tuning = read_tuning(suite, None, None)
-    assert {split.corruption for split in tuning.shifted} == {"blur"}
-    assert [split.severity for split in tuning.perturbed] == [1, 2]
-
-
 def test_what_each_method_used(results):
     used = {m.name: str(m.knew) for m in results.suites["drawn"].methods}
     layers = "distances to training images in 3 layers"
@@ -215,17 +179,14 @@ def test_what_each_method_used(results):
         f"700 labels, 100 rows of svhn, {layers}, 2 shifted sets of 300 labels,"
         " unlabeled test window"
     )
-    assert used["ts-p"] == "700 labels, noise at 2 levels"
-    assert used["energy-p"] == "700 labels, 100 rows of svhn, noise at 2 levels"
 
 
-def test_a_suite_without_distances_or_noise(tmp_path):
-    suite = write_suite(tmp_path / "s", distances=False, perturbed=False)
-    results = run_protocol({"drawn": suite}, choose_methods(["ts", "dac+ets", "ts-p"]))
+def test_a_suite_without_distances(tmp_path):
+    suite = write_suite(tmp_path / "s", distances=False)
+    results = run_protocol({"drawn": suite}, choose_methods(["ts", "dac+ets"]))
     found = results.suites["drawn"]
     assert [m.name for m in found.methods] == ["ts"]
     assert "an extraction with features" in found.failed["dac+ets"]
-    assert "an extraction with noise" in found.failed["ts-p"]
 
 
 @pytest.mark.parametrize("lost", ["fog-3", "validation", "svhn-tune"])

@@ -128,24 +128,6 @@ def test_another_rank(folder):
         split.distances(10)
 
 
-def test_perturbed_splits_are_for_nothing_else(tmp_path):
-    writer = SuiteWriter(tmp_path, **HEADER)
-    z, y = draw("val")
-    writer.add("val", z, y, role="tune", shift="none")
-    for level in (2, 1):
-        words = {"shift": "covariate", "corruption": "perturbation", "severity": level}
-        writer.add(f"noise-{level}", z, y, role="perturb", **words)
-    writer.describe(perturbation={"levels": [0.1, 0.2]})
-    writer.finish(writer.names)
-    suite = Suite.open(tmp_path, verify=True)
-    assert [s.name for s in suite.perturbed()] == ["noise-1", "noise-2"]
-    assert [s.name for s in suite.tune()] == ["val"]
-    assert suite.tests() == []
-    assert suite.perturbation == {"levels": [0.1, 0.2]}
-    with pytest.raises(ValueError, match="holds other perturbations .*choose another folder"):
-        writer.describe(perturbation={"levels": [0.1, 0.3]})
-
-
 def test_a_description_stays_while_it_describes_something(folder):
     writer = SuiteWriter(folder, **HEADER)
     before = content(folder)

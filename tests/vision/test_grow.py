@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 from wildcal.cli.main import run
-from wildcal.io.suite import Suite, SuiteWriter
+from wildcal.io.suite import Suite
 from wildcal.io.suite.lock import is_written, writing
 from wildcal.vision.batches import Normalizer
 from wildcal.vision.classifiers.torch_module import TorchClassifier
 from wildcal.vision.distances import DistancePlan, Neighbors
 from wildcal.vision.extract import extract
-from wildcal.vision.grow import check_noise
 from wildcal.vision.preprocess import make_preprocess
 from wildcal.vision.sizes import Sizes
 from wildcal.vision.sources import make_plan
@@ -143,17 +142,6 @@ def test_with_distances(foggy_data, classifier, tmp_path):
     extract(classifier, plan(foggy_data, SMALL), tmp_path / "later")
     made(LARGE, tmp_path / "later")
     assert contents(tmp_path / "later") == contents(tmp_path / "once")
-
-
-def test_noise_that_was_searched_on_fewer_rows(foggy_data, tmp_path):
-    about = {"network": {}, "data": {}, "seed": 0, "versions": {}}
-    writer = SuiteWriter(tmp_path, **about, n_classes=2, class_names=["a", "b"])
-    check_noise(writer, plan(foggy_data, SMALL, perturb=True))
-    writer.describe(perturbation={"rows": 2})
-    check_noise(writer, plan(foggy_data, SMALL, perturb=True))
-    check_noise(writer, plan(foggy_data, MIDDLE))
-    with pytest.raises(ValueError, match="searched on 2 tuning rows, so these cannot become 7"):
-        check_noise(writer, plan(foggy_data, MIDDLE, perturb=True))
 
 
 @pytest.fixture(scope="module")

@@ -80,20 +80,13 @@ def _layers(
     type=click.IntRange(min=1),
     default=1000,
     show_default=True,
-    help="Rows per corrupted, transformed or perturbed tuning cell.",
+    help="Rows per corrupted or transformed tuning cell.",
 )
 @click.option(
     "--transforms",
     metavar="color|geometric|all|none|LIST",
     help="Tune on recolored, rotated, cut ... validation images too. Take those that leave the"
     " class as it is.  [all; color for folders]",
-)
-@click.option(
-    "--perturb/--no-perturb",
-    default=False,
-    show_default=True,
-    help="Add validation images under noise of 5 strengths, searched for this network: accuracy"
-    " falls from clean to chance in equal steps.",
 )
 @click.option(
     "--ood-rows",
@@ -206,7 +199,6 @@ def extract(
     with needs_extra():
         from wildcal.vision.classifiers import open_classifier
         from wildcal.vision.elsewhere import Elsewhere
-        from wildcal.vision.perturb import notes
         from wildcal.vision.plausible import plausibility_notes
         from wildcal.vision.preprocess import make_preprocess
     _check(network, options | {"scheduler": scheduler})
@@ -230,7 +222,7 @@ def extract(
     with on_cluster(scheduler, "moved, and no images") as cluster:
         elsewhere = None if cluster is None else Elsewhere(cluster, open_network, open_plan)
         suite = _watched(classifier, plan, output, dtype, distances, elsewhere)
-    for note in (*notes(suite.perturbation or {}), *plausibility_notes(suite)):
+    for note in plausibility_notes(suite):
         say(note)
     say(
         f"Wrote {plan.rows:,} rows in {len(suite.splits)} splits to {output};"
@@ -283,7 +275,7 @@ def _planner(
     else:
         chosen = ood_there(data)
         say(f"Sets of other classes: {', '.join(chosen) or 'none in ' + str(data)}.")
-    same = ("corrupted", "name", "paired", "seed", "perturb")
+    same = ("corrupted", "name", "paired", "seed")
     return partial(
         make_plan,
         dataset,
@@ -356,10 +348,6 @@ def _watched(
             bar.update(bar.task_ids[0], advance=count)
             steps.found(count)
 
-        def expect(more: int) -> None:
-            steps.total = steps.done + more + work  # the search comes before all cells
-            bar.update(bar.task_ids[0], total=steps.total)
-
         return run(
             classifier,
             plan,
@@ -369,7 +357,6 @@ def _watched(
             elsewhere=elsewhere,
             on_rows=show,
             on_there=found,
-            on_expected=expect,
         )
 
 

@@ -162,7 +162,6 @@ def _document(opened: Suite, verified: bool, shown: Sequence[SplitSummary]) -> d
         "class_names": opened.class_names,
         "complete": opened.complete,
         "neighbors": opened.neighbors,
-        "perturbation": opened.perturbation,
         "verified": verified,
         "summary": [summary.to_dict() for summary in shown],
     }

@@ -47,9 +47,8 @@ def compare_command(
     SUITE is a folder, a .npz, or the name of a suite that comes with wildcal. The method
     `energy-no-ood` is the energy method without out-of-distribution rows. Shifted tuning splits
     reach `context`, which also reads each test split as one unlabeled window, and methods whose
-    names end in -all, such as `ts-all`: its rivals with the same labels. Names that end in -p are
-    tuned on validation rows under noise too; `dac` and `dac+NAME` read distances to training
-    images. `wildcal extract --perturb --features` adds both to a suite.
+    names end in -all, such as `ts-all`: its rivals with the same labels. `dac` and `dac+NAME`
+    read distances to training images, which `wildcal extract --features` adds to a suite.
 
     The set of other classes that methods are tuned with is not tested on, unless it is the only
     one; then its rows to test with are, and the table says so.
@@ -58,7 +57,7 @@ def compare_command(
     Example:
       wildcal suite compare cifar10-resnet20 my-suite --methods ts,ets,energy
       wildcal suite compare cifar10-resnet20 --methods paper,context,ts-all,energy-all
-      wildcal suite compare cifar10-resnet20 --methods ets,dac+ets,ets-p --csv numbers.csv
+      wildcal suite compare cifar10-resnet20 --methods ets,dac+ets --csv numbers.csv
       wildcal suite compare cifar10-resnet20 --ood textures --methods ts,energy
     """
     compare_suites(suites, methods, measured, ood=ood, ood_rows=ood_rows)

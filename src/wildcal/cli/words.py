@@ -22,7 +22,6 @@ FLAGS: Final = {
 """Parameters of the library that are flags of a command."""
 COMMANDS: Final = {
     "an extraction with features": "`wildcal extract --features`",
-    "an extraction with noise": "`wildcal extract --perturb`",
     "an extraction with more sets": "`wildcal extract --extra`",
     "Open the suite, and take the distances to one neighbor": "`wildcal suite rows` writes those"
     " of one neighbor, with the logits",

@@ -23,8 +23,6 @@ class Knew:
     """Rows that belong to none of the classes."""
     ood_set: str | None = None
     """The set they are of, where it has a name."""
-    noise_levels: int = 0
-    """Levels of noise that the labeled rows were also seen under."""
     layers: int = 0
     """Layers in which it read distances to training rows."""
     shifted: tuple[int, ...] = ()
@@ -41,7 +39,6 @@ class Knew:
             f"{self.labels:,} labels" * bool(self.labels),
             f"{self.ood:,} {f'rows of {self.ood_set}' if self.ood_set else 'OOD rows'}"
             * bool(self.ood),
-            f"noise at {self.noise_levels} levels" * bool(self.noise_levels),
             f"distances to training images in {self.layers} layers" * bool(self.layers),
             self._shifted_words(),
             f"unlabeled {self._window_words()}" if self.window else "",
@@ -67,7 +64,7 @@ class Knew:
 
     def _parts(self) -> frozenset[tuple[str, object]]:
         known = {"ood": (self.ood, self.ood_set)} if self.ood else {}
-        for name in ("labels", "noise_levels", "layers", "shifted", "window"):
+        for name in ("labels", "layers", "shifted", "window"):
             if getattr(self, name):
                 known[name] = getattr(self, name)
         return frozenset(known.items())

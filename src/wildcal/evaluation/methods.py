@@ -16,12 +16,11 @@ from wildcal.calibrators import (
 from wildcal.calibrators.own import add_own
 from wildcal.core.calibrator import Calibrator
 
-ROWS: Final = ("clean", "ood", "shifted", "noise")
-"""The kinds of tuning rows: clean, of no class, clean ones under shift, and under noise."""
+ROWS: Final = ("clean", "ood", "shifted")
+"""The kinds of tuning rows: clean, of no class, and clean ones under shift."""
 _OOD: Final = frozenset({"ood"})
 _LABELED: Final = frozenset(ROWS) - _OOD
-_SUFFIXES: Final = {"-all": {"clean", "ood", "shifted"}, "-p": {"clean", "ood", "noise"}}
-"""Other words for rows: ``ts-all`` is ``ts@clean,shifted``, ``ets-p`` is ``ets@clean,noise``."""
+_WITH_SHIFTED: Final = "-all"
 _WITHOUT_OOD: Final = "-no-ood"
 _UNFITTED: Final = "identity"
 SHORT_LISTS: Final = {
@@ -60,7 +59,7 @@ class Method:
         if given != usual and not usual:
             raise ValueError(f"{name} is not fitted, so it sees no rows.")
         if usual and not given & _LABELED:
-            raise ValueError(f"{name} needs labeled rows: one of clean, shifted and noise.")
+            raise ValueError(f"{name} needs labeled rows: clean or shifted ones.")
         if "ood" in given and "ood" in self.calibrator.get_params(deep=False):
             asked = copy.deepcopy(self.calibrator).set_params(ood=True)
             object.__setattr__(self, "calibrator", asked)
@@ -107,18 +106,17 @@ def parse(text: str) -> Method:
 
     The rows after @ are a list of `ROWS`. Without them a method sees the clean rows, those of no
     class where it uses such rows, and the shifted ones where it reads environments. Other words:
-    NAME-all sees the shifted rows too, NAME-p those under noise, NAME-no-ood none of no class.
+    NAME-all sees the shifted rows too, NAME-no-ood none of no class.
 
-    >>> str(parse("ts-all")), str(parse("energy-no-ood")), str(parse("dac+ets@noise,clean"))
-    ('ts@clean,shifted', 'energy@clean', 'dac+ets@clean,noise')
+    >>> str(parse("ts-all")), str(parse("energy-no-ood")), str(parse("dac+ets@shifted,clean"))
+    ('ts@clean,shifted', 'energy@clean', 'dac+ets@clean,shifted')
     """
     name, at, listed = text.strip().partition("@")
     if at:
         return Method(text.strip(), _calibrator(name), [r.strip() for r in listed.split(",")])
-    for suffix, rows in _SUFFIXES.items():
-        if name.endswith(suffix) and _is_known(name.removesuffix(suffix)):
-            calibrator = _calibrator(name.removesuffix(suffix))
-            return Method(name, calibrator, rows if calibrator.accepts_ood else rows - _OOD)
+    if name.endswith(_WITH_SHIFTED) and _is_known(name.removesuffix(_WITH_SHIFTED)):
+        calibrator = _calibrator(name.removesuffix(_WITH_SHIFTED))
+        return Method(name, calibrator, usual_rows(calibrator) | {"clean", "shifted"})
     if name.endswith(_WITHOUT_OOD) and _is_known(name.removesuffix(_WITHOUT_OOD)):
         calibrator = _calibrator(name.removesuffix(_WITHOUT_OOD))
         return Method(name, calibrator, usual_rows(calibrator) - _OOD)

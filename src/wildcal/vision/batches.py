@@ -11,8 +11,8 @@ from wildcal.core.checks import check_choice
 
 CHANNELS: Final = ("rgb", "bgr")
 
-Pixels: TypeAlias = NDArray[np.uint8] | NDArray[np.float32]
-"""Images, shape (n, H, W, 3): uint8 as they were taken, or float32 and normalized already."""
+Pixels: TypeAlias = NDArray[np.uint8]
+"""Images, shape (n, H, W, 3)."""
 
 
 def batch_size(side: int) -> int:
@@ -69,12 +69,7 @@ class Normalizer:
             raise ValueError(f"scale must be above 0, got {self.scale}.")
 
     def __call__(self, images: Pixels) -> NDArray[np.float32]:
-        """Return float32 of the same shape, (n, H, W, 3); what is float32 already stays as it is.
-
-        So noise can be added to what the network reads, where uint8 would round and clip it.
-        """
-        if images.dtype == np.float32:
-            return np.asarray(images, np.float32)
+        """Return float32 of the same shape, (n, H, W, 3)."""
         mean, std = np.array([self.mean, self.std], np.float32) * np.float32(255 / self.scale)
         pixels = images.astype(np.float32)
         pixels -= mean

@@ -25,10 +25,10 @@ class Cell:
     corruption: str | None = None
     severity: int | None = None
     change: Change | None = None
-    """What is applied here: `corrupt`, `transform`, `Noise`, or nothing where images stay."""
+    """What is applied here: `corrupt`, `transform`, or nothing where images stay."""
 
     def pixels(self, source: ImageSet, rows: NDArray[np.int64], seed: int) -> Pixels:
-        """Return the images of some of the rows; under noise, as the network reads them."""
+        """Return the images of some of the rows."""
         images = source.read(rows)
         if self.change is None:
             return images

@@ -16,10 +16,8 @@ from wildcal.io.suite.lock import writing
 from wildcal.vision.batches import Pixels, filled
 from wildcal.vision.cells import Cell, Plan
 from wildcal.vision.classifiers import Classifier
-from wildcal.vision.grow import check_cells, check_noise, check_rows, grows, save_rows
+from wildcal.vision.grow import check_cells, check_rows, grows, save_rows
 from wildcal.vision.match import check_match, check_width
-from wildcal.vision.noise import Noise
-from wildcal.vision.perturb import with_noise
 from wildcal.vision.pieces import Piece, pieces_of, pixels_of
 from wildcal.vision.training_features import remove_cache
 from wildcal.vision.versions import versions
@@ -42,7 +40,6 @@ def extract(
     elsewhere: "Elsewhere | None" = None,
     on_rows: Callable[[str, int], None] = lambda cell, rows: None,
     on_there: Callable[[int], None] = lambda rows: None,
-    on_expected: Callable[[int], None] = lambda rows: None,
 ) -> Suite:
     """Write the logits of every cell of a plan into a folder and return the suite.
 
@@ -63,9 +60,6 @@ def extract(
         Told the cell and the number of images whenever some are done, training images too.
     on_there
         Told the number of images that were found done.
-    on_expected
-        Told, before the cells, how many images the search for the strengths of noise is expected
-        still to take; again whenever that changes.
     """
     folder = Path(folder)
     if elsewhere is not None and distances is not None:
@@ -89,11 +83,10 @@ def extract(
             grows=grows,
         )
         check_cells(writer, plan)
-        check_noise(writer, plan)
         work = _Work(classifier, plan, writer, distances, elsewhere, on_rows, on_there)
         work.check()
         save_rows(folder, plan)
-        work.run(on_expected)
+        work.run()
         writer.finish([cell.name for cell in plan.cells])
         remove_cache(folder)
     return Suite.open(folder)
@@ -135,22 +128,12 @@ class _Work:
             return
         self.writer.check_description(neighbors=self.distances.about)
         for cell in self.plan.cells:
-            # The strengths of noise are filled in later.
-            if cell.name in self.there and not isinstance(cell.change, Noise):
-                if cell.name not in self.near:
-                    self._check_same(cell, self._read(self.distances.only_logits, cell)[0])
-                    return
+            if cell.name in self.there and cell.name not in self.near:
+                self._check_same(cell, self._read(self.distances.only_logits, cell)[0])
+                return
 
-    def run(self, on_expected: Callable[[int], None]) -> None:
+    def run(self) -> None:
         """Compute what is missing."""
-        self.plan = with_noise(
-            self.plan,
-            self.classifier.normalize,
-            lambda cell: self._read(self._only_logits, cell, self.on_rows)[0],
-            stored=self.writer.perturbation,
-            keep=lambda record: self.writer.describe(perturbation=record),
-            on_expected=on_expected,
-        )
         read: Read = self._only_logits
         if self.distances is not None:
             finished = all(c.name in self.near and not self._missing(c) for c in self.plan.cells)

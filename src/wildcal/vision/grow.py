@@ -61,16 +61,5 @@ def check_cells(writer: SuiteWriter, plan: Plan) -> None:
             )
 
 
-def check_noise(writer: SuiteWriter, plan: Plan) -> None:
-    """Raise if the strengths of noise in the suite were searched on fewer rows than are planned."""
-    searched = (writer.perturbation or {}).get("rows")
-    noisy = [cell for cell in plan.cells if cell.role == "perturb"]
-    if noisy and searched not in (None, len(noisy[0].rows)):
-        raise ValueError(
-            f"{writer.folder}: the strengths of its noise were searched on {searched:,} tuning"
-            f" rows, so these cannot become {len(noisy[0].rows):,}; choose another folder."
-        )
-
-
 def _lists(folder: Path, plan: Plan) -> dict[Path, Split]:
     return {folder / f"rows-{name}.json": split for name, split in plan.splits.items()}

@@ -25,8 +25,6 @@ from wildcal.shift.checks import check_name
 from wildcal.vision.cells import Cell, Change, Plan
 from wildcal.vision.datasets import ImageSet, Split
 from wildcal.vision.datasets.order import random_order
-from wildcal.vision.noise import PERTURBATION, Noise
-from wildcal.vision.noise_search import N_LEVELS
 from wildcal.vision.sizes import Sizes, usual_ood_rows
 
 Corrupted = Callable[[str, int], ImageSet]
@@ -59,8 +57,6 @@ class PlanMaker:
         draw, so that cells of several types pooled are nearly independent.
     transforms
         Which of `TUNING_TRANSFORMS` are for tuning too.
-    perturb
-        Whether there are validation images under noise, and to what it is added: see `Noise`.
     """
 
     data: dict[str, Any]
@@ -76,7 +72,6 @@ class PlanMaker:
     types: Sequence[str] = CORRUPTIONS
     paired: bool = True
     transforms: Sequence[str] = tuple(TUNING_TRANSFORMS)
-    perturb: str | None = None
     sizes: Sizes = field(default_factory=Sizes)
     seed: int = 0
 
@@ -89,7 +84,6 @@ class PlanMaker:
             Cell("validation", "tune", "none", _opened(self.validation), validation),
             *self._ood("tune"),
             *self._shifted_tuning(validation),
-            *self._perturbed(validation),
             Cell("test", "test", "none", _opened(self.test), test),
             *self._test_corruptions(test),
             *self._ood("test"),
@@ -146,22 +140,6 @@ class PlanMaker:
                     level,
                     change,
                 )
-
-    def _perturbed(self, validation: NDArray[np.int64]) -> Iterable[Cell]:
-        if self.perturb is None:
-            return
-        rows = self._some("validation", self.validation, validation, self.sizes.tuning)
-        for level in range(1, N_LEVELS + 1):
-            yield Cell(
-                f"validation-perturbed-{level}",
-                "perturb",
-                "covariate",
-                _opened(self.validation),
-                rows,
-                PERTURBATION,
-                level,
-                Noise(self.perturb),  # its strength depends on the network
-            )
 
     def _test_corruptions(self, test: NDArray[np.int64]) -> Iterable[Cell]:
         for name in map(check_name, self.types):

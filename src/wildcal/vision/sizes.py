@@ -17,7 +17,7 @@ class Sizes:
     corrupted
         Rows of each corrupted test cell.
     tuning
-        Rows of each corrupted, transformed or perturbed tuning cell.
+        Rows of each corrupted or transformed tuning cell.
     ood
         Rows of each OOD set that are for tuning, at most half of them; by default as many as
         `usual_ood_rows` says.

@@ -56,7 +56,6 @@ def make_plan(
     name: str | None = None,
     paired: bool = True,
     transforms: Sequence[str] = tuple(TUNING_TRANSFORMS),
-    perturb: bool = False,
 ) -> Plan:
     """Return the plan for a data set.
 
@@ -82,9 +81,6 @@ def make_plan(
         What the suite calls the data; by default `dataset`, or the name of the folder.
     paired, transforms
         As for `PlanMaker`.
-    perturb
-        Whether there are validation images under noise of five strengths. It is added to the
-        normalized input of 32 x 32 pixels, to the pixels of ImageNet and of larger images.
     """
     look = preprocess or make_preprocess(dataset)
     size = look.crop
@@ -110,7 +106,6 @@ def make_plan(
         types=CORRUPTIONS if reader is None else _types_there(reader),
         paired=paired,
         transforms=transforms,
-        perturb=_noise_space(dataset, size) if perturb else None,
         sizes=sizes,
         seed=seed,
         **options,
@@ -128,11 +123,6 @@ def ood_there(folder: Path) -> dict[str, Path]:
             continue
         found[name] = folder
     return found
-
-
-def _noise_space(dataset: str, size: int) -> str:
-    """Return where published studies add noise: CIFAR's networks get it unclipped."""
-    return "input" if size == 32 and dataset != "imagenet" else "pixels"
 
 
 def _check_sets(names: list[str]) -> None:

@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from wildcal.core.arrays import OOD_LABEL, FloatArray, Logits
+from wildcal.core.arrays import FloatArray, Logits
 from wildcal.core.blocks import joined
 from wildcal.core.bound import Bound
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.errors import CalibrationWarning
 from wildcal.core.rows import Rows
-from wildcal.evaluation.environments import EnvironmentRows
 from wildcal.evaluation.knew import Knew, Lack
 from wildcal.evaluation.methods import Method
 from wildcal.evaluation.protocol.tuning import Tuning, rank_of
@@ -68,21 +67,15 @@ class FittedMethod:
 def fit_method(method: Method, tuning: Tuning) -> FittedMethod:
     """Return a fitted copy of a method."""
     calibrator = copy.deepcopy(method.calibrator)
-    if method.sees("noise") and not tuning.perturbed:
-        raise ValueError(
-            "the suite has no validation rows under noise; an extraction with noise adds them."
-        )
     seen = frozenset(method.rows or ("clean",))
     if not tuning.shifted:
         seen -= {"shifted"}
     rows = tuning.rows(seen)
     more: dict[str, Any] = {}
-    if seen & {"shifted", "noise"} and "environment" in calibrator.reads:
+    if "shifted" in seen and "environment" in calibrator.reads:
         more["environment"] = rows.environment
     if "shifted" in seen and "environment" not in calibrator.reads - calibrator.can_do_without:
         more["sample_weight"] = rows.weights()
-    elif "noise" in seen and "environment" not in more:
-        more["sample_weight"] = _equal_levels(rows)
     if "distances" in calibrator.reads:
         more["distances"] = tuning.distances(rank_of(calibrator), seen)
     start = time.perf_counter()
@@ -94,13 +87,6 @@ def fit_method(method: Method, tuning: Tuning) -> FittedMethod:
     layers = more["distances"].shape[1] if "distances" in more else 0
     knew = _knew(method, tuning, calibrator, layers)
     return FittedMethod(method.name, calibrator, knew, seconds, method.window)
-
-
-def _equal_levels(rows: EnvironmentRows) -> FloatArray:
-    """Return row weights with which every level of noise counts as much as the clean rows."""
-    sizes = np.maximum(np.bincount(rows.environment), 1)
-    weight = (sizes[rows.environment[0]] / sizes)[rows.environment]
-    return np.where(rows.y == OOD_LABEL, 1.0, weight)
 
 
 def _knew(method: Method, tuning: Tuning, calibrator: Calibrator, layers: int) -> Knew:
@@ -118,7 +104,6 @@ def _knew(method: Method, tuning: Tuning, calibrator: Calibrator, layers: int) -
         labels=len(tuning.y) if method.sees("clean") else 0,
         ood=ood,
         ood_set=tuning.ood if ood else None,
-        noise_levels=len(tuning.perturbed) if method.sees("noise") else 0,
         layers=layers,
         shifted=shifted,
         window=window,

@@ -16,7 +16,7 @@ from wildcal.io.suite import Suite, SuiteSplit
 
 @dataclass(frozen=True)
 class Tuning:
-    """Validation rows, the same under shift or noise, and one out-of-distribution set."""
+    """Validation rows, the same under shift, and one out-of-distribution set."""
 
     clean: tuple[SuiteSplit, ...]
     ood_split: SuiteSplit | None = None
@@ -29,8 +29,6 @@ class Tuning:
     """Why its rows cannot be used; empty where they can."""
     shifted: tuple[SuiteSplit, ...] = ()
     """Validation rows under shift; most methods leave them alone."""
-    perturbed: tuple[SuiteSplit, ...] = ()
-    """Validation rows under ever more noise, for perturbation tuning."""
 
     @cached_property
     def y(self) -> Labels:
@@ -79,10 +77,7 @@ class Tuning:
         return np.concatenate(parts)
 
     def _others(self, kinds: Collection[str]) -> Sequence[SuiteSplit]:
-        chosen = (
-            *(self.shifted if "shifted" in kinds else ()),
-            *(self.perturbed if "noise" in kinds else ()),
-        )
+        chosen = self.shifted if "shifted" in kinds else ()
         for split in chosen:
             self._verify(split)
         return chosen
@@ -154,7 +149,6 @@ def read_tuning(
     tuning = Tuning(
         tuple(clean),
         shifted=tuple(split for split in suite.tune("covariate") if only(split)),
-        perturbed=tuple(suite.perturbed()),
     )
     if not sets:
         return tuning

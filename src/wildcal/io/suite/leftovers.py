@@ -50,7 +50,7 @@ def refuse_another_source(folder: Path, found: Manifest, wanted: Manifest, dtype
 
 
 def refuse_other(folder: Path, what: str, there: Any, here: Any) -> None:
-    """Raise because a folder holds distances or perturbations that were made in another way."""
+    """Raise because a folder holds distances that were made in another way."""
     raise ValueError(
         f"{folder} holds other {what}{_difference(there, here)}; choose another folder."
     )

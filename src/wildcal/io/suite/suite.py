@@ -128,7 +128,6 @@ class Suite:
         self.class_names = manifest.class_names
         self.complete = manifest.complete
         self.neighbors = manifest.neighbors
-        self.perturbation = manifest.perturbation
         self.splits = tuple(
             SuiteSplit(
                 name=entry.name,
@@ -240,10 +239,6 @@ class Suite:
     ) -> list[SuiteSplit]:
         """Return the splits to test on, where given only of one shift, corruption or severity."""
         return self._select("test", shift, corruption, severity)
-
-    def perturbed(self) -> list[SuiteSplit]:
-        """Return the validation images under noise of rising strength, for perturbation tuning."""
-        return sorted(self._select("perturb", None, None, None), key=lambda s: s.severity or 0)
 
     def _select(
         self, role: str, shift: str | None, corruption: str | None, severity: int | None

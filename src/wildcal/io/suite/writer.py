@@ -141,47 +141,25 @@ class SuiteWriter:
         """The description of the neighbor distances, as it was written."""
         return self._manifest.neighbors
 
-    @property
-    def perturbation(self) -> dict[str, Any] | None:
-        """The description of the perturbed splits, as it was written."""
-        return self._manifest.perturbation
-
-    def describe(
-        self,
-        *,
-        neighbors: Mapping[str, Any] | None = None,
-        perturbation: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Say what the distances or the perturbed splits are; None leaves what is there.
+    def describe(self, *, neighbors: Mapping[str, Any]) -> None:
+        """Say what the distances are.
 
         Plain JSON values. A description is replaced only as long as nothing it describes has been
         written.
         """
-        wanted = self.check_description(neighbors=neighbors, perturbation=perturbation)
+        wanted = self.check_description(neighbors=neighbors)
         if wanted != self._manifest:
             self._write(replace(wanted, complete=False))
 
-    def check_description(
-        self,
-        *,
-        neighbors: Mapping[str, Any] | None = None,
-        perturbation: Mapping[str, Any] | None = None,
-    ) -> Manifest:
+    def check_description(self, *, neighbors: Mapping[str, Any]) -> Manifest:
         """Return the manifest with a description; raise where `describe` would, writing nothing."""
-        wanted = replace(
-            self._manifest,
-            neighbors=self.neighbors if neighbors is None else dict(neighbors),
-            perturbation=self.perturbation if perturbation is None else dict(perturbation),
-        )
+        wanted = replace(self._manifest, neighbors=dict(neighbors))
         check_manifest(wanted)
         wanted = parse_manifest(wanted.to_bytes())  # as it will read back
         entries = self._manifest.splits
         there, here = self.neighbors, wanted.neighbors
         if here != there and any(entry.distances for entry in entries):
             refuse_other(self.folder, "neighbor distances", there, here)
-        there, here = self.perturbation, wanted.perturbation
-        if here != there and there is not None and any(e.role == "perturb" for e in entries):
-            refuse_other(self.folder, "perturbations", there, here)
         return wanted
 
     def rows(self, name: str) -> int:
@@ -269,7 +247,7 @@ class SuiteWriter:
         y
             Labels of shape (n_samples,) in 0..K-1. Rows of other classes have none, or -1.
         role
-            "tune", "test", or "perturb" for validation rows under noise.
+            "tune" or "test".
         shift
             "none", "covariate" or "semantic" (other classes); by default "semantic" without
             labels, "covariate" with a corruption, and else "none".
