@@ -7,6 +7,7 @@ import torch
 
 from wildcal.cli.main import run
 from wildcal.io.suite import Suite
+from wildcal.io.suite.lock import is_written, writing
 from wildcal.shift import (
     CORRUPTIONS,
     TUNING_TRANSFORMS,
@@ -211,19 +212,17 @@ def splits_written(folder):
     return len(list(folder.glob("*.labels.npy"))) if folder.exists() else 0
 
 
-def test_killed_ten_times(small_data, network, suite, tmp_path, start, capsys):
-    """Killed three times in its first moments, then at ten random numbers of splits."""
+def test_killed_again_and_again(small_data, network, suite, tmp_path, start, capsys):
+    """Killed in its first moments, then at three random numbers of splits."""
     rng = np.random.default_rng(7)
     folder = tmp_path / "s"
     killed = 0
-    for _ in range(3):
-        process = start(command(small_data, network, folder))
-        while not folder.exists() and process.is_alive():
-            time.sleep(0.0005)
-        time.sleep(rng.uniform(0, 0.02))
-        process.kill()
-        process.join()
-    for target in np.sort(rng.choice(np.arange(0, 115), 10, replace=False)):
+    process = start(command(small_data, network, folder))
+    while not folder.exists() and process.is_alive():
+        time.sleep(0.0005)
+    process.kill()
+    process.join()
+    for target in np.sort(rng.choice(np.arange(0, 115), 3, replace=False)):
         process = start(command(small_data, network, folder))
         while splits_written(folder) <= target and process.is_alive():
             time.sleep(0.001)
@@ -233,7 +232,7 @@ def test_killed_ten_times(small_data, network, suite, tmp_path, start, capsys):
         process.join()
         if folder.joinpath("manifest.json").exists():
             assert not Suite.open(folder, verify=True).complete
-    assert killed == 10
+    assert killed == 3
     assert run(command(small_data, network, folder)) == 0, capsys.readouterr().err
     assert contents(folder) == contents(suite.path)
 
@@ -254,10 +253,10 @@ def test_command_line_without_transforms(small_data, network, tmp_path, capsys):
     words = command(small_data, network, tmp_path / "s")
     assert run([*words, "--ood", "none", "--transforms", "none"]) == 0
     assert "Wrote 940 rows in 117 splits to " in capsys.readouterr().err
-    assert run([*words, "--ood", "none"]) == 0
-    assert "Wrote 1,084 rows in 141 splits to " in capsys.readouterr().err
-    assert run([*words, "--ood", "none", "--transforms", "none"]) == 1
-    assert "holds validation-rotation-1, which was not asked for" in capsys.readouterr().err
+    assert run([*words, "--ood", "none", "--transforms", "none", "--test-rows", "9"]) == 1
+    assert (
+        "was extracted from other data (sizes.test: null there, 9 here)" in capsys.readouterr().err
+    )
 
 
 def test_folders_of_classes(small_network, small_data, export, tmp_path, capsys):
@@ -461,3 +460,17 @@ def test_network_of_another_size_is_refused_before_the_work(small_data, network,
     with pytest.raises(ValueError, match="trained for other classes"):
         extract(classifier, plan(small_data), tmp_path / "s")
     assert not (tmp_path / "s").exists()
+
+
+def test_one_writer_at_a_time(small_data, network, tmp_path):
+    classifier = open_classifier(str(network), NORMALIZERS["cifar10"])
+    folder = tmp_path / "s"
+    folder.mkdir()
+    assert not is_written(folder)
+    with writing(folder):
+        assert is_written(folder)
+        with pytest.raises(ValueError, match="another extraction is writing to"):
+            extract(classifier, plan(small_data), folder)
+    assert not is_written(folder)
+    assert not is_written(tmp_path / "absent")
+    assert list(folder.iterdir()) == []

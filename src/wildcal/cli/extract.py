@@ -1,6 +1,5 @@
 """`wildcal extract`: a network's logits on clean and shifted images, as a suite."""
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +10,12 @@ from wildcal.cli.extract_progress import Steps
 from wildcal.cli.extras import needs_extra
 from wildcal.cli.options import PATH, quiet_option
 from wildcal.cli.output import progress_bar, say
-from wildcal.cli.sharded import on_cluster
 
 if TYPE_CHECKING:
     from wildcal.io.suite import Suite
     from wildcal.vision.cells import Plan
     from wildcal.vision.classifiers.base import Classifier
     from wildcal.vision.distances import DistancePlan
-    from wildcal.vision.elsewhere import Elsewhere
     from wildcal.vision.preprocess import Preprocess
 
 Named = tuple[tuple[str, str | None], ...]
@@ -157,12 +154,6 @@ def _layers(
     help="How logits are stored.",
 )
 @click.option("--device", default="cpu", show_default=True, help="Any device of torch.")
-@click.option(
-    "--scheduler",
-    metavar="tcp://HOST:8786|local",
-    help="Run the network on the workers of a Dask cluster, which must see DATA and the network"
-    " under the same paths.",
-)
 @quiet_option
 def extract(
     data: Path,
@@ -170,7 +161,6 @@ def extract(
     output: Path,
     dataset: str,
     dtype: str,
-    scheduler: str | None,
     **options: Any,
 ) -> None:
     """Run a network over the images in the folder DATA and keep its logits as a suite.
@@ -178,8 +168,7 @@ def extract(
     The suite has validation images clean, under 4 corruptions and under transforms to tune on, test
     images clean and under 19 corruptions x 5 severities, and sets of other classes for both.
     Corrupted images are made on the fly and not stored. A run that was interrupted goes on when it
-    is started again, and ends with the same files. A finished suite grows: the same command with
-    more rows or further sets computes what is missing and touches nothing else.
+    is started again, and ends with the same files.
 
     \b
     Layouts of DATA:
@@ -194,34 +183,22 @@ def extract(
       wildcal extract data --dataset imagenet --network vit.onnx --preprocess timm-0.5 -o suite
       wildcal extract data --network mymodels:resnet --weights w.safetensors -o suite
       wildcal extract data --network resnet20.safetensors --rows 2000 --features -o suite
-      wildcal extract data --network resnet20.safetensors --scheduler local -o suite
     """
     with needs_extra():
         from wildcal.vision.classifiers import open_classifier
-        from wildcal.vision.elsewhere import Elsewhere
         from wildcal.vision.plausible import plausibility_notes
         from wildcal.vision.preprocess import make_preprocess
-    _check(network, options | {"scheduler": scheduler})
-    if scheduler is not None:
-        data, network, options = _absolute(data, network, options)
+    _check(network, options)
     look = make_preprocess(dataset, **{name: options[name] for name in LOOK})
     with needs_extra():
-        open_network = partial(
-            open_classifier,
-            network,
-            look.normalize,
-            weights=options["weights"],
-            device=options["device"],
+        classifier = open_classifier(
+            network, look.normalize, weights=options["weights"], device=options["device"]
         )
-        classifier = open_network()
-    open_plan = _planner(dataset, data, look, options)
-    plan = open_plan()
+    plan = _plan(dataset, data, look, options)
     for note in plan.notes:
         say(note)
     distances = _distances(classifier, plan, data, look, options | {"dataset": dataset})
-    with on_cluster(scheduler, "moved, and no images") as cluster:
-        elsewhere = None if cluster is None else Elsewhere(cluster, open_network, open_plan)
-        suite = _watched(classifier, plan, output, dtype, distances, elsewhere)
+    suite = _watched(classifier, plan, output, dtype, distances)
     for note in plausibility_notes(suite):
         say(note)
     say(
@@ -237,11 +214,6 @@ def _check(network: str, options: dict[str, Any]) -> None:
     for option in ("layers", "k", "train", "train_rows", "search"):
         if options[option] is not None and not options["features"]:
             raise click.UsageError(f"--{option.replace('_', '-')} is for --features.")
-    if options["features"] and options["scheduler"] is not None:
-        raise click.UsageError(
-            "--features measures on one machine: extract with --scheduler first, then run the"
-            " command again with --features instead."
-        )
     if ("none", None) in options["ood"] and len(options["ood"]) > 1:
         raise click.UsageError("--ood none excludes other sets.")
     knows_its_own = Path(network).suffix == ".safetensors" or is_shipped(network)
@@ -250,22 +222,8 @@ def _check(network: str, options: dict[str, Any]) -> None:
         raise click.UsageError(f"leave out {words}: a checkpoint knows its own colors.")
 
 
-def _absolute(
-    data: Path, network: str, options: dict[str, Any]
-) -> tuple[Path, str, dict[str, Any]]:
-    """Return the same with full paths: the working folders of workers are others."""
-    full = {n: options[n] and options[n].absolute() for n in ("weights", "corrupted")}
-    for name in ("ood", "extra"):
-        full[name] = tuple((n, f and str(Path(f).absolute())) for n, f in options[name])
-    if Path(network).exists():  # it may also be a word
-        network = str(Path(network).absolute())
-    return data.absolute(), network, options | full
-
-
-def _planner(
-    dataset: str, data: Path, look: "Preprocess", options: dict[str, Any]
-) -> "partial[Plan]":
-    """Return what makes the plan of which images are read."""
+def _plan(dataset: str, data: Path, look: "Preprocess", options: dict[str, Any]) -> "Plan":
+    """Return which images are read."""
     from wildcal.vision.sizes import Sizes
     from wildcal.vision.sources import make_plan, ood_there
     from wildcal.vision.transforms import chosen_transforms
@@ -276,8 +234,7 @@ def _planner(
         chosen = ood_there(data)
         say(f"Sets of other classes: {', '.join(chosen) or 'none in ' + str(data)}.")
     same = ("corrupted", "name", "paired", "seed")
-    return partial(
-        make_plan,
+    return make_plan(
         dataset,
         data,
         ood=chosen,
@@ -331,7 +288,6 @@ def _watched(
     output: Path,
     dtype: str,
     distances: "DistancePlan | None",
-    elsewhere: "Elsewhere | None",
 ) -> "Suite":
     """Extract, and show how far it is."""
     from wildcal.vision.extract import extract as run
@@ -354,7 +310,6 @@ def _watched(
             output,
             dtype=dtype,
             distances=distances,
-            elsewhere=elsewhere,
             on_rows=show,
             on_there=found,
         )

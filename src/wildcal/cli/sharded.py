@@ -5,16 +5,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 from wildcal.cli.declared import OWN_NAMES, Declared
 from wildcal.cli.output import progress_bar, say
 from wildcal.core.engine import watched_by
-
-if TYPE_CHECKING:
-    from wildcal.engine import Cluster
 
 # Seconds of a walk before the bar tells how far it is.
 _LONG: Final = 2.0
@@ -53,26 +50,26 @@ def refuse_scheduler(scheduler: str | None) -> None:
 @contextmanager
 def at_work(scheduler: str | None, doing: str) -> Iterator[None]:
     """Show how far long walks are; do them on a cluster if one was given, and say what moved."""
-    with on_cluster(scheduler, "moved, and no logits"):
-        with progress_bar(doing) as bar, watched_by(_Walks(bar, doing)):
-            yield
+    with _on_cluster(scheduler), progress_bar(doing) as bar, watched_by(_Walks(bar, doing)):
+        yield
 
 
 @contextmanager
-def on_cluster(scheduler: str | None, moved: str) -> Iterator["Cluster | None"]:
-    """Do walks on a cluster if one was given, and say how much was `moved`."""
+def _on_cluster(scheduler: str | None) -> Iterator[None]:
+    """Do walks on a cluster if one was given, and say how much was moved."""
     if scheduler is None:
-        yield None
+        yield
         return
     from wildcal.engine import use
 
     with use(scheduler) as cluster:
         # What it has to say of a lost scheduler is a traceback; the command says it in a line.
         logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
-        yield cluster
+        yield
         workers = len(cluster.client.nthreads())
     megabytes = cluster.bytes_moved / 1e6
-    say(f"Did {cluster.tasks:,} tasks on {workers} workers; {megabytes:.2f} MB were {moved}.")
+    did = f"Did {cluster.tasks:,} tasks on {workers} workers"
+    say(f"{did}; {megabytes:.2f} MB were moved, and no logits.")
 
 
 class _Walks:

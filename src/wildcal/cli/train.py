@@ -52,13 +52,6 @@ if TYPE_CHECKING:
 )
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
 @click.option("--device", default="cpu", show_default=True, help="Any device of torch.")
-@click.option(
-    "--precision",
-    type=click.Choice(["auto", "float32", "bfloat16"]),
-    default="auto",
-    show_default=True,
-    help="auto is bfloat16 where the processor is fast with it and a trial succeeds.",
-)
 @quiet_option
 def train(
     data: Path,
@@ -68,7 +61,6 @@ def train(
     resume: bool,
     start: Path | None,
     device: str,
-    precision: str,
     **options: Any,
 ) -> None:
     """Train a network on the CIFAR images in the folder DATA.
@@ -106,7 +98,6 @@ def train(
             recipe=recipe,
             start=None if start is None else Checkpoint.load(start),
             device=device,
-            precision=precision,
             on_step=_Shown(network, recipe.epochs, bar),
         )
     say(

@@ -1,4 +1,4 @@
-"""The images of a cell in pieces: what is prepared at once, and what a cluster does as one task."""
+"""The images of a cell in pieces: what is prepared at once."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,31 +18,14 @@ class Piece:
     """Neighboring rows of a cell."""
 
     cell: Cell
-    first: int
-    last: int
-    skip: int
-    """How many rows at its beginning are only there because the network reads whole blocks."""
-
-    @property
-    def rows(self) -> slice:
-        """Which of the cell's it reads."""
-        return slice(self.first, self.last)
+    rows: slice
 
 
-def pieces_of(cell: Cell, start: int, *, block: int, side: int) -> list[Piece]:
-    """Return the pieces of a cell from a row on; none where no row is left.
-
-    The network reads blocks of one size that begin at its multiples, the last one filled up. So
-    the bits of a row do not depend on where a run began or how many rows there are.
-    """
+def pieces_of(cell: Cell, *, block: int, side: int) -> list[Piece]:
+    """Return the pieces of a cell, each but the last a multiple of `block` rows."""
     n = len(cell.rows)
-    if start == n:
-        return []
     size = max(1, min(_MOST_AHEAD, _PIXELS_AHEAD // side**2) // block) * block
-    return [
-        Piece(cell, i, min(i + size, n), max(0, start - i))
-        for i in range(start - start % block, n, size)
-    ]
+    return [Piece(cell, slice(i, min(i + size, n))) for i in range(0, n, size)]
 
 
 def pixels_of(pieces: Sequence[Piece], seed: int) -> Iterator[Pixels]:

@@ -184,7 +184,7 @@ class PlanMaker:
                 if n < 2:
                     raise ValueError(f"{name} must have at least 2 images, got {n}.")
                 tune, test = min(self._ood_rows(), n // 2), self.sizes.ood_test
-                # From both ends, so that either part can grow.
+                # From both ends: the rows of one part do not depend on the size of the other.
                 order = random_order(n, self.seed)
                 rest = order[tune:][::-1]
                 parts = {"tune": order[:tune], "test": rest[: len(rest) if test is None else test]}

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 class Sizes:
     """How many rows the parts of a suite have; None takes all there are.
 
-    A suite grows when it is extracted again with larger numbers: the rows of each part are taken
-    from the beginning of an order that depends on the seed alone.
+    The rows of each part are taken from the beginning of an order that depends on the seed alone.
 
     Parameters
     ----------

@@ -160,7 +160,7 @@ def _clean(dataset: str, folder: Path, look: Preprocess, sizes: Sizes, seed: int
 
 
 def _parts_of_imagenet(images: ImageSet, sizes: Sizes, seed: int) -> dict[str, Any]:
-    """Return parts of one set of images: from both ends of an order, so that either can grow."""
+    """Return parts of one set of images, from both ends of an order."""
     quarter = len(images) // 4
     tune = quarter if sizes.validation is None else sizes.validation
     test = quarter if sizes.test is None else sizes.test

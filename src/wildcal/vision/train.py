@@ -9,9 +9,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from wildcal.core.checks import check_choice
 from wildcal.vision.batches import Augmented, Normalizer
-from wildcal.vision.bfloat16 import bfloat16_pays, bfloat16_trouble
 from wildcal.vision.checkpoint import Checkpoint
 from wildcal.vision.networks import build
 from wildcal.vision.predict import as_input, channels_last, on_device, predict_logits
@@ -40,7 +38,6 @@ def train(
     recipe: Recipe,
     start: Checkpoint | None = None,
     device: str = "cpu",
-    precision: str = "float32",
     on_step: Callable[[Progress], None] = lambda progress: None,
 ) -> Checkpoint:
     """Train until `recipe.epochs` are done and return the last checkpoint, which is at `path`.
@@ -53,12 +50,8 @@ def train(
     ----------
     start
         A trained network of the same kind whose weights to begin with.
-    precision
-        "float32", "bfloat16", or "auto": what the checkpoint at `path` was begun in; without one,
-        bfloat16 where the processor is fast with it and a trial of it succeeds.
     """
     found = Checkpoint.load(path) if path.exists() else None
-    bfloat16 = _use_bfloat16(precision, device, found)
     torch.manual_seed(recipe.seed)
     model = channels_last(on_device(build(network, len(data.class_names)), device))
     if start is not None:
@@ -70,9 +63,7 @@ def train(
         class_names=data.class_names,
         mean=data.normalize.mean,
         std=data.normalize.std,
-        recipe=asdict(recipe)
-        | ({} if start is None else {"start": start.sha256})
-        | ({"precision": "bfloat16"} if bfloat16 else {}),
+        recipe=asdict(recipe) | ({} if start is None else {"start": start.sha256}),
         weights={},
     )
     optimizer = torch.optim.SGD(
@@ -86,11 +77,9 @@ def train(
         checkpoint = _resumed(path, found, checkpoint)
         model.load_state_dict(checkpoint.weights)
         _set_momentum(model, optimizer, checkpoint)
-    if bfloat16 and len(checkpoint.history) < recipe.epochs:
-        _check_bfloat16(device)
     augmented = Augmented.of(data.images, data.labels)
     for epoch in range(len(checkpoint.history), recipe.epochs):
-        trainer = _Epoch(model, optimizer, data.normalize, recipe, epoch, device, bfloat16)
+        trainer = _Epoch(model, optimizer, data.normalize, recipe, epoch, device)
         loss, accuracy, n_steps = trainer.run(augmented, on_step)
         logits = predict_logits(model, data.watched_images, data.normalize, device=device)
         watched = float(np.mean(logits.argmax(1) == data.watched_labels))
@@ -113,7 +102,6 @@ class _Epoch:
     recipe: Recipe
     epoch: int
     device: str
-    bfloat16: bool
 
     def run(self, data: Augmented, on_step: Callable[[Progress], None]) -> tuple[float, float, int]:
         recipe = self.recipe
@@ -129,9 +117,8 @@ class _Epoch:
                 group["lr"] = rate
             x = as_input(self.normalize(images)).to(self.device)
             y = torch.from_numpy(labels).to(self.device)
-            with torch.autocast(self.device.split(":")[0], torch.bfloat16, enabled=self.bfloat16):
-                logits = self.model(x)
-            loss = cross_entropy(logits.float(), y)
+            logits = self.model(x)
+            loss = cross_entropy(logits, y)
             if not torch.isfinite(loss):
                 raise FloatingPointError(
                     f"the loss became {loss.item()} in epoch {self.epoch + 1};"
@@ -163,8 +150,7 @@ def _resumed(path: Path, found: Checkpoint, fresh: Checkpoint) -> Checkpoint:
         if theirs != ours:
             if isinstance(ours, dict):
                 name = next(k for k in (*ours, *theirs) if theirs.get(k) != ours.get(k))
-                without = "float32" if name == "precision" else None
-                theirs, ours = theirs.get(name, without), ours.get(name, without)
+                theirs, ours = theirs.get(name), ours.get(name)
             raise ValueError(
                 f"{path} was trained with {name} = {theirs}, not {ours};"
                 " give the same options to go on, or another output."
@@ -191,21 +177,3 @@ def _set_momentum(
             # The layout of the weights, so that a step adds in the same order as before.
             buffer = torch.empty_like(parameter).copy_(checkpoint.momentum[name])
             optimizer.state[parameter]["momentum_buffer"] = buffer
-
-
-def _use_bfloat16(precision: str, device: str, found: Checkpoint | None) -> bool:
-    check_choice("precision", precision, ("auto", "float32", "bfloat16"))
-    if precision != "auto":
-        return precision == "bfloat16"
-    if found is not None:
-        return found.recipe.get("precision") == "bfloat16"
-    return bfloat16_pays(device) and not bfloat16_trouble(device)
-
-
-def _check_bfloat16(device: str) -> None:
-    """Raise where the first step would end the process without a word."""
-    if trouble := bfloat16_trouble(device):
-        raise ValueError(
-            f"bfloat16 does not work on this machine (a trial ended with: {trouble}); try precision"
-            " float32, or ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 in the environment."
-        )

@@ -1,6 +1,6 @@
 """Write a suite split by split, so that an interrupted extraction goes on where it stopped."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
@@ -65,9 +65,6 @@ class SuiteWriter:
         Package names and their versions; by default that of wildcal.
     dtype
         How logits are stored: float16, float32 or float64.
-    grows
-        Called with the description of the data that the folder has and with `data`, where they
-        differ; says whether splits of both can be in one suite. By default they cannot.
 
     Example
     -------
@@ -95,7 +92,6 @@ class SuiteWriter:
         seed: int = 0,
         versions: Mapping[str, str] | None = None,
         dtype: str = "float32",
-        grows: Callable[[dict[str, Any], dict[str, Any]], bool] = lambda there, here: False,
     ) -> None:
         check_choice("dtype", dtype, DTYPES)
         if n_classes is None and class_names is None:
@@ -120,8 +116,6 @@ class SuiteWriter:
         self._files = FolderFiles(self.folder)
         if (self.folder / MANIFEST).exists():
             found = parsed(self._files)
-            if found.data != wanted.data and grows(found.data, wanted.data):
-                found = replace(found, data=wanted.data)  # written with the first new rows
             refuse_another_source(self.folder, found, wanted, dtype)
             self._manifest = found
             kept = {name for e in self._manifest.splits for name in e.files}
@@ -161,11 +155,6 @@ class SuiteWriter:
         if here != there and any(entry.distances for entry in entries):
             refuse_other(self.folder, "neighbor distances", there, here)
         return wanted
-
-    def rows(self, name: str) -> int:
-        """Return how many rows of a split the manifest has; 0 if there is no such split."""
-        entry = self._entry(name)
-        return 0 if entry is None else entry.rows
 
     def done(self, name: str, *, rows: int | None = None) -> bool:
         """Return whether a split is written and whole: its content hash is compared.
@@ -278,50 +267,11 @@ class SuiteWriter:
             labels = stored_labels(y, len(z), self._manifest.n_classes, shift)
         except ValueError as error:
             raise ValueError(f"split {name}: {error}") from error
-        self._put(entry, z, labels, None)
+        self._put(entry, z, labels)
 
-    def extend(
-        self, name: str, logits: ArrayLike, y: ArrayLike, distances: ArrayLike | None = None
-    ) -> None:
-        """Add rows at the end of a split; those that are there stay as they are, bit for bit.
-
-        The result has the bytes of a split that was written at once. Distances must come with
-        the rows of a split that has some.
-        """
-        entry = self._need(name)
-        old, known = read_content(self._files, entry, self._manifest.n_classes)
-        if (distances is None) != (entry.distances is None):
-            what = "needs" if distances is None else "has no"
-            raise ValueError(f"split {name} {what} distances to training images for more rows.")
-        try:
-            z = stored_logits(logits, self._manifest.n_classes, entry.dtype)
-            z = np.concatenate([old, z])
-            labels = np.concatenate([known, np.asarray(y, np.int64)])
-            labels = stored_labels(labels, len(z), self._manifest.n_classes, entry.shift)
-            whole = None
-            if distances is not None and self.neighbors is not None:
-                there = verified_distances(self._files, entry, self.neighbors)
-                more = stored_distances(
-                    distances, len(z) - len(old), columns(self.neighbors), there.dtype.name
-                )
-                whole = np.concatenate([there, more])
-        except ValueError as error:
-            raise ValueError(f"split {name}: {error}") from error
-        self._put(entry, z, labels, whole)
-
-    def _put(
-        self,
-        entry: Entry,
-        logits: NDArray[Any],
-        labels: NDArray[Any],
-        distances: NDArray[Any] | None,
-    ) -> None:
+    def _put(self, entry: Entry, logits: NDArray[Any], labels: NDArray[Any]) -> None:
         """Write the arrays of a split, then the manifest."""
-        new = replace(
-            without_distances(entry), rows=len(logits), sha256=content_hash(logits, labels)
-        )
-        if distances is not None:
-            new = _with_distances(new, distances)
+        new = replace(entry, rows=len(logits), sha256=content_hash(logits, labels))
         old = self._entry(entry.name)
         others = tuple(e for e in self._manifest.splits if e.name != entry.name)
         check_manifest(replace(self._manifest, splits=(*others, new)))
@@ -332,8 +282,6 @@ class SuiteWriter:
                 (self.folder / old.distances).unlink(missing_ok=True)
         self._write_array(new.logits, logits)
         self._write_array(new.labels, labels)
-        if distances is not None:
-            self._write_array(str(new.distances), distances)
         self._write(replace(self._manifest, splits=(*others, new), complete=False))
 
     def finish(self, order: Sequence[str] | None = None) -> None:

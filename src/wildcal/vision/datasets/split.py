@@ -64,16 +64,13 @@ class Split:
         check_choice("name", name, tuple(self.parts))
         return self.parts[name].copy()
 
-    def continues(self, other: Self) -> bool:
-        """Return whether the parts are those of another split, with or without more at the end."""
-        same = (self.n, self.seed, self.data) == (other.n, other.seed, other.data)
+    def same(self, other: Self) -> bool:
+        """Return whether another split has the same parts of the same data."""
+        about = (self.n, self.seed, self.data) == (other.n, other.seed, other.data)
         return (
-            same
+            about
             and list(self.parts) == list(other.parts)
-            and all(
-                np.array_equal(self.parts[name][: len(rows)], rows)
-                for name, rows in other.parts.items()
-            )
+            and all(np.array_equal(self.parts[name], rows) for name, rows in other.parts.items())
         )
 
     def save(self, path: str | Path) -> None:
