@@ -13,7 +13,7 @@ ASSUMING = [name for name, kind in ESTIMATORS.items() if kind.assumes_clean_clas
 
 
 def test_who_assumes_it():
-    assert ASSUMING == ["cot", "cott", "cot-map", "nuclear-norm"]
+    assert ASSUMING == ["cot", "cott"]
 
 
 def test_distance_by_hand():

@@ -73,20 +73,7 @@ def test_each_environment_has_its_own_draws():
     assert len(small) == len(set(small)) == 6
 
 
-def test_a_left_out_line_does_not_know_the_point(tuning):
-    """One environment far from the line: seen, it bends the line; left out, it is an error."""
-    z, y, environment, _ = tuning
-    odd = environment == 5
-    estimator = ESTIMATORS["doc-reg"]().fit(z, y, environment)
-    broken = y.copy()
-    broken[odd] = (z[odd].argmax(axis=1) + 1) % 4  # all wrong
-    again = ESTIMATORS["doc-reg"]().fit(z, broken, environment)
-    assert again.error_[-1] > estimator.error_[-1] + 0.05
-
-
-@pytest.mark.parametrize(
-    "name", [n for n in ESTIMATORS if n not in ("cott", "nuclear-norm", "mde")]
-)
+@pytest.mark.parametrize("name", [n for n in ESTIMATORS if n != "cott"])
 def test_variance_is_that_of_the_bootstrap(name, fitted, window):
     logits, second, _ = window
     estimator = fitted[name]
@@ -101,12 +88,11 @@ def test_variance_is_that_of_the_bootstrap(name, fitted, window):
     assert np.var(values) / factor < claimed < factor * np.var(values)
 
 
-@pytest.mark.parametrize("name", ["cott", "nuclear-norm", "mde"])
-def test_variance_is_at_most_wide(name, fitted, window):
+def test_variance_is_at_most_wide(fitted, window):
     """Where the bootstrap is not to be had from sums, what is claimed is no less than it."""
     logits = window[0]
     rng = np.random.default_rng(0)
-    estimator = fitted[name]
+    estimator = fitted["cott"]
     values = [
         estimator._read(logits[rng.integers(0, len(logits), len(logits))], None).score
         for _ in range(100)
@@ -115,7 +101,7 @@ def test_variance_is_at_most_wide(name, fitted, window):
 
 
 def test_larger_windows_have_narrower_intervals(fitted, window):
-    for name in ("ac", "cot", "nuclear-norm", "mano"):
+    for name in ("ac", "cot"):
         few, many = (fitted[name].estimate(window[0][:n]) for n in (20, 200))
         assert many.high - many.low < few.high - few.low
 
@@ -123,7 +109,7 @@ def test_larger_windows_have_narrower_intervals(fitted, window):
 def test_the_interval_holds_on_environments_it_has_not_seen(rows):
     """Twenty new windows of other strengths: nearly all are inside."""
     z, y, environment = rows(fall=(0.0, 0.2, 0.3, 0.5, 0.7, 0.8))
-    for name in ("atc-ne", "cot", "cot-map", "doc-reg", "context"):
+    for name in ("atc-ne", "cot", "context"):
         estimator = ESTIMATORS[name]().fit(z, y, environment)
         held = 0
         for seed in range(20):
@@ -141,7 +127,7 @@ def clean_draw(rng, n, sure):
     return z, y
 
 
-@pytest.mark.parametrize("name", ["ac", "doc", "im", "atc-mc", "atc-ne", "context"])
+@pytest.mark.parametrize("name", ["ac", "doc", "atc-mc", "atc-ne", "context"])
 def test_clean_labels_are_a_draw_too(name):
     """A window far larger than the labels says nothing of which labels there happened to be."""
     held = 0

@@ -62,18 +62,6 @@ def test_doc(fitted, parts, window):
     assert fitted["doc"].estimate(window[0]).value == pytest.approx(expected, abs=1e-12)
 
 
-def test_doc_reg(fitted, parts, window):
-    """Written as in the paper: differences of accuracy on differences of confidence."""
-    t = fitted["doc-reg"].temperature_
-    clean, y, _ = parts[0]
-    clean_accuracy, clean_confidence = accuracy(clean, y), average_confidence(clean, t)
-    confidence_falls = [clean_confidence - average_confidence(z, t) for z, _, _ in parts]
-    accuracy_falls = [clean_accuracy - accuracy(z, labels) for z, labels, _ in parts]
-    fall = clean_confidence - average_confidence(window[0], t)
-    expected = clean_accuracy - through_line(confidence_falls, accuracy_falls, fall)
-    assert fitted["doc-reg"].estimate(window[0]).value == pytest.approx(expected, abs=1e-12)
-
-
 def negative_entropy(row, temperature):
     return sum(p * math.log(p) for p in softmax(row, temperature) if p > 0)
 
@@ -119,14 +107,6 @@ def test_cot(fitted, parts, window):
     assert estimator.estimate(some).value == pytest.approx(expected, abs=1e-9)
 
 
-def test_cot_map(fitted, parts, window):
-    cot = fitted["cot"]
-    scores = [cot.estimate(z).value for z, _, _ in parts]
-    accuracies = [accuracy(z, y) for z, y, _ in parts]
-    expected = through_line(scores, accuracies, cot.estimate(window[0]).value)
-    assert fitted["cot-map"].estimate(window[0]).value == pytest.approx(expected, abs=1e-9)
-
-
 def test_cott(fitted, parts, window):
     estimator = fitted["cott"]
     clean, y, _ = parts[0]
@@ -143,107 +123,10 @@ def test_cott(fitted, parts, window):
     assert estimator.estimate(clean).value == pytest.approx(accuracy(clean, y), abs=1e-12)
 
 
-def nuclear(logits, temperature):
-    p = np.array([softmax(row, temperature) for row in logits])
-    m, k = p.shape
-    return np.linalg.svd(p, compute_uv=False).sum() / math.sqrt(min(m, k) * m)
-
-
-def mano(logits):
-    rows = [softmax(row, 1.0) for row in logits]
-    distance = mean(mean(-math.log(p) for p in row if p > 0) for row in rows)
-    if distance <= 5:
-        rows = []
-        for z in logits:
-            v = [1 + x + x * x / 2 for x in z if x > -math.inf]
-            v = [x - min(v) for x in v]
-            ruled_out = [0.0] * (len(z) - len(v))
-            rows.append([x / sum(v) for x in v] + ruled_out)
-    return mean(q**4 for row in rows for q in row) ** 0.25
-
-
-def mde(logits):
-    energies = [math.log(sum(math.exp(x) for x in row)) for row in logits]
-    total = mean(energies) + math.log(sum(math.exp(-e) for e in energies))
-    return total - math.log(len(energies))
-
-
-@pytest.mark.parametrize("name", ["nuclear-norm", "mano", "mde"])
-def test_scores_and_their_line(name, fitted, parts, window):
-    estimator = fitted[name]
-
-    def score(logits):
-        if name == "nuclear-norm":
-            return nuclear(logits, estimator.temperature_)
-        return {"mano": mano, "mde": mde}[name](logits)
-
-    scores = [score(z) for z, _, _ in parts]
-    accuracies = [accuracy(z, y) for z, y, _ in parts]
-    expected = min(1.0, max(0.0, through_line(scores, accuracies, score(window[0]))))
-    assert estimator.estimate(window[0]).value == pytest.approx(expected, abs=1e-9)
-    fewer = window[0][:3]  # fewer rows than classes
-    expected = min(1.0, max(0.0, through_line(scores, accuracies, score(fewer))))
-    assert estimator.estimate(fewer).value == pytest.approx(expected, abs=1e-9)
-
-
-def test_mano_takes_the_softmax_where_the_network_is_sure(parts):
-    logits = np.concatenate([4 * z for z, _, _ in parts])
-    y = np.concatenate([y for _, y, _ in parts])
-    environment = np.repeat(np.arange(len(parts)), 400)
-    estimator = ESTIMATORS["mano"]().fit(logits, y, environment)
-    assert mean(-math.log(p) for row in logits[:400] for p in softmax(row, 1.0)) > 5
-    scores = [mano(4 * z) for z, _, _ in parts]
-    accuracies = [accuracy(z, y) for z, y, _ in parts]
-    expected = through_line(scores, accuracies, scores[2])
-    assert estimator.estimate(logits[800:1200]).value == pytest.approx(expected, abs=1e-9)
-
-
-def test_mano_where_classes_are_ruled_out(fitted, parts, window):
-    """They have no part in the choice between both forms, and a probability of 0 in either."""
-    scores = [mano(z) for z, _, _ in parts]
-    accuracies = [accuracy(z, y) for z, y, _ in parts]
-    logits = window[0].copy()
-    before = fitted["mano"].estimate(logits).value
-    logits[0, logits[0].argmin()] = -np.inf
-    assert fitted["mano"].estimate(logits).value == pytest.approx(before, abs=0.002)
-    logits[3:7, :2] = -np.inf
-    for factor in (0.5, 1, 4):  # the last takes the softmax
-        expected = through_line(scores, accuracies, mano(factor * logits))
-        expected = min(1.0, max(0.0, expected))
-        assert fitted["mano"].estimate(factor * logits).value == pytest.approx(expected, abs=1e-9)
-
-
-def test_mano_of_the_only_class_left(fitted):
-    """It has all the probability, in both forms."""
-    logits = np.full((20, 4), -np.inf)
-    logits[:, 1] = 2.0
-    line = fitted["mano"].line_
-    expected = min(1.0, max(0.0, line[0] + line[1] * (1 / 4) ** 0.25))
-    assert fitted["mano"].estimate(logits).value == pytest.approx(expected, abs=1e-12)
-
-
 def test_gde(fitted, window):
     first, second, _ = window
     expected = mean(float(np.argmax(a) == np.argmax(b)) for a, b in zip(first, second, strict=True))
     assert fitted["gde"].estimate(first, second).value == pytest.approx(expected, abs=1e-12)
-
-
-def test_im(fitted, parts, window):
-    """Clean accuracy with row weights: share of the window's bin / share of the clean bin."""
-    t = fitted["im"].temperature_
-    clean, y, _ = parts[0]
-
-    def bin_of(row):
-        return min(9, max(0, math.ceil(10 * max(softmax(row, t))) - 1))
-
-    clean_bins, window_bins = [bin_of(row) for row in clean], [bin_of(row) for row in window[0]]
-    weights, hits = [], []
-    for row, label, b in zip(clean, y, clean_bins, strict=True):
-        share = window_bins.count(b) / len(window_bins)
-        weights.append(share / (clean_bins.count(b) / len(clean_bins)))
-        hits.append(float(np.argmax(row) == label))
-    expected = sum(w * h for w, h in zip(weights, hits, strict=True)) / sum(weights)
-    assert fitted["im"].estimate(window[0]).value == pytest.approx(expected, abs=1e-12)
 
 
 def pool_adjacent(values):

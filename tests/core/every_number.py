@@ -16,7 +16,7 @@ from wildcal.io import save
 warnings.simplefilter("ignore")
 # Sums over more than 10,000 numbers, and products of 2**18, are split by OpenBLAS.
 ROWS, ROWS_OF_THE_SLOW = 12_000, 3_000
-SLOW = ("smart", "auto")
+SLOW = ("auto",)
 MANY_CLASSES = ("vector", "svs", "matrix")
 
 

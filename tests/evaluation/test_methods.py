@@ -30,7 +30,7 @@ NAMES = [*CALIBRATORS, *DENSITY_METHODS, *WINDOW_METHODS]
         ("energy@ood,clean", "energy"),
         ("match+cot", "match+cot"),
         ("ts@ood,clean", "ts@clean,ood"),
-        ("match+cot-map@shifted,clean", "match+cot-map"),
+        ("match+context@shifted,clean", "match+context"),
     ],
 )
 def test_short_forms(text, canonical):

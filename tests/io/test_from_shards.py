@@ -84,7 +84,7 @@ HOLD_ROWS = [n for n in (*CALIBRATORS, *WINDOW_METHODS) if make_calibrator(n).st
 @pytest.mark.parametrize("name", HOLD_ROWS)
 def test_methods_that_hold_rows_read_them_or_refuse(name, few, tmp_path, monkeypatch):
     rows, source = few
-    if name in ("md-ts", "match+cot", "cpcs"):
+    if name == "match+cot":
         here = bytes_of(fit_array(name, rows), tmp_path / "a.json")
         assert bytes_of(make_calibrator(name).fit(source), tmp_path / "b.json") == here
     monkeypatch.setattr(room, "free_bytes", lambda: source.nbytes * 1.5)

@@ -107,22 +107,6 @@ def test_energy_of_right_wrong_and_unknown_rows(ax):
     assert ax.get_title() == f"AUROC, correct against incorrect {seen[0]}, unknown {seen[1]}"
 
 
-def test_windows(ax):
-    errors = {"energy": {4: [0.1, 0.3], 16: 0.05}, "own_$": {4: [0.2]}}
-    plots.window_regimes(errors, ax=ax)
-    first, second = ax.containers
-    np.testing.assert_allclose(first.lines[0].get_ydata(), [20, 5])
-    # Of two numbers: Student's quantile of one degree of freedom, 12.706, times 0.1.
-    low, high = first.lines[2][0].get_segments()[0][:, 1]
-    assert high - low == pytest.approx(2 * 100 * 12.7062 * 0.1, rel=1e-5)
-    assert second.lines[0].get_ydata() == 20
-    assert legend(ax) == ["Energy", "own_$"]
-    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["4", "16"]
-    for wrong in ({}, {"ts": {}}, {"ts": {4: []}}, {"ts": {4: [np.nan]}}):
-        with pytest.raises(ValueError, match="errors"):
-            plots.window_regimes(wrong, ax=ax)
-
-
 def test_accuracy_over_time(ax):
     alarm = np.array([0, 0, 1, 1, 0, 1], bool)
     estimate = np.linspace(0.9, 0.4, 6)

@@ -66,7 +66,6 @@ def test_every_function_is_public_and_returns_the_axes(axes, results, suites):
         "reliability": (DRAWN.clean.y, proba),
         "severity_curves": (results, "vgg"),
         "temperature_curve": (ts, DRAWN.clean.logits),
-        "window_regimes": ({"ts": {8: 0.1}},),
     }
     assert ["STYLE", "ReliabilityDisplay", *calls] == plots.__all__
     for name, arguments in calls.items():

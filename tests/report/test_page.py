@@ -193,7 +193,7 @@ def test_no_test_rows_is_one_line(tmp_path):
 def test_methods_that_are_level_are_both_named(bare):
     results = run(bare, ("energy", "ts", "ts-all"), n_boot=0)  # there are no shifted sets
     said = re.sub("<[^>]*>", "", verdict(results, "mine", results.ranked("mine")))
-    assert said.startswith("On clean rows energy, context-1 are level, and lowest")
+    assert said.startswith("On clean rows ts, ts-all are level, and lowest")
 
 
 def test_missing_cells_are_named(write_suite, tmp_path):

@@ -92,13 +92,6 @@ def test_of_many_batches(images):
         np.testing.assert_allclose(found[504:510], few, atol=1e-5)
 
 
-def test_normalized_images_are_read_too(images):
-    classifier = ours("resnet20")
-    reader = make_reader(classifier, images)
-    for one, two in zip(reader(images)[1], reader(NORMALIZE(images))[1], strict=True):
-        np.testing.assert_array_equal(one, two)
-
-
 class InPlace(nn.Module):
     """What `conv` gives is overwritten by the ReLU behind it."""
 

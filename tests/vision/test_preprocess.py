@@ -32,11 +32,6 @@ def test_levels_around_127():
     np.testing.assert_allclose(look.normalize(PIXELS), [[-127 / 128, 1 / 128, 1]], rtol=1e-5)
 
 
-def test_normalized_pixels_stay_as_they_are():
-    done = np.ones((2, 3), np.float32)
-    assert PRESETS["caffe"].normalize(done) is done
-
-
 @pytest.mark.parametrize(
     ("dataset", "options", "wanted"),
     [

@@ -10,21 +10,15 @@ from wildcal.core.stored import kind_of
 from wildcal.testing import CALIBRATOR_CHECKS
 from wildcal.window import MATCHABLE
 
-# One that counts, one that transports and needs environments; tests/accuracy has them all.
-MATCHED = ("match+atc-ne", "match+cot-map")
+# One that counts, one that transports and one that learns from environments.
+MATCHED = ("match+atc-ne", "match+cot", "match+context")
 NAMES = [n for n in WINDOW_METHODS if not n.startswith("match+")] + list(MATCHED)
 
 
 @pytest.mark.parametrize("check", CALIBRATOR_CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("name", NAMES)
 def test_contract(name, check):
-    check(lambda: make_quick(name))
-
-
-def make_quick(name):
-    """Return an unfitted calibrator; the steps of a network's search are all alike."""
-    method = make_calibrator(name)
-    return method.set_params(epochs=30) if name == "smart" else method
+    check(lambda: make_calibrator(name))
 
 
 def test_every_estimator_of_one_network_can_be_matched():

@@ -103,13 +103,6 @@ def test_rows_alone_are_temperature_scaled():
     np.testing.assert_array_equal(fitted("match+cot").confidence(WINDOW), ts.confidence(WINDOW))
 
 
-def test_without_environments_it_falls_back():
-    with pytest.warns(CalibrationWarning, match="fell back to temperature scaling"):
-        method = make_calibrator("match+cot-map").fit(Z, Y)
-    assert not method.uses_window
-    assert method.context(WINDOW).numbers == (method.temperature_,)
-
-
 def test_context_needs_no_environments():
     method = make_calibrator("match+context").fit(Z, Y)
     mean = method.confidence(WINDOW, context=method.context(WINDOW)).astype(float).mean()

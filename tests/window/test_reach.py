@@ -36,27 +36,23 @@ def test_from_fit_to_apply(folder, capsys):
 
 
 def test_compared_on_files(folder, capsys):
-    line = "compare val.npz test.npz --methods ts,match+cot,ace --bootstrap 0 --json"
+    line = "compare val.npz test.npz --methods ts,match+cot,em-bcts --bootstrap 0 --json"
     assert run(line.split()) == 0
     methods = json.loads(capsys.readouterr().out)["methods"]
     assert methods["match+cot"]["knew"] == "400 labels, no test window"
 
 
-# Two types teach it too little of how class shares move with lost confidence.
-@pytest.mark.filterwarnings("ignore:match.cot-map")
 def test_on_a_suite_with_what_they_knew():
     suite = suites.load("cifar10-resnet20")
     tuning = read_tuning(
         suite, None, 0, lambda s: s.corruption in ("spatter", "saturate") and s.severity in (1, 5)
     )
-    chosen = [parse("ts"), parse("match+cot"), parse("match+cot-map"), parse("ap")]
+    chosen = [parse("ts"), parse("match+cot")]
     chosen.append(Method("small", parse("match+atc-ne").calibrator, window=64))
     fitted = {method.name: fit_method(method, tuning) for method in chosen}
     knew = {name: method.knew.words() for name, method in fitted.items()}
     assert knew["match+cot"] == "5,000 labels, unlabeled test window"
     assert knew["small"] == "5,000 labels, unlabeled windows of 64 test rows"
-    assert "4 shifted sets of 1,000 labels, unlabeled test window" in knew["match+cot-map"]
-    assert "4 shifted sets" in knew["ap"]
     split = suite.split("validation-gaussian_blur-4")
     right = (split.logits.argmax(axis=1) == split.y).mean()
     off = {n: abs(m.bind([split]).confidences().mean() - right) for n, m in fitted.items()}

@@ -6,19 +6,16 @@ from wildcal.accuracy.cbpe import CalibratedPerformance
 from wildcal.accuracy.compare import compare_estimators, summarize
 from wildcal.accuracy.confidence import (
     AverageConfidence,
-    ConfidenceRegression,
     DifferenceOfConfidence,
 )
 from wildcal.accuracy.context import ContextConfidence
-from wildcal.accuracy.cot import ConfidenceTransport, ThresholdedTransport, TransportRegression
+from wildcal.accuracy.cot import ConfidenceTransport, ThresholdedTransport
 from wildcal.accuracy.estimate import AccuracyEstimate
 from wildcal.accuracy.estimator import AccuracyEstimator
 from wildcal.accuracy.registry import ESTIMATORS, make_estimator
-from wildcal.accuracy.scores import MatrixNorm, MetaDistributionEnergy, NuclearNorm
 from wildcal.accuracy.state import WindowState
 from wildcal.accuracy.threshold import ThresholdedConfidence, ThresholdedEntropy
 from wildcal.accuracy.transport import Transport, transport
-from wildcal.accuracy.weighting import ConfidenceWeighting
 
 __all__ = [
     "ESTIMATORS",
@@ -27,19 +24,13 @@ __all__ = [
     "Agreement",
     "AverageConfidence",
     "CalibratedPerformance",
-    "ConfidenceRegression",
     "ConfidenceTransport",
-    "ConfidenceWeighting",
     "ContextConfidence",
     "DifferenceOfConfidence",
-    "MatrixNorm",
-    "MetaDistributionEnergy",
-    "NuclearNorm",
     "ThresholdedConfidence",
     "ThresholdedEntropy",
     "ThresholdedTransport",
     "Transport",
-    "TransportRegression",
     "WindowState",
     "compare_estimators",
     "load",

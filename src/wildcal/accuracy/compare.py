@@ -184,11 +184,7 @@ def draw_window(y: Labels, size: int | None, mix: str, rng: np.random.Generator)
 
 
 def _usable(second: bool, environments: bool) -> list[str]:
-    return [
-        name
-        for name, kind in ESTIMATORS.items()
-        if (second or not kind.needs_second) and (environments or not kind.needs_environments)
-    ]
+    return [name for name, kind in ESTIMATORS.items() if second or not kind.needs_second]
 
 
 def _rows(suite: "Suite", shifted: "Sequence[SuiteSplit]", second: "Suite | None") -> Rows:

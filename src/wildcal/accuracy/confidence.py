@@ -1,4 +1,4 @@
-"""Mean confidence and differences of it: AC, DoC, and DoC by regression."""
+"""Mean confidence and its difference from the clean one: AC and DoC."""
 
 from dataclasses import dataclass
 from typing import final
@@ -64,21 +64,3 @@ class DifferenceOfConfidence(_Confidence):
         clean = rows.of(0)
         mean = float(confidence(clean.logits, self._unit(self.temperature_)).mean())
         self.line_ = np.array([clean.accuracy() - mean, 1.0])
-
-
-@final
-@dataclass(kw_only=True, eq=False)
-class ConfidenceRegression(_Confidence):
-    """DoC by regression: the fall of accuracy, a straight line in the fall of mean confidence.
-
-    Least squares over the environments, with the clean rows as the point (0, 0); this is the same
-    as a line from mean confidence to accuracy.
-    """
-
-    name = "doc-reg"
-    title = "regression on the difference of confidence"
-    reference = "Guillory et al., ICCV 2021"
-    smallest_window = 1
-    needs_environments = True
-    learns_from_environments = True
-    fits_line = True

@@ -52,8 +52,6 @@ class _Transported(Scaled, AccuracyEstimator):
         The classes of clean labels, and of a window like them, are those of a draw. Moving the
         rows by which they differ costs what these rows lead by, and never gains.
         """
-        if self.fits_line:  # which goes through scores that paid for it too
-            return 0.0
         q, clean_rows = self.prior_, float(self.clean_counts_.sum())
         spread = np.sqrt(q * (1 - q) * (1 / state.n + 1 / clean_rows))
         differ = float(spread.sum()) / np.sqrt(2 * np.pi)  # E|normal| / 2, the total variation
@@ -91,18 +89,6 @@ class ConfidenceTransport(_Transported):
 
     name = "cot"
     title = "confidence optimal transport"
-
-
-@final
-@dataclass(kw_only=True, eq=False)
-class TransportRegression(_Transported):
-    """COT, and a straight line from it to the accuracy, by least squares over environments."""
-
-    name = "cot-map"
-    title = "regression on confidence optimal transport"
-    needs_environments = True
-    learns_from_environments = True
-    fits_line = True
 
 
 @final

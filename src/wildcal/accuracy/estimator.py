@@ -22,7 +22,6 @@ from wildcal.core.checks import (
     check_logits,
     check_some_known,
     check_temperature,
-    refuse_log_probabilities,
 )
 from wildcal.core.class_mix import slope_of, unexplained
 from wildcal.core.errors import CalibrationWarning, NotFittedError
@@ -56,8 +55,7 @@ class AccuracyEstimator(ABC):
 
     `fit` and `estimate` are written once, here, with their checks. A method supplies what it learns
     from the labeled rows (`_learn`) and what it says of a window: `_own_sums` and `_read_state`
-    where sums are enough, else `_read`. Its score is turned into an accuracy by a straight line:
-    the identity, or one that was fitted on environments (`fits_line`).
+    where sums are enough, else `_read`. Its score is turned into an accuracy by a straight line.
     """
 
     name: ClassVar[str]
@@ -75,18 +73,12 @@ class AccuracyEstimator(ABC):
     usual_error: ClassVar[float] = 1.0
     """Error per unit of an estimated fall, where no environment tells: what the shipped networks
     show on their tuning splits, rounded up (docs/accuracy.md)."""
-    needs_environments: ClassVar[bool] = False
-    """Labeled shifted rows are a must, and not only of use for the interval."""
     learns_from_environments: ClassVar[bool] = False
-    """They make its estimates better, whether they are a must or not."""
-    fits_line: ClassVar[bool] = False
-    """Its score is turned into an accuracy by a straight line over environments."""
+    """Labeled shifted rows make its estimates better, and not only its interval."""
     needs_second: ClassVar[bool] = False
     """It compares the logits of two networks on the same rows."""
     shift_invariant: ClassVar[bool] = True
     """Adding a constant to a row of logits changes nothing."""
-    reads_energy: ClassVar[bool] = False
-    """It reads the logsumexp of a row, which log_softmax would remove."""
 
     n_classes_: int = field(init=False, repr=False, metadata=stored(INTEGER))
     temperature_: float = field(init=False, repr=False, metadata=stored(REAL))
@@ -147,14 +139,12 @@ class AccuracyEstimator(ABC):
         self.line_ = np.array([0.0, 1.0])
         self.n_environments_ = len(rows.shifted)
         self._learn(rows)
-        points = self._points(rows)
-        self._draw_line(points)
         self.mix_slope_ = slope_of(
             [self._mix(rows.of(e)) for e in rows.shifted], self.clean_counts_
         )
         found = measure(
             rows if errors else rows.of(0),
-            lambda left_out: self._reader(rows, points, left_out),
+            lambda left_out: self._reader(rows, left_out),
             self.usual_error,
         )
         self.error_sizes_, self.error_, self.error_slope_ = found.sizes, found.error, found.slope
@@ -208,7 +198,7 @@ class AccuracyEstimator(ABC):
                 f" {state.method} with {len(state.counts)}."
             )
         zero = self._state(np.zeros((1, self.n_classes_)), np.zeros((1, self.n_classes_)))
-        if (len(state.sums), len(state.log_sums)) != (len(zero.sums), len(zero.log_sums)):
+        if len(state.sums) != len(zero.sums):
             raise ValueError(f"the state has {len(state.sums)} sums, not {len(zero.sums)}.")
         return self._answer(self._read_state(state), state)
 
@@ -234,11 +224,6 @@ class AccuracyEstimator(ABC):
             f" {self.temperature_:.4g}."
         )
         sentences = [clean, *self._describe()]
-        if self.fits_line:
-            sentences.append(
-                f"Accuracy = {self.line_[0]:.4g} {self.line_[1]:+.4g} x score, fitted on"
-                f" {self.n_environments_} environments and the clean rows."
-            )
         if len(self.error_):
             whole = 100 * self.error_[-1]
             sentences.append(
@@ -278,16 +263,12 @@ class AccuracyEstimator(ABC):
             raise ValueError(f"errors and slopes must be at most {_LARGEST_ERROR:g}")
         if self.n_environments_ < 0 or (len(sizes) > 0 and not self.n_environments_):
             raise ValueError("n_environments and error_sizes do not agree")
-        if self.needs_environments and not self.n_environments_:
-            raise ValueError(f"{self.name} needs environments")
 
     def _learn(self, rows: Rows) -> None:
         """Learn what the method needs from the rows; those with y == -1 are among them."""
 
-    def _own_sums(
-        self, logits: FloatArray, second: FloatArray | None
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return sums over rows, and logarithms of sums, where `mergeable`."""
+    def _own_sums(self, logits: FloatArray, second: FloatArray | None) -> FloatArray:
+        """Return sums over rows, where `mergeable`."""
         raise NotImplementedError
 
     def _read_state(self, state: WindowState) -> Reading:
@@ -306,32 +287,9 @@ class AccuracyEstimator(ABC):
         """Learn again without some environments; what only reads clean rows stays as it is."""
 
     @final
-    def _points(self, rows: Rows) -> dict[int, tuple[float, float]]:
-        """Return the score and the accuracy of each environment, where a line is drawn."""
-        groups = {e: rows.of(e) for e in (0, *rows.shifted)} if self.fits_line else {}
-        return {
-            e: (self._read(group.logits, group.second).score, group.accuracy())
-            for e, group in groups.items()
-        }
-
-    @final
-    def _draw_line(self, points: dict[int, tuple[float, float]]) -> None:
-        """Fit accuracy = a + b x score by least squares, the clean rows being one more point."""
-        if not self.fits_line:
-            return
-        score, accuracy = np.array(list(points.values())).T
-        centered = score - score.mean()
-        square = float(centered @ centered)
-        slope = float(centered @ accuracy) / square if square > 0 else 0.0
-        self.line_ = np.array([accuracy.mean() - slope * score.mean(), slope])
-
-    @final
-    def _reader(
-        self, rows: Rows, points: dict[int, tuple[float, float]], left_out: list[int]
-    ) -> Reader:
+    def _reader(self, rows: Rows, left_out: list[int]) -> Reader:
         """Return how this method, fitted without some environments, reads a window."""
         other = copy.copy(self)
-        other._draw_line({e: point for e, point in points.items() if e not in left_out})
         other._relearn(rows.without(left_out))
 
         def read(window: Rows) -> tuple[float, float]:
@@ -406,7 +364,7 @@ class AccuracyEstimator(ABC):
             top = confidence(logits[rows], self.temperature_)
             sums = np.array([top.sum(), (top * (1 - top)).sum()])
             counts = self._counts(logits[rows])
-            return WindowState(self.name, len(top), counts, sums, np.zeros(0))
+            return WindowState(self.name, len(top), counts, sums)
 
         return in_pieces(logits, state)
 
@@ -420,10 +378,8 @@ class AccuracyEstimator(ABC):
             base = self._base_state(z)
             if self.needs_second and second is not None:
                 other = check_window(second[rows], self.n_classes_, "second").astype(np.float64)
-            sums, logs = self._own_sums(z.astype(np.float64), other)
-            return WindowState(
-                self.name, base.n, base.counts, np.concatenate([base.sums, sums]), logs
-            )
+            sums = self._own_sums(z.astype(np.float64), other)
+            return WindowState(self.name, base.n, base.counts, np.concatenate([base.sums, sums]))
 
         return in_pieces(logits, state)
 
@@ -447,8 +403,6 @@ class AccuracyEstimator(ABC):
         if y is None:
             raise ValueError("y must be given: fit(logits, y), or a source that has labels.")
         z = check_logits(held(logits, type(self).__name__), fitting=True)
-        if self.reads_energy:
-            refuse_log_probabilities(z, type(self).__name__)
         labels = check_labels(y, len(z), z.shape[1], accepts_ood=True)
         check_some_known(labels)
         groups = np.zeros(len(z), np.int64)
@@ -456,13 +410,7 @@ class AccuracyEstimator(ABC):
             groups = check_environment(environment, labels, None)
         self._check_second_given(second)
         other = None if second is None else self._check_second(second, z)
-        rows = Rows(z, labels, groups, other)
-        if self.needs_environments and not rows.shifted:
-            raise ValueError(
-                f"{self.name} learns from labeled shifted rows, but all rows are clean."
-                " Give fit the environment of each row, or use cot or atc-ne."
-            )
-        return rows
+        return Rows(z, labels, groups, other)
 
     def _door(self, window: Any, second: Any, *, whole: bool = True) -> tuple[Any, Logits | None]:
         """Return checked logits; those of a source are read, unless they need not be `whole`."""
@@ -471,8 +419,6 @@ class AccuracyEstimator(ABC):
             z = check_rows(window, n_classes=self.n_classes_).logits
         else:
             z = check_window(held(window, type(self).__name__), self.n_classes_)
-        if self.reads_energy:
-            refuse_log_probabilities(z, type(self).__name__)
         self._check_second_given(second)
         return z, None if second is None else self._check_second(second, z)
 

@@ -24,11 +24,9 @@ class MeanEstimator(AccuracyEstimator):
     def _row_values(self, logits: FloatArray, second: FloatArray | None) -> FloatArray:
         """Return a number for each row."""
 
-    def _own_sums(
-        self, logits: FloatArray, second: FloatArray | None
-    ) -> tuple[FloatArray, FloatArray]:
+    def _own_sums(self, logits: FloatArray, second: FloatArray | None) -> FloatArray:
         values = self._row_values(logits, second)
-        return np.array([values.sum(), (values**2).sum()]), np.zeros(0)
+        return np.array([values.sum(), (values**2).sum()])
 
     def _read_state(self, state: WindowState) -> Reading:
         total, squares = state.sums[2:4]

@@ -6,33 +6,24 @@ from wildcal.accuracy.agreement import Agreement
 from wildcal.accuracy.cbpe import CalibratedPerformance
 from wildcal.accuracy.confidence import (
     AverageConfidence,
-    ConfidenceRegression,
     DifferenceOfConfidence,
 )
 from wildcal.accuracy.context import ContextConfidence
-from wildcal.accuracy.cot import ConfidenceTransport, ThresholdedTransport, TransportRegression
+from wildcal.accuracy.cot import ConfidenceTransport, ThresholdedTransport
 from wildcal.accuracy.estimator import AccuracyEstimator
-from wildcal.accuracy.scores import MatrixNorm, MetaDistributionEnergy, NuclearNorm
 from wildcal.accuracy.threshold import ThresholdedConfidence, ThresholdedEntropy
-from wildcal.accuracy.weighting import ConfidenceWeighting
 
 ESTIMATORS: dict[str, type[AccuracyEstimator]] = {
     kind.name: kind
     for kind in (
         AverageConfidence,
         DifferenceOfConfidence,
-        ConfidenceRegression,
         ThresholdedConfidence,
         ThresholdedEntropy,
         ConfidenceTransport,
         ThresholdedTransport,
-        TransportRegression,
-        NuclearNorm,
-        MatrixNorm,
-        MetaDistributionEnergy,
         Agreement,
         CalibratedPerformance,
-        ConfidenceWeighting,
         ContextConfidence,
     )
 }

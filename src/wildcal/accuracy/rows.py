@@ -57,13 +57,6 @@ def negative_entropy(logits: Logits, temperature: float) -> FloatArray:
     return np.asarray((p * np.where(p > 0, log, 0.0)).sum(axis=1))
 
 
-def energy(logits: Logits) -> FloatArray:
-    """Return logsumexp(z) of each row."""
-    z = logits.astype(np.float64)
-    top = z.max(axis=1)
-    return np.asarray(top + np.log(np.exp(z - top[:, None]).sum(axis=1)))
-
-
 def check_window(window: ArrayLike, n_classes: int, name: str = "logits") -> Logits:
     """Return a window of logits; NaN, infinities and other numbers of classes are refused."""
     try:

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Self, final
 
-import numpy as np
-
 from wildcal.core.arrays import FloatArray, Labels
 
 
@@ -24,13 +22,11 @@ class WindowState:
     """How often each class was predicted, shape (K,)."""
     sums: FloatArray
     """Σ confidence, Σ confidence (1 - confidence), and sums of the method's own."""
-    log_sums: FloatArray
-    """Logarithms of sums, for terms that may be too large or too small for a float."""
 
     def __add__(self, other: Self) -> "WindowState":
         """Return the state of both windows together."""
-        mine = self.method, len(self.counts), len(self.sums), len(self.log_sums)
-        theirs = other.method, len(other.counts), len(other.sums), len(other.log_sums)
+        mine = self.method, len(self.counts), len(self.sums)
+        theirs = other.method, len(other.counts), len(other.sums)
         if mine != theirs:
             raise ValueError(
                 "states must come from the same estimator, got"
@@ -42,5 +38,4 @@ class WindowState:
             self.n + other.n,
             self.counts + other.counts,
             self.sums + other.sums,
-            np.logaddexp(self.log_sums, other.log_sums),
         )

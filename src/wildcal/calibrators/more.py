@@ -1,8 +1,6 @@
-"""Methods beyond the registry, by short names: imported when they are asked for.
+"""Methods that read a window, by short names: imported when they are asked for.
 
-Most read a window; `md-ts` and `smart` read each row alone and are what these are compared with.
-
-Many stand in a room above this one (what matches an accuracy needs the accuracy estimators), so
+They stand in a room above this one (what matches an accuracy needs the accuracy estimators), so
 they are known here by name.
 """
 
@@ -12,21 +10,12 @@ from typing import Any, Final
 
 from wildcal.core.calibrator import Calibrator
 
-_ESTIMATORS: Final = (
-    "ac", "doc", "doc-reg", "atc-mc", "atc-ne", "cot", "cott", "cot-map", "nuclear-norm", "mano",
-    "mde", "cbpe", "im", "context",
-)  # fmt: skip
+_ESTIMATORS: Final = ("ac", "doc", "atc-mc", "atc-ne", "cot", "cott", "cbpe", "context")
 _MATCH: Final = "wildcal.window.match:MatchedConfidence"
 
 WINDOW_METHODS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     **{f"match+{name}": (_MATCH, {"estimator": name}) for name in _ESTIMATORS},
-    "ace": ("wildcal.window.ace:AdaptiveEnsemble", {}),
-    "ap": ("wildcal.window.nearest:NearestEnvironment", {}),
-    "cpcs": ("wildcal.window.weighted:WeightedScaling", {}),
-    "transcal": ("wildcal.window.weighted:TransferableScaling", {}),
     "em-bcts": ("wildcal.window.label_shift:LabelShift", {}),
-    "md-ts": ("wildcal.calibrators.multi_domain:MultiDomainScaling", {}),
-    "smart": ("wildcal.calibrators.smart:MarginScaling", {}),
 }
 """MODULE:CLASS and options of each."""
 

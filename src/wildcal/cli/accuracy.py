@@ -98,7 +98,7 @@ def fit(
     \b
     Example:
       wildcal accuracy fit val.npz -o estimator.json
-      wildcal accuracy fit cameras.npz --method cot-map -o estimator.json
+      wildcal accuracy fit cameras.npz --method context -o estimator.json
     """
     refuse_same(output)
     check_target(output)
@@ -161,7 +161,7 @@ def estimate(
     """Estimate the accuracy on ROWS with a saved ESTIMATOR; labels are not needed, nor read.
 
     A folder or a pattern of shards is read piece by piece, with --scheduler on the workers of a
-    cluster, by the estimators whose sums over rows add: all but cot, cott, cot-map and context.
+    cluster, by the estimators whose sums over rows add: all but cot, cott and context.
 
     \b
     Example:

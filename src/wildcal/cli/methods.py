@@ -40,8 +40,7 @@ def methods(as_json: bool) -> None:
     """List every method: what it needs, whether it keeps the predicted class, what it stores.
 
     A method can stand behind `dac+`, such as dac+ets; `match+` takes any estimator of `wildcal
-    accuracy`. On suites, NAME-all is fitted on shifted tuning rows too, NAME-p on validation rows
-    under noise.
+    accuracy`. On suites, NAME-all is fitted on shifted tuning rows too.
 
     \b
     Example:
@@ -64,7 +63,7 @@ def methods(as_json: bool) -> None:
         " turns where it does not fit at once. All are evaluated and applied from shards, and on a"
         " cluster.\n"
         "Behind dac+ any of those before match+ac may stand. On suites, NAME-all is fitted"
-        " on shifted tuning rows too, NAME-p on rows under noise.",
+        " on shifted tuning rows too.",
     )
 
 
@@ -93,7 +92,7 @@ def _needs(method: Calibrator) -> str:
         return "labels; OOD rows, environments if any"
     if "environment" in method.reads:
         window = ", a test window" * ("window" in method.reads)
-        # `context` accepts OOD rows, as its first form did, and leaves them out.
+        # `context` accepts OOD rows and leaves them out.
         ood = ", OOD rows" * (method.accepts_ood and method.name != "context")
         return "environments" + ood + window
     if "window" in method.reads:

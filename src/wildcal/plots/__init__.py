@@ -9,7 +9,6 @@ from wildcal.plots.predictions import ReliabilityDisplay, confidence_histogram, 
 from wildcal.plots.results import corruption_bars, ood_confidence_bars, severity_curves
 from wildcal.plots.scores import energy_boxes, energy_histograms, temperature_curve
 from wildcal.plots.timeline import accuracy_over_time
-from wildcal.plots.windows import window_regimes
 from wildcal.report.style import STYLE
 
 __all__ = [
@@ -25,5 +24,4 @@ __all__ = [
     "reliability",
     "severity_curves",
     "temperature_curve",
-    "window_regimes",
 ]

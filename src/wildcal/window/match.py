@@ -14,7 +14,7 @@ from wildcal.core.calibrator import FitSummary
 from wildcal.core.checks import check_choice, check_temperature
 from wildcal.core.errors import CalibrationWarning
 from wildcal.core.rows import Rows
-from wildcal.core.stored import REAL, TEXT, Written, optional, stored
+from wildcal.core.stored import REAL, TEXT, Written, stored
 from wildcal.window.clean import clean_rows, counted, scaled, summary
 from wildcal.window.matching import match_temperature, matchable
 from wildcal.window.reader import Told, WindowTemperature
@@ -31,10 +31,6 @@ _OUT_OF_RANGE: Final = (
 _OTHER_MIX: Final = (
     "the predicted classes differ from the clean ones more than chance and lost confidence explain,"
     " but the estimate assumes the clean class mix. Use match+atc-ne or context."
-)
-_NO_ENVIRONMENTS: Final = (
-    "there is no shifted environment to learn an estimate from; fell back to temperature scaling."
-    " Give fit the environment of each row, or use match+cot or match+atc-ne."
 )
 
 
@@ -75,10 +71,7 @@ class MatchedConfidence(WindowTemperature):
 
     estimator: str = field(default="atc-ne", metadata=stored(TEXT))
     temperature_: float = field(init=False, repr=False, metadata=stored(REAL))
-    estimator_: AccuracyEstimator | None = field(
-        init=False, repr=False, metadata=stored(optional(ESTIMATOR))
-    )
-    """None where it needs environments and there were none."""
+    estimator_: AccuracyEstimator = field(init=False, repr=False, metadata=stored(ESTIMATOR))
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -109,43 +102,29 @@ class MatchedConfidence(WindowTemperature):
         kind = ESTIMATORS.get(self.estimator)
         return kind is None or kind.shift_invariant
 
-    @property
-    def uses_window(self) -> bool:
-        """Whether there is an estimator to ask."""
-        return self.estimator_ is not None
-
     def _check_options(self) -> None:
         check_choice("estimator", self.estimator, MATCHABLE)
 
     def _check_fitted(self) -> None:
         check_temperature("temperature_", self.temperature_)
-        if self.estimator_ is not None and (
-            self.estimator_.name != self.estimator or self.estimator_.n_classes_ != self.n_classes_
-        ):
+        found = self.estimator_.name, self.estimator_.n_classes_
+        if found != (self.estimator, self.n_classes_):
             raise ValueError(f"the estimator must be {self.estimator} of {self.n_classes_} classes")
-
-    def _reads_energy(self) -> bool:
-        return self.estimator_ is not None and self.estimator_.reads_energy
 
     def _fit(self, rows: Rows) -> FitSummary:
         clean = clean_rows(rows)
         fit = scaled(clean)
         estimator = make_estimator(self.estimator)
-        notes: tuple[str, ...] = ()
-        if estimator.needs_environments and not rows.n_shifted:
-            self.estimator_, notes = None, (_NO_ENVIRONMENTS,)
-        else:
-            mine = counted(rows, self.name)
-            with warnings.catch_warnings():  # what the clean rows deserve is said once, by us
-                warnings.simplefilter("ignore", CalibrationWarning)
-                self.estimator_ = estimator.fit(
-                    mine.logits[:], mine.labels, mine.environment, errors=False
-                )
+        mine = counted(rows, self.name)
+        with warnings.catch_warnings():  # what the clean rows deserve is said once, by us
+            warnings.simplefilter("ignore", CalibrationWarning)
+            self.estimator_ = estimator.fit(
+                mine.logits[:], mine.labels, mine.environment, errors=False
+            )
         self.temperature_ = fit.temperature
-        return summary(clean, fit, notes)
+        return summary(clean, fit)
 
     def _read(self, logits: Logits) -> Told:
-        assert self.estimator_ is not None  # `uses_window` was asked
         value = self.estimator_.value(logits)
         temperature, no_match = match_temperature(logits, value)
         doubt = _OTHER_MIX if self.estimator_.refutes_class_mix(logits) else ""
@@ -154,8 +133,6 @@ class MatchedConfidence(WindowTemperature):
         return Told(np.array([temperature]), tuple(note for note in (doubt, no_match) if note))
 
     def _describe(self) -> list[str]:
-        if self.estimator_ is None:
-            return [f"All logits are divided by {self.temperature_:.4g}; no estimate was learned."]
         return [
             "The logits of a window are divided by what makes its mean confidence the estimated"
             f" accuracy; a row without a window by {self.temperature_:.4g}.",
