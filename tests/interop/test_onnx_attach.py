@@ -1,7 +1,6 @@
 """Calibrators behind a user's own ONNX network."""
 
 import contextlib
-import os
 
 import numpy as np
 import onnx
@@ -10,7 +9,6 @@ from onnx import TensorProto, helper, numpy_helper
 
 from wildcal.core.errors import FileFormatError
 from wildcal.interop.onnx import attach, export
-from wildcal.interop.onnx import files as onnx_files
 from wildcal.interop.onnx.agreement import DisagreementError
 
 WEIGHTS = np.random.default_rng(0).standard_normal((7, 5)).astype(np.float32)
@@ -289,65 +287,13 @@ def test_a_network_that_disagrees_is_not_written(fitted, tmp_path, wrong_numbers
     assert target.exists()
 
 
-def test_weights_beside_the_file(fitted, open_model, tmp_path, x, monkeypatch):
-    """Read from there; written there too where one file cannot hold them."""
+def test_weights_beside_the_file_are_refused(fitted, tmp_path):
     path = network(tmp_path / "net.onnx")
     model = onnx.load(path)
     onnx.save(model, path, save_as_external_data=True, location="net.data", size_threshold=0)
-    attach(path, fitted("ts"), tmp_path / "both.onnx")
-    expected = fitted("ts").predict_proba(x @ WEIGHTS)
-    found = open_model(str(tmp_path / "both.onnx"))(x=x)
-    np.testing.assert_allclose(found["calibrated_probabilities"], expected, atol=1e-5)
-
-    monkeypatch.setattr(onnx_files, "_LARGEST_MESSAGE", 100)
-    monkeypatch.setattr(onnx_files, "_LARGE_ARRAY", 100)
-    for _ in range(2):  # the second time over the first
-        attach(path, fitted("ts"), tmp_path / "large.onnx")
-    names = {p.name for p in tmp_path.iterdir()}
-    assert names == {"net.onnx", "net.data", "both.onnx", "large.onnx", "large.onnx.data"}
-    assert (tmp_path / "large.onnx.data").stat().st_size < 10_000
-    found = open_model(str(tmp_path / "large.onnx"))(x=x)
-    np.testing.assert_allclose(found["calibrated_probabilities"], expected, atol=1e-5)
-    (tmp_path / "net.data").unlink()
-    with pytest.raises(FileFormatError, match="cannot read .*net.onnx as an ONNX network"):
+    with pytest.raises(FileFormatError, match="keeps weights in other files"):
         attach(path, fitted("ts"), tmp_path / "both.onnx")
-
-
-@pytest.mark.parametrize(
-    ("entries", "said"),
-    [
-        ({"location": "sparse.bin"}, "needs 140 bytes and wants 32,212,254,720 of sparse.bin"),
-        ({"location": "sparse.bin", "length": "-1"}, "wants 32,212,254,720|must be non-negative"),
-        ({"location": "sparse.bin", "length": "3000000000"}, "wants 3,000,000,000 of sparse.bin"),
-        ({"location": "sparse.bin", "offset": "32212254580"}, None),
-        ({"location": "sparse.bin", "length": "140"}, None),
-        ({"location": "pipe"}, "'pipe', which is no regular file"),
-        ({"location": "../secret.bin"}, "outside its folder"),
-    ],
-)
-def test_weights_beside_the_file_that_are_not_its_own(fitted, tmp_path, entries, said):
-    """Refused before they are read: no more is taken from a file than the tensor needs."""
-    folder = tmp_path / "here"
-    folder.mkdir()
-    os.mkfifo(folder / "pipe")
-    (tmp_path / "secret.bin").write_bytes(bytes(140))
-    with (folder / "sparse.bin").open("wb") as file:
-        file.truncate(30 << 30)
-    path = network(folder / "net.onnx")
-    model = onnx.load(path)
-    tensor = next(t for t in model.graph.initializer if t.name == "w")
-    tensor.ClearField("raw_data")
-    tensor.ClearField("float_data")
-    tensor.data_location = onnx.TensorProto.EXTERNAL
-    for key, value in entries.items():
-        tensor.external_data.add(key=key, value=value)
-    path.write_bytes(model.SerializeToString())
-    if said is None:
-        attach(path, fitted("ts"), folder / "both.onnx")
-        return
-    with pytest.raises(FileFormatError, match=said):
-        attach(path, fitted("ts"), folder / "both.onnx")
-    assert not (folder / "both.onnx").exists()
+    assert not (tmp_path / "both.onnx").exists()
 
 
 def test_a_file_that_no_message_fits_is_not_read(fitted, tmp_path):

@@ -170,58 +170,13 @@ def test_module_without_a_file_is_known_by_its_weights(module):
     assert len(hashes) == 2
 
 
-@pytest.mark.parametrize("location", ["net.data", "./" * 70 + "net.data"])
-def test_weights_beside_an_onnx_file_are_part_of_its_hash(network, export, tmp_path, location):
+def test_weights_beside_an_onnx_file_are_refused(network, export, tmp_path):
     import onnx
 
     path = export(network.float(), tmp_path / "net.onnx")
     model = onnx.load(path)
     onnx.save(model, path, save_as_external_data=True, location="net.data", size_threshold=0)
-    model = onnx.load(path, load_external_data=False)
-    for tensor in model.graph.initializer:
-        tensor.external_data[0].value = location
-    path.write_bytes(model.SerializeToString())
-    before = open_classifier(str(path), USUAL).about["sha256"]
-    raw = bytearray((tmp_path / "net.data").read_bytes())
-    raw[3] ^= 1
-    (tmp_path / "net.data").write_bytes(raw)
-    assert open_classifier(str(path), USUAL).about["sha256"] != before
-
-
-@pytest.mark.parametrize(
-    ("location", "said"),
-    [
-        ("../secret.bin", "outside its folder"),
-        ("./" * 70 + "../secret.bin", "outside its folder"),
-        ("a" * 5000, "no name of a file"),
-        ("/etc/hostname", "outside its folder"),
-        ("link.bin", "outside its folder"),
-        ("pipe", "no regular file"),
-        ("sparse.bin", "at most 68,719,476,736 are read"),
-    ],
-)
-def test_weights_that_are_not_the_network_s_own(network, export, tmp_path, location, said):
-    import os
-
-    import onnx
-
-    folder = tmp_path / "here"
-    folder.mkdir()
-    (tmp_path / "secret.bin").write_bytes(b"secret")
-    (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
-    os.mkfifo(folder / "pipe")
-    with (folder / "sparse.bin").open("wb") as file:
-        file.truncate(300 << 30)
-    path = export(network.float(), folder / "net.onnx")
-    model = onnx.load(path)
-    onnx.save(model, path, save_as_external_data=True, location="net.data", size_threshold=0)
-    model = onnx.load(path, load_external_data=False)
-    for tensor in model.graph.initializer:
-        for entry in tensor.external_data:
-            if entry.key == "location":
-                entry.value = location
-    path.write_bytes(model.SerializeToString())
-    with pytest.raises(FileFormatError, match=said):
+    with pytest.raises(FileFormatError, match="keeps weights in other files"):
         open_classifier(str(path), USUAL)
 
 

@@ -44,7 +44,6 @@ def demo(context: click.Context, output: Path, bootstrap: int) -> None:
     Example:
       wildcal demo -o demo-output
     """
-    from wildcal.cli.chart import print_chart
     from wildcal.cli.main import cli
     from wildcal.cli.suite_compare import compare_on_suites, print_suites
     from wildcal.evaluation.protocol import choose_methods
@@ -56,7 +55,6 @@ def demo(context: click.Context, output: Path, bootstrap: int) -> None:
     shipped = {name: load(name) for name in names("cifar10")}
     results = compare_on_suites(shipped, choose_methods(), n_boot=bootstrap, observe=True)
     print_suites(results)
-    print_chart(results, FIRST)
     with replacing(output / "report.html") as temporary:
         page = make_page(results, FIRST, shipped[FIRST])
         temporary.write_text(page, "utf-8", newline="\n")

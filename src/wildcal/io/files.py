@@ -12,6 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from wildcal.core.errors import FileFormatError
+
 try:
     import fcntl
 except ImportError:  # Windows, where nothing is swept
@@ -146,3 +148,12 @@ def _mode(target: Path) -> int:
     umask = os.umask(0)  # there is no way to read it without setting it
     os.umask(umask)
     return 0o666 & ~umask
+
+
+def refuse_external_data(path: Path) -> None:
+    """Raise if an ONNX file keeps weights in other files, which may be any file of the machine."""
+    # The first field of an entry of `external_data` (onnx.proto): the key "location".
+    if b"\x0a\x08location" in path.read_bytes():
+        raise FileFormatError(
+            f"{path} keeps weights in other files, which are not read; save it as one file."
+        )

@@ -12,7 +12,7 @@ from wildcal.interop.maps import map_of
 from wildcal.interop.onnx.build import build, check_opset
 from wildcal.interop.onnx.compare import compare
 from wildcal.interop.onnx.describe import opset_of
-from wildcal.interop.onnx.files import check_model, check_target, read, write
+from wildcal.interop.onnx.files import check_target, read, write
 from wildcal.interop.onnx.from_proba import add_logits
 from wildcal.interop.onnx.logits_output import find_logits
 
@@ -120,7 +120,7 @@ def attached(
     # A converted network may keep a version from before there were numbers that are no inputs.
     needed = helper.find_min_ir_version_for(list(model.opset_import), ignore_unknown=True)
     model.ir_version = max(model.ir_version, needed)
-    check_model(model)
+    onnx.checker.check_model(model)
     return Attached(model, logits.name, proba)
 
 

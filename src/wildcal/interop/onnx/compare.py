@@ -5,7 +5,6 @@ from onnx import ModelProto
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.errors import MissingExtraError
 from wildcal.interop.onnx.agreement import CannotOpenError, agreement
-from wildcal.interop.onnx.files import is_small
 
 
 def compare(
@@ -21,8 +20,6 @@ def compare(
     Raises a DisagreementError where they do not, and a ValueError where what a network gives on
     random inputs are not logits, or no probabilities where they should be.
     """
-    if not is_small(model):
-        return "Not compared with NumPy: it is too large for one message."
     try:
         found = agreement(model, calibrator, logits=logits, prefix=prefix, proba=proba)
     except (MissingExtraError, CannotOpenError) as error:

@@ -7,7 +7,6 @@ from onnx import ModelProto, TensorProto, ValueInfoProto
 
 from wildcal.core.calibrator import Calibrator
 from wildcal.interop.onnx.build import FLOAT_TYPES, LOGITS
-from wildcal.interop.onnx.files import is_small
 from wildcal.interop.onnx.normalizing import Values
 
 
@@ -47,7 +46,7 @@ def find_logits(model: ModelProto, name: str | None, calibrator: Calibrator) -> 
 
 def _known(model: ModelProto) -> dict[str, ValueInfoProto]:
     """Return every value that a node makes, with what can be told of its type and shape."""
-    graph = onnx.shape_inference.infer_shapes(model).graph if is_small(model) else model.graph
+    graph = onnx.shape_inference.infer_shapes(model).graph
     known = {name: ValueInfoProto(name=name) for node in graph.node for name in node.output if name}
     return known | {value.name: value for value in (*graph.value_info, *graph.output)}
 

@@ -1,6 +1,5 @@
 """Classifiers in ONNX files, run by ONNX Runtime: the road for networks of any framework."""
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, final
@@ -10,8 +9,7 @@ from numpy.typing import NDArray
 
 from wildcal.core.errors import FileFormatError, MissingExtraError
 from wildcal.core.parallel import thread_count
-from wildcal.io.files import file_hash
-from wildcal.io.onnx_outside import outside_files
+from wildcal.io.files import file_hash, refuse_external_data
 from wildcal.vision.batches import Normalizer, Pixels, batch_size
 from wildcal.vision.classifiers.base import Classifier
 from wildcal.vision.pooling import pooled_axes
@@ -37,12 +35,11 @@ class OnnxClassifier(Classifier):
     """
 
     def __init__(self, path: Path, normalize: Normalizer, *, device: str = "cpu") -> None:
-        outside = outside_files(path) if path.is_file() else []  # before anyone opens them
         self._session = _open(path, device)
         self._path, self._device = path, device
         self._inner: tuple[tuple[str, ...], Any] | None = None
         self.normalize = normalize
-        self.about = {"name": path.stem, "kind": "onnx", "sha256": _hash(path, outside)}
+        self.about = {"name": path.stem, "kind": "onnx", "sha256": file_hash(path)}
         inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
         if not (inputs and outputs):
             raise ValueError(f"{path} must take images and give logits: it has no input or output.")
@@ -148,6 +145,7 @@ def _open(path: Path, device: str, changed: bytes | None = None) -> Any:
     """Return a session that runs the file, or a changed copy of its content."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no network {path}.")
+    refuse_external_data(path)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = thread_count()
     options.log_severity_level = 3  # errors; they are raised as well
@@ -159,9 +157,3 @@ def _open(path: Path, device: str, changed: bytes | None = None) -> Any:
     except Exception as error:
         reason = " ".join(str(error).split())
         raise FileFormatError(f"cannot read {path} as an ONNX network: {reason}") from error
-
-
-def _hash(path: Path, outside: Sequence[Path]) -> str:
-    """Return the SHA-256 of the file and, where it keeps weights in other files, of those too."""
-    unique = list(dict.fromkeys(map(file_hash, (path, *outside))))
-    return unique[0] if len(unique) == 1 else hashlib.sha256("".join(unique).encode()).hexdigest()
