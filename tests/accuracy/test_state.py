@@ -7,7 +7,7 @@ from wildcal.accuracy import WindowState
 
 
 def make(counts, sums):
-    return WindowState("ac", sum(counts), np.array(counts), np.array(sums), np.empty(0))
+    return WindowState("ac", sum(counts), np.array(counts), np.array(sums))
 
 
 def test_states_add():
