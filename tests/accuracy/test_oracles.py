@@ -39,16 +39,6 @@ def average_confidence(logits, temperature):
     return mean(max(softmax(row, temperature)) for row in logits)
 
 
-def through_line(scores, accuracies, score):
-    """Least squares, by the textbook's formula."""
-    n = len(scores)
-    sx, sy = sum(scores), sum(accuracies)
-    sxy = sum(a * b for a, b in zip(scores, accuracies, strict=True))
-    sxx = sum(a * a for a in scores)
-    b = (n * sxy - sx * sy) / (n * sxx - sx * sx)
-    return (sy - b * sx) / n + b * score
-
-
 def test_ac(fitted, window):
     estimator = fitted["ac"]
     expected = average_confidence(window[0], estimator.temperature_)

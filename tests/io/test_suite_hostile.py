@@ -1,6 +1,5 @@
 """Suites from elsewhere: whatever the files say, one clear sentence and no harm."""
 
-import json
 import os
 import struct
 import zipfile
@@ -9,7 +8,6 @@ import numpy as np
 import pytest
 
 from wildcal.core.errors import FileFormatError
-from wildcal.io.sealed import digest
 from wildcal.io.suite import Suite, SuiteWriter
 from wildcal.io.suite import files as suite_files
 from wildcal.io.suite.manifest import LARGEST_MANIFEST
@@ -213,25 +211,6 @@ def head(text, version=1, claim=None):
 
 
 GOOD = "{'descr': '<f4', 'fortran_order': False, 'shape': (50, 3), }\n"
-ARRAYS = {
-    "empty": (b"", "does not begin as a .npy"),
-    "magic": (b"PK\x03\x04" * 50, "does not begin as a .npy"),
-    "pickle": (b"\x80\x04\x95" * 50, "does not begin as a .npy"),
-    "version": (head(GOOD, 1).replace(b"\x01\x00", b"\x09\x00", 1), "version 9 of the .npy format"),
-    "no length": (b"\x93NUMPY\x01\x00\x10", "cut short"),
-    "no header": (b"\x93NUMPY\x01\x00\x10\x00{", "cut short"),
-    "long header": (head(GOOD, 2, claim=1 << 31), "its header claims 2147483648 bytes"),
-    "expression": (head("__import__('os').abort()\n"), "not that of a plain array"),
-    "objects": (head(GOOD.replace("<f4", "|O")), "not that of a plain array"),
-    "fortran": (head(GOOD.replace("False", "True")), "not that of a plain array"),
-    "negative": (head(GOOD.replace("50", "-5")), "not that of a plain array"),
-    "cube": (head(GOOD.replace("3)", "3, 2)")), "not that of a plain array"),
-    "big-endian": (head(GOOD.replace("<f4", ">f4")), "not that of a plain array"),
-    "huge": (head(GOOD.replace("50", "9" * 18)), r"must have shape \(50, 3\)"),
-    "short": (head(GOOD) + b"\0" * 599, "was it cut short"),
-    "long": (head(GOOD) + b"\0" * 601, "it must have"),
-    "integers": (head(GOOD.replace("<f4", "<i4")) + b"\0" * 600, "must hold <f4, got <i4"),
-}
 
 
 @pytest.mark.parametrize("y", [3, 255])

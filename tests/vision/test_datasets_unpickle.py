@@ -109,7 +109,3 @@ NDARRAY = b"cnumpy\nndarray\n"
 RECONSTRUCT = b"cnumpy.core.multiarray\n_reconstruct\n"
 DTYPE = b"cnumpy\ndtype\n"
 U1 = DTYPE + b"U\x02u1\x85R"
-
-
-def with_state(shape, kind=U1, data=b"U\x00"):
-    return RECONSTRUCT + NDARRAY + b"\x85R(K\x01" + shape + kind + b"\x89" + data + b"tb"

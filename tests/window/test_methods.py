@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import minimize
 
 from wildcal import load, save
 from wildcal.calibrators import make_calibrator
@@ -15,22 +15,11 @@ from wildcal.window.label_shift import class_shares, found_shares
 SUITE = make_suite(6, n_classes=4, n_tuning=500, n_ood_tuning=0, n_test=500)
 Z, Y = SUITE.tuning.logits.astype(float), SUITE.tuning.y
 WINDOW = SUITE.shifted.logits[300:].astype(float)
-LOGITS = np.concatenate([Z, SUITE.shifted.logits])
-LABELS = np.concatenate([Y, SUITE.shifted.y])
-GROUPS = np.repeat(np.arange(6), [500, 100, 100, 100, 100, 100])
 
 
 def softmax(z):
     e = np.exp(z - z.max(axis=1, keepdims=True))
     return e / e.sum(axis=1, keepdims=True)
-
-
-def nll_temperature(z, y, weight=None, bounds=(0.01, 100)):
-    def loss(log_t):
-        p = softmax(z / np.exp(log_t))[np.arange(len(y)), y]
-        return np.average(-np.log(p), weights=weight)
-
-    return np.exp(minimize_scalar(loss, bounds=np.log(bounds), method="bounded").x)
 
 
 def test_em_finds_shares_that_are_most_likely():
