@@ -151,7 +151,15 @@ def _mode(target: Path) -> int:
 
 
 def refuse_external_data(path: Path) -> None:
-    """Raise if an ONNX file keeps weights in other files, which may be any file of the machine."""
+    """Raise if an ONNX file keeps weights in other files, or is larger than any message.
+
+    The other files may be any of the machine.
+    """
+    if (size := path.stat().st_size) > 2 << 30:
+        raise FileFormatError(
+            f"cannot read {path} as an ONNX network: it has {size:,} bytes, and none has more than"
+            f" {2 << 30:,}."
+        )
     # The first field of an entry of `external_data` (onnx.proto): the key "location".
     if b"\x0a\x08location" in path.read_bytes():
         raise FileFormatError(
