@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # What every interpreter and every set of versions must pass: small, and the heart of the package.
-CORE := tests/core tests/io tests/stream tests/contract tests/test_public_api.py
+CORE := tests/core tests/contract tests/io/test_artifact.py tests/io/test_rows.py tests/stream/test_stream.py tests/test_public_api.py
 VERSION = $(shell $(PYTHON) -c "import sys; print('%d.%d' % sys.version_info[:2])")
 
 # numba and lightning are what probmetrics and torch-uncertainty need and do not say.

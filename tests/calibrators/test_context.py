@@ -498,7 +498,6 @@ def test_without_shifted_environments_it_takes_what_is_shipped(environment):
     assert "networks that come with wildcal" in " ".join(given.describe())
     assert given.offset(given.context(SHIFTED)) > 0.05
     assert np.isinf(given.accuracy_error(0.3))
-    assert given.uses_window
 
 
 def test_an_environment_of_one_row_is_no_harm():

@@ -92,7 +92,7 @@ def test_knowledge_is_compared_as_data():
     assert not labels.knows_less_than(labels)
     assert not Knew(labels=900).knows_less_than(more)
     # What a method lacked is no knowledge.
-    bare = Knew(labels=800, lacked=("shifted", "context"))
+    bare = Knew(labels=800, lacked=("shifted", "window"))
     assert not labels.knows_less_than(bare)
     assert bare.knows_less_than(more)
 

@@ -148,7 +148,5 @@ def _check_window(fitted: Calibrator, window: int | str | None) -> None:
 
 
 def _say_of_the_window(fitted: Calibrator, window: int | str | None) -> None:
-    if not fitted.uses_window:
-        say("note: this calibrator learned no context, so each row is read alone.")
-    elif window is None:
+    if window is None:
         say("note: rows are read as clean ones; with --window they are each other's context.")

@@ -114,7 +114,7 @@ def serve(
     )
     for model in models:
         kept = settings.windows.new(model)  # so that a bad --window is told before any request
-        if kept is None and model.calibrator.uses_window:
+        if kept is None and "window" in model.calibrator.reads:
             say(
                 f"note: {model.name}: a server keeps windows for the method context alone; with"
                 f" {model.calibrator.name} each row is read as a clean one."

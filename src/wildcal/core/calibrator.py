@@ -296,11 +296,6 @@ class Calibrator(ABC):
         return self.accepts_ood
 
     @property
-    def uses_window(self) -> bool:
-        """Whether what the fitted method says of a row depends on the rows around it."""
-        return "window" in self.reads
-
-    @property
     def is_fitted(self) -> bool:
         """Whether `fit` has been called, or the calibrator was loaded from a file."""
         return hasattr(self, "n_classes_")

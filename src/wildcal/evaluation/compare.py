@@ -186,7 +186,7 @@ def _knew(rows: Rows, calibrator: Calibrator) -> Knew:
             labeled, sizes = int(counts[0]), tuple(int(n) for n in counts[1:] if n)
         lacked += [] if sizes or "environment" in calibrator.can_do_without else ["shifted"]
     if "window" in calibrator.reads:
-        lacked.append("window" if calibrator.uses_window else "context")
+        lacked.append("window")
     return Knew(labels=labeled, ood=rows.n_ood, shifted=sizes, lacked=tuple(lacked))
 
 

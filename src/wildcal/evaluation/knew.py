@@ -5,8 +5,8 @@ from typing import Any, Literal, TypeAlias
 
 Window: TypeAlias = int | Literal["whole"]
 """How many unlabeled test rows share a context, or all rows of a set."""
-Lack: TypeAlias = Literal["shifted", "window", "context"]
-"""What a method could have used: shifted sets; a window; without the first, a context."""
+Lack: TypeAlias = Literal["shifted", "window"]
+"""What a method could have used: shifted sets; a window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,6 @@ class Knew:
             self._shifted_words(),
             f"unlabeled {self._window_words()}" if self.window else "",
             *(text for name, text in lacked.items() if name in self.lacked),
-            "so each row is read alone" * ("context" in self.lacked),
         ]
         return ", ".join(part for part in parts if part) or "nothing"
 

@@ -60,7 +60,7 @@ class WindowReader(Calibrator):
         together = np.broadcast_to(np.int64(0), len(rows))
         if rows.context is not None:
             return self._apply(rows, self._numbers(rows.context)[None], together)
-        if rows.window is None or not self.uses_window:
+        if rows.window is None:
             return self._apply(rows, self._alone()[None], together)
         predicted_class(rows.logits)
         logits = rows.logits[:]
@@ -74,7 +74,7 @@ class WindowReader(Calibrator):
 
     @one_thread()
     def _told(self, logits: Logits) -> Told:
-        return self._read(logits) if len(logits) and self.uses_window else Told(self._alone())
+        return self._read(logits) if len(logits) else Told(self._alone())
 
     def _warn(self, notes: Counter[str], n_windows: int) -> None:
         for note, count in notes.items():

@@ -109,7 +109,7 @@ class AutoCalibrator(Calibrator):
     def _check_fitted(self) -> None:
         if not self.members_ or self.members_[0].name != "identity":
             raise ValueError("the first member must be the identity.")
-        if any(m.n_classes_ != self.n_classes_ or m.uses_window for m in self.members_):
+        if any(m.n_classes_ != self.n_classes_ or "window" in m.reads for m in self.members_):
             raise ValueError("the members must be of the same classes, and read each row alone.")
         good = self.weights_.shape == (len(self.members_),) and (self.weights_ >= 0).all()
         if not good or abs(self.weights_.sum() - 1) > 1e-9 or self.weights_[0] <= 0:

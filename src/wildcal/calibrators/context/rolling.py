@@ -171,7 +171,7 @@ class WindowMap(Calibrator):
         return found
 
     def _bind(self, rows: Rows) -> Bound:
-        if rows.window is None or rows.context is not None or not self.uses_window:
+        if rows.window is None or rows.context is not None:
             return self.bind_offset(rows, self.offset(rows.context))
         statistics, offset = self.row_statistics(rows.logits), np.empty(len(rows))
         windows = []

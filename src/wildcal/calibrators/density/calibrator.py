@@ -122,11 +122,6 @@ class DensityAware(Calibrator):
         return self.base.reads | {"distances"}
 
     @property
-    def uses_window(self) -> bool:
-        """Whether its fitted base does."""
-        return self.base_.uses_window
-
-    @property
     def n_layers(self) -> int:
         """The number of layers whose distances it was fitted with."""
         return len(self.weights_)

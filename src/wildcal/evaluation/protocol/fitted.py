@@ -96,9 +96,7 @@ def _knew(method: Method, tuning: Tuning, calibrator: Calibrator, layers: int) -
     lacked: list[Lack] = ["shifted"] if method.sees("shifted") and not shifted else []
     window: Any = None
     if "window" in calibrator.reads:
-        learned = calibrator.uses_window
-        window = (method.window or "whole") if learned else None
-        lacked += [] if learned else ["context"]
+        window = method.window or "whole"
     ood = tuning.n_ood if method.sees("ood") else 0
     return Knew(
         labels=len(tuning.y) if method.sees("clean") else 0,
