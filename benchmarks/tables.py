@@ -107,8 +107,8 @@ def estimators() -> str:
     """Return what every estimator of accuracy promises."""
     lines = []
     for name, kind in ESTIMATORS.items():
-        knows = "environments" if kind.needs_environments else "clean labels"
-        if kind.learns_from_environments and not kind.needs_environments:
+        knows = "clean labels"
+        if kind.learns_from_environments:
             knows += ", learns from environments"
         if kind.needs_second:
             knows += ", a second network"
