@@ -21,9 +21,9 @@ from wildcal.core.rows import Rows
 from wildcal.interop.maps import MAPS, context_vector, map_of
 
 TOLERANCE = 1e-5
-DTYPES = [np.float16, np.float32, np.float64]
+DTYPES = [np.float32, np.float64]
 # Few, since each is a fit and a session of every method and type.
-WIDTHS = [2, 5, 20]
+WIDTHS = [2, 20]
 NAMES = [kind.name for kind in MAPS if kind is not DensityAware]  # it has a file of its own
 # Those that look probabilities up, where the last bit of a softmax could show.
 TABLES = ["irm", "irova", "irovats", "isotonic", "histogram", "bbq", "spline", "beta"]

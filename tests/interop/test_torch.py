@@ -54,8 +54,8 @@ def test_gradients_by_the_context(fitted, logits):
     assert torch.autograd.gradcheck(lambda z: module(z, context), (logits.requires_grad_(),))
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-@pytest.mark.parametrize("name", ["ts", "ets", "energy", "context", "dirichlet", "irova", "spline"])
+@pytest.mark.parametrize("backend", ["aot_eager"])
+@pytest.mark.parametrize("name", ["energy", "context", "irova"])
 def test_compiled(name, backend, fitted, logits):
     """In one graph, without a break. (inductor gives the same, after a minute of C++.)"""
     torch._dynamo.reset()
@@ -66,7 +66,7 @@ def test_compiled(name, backend, fitted, logits):
         torch.testing.assert_close(compiled(z), module(z), atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["energy", "context", "irova", "spline", "dirichlet"])
 def test_exported_program(name, fitted, logits):
     """For any number of rows."""
     module = as_module(fitted(name), returns=map_of(fitted(name)).outputs)
