@@ -1,10 +1,8 @@
 """Context scaling: its formula written out slowly, hostile rows and windows, odd environments."""
 
-import json
 import warnings
 from copy import copy
 from dataclasses import fields, replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,12 +21,11 @@ from wildcal import (
     load,
     save,
 )
-from wildcal.calibrators.context.belief import BELIEFS, FEW_CLASSES
+from wildcal.calibrators.context.belief import BELIEFS
 from wildcal.calibrators.context.constants import shipped, steepest
 from wildcal.calibrators.context.sums import environment_sums
 from wildcal.core.errors import CalibrationWarning, FileFormatError
 from wildcal.core.rows import Rows
-from wildcal.io.sealed import digest
 from wildcal.testing import join, make_suite
 
 
@@ -252,94 +249,6 @@ def test_the_formula_of_many_classes(class_mix, beta_2, lead):
     np.testing.assert_array_equal(
         np.concatenate([row_by_row(row[None]) for row in shifted[:140]]), together(shifted[:140])
     )
-
-
-def without(path, *names, **others):
-    """Return FITTED from a file in which some numbers are missing, and some are others."""
-    wildcal.save(FITTED, path)
-    document = json.loads(path.read_text())
-    for name in names:
-        del document["fitted"][name]
-    document["fitted"].update(others)
-    del document["sha256"]
-    path.write_text(json.dumps({**document, "sha256": digest(document)}))
-    return wildcal.load(path)
-
-
-@pytest.mark.parametrize("belief", [None, 2])
-def test_files_of_earlier_versions_keep_their_row_shape(belief, tmp_path):
-    """They had softplus(b - m / 4) in every window, and read the fall as it is."""
-    missing, more = ("steepest_", "margin_weight_", "read_at_", *SECOND), {"belief_": belief}
-    if belief is None:
-        missing, more = (*missing, "belief_"), {}
-    old = without(tmp_path / "old.json", *missing, **more)
-    assert (old.steepest_, old.margin_weight_, old.read_at_) == (0.0, 0.25, 0)
-    assert old.belief_ == (belief or 0)
-    around = old.context(SHIFTED)
-    t = slow_temperature(old, SHIFTED) * np.exp(old.offset(around))
-    np.testing.assert_allclose(old.temperature(SHIFTED, context=around), t, rtol=1e-6)
-    row_by_row, together = (wildcal.Stream(old, 50) for _ in range(2))
-    np.testing.assert_array_equal(
-        np.concatenate([row_by_row(row[None]) for row in SHIFTED[:90]]), together(SHIFTED[:90])
-    )
-
-
-@pytest.mark.parametrize("belief", range(FEW_CLASSES))
-def test_files_of_earlier_versions_do_not_count_unsure_rows(belief, tmp_path):
-    """Three sums and one number by class; and the signs alone say what the window is."""
-    old = without(tmp_path / "old.json", *SECOND, belief_=belief)
-    assert [getattr(old, name) for name in SECOND] == [0.0] * 4
-    assert old.features == FITTED.features[:-1]
-    assert (old.by_class, FITTED.by_class) == ((0,), (0, 3))
-    assert "unsure rows" in " ".join(FITTED.describe())
-    assert "unsure rows" not in " ".join(old.describe())
-    around = old.context(SHIFTED)
-    assert (len(around.sums), len(around.by_class)) == (3, 4)
-    assert around.sums == pytest.approx(CONTEXT.sums[:3])
-    assert around.by_class == pytest.approx(CONTEXT.by_class[:4])
-    assert old.row_statistics(SHIFTED).features.shape == (3, len(SHIFTED))
-    if belief == 2:  # the form of the present ones, but for the second opinion
-        assert old.offset(around) == pytest.approx(slow_offset(old, SHIFTED), rel=1e-5)
-        assert abs(old.offset(around) - FITTED.offset(CONTEXT)) > 1e-3
-    # What is not written there is not read either.
-    for name in SECOND:
-        setattr(old, name, 0.7)
-    assert old.context(SHIFTED) == around
-    signs = without(tmp_path / "signs.json", *SECOND, belief_=belief)
-    assert old.offset(around) == signs.offset(around)
-    row_by_row, together = (wildcal.Stream(old, 50) for _ in range(2))
-    np.testing.assert_array_equal(
-        np.concatenate([row_by_row(row[None]) for row in SHIFTED[:90]]), together(SHIFTED[:90])
-    )
-    with pytest.raises(ValueError, match="must have 3 sums and 4 by class.*got 4 and 8"):
-        old.offset(CONTEXT)
-    with pytest.raises(ValueError, match="must have 4 sums and 8 by class.*got 3 and 4"):
-        FITTED.offset(around)
-    with pytest.raises(ValueError, match="from the same calibrator"):
-        CONTEXT + around
-
-
-@pytest.mark.parametrize(
-    ("recorded", "windows"),
-    [
-        ("context-2", ((40, 1.08287456546, 33.7106182), (300, 0.69664323778, 267.738058))),
-        ("context-3", ((40, 0.74466318618, 18.3823325), (300, 0.51588260581, 161.072850))),
-        ("context-4", ((40, 0.54462700555, 16.226359), (300, 0.60375100037, 115.832972))),
-        ("context-5", ((40, 0.41696748626, 14.3489112), (300, 0.41304552750, 129.471251))),
-    ],
-)
-def test_files_of_earlier_versions_keep_their_numbers(recorded, windows):
-    """Offsets and confidences that the version which wrote the file gave."""
-    old = wildcal.load(Path(__file__).parents[1] / "io" / "recorded" / f"{recorded}.json")
-    rng = np.random.default_rng(5)
-    z = (rng.normal(size=(300, old.n_classes_)) * 2).astype(np.float32)
-    z[np.arange(300), rng.integers(0, old.n_classes_, 300) // 2] += 3
-    for n, offset, sure in windows:
-        around = old.context(z[:n])
-        assert (len(around.sums), len(around.by_class)) == (3, old.n_classes_)
-        assert old.offset(around) == pytest.approx(offset, abs=1e-9)
-        found = old.confidence(z[:n], context=around).sum(dtype=np.float64)
-        assert found == pytest.approx(sure, abs=1e-4)
 
 
 def test_rows_far_ahead_lose_less_in_a_shifted_window():

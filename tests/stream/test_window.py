@@ -6,8 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wildcal.calibrators.context import RowStatistics
-from wildcal.calibrators.context.classes import rolling_pairs
 from wildcal.stream.window import UNIT, Window, whole
+
+
+def rolling_pairs(counts, entering, leaving):
+    """Return the pairs of the same class after each row that enters."""
+    counts, found = counts.copy(), []
+    for i, pred in enumerate(entering):
+        if i >= len(entering) - len(leaving):
+            counts[leaving[i - len(entering) + len(leaving)]] -= 1
+        counts[pred] += 1
+        found.append(int(counts @ (counts - 1)))
+    return np.array(found)
 
 
 class Pairs:
