@@ -1,1 +1,1 @@
-"""The engine: input checks, cache-sized kernels, solvers and the calibrator contract."""
+"""Contracts, array operations, input validation and optimization shared by all methods."""

@@ -1,51 +1,155 @@
-"""Type aliases shared by every layer, and the one rule for output precision."""
+"""Array operations of the formulas, for arrays of the Python array API standard.
 
-from typing import Any, Protocol, TypeAlias
+Each function takes the array namespace `xp` first. `z` has shape (n_samples, n_classes); results
+for samples have shape (n_samples, 1), so that they broadcast against `z`.
+"""
 
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import array_api_compat.numpy as np_compat
 import numpy as np
+from array_api_compat import array_namespace, device, is_numpy_array
 from numpy.typing import NDArray
 
-Logits: TypeAlias = NDArray[np.floating[Any]]
-Proba: TypeAlias = NDArray[np.floating[Any]]
-Labels: TypeAlias = NDArray[np.int64]
+Array: TypeAlias = Any
+"""An array of any library that follows the standard."""
 FloatArray: TypeAlias = NDArray[np.float64]
-BoolArray: TypeAlias = NDArray[np.bool_]
+IntArray: TypeAlias = NDArray[np.int64]
+
+LOG_TINY: Final = float(np.log(np.finfo(np.float32).tiny))
+"""Logarithm of the smallest normal float32; smaller probabilities are not told apart."""
+# Entries of a block of samples: they stay in the cache of a core.
+BLOCK_ENTRIES: Final = 1 << 16
+# Below this number of classes NumPy reduces over classes faster in Fortran order.
+FEW_CLASSES: Final = 128
+# Logit of a masked class, relative to the largest logit of the sample.
+_MASKED: Final = -1e4
 
 
-class Source(Protocol):
-    """Rows of logits that can be read more than once: an array, or what makes one of a slice."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Rows and classes."""
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Of what a slice returns."""
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-
-    def __getitem__(self, rows: slice, /) -> Logits:
-        """Return some consecutive rows, or every so many."""
+def is_numpy(xp: Any) -> bool:
+    """Return whether `xp` is NumPy, which allows operations in place."""
+    return xp is np_compat
 
 
-class Column(Protocol):
-    """What is known of each row: an array, or what reads one of a slice."""
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-
-    def __getitem__(self, rows: slice, /) -> NDArray[Any]:
-        """Return some consecutive rows, or every so many."""
+def namespace(x: Array) -> Any:
+    """Return the array namespace of `x`."""
+    return np_compat if is_numpy_array(x) else array_namespace(x)
 
 
-_FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+def convert(xp: Any, value: NDArray[Any], like: Array) -> Array:
+    """Return a NumPy array as an array of the library, precision and device of `like`."""
+    if value.dtype.kind != "f":
+        return xp.asarray(value, device=device(like))
+    return xp.asarray(value, dtype=like.dtype, device=device(like))
 
-OOD_LABEL = -1
-"""The label of a semantic out-of-distribution row: it belongs to none of the classes."""
+
+def softmax(xp: Any, z: Array, temperature: Any = None) -> Array:
+    """Return softmax(z / temperature), or softmax(z).
+
+    The maximum is subtracted first, so that a large constant in `z` costs no digits.
+    """
+    if is_numpy(xp):
+        e = z - z.max(axis=-1, keepdims=True)
+        if temperature is not None:
+            e /= temperature
+        np.exp(e, out=e)
+        e /= e.sum(axis=-1, keepdims=True)
+        return e
+    e = z - xp.max(z, axis=-1, keepdims=True)
+    e = xp.exp(e if temperature is None else e / temperature)
+    return e / xp.sum(e, axis=-1, keepdims=True)
 
 
-def working_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the precision to compute in: float64 stays float64, everything else is float32."""
-    return _FLOAT64 if dtype == _FLOAT64 else _FLOAT32
+def log_softmax(xp: Any, z: Array) -> Array:
+    """Return log(softmax(z))."""
+    z = z - xp.max(z, axis=-1, keepdims=True)
+    return z - xp.log(xp.sum(xp.exp(z), axis=-1, keepdims=True))
+
+
+def logsumexp(xp: Any, z: Array) -> Array:
+    """Return log(sum(exp(z))) over classes, shape (n_samples, 1)."""
+    top = xp.max(z, axis=-1, keepdims=True)
+    e = z - top
+    e = np.exp(e, out=e) if is_numpy(xp) else xp.exp(e)
+    return top + xp.log(xp.sum(e, axis=-1, keepdims=True))
+
+
+def entropy(xp: Any, z: Array) -> Array:
+    """Return the entropy of softmax(z) in nats, shape (n_samples, 1)."""
+    t = z - xp.max(z, axis=-1, keepdims=True)
+    e = xp.exp(t)
+    total = xp.sum(e, axis=-1, keepdims=True)
+    return xp.log(total) - xp.sum(e * t, axis=-1, keepdims=True) / total
+
+
+def softplus(xp: Any, x: Array) -> Array:
+    """Return log(1 + exp(x))."""
+    return xp.clip(x, 0, None) + xp.log1p(xp.exp(-xp.abs(x)))
+
+
+def is_top_class(xp: Any, z: Array) -> Array:
+    """Return 1 at the largest entry of each sample, the first on ties, and 0 elsewhere."""
+    if is_numpy(xp):
+        top = z == z.max(axis=-1, keepdims=True)
+        if np.count_nonzero(top) == len(z):
+            return top.astype(z.dtype)
+    top = xp.arange(z.shape[-1], device=device(z)) == xp.argmax(z, axis=-1, keepdims=True)
+    return xp.astype(top, z.dtype)
+
+
+def largest(xp: Any, z: Array, k: int) -> Array:
+    """Return the `k` largest entries of each sample in descending order."""
+    if is_numpy(xp):
+        part = z if z.shape[-1] == k else np.partition(z, -k, axis=-1)[..., -k:]
+        return np.flip(np.sort(part, axis=-1), axis=-1)
+    if hasattr(xp, "topk"):  # the torch exporter to ONNX has no conversion of sort
+        return xp.topk(z, k, dim=-1)[0]
+    return xp.sort(z, axis=-1, descending=True)[..., :k]
+
+
+def masked_apply(xp: Any, formula: Callable[..., Array], z: Array, *inputs: Array) -> Array:
+    """Return `formula(xp, z, *inputs)` with probability 0 for classes whose logit is -inf.
+
+    Their logits are replaced by a very small finite number before and their probabilities by zero
+    after, the others divided by their sum.
+    """
+    if is_numpy(xp) and not np.isneginf(z.min()):
+        return formula(xp, z, *inputs)
+    masked = z == -xp.inf
+    p = formula(xp, xp.where(masked, xp.max(z, axis=-1, keepdims=True) + _MASKED, z), *inputs)
+    p = xp.where(masked, xp.zeros_like(p), p + 1e-30)  # a sum of zero would give NaN
+    return p / xp.sum(p, axis=-1, keepdims=True)
+
+
+def unmask(z: FloatArray) -> FloatArray:
+    """Return NumPy logits with -inf replaced by a very small finite number."""
+    if not np.isneginf(z.min()):
+        return z
+    return np.where(np.isneginf(z), z.max(axis=1, keepdims=True) + _MASKED, z)
+
+
+def in_blocks(
+    function: Callable[..., Array], z: NDArray[Any], *inputs: NDArray[Any]
+) -> NDArray[Any]:
+    """Return `function(z, *inputs)` of NumPy arrays, computed for blocks of samples.
+
+    `function` must work sample by sample. Blocks of few classes are in Fortran order: NumPy then
+    reduces over classes by whole columns. The result is in C order.
+    """
+    n = len(z)
+    k = z.size // n
+    fortran = z.ndim == 2 and k < FEW_CLASSES and n > 8
+    if z.size <= BLOCK_ENTRIES:
+        return np.ascontiguousarray(function(np.asfortranarray(z) if fortran else z, *inputs))
+    size = max(1, BLOCK_ENTRIES // k)
+    out: NDArray[Any] | None = None
+    for start in range(0, n, size):
+        part = slice(start, start + size)
+        block = np.asfortranarray(z[part]) if fortran else z[part]
+        result = function(block, *(values[part] for values in inputs))
+        if out is None:
+            out = np.empty((n, *result.shape[1:]), dtype=result.dtype)
+        out[part] = result
+    assert out is not None
+    return out

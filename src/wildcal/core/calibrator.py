@@ -1,329 +1,261 @@
-"""The contract that every calibrator keeps, and the promises it declares as data."""
+"""The contract of a calibrator: `fit`, `predict_proba`, and one formula per method."""
 
+import copy
 import math
-import warnings
 from abc import ABC, abstractmethod
-from dataclasses import Field, asdict, dataclass, field, fields, is_dataclass, replace
-from typing import Any, ClassVar, Literal, Self, final
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from typing import Any, ClassVar, Final, Self
 
+import array_api_compat.numpy as np_compat
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from array_api_compat import is_dask_array
+from numpy.typing import NDArray
 
-from wildcal.core.arrays import Column, FloatArray, Labels, Logits, Proba, Source
-from wildcal.core.block import Block
-from wildcal.core.blocks import map_blocks
-from wildcal.core.bound import Bound, bound_temperature
-from wildcal.core.checks import check_logits, refuse_log_probabilities
-from wildcal.core.columns import equal_weights, total
-from wildcal.core.errors import CalibrationWarning, ConvergenceWarning, NotFittedError
-from wildcal.core.impossible import tamed
-from wildcal.core.odd_environments import environment_notes
-from wildcal.core.one_row import RowMap
-from wildcal.core.one_thread import one_thread
-from wildcal.core.room import check_thin, loaded_for
-from wildcal.core.rows import Rows, check_rows, is_source, own_column
-from wildcal.core.softmax import by_row, predicted_class
-from wildcal.core.stored import (
-    FLAG,
-    INTEGER,
-    REAL,
-    TEXT,
-    Many,
-    can_be,
-    declared_kind,
-    in_words,
-    is_simple,
-    optional,
-    stored,
+from wildcal.core import arrays
+from wildcal.core.arrays import Array
+from wildcal.core.conversion import to_logits
+from wildcal.core.exceptions import ConvergenceWarning, InputError, NotFittedError
+from wildcal.core.profile import N_BINS, Profile
+from wildcal.core.validation import (
+    Samples,
+    check_column_names,
+    check_distances,
+    check_foreign_array,
+    check_input,
+    check_raw_logits,
+    check_samples,
+    is_foreign_array,
+    warn,
 )
 
-_NO_MISTAKE = (
-    "no held-out row is classified wrongly, so there is hardly anything to learn from; are they"
-    " part of the training set?"
-)
-_LARGE = 1e6
-"""Logits beyond this are taken for the cause where a fit ends with what no file may hold."""
-_READERS = {"environment": "ContextScaling", "distances": "DensityAware"}
-"""Who reads a column that most methods do not."""
-_NEEDED = {
-    "environment": "an integer for each row, 0 for the clean ones; give fit environment=...",
-    "distances": "those of each row to training rows, shape (n_samples, n_layers); an extraction"
-    " with features measures them",
-}
-"""What a column is, for those who left it out."""
+# Samples that decide whether class frequencies are matched.
+_N_CHECKED: Final = 5_000
+# Mean probability and frequency of a class differ by this many standard errors, and by this much.
+_MANY_ERRORS: Final = 6.0
+_LARGE_GAP: Final = 0.01
 
 
-@dataclass(frozen=True, slots=True)
-class FitSummary:
-    """What a fit did: how much data, what it minimized, whether it got there."""
+@dataclass(frozen=True)
+class FitInfo:
+    """What a fit did."""
 
-    loss: str = field(default="none", metadata=stored(TEXT))
-    loss_before: float | None = field(default=None, metadata=stored(optional(REAL)))
-    loss_after: float | None = field(default=None, metadata=stored(optional(REAL)))
-    iterations: int = field(default=0, metadata=stored(INTEGER))
-    converged: bool = field(default=True, metadata=stored(FLAG))
-    notes: tuple[str, ...] = field(default=(), metadata=stored(Many(TEXT, tuple)))
-    n_rows: int = field(default=0, metadata=stored(INTEGER))
-    n_ood: int = field(default=0, metadata=stored(INTEGER))
-    n_shifted: int = field(default=0, metadata=stored(INTEGER))
-    """Shifted environments among the rows."""
-    reason: str = field(default="", metadata=stored(TEXT))
-    """Why it came out as it did, in a sentence, where a method says so."""
-    method: str = field(default="", metadata=stored(TEXT))
-    """The short form of the method and of the rows it saw, such as ``ts@clean,shifted``."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain JSON values."""
-        return {**asdict(self), "notes": list(self.notes)}
+    loss: str = "nll"
+    """Name of the loss: "nll", "mse" (the Brier score) or another objective of the method."""
+    loss_before: float = math.nan
+    loss_after: float = math.nan
+    n_iter: int = 0
+    converged: bool = True
+    n_samples: int = 0
+    n_ood: int = 0
+    n_domains: int = 1
+    warnings: tuple[str, ...] = ()
+    message: str = ""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Calibrator(ABC):
-    """Map logits to calibrated class probabilities.
+    """Maps the outputs of a classifier to calibrated probabilities.
 
-    `fit` and the prediction methods are written once, here, with their checks; a method supplies
-    `_fit` and `_bind`, whose rows are already checked. Options are dataclass fields; fitted values
-    are dataclass fields with ``init=False`` whose names end in an underscore.
+    A method is a dataclass: options are fields, fitted numbers are fields with ``init=False`` whose
+    names end in ``_``. It writes `_fit` and `formula`.
+
+    Attributes
+    ----------
+    n_classes_, input_, class_names_, feature_names_in_
+        What `fit` was given.
+    fit_info_
+        A `FitInfo`.
+    profile_
+        Statistics of the calibration samples, for monitoring.
     """
 
     name: ClassVar[str]
-    """Short name in `wildcal.CALIBRATORS` and on the command line."""
+    """The registered short name."""
     title: ClassVar[str]
-    """What to call the method in a sentence."""
-    reference: ClassVar[str]
-    """Where it was published."""
-    stores: ClassVar[str] = "its fitted values"
-    """What it stores, which is also what it has to learn from the data."""
-    preserves_accuracy: ClassVar[bool]
-    """No class is ever more probable than that of the largest logit (it may tie by rounding)."""
-    shift_invariant: ClassVar[bool]
-    """Adding a constant to a row of logits changes nothing."""
-    accepts_ood: ClassVar[bool] = False
-    """Rows with y == -1 (semantic out-of-distribution) are used in `fit`."""
-    needs_raw_logits: ClassVar[bool] = False
-    """It reads the energy of a row, which normalizing the logits removes."""
-    state: ClassVar[Literal["flat", "scores", "thin", "rows"]] = "rows"
-    """What a fit holds of rows that are read from a source: sums, whatever their number; a few
-    numbers for each distinct confidence; a few numbers for each row, of as many rows at a time as
-    there is room for; or all of the rows, if there is room for them. Every one of them is exact;
-    the last two are not done on a cluster."""
-    reads: ClassVar[frozenset[str]] = frozenset({"logits"})
-    """The columns of `Rows` that it reads besides labels and weights: `environment` in `fit`,
-    `window` when predicting, `distances` in both."""
+    reference: ClassVar[str] = ""
+    preserves_accuracy: ClassVar[bool] = False
+    """The predicted class never changes."""
+    uses_ood: ClassVar[bool] = False
+    """`fit` uses samples with y == -1."""
+    requires_raw_logits: ClassVar[bool] = False
+    """The method reads the free energy, which probabilities do not have."""
+    requires: ClassVar[frozenset[str]] = frozenset()
+    """Inputs besides X: "knn_distances"."""
+    min_mistakes: ClassVar[int] = 20
+    """`fit` warns if fewer calibration samples are misclassified."""
 
-    can_do_without: ClassVar[frozenset[str]] = frozenset()
-    """Those of them that it reads where they are given, and does not miss where they are not."""
+    n_classes_: int = field(init=False)
+    input_: str = field(init=False)
+    eps_: float = field(init=False)
+    class_names_: tuple[str, ...] | None = field(init=False)
+    feature_names_in_: tuple[str, ...] | None = field(init=False)
+    profile_: Profile | None = field(init=False)
+    fit_info_: FitInfo = field(init=False)
 
-    n_classes_: int
-    fit_: FitSummary
+    @abstractmethod
+    def _fit(self, data: Samples) -> FitInfo:
+        """Set the fitted numbers from checked samples."""
 
-    @final
+    @abstractmethod
+    def formula(self, xp: Any, z: Array, *inputs: Array) -> Array:
+        """Return probabilities from logits, sample by sample, with array API functions only.
+
+        Arrays of `self` have the kind, precision and device of `z`; numbers are Python floats.
+        """
+
     def fit(
         self,
-        logits: ArrayLike | Source,
-        y: ArrayLike | Column | None = None,
+        X: Any,
+        y: Any,
         *,
-        sample_weight: ArrayLike | None = None,
-        environment: ArrayLike | None = None,
-        distances: ArrayLike | None = None,
+        input: str = "logits",
+        sample_weight: Any = None,
+        domain: Any = None,
+        source_domain: Any = None,
+        knn_distances: Any = None,
     ) -> Self:
-        """Fit on held-out data and return self.
+        """Fit on held-out samples and return self.
 
         Parameters
         ----------
-        logits
-            Raw scores of shape (n_samples, n_classes), never probabilities or log_softmax; or a
-            source, such as `wildcal.io.open_shards` returns, which is read piece by piece.
+        X
+            Shape (n_samples, n_classes): array, tensor or DataFrame. One column for a binary score
+            or a confidence.
         y
-            Integer labels 0..K-1; -1 marks out-of-distribution rows where `accepts_ood`. A source
-            may bring them, and the columns below.
+            Class indices, or names that are columns of X. -1 marks OOD samples. With
+            ``input="confidence"``: whether the prediction was right.
+        input
+            What X is: "logits", "proba", "log_proba", "score" or "confidence".
         sample_weight
-            Weight of each row; weight 2 is the same as the row standing there twice.
-        environment
-            Which rows belong together, where the method reads it: an integer for each row, 0 for
-            the clean ones.
-        distances
-            Squared distances to training rows, where the method reads them: shape (n_samples,
-            n_layers). The rows must not be training rows themselves: their distances would be 0.
+            Counts; a weight of 2 is equivalent to repeating the sample.
+        domain
+            Labels of the domains that samples come from, for methods that use them.
+        source_domain
+            The label of the in-distribution domain. Default: 0 or "source".
+        knn_distances
+            Distances to training samples, shape (n_samples, n_layers), for `dac`.
         """
-        self.check_options()
-        y = own_column(logits, "y") if y is None else y
-        if y is None:
-            raise ValueError("y must be given: fit(logits, y), or a source that has labels.")
-        rows = check_rows(
-            logits,
-            y=y,
-            weight=own_column(logits, "weight") if sample_weight is None else sample_weight,
-            environment=self._column(logits, "environment", environment),
-            distances=self._column(logits, "distances", distances),
-            accepts_ood=self.takes_ood,
-            who=type(self).__name__,
+        if self.requires_raw_logits and input not in ("logits", "score"):
+            raise InputError(
+                f"input must be 'logits' for {type(self).__name__}, got {input!r}, which has no"
+                " free energy. Try TemperatureScaling.",
+                "input",
+            )
+        if "knn_distances" in self.requires and knn_distances is None:
+            raise InputError(
+                f"knn_distances must be given to {type(self).__name__}.", "knn_distances"
+            )
+        samples = check_samples(
+            X,
+            y,
+            input=input,
+            sample_weight=sample_weight,
+            domain=domain,
+            source_domain=source_domain,
+            knn_distances=knn_distances,
+            uses_ood=self.uses_ood,
         )
-        return self.fit_rows(rows)
-
-    @final
-    def fit_rows(self, rows: Rows) -> Self:
-        """Fit on rows that were checked before, as `fit` does, and return self."""
-        self._check_columns(rows)
-        if self.state == "thin":
-            check_thin(rows, type(self).__name__)
-        rows = rows if self.state != "rows" else loaded_for(rows, type(self).__name__)
-        possible, note, all_right = tamed(rows)
-        # What comes of overflows is looked at below.
-        with np.errstate(over="ignore", invalid="ignore"), one_thread():
-            summary = self._fit_or_explain(possible)
-        if note is not None:
-            summary = replace(summary, notes=(note, *summary.notes))
-        if not summary.notes and self.stores != "nothing" and all_right:
-            summary = replace(summary, notes=(_NO_MISTAKE,))
-        summary = replace(summary, notes=(*summary.notes, *environment_notes(possible)))
-        self.n_classes_ = rows.n_classes
-        self._refuse_broken_fit(rows, summary)
-        self.fit_ = replace(summary, n_rows=len(rows), n_ood=rows.n_ood, n_shifted=rows.n_shifted)
-        for note in summary.notes:
-            warnings.warn(f"{type(self).__name__}: {note}", CalibrationWarning, stacklevel=3)
-        if not summary.converged:
-            warnings.warn(
-                f"{type(self).__name__} did not converge after {summary.iterations} iterations"
-                f" (loss {summary.loss_after:.6g}). Use its result with care.",
+        self.fit_samples(samples, input=input)
+        for message in self.fit_info_.warnings:
+            warn(f"{type(self).__name__}: {message}")
+        if not self.fit_info_.converged:
+            warn(
+                f"{type(self).__name__} stopped after {self.fit_info_.n_iter} iterations (loss"
+                f" {self.fit_info_.loss_after:.4g}) before it converged.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         return self
 
-    @final
-    def predict_proba(
-        self, logits: ArrayLike, *, context: Any = None, distances: ArrayLike | None = None
-    ) -> Proba:
-        """Return calibrated probabilities, shape (n_samples, n_classes), dtype as the logits.
+    def fit_samples(self, samples: Samples, *, input: str = "logits") -> Self:
+        """Fit on checked samples. Warnings are stored in `fit_info_`, not issued."""
+        self._check_options()
+        if not self.uses_ood:
+            samples = samples.subset(~samples.is_ood)
+        self.n_classes_, self.input_, self.eps_ = samples.n_classes, input, samples.eps
+        self.class_names_, self.feature_names_in_ = samples.class_names, samples.feature_names
+        info = self._fit(samples)
+        self._check_finite()
+        source = samples.subset(samples.is_source)
+        predicted = source.logits.argmax(axis=1)
+        self.profile_ = _profile_of(source, predicted, input)
+        n_wrong = int((predicted != source.y).sum())
+        notes = [*samples.warnings, *info.warnings, *self._mistake_notes(n_wrong)]
+        notes += self._frequency_notes(source)
+        self.fit_info_ = replace(
+            info,
+            n_samples=len(samples),
+            n_ood=int(samples.is_ood.sum()),
+            n_domains=samples.n_domains,
+            warnings=tuple(dict.fromkeys(notes)),  # a wrapper repeats those of its base
+        )
+        return self
 
-        Parameters
-        ----------
-        logits
-            Raw scores of shape (n_samples, n_classes).
-        context
-            What the method `context` returned for the window that the rows are part of, where the
-            method reads one. Without it, a row's result depends on the row alone.
-        distances
-            Squared distances to training rows, shape (n_samples, n_layers), where the method reads
-            them.
+    def predict_proba(self, X: Any, *, knn_distances: Any = None) -> Array:
+        """Return probabilities, shape (n_samples, n_classes), as the array type of X.
+
+        X is of the kind given to `fit`. With ``input="confidence"`` the shape is (n_samples,).
         """
-        single = self._single(logits, context, distances)
-        if single is not None:
-            return single[0].proba(single[1])
-        return self._door(logits, context, distances).proba()
+        return self._apply(_keep, X, knn_distances)
 
-    @final
-    def confidence(
-        self, logits: ArrayLike, *, context: Any = None, distances: ArrayLike | None = None
-    ) -> Proba:
-        """Return the calibrated probability of the predicted class, shape (n_samples,).
+    def confidence(self, X: Any, *, knn_distances: Any = None) -> Array:
+        """Return the largest probability of each sample, shape (n_samples,)."""
+        return self._apply(_largest, X, knn_distances)
 
-        The predicted class is that of the raw logits. The probability matrix is not built. Other
-        parameters as in `predict_proba`.
+    def predict(self, X: Any, *, knn_distances: Any = None) -> Array:
+        """Return class indices: the argmax of `predict_proba`."""
+        if self.is_fitted and self.input_ == "confidence":
+            raise InputError(
+                "predict needs probabilities of classes, and this calibrator was fitted with"
+                " input='confidence'. Try predict_proba.",
+                "X",
+            )
+        return self._apply(_argmax, X, knn_distances)
+
+    def probabilities(self, xp: Any, x: Array, *inputs: Array) -> Array:
+        """Return probabilities from an input of the kind given to `fit`; array API only.
+
+        This is the function that exports trace. Call it on `converted` calibrators.
         """
-        single = self._single(logits, context, distances)
-        if single is not None:
-            return single[0].top(single[1])[0]
-        return self._door(logits, context, distances).confidences()
+        if self.input_ in ("logits", "log_proba"):
+            return arrays.masked_apply(xp, self.formula, x, *inputs)
+        p = self.formula(xp, to_logits(xp, x, self.input_, self.eps_), *inputs)
+        return p[:, 1] if self.input_ == "confidence" else p
 
-    @final
-    def temperature(
-        self, logits: ArrayLike, *, context: Any = None, distances: ArrayLike | None = None
-    ) -> Proba:
-        """Return what each row is divided by in all, shape (n_samples,), where there is such a T.
-
-        Parameters as in `predict_proba`.
-        """
-        bound = self._door(logits, context, distances)
-        if bound.temperature is None:
-            raise ValueError(f"{self.name} divides no row by one temperature.")
-        return by_row(bound.logits, bound.temperature)
-
-    @final
-    def apply(
-        self,
-        logits: ArrayLike,
-        *,
-        context: Any = None,
-        distances: ArrayLike | None = None,
-        proba: bool = True,
-    ) -> dict[str, NDArray[Any]]:
-        """Return all there is to say of rows, in one pass over them.
-
-        The arrays are `proba` (n_samples, n_classes), unless it is left out, `confidence`, where
-        there is one the `temperature`, and `pred`, the class of the raw logits. Other parameters as
-        in `predict_proba`.
-        """
-        rows = self._checked(logits, distances)
-        return self._bound(rows, context).columns(rows.logits, proba=proba)
-
-    @final
-    def predict(self, logits: ArrayLike) -> Labels:
-        """Return the predicted class of the raw logits, the first one on ties."""
-        self.check_is_fitted()
-        return predicted_class(check_logits(logits, n_classes=self.n_classes_))
-
-    @final
-    def context(self, logits: ArrayLike | Source, *, distances: ArrayLike | None = None) -> Any:
-        """Return what a window of unlabeled rows says, where the method reads one."""
-        with one_thread():
-            return self._context(self._checked(logits, distances))
-
-    @final
-    def bind(self, rows: Rows) -> Bound:
-        """Return what the fitted method says of rows that were checked before."""
-        self.check_is_fitted()
-        self._check_columns(rows)
-        return self._bind(rows)
-
-    def row_map(self) -> RowMap | None:
-        """Return what says the same of one row in fewer calls; None where a block has to do."""
-        return None
-
-    @property
-    def reads_energy(self) -> bool:
-        """Whether the fitted method would be misled by normalized logits, as log_softmax gives."""
-        return self.is_fitted and self._reads_energy()
-
-    @property
-    def takes_log_proba(self) -> bool:
-        """Whether normalized scores, such as log probabilities, serve it as well as raw ones."""
-        return self.shift_invariant
-
-    @property
-    def takes_ood(self) -> bool:
-        """Whether `fit` takes rows with y == -1: always, or because an option asks for it."""
-        return self.accepts_ood
+    def converted(self, xp: Any, like: Array) -> Self:
+        """Return a copy whose arrays have the kind, precision and device of `like`."""
+        new = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, np.ndarray):
+                setattr(new, name, arrays.convert(xp, value, like))
+            elif isinstance(value, Calibrator):
+                setattr(new, name, value.converted(xp, like))
+        return new
 
     @property
     def is_fitted(self) -> bool:
-        """Whether `fit` has been called, or the calibrator was loaded from a file."""
+        """Whether `fit` was called."""
         return hasattr(self, "n_classes_")
 
-    @final
-    def check_is_fitted(self) -> None:
-        """Raise a NotFittedError if there is nothing to predict with yet."""
-        if not self.is_fitted:
-            raise NotFittedError(f"{type(self).__name__} is not fitted; call fit(logits, y) first.")
-
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the options by name, as scikit-learn's `clone` and searches ask for them."""
-        params: dict[str, Any] = {}
-        for option in (f for f in fields(self) if f.init):  # type: ignore[arg-type]
-            value = getattr(self, option.name)
-            params[option.name] = value
-            if deep and isinstance(value, Calibrator):
-                inner = value.get_params()
-                params |= {f"{option.name}__{name}": item for name, item in inner.items()}
+        """Return the options by name; those of a nested calibrator as ``base__name``."""
+        params = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+        if deep:
+            for name, value in list(params.items()):
+                if isinstance(value, Calibrator):
+                    params |= {f"{name}__{key}": item for key, item in value.get_params().items()}
         return params
 
     def set_params(self, **params: Any) -> Self:
-        """Set options by name, those of a base as ``base__name``, and return self."""
+        """Set options by name and return self."""
         known = self.get_params()
         for name, value in params.items():
             if name not in known:
                 own = ", ".join(self.get_params(deep=False)) or "none"
-                raise ValueError(f"{type(self).__name__} has no option {name!r}; it has {own}.")
+                raise InputError(
+                    f"{type(self).__name__} has no option {name!r}; its options are {own}.", name
+                )
             first, _, rest = name.partition("__")
             if rest:
                 getattr(self, first).set_params(**{rest: value})
@@ -331,185 +263,253 @@ class Calibrator(ABC):
                 setattr(self, name, value)
         return self
 
-    def describe(self) -> list[str]:
-        """Return what was fitted, in words, a sentence per item."""
+    def describe(self) -> str:
+        """Return the fitted numbers in words."""
+        self.check_is_fitted()
+        own = [f.name for f in fields(self) if not f.init and f.name not in _SHARED_FIELDS]
+        return "; ".join(f"{name}: {_brief(getattr(self, name))}" for name in own)
+
+    def check_is_fitted(self) -> None:
+        """Raise NotFittedError unless `fit` was called."""
         if not self.is_fitted:
-            return [f"{self.title.capitalize()}, not fitted."]
-        return self._describe()
+            raise NotFittedError(f"{type(self).__name__} is not fitted; call fit(X, y) first.")
 
-    def caution(self) -> str:
-        """Return what to know before this fitted calibrator is trusted, if anything."""
-        return ""
-
-    def check_options(self) -> None:
-        """Raise a ValueError if an option has a value it may not have."""
-        for option in (f for f in _declared(self) if f.init):
-            kind, value = declared_kind(option), getattr(self, option.name)
-            # Pairs and lists have checks of their own, which say more.
-            if kind is not None and is_simple(kind) and not can_be(kind, value):
-                raise ValueError(f"{option.name} must be {in_words(kind)}, got {value!r:.80}.")
-        self._check_options()
-
-    def check_fitted_values(self) -> None:
-        """Raise a ValueError if fitted values, as read from a file, break a promise."""
-        self._check_fitted()
-
-    def _fit_or_explain(self, rows: Rows) -> FitSummary:
-        """Fit; where that fails for want of a column that could have been given, say so.
-
-        Ours do without environments, and warn. A method that cannot stumbles over None.
-        """
-        try:
-            return self._fit(rows)
-        except (TypeError, AttributeError) as error:
-            missing = self.reads - self.can_do_without - set(rows.columns())
-            for column in sorted(missing & set(_NEEDED)):
-                raise ValueError(self._lack(column)) from error
-            raise
-
-    def _refuse_broken_fit(self, rows: Rows, summary: FitSummary) -> None:
-        """Raise, and be unfitted again, where the fit ended with values that no file may hold."""
-        try:
-            if not (_is_finite(summary.loss_before) and _is_finite(summary.loss_after)):
-                raise ValueError("the loss is not finite.")
-            for learned in (f.name for f in _declared(self) if not f.init):
-                if not _is_finite(getattr(self, learned, None)):
-                    raise ValueError(f"{learned} is not finite.")
-            self._check_fitted()
-        except ValueError as error:
-            del self.n_classes_
-            largest = max(map_blocks(rows.logits, _largest))
-            text = (
-                f"{type(self).__name__} cannot be fitted to these rows: {error} The largest logit"
-            )
-            text += f" is {largest:.3g}"
-            if largest > _LARGE:
-                text += "; divide logits this large by a constant first."
-            else:
-                weighed = total(equal_weights(rows.labels, rows.weight))
-                text += f", and their weights add up to {weighed:.3g}."
-            raise ValueError(text) from error
-
-    def _single(
-        self, logits: ArrayLike, context: Any, distances: ArrayLike | None
-    ) -> tuple[RowMap, Logits] | None:
-        """Return a single row, checked, with what answers it; None for all that is more than that.
-
-        One row costs hardly more than its checks, so it goes no way that many rows have to go.
-        """
-        if context is not None or distances is not None:
-            return None
-        if type(logits) is not np.ndarray or logits.shape[:1] != (1,):
-            return None
-        self.check_is_fitted()
-        row = self.row_map()
-        return None if row is None else (row, check_logits(logits, n_classes=self.n_classes_))
-
-    def _door(self, logits: ArrayLike, context: Any, distances: ArrayLike | None) -> Bound:
-        return self._bound(self._checked(logits, distances), context)
-
-    def _bound(self, rows: Rows, context: Any) -> Bound:
-        if context is None:
-            return self._bind(rows)
-        if "window" not in self.reads:
-            raise ValueError(f"{self.name} reads no context; leave it out.")
-        return self._bind(replace(rows, context=context))
-
-    def _checked(self, logits: Any, distances: ArrayLike | None) -> Rows:
-        self.check_is_fitted()
-        if is_source(logits) or distances is not None:
-            distances = self._column(logits, "distances", distances)
-            rows = check_rows(logits, n_classes=self.n_classes_, distances=distances)
-        else:
-            rows = Rows(check_logits(logits, n_classes=self.n_classes_))
-        self._check_columns(rows)
-        if self._reads_energy():
-            refuse_log_probabilities(rows.logits, type(self).__name__)
-        return rows
-
-    def _column(self, logits: Any, name: str, given: Any) -> Any:
-        """Return a column that was given or, where it is read, that of a source."""
-        return own_column(logits, name) if given is None and name in self.reads else given
-
-    def _check_columns(self, rows: Rows) -> None:
-        """Raise if rows have a column that would be left unread, or lack one that is needed."""
-        who = type(self).__name__
-        for column, reader in _READERS.items():
-            if getattr(rows, column) is not None and column not in self.reads:
-                pooled = " to pool all rows" if column == "environment" else ""
-                raise ValueError(
-                    f"{who} does not read {column}{'s' * (column == 'environment')}; leave them"
-                    f" out{pooled}, or use {reader}."
-                )
-        if "distances" in self.reads and rows.distances is None:
-            raise ValueError(self._lack("distances"))
-
-    def _lack(self, column: str) -> str:
-        return f"{type(self).__name__} needs {column}: {_NEEDED[column]}."
-
-    def _describe(self) -> list[str]:
-        learned = [f.name for f in fields(self) if not f.init]  # type: ignore[arg-type]
-        return [f"{name.rstrip('_')}: {_brief(getattr(self, name))}" for name in learned]
+    def __repr__(self) -> str:
+        defaults = {f.name: f.default for f in fields(self) if f.init}
+        changed = [f"{k}={v!r}" for k, v in self.get_params(deep=False).items() if v != defaults[k]]
+        return f"{type(self).__name__}({', '.join(changed)})"
 
     def _check_options(self) -> None:
-        """Raise a ValueError if an option has a value it may not have."""
+        """Raise InputError if an option has a value that is not allowed."""
 
-    def _check_fitted(self) -> None:
-        """Raise a ValueError if fitted values, as read from a file, break a promise."""
+    def _apply(self, reduce: Callable[[Any, Array], Array], X: Any, knn_distances: Any) -> Array:
+        self.check_is_fitted()
+        if not isinstance(X, np.ndarray) and is_dask_array(X):
+            return self._apply_dask(reduce, X, knn_distances)
+        if is_foreign_array(X):
+            xp = arrays.namespace(X)
+            check_foreign_array(X, self.input_, self.n_classes_)
+            if X.dtype not in (xp.float32, xp.float64):
+                X = xp.astype(X, xp.float32)
+            inputs = self._extra_inputs(X, knn_distances)
+            return reduce(xp, self.converted(xp, X).probabilities(xp, X, *inputs))
+        check_column_names(X, self.feature_names_in_)
+        x = check_input(X, self.input_, n_classes=self.n_classes_)
+        if self._reads_energy() and self.input_ == "logits":
+            check_raw_logits(x, type(self).__name__)
+        inputs = self._extra_inputs(x, knn_distances)
+        fitted = self.converted(np_compat, x)
+        return arrays.in_blocks(
+            lambda *block: reduce(np_compat, fitted.probabilities(np_compat, *block)), x, *inputs
+        )
+
+    def _apply_dask(self, reduce: Callable[..., Array], X: Any, knn_distances: Any) -> Array:
+        """Apply to each chunk of samples of a Dask array."""
+        check_foreign_array(X, self.input_, self.n_classes_)
+        inputs = self._extra_inputs(X, knn_distances)
+        function = partial(_apply_chunk, self, reduce)
+        example = function(*(np.ones((1, *x.shape[1:]), x.dtype) for x in (X, *inputs)))
+        chunked = [x if x.ndim == 1 else x.rechunk({1: -1}) for x in (X, *inputs)]
+        more: dict[str, Any] = {"dtype": example.dtype, "meta": example}
+        if X.ndim == 2 and example.ndim == 1:
+            more["drop_axis"] = 1
+        return chunked[0].map_blocks(function, *chunked[1:], **more)
+
+    def _extra_inputs(self, x: Array, knn_distances: Any) -> tuple[Array, ...]:
+        if "knn_distances" not in self.requires:
+            return ()
+        if knn_distances is None:
+            raise InputError(
+                f"knn_distances must be given to {type(self).__name__}.", "knn_distances"
+            )
+        if isinstance(x, np.ndarray):
+            n_layers = getattr(self, "n_layers", None)
+            return (check_distances(knn_distances, len(x), n_layers).astype(x.dtype, copy=False),)
+        return (knn_distances,)
 
     def _reads_energy(self) -> bool:
-        """Whether this fitted calibrator would be misled by normalized logits."""
-        return False
+        """Return whether the fitted numbers use the free energy."""
+        return self.requires_raw_logits
 
-    def _context(self, rows: Rows) -> Any:
-        raise ValueError(f"{self.name} reads no context.")
+    def _check_finite(self) -> None:
+        """Raise if a fitted number is not finite."""
+        for each in fields(self):
+            value = getattr(self, each.name, None)
+            if each.init or not isinstance(value, float | np.ndarray):
+                continue
+            if np.isnan(value).any():  # padded tables end with infinite knots
+                del self.n_classes_
+                raise InputError(
+                    f"{type(self).__name__} cannot be fitted to these samples: {each.name} is NaN."
+                    " Try dividing very large logits by a constant.",
+                    "X",
+                )
+
+    def _mistake_notes(self, n_wrong: int) -> list[str]:
+        if n_wrong >= self.min_mistakes:
+            return []
+        if n_wrong == 0:
+            return [
+                "no calibration sample is misclassified. Are these samples of the training set? Try"
+                " held-out samples."
+            ]
+        return [
+            f"few calibration samples are misclassified ({n_wrong}), so the fit is uncertain. Try"
+            " method 'auto' or more samples."
+        ]
+
+    def _frequency_notes(self, samples: Samples) -> list[str]:
+        """Return a warning if the mean probability of a class is far from its frequency."""
+        few = samples.subset(np.arange(len(samples)) % max(1, len(samples) // _N_CHECKED) == 0)
+        inputs = () if few.knn_distances is None or not self.requires else (few.knn_distances,)
+        fitted = self.converted(np_compat, few.logits)
+        p = arrays.in_blocks(partial(fitted.formula, np_compat), few.logits, *inputs)
+        w = few.weight / few.weight.sum()
+        error = np.sqrt(np.maximum((w * w) @ (p * (1 - p)), 1e-12))
+        gap = w @ p - np.bincount(few.y, w, few.n_classes)
+        worst = int(np.argmax(np.abs(gap) / error))
+        if abs(gap[worst]) < max(_MANY_ERRORS * error[worst], _LARGE_GAP):
+            return []
+        name = worst if self.class_names_ is None else self.class_names_[worst]
+        return [
+            f"the mean probability of class {name} is {w @ p[:, worst]:.3f} after calibration, its"
+            f" frequency {w @ p[:, worst] - gap[worst]:.3f}. The method cannot correct this. Try"
+            " 'auto' or 'vector'."
+        ]
+
+
+class TemperatureCalibrator(Calibrator):
+    """Base class of methods with p = softmax(z / T(z)); the method writes `_temperatures`."""
+
+    preserves_accuracy = True
 
     @abstractmethod
-    def _fit(self, rows: Rows) -> FitSummary:
-        """Learn from checked rows; set the fitted values and return what was done."""
+    def _temperatures(self, xp: Any, z: Array, *inputs: Array) -> Any:
+        """Return a positive number, or an array of shape (n_samples, 1)."""
 
-    @abstractmethod
-    def _bind(self, rows: Rows) -> Bound:
-        """Return what the fitted method says of checked rows."""
+    def formula(self, xp: Any, z: Array, *inputs: Array) -> Array:
+        """Return softmax(z / T(z))."""
+        return arrays.softmax(xp, z, self._temperatures(xp, z, *inputs))
 
+    def temperatures(self, X: Any, *, knn_distances: Any = None) -> NDArray[Any]:
+        """Return the temperature of each sample, shape (n_samples,), of NumPy input."""
+        self.check_is_fitted()
+        check_column_names(X, self.feature_names_in_)
+        x = check_input(X, self.input_, n_classes=self.n_classes_)
+        fitted = self.converted(np_compat, x)
 
-def _declared(calibrator: Calibrator) -> tuple[Field[Any], ...]:
-    """Return the fields of a calibrator; one of somebody's own may be no dataclass."""
-    return fields(calibrator) if is_dataclass(calibrator) else ()
+        def function(block: NDArray[Any], *inputs: NDArray[Any]) -> NDArray[Any]:
+            z = arrays.unmask(to_logits(np_compat, block, self.input_, self.eps_))
+            t = fitted._temperatures(np_compat, z, *inputs)
+            return np.broadcast_to(np.asarray(t, dtype=x.dtype), (len(block), 1))[:, 0]
 
-
-def _is_finite(value: object) -> bool:
-    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
-        return bool(np.isfinite(value).all())
-    return not isinstance(value, float) or math.isfinite(value)
-
-
-def _largest(block: Block) -> float:
-    return float(np.abs(block.original[np.isfinite(block.original)]).max(initial=0.0))
-
-
-def _brief(value: object) -> str:
-    """Return a fitted value as a few words."""
-    if isinstance(value, np.ndarray) and value.size > 8:
-        shape = " x ".join(map(str, value.shape))
-        return f"{shape} numbers from {value.min():.4g} to {value.max():.4g}"
-    if isinstance(value, list) and len(value) > 8:
-        return f"{len(value)} arrays"
-    if isinstance(value, np.ndarray | list):
-        return "[" + ", ".join(_brief(item) for item in value) + "]"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+        return arrays.in_blocks(function, x, *self._extra_inputs(x, knn_distances))
 
 
-class TemperatureMap(Calibrator):
-    """A calibrator that divides each row of logits by a positive temperature of its own.
+class TopLabelCalibrator(Calibrator):
+    """Base class of methods that map the confidence; the method writes `_top_probability`.
 
-    A method supplies `_temperature` of a block of rows. It must depend on each row alone.
+    The predicted class gets q, the others share 1 - q in proportion to their probabilities. Where
+    one of them would exceed q, shares are moved towards equal ones until none does, so the
+    predicted class never changes.
     """
 
     preserves_accuracy = True
 
     @abstractmethod
-    def _temperature(self, block: Block) -> FloatArray: ...
+    def _top_probability(self, xp: Any, rest: Array) -> Array:
+        """Return q from rest = 1 - confidence, shape (n_samples, 1).
 
-    def _bind(self, rows: Rows) -> Bound:
-        return bound_temperature(rows.logits, self._temperature)
+        The rest has more digits than the confidence where that is close to 1.
+        """
+
+    def formula(self, xp: Any, z: Array, *inputs: Array) -> Array:
+        """Return probabilities whose top class has the calibrated confidence q."""
+        n_classes = z.shape[-1]
+        top = arrays.is_top_class(xp, z)
+        others = xp.exp(z - xp.max(z, axis=-1, keepdims=True)) * (1 - top)
+        total = xp.sum(others, axis=-1, keepdims=True)
+        q = self._top_probability(xp, total / (total + 1))
+        q = xp.clip(q, (1 + 2e-6) / n_classes, 1.0)
+        positive = xp.clip(total, 1e-37, None)
+        second = xp.max(others, axis=-1, keepdims=True) / positive  # its share of the mass 1 - q
+        equal = 1.0 / (n_classes - 1)
+        # Largest a <= 1 with (1 - q) (a second + (1 - a) equal) <= q (1 - 1e-6).
+        room = q * (1 - 1e-6) / xp.clip(1 - q, 1e-12, None) - equal
+        a = xp.clip(room / xp.clip(second - equal, 1e-12, None), 0.0, 1.0)
+        a = xp.where(total > 1e-37, a, xp.zeros_like(a))
+        least = (1 - q) * (1 - a) * equal
+        return others * ((1 - q) * a / positive) + (top * (q - least) + least)
+
+
+def clone(calibrator: Calibrator) -> Calibrator:
+    """Return an unfitted calibrator of the same class and options."""
+    params = calibrator.get_params(deep=False)
+    return type(calibrator)(
+        **{k: clone(v) if isinstance(v, Calibrator) else v for k, v in params.items()}
+    )
+
+
+def fit_base(base: Calibrator, samples: Samples, input: str) -> Calibrator:
+    """Return a fitted base as it is, or a clone fitted on the source samples."""
+    if base.is_fitted:
+        if base.n_classes_ != samples.n_classes:
+            raise InputError(
+                f"base must be fitted for {samples.n_classes} classes, got {base.n_classes_}.",
+                "base",
+            )
+        return base
+    return clone(base).fit_samples(samples.subset(samples.is_source | samples.is_ood), input=input)
+
+
+def _profile_of(source: Samples, predicted: NDArray[np.int64], input: str) -> Profile:
+    column = 1 if input == "confidence" else None
+    confidence = arrays.in_blocks(partial(_uncalibrated, column), source.logits)
+    correct = source.y == (1 if input == "confidence" else predicted)
+    # Round numbers such as 0.6 belong to the bin above in spite of rounding.
+    bins = np.minimum((confidence * N_BINS + 1e-5).astype(np.int64), N_BINS - 1)
+    n_wrong = int((~correct).sum())
+    threshold = np.partition(confidence, n_wrong)[n_wrong] if n_wrong < len(correct) else 1.0
+    return Profile(
+        n_samples=len(correct),
+        accuracy=float(correct.mean()),
+        class_counts=np.bincount(predicted, minlength=source.n_classes),
+        histogram=np.bincount(bins, minlength=N_BINS),
+        atc_threshold=float(threshold),
+    )
+
+
+def _uncalibrated(column: int | None, z: NDArray[Any]) -> NDArray[Any]:
+    """Return the softmax probability of a class, of the predicted one if it is None."""
+    below = np.maximum(z - z.max(axis=1, keepdims=True), arrays.LOG_TINY)
+    e = np.exp(below.astype(np.float32))
+    return np.asarray((1 if column is None else e[:, column]) / e.sum(axis=1))
+
+
+def _apply_chunk(calibrator: Calibrator, reduce: Callable[..., Array], x: Any, *inputs: Any) -> Any:
+    return calibrator._apply(reduce, x, *(inputs or (None,)))
+
+
+def _keep(xp: Any, p: Array) -> Array:
+    return p
+
+
+def _largest(xp: Any, p: Array) -> Array:
+    return p if p.ndim == 1 else xp.max(p, axis=-1)
+
+
+def _argmax(xp: Any, p: Array) -> Array:
+    return xp.argmax(p, axis=-1)
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, np.ndarray) and value.size > 8:
+        finite = value[np.isfinite(value)]
+        shape = " x ".join(map(str, value.shape))
+        return f"{shape} numbers from {finite.min():.4g} to {finite.max():.4g}"
+    if isinstance(value, np.ndarray):
+        return "[" + ", ".join(f"{v:.4g}" for v in value.ravel()) + "]"
+    return f"{value:.4g}" if isinstance(value, float) else repr(value)
+
+
+_SHARED_FIELDS: Final = frozenset(f.name for f in fields(Calibrator))

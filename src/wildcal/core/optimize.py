@@ -1,201 +1,265 @@
-"""Projected Newton on a box: few passes over the data, exact second derivatives."""
+"""Minimize losses of scaled logits: objectives with exact derivatives and a Newton solver."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import product
-from typing import Protocol
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from wildcal.core.arrays import BoolArray, FloatArray, Source
-from wildcal.core.objective import Point
+from wildcal.core.arrays import BLOCK_ENTRIES, FEW_CLASSES, FloatArray, IntArray
 
-MAX_ITER = 50
-GRADIENT_TOLERANCE = 1e-9
-# A step that promises less than this part of the loss cannot be seen in it: the rounding of
-# float64 sums, and of float32 terms. (The gradient is finer: near a minimum it is what we trust.)
-RESOLUTION_FLOAT64 = 1e-13
-RESOLUTION_FLOAT32 = 1e-7
-_ZERO_LOSS = 1e-12
-_SUFFICIENT_DECREASE = 1e-4
-# Of so few coordinates, every choice of those at a bound is tried: 27 for three.
-_FEW = 3
-# Rows a warm start is made on. Newton then needs one or two full passes instead of five.
-WARM_START_ROWS = 4096
+Loss: TypeAlias = Literal["nll", "mse"]
+Link: TypeAlias = Callable[[FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
+"""Returns a function of its argument and the first two derivatives."""
+
+# Larger calibration sets are first fitted on this many samples; full passes then are few.
+_N_WARM_START: Final = 2048
+# Larger ones are held in float32 with sums in float64: half of the time, and a mean loss that is
+# exact to 2e-8.
+_MAX_FLOAT64: Final = 1 << 18
+# Relative changes of a mean loss below this are rounding.
+_RESOLUTION: Final = {np.dtype(np.float64): 1e-13, np.dtype(np.float32): 1e-7}
+_SUFFICIENT_DECREASE: Final = 1e-4
+# Squares of larger differences of logits overflow.
+_MIN_LOGIT: Final = -1e30
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Solution:
-    """Where the solver stopped, and why."""
+    """Result of a minimization."""
 
     x: FloatArray
     value: float
-    gradient: FloatArray
-    iterations: int
+    n_iter: int
     converged: bool
-    reason: str
 
 
-def minimize_in_box(
-    objective: Callable[[FloatArray], Point],
+def exp_link(t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Temperature exp(t)."""
+    h = np.exp(t)
+    return h, h, h
+
+
+def softplus_link(low: float, high: float) -> Link:
+    """Temperature log(1 + exp(t)), clipped to [low, high]."""
+
+    def link(t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        h = np.logaddexp(0.0, t)
+        inside = (h > low) & (h < high)
+        sigmoid = np.exp(t - h)
+        return np.clip(h, low, high), sigmoid * inside, sigmoid * (1 - sigmoid) * inside
+
+    return link
+
+
+def linear_link(floor: float) -> Link:
+    """Temperature max(t, floor)."""
+
+    def link(t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        return np.maximum(t, floor), (t >= floor).astype(np.float64), np.zeros_like(t)
+
+    return link
+
+
+@dataclass
+class _Block:
+    """Samples whose logits have a maximum of 0 in each sample."""
+
+    part: slice
+    u: FloatArray
+    u_y: FloatArray
+    known: FloatArray
+    index: tuple[IntArray, IntArray]
+
+
+class TemperatureObjective:
+    """Mean loss of softmax(z / h) with h = link(offset + design @ phi), as a function of phi.
+
+    OOD samples (y == -1) have the uniform distribution as target. Calling the objective returns the
+    value, the gradient and the Hessian.
+    """
+
+    def __init__(
+        self,
+        logits: FloatArray,
+        y: IntArray,
+        weight: FloatArray,
+        design: FloatArray,
+        link: Link,
+        *,
+        offset: float = 0.0,
+        loss: Loss = "mse",
+    ):
+        self.logits, self.y, self.weight, self.design = logits, y, weight, design
+        self.link, self.offset, self.loss = link, offset, loss
+        self._blocks = list(_blocks(logits, y, loss))
+        # Allocating arrays of a block again and again costs more than computing them.
+        self._work = [np.empty_like(self._blocks[0].u) for _ in range(1 if loss == "nll" else 2)]
+
+    def __call__(self, phi: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        """Return the loss at phi, its gradient and Hessian."""
+        m = len(phi)
+        sums = np.zeros(1 + m + m * m)
+        for block in self._blocks:
+            design, weight = self.design[block.part], self.weight[block.part]
+            h, h1, h2 = self.link(self.offset + design @ phi)
+            value, slope, curvature = _derivatives(block, h, self.loss, *self._work)
+            first = weight * slope * h1
+            second = weight * (curvature * h1 * h1 + slope * h2)
+            hessian = (design.T * second) @ design
+            sums += np.concatenate([[weight @ value], design.T @ first, hessian.ravel()])
+        sums /= self.weight.sum()
+        return float(sums[0]), sums[1 : 1 + m], sums[1 + m :].reshape(m, m)
+
+    def value(self, phi: FloatArray) -> float:
+        """Return the loss at phi."""
+        total = 0.0
+        for block in self._blocks:
+            h = self.link(self.offset + self.design[block.part] @ phi)[0]
+            total += float(self.weight[block.part] @ _values(block, h, self.loss, self._work[0]))
+        return total / float(self.weight.sum())
+
+    def minimize(
+        self, start: FloatArray, lower: FloatArray, upper: FloatArray, *, max_step: float = np.inf
+    ) -> Solution:
+        """Minimize in a box, first on a part of the samples if there are many."""
+        step = len(self.y) // _N_WARM_START
+        if step >= 2 and (weight := self.weight[::step]).any():
+            few = slice(None, None, step)
+            part = TemperatureObjective(
+                self.logits[few],
+                self.y[few],
+                weight,
+                self.design[few],
+                self.link,
+                offset=self.offset,
+                loss=self.loss,
+            )
+            start = newton(part, start, lower, upper, max_step=max_step).x
+        resolution = _RESOLUTION[self._blocks[0].u.dtype]
+        return newton(self, start, lower, upper, max_step=max_step, resolution=resolution)
+
+
+def temperature_losses(
+    logits: FloatArray, y: IntArray, temperatures: FloatArray | float, loss: Loss
+) -> FloatArray:
+    """Return the loss of each sample of softmax(z / T), shape (n_samples,)."""
+    h = np.broadcast_to(np.asarray(temperatures, dtype=np.float64), y.shape)
+    blocks = _blocks(logits, y, loss)
+    return np.concatenate([_values(b, h[b.part], loss, np.empty_like(b.u)) for b in blocks])
+
+
+def _blocks(logits: FloatArray, y: IntArray, loss: Loss) -> Iterator[_Block]:
+    n, k = logits.shape
+    size = max(1, BLOCK_ENTRIES // k)
+    order: Literal["F", "C"] = "F" if k < FEW_CLASSES else "C"
+    dtype = np.float64 if logits.size <= _MAX_FLOAT64 else np.float32
+    for start in range(0, n, size):
+        part = slice(start, start + size)
+        z = np.asarray(logits[part], dtype=np.float64, order=order)
+        u = np.maximum(z - z.max(axis=1, keepdims=True), _MIN_LOGIT).astype(dtype, copy=False)
+        known = y[part] >= 0
+        index = np.arange(len(u)), np.maximum(y[part], 0)
+        u_y = u[index]
+        if loss == "nll" and not known.all():
+            u_y = np.where(known, u_y, u.mean(axis=1))
+        yield _Block(part, u, u_y, known.astype(np.float64), index)
+
+
+def _values(block: _Block, h: FloatArray, loss: Loss, work: FloatArray) -> FloatArray:
+    """Return each sample's loss at temperature h; `work` is overwritten."""
+    p = np.divide(block.u, h[:, None].astype(block.u.dtype), out=work[: len(h)])
+    np.exp(p, out=p)
+    total = _sum(p)
+    if loss == "nll":
+        return np.asarray(np.log(total) - block.u_y / h)
+    p_y = p[block.index] / total * block.known
+    return np.asarray(_sum(p, p) / total**2 - 2 * p_y + block.known)
+
+
+def _derivatives(
+    block: _Block, h: FloatArray, loss: Loss, *work: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return each sample's loss at temperature h and its first two derivatives by h.
+
+    With beta = 1 / h: dl/dh = -beta^2 l', d2l/dh2 = beta^4 l'' + 2 beta^3 l', where l' and l'' are
+    the derivatives by beta. `work` is overwritten.
+    """
+    u, beta = block.u, 1.0 / h
+    p = np.multiply(u, beta[:, None].astype(u.dtype), out=work[0][: len(h)])
+    np.exp(p, out=p)
+    total = _sum(p)
+    if loss == "mse":
+        p_y = p[block.index] / total * block.known
+        s2 = _sum(p, p) / total**2
+        pu = np.multiply(p, u, out=work[1][: len(h)])
+        a, a2 = _sum(p, pu) / total**2, _sum(pu, pu) / total**2
+    else:
+        pu = np.multiply(p, u, out=p)
+    mean, square = _sum(pu) / total, _sum(pu, u) / total
+    variance = square - mean * mean
+    if loss == "nll":
+        value = np.log(total) - beta * block.u_y
+        first, second = mean - block.u_y, variance
+    else:
+        d_y = block.u_y - mean
+        a1 = a - mean * s2
+        a2 = a2 - 2 * mean * a + mean * mean * s2
+        value = s2 - 2 * p_y + block.known
+        first = 2 * (a1 - p_y * d_y)
+        second = 2 * (2 * a2 - variance * s2 - p_y * (d_y * d_y - variance))
+    return value, -beta * beta * first, beta**4 * second + 2 * beta**3 * first
+
+
+def _sum(x: FloatArray, y: FloatArray | None = None) -> FloatArray:
+    """Return the sum over classes of x, or of x y, in float64."""
+    found: FloatArray = x.sum(axis=1) if y is None else np.einsum("ij,ij->i", x, y)
+    return found.astype(np.float64, copy=False)
+
+
+def newton(
+    objective: Callable[[FloatArray], tuple[float, FloatArray, FloatArray]],
     start: FloatArray,
     lower: FloatArray,
     upper: FloatArray,
     *,
-    max_iter: int = MAX_ITER,
-    longest_step: float = np.inf,
-    resolution: float = RESOLUTION_FLOAT64,
+    max_iter: int = 50,
+    max_step: float = np.inf,
+    tol: float = 1e-9,
+    resolution: float = _RESOLUTION[np.dtype(np.float64)],
 ) -> Solution:
-    """Return a local minimum of a smooth function on the box lower <= x <= upper.
+    """Return a local minimum of a smooth function in the box lower <= x <= upper.
 
-    Each step minimizes the quadratic model on the box; a Hessian that is not positive definite has
-    its eigenvalues e replaced by max(|e|, 1e-8 |trace|); Armijo backtracking. It stops when the
-    projected gradient is at most 1e-9 of the loss, or when the step promises less than
-    `resolution` of the loss; that last step is still taken, because the gradient that asks for it
-    is finer than the loss that would have to confirm it.
+    Projected Newton steps with backtracking. Eigenvalues of a Hessian that is not positive definite
+    are replaced by their absolute values. It stops when the gradient of the free coordinates is at
+    most `tol` times the loss, or when a step can no longer be seen in the loss.
     """
     x = np.clip(start, lower, upper)
-    here = objective(x)
-    for iteration in range(max_iter):
-        gradient = here.gradient
-        scale = max(abs(here.value), _ZERO_LOSS)
-        noise = resolution * scale
-        if abs(here.value) <= _ZERO_LOSS:
-            return Solution(x, here.value, gradient, iteration, True, "the loss vanished")
-        pinned = ((x <= lower) & (gradient > 0)) | ((x >= upper) & (gradient < 0))
-        steepest = np.abs(gradient[~pinned]).max(initial=0.0)
-        if not steepest > 0:
-            return Solution(x, here.value, gradient, iteration, True, "the gradient vanished")
-        if not (np.isfinite(here.value) and np.isfinite(here.hessian).all()):
-            return Solution(x, here.value, gradient, iteration, False, "the loss is not finite")
-        step, convex = _newton_step(here.hessian, gradient, ~pinned, lower - x, upper - x)
-        longest = np.abs(step).max()
-        if longest > longest_step:
-            step *= longest_step / longest
-        promised = -float(gradient @ step)
-        small = steepest <= GRADIENT_TOLERANCE * scale
-        if small or promised <= noise:
-            reason = "the gradient vanished" if small else "the loss cannot fall measurably"
-            end = _place(x, step, lower, upper) if convex and promised <= noise else x
-            return Solution(end, here.value, gradient, iteration, True, reason)
+    value, gradient, hessian = objective(x)
+    for n_iter in range(max_iter):
+        scale = max(abs(value), 1e-12)
+        free = ~(((x <= lower) & (gradient > 0)) | ((x >= upper) & (gradient < 0)))
+        if not np.isfinite(value) or not np.isfinite(hessian).all():
+            return Solution(x, value, n_iter, converged=False)
+        if np.abs(gradient[free]).max(initial=0.0) <= tol * scale:
+            return Solution(x, value, n_iter, converged=True)
+        step = np.zeros_like(x)
+        values, vectors = np.linalg.eigh(hessian[np.ix_(free, free)])
+        curvature = np.maximum(np.abs(values), 1e-8 * max(np.abs(values).sum(), 1e-300))
+        step[free] = -vectors @ ((vectors.T @ gradient[free]) / curvature)
+        step *= min(1.0, max_step / max(np.abs(step).max(), 1e-300))
         fraction = 1.0
-        trial = _place(x, step, lower, upper)
-        there = objective(trial)
-        # The comparison forgives the rounding of both values.
-        while (
-            not there.value <= here.value - _SUFFICIENT_DECREASE * fraction * promised + 4 * noise
-        ):
+        while True:
+            candidate = np.clip(x + fraction * step, lower, upper)
+            expected = float(gradient @ (x - candidate))
+            new = objective(candidate)
+            limit = value - _SUFFICIENT_DECREASE * expected + 4 * resolution * scale
+            if new[0] <= limit or fraction < 1e-8:
+                break
             fraction /= 2
-            if fraction * promised <= noise:
-                # A promise near the noise may well be empty; a large one that fails is a defect.
-                close = promised <= 1e3 * noise
-                return Solution(x, here.value, gradient, iteration, close, "no step helps")
-            trial = _place(x, fraction * step, lower, upper)
-            there = objective(trial)
-        x, here = trial, there
-    return Solution(
-        x, here.value, here.gradient, max_iter, False, f"stopped after {max_iter} iterations"
-    )
-
-
-class TuningLoss(Protocol):
-    """A loss of rows of logits, such as `TemperatureObjective`, that knows a subset of itself."""
-
-    @property
-    def logits(self) -> Source:
-        """The rows, whose precision is that of the loss."""
-
-    def __call__(self, phi: FloatArray) -> Point:
-        """Return loss, gradient and Hessian at phi."""
-
-    def warm_up(self, n_rows: int) -> Sequence["TuningLoss"]:
-        """Return the loss of about n_rows rows, or nothing if there are not many more."""
-
-
-def minimize_temperature(
-    objective: TuningLoss,
-    start: FloatArray,
-    lower: FloatArray,
-    upper: FloatArray,
-    *,
-    max_iter: int = MAX_ITER,
-    longest_step: float = np.inf,
-) -> Solution:
-    """Return `minimize_in_box` of a tuning loss, started from the minimum on a subset of rows."""
-    stages = [*objective.warm_up(WARM_START_ROWS), objective]
-    exact = objective.logits.dtype == np.float64
-    for stage in stages:
-        solution = minimize_in_box(
-            stage,
-            start,
-            lower,
-            upper,
-            max_iter=max_iter,
-            longest_step=longest_step,
-            resolution=RESOLUTION_FLOAT64 if exact else RESOLUTION_FLOAT32,
-        )
-        start = solution.x
-    return solution
-
-
-def _newton_step(
-    hessian: FloatArray, gradient: FloatArray, free: BoolArray, low: FloatArray, high: FloatArray
-) -> tuple[FloatArray, bool]:
-    """Return the step low <= s <= high to the minimum of the model, and whether it was convex.
-
-    Without the pinned coordinates this is a linear system. Where its solution leaves the box,
-    cutting it off is not enough (the rest of the step need not go downhill), so the model is then
-    minimized on the box, by bounded least squares on the square root of the Hessian.
-    """
-    step = np.zeros_like(gradient)
-    root, convex = _square_root(hessian[np.ix_(free, free)])
-    step[free] = -np.linalg.solve(root.T @ root, gradient[free])
-    if (step >= low).all() and (step <= high).all():
-        return step, convex
-    movable = high > low
-    root, convex = _square_root(hessian[np.ix_(movable, movable)])
-    target = np.asarray(-np.linalg.solve(root.T, gradient[movable]), np.float64)
-    step[:] = 0
-    step[movable] = _least_squares(root, target, low[movable], high[movable])
-    return step, convex
-
-
-def _least_squares(
-    root: FloatArray, target: FloatArray, low: FloatArray, high: FloatArray
-) -> FloatArray:
-    """Return the low <= s <= high with the least |root s - target|²."""
-    if len(target) > _FEW:
-        from scipy.optimize import lsq_linear  # slow to import: half a second
-
-        most = 50 * len(target)
-        found = lsq_linear(root, target, (low, high), method="bvls", tol=1e-14, max_iter=most)
-        return np.asarray(found.x)
-    # Each coordinate is free or at one of its bounds: all combinations are tried.
-    best, least = np.zeros_like(target), np.inf
-    for sides in product((0, -1, 1), repeat=len(target)):
-        free = np.array(sides) == 0
-        trial = np.select([free, np.array(sides) < 0], [0.0, low], high)
-        if not np.isfinite(trial).all():
-            continue
-        rest = root[:, free]
-        trial[free] = np.linalg.solve(rest.T @ rest, rest.T @ (target - root @ trial))
-        left = root @ trial - target
-        if (trial >= low).all() and (trial <= high).all() and left @ left < least:
-            best, least = trial, float(left @ left)
-    return best
-
-
-def _place(x: FloatArray, step: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
-    """Return x + step, exactly at a bound that it reaches up to rounding, so that it is pinned."""
-    there = x + step
-    slack = 8 * np.finfo(float).eps * (np.abs(x) + np.abs(step))
-    there = np.where(there <= lower + slack, lower, there)
-    return np.where(there >= upper - slack, upper, there)
-
-
-def _square_root(hessian: FloatArray) -> tuple[FloatArray, bool]:
-    """Return R with R'R = H, H bent to be positive definite, and whether it was so already."""
-    values, vectors = np.linalg.eigh(hessian)
-    floor = 1e-8 * max(abs(float(np.trace(hessian))), np.finfo(float).tiny)
-    bent = np.maximum(np.abs(values), floor)
-    return np.sqrt(bent)[:, None] * vectors.T, bool((values >= floor).all())
+        if new[0] > limit:
+            return Solution(x, value, n_iter, converged=bool(expected <= 1e-9 * scale))
+        x, (value, gradient, hessian) = candidate, new
+        if expected <= resolution * scale:
+            return Solution(x, value, n_iter + 1, converged=True)
+    return Solution(x, value, max_iter, converged=False)

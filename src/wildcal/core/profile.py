@@ -1,0 +1,25 @@
+"""Reference profile: what the uncalibrated predictions looked like at calibration time."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from wildcal.core.arrays import IntArray
+
+N_BINS: Final = 20
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Statistics of the in-distribution source samples of a fit, for drift and estimated accuracy.
+
+    Confidence is that of the uncalibrated softmax, or the number itself with `input="confidence"`.
+    """
+
+    n_samples: int
+    accuracy: float
+    class_counts: IntArray
+    """Predictions of each class."""
+    histogram: IntArray
+    """Samples by confidence, in 20 bins of equal width on [0, 1]."""
+    atc_threshold: float
+    """Confidence below which as many samples lie as are misclassified (Garg et al., 2022)."""
