@@ -1,52 +1,53 @@
 """BBQ: Bayesian binning into quantiles (Naeini et al., 2015)."""
 
 from dataclasses import dataclass, field
-from typing import final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.calibrators.top_label import TopLabelMap
-from wildcal.core.arrays import BoolArray, FloatArray
-from wildcal.core.calibrator import FitSummary
-from wildcal.core.stored import ARRAY, stored
+from wildcal.calibrators._isotonic import group_ties
+from wildcal.calibrators._top_label import top_label_info, top_label_scores
+from wildcal.core.arrays import Array, FloatArray
+from wildcal.core.calibrator import FitInfo, TopLabelCalibrator
+from wildcal.core.piecewise import pad, step_function
+from wildcal.core.validation import Samples
 
-# The strength N' of the prior, in rows, shared by all bins of a model.
-PRIOR_ROWS = 2.0
-# A bin that touches 0 or 1 could have a prior mean of 0 or 1, whose Beta density does not exist.
-_LEAST_MEAN = 1e-6
-# Models this much less likely than the best cannot be seen in a float64 mean.
-_NEGLIGIBLE = 1e-16
+# Strength N' of the prior, in samples, shared by all bins of a model.
+_PRIOR_SAMPLES: Final = 2.0
+# A bin that touches 0 or 1 could have a prior mean of 0 or 1, which has no Beta density.
+_MIN_MEAN: Final = 1e-6
+# A smaller weight of a model does not change a float64 mean.
+_MIN_WEIGHT: Final = 1e-16
 
 
 def fit_bbq(
-    score: FloatArray, correct: BoolArray, weight: FloatArray | None
+    confidence: FloatArray, correct: NDArray[np.bool_], weight: FloatArray, *, offset: float = 0.0
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the edges and the values of the averaged step function.
+    """Return the edges and the values of the average of all histograms, a step function.
 
-    values[0] holds up to edges[0], values[b] on (edges[b - 1], edges[b]], values[-1] above.
+    values[0] holds up to edges[0], values[i] in (edges[i - 1], edges[i]], values[-1] above.
+    Confidences and edges may be given and returned less by `offset`.
     """
-    from scipy.special import gammaln  # here: `import wildcal` stays quick
+    from scipy.special import gammaln  # here: prediction does not need SciPy
 
-    u, index = np.unique(score, return_inverse=True)
-    weight = np.ones(len(score)) if weight is None else weight
-    total = np.append(0.0, np.cumsum(np.bincount(index, weight)))
-    right = np.append(0.0, np.cumsum(np.bincount(index, weight * correct)))
-    below, above = u[:-1], u[1:]
-    middle = below + (above - below) / 2
+    x, accuracy, count = group_ties(confidence, correct, weight)
+    total = np.append(0.0, np.cumsum(count))
+    right = np.append(0.0, np.cumsum(count * accuracy))
+    middle = x[:-1] + np.diff(x) / 2
     # edge[i] separates the first i scores from the others.
-    edge = np.concatenate([[0.0], np.where(middle < above, middle, below), [1.0]])
+    edge = np.concatenate([[-offset], np.where(middle < x[1:], middle, x[:-1]), [1 - offset]])
 
-    models = _models(total, len(u))
-    size = np.array([len(cuts) - 1 for cuts in models])
-    model = np.repeat(np.arange(len(models)), size)
-    lo = np.concatenate([cuts[:-1] for cuts in models])
-    hi = np.concatenate([cuts[1:] for cuts in models])
-    n, m = total[hi] - total[lo], right[hi] - right[lo]
-    prior = PRIOR_ROWS / size[model]
-    alpha = prior * np.clip((edge[lo] + edge[hi]) / 2, _LEAST_MEAN, 1 - _LEAST_MEAN)
+    models = _equal_frequency_models(total)
+    n_bins = np.array([len(cuts) - 1 for cuts in models])
+    model = np.repeat(np.arange(len(models)), n_bins)
+    low = np.concatenate([cuts[:-1] for cuts in models])
+    high = np.concatenate([cuts[1:] for cuts in models])
+    n, m = total[high] - total[low], right[high] - right[low]
+    prior = _PRIOR_SAMPLES / n_bins[model]
+    alpha = prior * np.clip((edge[low] + edge[high]) / 2 + offset, _MIN_MEAN, 1 - _MIN_MEAN)
     beta = prior - alpha
-    evidence = (
+    log_likelihood = (
         gammaln(prior)
         - gammaln(n + prior)
         + gammaln(m + alpha)
@@ -54,82 +55,84 @@ def fit_bbq(
         + gammaln(np.maximum(n - m, 0.0) + beta)
         - gammaln(beta)
     )
-    log_score = np.bincount(model, evidence)
-    share = np.exp(log_score - log_score.max())
-    share[share < _NEGLIGIBLE] = 0
+    score = np.bincount(model, log_likelihood)
+    share = np.exp(score - score.max())
+    share[share < _MIN_WEIGHT] = 0
     share /= share.sum()
 
-    # A step function per model; their mean is the running sum of all their weighted steps.
+    # The mean of step functions is the cumulative sum of all their weighted steps.
     theta = share[model] * (m + alpha) / (n + prior)
     step = np.diff(theta, prepend=0.0)
-    first = np.append(0, np.cumsum(size)[:-1])
+    first = np.append(0, np.cumsum(n_bins)[:-1])
     step[first] = theta[first]
-    counts = np.bincount(lo, step, len(edge))
-    used = np.unique(np.append(0, lo[share[model] > 0]))
-    return edge[used[1:]], np.clip(np.cumsum(counts[used]), 0.0, 1.0)
+    steps = np.bincount(low, step, len(edge))
+    used = np.unique(np.append(0, low[share[model] > 0]))
+    return edge[used[1:]], np.clip(np.cumsum(steps[used]), 0.0, 1.0)
 
 
-def _models(total: FloatArray, n_scores: int) -> list[NDArray[np.intp]]:
-    """Return the cuts, as counts of scores below them, of each distinct equal-frequency model."""
-    root = np.cbrt(total[-1])
-    fewest = max(1, int(np.ceil(root / 10)))
-    # Weights may be in any unit; the number of distinct scores says how many bins they can fill.
-    most = max(fewest, int(np.floor(10 * min(root, 2 * np.cbrt(n_scores)))))
-    found = {}
-    for n_bins in range(min(fewest, n_scores), min(most, n_scores) + 1):
-        aim = total[-1] * np.arange(n_bins + 1) / n_bins
-        cuts = np.unique(np.minimum(np.searchsorted(total, aim), n_scores))
-        found[cuts.tobytes()] = cuts
-    return list(found.values())
+def _equal_frequency_models(total: FloatArray) -> list[NDArray[np.intp]]:
+    """Return the distinct histograms, each as the numbers of scores below its edges."""
+    n_scores, root = len(total) - 1, np.cbrt(total[-1])
+    low = max(1, int(np.ceil(root / 10)))
+    # Weights may be large; the number of distinct scores limits how many bins they fill.
+    high = max(low, int(np.floor(10 * min(root, 2 * np.cbrt(n_scores)))))
+    models = {}
+    for n_bins in range(min(low, n_scores), min(high, n_scores) + 1):
+        goal = total[-1] * np.arange(n_bins + 1) / n_bins
+        cuts = np.unique(np.minimum(np.searchsorted(total, goal), n_scores))
+        models[cuts.tobytes()] = cuts
+    return list(models.values())
 
 
-@final
-@dataclass(kw_only=True, eq=False)
-class BayesianBinning(TopLabelMap):
-    """q = the mean accuracy of the bin of the confidence, averaged over many histograms.
+@dataclass(kw_only=True, eq=False, repr=False)
+class BBQ(TopLabelCalibrator):
+    """q = accuracy of the bin of the confidence, averaged over many histograms.
 
     The models are equal-frequency histograms with B bins, B from N^(1/3) / 10 to 10 N^(1/3). A bin
-    b with m of n rows right, and a Beta(a, c) prior of N'/B = 2/B rows around its midpoint, says
-    (m + a) / (n + 2/B), and a model counts by its marginal likelihood, the product over bins of
-    G(2/B) / G(n + 2/B) * G(m + a) / G(a) * G(n - m + c) / G(c), with G the gamma function.
+    with m of n samples right, and a Beta(a, c) prior of N'/B = 2/B samples around its midpoint, has
+    the value (m + a) / (n + 2/B). A model has the weight of its marginal likelihood, the product
+    over bins of G(2/B) / G(n + 2/B) * G(m + a) / G(a) * G(n - m + c) / G(c), with the gamma
+    function G.
+
+    Attributes
+    ----------
+    knots_
+        Steps of the average, as 1 - confidence in increasing order, padded with inf.
+    values_
+        Values between them; the first belongs to the highest confidence.
 
     Notes
     -----
-    The average of histograms is again a step function, which is what is stored. Equal confidences
-    are never separated. netcal's class of the same name weighs its models by AIC or BIC instead.
+    Samples of equal confidence are never separated. netcal's class of the same name weights its
+    models by AIC or BIC instead.
+
+    References
+    ----------
     Naeini, Cooper and Hauskrecht, Obtaining well calibrated probabilities using Bayesian binning,
     AAAI 2015.
 
     Examples
     --------
     >>> import numpy as np
-    >>> logits = np.array([[3.0, 0.0], [3.0, 0.0], [3.0, 0.0], [3.0, 0.0]])
-    >>> y = np.array([0, 0, 0, 1])  # 75 % right; the prior, 2 rows at 0.5, pulls to 4/6
-    >>> BayesianBinning().fit(logits, y).confidence(logits).round(4)
-    array([0.6667, 0.6667, 0.6667, 0.6667])
+    >>> logits = np.array([[3.0, 0.0]] * 80)
+    >>> y = np.repeat([0, 0, 0, 1], 20)  # 75 % are classified correctly
+    >>> BBQ().fit(logits, y).confidence(logits[:1]).round(3)  # (60 + 1) / (80 + 2)
+    array([0.744])
     """
 
     name = "bbq"
     title = "Bayesian binning into quantiles"
     reference = "Naeini et al., AAAI 2015"
-    stores = "a step for each likely bin edge"
 
-    edges_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
-    values_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
+    knots_: FloatArray = field(init=False)
+    values_: FloatArray = field(init=False)
 
-    def _check_fitted(self) -> None:
-        if self.edges_.ndim != 1 or self.values_.shape != (len(self.edges_) + 1,):
-            raise ValueError("values_ must have one entry more than edges_.")
-        if (np.diff(self.edges_) <= 0).any():
-            raise ValueError("edges_ must increase.")
-        if self.values_.min() < 0 or self.values_.max() > 1:
-            raise ValueError("values_ must lie in [0, 1].")
+    def _fit(self, data: Samples) -> FitInfo:
+        rest, correct = top_label_scores(data)
+        # -rest is confidence - 1, with all digits.
+        edges, values = fit_bbq(-rest, correct, data.weight, offset=1.0)
+        self.knots_, self.values_ = pad(-edges[::-1], values[::-1], size=max(1, len(edges)))
+        return top_label_info(self, rest, correct, data.weight)
 
-    def _fit_map(
-        self, confidence: FloatArray, correct: BoolArray, weight: FloatArray | None
-    ) -> FitSummary:
-        self.edges_, self.values_ = fit_bbq(confidence, correct, weight)
-        return FitSummary()
-
-    def _map(self, confidence: FloatArray) -> FloatArray:
-        return np.asarray(self.values_[np.searchsorted(self.edges_, confidence)])
+    def _top_probability(self, xp: Any, rest: Array) -> Array:
+        return step_function(xp, rest, self.knots_, self.values_)

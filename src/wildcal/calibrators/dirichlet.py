@@ -1,120 +1,120 @@
-"""Dirichlet calibration: multinomial logistic regression on log probabilities."""
+"""Dirichlet calibration: logistic regression on log-probabilities (Kull et al., 2019)."""
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, final
+from functools import partial
+from typing import Any, Literal, TypeAlias
 
+import array_api_compat.numpy as np_compat
 import numpy as np
 
-from wildcal.calibrators.linear_map import (
-    bound_linear,
-    check_linear,
+from wildcal.calibrators._softmax_regression import (
     check_penalty,
-    log_proba,
-    matrix_scores,
-    stack_matrix,
-    total_weight,
+    fit_softmax_regression,
+    matrix_penalty,
 )
-from wildcal.calibrators.linear_softmax import FullSoftmax, Penalty, check_memory
 from wildcal.calibrators.temperature import fit_temperature
-from wildcal.core.arrays import FloatArray
-from wildcal.core.bound import Bound
-from wildcal.core.calibrator import Calibrator, FitSummary
-from wildcal.core.checks import check_choice
-from wildcal.core.rows import Rows
-from wildcal.core.stored import ARRAY, REAL, TEXT, optional, stored
+from wildcal.core.arrays import LOG_TINY, Array, FloatArray, in_blocks, log_softmax, softmax
+from wildcal.core.calibrator import Calibrator, FitInfo
+from wildcal.core.validation import Samples, check_choice
 
 Regularizer: TypeAlias = Literal["odir", "l2"]
 Gauge: TypeAlias = Literal["free", "last"]
-REGULARIZERS: tuple[Regularizer, ...] = ("odir", "l2")
-GAUGES: tuple[Gauge, ...] = ("free", "last")
 
 
-@final
-@dataclass(kw_only=True, eq=False)
+def log_proba(xp: Any, z: Array) -> Array:
+    """Return log softmax(z), at least the logarithm of the smallest normal float32."""
+    return xp.clip(log_softmax(xp, z), LOG_TINY, None)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
 class DirichletCalibration(Calibrator):
     """p = softmax(W log q + b) with q = softmax(z).
 
-    The map that calibrates a network whose probability vectors are Dirichlet distributed within
-    each class. W and b minimize the cross-entropy plus ``lambda sum_{i != j} W_ij² + mu |b|²``.
+    The map that calibrates a classifier whose probability vectors are Dirichlet distributed within
+    each class. W and b minimize the cross-entropy plus ``lambda sum_{i != j} W_ij^2 + mu |b|^2``.
 
     Parameters
     ----------
     reg_lambda
-        lambda, the weight of the off-diagonal entries; None chooses K (K - 1) / N.
+        lambda, the weight of off-diagonal entries; None is K (K - 1) / N.
     reg_mu
-        mu, the weight of the intercepts; None chooses K / N.
+        mu, the weight of intercepts; None is K / N.
     regularizer
         "odir": the penalty above. "l2": lambda on every entry of W, and mu on b.
     gauge
-        Adding the same row to all rows of W changes no probability. "free" leaves that choice to
-        the penalty, as the paper's formula does, and treats all classes alike. "last" fixes the
-        last row (and the last intercept) at zero before the penalty is taken, as the published
-        code does; the result then depends on which class is last.
+        Adding one row to all rows of W changes no probability. "free" leaves that choice to the
+        penalty, as in the paper's formula. "last" fixes the last row of W and the last intercept at
+        zero before the penalty is computed, as the published code does; the result then depends on
+        which class is last.
     ridge
-        With "odir", the diagonal is pulled towards temperature scaling with the weight
-        ridge K / N; at 0 it is free, as published, and may run to infinity.
+        With "odir", ``ridge K / N |diag(W) - 1/T|^2`` is added, T from temperature scaling. At 0
+        the diagonal is free, as published, and may grow to infinity.
+
+    Attributes
+    ----------
+    matrix_, intercept_
+        W, shape (n_classes, n_classes), and b, shape (n_classes,).
 
     Notes
     -----
-    Kull et al., Beyond temperature scaling, NeurIPS 2019. The published code tries many lambda and
-    mu by cross-validation and divides them by K (K - 1) and K; here they multiply the sums as they
-    stand, and the default grows with the number of parameters per row of data. Probabilities
-    are floored at 1.2e-38, in every precision.
+    The published code chooses lambda and mu by cross-validation and divides them by K (K - 1) and
+    K; here they multiply the sums.
+
+    References
+    ----------
+    Kull et al., Beyond temperature scaling: obtaining well-calibrated multiclass probabilities with
+    Dirichlet calibration, NeurIPS 2019.
 
     Examples
     --------
     >>> import numpy as np
     >>> logits = np.array([[3.0, 0.0], [3.0, 0.0], [0.0, 3.0], [0.0, 3.0]] * 50)
-    >>> y = np.array([0, 0, 1, 0] * 50)  # class 0 is always found, half of class 1 is not there
-    >>> DirichletCalibration(reg_lambda=0, reg_mu=0).fit(logits, y).predict_proba(
-    ...     logits[2:3]
-    ... ).round(2)
+    >>> y = np.array([0, 0, 1, 0] * 50)  # predictions of class 1 are correct half of the time
+    >>> calibrator = DirichletCalibration(reg_lambda=0, reg_mu=0).fit(logits, y)
+    >>> calibrator.predict_proba(logits[2:3]).round(2)
     array([[0.5, 0.5]])
     """
 
     name = "dirichlet"
     title = "Dirichlet calibration"
     reference = "Kull et al., NeurIPS 2019"
-    stores = "K (K + 1) numbers"
-    preserves_accuracy = False
-    shift_invariant = True
-    state = "flat"
 
-    reg_lambda: float | None = field(default=None, metadata=stored(optional(REAL)))
-    reg_mu: float | None = field(default=None, metadata=stored(optional(REAL)))
-    regularizer: Regularizer = field(default="odir", metadata=stored(TEXT))
-    gauge: Gauge = field(default="free", metadata=stored(TEXT))
-    ridge: float = field(default=0.1, metadata=stored(REAL))
-    matrix_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
-    intercept_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
+    reg_lambda: float | None = None
+    reg_mu: float | None = None
+    regularizer: Regularizer = "odir"
+    gauge: Gauge = "free"
+    ridge: float = 0.1
+    matrix_: FloatArray = field(init=False)
+    intercept_: FloatArray = field(init=False)
 
     def _check_options(self) -> None:
-        check_penalty(self.reg_lambda, self.reg_mu, self.ridge)
-        check_choice("regularizer", self.regularizer, REGULARIZERS)
-        check_choice("gauge", self.gauge, GAUGES)
+        check_penalty(reg_lambda=self.reg_lambda, reg_mu=self.reg_mu, ridge=self.ridge)
+        check_choice("regularizer", self.regularizer, ("odir", "l2"))
+        check_choice("gauge", self.gauge, ("free", "last"))
 
-    def _check_fitted(self) -> None:
-        check_linear(self, matrix_=2, intercept_=1)
-
-    def _fit(self, rows: Rows) -> FitSummary:
-        logits, y, weight = rows.tuning()
-        check_memory(logits.shape[1])
-        ts = fit_temperature(logits, y, weight=weight)
-        n_classes, n = logits.shape[1], total_weight(y, weight)
-        penalty = Penalty.structured(n_classes, n, self.reg_lambda, self.ridge, self.reg_mu)
-        ridge, center = penalty.arrays(n_classes, diagonal=1 / ts.temperature)
+    def _fit(self, data: Samples) -> FitInfo:
+        ts = fit_temperature(data)
+        share = data.n_classes / data.weight.sum()
+        off_diagonal = share * (data.n_classes - 1) if self.reg_lambda is None else self.reg_lambda
+        penalty, center = matrix_penalty(
+            data.n_classes,
+            off_diagonal=off_diagonal,
+            diagonal=self.ridge * share,
+            intercept=share if self.reg_mu is None else self.reg_mu,
+            scale=1 / ts.temperature,
+        )
         start, fixed = center, None
         if self.regularizer == "l2":
-            ridge[:-1], center = penalty.off_diagonal, np.zeros_like(center)
+            penalty[:, :-1], center = off_diagonal, np.zeros_like(center)
         if self.gauge == "last":
-            fixed = np.zeros(start.shape, bool)
-            fixed[:, -1] = True
-            start = start - start[:, -1:]
-            ridge[:, -1] = 0
-        fit = FullSoftmax(log_proba, logits, y, weight, ridge, center).minimize(start, fixed)
-        self.matrix_, self.intercept_ = fit.theta[:-1].T.copy(), fit.theta[-1].copy()
-        return fit.summary(ts)
+            fixed = np.zeros(start.shape, dtype=bool)
+            fixed[-1] = True
+            start, penalty[-1] = start - start[-1], 0.0
+        x = in_blocks(partial(log_proba, np_compat), data.logits)
+        fit = fit_softmax_regression(x, data, penalty, center, start=start, fixed=fixed)
+        self.matrix_, self.intercept_ = fit.matrix, fit.intercept
+        return fit.info(ts)
 
-    def _bind(self, rows: Rows) -> Bound:
-        theta = stack_matrix(self.matrix_, self.intercept_)
-        return bound_linear(rows.logits, log_proba, matrix_scores, theta)
+    def formula(self, xp: Any, z: Array, *inputs: Array) -> Array:
+        """Return softmax(W log softmax(z) + b)."""
+        return softmax(xp, log_proba(xp, z) @ self.matrix_.T + self.intercept_)

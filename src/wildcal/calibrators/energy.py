@@ -1,399 +1,300 @@
 """Energy-based instance-wise scaling: a temperature per input from its free energy.
 
-Uncertainty Calibration with Energy Based Instance-wise Scaling in the Wild Dataset, ECCV 2024.
+Kim and Kwon, "Uncertainty Calibration with Energy Based Instance-wise Scaling in the Wild Dataset",
+ECCV 2024. Equation numbers are those of the paper.
+
+Algorithm 1, fit:
+
+    1. T <- temperature scaling of the in-distribution samples              fit_temperature
+    2. F(z) <- -log sum_k exp(z_k) of each sample (eq. 6)                   free_energy
+    3. P_correct, P_incorrect <- Gaussian densities of F (eq. 10), of       fit_densities
+       correctly classified samples, and of misclassified and OOD samples
+    4. theta1, theta2 <- argmin of the squared error of p (eq. 12)          fit_theta
+
+Algorithm 2, predict:
+
+    1. h(z) <- T - theta1 lambda1 + theta2 lambda2 (eq. 9), where           scaling_factor
+       lambda1 = P_correct(F(z)), lambda2 = P_incorrect(F(z)) (eq. 10)
+    2. p <- softmax(z / h(z)) (eq. 11), confidence <- max p (eq. 13)        EnergyScaling.formula
 """
 
+import math
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, final
+from typing import Any, Final, Literal, TypeAlias
 
+import array_api_compat.numpy as np_compat
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from wildcal.calibrators.temperature import (
-    BOUNDS,
-    DEFAULT_BOUNDS,
-    Bounds,
-    as_bounds,
-    bound_notes,
-    fit_temperature,
-)
-from wildcal.core.arrays import Column, FloatArray, Labels, Proba, Source
-from wildcal.core.block import Block
-from wildcal.core.blocks import added, joined, map_blocks
-from wildcal.core.bound import Bound, bound_constant, bound_temperature
-from wildcal.core.calibrator import FitSummary, TemperatureMap
-from wildcal.core.checks import (
-    TEMPERATURES,
-    check_bounds,
-    check_choice,
-    check_temperature,
-    looks_like_log_proba,
-)
-from wildcal.core.columns import RowFunction, RowValues, derived, equal_weights, row_values
-from wildcal.core.objective import TemperatureObjective, identity_link
-from wildcal.core.one_row import RowMap, Tempered
-from wildcal.core.ood_share import OodShare, check_ood_share, shared
-from wildcal.core.optimize import (
-    WARM_START_ROWS,
-    minimize_in_box,
-    minimize_temperature,
-)
-from wildcal.core.rows import Rows
-from wildcal.core.softmax import by_row
-from wildcal.core.stored import REAL, TEXT, Either, optional, stored
+from wildcal.calibrators.temperature import DEFAULT_BOUNDS, Bounds, bounds_of, fit_temperature
+from wildcal.core.arrays import Array, FloatArray, in_blocks, logsumexp
+from wildcal.core.calibrator import FitInfo, TemperatureCalibrator
+from wildcal.core.optimize import Solution, TemperatureObjective, linear_link
+from wildcal.core.validation import Samples, check_choice, check_number, is_normalized
 
-Box: TypeAlias = Literal["safe", "paper", "free"]
-BOXES: tuple[Box, ...] = ("safe", "paper", "free")
-
-MIN_TEMPERATURE = 0.05
-# The published code searches theta in [0, 10], in units of a density.
-_THETA_MAX = 10.0
-# A density narrower than this, as a part of its mean, tells rounding errors apart.
-_LEAST_STD = 1e-6
-# As many rows say what a typical energy is.
-_TYPICAL_ROWS = 256
-_SQRT_2PI = float(np.sqrt(2 * np.pi))
+ThetaBounds: TypeAlias = Literal["safe", "paper", "none"]
+OodWeight: TypeAlias = float | Literal["paper", "count"]
+MIN_TEMPERATURE: Final = 0.05
+# The published code searches theta in [0, 10].
+_MAX_THETA: Final = 10.0
+_MAX_TEMPERATURE: Final = 1e6
+# A narrower density, relative to its mean, separates rounding errors.
+_MIN_STD: Final = 1e-6
+# The paper fits with 100 OOD for 5,000 samples (10 classes), 400 : 5,000 (100), 3,500 : 12,500.
+_PAPER_OOD: Final = ((10, 100 / 5000), (100, 400 / 5000), (math.inf, 3500 / 12500))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Gaussian:
-    """A normal density of energies, fitted by maximum likelihood."""
+    """Density of the free energy: weighted mean and population standard deviation."""
 
     mean: float
     std: float
 
-    def bump(self, energy: FloatArray) -> FloatArray:
-        """Return exp(-(F - mean)² / (2 std²)): the density scaled to a height of 1.
-
-        The square of an energy of 1e200 overflows: it is simply far away. Nobody is warned of it
-        where blocks are walked.
-        """
-        return np.asarray(_bump(energy, self.mean, self.std))
+    def pdf(self, xp: Any, energy: Array) -> Array:
+        """Return the density at each energy (eq. 10)."""
+        distance = xp.clip((energy - self.mean) / self.std, -40.0, 40.0)  # exp(-800) is 0
+        return xp.exp(-0.5 * distance * distance) / (self.std * math.sqrt(2 * math.pi))
 
     @property
-    def area(self) -> float:
-        """The factor between a density and its bump."""
-        return self.std * _SQRT_2PI
+    def peak(self) -> float:
+        """The largest value of the density."""
+        return 1 / (self.std * math.sqrt(2 * math.pi))
 
 
-def fit_gaussians(
-    logits: Source, energy: RowValues, weights: RowFunction, *beside: Column
-) -> list[Gaussian | None]:
-    """Return weighted mean and population standard deviation of energies, None where they say none.
+def free_energy(xp: Any, z: Array) -> Array:
+    """Return F(z) = -log sum_k exp(z_k), shape (n_samples, 1) (eq. 6)."""
+    return -logsumexp(xp, z)
 
-    `weights` gives a column of them for each density, shape (n, densities), from a block and pieces
-    of the columns beside it.
+
+def scaling_factor(
+    xp: Any,
+    energy: Array,
+    temperature: float,
+    theta: tuple[float, float],
+    densities: tuple[Gaussian | None, Gaussian | None],
+) -> Any:
+    """Return h = T - theta1 lambda1 + theta2 lambda2 (eq. 9), at least min(T, 0.05)."""
+    h: Any = temperature
+    for sign, weight, density in zip((-1, 1), theta, densities, strict=True):
+        if density is not None:
+            h = h + sign * weight * density.pdf(xp, energy)
+    # Only theta_bounds="paper" lets h fall below; otherwise this corrects rounding.
+    if isinstance(h, float):
+        return h
+    return xp.minimum(xp.clip(h, MIN_TEMPERATURE, None), xp.clip(h, temperature, None))
+
+
+def fit_densities(
+    energy: FloatArray, correct: Any, weight: FloatArray
+) -> tuple[Gaussian | None, Gaussian | None]:
+    """Return P_correct and P_incorrect; None where samples are too few or too much alike."""
+    return _fit_gaussian(energy[correct], weight[correct]), _fit_gaussian(
+        energy[~correct], weight[~correct]
+    )
+
+
+def _fit_gaussian(energy: FloatArray, weight: FloatArray) -> Gaussian | None:
+    if len(energy) < 2:
+        return None
+    mean = float(np.average(energy, weights=weight))
+    std = math.sqrt(float(np.average((energy - mean) ** 2, weights=weight)))
+    return Gaussian(mean, std) if std >= _MIN_STD * max(1.0, abs(mean)) else None
+
+
+def fit_theta(
+    data: Samples,
+    energy: FloatArray,
+    temperature: float,
+    densities: tuple[Gaussian | None, Gaussian | None],
+    theta_bounds: ThetaBounds,
+    *,
+    search_start: bool = False,
+) -> tuple[tuple[float, float], float, Solution]:
+    """Return theta, the loss at theta = 0, and the solution.
+
+    The unknowns of the solver are theta times the peak of the density, in the unit of a
+    temperature, which is well conditioned. Starting at 0 is temperature scaling.
     """
-    # Moments about a typical energy keep their digits, and take one pass.
-    few = logits[:: max(1, len(logits) // _TYPICAL_ROWS)]
-    pivot = float(np.mean(map_blocks(few, Block.energy, joined)))
+    peaks = np.array([0.0 if d is None else d.peak for d in densities])
+    design = np.zeros((len(data), 2))
+    for column, (sign, density) in enumerate(zip((-1, 1), densities, strict=True)):
+        if density is not None:
+            design[:, column] = sign * density.pdf(np, energy) / density.peak
+    most = np.array([temperature - MIN_TEMPERATURE, _MAX_TEMPERATURE - temperature])
+    limits = {
+        "none": most,
+        "paper": _MAX_THETA * peaks,
+        "safe": np.minimum(_MAX_THETA * peaks, most),
+    }
+    upper = np.where(peaks > 0, np.clip(limits[theta_bounds], 0, most[1]), 0.0)
+    link = linear_link(min(MIN_TEMPERATURE, temperature))
+    objective = TemperatureObjective(
+        data.logits, data.y, data.weight, design, link, offset=temperature, loss="mse"
+    )
+    start, before = np.zeros(2), objective.value(np.zeros(2))
+    if search_start:  # at a temperature near 0 all gradients vanish
+        tried = [np.array([0.0, min(t, upper[1])]) for t in (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)]
+        start = min(tried, key=objective.value)
+    solution = objective.minimize(start, np.zeros(2), upper)
+    theta = np.where(peaks > 0, solution.x / np.maximum(peaks, 1e-300), 0.0)
+    return (float(theta[0]), float(theta[1])), before, solution
 
-    def sums(block: Block) -> tuple[FloatArray, FloatArray, FloatArray, NDArray[Any]]:
-        far = energy(block) - pivot
-        w = weights(block, *(column[block.rows] for column in beside))
-        return far @ w, (far * far) @ w, w.sum(axis=0), np.count_nonzero(w, axis=0)
 
-    found: list[Gaussian | None] = []
-    for first, second, weight, n in zip(*map_blocks(logits, sums, added), strict=True):
-        if n < 2:
-            found.append(None)
-            continue
-        off = float(first / weight)
-        mean, std = pivot + off, float(np.sqrt(max(second / weight - off * off, 0.0)))
-        found.append(Gaussian(mean, std) if std >= _LEAST_STD * max(1.0, abs(mean)) else None)
-    return found
+def with_ood_weight(data: Samples, ood_weight: OodWeight) -> Samples:
+    """Return the samples with OOD ones weighing a given part of the in-distribution ones."""
+    ood = data.is_ood
+    if ood_weight == "count" or not ood.any():
+        return data
+    part = ood_weight
+    if ood_weight == "paper":
+        part = next(share for most, share in _PAPER_OOD if data.n_classes <= most)
+    factor = float(part) * data.weight[~ood].sum() / data.weight[ood].sum()
+    return Samples(**{**vars(data), "weight": np.where(ood, factor, 1.0) * data.weight})
 
 
-@final
-@dataclass(kw_only=True, eq=False)
-class EnergyScaling(TemperatureMap):
-    """p = softmax(z / h(x)), h = T - theta1 N(F; correct) + theta2 N(F; incorrect).
+def check_ood_weight(ood_weight: Any) -> None:
+    """Raise unless the option is a number or one of the two words."""
+    if isinstance(ood_weight, str):
+        check_choice("ood_weight", ood_weight, ("paper", "count"))
+    else:
+        check_number("ood_weight", ood_weight, 1e-9, 10)
 
-    F = -logsumexp(z) is the free energy of the row, T the temperature of plain temperature
-    scaling, and the two normal densities describe the energies of correctly classified held-out
-    rows, and of misclassified and out-of-distribution ones. theta minimizes the squared error of
-    the probabilities; rows with y == -1 are pulled towards the uniform distribution.
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class EnergyScaling(TemperatureCalibrator):
+    """p = softmax(z / h(z)), h = T - theta1 P_correct(F) + theta2 P_incorrect(F).
+
+    F = -logsumexp(z) is the free energy of a sample. Samples with the energy of correct predictions
+    are divided by less than T, those with the energy of mistakes and OOD samples by more. OOD
+    samples (y == -1) have the uniform distribution as target; the method is meant to be fitted with
+    some.
 
     Parameters
     ----------
-    box
-        Where theta may lie. "safe" (default): the published range [0, 10]², cut so that
-        h >= min(T, 0.05) for every possible input. "paper": [0, 10]² with h clamped there, which
-        is the published method made safe. "free": theta bounded by h >= 0.05 alone, so that the
-        result does not depend on the unit of the logits.
+    theta_bounds
+        Range of theta. "safe" (default): [0, 10] as published, cut so that h >= min(T, 0.05) for
+        every input. "paper": [0, 10] with h clipped there. "none": only h >= 0.05.
     bounds
         Range of the temperature T.
-    ood_share
-        Weight of all out-of-distribution rows together, as a part of the labeled ones: "paper"
-        (default) is that of the paper, 0.02 for up to 10 classes, 0.08 for up to 100, 0.28 beyond.
-        "rows" counts every row as one, so that many such rows pull hard.
+    ood_weight
+        Weight of all OOD samples together, relative to the others. "paper" (default): 0.02 for up
+        to 10 classes, 0.08 for up to 100, 0.28 beyond. "count": each sample counts as one.
+
+    Attributes
+    ----------
+    temperature_, theta1_, theta2_
+        T, theta1 and theta2.
+    correct_mean_, correct_std_, incorrect_mean_, incorrect_std_
+        P_correct and P_incorrect; None if a density cannot be fitted, then its term is 0.
 
     Notes
     -----
-    The energy moves when a constant is added to a row, so `shift_invariant` is False: pass raw
-    logits, never log_softmax. A row whose energy lies far from both densities gets plain
-    temperature scaling; that is a limit of the method, not of this implementation. If a density
-    cannot be fitted (no incorrect row, a single one, or constant energies) its term is dropped,
-    with a warning.
-
-    Departures from the published code: exact derivatives instead of finite differences; the
-    unused third parameter and the ignored sum constraint are gone; h stays positive.
+    Pass raw logits: log-softmax removes the free energy. A sample whose energy lies far from both
+    densities gets plain temperature scaling. The published code has a third, unused parameter and
+    no guard against h <= 0; both are gone, and derivatives are exact.
 
     Examples
     --------
     >>> from wildcal.testing import make_suite
     >>> suite = make_suite(seed=0)
-    >>> calibrator = EnergyScaling().fit(*suite.tuning)
-    >>> bool((calibrator.temperature(suite.shifted.logits) > 0.05).all())
+    >>> calibrator = EnergyScaling().fit(*suite.calibration)
+    >>> bool((calibrator.temperatures(suite.shifted[0]) > 0.05).all())
     True
     """
 
     name = "energy"
     title = "energy-based instance-wise scaling"
-    reference = "Energy Based Instance-wise Scaling, ECCV 2024"
-    stores = "7 numbers"
-    shift_invariant = False
-    state = "flat"
-    needs_raw_logits = True
-    accepts_ood = True
+    reference = "Kim and Kwon, ECCV 2024"
+    uses_ood = True
+    requires_raw_logits = True
 
-    box: Box = field(default="safe", metadata=stored(TEXT))
-    bounds: Bounds = field(default=DEFAULT_BOUNDS, metadata=stored(BOUNDS))
-    ood_share: OodShare = field(default="paper", metadata=stored(Either((REAL, TEXT))))
-    temperature_: float = field(init=False, repr=False, metadata=stored(REAL))
-    theta_correct_: float = field(init=False, repr=False, metadata=stored(REAL))
-    theta_incorrect_: float = field(init=False, repr=False, metadata=stored(REAL))
-    correct_mean_: float | None = field(init=False, repr=False, metadata=stored(optional(REAL)))
-    correct_std_: float | None = field(init=False, repr=False, metadata=stored(optional(REAL)))
-    incorrect_mean_: float | None = field(init=False, repr=False, metadata=stored(optional(REAL)))
-    incorrect_std_: float | None = field(init=False, repr=False, metadata=stored(optional(REAL)))
-
-    def energy(self, logits: ArrayLike) -> Proba:
-        """Return the free energy F = -logsumexp(z) of each row; lower means more familiar."""
-        return by_row(self._checked(logits, None).logits, Block.energy)
+    theta_bounds: ThetaBounds = "safe"
+    bounds: Bounds = DEFAULT_BOUNDS
+    ood_weight: OodWeight = "paper"
+    temperature_: float = field(init=False)
+    theta1_: float = field(init=False)
+    theta2_: float = field(init=False)
+    correct_mean_: float | None = field(init=False)
+    correct_std_: float | None = field(init=False)
+    incorrect_mean_: float | None = field(init=False)
+    incorrect_std_: float | None = field(init=False)
 
     def _check_options(self) -> None:
-        check_choice("box", self.box, BOXES)
-        check_bounds("bounds", as_bounds(self.bounds))
-        check_ood_share(self.ood_share)
+        check_choice("theta_bounds", self.theta_bounds, ("safe", "paper", "none"))
+        bounds_of(self.bounds)
+        check_ood_weight(self.ood_weight)
 
-    def _check_fitted(self) -> None:
-        check_temperature("temperature_", self.temperature_)
-        for name in ("correct_std_", "incorrect_std_"):
-            value = getattr(self, name)
-            if value is not None and value < _LEAST_STD:
-                raise ValueError(f"{name} must be positive, at least {_LEAST_STD:g}, got {value}.")
-        thetas = (self.theta_correct_, self.theta_incorrect_)
-        if min(thetas) < 0:
-            raise ValueError("theta_correct_ and theta_incorrect_ must not be negative.")
-        heights, _ = self.terms()
-        check_temperature("temperature_ and its largest rise", self.temperature_ + heights[1])
-        lowest = self.temperature_ - heights[0]
-        if self.box != "paper" and heights[0] > 0 and lowest < MIN_TEMPERATURE * (1 - 1e-6):
-            raise ValueError(f"theta_correct_ lets the temperature fall to {lowest:g}.")
-        if self.box != "free" and max(thetas) > _THETA_MAX * (1 + 1e-9):
-            raise ValueError(f"theta must be at most {_THETA_MAX:g}, got {max(thetas):g}.")
-
-    def _reads_energy(self) -> bool:
-        return self.theta_correct_ > 0 or self.theta_incorrect_ > 0
-
-    def _fit(self, rows: Rows) -> FitSummary:
-        logits, y, weight = shared(rows, self.ood_share).tuning()
-        weight = equal_weights(y, weight)
-        # Temperature scaling sees in-distribution rows only.
-        known = derived(lambda w, labels: w * (labels >= 0), weight, y)
-        ts = fit_temperature(logits, y, weight=known, bounds=self.bounds)
-        notes = list(bound_notes(ts))
-        energy = row_values(logits, Block.energy)
-        seen = _look(logits, y, weight, energy, ts.temperature)
-        before = seen.loss
-        correct, incorrect = self._fit_densities(seen, notes)
-
-        def bumps(block: Block) -> FloatArray:
-            design, of_rows = np.zeros((block.n, 2)), energy(block)
-            if correct is not None:
-                design[:, 0] = -correct.bump(of_rows)
-            if incorrect is not None:
-                design[:, 1] = incorrect.bump(of_rows)
-            return design
-
-        floor = min(MIN_TEMPERATURE, ts.temperature)
-        link = identity_link(floor)
-        design = row_values(logits, bumps)
-        objective = TemperatureObjective(logits, y, weight, design, link, offset=ts.temperature)
-        upper = np.zeros(2)
-        if correct is not None:
-            upper[0] = self._height_limit(correct, most=ts.temperature - MIN_TEMPERATURE)
-        if incorrect is not None:
-            # A file with a greater rise would be refused; rounding may add a last bit.
-            most = (1 - 1e-9) * TEMPERATURES[1] - ts.temperature
-            upper[1] = max(0.0, min(self._height_limit(incorrect), most))
-        lower = np.zeros(2)
-        start = self._start(objective, upper) if ts.at_bound else lower
-        solution = minimize_temperature(objective, start, lower, upper)
-        if solution.value > before:  # never end above temperature scaling
-            solution = minimize_in_box(objective, lower, lower, upper)
-
-        self.temperature_ = ts.temperature
-        heights = solution.x
-        self.theta_correct_ = float(heights[0] * correct.area) if correct else 0.0
-        self.theta_incorrect_ = float(heights[1] * incorrect.area) if incorrect else 0.0
-        self.correct_mean_, self.correct_std_ = _numbers(correct)
-        self.incorrect_mean_, self.incorrect_std_ = _numbers(incorrect)
-        if self.box != "free" and 0 < upper[1] <= heights[1] * (1 + 1e-9):
+    def _fit(self, data: Samples) -> FitInfo:
+        data = with_ood_weight(data, self.ood_weight)
+        ts = fit_temperature(data.subset(~data.is_ood), bounds=self.bounds)
+        energy = in_blocks(lambda z: free_energy(np_compat, z), data.logits)[:, 0]
+        correct = data.logits.argmax(axis=1) == data.y
+        densities: tuple[Gaussian | None, Gaussian | None] = (None, None)
+        notes = list(ts.warnings)
+        if is_normalized(data.logits):
             notes.append(
-                f"theta2 is at its published bound of {_THETA_MAX:g}; box='free' has none."
+                "the logits are normalized (log-softmax), so their free energy is 0; the result is"
+                " temperature scaling. Try the scores before the log-softmax."
             )
-        lowest, least = ts.temperature - heights[0], floor * (1 - 1e-9)
-        clamped = 0
-        if lowest < least:  # the first term takes off no more than its height
-            clamped = map_blocks(
-                logits,
-                lambda b: int((ts.temperature + design(b) @ heights < least).sum()),
-                added,
-            )
-        if clamped:
-            notes.append(f"{clamped} rows were clamped at the temperature {floor:g}.")
-        return FitSummary(
-            loss="mse",
-            loss_before=before,
-            loss_after=solution.value,
-            iterations=ts.solution.iterations + solution.iterations,
-            converged=ts.solution.converged and solution.converged,
-            notes=tuple(notes),
+        else:
+            densities = fit_densities(energy, correct, data.weight)
+            notes += _density_notes(*densities)
+        theta, before, solution = fit_theta(
+            data, energy, ts.temperature, densities, self.theta_bounds, search_start=ts.at_bound
+        )
+        self.temperature_, (self.theta1_, self.theta2_) = ts.temperature, theta
+        p_correct, p_incorrect = densities
+        self.correct_mean_, self.correct_std_ = _moments(p_correct)
+        self.incorrect_mean_, self.incorrect_std_ = _moments(p_incorrect)
+        if self.theta_bounds != "none" and theta[1] > _MAX_THETA * (1 - 1e-9):
+            notes.append("theta2 is at its published bound of 10. Try theta_bounds='none'.")
+        return FitInfo(
+            "mse",
+            before,
+            solution.value,
+            ts.n_iter + solution.n_iter,
+            ts.converged and solution.converged,
+            warnings=tuple(notes),
         )
 
-    def _start(self, objective: TemperatureObjective, upper: FloatArray) -> FloatArray:
-        """Return the best of a few theta2 to start from.
+    def _reads_energy(self) -> bool:
+        return bool(self.theta1_ or self.theta2_)
 
-        At a temperature near zero every probability is 0 or 1, and the gradient vanishes there
-        although a larger temperature would be better for the out-of-distribution rows.
-        """
-        rows = [*objective.warm_up(WARM_START_ROWS), objective][0]
-        heights = [np.array([0.0, min(h, upper[1])]) for h in (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)]
-        return min(heights, key=lambda at: rows(at).value)
+    def energy(self, logits: Any) -> FloatArray:
+        """Return the free energy of each sample of raw logits, shape (n_samples,)."""
+        z = np.asarray(logits)
+        return in_blocks(lambda block: free_energy(np_compat, block), z)[:, 0]
 
-    def _fit_densities(
-        self, seen: "_Seen", notes: list[str]
-    ) -> tuple[Gaussian | None, Gaussian | None]:
-        if seen.normalized:
-            notes.append(
-                "the logits look normalized (every energy is zero), as log_softmax returns them;"
-                " fell back to temperature scaling. Pass the scores before the log_softmax."
-            )
-            return None, None
-        correct, incorrect = seen.correct, seen.incorrect
-        for density, what in ((correct, "correct"), (incorrect, "incorrect or OOD")):
-            if density is None:
-                notes.append(
-                    f"too few {what} rows with distinct energies to fit a density; left that"
-                    " term out."
-                )
-        if correct and incorrect and correct.mean >= incorrect.mean:
-            notes.append(
-                f"correct rows have higher energy ({correct.mean:.4g}) than incorrect ones"
-                f" ({incorrect.mean:.4g}); the energy does not tell them apart here."
-            )
-        return correct, incorrect
-
-    def _describe(self) -> list[str]:
-        (down, up), (correct, incorrect) = self.terms()
-        words = [f"Rows unlike both groups below are divided by {self.temperature_:.4g}."]
-        if correct is not None:
-            words.append(
-                f"Rows with the energy of correct predictions ({correct.mean:.4g}"
-                f" ± {correct.std:.3g}) are divided by up to {down:.4g} less"
-                f" (theta1 = {self.theta_correct_:.4g})."
-            )
-        if incorrect is not None:
-            words.append(
-                f"Rows with the energy of mistakes and OOD rows ({incorrect.mean:.4g}"
-                f" ± {incorrect.std:.3g}) are divided by up to {up:.4g} more"
-                f" (theta2 = {self.theta_incorrect_:.4g})."
-            )
-        return words
-
-    def _height_limit(self, density: Gaussian, most: float = np.inf) -> float:
-        """Return the largest allowed theta / area, the height of the term at its mode."""
-        published = _THETA_MAX / density.area
-        limit = {"paper": published, "free": most, "safe": min(published, most)}[self.box]
-        return max(0.0, limit)
-
-    def terms(self) -> tuple[tuple[float, float], tuple[Gaussian | None, Gaussian | None]]:
-        """Return how much each density takes off and adds at its mode, and the densities."""
-        correct = _density(self.correct_mean_, self.correct_std_)
-        incorrect = _density(self.incorrect_mean_, self.incorrect_std_)
-        return (
-            self.theta_correct_ / correct.area if correct else 0.0,
-            self.theta_incorrect_ / incorrect.area if incorrect else 0.0,
-        ), (correct, incorrect)
-
-    def _temperature(self, block: Block) -> FloatArray:
-        if not self._reads_energy():
-            return np.full(block.n, self.temperature_)
-        return np.asarray(self._at(block.energy()))
-
-    def _bind(self, rows: Rows) -> Bound:
-        if not self._reads_energy():
-            return bound_constant(rows.logits, self.temperature_)
-        return bound_temperature(rows.logits, self._temperature)
-
-    def row_map(self) -> RowMap:
-        """Return what says the same of one row in fewer calls."""
-        if not self._reads_energy():
-            return Tempered(1.0 / self.temperature_)
-        return Tempered(lambda energy: 1.0 / self._at(energy))
-
-    def _at(self, energy: Any) -> Any:
-        """Return the temperature at an energy, or at each of many."""
-        h: Any = self.temperature_
-        for theta, mean, std in (
-            (-self.theta_correct_, self.correct_mean_, self.correct_std_),
-            (self.theta_incorrect_, self.incorrect_mean_, self.incorrect_std_),
-        ):
-            if mean is not None and std is not None:
-                h = h + theta / (std * _SQRT_2PI) * _bump(energy, mean, std)
-        # Only "paper" can go below; elsewhere this mends the last bit of rounding.
-        least = min(MIN_TEMPERATURE, self.temperature_)
-        return np.maximum(h, least) if isinstance(energy, np.ndarray) else max(float(h), least)
+    def _temperatures(self, xp: Any, z: Array, *inputs: Array) -> Any:
+        return scaling_factor(
+            xp,
+            free_energy(xp, z),
+            self.temperature_,
+            (self.theta1_, self.theta2_),
+            (
+                _gaussian(self.correct_mean_, self.correct_std_),
+                _gaussian(self.incorrect_mean_, self.incorrect_std_),
+            ),
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """The energies of right and of other rows, and the loss of plain temperature scaling."""
-
-    correct: Gaussian | None
-    incorrect: Gaussian | None
-    normalized: bool
-    loss: float
-
-
-def _look(
-    logits: Source, y: Labels, weight: FloatArray, energy: RowValues, temperature: float
-) -> _Seen:
-    def look(block: Block) -> tuple[int, float, float]:
-        labels, w = y[block.rows], weight[block.rows]
-        far = int(not looks_like_log_proba(energy(block)))
-        loss = block.squared_loss(np.full(block.n, 1.0 / temperature), labels)
-        return far, float(w @ loss), float(w.sum())
-
-    def by_kind(block: Block, labels: Labels, w: FloatArray) -> FloatArray:
-        right = block.pred() == labels
-        return np.column_stack([w * right, w * ~right])
-
-    far, loss, total = map_blocks(logits, look, added)
-    correct, incorrect = fit_gaussians(logits, energy, by_kind, y, weight)
-    return _Seen(correct, incorrect, far == 0, float(loss / total))
+def _density_notes(correct: Gaussian | None, incorrect: Gaussian | None) -> list[str]:
+    notes = [
+        f"too few {kind} samples with different energies to fit a density; its term is 0."
+        for kind, density in (("correct", correct), ("misclassified or OOD", incorrect))
+        if density is None
+    ]
+    if correct and incorrect and correct.mean >= incorrect.mean:
+        notes.append(
+            f"correct samples have a higher mean energy ({correct.mean:.4g}) than incorrect ones"
+            f" ({incorrect.mean:.4g}), so the energy does not separate them."
+        )
+    return notes
 
 
-def _bump(energy: Any, mean: float, std: float) -> Any:
-    far = (energy - mean) / std
-    return np.exp(-0.5 * (far * far))
+def _moments(density: Gaussian | None) -> tuple[float | None, float | None]:
+    return (None, None) if density is None else (density.mean, density.std)
 
 
-def _numbers(density: Gaussian | None) -> tuple[float | None, float | None]:
-    return (density.mean, density.std) if density else (None, None)
-
-
-def _density(mean: float | None, std: float | None) -> Gaussian | None:
+def _gaussian(mean: float | None, std: float | None) -> Gaussian | None:
     return None if mean is None or std is None else Gaussian(mean, std)

@@ -1,121 +1,131 @@
 """A temperature that is a smooth function of the free energy: energy scaling without densities."""
 
 from dataclasses import dataclass, field
-from typing import final
+from typing import Any, Final
 
+import array_api_compat.numpy as np_compat
 import numpy as np
 
-from wildcal.calibrators.energy import Gaussian, fit_gaussians
-from wildcal.calibrators.softplus import fit_softplus, softplus_temperature
-from wildcal.calibrators.temperature import DEFAULT_BOUNDS, bound_notes, fit_temperature
-from wildcal.core.arrays import FloatArray
-from wildcal.core.block import Block
-from wildcal.core.blocks import added, map_blocks
-from wildcal.core.calibrator import FitSummary, TemperatureMap
-from wildcal.core.checks import check_bounds, looks_like_log_proba
-from wildcal.core.columns import derived, equal_weights, row_values
-from wildcal.core.ood_share import OodShare, check_ood_share, shared
-from wildcal.core.rows import Rows
-from wildcal.core.stored import REAL, TEXT, Either, Row, stored
+from wildcal.calibrators.energy import (
+    OodWeight,
+    check_ood_weight,
+    fit_densities,
+    free_energy,
+    with_ood_weight,
+)
+from wildcal.calibrators.entropy_temperature import inverse_softplus
+from wildcal.calibrators.temperature import DEFAULT_BOUNDS, Bounds, bounds_of, fit_temperature
+from wildcal.core.arrays import Array, FloatArray, in_blocks, softplus
+from wildcal.core.calibrator import FitInfo, TemperatureCalibrator
+from wildcal.core.optimize import TemperatureObjective, newton, softplus_link
+from wildcal.core.validation import Samples, is_normalized
+
+# Range of the coefficients of the standardized energy; it ends a search that runs to infinity.
+_MAX_COEFFICIENT: Final = 100.0
+_MAX_STEP: Final = 3.0
+# Along a flat valley 50 steps are sometimes too few.
+_MAX_ITER: Final = 200
 
 
-@final
-@dataclass(kw_only=True, eq=False)
-class EnergyLinear(TemperatureMap):
-    """p = softmax(z / T(x)), T = softplus(a + b F), F = -logsumexp(z).
+@dataclass(kw_only=True, eq=False, repr=False)
+class EnergyLinear(TemperatureCalibrator):
+    """p = softmax(z / T(z)), T = softplus(a + b F), F = -logsumexp(z).
 
-    The plainest map from energy to temperature: it shows what the two normal densities of energy
-    scaling add. a and b minimize the squared error of the probabilities; rows with y == -1 are
-    pulled towards the uniform distribution, as in `EnergyScaling`.
+    The simplest map from the free energy to a temperature; the difference to `EnergyScaling` is
+    what the two densities add. a and b minimize the squared error of the probabilities. OOD
+    samples (y == -1) have the uniform distribution as target.
 
     Parameters
     ----------
     bounds
-        Range of T, kept for every input.
-    ood_share
-        Weight of out-of-distribution rows, as in `EnergyScaling`.
+        Range of T, for every input.
+    ood_weight
+        Weight of all OOD samples together, as in `EnergyScaling`.
+
+    Attributes
+    ----------
+    intercept_, slope_
+        a and b.
 
     Notes
     -----
-    Our own ablation of energy-based instance-wise scaling (ECCV 2024). The energy moves when a
-    constant is added to a row, so pass raw logits, never log_softmax. Where all energies are the
-    same, b is zero and the result is temperature scaling, with a warning. The fit standardizes F;
-    `intercept_` and `slope_` are a and b in the units of F itself.
+    An ablation of energy-based instance-wise scaling (Kim and Kwon, ECCV 2024). Pass raw logits:
+    log-softmax removes the free energy. If all energies are equal, b is 0 and the method is
+    temperature scaling.
 
     Examples
     --------
-    >>> from wildcal.testing import make_suite
-    >>> suite = make_suite(seed=0)
-    >>> calibrator = EnergyLinear().fit(*suite.tuning)
-    >>> calibrator.slope_ > 0  # the higher the energy, the stranger the row, the less sure
+    >>> import numpy as np
+    >>> logits = np.array([[6.0, 0.0]] * 60 + [[3.0, 0.0]] * 40)
+    >>> y = np.array([0] * 59 + [1] + [0, 1] * 20)  # more mistakes where the energy is high
+    >>> EnergyLinear().fit(logits, y).slope_ > 0
     True
     """
 
     name = "energy-linear"
     title = "temperature from the energy, without densities"
-    reference = "an ablation of EnergyScaling"
-    stores = "2 numbers"
-    shift_invariant = False
-    state = "flat"
-    needs_raw_logits = True
-    accepts_ood = True
+    reference = "ablation of EnergyScaling"
+    uses_ood = True
+    requires_raw_logits = True
 
-    bounds: tuple[float, float] = field(default=DEFAULT_BOUNDS, metadata=stored(Row((REAL, REAL))))
-    ood_share: OodShare = field(default="paper", metadata=stored(Either((REAL, TEXT))))
-    intercept_: float = field(init=False, repr=False, metadata=stored(REAL))
-    slope_: float = field(init=False, repr=False, metadata=stored(REAL))
+    bounds: Bounds = DEFAULT_BOUNDS
+    ood_weight: OodWeight = "paper"
+    intercept_: float = field(init=False)
+    slope_: float = field(init=False)
 
     def _check_options(self) -> None:
-        check_bounds("bounds", self.bounds)
-        check_ood_share(self.ood_share)
+        bounds_of(self.bounds)
+        check_ood_weight(self.ood_weight)
+
+    def _fit(self, data: Samples) -> FitInfo:
+        data = with_ood_weight(data, self.ood_weight)
+        ts = fit_temperature(data.subset(~data.is_ood), bounds=self.bounds)
+        notes = list(ts.warnings)
+        energy = in_blocks(lambda z: free_energy(np_compat, z), data.logits)[:, 0]
+        spread, _ = fit_densities(energy, np.ones(len(data), dtype=bool), data.weight)
+        design = np.ones((len(data), 1))
+        mean, std = 0.0, 1.0
+        if spread is None or is_normalized(data.logits):
+            notes.append(
+                "all samples have the same energy, as after log-softmax; the result is temperature"
+                " scaling. Try the scores before the log-softmax."
+            )
+        else:
+            mean, std = spread.mean, spread.std
+            design = np.column_stack([design, (energy - mean) / std])
+        objective = TemperatureObjective(
+            data.logits, data.y, data.weight, design, softplus_link(*bounds_of(self.bounds))
+        )
+        starts = [_constant(ts.temperature, design.shape[1])]
+        if ts.at_bound:  # there the temperature is clipped and has no gradient
+            starts.append(_constant(1.0, design.shape[1]))
+        limit = np.full(design.shape[1], _MAX_COEFFICIENT)
+        solution = min(
+            (
+                newton(objective, start, -limit, limit, max_iter=_MAX_ITER, max_step=_MAX_STEP)
+                for start in starts
+            ),
+            key=lambda found: found.value,
+        )
+        self.slope_ = float(solution.x[1] / std) if len(solution.x) == 2 else 0.0
+        self.intercept_ = float(solution.x[0]) - self.slope_ * mean
+        return FitInfo(
+            "mse",
+            objective.value(starts[0]),
+            solution.value,
+            ts.n_iter + solution.n_iter,
+            ts.converged and solution.converged,
+            warnings=tuple(notes),
+        )
 
     def _reads_energy(self) -> bool:
-        return self.slope_ != 0
+        return bool(self.slope_)
 
-    def _fit(self, rows: Rows) -> FitSummary:
-        logits, y, weight = shared(rows, self.ood_share).tuning()
-        weight = equal_weights(y, weight)
-        # Temperature scaling sees in-distribution rows only.
-        known = derived(lambda w, labels: w * (labels >= 0), weight, y)
-        ts = fit_temperature(logits, y, weight=known, bounds=self.bounds)
-        notes = list(bound_notes(ts))
-        energy = row_values(logits, Block.energy)
-        (found,) = fit_gaussians(logits, energy, lambda _, w: w[:, None], weight)
-        far = map_blocks(logits, lambda b: int(not looks_like_log_proba(energy(b))), added)
-        spread = found or Gaussian(0.0, 1.0)
-        n_coefficients = 2
-        if not far or found is None:
-            notes.append(
-                "every row has the same energy, as after log_softmax; fell back to one"
-                " temperature. Pass the scores before the log_softmax."
-            )
-            spread, n_coefficients = Gaussian(0.0, 1.0), 1
+    def _temperatures(self, xp: Any, z: Array, *inputs: Array) -> Array:
+        low, high = bounds_of(self.bounds)
+        return xp.clip(softplus(xp, self.intercept_ + self.slope_ * free_energy(xp, z)), low, high)
 
-        def columns(block: Block) -> FloatArray:
-            scaled = (energy(block) - spread.mean) / spread.std
-            return np.column_stack([np.ones(block.n), scaled])[:, :n_coefficients]
 
-        fit = fit_softplus(
-            logits,
-            y,
-            weight,
-            row_values(logits, columns),
-            n_coefficients,
-            loss="mse",
-            temperature=ts.temperature,
-            bounds=self.bounds,
-        )
-        self.slope_ = float(fit.phi[1] / spread.std) if len(fit.phi) == 2 else 0.0
-        self.intercept_ = float(fit.phi[0]) - self.slope_ * spread.mean
-        return fit.summary("mse", ts, notes)
-
-    def _describe(self) -> list[str]:
-        return [
-            f"Logits are divided by softplus({self.intercept_:.4g} + {self.slope_:.4g} F), where F"
-            " is the energy of the row."
-        ]
-
-    def _temperature(self, block: Block) -> FloatArray:
-        if self.slope_ == 0:
-            return softplus_temperature(np.full(block.n, self.intercept_), self.bounds)
-        return softplus_temperature(self.intercept_ + self.slope_ * block.energy(), self.bounds)
+def _constant(temperature: float, n_coefficients: int) -> FloatArray:
+    """Return coefficients with softplus(a) = T and b = 0."""
+    return np.append(inverse_softplus(temperature), np.zeros(n_coefficients - 1))

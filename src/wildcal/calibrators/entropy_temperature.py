@@ -1,103 +1,108 @@
-"""Entropy-based temperature scaling: uncertain rows get a temperature of their own."""
+"""Entropy-based temperature scaling: a temperature per sample (Balanya et al., 2022)."""
 
+import math
 from dataclasses import dataclass, field
-from typing import final
+from typing import Any, Final
 
+import array_api_compat.numpy as np_compat
 import numpy as np
 
-from wildcal.calibrators.softplus import fit_softplus, softplus_temperature
-from wildcal.calibrators.temperature import DEFAULT_BOUNDS, bound_notes, fit_temperature
-from wildcal.core.arrays import FloatArray
-from wildcal.core.block import Block
-from wildcal.core.calibrator import FitSummary, TemperatureMap
-from wildcal.core.checks import check_bounds
-from wildcal.core.columns import row_values
-from wildcal.core.rows import Rows
-from wildcal.core.stored import REAL, Row, stored
+from wildcal.calibrators.temperature import DEFAULT_BOUNDS, bounds_of, fit_temperature
+from wildcal.core.arrays import Array, entropy, in_blocks, softplus
+from wildcal.core.calibrator import FitInfo, TemperatureCalibrator
+from wildcal.core.optimize import TemperatureObjective, newton, softplus_link
+from wildcal.core.validation import Samples
 
-# Where the softmax has saturated its entropy is zero, whose logarithm is not a number.
-SMALLEST_ENTROPY = 1e-12
+# The logarithm of the entropy of a saturated softmax is not finite.
+_MIN_ENTROPY: Final = 1e-12
+_MAX_COEFFICIENT: Final = 100.0
+_MAX_STEP: Final = 3.0
 
 
-@final
-@dataclass(kw_only=True, eq=False)
-class EntropyTemperatureScaling(TemperatureMap):
-    """p = softmax(z / T(x)), T = softplus(w log(H / log K) + b).
+def log_relative_entropy(xp: Any, z: Array) -> Array:
+    """Return log(H / log K), H the entropy of softmax(z), shape (n_samples, 1)."""
+    return xp.log(xp.clip(entropy(xp, z), _MIN_ENTROPY, None) / math.log(z.shape[-1]))
 
-    H is the entropy of softmax(z), and H / log K lies in [0, 1]: T depends on how undecided the
-    network is. w and b, each between -100 and 100, minimize the cross-entropy, starting from
-    temperature scaling (w = 0).
+
+def inverse_softplus(temperature: float) -> float:
+    """Return the t with log(1 + exp(t)) = temperature."""
+    return temperature + math.log(-math.expm1(-temperature))
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class EntropyTemperatureScaling(TemperatureCalibrator):
+    """p = softmax(z / T(z)), T(z) = softplus(w log(H / log K) + b).
+
+    H is the entropy of softmax(z); H / log K lies in [0, 1]. w and b, each in [-100, 100], minimize
+    the cross-entropy, starting from temperature scaling (w = 0).
 
     Parameters
     ----------
     bounds
-        Range of T, kept for every input.
+        Range of T(z) for every input.
+
+    Attributes
+    ----------
+    weight_, bias_
+        w and b.
 
     Notes
     -----
-    Balanya, Maroñas, Ramos, Adaptive temperature scaling for robust calibration of deep neural
-    networks, 2022 (there "HTS"). The published code trains by stochastic gradient descent; here
-    Newton with exact second derivatives needs a handful of passes. H is floored at 1e-12, and T
-    is clipped to `bounds`.
+    The published code uses stochastic gradient descent, this one Newton's method.
+
+    References
+    ----------
+    Balanya, Maroñas and Ramos, Adaptive temperature scaling for robust calibration of deep neural
+    networks, 2022 ("HTS").
 
     Examples
     --------
     >>> from wildcal.testing import make_suite
-    >>> suite = make_suite(seed=0, n_ood_tuning=0)
-    >>> calibrator = EntropyTemperatureScaling().fit(*suite.tuning)
-    >>> calibrator.fit_.loss_after < calibrator.fit_.loss_before
+    >>> suite = make_suite(seed=0)
+    >>> info = EntropyTemperatureScaling().fit(*suite.test).fit_info_
+    >>> info.loss_after < info.loss_before
     True
     """
 
     name = "hts"
     title = "entropy-based temperature scaling"
     reference = "Balanya et al., 2022"
-    stores = "2 numbers"
-    shift_invariant = True
-    state = "flat"
 
-    bounds: tuple[float, float] = field(default=DEFAULT_BOUNDS, metadata=stored(Row((REAL, REAL))))
-    weight_: float = field(init=False, repr=False, metadata=stored(REAL))
-    bias_: float = field(init=False, repr=False, metadata=stored(REAL))
+    bounds: tuple[float, float] = DEFAULT_BOUNDS
+    weight_: float = field(init=False)
+    bias_: float = field(init=False)
 
     def _check_options(self) -> None:
-        check_bounds("bounds", self.bounds)
+        bounds_of(self.bounds)
 
-    def _fit(self, rows: Rows) -> FitSummary:
-        logits, y, weight = rows.tuning()
-        ts = fit_temperature(logits, y, weight=weight, bounds=self.bounds)
-        fit = fit_softplus(
-            logits,
-            y,
-            weight,
-            row_values(logits, _design),
-            2,
-            loss="nll",
-            temperature=ts.temperature,
-            bounds=self.bounds,
+    def _fit(self, data: Samples) -> FitInfo:
+        low, high = self.bounds
+        ts = fit_temperature(data, bounds=self.bounds)
+        x = in_blocks(lambda z: log_relative_entropy(np_compat, z), data.logits)
+        design = np.hstack([np.ones_like(x), x])
+        objective = TemperatureObjective(
+            data.logits, data.y, data.weight, design, softplus_link(low, high), loss="nll"
         )
-        self.bias_, self.weight_ = float(fit.phi[0]), float(fit.phi[1])
-        return fit.summary("nll", ts, list(bound_notes(ts)))
+        upper = np.full(2, _MAX_COEFFICIENT)
+        start = np.array([inverse_softplus(ts.temperature), 0.0])
+        before = objective.value(start)
+        found = [objective.minimize(start, -upper, upper, max_step=_MAX_STEP)]
+        if found[0].value > before or not found[0].converged:  # the first samples led astray
+            found.append(newton(objective, start, -upper, upper, max_iter=200, max_step=_MAX_STEP))
+        if ts.at_bound:  # there T(z) is cut off and its slope is 0
+            middle = np.array([inverse_softplus(1.0), 0.0])
+            found.append(objective.minimize(middle, -upper, upper, max_step=_MAX_STEP))
+        best = min(found, key=lambda solution: solution.value)
+        self.bias_, self.weight_ = map(float, best.x)
+        return FitInfo(
+            "nll",
+            before,
+            best.value,
+            ts.n_iter + best.n_iter,
+            ts.converged and best.converged,
+            warnings=ts.warnings,
+        )
 
-    def _describe(self) -> list[str]:
-        even, sure = self._at(np.log([1.0, 0.01]))
-        return [
-            f"Logits are divided by {even:.4g} where the network has no idea, and by {sure:.4g}"
-            " where its entropy is 1 % of that."
-        ]
-
-    def _at(self, log_entropy: FloatArray) -> FloatArray:
-        return softplus_temperature(self.weight_ * log_entropy + self.bias_, self.bounds)
-
-    def _temperature(self, block: Block) -> FloatArray:
-        return self._at(log_relative_entropy(block))
-
-
-def _design(block: Block) -> FloatArray:
-    return np.column_stack([np.ones(block.n), log_relative_entropy(block)])
-
-
-def log_relative_entropy(block: Block) -> FloatArray:
-    """Return log(H / log K) of each row, with the entropy H floored at 1e-12."""
-    most = np.log(block.original.shape[1])
-    return np.asarray(np.log(np.maximum(block.entropy(), SMALLEST_ENTROPY) / most))
+    def _temperatures(self, xp: Any, z: Array, *inputs: Array) -> Array:
+        t = softplus(xp, self.weight_ * log_relative_entropy(xp, z) + self.bias_)
+        return xp.clip(t, *self.bounds)

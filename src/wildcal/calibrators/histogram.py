@@ -1,84 +1,76 @@
 """Histogram binning of the top-label confidence (Zadrozny and Elkan, 2001)."""
 
 from dataclasses import dataclass, field
-from typing import final
+from typing import Any, Final
 
+import array_api_compat.numpy as np_compat
 import numpy as np
-from numpy.typing import NDArray
 
-from wildcal.calibrators.top_label import TopLabelMap
-from wildcal.core.arrays import BoolArray, FloatArray
-from wildcal.core.calibrator import FitSummary
-from wildcal.core.checks import MOST_BINS, check_count
-from wildcal.core.stored import ARRAY, INTEGER, stored
+from wildcal.calibrators._top_label import top_label_info, top_label_scores
+from wildcal.core.arrays import Array, FloatArray
+from wildcal.core.calibrator import FitInfo, TopLabelCalibrator
+from wildcal.core.piecewise import count_below, pad, step_function
+from wildcal.core.validation import Samples, check_number
+
+_EMPTY: Final = -1.0
+# Forests predict round numbers such as 0.6, which lie on edges. Their logarithms and float32 move
+# them by less than this, and must not move them to another bin.
+_EDGE_SHIFT: Final = 1e-6
 
 
-@final
-@dataclass(kw_only=True, eq=False)
-class HistogramBinning(TopLabelMap):
-    """q = the accuracy of the tuning rows whose confidence falls in the same bin.
+@dataclass(kw_only=True, eq=False, repr=False)
+class HistogramBinning(TopLabelCalibrator):
+    """q = accuracy of the calibration samples whose confidence falls in the same bin.
+
+    Bins are of equal width, (k / n_bins, (k + 1) / n_bins]. An empty bin keeps the confidence.
 
     Parameters
     ----------
     n_bins
-        Number of equal-width bins (lo, hi] of [0, 1].
+        Number of bins of [0, 1].
 
-    Notes
-    -----
-    An empty bin leaves the confidence as it is. (Published code returns 0 there, which nothing
-    supports.) Zadrozny and Elkan, Obtaining calibrated probability estimates from decision trees
-    and naive Bayesian classifiers, ICML 2001; on the top label, Guo et al., ICML 2017.
+    Attributes
+    ----------
+    knots_
+        Edges of the bins, as 1 - confidence in increasing order, padded with inf.
+    values_
+        Accuracy of each bin, -1 if it is empty; the bin of the highest confidence is the first.
+
+    References
+    ----------
+    Zadrozny and Elkan, Obtaining calibrated probability estimates from decision trees and naive
+    Bayesian classifiers, ICML 2001; of the top label: Guo et al., ICML 2017.
 
     Examples
     --------
     >>> import numpy as np
-    >>> logits = np.array([[3.0, 0.0], [3.1, 0.0], [3.2, 0.0], [3.3, 0.0]])
-    >>> y = np.array([0, 0, 0, 1])  # 75 % right
-    >>> HistogramBinning().fit(logits, y).confidence(logits)
-    array([0.75, 0.75, 0.75, 0.75])
+    >>> logits = np.array([[3.0, 0.0], [3.1, 0.0], [3.2, 0.0], [3.3, 0.0]] * 20)
+    >>> y = np.array([0, 0, 0, 1] * 20)  # 75 % are classified correctly
+    >>> HistogramBinning().fit(logits, y).confidence(logits[:2])
+    array([0.75, 0.75])
     """
 
     name = "histogram"
     title = "histogram binning of the confidence"
     reference = "Zadrozny and Elkan, ICML 2001"
-    stores = "a number for each bin"
 
-    n_bins: int = field(default=15, metadata=stored(INTEGER))
-    values_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
-    weights_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
-    """Tuning rows in each bin, or their weights; 0 marks an empty bin."""
+    n_bins: int = 15
+    knots_: FloatArray = field(init=False)
+    values_: FloatArray = field(init=False)
 
     def _check_options(self) -> None:
-        check_count("n_bins", self.n_bins, most=MOST_BINS)
+        check_number("n_bins", self.n_bins, 1, 10_000, whole=True)
 
-    def _check_fitted(self) -> None:
-        if not self.values_.shape == self.weights_.shape == (self.n_bins,):
-            raise ValueError(f"values_ and weights_ must have {self.n_bins} entries each.")
-        if self.weights_.min() < 0 or self.values_.min() < 0 or self.values_.max() > 1:
-            raise ValueError("values_ must lie in [0, 1] and weights_ must not be negative.")
+    def _fit(self, data: Samples) -> FitInfo:
+        rest, correct = top_label_scores(data)
+        edges = np.arange(self.n_bins - 1, 0, -1) / self.n_bins * (1 + _EDGE_SHIFT)
+        index = count_below(np_compat, rest, 1 - edges)
+        total = np.bincount(index, data.weight, self.n_bins)
+        right = np.bincount(index, data.weight * correct, self.n_bins)
+        values = np.where(total > 0, right / np.where(total > 0, total, 1.0), _EMPTY)
+        self.knots_, self.values_ = pad(1 - edges, values, size=self.n_bins)
+        return top_label_info(self, rest, correct, data.weight)
 
-    def _fit_map(
-        self, confidence: FloatArray, correct: BoolArray, weight: FloatArray | None
-    ) -> FitSummary:
-        index = self._bin(confidence)
-        weight = np.ones(len(index)) if weight is None else weight
-        self.weights_ = np.bincount(index, weight, self.n_bins).astype(np.float64)
-        right = np.bincount(index, weight * correct, self.n_bins)
-        self.values_ = right / np.where(self.weights_ > 0, self.weights_, 1.0)
-        return FitSummary()
-
-    def _map(self, confidence: FloatArray) -> FloatArray:
-        index = self._bin(confidence)
-        return np.where(self.weights_[index] > 0, self.values_[index], confidence)
-
-    @property
-    def edges(self) -> FloatArray:
-        """Where bins end, a millionth above k / n_bins.
-
-        The confidences of a forest are round numbers such as 0.6, which lie on edges. Their
-        logarithms and float32 move them by less than that, and must not move them to another bin.
-        """
-        return np.linspace(0.0, 1.0, self.n_bins + 1) * (1 + 1e-6)
-
-    def _bin(self, confidence: FloatArray) -> NDArray[np.intp]:
-        return np.clip(np.searchsorted(self.edges, confidence) - 1, 0, self.n_bins - 1)
+    def _top_probability(self, xp: Any, rest: Array) -> Array:
+        accuracy = step_function(xp, rest, self.knots_, self.values_)
+        return xp.where(accuracy < 0, 1 - rest, accuracy)

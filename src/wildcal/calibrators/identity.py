@@ -1,51 +1,39 @@
-"""No calibration: the network's own softmax, the row every table starts with."""
+"""No calibration: the softmax of the logits."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import Any
 
 import numpy as np
 
-from wildcal.core.arrays import FloatArray
-from wildcal.core.block import Block
-from wildcal.core.bound import Bound, bound_constant
-from wildcal.core.calibrator import FitSummary, TemperatureMap
-from wildcal.core.one_row import RowMap, Tempered
-from wildcal.core.rows import Rows
+from wildcal.core.arrays import Array, softmax
+from wildcal.core.calibrator import Calibrator, FitInfo
+from wildcal.core.optimize import temperature_losses
+from wildcal.core.validation import Samples
 
 
-@final
-@dataclass(kw_only=True, eq=False)
-class Identity(TemperatureMap):
-    """Return softmax(z) unchanged.
+@dataclass(kw_only=True, eq=False, repr=False)
+class Identity(Calibrator):
+    """p = softmax(z), the uncalibrated probabilities to compare with.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> logits, y = np.array([[2.0, 0.0], [0.0, 1.0]]), np.array([0, 1])
-    >>> Identity().fit(logits, y).predict_proba(logits).round(3)
-    array([[0.881, 0.119],
-           [0.269, 0.731]])
+    >>> Identity().fit([[0.0, 0.0], [3.0, 0.0]], [1, 0]).predict_proba([[0.0, 0.0]])
+    array([[0.5, 0.5]])
     """
 
     name = "identity"
     title = "no calibration"
-    reference = "the network itself"
-    stores = "nothing"
-    shift_invariant = True
-    state = "flat"
+    preserves_accuracy = True
+    min_mistakes = 0
 
-    def _fit(self, rows: Rows) -> FitSummary:
-        return FitSummary()
+    def _fit(self, data: Samples) -> FitInfo:
+        losses = temperature_losses(data.logits, data.y, 1.0, "nll")
+        loss = float(np.average(losses, weights=data.weight))
+        return FitInfo(loss_before=loss, loss_after=loss)
 
-    def _describe(self) -> list[str]:
-        return ["The softmax of the logits, unchanged."]
+    def formula(self, xp: Any, z: Array, *inputs: Array) -> Array:
+        """Return softmax(z)."""
+        return softmax(xp, z)
 
-    def _temperature(self, block: Block) -> FloatArray:
-        return np.full(block.n, 1.0)
-
-    def _bind(self, rows: Rows) -> Bound:
-        return bound_constant(rows.logits, 1.0)
-
-    def row_map(self) -> RowMap:
-        """Return what says the same of one row in fewer calls."""
-        return Tempered(1.0)
+    def _frequency_notes(self, samples: Samples) -> list[str]:
+        return []

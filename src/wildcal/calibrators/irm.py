@@ -1,145 +1,80 @@
-"""IRM: one isotonic regression for all classes at once (Zhang et al., 2020)."""
+"""IRM: one isotonic regression for all classes (Zhang et al., 2020)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from threading import Lock
-from typing import final
+from functools import partial
+from typing import Any, Final
 
+import array_api_compat.numpy as np_compat
 import numpy as np
 
-from wildcal.calibrators.gaps import GapCounter, fit_in_ranges
-from wildcal.calibrators.ones import SmallestOnes
-from wildcal.calibrators.pairs import for_each_chunk, label_pieces
-from wildcal.calibrators.pava import check_thresholds
-from wildcal.calibrators.piecewise import curves_of
-from wildcal.calibrators.table_rows import (
-    NORMALIZE,
-    Normalize,
-    TableRow,
-    finished,
-    isotonic_tops,
-    isotonic_values,
-    raised,
-)
-from wildcal.core.arrays import FloatArray, Proba
-from wildcal.core.block import Block
-from wildcal.core.bound import Bound
-from wildcal.core.calibrator import Calibrator, FitSummary
-from wildcal.core.checks import check_choice
-from wildcal.core.one_row import RowMap
-from wildcal.core.room import ones_at_once
-from wildcal.core.rows import Rows
-from wildcal.core.stored import ARRAY, TEXT, stored
+from wildcal.calibrators._isotonic import fit_isotonic, normalized
+from wildcal.core.arrays import Array, FloatArray, in_blocks, is_top_class, softmax
+from wildcal.core.calibrator import Calibrator, FitInfo
+from wildcal.core.piecewise import interpolate, pad, slopes
+from wildcal.core.validation import Samples
+
+# The other classes stay below the predicted one by this part of its probability. float32 resolves
+# it after every later division.
+_MARGIN: Final = 1e-6
 
 
-@final
-@dataclass(kw_only=True, eq=False)
-class IsotonicMultiClass(Calibrator):
-    """p_k = f(softmax(z)_k) with one non-decreasing f for all classes.
+@dataclass(kw_only=True, eq=False, repr=False)
+class IsotonicMulticlass(Calibrator):
+    """p_k = f(softmax(z)_k) / sum, with one non-decreasing f for all classes.
 
-    f is the isotonic regression of 1[y = k] on softmax(z)_k over all N x K pairs: linear between
-    its thresholds, constant outside them.
+    f is the isotonic regression of 1[y = k] on softmax(z)_k over all pairs of a sample and a class.
+    It is linear between its thresholds and constant outside. A sample with f = 0 for all classes
+    gets the uniform distribution.
 
-    Parameters
+    Attributes
     ----------
-    normalize
-        "row" (default): rows are divided by their sum, and a row that f sends to zero everywhere
-        becomes uniform. "none": the published numbers f + 1e-9 softmax(z), whose rows do not sum
-        to one, cut at 1 (uncut they exceed it, and published bins then drop such rows).
+    knots_, values_, slopes_
+        Thresholds of f, its value at each and the slope to the right of it, padded with infinite
+        knots.
 
     Notes
     -----
-    f does not decrease, so the classes keep their order; where rounding or a plateau makes
-    others equal to the predicted class, it is raised by one unit in the last place.
+    f does not decrease, so classes keep their order, but a plateau of f makes some equal. As
+    published, 1e-9 softmax(z) is added to f. Where that is lost to rounding, the predicted class is
+    kept by a cap: all others get at most 1 - 1e-6 times its probability.
 
-    The fit is exact and needs little memory: each block of an isotonic regression of 0/1 targets
-    begins at a one, so only the number of pairs between neighboring ones matters. Pairs are
-    merged where their probabilities are equal to the last bit. scikit-learn also merges those
-    within 1e-15 (1e-6 in float32, where it sums in float32); otherwise the two agree to rounding.
-    With logits on a coarse grid, as int8 networks give them, rounding of the softmax therefore
-    decides about ties, and the curve may move a little when the classes are reordered.
-
-    Zhang et al., Mix-n-Match: ensemble and compositional methods for uncertainty calibration in
-    deep learning, ICML 2020.
+    References
+    ----------
+    Zhang et al., Mix-n-match: ensemble and compositional methods for uncertainty calibration in
+    deep learning, ICML 2020. The probabilities there are not normalized.
 
     Examples
     --------
     >>> import numpy as np
-    >>> logits = np.array([[3.0, 0.0], [3.0, 0.0], [3.0, 0.0], [3.0, 0.0]])
-    >>> y = np.array([0, 0, 0, 1])  # 75 % right
-    >>> IsotonicMultiClass().fit(logits, y).predict_proba(logits)[0].round(6)
-    array([0.75, 0.25])
+    >>> logits = np.array([[3.0, 0.0]] * 80)
+    >>> y = np.repeat([0, 0, 0, 1], 20)  # 75 % are classified correctly
+    >>> IsotonicMulticlass().fit(logits, y).predict_proba(logits[:1]).round(6)
+    array([[0.75, 0.25]])
     """
 
     name = "irm"
     title = "isotonic regression over all classes"
     reference = "Zhang et al., ICML 2020"
-    stores = "a step for each rise of the curve"
     preserves_accuracy = True
-    shift_invariant = True
-    state = "thin"
 
-    normalize: Normalize = field(default="row", metadata=stored(TEXT))
-    thresholds_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
-    values_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
+    knots_: FloatArray = field(init=False)
+    values_: FloatArray = field(init=False)
+    slopes_: FloatArray = field(init=False)
 
-    def _check_options(self) -> None:
-        check_choice("normalize", self.normalize, NORMALIZE)
+    def _fit(self, data: Samples) -> FitInfo:
+        p = in_blocks(partial(softmax, np_compat), data.logits)
+        is_label = np.arange(data.n_classes) == data.y[:, None]
+        weight = np.repeat(data.weight, data.n_classes)
+        knots, values = fit_isotonic(p.ravel(), is_label.ravel(), weight)
+        self.knots_, self.values_, self.slopes_ = pad(knots, values, slopes(knots, values))
+        return FitInfo("mse")
 
-    def _check_fitted(self) -> None:
-        check_thresholds(self.thresholds_, self.values_)
-
-    def _fit(self, rows: Rows) -> FitSummary:
-        logits, y, weight = rows.tuning()
-
-        def collect(ones: Sequence[SmallestOnes]) -> None:
-            for x, _, w in label_pieces(logits, y, weight):
-                ones[0].add(x, w)
-
-        def count(gaps: Sequence[GapCounter]) -> None:
-            gap = gaps[0]
-
-            def take(proba: Proba, row_weight: FloatArray | None, lock: Lock) -> None:
-                x, w = proba.reshape(-1), None
-                if row_weight is None:
-                    if not gap.is_whole:  # sorting is most of the work
-                        x = x[(x >= gap.low) & (x < gap.high)]
-                    x.sort()
-                else:  # how equal ones lie in an order depends on all the others
-                    order = np.argsort(x)
-                    x, w = x[order], np.repeat(row_weight, proba.shape[1])[order]
-                with lock:
-                    gap.add(x, w)
-
-            for_each_chunk(logits, weight, take)
-
-        fitted = fit_in_ranges(1, ones_at_once(rows), collect, count)
-        self.thresholds_, self.values_ = fitted[0]
-        return FitSummary(loss="mse")
-
-    def _bind(self, rows: Rows) -> Bound:
-        f = curves_of(self)
-
-        def fill(block: Block, out: Proba) -> None:
-            values, total = isotonic_values(block, 1.0, f, self.normalize)
-            chosen = np.asarray(block.entry(values, block.pred()), np.float64)
-            top = self._top(block, chosen, total)
-            block.write(finished(block, values, total), out)
-            out[np.arange(block.n), block.pred()] = top
-
-        def confidence(block: Block) -> FloatArray:
-            return self._top(block, *isotonic_tops(block, 1.0, f, self.normalize))
-
-        return Bound(rows.logits, fill, confidence)
-
-    def row_map(self) -> RowMap:
-        """Return what says the same of one row in fewer calls."""
-        return TableRow(self, 1.0, self.normalize, keeps_class=True)
-
-    def _top(self, block: Block, values: FloatArray, total: FloatArray | None) -> FloatArray:
-        """Return the probability of each predicted class, whose values these are, and a bit more.
-
-        f does not decrease, so they are the largest of their rows.
-        """
-        top = finished(block, values, total).astype(block.top.dtype)
-        return raised(top).astype(np.float64)
+    def formula(self, xp: Any, z: Array, *inputs: Array) -> Array:
+        """Return f(softmax(z)), normalized, with the predicted class of the logits."""
+        p = softmax(xp, z)
+        p = normalized(xp, interpolate(xp, p, self.knots_, self.values_, self.slopes_), p)
+        # f does not decrease: the largest entry is that of the predicted class, or equal to it.
+        largest = xp.max(p, axis=-1, keepdims=True)
+        top = is_top_class(xp, z)
+        p = xp.where(top > 0, largest, xp.minimum(p, (1 - _MARGIN) * largest))
+        return p / xp.sum(p, axis=-1, keepdims=True)

@@ -1,65 +1,58 @@
 """Isotonic regression of the top-label confidence (Zadrozny and Elkan, 2002)."""
 
 from dataclasses import dataclass, field
-from typing import final
+from typing import Any
 
-import numpy as np
-
-from wildcal.calibrators.pava import check_thresholds, fit_isotonic
-from wildcal.calibrators.soft_rows import check_prior
-from wildcal.calibrators.top_label import TopLabelMap
-from wildcal.core.arrays import BoolArray, FloatArray
-from wildcal.core.calibrator import FitSummary
-from wildcal.core.stored import ARRAY, REAL, stored
+from wildcal.calibrators._isotonic import fit_isotonic
+from wildcal.calibrators._top_label import top_label_info, top_label_scores
+from wildcal.core.arrays import Array, FloatArray
+from wildcal.core.calibrator import FitInfo, TopLabelCalibrator
+from wildcal.core.piecewise import interpolate, pad, slopes
+from wildcal.core.validation import Samples
 
 
-@final
-@dataclass(kw_only=True, eq=False)
-class TopLabelIsotonic(TopLabelMap):
+@dataclass(kw_only=True, eq=False, repr=False)
+class TopLabelIsotonic(TopLabelCalibrator):
     """q = f(confidence) with the non-decreasing f closest to the observed accuracy.
 
-    f minimizes the sum of (f(confidence) - correct)²; it is linear between its thresholds and
-    constant outside them, and equal confidences are one point with their mean accuracy.
+    f minimizes the sum of (f(confidence) - correct)^2. It is linear between its thresholds and
+    constant outside; samples of equal confidence are one point with their mean accuracy.
 
-    Parameters
+    Attributes
     ----------
-    prior
-        Strength of soft rows, as in `TemperatureScaling`.
+    knots_, values_, slopes_
+        f as a function of 1 - confidence: increasing knots, the value at each and the slope to
+        the right of it, padded with infinite knots.
 
-    Notes
-    -----
-    The semantics are those of `sklearn.isotonic.IsotonicRegression` on float64. Zadrozny and
-    Elkan, Transforming classifier scores into accurate multiclass probability estimates, KDD 2002.
+    References
+    ----------
+    Zadrozny and Elkan, Transforming classifier scores into accurate multiclass probability
+    estimates, KDD 2002.
 
     Examples
     --------
     >>> import numpy as np
-    >>> logits = np.array([[3.0, 0.0], [3.0, 0.0], [3.0, 0.0], [3.0, 0.0]])
-    >>> y = np.array([0, 0, 0, 1])  # 75 % right
-    >>> TopLabelIsotonic().fit(logits, y).confidence(logits)
-    array([0.75, 0.75, 0.75, 0.75])
+    >>> logits = np.array([[3.0, 0.0]] * 80)
+    >>> y = np.repeat([0, 0, 0, 1], 20)  # 75 % are classified correctly
+    >>> TopLabelIsotonic().fit(logits, y).confidence(logits[:1])
+    array([0.75])
     """
 
     name = "isotonic"
     title = "isotonic regression of the confidence"
     reference = "Zadrozny and Elkan, KDD 2002"
-    stores = "a step for each rise of the curve"
 
-    prior: float = field(default=0.0, metadata=stored(REAL))
-    thresholds_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
-    values_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
+    knots_: FloatArray = field(init=False)
+    values_: FloatArray = field(init=False)
+    slopes_: FloatArray = field(init=False)
 
-    def _check_options(self) -> None:
-        check_prior(self.prior)
+    def _fit(self, data: Samples) -> FitInfo:
+        rest, correct = top_label_scores(data)
+        # -rest is the confidence up to a constant, with all digits.
+        x, f = fit_isotonic(-rest, correct, data.weight)
+        knots, values = -x[::-1], f[::-1]
+        self.knots_, self.values_, self.slopes_ = pad(knots, values, slopes(knots, values))
+        return top_label_info(self, rest, correct, data.weight)
 
-    def _check_fitted(self) -> None:
-        check_thresholds(self.thresholds_, self.values_)
-
-    def _fit_map(
-        self, confidence: FloatArray, correct: BoolArray, weight: FloatArray | None
-    ) -> FitSummary:
-        self.thresholds_, self.values_ = fit_isotonic(confidence, correct, weight)
-        return FitSummary()
-
-    def _map(self, confidence: FloatArray) -> FloatArray:
-        return np.interp(confidence, self.thresholds_, self.values_)
+    def _top_probability(self, xp: Any, rest: Array) -> Array:
+        return interpolate(xp, rest, self.knots_, self.values_, self.slopes_)

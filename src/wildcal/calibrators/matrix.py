@@ -1,95 +1,100 @@
-"""Matrix scaling: every calibrated score may use every logit."""
+"""Matrix scaling: each calibrated score is a linear function of all logits (Guo et al., 2017)."""
 
 from dataclasses import dataclass, field
-from typing import final
+from typing import Any
 
-from wildcal.calibrators.linear_map import (
-    bound_linear,
-    check_linear,
+import array_api_compat.numpy as np_compat
+
+from wildcal.calibrators._softmax_regression import (
     check_penalty,
-    matrix_scores,
-    origin_of,
-    raw_logits,
-    stack_matrix,
-    total_weight,
+    fit_softmax_regression,
+    logit_features,
+    logit_floor,
+    matrix_penalty,
 )
-from wildcal.calibrators.linear_softmax import FullSoftmax, Penalty, check_memory
 from wildcal.calibrators.temperature import fit_temperature
-from wildcal.core.arrays import FloatArray
-from wildcal.core.bound import Bound
-from wildcal.core.calibrator import Calibrator, FitSummary
-from wildcal.core.rows import Rows
-from wildcal.core.stored import ARRAY, REAL, optional, stored
+from wildcal.core.arrays import LOG_TINY, Array, FloatArray, softmax
+from wildcal.core.calibrator import Calibrator, FitInfo
+from wildcal.core.validation import Samples
 
 
-@final
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class MatrixScaling(Calibrator):
-    """p = softmax(W z + b) with a full K x K matrix.
+    """p = softmax(W z + b) with a full matrix W.
 
-    W and b minimize the cross-entropy plus an off-diagonal and intercept penalty (ODIR),
-    ``lambda sum_{i != j} W_ij² + mu |b|²``.
+    W and b minimize the cross-entropy plus ``lambda sum_{i != j} W_ij^2 + mu |b|^2`` (off-diagonal
+    and intercept regularization, ODIR) plus ``ridge K / N |diag(W) - 1/T|^2``.
 
     Parameters
     ----------
     reg_lambda
-        Weight of the off-diagonal entries; None chooses K (K - 1) / N.
+        lambda; None is K (K - 1) / N.
     reg_mu
-        Weight of the intercepts; None chooses K / N.
+        mu; None is K / N.
     ridge
-        Strength of a small pull of the diagonal towards temperature scaling, as in
-        `VectorScaling`, without which the minimum may lie at infinity.
+        Strength of the penalty that pulls the diagonal to temperature scaling; without it the
+        minimum may lie at infinity.
+
+    Attributes
+    ----------
+    matrix_, intercept_
+        W, shape (n_classes, n_classes), and b, shape (n_classes,).
+    floor_
+        Logits further below the largest one of a sample are raised to it: -87 max(T, 1), where the
+        probabilities of softmax(z / T) end in float32.
 
     Notes
     -----
-    Guo et al., ICML 2017, section 4.2; the penalty is that of Kull et al., NeurIPS 2019, without
-    which K² numbers fit the noise of any held-out set when there are many classes. With K = 1000
-    there are a million of them: the search may then stop early, with a warning.
+    The penalty is that of Dirichlet calibration.
+
+    References
+    ----------
+    Guo et al., On calibration of modern neural networks, ICML 2017, section 4.2; Kull et al.,
+    Beyond temperature scaling, NeurIPS 2019 (ODIR).
 
     Examples
     --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
-    >>> mix = np.array([[1.0, 0.5, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    >>> W = np.array([[1.0, 0.5, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     >>> z = 2 * rng.normal(size=(20_000, 3))
-    >>> y = (z @ mix.T + rng.gumbel(size=z.shape)).argmax(axis=1)
+    >>> y = (z @ W.T + rng.gumbel(size=z.shape)).argmax(axis=1)
     >>> matrix = MatrixScaling().fit(z, y).matrix_
-    >>> (matrix[0] - matrix[2]).round(1)  # only differences of rows matter
+    >>> (matrix[0] - matrix[2]).round(1)  # only differences of rows are determined
     array([ 1. ,  0.5, -1. ])
     """
 
     name = "matrix"
     title = "matrix scaling"
     reference = "Guo et al., ICML 2017"
-    stores = "K (K + 1) numbers"
-    preserves_accuracy = False
-    shift_invariant = False
-    state = "flat"
 
-    reg_lambda: float | None = field(default=None, metadata=stored(optional(REAL)))
-    reg_mu: float | None = field(default=None, metadata=stored(optional(REAL)))
-    ridge: float = field(default=0.1, metadata=stored(REAL))
-    matrix_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
-    intercept_: FloatArray = field(init=False, repr=False, metadata=stored(ARRAY))
+    reg_lambda: float | None = None
+    reg_mu: float | None = None
+    ridge: float = 0.1
+    matrix_: FloatArray = field(init=False)
+    intercept_: FloatArray = field(init=False)
+    floor_: float = field(init=False, default=LOG_TINY)
 
     def _check_options(self) -> None:
-        check_penalty(self.reg_lambda, self.reg_mu, self.ridge)
+        check_penalty(reg_lambda=self.reg_lambda, reg_mu=self.reg_mu, ridge=self.ridge)
 
-    def _check_fitted(self) -> None:
-        check_linear(self, matrix_=2, intercept_=1)
+    def _fit(self, data: Samples) -> FitInfo:
+        ts = fit_temperature(data)
+        self.floor_ = logit_floor(ts.temperature)
+        share = data.n_classes / data.weight.sum()
+        off_diagonal = share * (data.n_classes - 1) if self.reg_lambda is None else self.reg_lambda
+        penalty, center = matrix_penalty(
+            data.n_classes,
+            off_diagonal=off_diagonal,
+            diagonal=self.ridge * share,
+            intercept=share if self.reg_mu is None else self.reg_mu,
+            scale=1 / ts.temperature,
+        )
+        x = logit_features(np_compat, data.logits, self.floor_)
+        fit = fit_softmax_regression(x, data, penalty, center)
+        self.matrix_, self.intercept_ = fit.matrix, fit.intercept
+        return fit.info(ts)
 
-    def _fit(self, rows: Rows) -> FitSummary:
-        logits, y, weight = rows.tuning()
-        check_memory(logits.shape[1])
-        ts = fit_temperature(logits, y, weight=weight)
-        n_classes, n = logits.shape[1], total_weight(y, weight)
-        penalty = Penalty.structured(n_classes, n, self.reg_lambda, self.ridge, self.reg_mu)
-        ridge, center = penalty.arrays(n_classes, diagonal=1 / ts.temperature)
-        origin = origin_of(logits)
-        fit = FullSoftmax(raw_logits, logits, y, weight, ridge, center, origin).minimize(center)
-        self.matrix_, self.intercept_ = fit.theta[:-1].T.copy(), fit.theta[-1].copy()
-        return fit.summary(ts)
-
-    def _bind(self, rows: Rows) -> Bound:
-        theta = stack_matrix(self.matrix_, self.intercept_)
-        return bound_linear(rows.logits, raw_logits, matrix_scores, theta)
+    def formula(self, xp: Any, z: Array, *inputs: Array) -> Array:
+        """Return softmax(W z + b)."""
+        return softmax(xp, logit_features(xp, z, self.floor_) @ self.matrix_.T + self.intercept_)

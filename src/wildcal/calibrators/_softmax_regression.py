@@ -1,0 +1,336 @@
+"""Penalized multinomial logistic regression: softmax(W x + b), W diagonal or full.
+
+Vector, matrix, Dirichlet and structured scaling differ in the features x of the logits, in the
+shape of W and in the penalty. The objective, cross-entropy + sum(penalty * (theta - center)^2),
+is convex. theta has shape (n_classes, 2), the diagonal of W and b, or (n_classes, n_classes + 1),
+W and b.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wildcal.calibrators.temperature import TemperatureFit
+from wildcal.core.arrays import BLOCK_ENTRIES, LOG_TINY, Array, FloatArray, IntArray
+from wildcal.core.calibrator import FitInfo
+from wildcal.core.exceptions import InputError
+from wildcal.core.validation import Samples, check_number
+
+# Part of the largest logit: well above the rounding of float32.
+_RELATIVE_FLOOR: Final = 1e-5
+# Samples of a block, at least: each block reads the whole matrix W.
+_MIN_BLOCK: Final = 1000
+# A full matrix of more classes takes gigabytes.
+_MAX_CLASSES: Final = 6500
+_MAX_ITER: Final = 100
+# Hessian products of a step: many for small problems, fewer if a product takes seconds.
+_MAX_CG, _MIN_CG, _CG_BUDGET = 500, 30, 1e11
+# Smallest curvature of a coordinate; where all samples are certain, nothing curves.
+_MIN_CURVATURE: Final = 1e-6
+# The fit ends with the step that is expected to lower the objective by less than this part.
+_TOLERANCE: Final = 1e-6
+_RESOLUTION: Final = 1e-13
+
+
+@dataclass(frozen=True)
+class RegressionFit:
+    """Fitted parameters and the objective."""
+
+    theta: FloatArray
+    loss_before: float
+    loss_after: float
+    n_iter: int
+    converged: bool
+
+    @property
+    def scale(self) -> FloatArray:
+        """The diagonal of W, of a diagonal theta."""
+        return self.theta[:, 0].copy()
+
+    @property
+    def matrix(self) -> FloatArray:
+        """W of a full theta."""
+        return self.theta[:, :-1].copy()
+
+    @property
+    def intercept(self) -> FloatArray:
+        """The intercepts b."""
+        return self.theta[:, -1].copy()
+
+    def info(self, ts: TemperatureFit) -> FitInfo:
+        """Return the record of a fit that started from temperature scaling."""
+        return FitInfo(
+            "nll + penalty",
+            self.loss_before,
+            self.loss_after,
+            ts.n_iter + self.n_iter,
+            ts.converged and self.converged,
+            warnings=ts.warnings,
+        )
+
+
+def logit_features(xp: Any, z: Array, floor: float) -> Array:
+    """Return logits, those more than -floor below the largest one of the sample raised to that.
+
+    A masked class then has a feature of the size of the others. The distance grows with the size of
+    the logits, so that it never falls below their rounding.
+    """
+    top = xp.max(z, axis=-1, keepdims=True)
+    return xp.maximum(z, top + floor - _RELATIVE_FLOOR * xp.abs(top))
+
+
+def logit_floor(temperature: float) -> float:
+    """Return the logit, relative to the largest, where softmax(z / T) ends in float32."""
+    return LOG_TINY * max(1.0, temperature)
+
+
+def diagonal_penalty(
+    n_classes: int, strength: float, scale: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return penalty and center of a diagonal theta that is pulled to `scale` and b = 0."""
+    center = np.repeat([[scale, 0.0]], n_classes, axis=0)
+    return np.full_like(center, strength), center
+
+
+def matrix_penalty(
+    n_classes: int, off_diagonal: float, diagonal: float, intercept: float, scale: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return penalty and center of a full theta that is pulled to `scale` * identity and b = 0."""
+    if n_classes > _MAX_CLASSES:
+        raise InputError(
+            f"X must have at most {_MAX_CLASSES} classes for a full matrix, got {n_classes}. Try"
+            " vector, svs or ts.",
+            "X",
+        )
+    eye = np.eye(n_classes, n_classes + 1)
+    penalty = np.where(eye > 0, diagonal, off_diagonal)
+    penalty[:, -1] = intercept
+    return penalty, scale * eye
+
+
+def check_penalty(**options: float | None) -> None:
+    """Raise unless each weight of a penalty is a number of at least 0, or None."""
+    for name, value in options.items():
+        if value is not None:
+            check_number(name, value, 0.0, 1e12)
+
+
+def fit_softmax_regression(
+    x: FloatArray,
+    data: Samples,
+    penalty: FloatArray,
+    center: FloatArray,
+    *,
+    start: FloatArray | None = None,
+    fixed: NDArray[np.bool_] | None = None,
+    tied: bool = False,
+) -> RegressionFit:
+    """Minimize the penalized cross-entropy of softmax(W x + b).
+
+    Parameters
+    ----------
+    x
+        Features, shape (n_samples, n_classes).
+    data
+        Labels and weights.
+    penalty, center
+        Weights of the squares, and the theta that they pull to; arrays of the shape of theta.
+    start
+        Where to start; default: `center`.
+    fixed
+        Entries of theta that keep the value of `start`.
+    tied
+        All classes have one slope: the entries of a diagonal W are equal.
+    """
+    start = center if start is None else start
+    with np.errstate(over="ignore", invalid="ignore"):
+        objective = _Objective(x, data.y, data.weight, penalty, center)
+        return _minimize(objective, start, fixed, tied=tied)
+
+
+class _Objective:
+    """The objective with its gradient, and Hessian products at the last theta.
+
+    Values and gradients are float64. Hessian products only direct the steps and are float32. Arrays
+    of samples have shape (n_classes, n_samples): sums over classes then add whole rows.
+    """
+
+    def __init__(
+        self,
+        x: FloatArray,
+        y: IntArray,
+        weight: FloatArray,
+        penalty: FloatArray,
+        center: FloatArray,
+    ):
+        self.penalty, self.center = penalty, center
+        self.diagonal = center.shape[1] == 2
+        n, k = x.shape
+        size = max(BLOCK_ENTRIES // k, 1 if self.diagonal else _MIN_BLOCK)
+        share = weight / weight.sum()
+        parts = [slice(i, i + size) for i in range(0, n, size)]
+        self.blocks = [(x[part].T.copy(), y[part], share[part]) for part in parts]
+        self._blocks32 = [
+            (b.astype(np.float32), (1 / w).astype(np.float32)) for b, _, w in self.blocks
+        ]
+        self._proba32: list[NDArray[np.float32]] = []
+
+    def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        """Return the objective at theta and its gradient."""
+        offset = theta - self.center
+        value = float((self.penalty * offset * offset).sum())
+        gradient = 2 * self.penalty * offset
+        self._proba32 = []
+        for x, y, weight in self.blocks:
+            p, log_loss = self._weighted_proba(theta, x, y, weight)
+            value += float(weight @ log_loss)
+            self._proba32.append(p.astype(np.float32))
+            p[y, np.arange(len(y))] -= weight
+            gradient += self._by_theta(x, p)
+        return value, gradient
+
+    def hessian_product(self, direction: FloatArray) -> FloatArray:
+        """Return the Hessian times a direction, both of the shape of theta."""
+        product = 2 * self.penalty * direction
+        direction = direction.astype(np.float32)
+        for (x, inverse_weight), p in zip(self._blocks32, self._proba32, strict=True):
+            u = self._scores(direction, x)
+            u *= p
+            u -= p * (u.sum(axis=0) * inverse_weight)
+            product += self._by_theta(x, u)
+        return product
+
+    def curvature(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the diagonal of the Hessian, and the derivatives by each slope and its b."""
+        diagonal, cross = 2 * self.penalty, np.zeros_like(theta)
+        for x, y, weight in self.blocks:
+            p, _ = self._weighted_proba(theta, x, y, weight)
+            p -= p * p / weight
+            cross += self._by_theta(x, p)
+            diagonal += self._by_theta(x * x, p)
+        return diagonal, cross
+
+    def _weighted_proba(
+        self, theta: FloatArray, x: FloatArray, y: IntArray, weight: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return probabilities times weights, and the log loss of each sample."""
+        s = self._scores(theta, x)
+        s -= s.max(axis=0)
+        true = s[y, np.arange(len(y))]
+        np.exp(s, out=s)
+        total = s.sum(axis=0)
+        s *= weight / total
+        return s, np.log(total) - true
+
+    def _scores(self, theta: NDArray[Any], x: NDArray[Any]) -> NDArray[Any]:
+        s: NDArray[Any] = x * theta[:, :1] if self.diagonal else theta[:, :-1] @ x
+        s += theta[:, -1:]
+        return s
+
+    def _by_theta(self, x: NDArray[Any], error: NDArray[Any]) -> FloatArray:
+        """Return derivatives by theta from those by scores."""
+        slopes = np.einsum("ij,ij->i", x, error)[:, None] if self.diagonal else error @ x.T
+        return np.column_stack([slopes, error.sum(axis=1)]).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class _Coordinates:
+    """Coordinates of steps, in which the Hessian at the start has a diagonal of about one.
+
+    A step of a slope also moves b so that the two are uncorrelated, as if features were centered.
+    """
+
+    unit: FloatArray
+    shift: FloatArray
+    tied: bool
+
+    def to_theta(self, step: FloatArray) -> FloatArray:
+        """Return the change of theta that a step makes."""
+        theta = self.unit * step
+        if self.tied:
+            theta[:, 0] = theta[:, 0].mean()
+        theta[:, -1] -= (self.shift * theta[:, :-1]).sum(axis=1)
+        return theta
+
+    def gradient(self, by_theta: FloatArray) -> FloatArray:
+        """Return derivatives by steps from those by theta."""
+        gradient = by_theta.copy()
+        gradient[:, :-1] -= self.shift * by_theta[:, -1:]
+        gradient *= self.unit
+        if self.tied:
+            gradient[:, 0] = gradient[:, 0].mean()
+        return gradient
+
+
+def _coordinates(
+    objective: _Objective, start: FloatArray, fixed: NDArray[np.bool_] | None, *, tied: bool
+) -> _Coordinates:
+    diagonal, cross = objective.curvature(start)
+    shift = cross[:, :-1] / np.maximum(diagonal[:, -1:], _MIN_CURVATURE)
+    # What is left of a difference of equal numbers is rounding.
+    diagonal[:, :-1] -= np.minimum(shift * cross[:, :-1], (1 - 1e-12) * diagonal[:, :-1])
+    unit = 1 / np.sqrt(np.maximum(diagonal, _MIN_CURVATURE))
+    if tied:
+        unit[:, 0], shift = unit[:, 0].mean(), np.zeros_like(shift)
+    if fixed is not None:
+        unit, shift = np.where(fixed, 0.0, unit), np.where(fixed[:, -1:], 0.0, shift)
+    return _Coordinates(unit, shift, tied)
+
+
+def _minimize(
+    objective: _Objective, start: FloatArray, fixed: NDArray[np.bool_] | None, *, tied: bool
+) -> RegressionFit:
+    """Newton's method, steps by conjugate gradients (Nocedal and Wright, section 7.1)."""
+    coordinates = _coordinates(objective, start, fixed, tied=tied)
+
+    def product(step: FloatArray) -> FloatArray:
+        return coordinates.gradient(objective.hessian_product(coordinates.to_theta(step)))
+
+    theta, (value, by_theta) = start, objective(start)
+    before = value
+    cost = sum(x.size for x, _, _ in objective.blocks) * start.shape[1]
+    max_cg = int(np.clip(_CG_BUDGET / cost, _MIN_CG, _MAX_CG))
+    for n_iter in range(_MAX_ITER):
+        gradient = coordinates.gradient(by_theta)
+        step, accurate = _conjugate_gradients(product, gradient, max_cg)
+        change, expected = coordinates.to_theta(step), -float((gradient * step).sum())
+        fraction = 1.0
+        while True:
+            new_theta = theta + fraction * change
+            new, by_new = objective(new_theta)
+            limit = value - 1e-4 * fraction * expected + _RESOLUTION * abs(value)
+            if new <= limit or fraction < 1e-8:
+                break
+            fraction /= 2
+        small = expected <= _TOLERANCE * value + 1e-14
+        if not new <= limit:
+            return RegressionFit(theta, before, value, n_iter, converged=small)
+        theta, value, by_theta = new_theta, new, by_new
+        if small and accurate:
+            return RegressionFit(theta, before, value, n_iter + 1, converged=True)
+    return RegressionFit(theta, before, value, _MAX_ITER, converged=False)
+
+
+def _conjugate_gradients(
+    product: Callable[[FloatArray], FloatArray], gradient: FloatArray, max_iter: int
+) -> tuple[FloatArray, bool]:
+    """Return a step that nearly solves product(step) = -gradient, and whether it was reached."""
+    step, residual = np.zeros_like(gradient), -gradient
+    direction, square = residual, float((residual * residual).sum())
+    norm = np.sqrt(square)
+    target = (min(0.1, np.sqrt(norm)) * norm) ** 2
+    for i in range(max_iter):
+        if square <= target:
+            return step, True
+        image = product(direction)
+        curved = float((direction * image).sum())
+        if not curved > 0 or not np.isfinite(curved):  # rounding
+            return (step, True) if i else (residual, False)
+        step = step + (square / curved) * direction
+        residual = residual - (square / curved) * image
+        last, square = square, float((residual * residual).sum())
+        direction = residual + (square / last) * direction
+    return step, False

@@ -1,0 +1,260 @@
+"""Platt scaling and beta calibration: a logistic curve for each class against the rest.
+
+The probabilities of the classes are divided by their sum. With two classes one curve is fitted, for
+class 1, and class 0 has its complement.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, TypeAlias
+
+import array_api_compat.numpy as np_compat
+import numpy as np
+
+from wildcal.core.arrays import (
+    LOG_TINY,
+    Array,
+    FloatArray,
+    in_blocks,
+    is_top_class,
+    softmax,
+    softplus,
+)
+from wildcal.core.calibrator import Calibrator, FitInfo
+from wildcal.core.optimize import Solution, newton
+from wildcal.core.validation import Samples, check_choice
+
+Parameters: TypeAlias = Literal["abm", "am", "ab"]
+# Reached only if a class can be told from the rest by its probability alone.
+_MAX_COEFFICIENT: Final = 1e3
+_MAX_ITER: Final = 100
+# Beta calibration keeps probabilities this far from 0 and 1.
+_LOG_EPS: Final = float(np.log(np.finfo(np.float64).eps))
+
+
+def log_proba_and_rest(xp: Any, z: Array) -> tuple[Array, Array]:
+    """Return log p and log(1 - p) of p = softmax(z), without cancellation where p is close to 1."""
+    u = xp.clip(z - xp.max(z, axis=-1, keepdims=True), LOG_TINY, None)
+    e, top = xp.exp(u), is_top_class(xp, z)
+    total = xp.sum(e, axis=-1, keepdims=True)
+    others = xp.sum(e * (1 - top), axis=-1, keepdims=True)
+    rest = xp.where(top > 0, others, total - e)
+    log_total = xp.log(total)
+    return u - log_total, xp.log(rest) - log_total
+
+
+def fit_logistic(
+    design: FloatArray,
+    target: FloatArray,
+    weight: FloatArray,
+    start: FloatArray,
+    lower: FloatArray,
+    upper: FloatArray,
+) -> Solution:
+    """Return the coefficients, within bounds, with the smallest log loss of sigmoid(design @ x).
+
+    Targets are numbers in [0, 1].
+    """
+    share = weight / weight.sum()
+    # Newton's method works on columns of mean square 1.
+    size = np.sqrt(np.maximum(share @ (design * design), 1e-30))
+    design = design / size
+
+    def objective(x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        t = design @ x
+        e = np.exp(-np.abs(t))
+        p = np.where(t > 0, 1.0, e) / (1 + e)
+        # The constant makes tolerances absolute: the loss of a class that its probability separates
+        # from the rest only tends to 0.
+        value = 1 + float(share @ (np.maximum(t, 0) + np.log1p(e) - target * t))
+        hessian = (design.T * (share * p * (1 - p))) @ design
+        return value, design.T @ (share * (p - target)), hessian
+
+    # At coefficients of 0 no sample is certain, so there is always a slope to follow.
+    first = min((start * size, 0 * start), key=lambda x: objective(x)[0])
+    found = newton(objective, first, lower * size, upper * size, max_iter=_MAX_ITER)
+    return replace(found, x=found.x / size, value=found.value - 1)
+
+
+def smoothed_target(positive: Any, weight: FloatArray) -> FloatArray:
+    """Return Platt's targets (N+ + 1) / (N+ + 2) and 1 / (N- + 2) instead of 1 and 0."""
+    n_positive, n_negative = float(weight @ positive), float(weight @ ~positive)
+    return np.where(positive, (n_positive + 1) / (n_positive + 2), 1 / (n_negative + 2))
+
+
+def fitted_classes(n_classes: int) -> range:
+    """Return the classes that have a curve of their own: only class 1 of two."""
+    return range(1, 2) if n_classes == 2 else range(n_classes)
+
+
+def normalized_sigmoid(xp: Any, t: Array) -> Array:
+    """Return sigmoid(t) divided by its sum over classes."""
+    return softmax(xp, -softplus(xp, -t))
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PlattScaling(Calibrator):
+    """p_k proportional to sigmoid(a_k s_k + b_k), s_k the log-odds of class k against the rest.
+
+    s_k = log q_k - log(1 - q_k), q = softmax(z). a_k and b_k are fitted by logistic regression with
+    Platt's smoothed targets, (N+ + 1) / (N+ + 2) and 1 / (N- + 2) instead of 1 and 0, as in
+    scikit-learn's ``CalibratedClassifierCV(method="sigmoid")``.
+
+    Attributes
+    ----------
+    slope_, intercept_
+        a and b, shape (n_classes,).
+
+    References
+    ----------
+    Platt, Probabilistic outputs for support vector machines, 1999; more classes: Zadrozny and
+    Elkan, Transforming classifier scores into accurate multiclass probability estimates, KDD 2002.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> score = rng.normal(size=10_000)
+    >>> y = rng.random(10_000) < 1 / (1 + np.exp(1 - 2 * score))
+    >>> calibrator = PlattScaling().fit(score, y.astype(int), input="score")
+    >>> calibrator.slope_.round(1), calibrator.intercept_.round(1)
+    (array([2., 2.]), array([ 1., -1.]))
+    """
+
+    name = "platt"
+    title = "Platt scaling"
+    reference = "Platt, 1999"
+
+    slope_: FloatArray = field(init=False)
+    intercept_: FloatArray = field(init=False)
+
+    def _fit(self, data: Samples) -> FitInfo:
+        log_odds = in_blocks(lambda z: _log_odds(np_compat, z), data.logits)
+        slope, intercept = np.zeros((2, data.n_classes))
+        start, upper = np.array([1.0, 0.0]), np.full(2, np.inf)
+        solutions, before = [], 0.0
+        for k in fitted_classes(data.n_classes):
+            design = np.stack([log_odds[:, k], np.ones(len(data))], axis=1)
+            target = smoothed_target(data.y == k, data.weight)
+            solutions.append(fit_logistic(design, target, data.weight, start, -upper, upper))
+            slope[k], intercept[k] = solutions[-1].x
+            before += _log_loss(log_odds[:, k], target, data.weight)
+        if data.n_classes == 2:
+            slope[0], intercept[0] = slope[1], -intercept[1]
+        self.slope_, self.intercept_ = slope, intercept
+        return _info(solutions, before)
+
+    def formula(self, xp: Any, z: Array, *inputs: Array) -> Array:
+        """Return sigmoid(a s + b), normalized."""
+        return normalized_sigmoid(xp, _log_odds(xp, z) * self.slope_ + self.intercept_)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class BetaCalibration(Calibrator):
+    """p_k proportional to sigmoid(a_k log q_k - b_k log(1 - q_k) + c_k), q = softmax(z), a, b >= 0.
+
+    This is the map that calibrates a class whose probabilities are Beta distributed among its
+    samples and among the others. a = b = 1, c = 0 changes nothing.
+
+    Parameters
+    ----------
+    parameters
+        "abm" (default): a, b and c are free. "am": a = b. "ab": the curve maps 1/2 to 1/2.
+
+    Attributes
+    ----------
+    a_, b_, c_
+        Shape (n_classes,).
+
+    Notes
+    -----
+    a, b and c maximize the likelihood under a, b >= 0. Published code drops a coefficient that is
+    negative without bounds and fits again, which gives the same result unless the other one then
+    becomes negative. A class without samples gets the targets of `PlattScaling`.
+
+    References
+    ----------
+    Kull, Silva Filho and Flach, Beta calibration: a well-founded and easily implemented improvement
+    on logistic calibration for binary classifiers, AISTATS 2017.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.random(20_000)
+    >>> y = rng.random(20_000) < p**2 / (p**2 + 1 - p)  # a = 2, b = 1, c = 0
+    >>> proba = np.stack([1 - p, p], axis=1)
+    >>> calibrator = BetaCalibration().fit(proba, y.astype(int), input="proba")
+    >>> calibrator.predict_proba(np.array([[0.5, 0.5]])).round(2)
+    array([[0.67, 0.33]])
+    """
+
+    name = "beta"
+    title = "beta calibration"
+    reference = "Kull et al., AISTATS 2017"
+
+    parameters: Parameters = "abm"
+    a_: FloatArray = field(init=False)
+    b_: FloatArray = field(init=False)
+    c_: FloatArray = field(init=False)
+
+    def _check_options(self) -> None:
+        check_choice("parameters", self.parameters, ("abm", "am", "ab"))
+
+    def _fit(self, data: Samples) -> FitInfo:
+        log_2 = np.log(2.0)
+        # What each free parameter adds to (a, b, c).
+        expand = {
+            "abm": np.eye(3),
+            "am": np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]),
+            "ab": np.array([[1.0, 0.0], [0.0, 1.0], [log_2, -log_2]]),
+        }[self.parameters]
+        start = np.asarray(expand[:2].any(axis=0), dtype=np.float64)  # a = b = 1, c = 0
+        upper = np.full(expand.shape[1], _MAX_COEFFICIENT)
+        lower = np.where(start > 0, 0.0, -_MAX_COEFFICIENT)
+        logs = in_blocks(lambda z: np.stack(_beta_logs(np_compat, z), axis=2), data.logits)
+        curves = np.zeros((data.n_classes, 3))
+        solutions, before = [], 0.0
+        for k in fitted_classes(data.n_classes):
+            design = np.column_stack([logs[:, k], np.ones(len(data))])
+            target = (data.y == k).astype(np.float64)
+            if target.min() == target.max():
+                target = smoothed_target(data.y == k, data.weight)
+            solution = fit_logistic(design @ expand, target, data.weight, start, lower, upper)
+            curves[k] = expand @ solution.x
+            solutions.append(solution)
+            before += _log_loss(design[:, 0] + design[:, 1], target, data.weight)
+        if data.n_classes == 2:
+            a, b, c = curves[1]
+            curves[0] = b, a, -c
+        self.a_, self.b_, self.c_ = curves.T.copy()
+        return _info(solutions, before)
+
+    def formula(self, xp: Any, z: Array, *inputs: Array) -> Array:
+        """Return sigmoid(a log q - b log(1 - q) + c), normalized."""
+        log_p, minus_log_rest = _beta_logs(xp, z)
+        return normalized_sigmoid(xp, self.a_ * log_p + self.b_ * minus_log_rest + self.c_)
+
+
+def _log_odds(xp: Any, z: Array) -> Array:
+    log_p, log_rest = log_proba_and_rest(xp, z)
+    return log_p - log_rest
+
+
+def _beta_logs(xp: Any, z: Array) -> tuple[Array, Array]:
+    """Return log p and -log(1 - p), cut at the resolution of float64."""
+    log_p, log_rest = log_proba_and_rest(xp, z)
+    return xp.clip(log_p, _LOG_EPS, None), -xp.clip(log_rest, _LOG_EPS, None)
+
+
+def _log_loss(t: FloatArray, target: FloatArray, weight: FloatArray) -> float:
+    return float(np.average(np.logaddexp(0.0, t) - target * t, weights=weight))
+
+
+def _info(solutions: list[Solution], before: float) -> FitInfo:
+    return FitInfo(
+        "one-vs-rest nll",
+        before,
+        sum(s.value for s in solutions),
+        max(s.n_iter for s in solutions),
+        all(s.converged for s in solutions),
+    )
