@@ -1,225 +1,216 @@
-"""Save and load a fitted calibrator: one JSON file that a person can read.
+"""Save and load fitted calibrators as JSON files.
 
-The file holds the method's short name, its options, its fitted values, a summary of the fit, where
-it was told the names of the classes, what the numbers were and notes of the user, and a SHA-256 of
-all that. Nothing in the file is executed: every value is checked against the kind that its field
-declares.
+A file holds the options and fitted numbers of dataclasses that are registered. Nothing is imported
+from a name in a file, and no pickle is involved.
 """
 
+import base64
+import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, fields
+import os
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
-from wildcal.calibrators import CALIBRATORS, DensityAware
-from wildcal.calibrators.more import WINDOW_METHODS, window_class
-from wildcal.calibrators.own import add_own
-from wildcal.core.calibrator import Calibrator, FitSummary
-from wildcal.core.checks import check_choice
-from wildcal.core.errors import FileFormatError, NotFittedError
-from wildcal.core.kinds import KINDS
-from wildcal.core.labels import ClassNames
-from wildcal.core.stored import INTEGER, Either, Nested, Stored, Written, kind_of
-from wildcal.io.files import replacing
-from wildcal.io.sealed import Json, Kind
-from wildcal.io.values import decode, encode_array
+from wildcal.core.calibrator import Calibrator, FitInfo
+from wildcal.core.exceptions import FileFormatError, InputError
+from wildcal.core.profile import Profile
+from wildcal.core.registry import registered_class
+from wildcal.io.atomic import atomic_write
 from wildcal.version import __version__
 
-# The largest calibrator we know, a full matrix for 1000 classes, takes 11 MB.
-_KIND = Kind("wildcal calibrator", "calibrator file", "`wildcal.save`", version=1, largest=1 << 28)
+FORMAT: Final = "wildcal calibrator"
+FORMAT_VERSION: Final = 2
+# Larger arrays are stored as base64, with their dtype and shape.
+_MAX_LISTED: Final = 64
+_MAX_BYTES: Final = 1 << 31
+# Parts of calibrators that are no calibrators themselves.
+_PARTS: Final[dict[str, type[Any]]] = {"FitInfo": FitInfo, "Profile": Profile}
 
 
-@dataclass(frozen=True, slots=True)
-class About:
-    """What a file says besides the calibrator: how to read rows for it, and notes of the user."""
+@dataclass(frozen=True)
+class ArtifactInfo:
+    """What a file says besides the calibrator."""
 
-    classes: ClassNames | None = None
-    """The names of the classes, in the order of the columns."""
-    kind: str = "logits"
-    """What the numbers were that it was fitted on."""
-    floor: float | None = None
-    """What probabilities of zero were read as."""
-    notes: Mapping[str, str] = field(default_factory=dict)
-    """Free words by name, such as the network, a hash of the data or a date."""
-
-    def __post_init__(self) -> None:
-        """Raise a ValueError for what a file cannot say."""
-        check_choice("kind", self.kind, KINDS)
-        if self.floor is not None and not (type(self.floor) is float and 0 < self.floor < 1):
-            raise ValueError(f"floor must be a number between 0 and 1, got {self.floor!r:.40}.")
-        if not all(isinstance(w, str) for pair in self.notes.items() for w in pair):
-            raise ValueError("notes must map texts to texts.")
+    version: str
+    """Version of wildcal that wrote the file."""
+    metadata: dict[str, Any] = field(default_factory=dict)
+    """Notes of the user."""
+    columns: dict[str, Any] = field(default_factory=dict)
+    """Which columns of a table are scores, label, weight and so on."""
 
 
-def save(calibrator: Calibrator, path: str | Path, about: About | None = None) -> None:
-    """Write a fitted calibrator to a JSON file; `load` gives back the same bytes of output.
+def save(
+    calibrator: Any,
+    path: str | os.PathLike[str],
+    *,
+    metadata: dict[str, Any] | None = None,
+    columns: dict[str, Any] | None = None,
+) -> None:
+    """Write a fitted calibrator to a JSON file.
 
-    `about` says how its rows are to be read, and what else is worth keeping.
+    Parameters
+    ----------
+    calibrator
+        A fitted calibrator.
+    path
+        Where to write; an existing file is replaced.
+    metadata
+        Notes to keep with it: strings, numbers, lists and dicts.
+    columns
+        The declaration of columns that reading files used.
     """
-    document = describe_file(calibrator, about)
-    text = json.dumps(document, indent=2, allow_nan=False)
-    read_back = json.loads(text)  # what cannot be read back is not written
-    _rebuild(read_back)
-    rebuild_about(read_back, read_back["n_classes"])
-    with replacing(path, sync=True) as temporary:
-        temporary.write_text(text + "\n", "utf-8")
-
-
-def describe_file(calibrator: Calibrator, about: About | None = None) -> dict[str, Json]:
-    """Return what `save` writes, as plain JSON values."""
-    more = describe_about(about or About())
-    return _KIND.seal({"wildcal": __version__, **_describe(calibrator), **more})
-
-
-def load(path: str | Path) -> Calibrator:
-    """Return the calibrator saved in a file; any damage gives a FileFormatError."""
-    return load_with_about(path)[0]
-
-
-def load_with_about(path: str | Path) -> tuple[Calibrator, About]:
-    """Return the calibrator saved in a file, and what the file says about its rows."""
-    path = Path(path)
-    return _rebuild_all(_KIND.read(path), path)
-
-
-def rebuild(document: dict[str, Json], where: str = "the document") -> Calibrator:
-    """Return the calibrator that `describe_file` described, for files that hold one inside.
-
-    >>> from wildcal import TemperatureScaling
-    >>> fitted = TemperatureScaling().fit([[3.0, 0.0]] * 4, [0, 0, 0, 1])
-    >>> rebuild(describe_file(fitted)).temperature_ == fitted.temperature_
-    True
-    """
-    return _rebuild_all(_KIND.opened(document, where), where)[0]
-
-
-def _rebuild_all(document: dict[str, Json], where: str | Path) -> tuple[Calibrator, About]:
-    try:
-        return _rebuild(document), rebuild_about(document, document["n_classes"])
-    except (
-        KeyError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        OverflowError,
-        RecursionError,  # a calibrator in a calibrator in a calibrator ...
-    ) as error:
-        raise FileFormatError(f"{where} is not a valid calibrator: {error}") from error
-
-
-def describe_about(about: About) -> dict[str, Json]:
-    """Return the entries of what was told; plain logits without names need none."""
-    told: dict[str, Json] = {}
-    if about.classes is not None:
-        told["classes"] = list(about.classes.names)
-    if about.kind != "logits":
-        told["input"] = {"kind": about.kind, "floor": about.floor}
-    if about.notes:
-        told["notes"] = dict(about.notes)
-    return told
-
-
-def rebuild_about(document: dict[str, Json], n_classes: int) -> About:
-    """Return what a document was told; raise where that cannot be."""
-    names, given = document.get("classes"), document.get("input", {"kind": "logits", "floor": None})
-    if names is not None and len(names) != n_classes:
-        raise ValueError(f"classes must be {n_classes} names, got {len(names)}")
-    classes = None if names is None else ClassNames(tuple(names))
-    return About(classes, given["kind"], given["floor"], document.get("notes", {}))
-
-
-def _describe(calibrator: Calibrator) -> dict[str, Json]:
-    if not calibrator.is_fitted:
-        raise NotFittedError(f"{type(calibrator).__name__} is not fitted; nothing to save.")
-    return {
-        **_describe_options(calibrator),
-        "title": calibrator.title,
-        "n_classes": calibrator.n_classes_,
-        "fitted": _encode_all(calibrator, init=False),
-        "fit": calibrator.fit_.to_dict(),
-    }
-
-
-def _describe_options(calibrator: Calibrator) -> dict[str, Json]:
-    return {"method": calibrator.name, "options": _encode_all(calibrator, init=True)}
-
-
-def _rebuild(document: dict[str, Json]) -> Calibrator:
-    calibrator = _rebuild_options(document)
-    for name, value in _decode_all(type(calibrator), document["fitted"], "fitted").items():
-        setattr(calibrator, name, value)
-    n_classes = decode(INTEGER, document["n_classes"], "n_classes", _rebuild_nested)
-    if n_classes < 2:
-        raise ValueError(f"n_classes must be at least 2, got {n_classes}")
-    calibrator.n_classes_ = n_classes
-    calibrator.check_fitted_values()
-    calibrator.fit_ = FitSummary(**_decode_all(FitSummary, document["fit"], "fit"))
-    return calibrator
-
-
-def _rebuild_options(document: dict[str, Json]) -> Calibrator:
-    """Return an unfitted calibrator."""
-    method = document["method"]
-    # Looked up now, and not copied at import: users may add methods of their own.
-    known: dict[str, type[Calibrator]] = {**CALIBRATORS, DensityAware.name: DensityAware}
-    if isinstance(method, str) and method in WINDOW_METHODS:
-        known[method] = window_class(method)
-    if isinstance(method, str) and method not in known and ":" not in method:
-        add_own(method, known)  # of an installed package; a file names no module to import
-    if not isinstance(method, str) or method not in known:
-        raise ValueError(f"unknown method {method!r:.80}")
-    calibrator = known[method](**_decode_all(known[method], document["options"], "options"))
-    calibrator.check_options()
-    return calibrator
-
-
-def _rebuild_nested(document: dict[str, Json], kind: Nested) -> Calibrator:
-    """Return a calibrator inside another; an option may be one that is not fitted."""
-    if kind.method not in (None, document["method"]):
-        raise ValueError(f"method is {document['method']!r:.80}, where it must be {kind.method}")
-    return _rebuild(document) if "fitted" in document else _rebuild_options(document)
-
-
-def _fields(kind: type, *, init: bool) -> list[Field[Any]]:
-    return [field for field in fields(kind) if field.init == init]
-
-
-def _encode_all(calibrator: Calibrator, *, init: bool) -> dict[str, Json]:
-    kind = type(calibrator)
-    return {
-        field.name: _encode(getattr(calibrator, field.name), kind_of(field, kind.__name__))
-        for field in _fields(kind, init=init)
-    }
-
-
-def _encode(value: object, kind: Stored | None = None) -> Json:
-    options = kind.kinds if isinstance(kind, Either) else (kind,)
-    for option in options:
-        if isinstance(option, Written) and value is not None:
-            return option.write(value)
-    if isinstance(value, Calibrator):
-        return _describe(value) if value.is_fitted else _describe_options(value)
-    if isinstance(value, np.ndarray):
-        return encode_array(value)
-    if isinstance(value, list | tuple):
-        return [_encode(item) for item in value]
-    return value
-
-
-def _decode_all(kind: type, document: Json, where: str) -> dict[str, Any]:
-    """Return the options ("options", "fit") or the fitted values of a class, each checked."""
-    own = _fields(kind, init=where != "fitted")
-    names = {field.name for field in own}
-    if not isinstance(document, dict):
-        raise ValueError(f"{where} must hold {sorted(names)}, got {document!r:.80}")
-    if set(document) != names:
-        raise ValueError(f"{where} must hold {sorted(names)}, got {sorted(document)}")
-    return {
-        field.name: decode(
-            kind_of(field, kind.__name__), document[field.name], field.name, _rebuild_nested
+    if not isinstance(calibrator, Calibrator):
+        raise InputError(
+            f"calibrator must be a Calibrator, got {type(calibrator).__name__}.", "calibrator"
         )
-        for field in own
+    calibrator.check_is_fitted()
+    payload = {
+        "calibrator": encode(calibrator),
+        "metadata": metadata or {},
+        "columns": columns or {},
     }
+    document = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "wildcal": __version__,
+        "sha256": _digest(payload),
+        **payload,
+    }
+    with atomic_write(path) as file:
+        json.dump(document, file, indent=1, allow_nan=False)
+        file.write("\n")
+
+
+@overload
+def load(path: str | os.PathLike[str]) -> Any: ...
+@overload
+def load(
+    path: str | os.PathLike[str], *, return_info: Literal[True]
+) -> tuple[Any, ArtifactInfo]: ...
+
+
+def load(path: str | os.PathLike[str], *, return_info: bool = False) -> Any:
+    """Return a calibrator from a file of `save`, with `return_info` also an `ArtifactInfo`."""
+    document = _read(Path(path))
+    payload = {key: document.get(key) for key in ("calibrator", "metadata", "columns")}
+    if document.get("sha256") != _digest(payload):
+        raise FileFormatError(f"{path} is damaged: its checksum does not match its content.")
+    try:
+        calibrator = _decode(payload["calibrator"])
+        _check_prediction(calibrator)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise FileFormatError(f"{path} cannot be read: {error}") from error
+    if not return_info:
+        return calibrator
+    info = ArtifactInfo(
+        str(document.get("wildcal")), payload["metadata"] or {}, payload["columns"] or {}
+    )
+    return calibrator, info
+
+
+def _check_prediction(calibrator: Any) -> None:
+    """Raise unless a calibrator can predict: fitted numbers may be missing or of a wrong type."""
+    if not isinstance(calibrator, Calibrator):
+        raise ValueError(f"it must hold a calibrator, got {type(calibrator).__name__}")
+    k = calibrator.n_classes_
+    samples = {"proba": np.full((1, k), 1 / k), "score": np.zeros(1), "confidence": np.full(1, 0.5)}
+    x = samples.get(calibrator.input_, np.zeros((1, k)))
+    inputs: dict[str, Any] = {}
+    if calibrator.requires:
+        inputs["knn_distances"] = np.zeros((1, getattr(calibrator, "n_layers", 1)))
+    if not np.isfinite(calibrator.predict_proba(x, **inputs)).all():
+        raise ValueError("its probabilities are not finite")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if path.stat().st_size > _MAX_BYTES:
+        raise FileFormatError(f"{path} is too large for a calibrator.")
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise FileFormatError(f"{path} must be a JSON file of a calibrator: {error}") from error
+    if (
+        not isinstance(document, dict)
+        or document.get("format") != FORMAT
+        or not isinstance(document.get("format_version"), int)
+    ):
+        raise FileFormatError(f"{path} is a JSON file, but not of a calibrator.")
+    if document["format_version"] < FORMAT_VERSION:
+        raise FileFormatError(f"{path} was written by wildcal 0.1; fit again.")
+    if document["format_version"] > FORMAT_VERSION:
+        raise FileFormatError(f"{path} was written by a newer wildcal. Try pip install -U wildcal.")
+    return document
+
+
+def _digest(payload: dict[str, Any]) -> str:
+    text = json.dumps(payload, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def encode(value: Any) -> Any:
+    """Return a value as JSON; dataclasses as {"class": name, field: value, ...}."""
+    if is_dataclass(value) and not isinstance(value, type):
+        own = {
+            f.name: encode(getattr(value, f.name)) for f in fields(value) if hasattr(value, f.name)
+        }
+        return {"class": type(value).__name__, **own}
+    if isinstance(value, np.ndarray):
+        return _encode_array(value)
+    if isinstance(value, np.generic):
+        return encode(value.item())
+    if isinstance(value, list | tuple):
+        return [encode(item) for item in value]
+    if isinstance(value, float) and not np.isfinite(value):
+        return {"float": str(value)}
+    if value is None or isinstance(value, str | int | float):
+        return value
+    raise InputError(
+        f"options must be numbers, texts or calibrators to be saved, got {value!r:.80}."
+    )
+
+
+def _encode_array(array: NDArray[Any]) -> dict[str, Any]:
+    if array.size <= _MAX_LISTED and (array.dtype.kind != "f" or np.isfinite(array).all()):
+        return {"array": array.tolist(), "dtype": array.dtype.name, "shape": list(array.shape)}
+    raw = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).tobytes()
+    code = base64.b64encode(raw).decode()
+    return {"base64": code, "dtype": array.dtype.name, "shape": list(array.shape)}
+
+
+def _decode(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_decode(item) for item in value)
+    if not isinstance(value, dict):
+        return value
+    if "float" in value:
+        return float(value["float"])
+    if "dtype" in value:
+        return _decode_array(value)
+    name = value["class"]
+    kind = _PARTS.get(name) or registered_class(name)
+    known = {f.name: f for f in fields(kind)}
+    given = {key: _decode(item) for key, item in value.items() if key != "class"}
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        raise ValueError(f"{name} has no field {unknown[0]!r}")
+    new = kind(**{key: item for key, item in given.items() if known[key].init})
+    for key, item in given.items():
+        if not known[key].init:
+            setattr(new, key, item)
+    return new
+
+
+def _decode_array(value: dict[str, Any]) -> NDArray[Any]:
+    dtype = np.dtype(value["dtype"])
+    if dtype.kind not in "fib":
+        raise ValueError(f"arrays must be numbers, got dtype {dtype}")
+    if "base64" in value:
+        raw = base64.b64decode(value["base64"], validate=True)
+        array = np.frombuffer(raw, dtype=dtype.newbyteorder("<")).astype(dtype)
+    else:
+        array = np.array(value["array"], dtype=dtype)
+    return array.reshape(value["shape"])
