@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from wildcal.core.calibrator import Calibrator
+from wildcal._old.core.calibrator import Calibrator
 from wildcal.serve.app import Settings, make_app
 from wildcal.serve.lanes import Windows
 from wildcal.serve.limits import Limits
@@ -42,6 +42,6 @@ def app(
     >>> mine = Starlette(routes=[Mount("/calibration", app(ts))])
     """
     named: dict[str, Any] = (
-        {"calibrator": calibrator} if isinstance(calibrator, Calibrator) else dict(calibrator)
+        {"calibrator": calibrator} if not isinstance(calibrator, Mapping) else dict(calibrator)
     )
     return make_app([Model(name, one) for name, one in named.items()], settings or Settings())

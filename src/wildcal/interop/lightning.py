@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.calibrators import make_calibrator
 from wildcal.core.calibrator import Calibrator
-from wildcal.core.errors import MissingExtraError
+from wildcal.core.exceptions import MissingExtraError
+from wildcal.core.registry import get_calibrator
 from wildcal.io.artifact import save
 from wildcal.io.files import check_writable
 
@@ -82,7 +82,7 @@ class CalibrationCallback(Callback or object):  # type: ignore[misc]
             )
         check_writable(path)  # now, and not after hours of training
         self.path, self.read, self.dataloader_idx = Path(path), read, dataloader_idx
-        self.method = make_calibrator(method) if isinstance(method, str) else method
+        self.method = get_calibrator(method) if isinstance(method, str) else method
         self._rows: Parts = []
 
     def on_validation_epoch_start(self, trainer: Any, pl_module: Any) -> None:

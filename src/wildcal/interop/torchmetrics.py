@@ -4,9 +4,9 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from wildcal.core.checks import check_choice, check_logits
-from wildcal.core.convert import softmax
-from wildcal.core.errors import MissingExtraError
+from wildcal._old.core.checks import check_choice, check_logits
+from wildcal._old.core.convert import softmax
+from wildcal._old.core.errors import MissingExtraError
 from wildcal.metrics.inputs import top_label
 from wildcal.metrics.noise import NoiseFloor
 from wildcal.metrics.top_label import TopLabelAccumulator

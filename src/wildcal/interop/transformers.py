@@ -6,11 +6,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.calibrators import make_calibrator
+from wildcal._old.core.checks import check_logits
+from wildcal._old.core.convert import softmax
 from wildcal.core.calibrator import Calibrator
-from wildcal.core.checks import check_logits
-from wildcal.core.convert import softmax
-from wildcal.core.errors import MissingExtraError
+from wildcal.core.exceptions import MissingExtraError
+from wildcal.core.registry import get_calibrator
 from wildcal.io.artifact import save
 from wildcal.io.files import check_writable
 from wildcal.metrics import accuracy, ece, mean_confidence, nll, noise_floor
@@ -101,7 +101,7 @@ class CalibrationCallback(TrainerCallback or object):  # type: ignore[misc]
             )
         check_writable(path)  # now, and not after hours of training
         self.trainer, self.dataset, self.path = trainer, dataset, Path(path)
-        self.method = make_calibrator(method) if isinstance(method, str) else method
+        self.method = get_calibrator(method) if isinstance(method, str) else method
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Predict, fit, write."""

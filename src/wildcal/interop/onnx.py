@@ -1,0 +1,262 @@
+"""Export calibrators to ONNX: the formula is traced, no graph is written by hand."""
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wildcal.core.calibrator import Calibrator
+from wildcal.core.conversion import ONE_COLUMN
+from wildcal.core.exceptions import FileFormatError, InputError, MissingExtraError, WildcalError
+from wildcal.io.atomic import atomic_write
+from wildcal.io.files import refuse_external_data
+
+try:
+    import ndonnx as ndx
+    import onnx
+    import onnxruntime
+    from onnx import version_converter
+except ImportError as error:
+    raise MissingExtraError(
+        f'wildcal.interop.onnx needs {error.name}. Install it with: pip install "wildcal[onnx]"'
+    ) from error
+
+PREFIX: Final = "calibrated_"
+_NORMALIZING: Final = ("Softmax", "LogSoftmax")
+# Float32 probabilities of two runtimes agree to this for nearly all samples.
+_TOLERANCE: Final = 1e-5
+
+
+def export(calibrator: Calibrator, path: str | os.PathLike[str]) -> None:
+    """Write a fitted calibrator as an ONNX file and compare it with NumPy in ONNX Runtime.
+
+    The input has the name of the kind given to `fit` (such as `logits`), shape (n, n_classes), and
+    `dac` also takes `knn_distances`. The outputs are `probabilities` and `confidence`, all float32.
+    With ``input="confidence"`` the only output is `probabilities`, shape (n,).
+
+    Examples
+    --------
+    >>> import onnxruntime, tempfile
+    >>> import numpy as np
+    >>> from wildcal.calibrators.temperature import TemperatureScaling
+    >>> logits = np.array([[3.0, 0.0]] * 80, np.float32)
+    >>> calibrator = TemperatureScaling().fit(logits, np.repeat([0, 0, 0, 1], 20))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     export(calibrator, f"{folder}/calibrator.onnx")
+    ...     session = onnxruntime.InferenceSession(f"{folder}/calibrator.onnx")
+    >>> session.run(["confidence"], {"logits": logits[:1]})[0].round(6)
+    array([0.75], dtype=float32)
+    """
+    model = as_model(calibrator)
+    _compare(model, calibrator)
+    _write(model, path)
+
+
+def as_model(calibrator: Calibrator) -> onnx.ModelProto:
+    """Return the ONNX model of a fitted calibrator."""
+    from wildcal.window.base import WindowCalibrator
+
+    calibrator.check_is_fitted()
+    if isinstance(calibrator, WindowCalibrator):
+        raise InputError(
+            f"{type(calibrator).__name__} must be adapted to a window first:"
+            " export(calibrator.adapt(window), path).",
+            "calibrator",
+        )
+    shape: tuple[Any, ...] = ("n", calibrator.n_classes_)
+    if calibrator.input_ in ONE_COLUMN:
+        shape = ("n",)
+    inputs = {calibrator.input_: ndx.argument(shape=shape, dtype=ndx.float32)}
+    if "knn_distances" in calibrator.requires:
+        n_layers = getattr(calibrator, "n_layers", None)
+        inputs["knn_distances"] = ndx.argument(shape=("n", n_layers), dtype=ndx.float32)
+    x, *others = inputs.values()
+    p = calibrator.converted(ndx, x).probabilities(ndx, x, *others)
+    outputs = {"probabilities": p}
+    if calibrator.input_ != "confidence":
+        outputs["confidence"] = ndx.max(p, axis=-1)
+    model = ndx.build(inputs, outputs)
+    model.producer_name, model.doc_string = "wildcal", f"Calibrated by {calibrator!r}."
+    return model
+
+
+def attach(
+    classifier: str | os.PathLike[str],
+    calibrator: Calibrator,
+    path: str | os.PathLike[str],
+    output: str | None = None,
+) -> str:
+    """Write an ONNX classifier with a calibrator behind its logits; return the value calibrated.
+
+    The file has the inputs and outputs of the classifier and `calibrated_probabilities` and
+    `calibrated_confidence`.
+
+    Parameters
+    ----------
+    classifier
+        An ONNX file.
+    calibrator
+        Fitted on the logits (or probabilities) of this classifier.
+    path
+        The file to write.
+    output
+        The output that the calibrator was fitted on. Default: the logits before a final softmax, or
+        the only float output of shape (n, n_classes).
+    """
+    if "knn_distances" in calibrator.requires:
+        raise InputError(
+            f"{type(calibrator).__name__} needs knn_distances, which a classifier file does not"
+            " give. Try export, and run it after the classifier.",
+            "calibrator",
+        )
+    model, added = _read(Path(classifier)), as_model(calibrator)
+    found = value = _find_output(model, calibrator, output)
+    _check_classes(model, value, calibrator)
+    opset = max(_opset(model), _opset(added))
+    model, added = (version_converter.convert_version(m, opset) for m in (model, added))
+    model.ir_version = added.ir_version = max(model.ir_version, added.ir_version)
+    kept = [out.name for out in model.graph.output]
+    if value not in kept:
+        model.graph.output.append(onnx.ValueInfoProto(name=value))
+    element = _element_type(model, value)
+    if element not in (onnx.TensorProto.FLOAT, onnx.TensorProto.UNDEFINED):
+        cast = onnx.helper.make_node("Cast", [value], [f"{PREFIX}input"], to=onnx.TensorProto.FLOAT)
+        model.graph.node.append(cast)
+        value = f"{PREFIX}input"
+        model.graph.output.append(onnx.ValueInfoProto(name=value))
+    added = onnx.compose.add_prefix(added, PREFIX)
+    merged = onnx.compose.merge_models(
+        model,
+        added,
+        io_map=[(value, f"{PREFIX}{calibrator.input_}")],
+        outputs=[*kept, *(output.name for output in added.graph.output)],
+    )
+    onnx.checker.check_model(merged, full_check=True)
+    onnxruntime.InferenceSession(merged.SerializeToString(), providers=["CPUExecutionProvider"])
+    _write(merged, path)
+    return found
+
+
+def _find_output(model: onnx.ModelProto, calibrator: Calibrator, name: str | None) -> str:
+    """Return the value that the calibrator reads: a named output, or the logits by rule."""
+    made_by = {out: node for node in model.graph.node for out in node.output}
+    outputs = [out.name for out in model.graph.output]
+    if name is None:
+        shapes = {out.name: _shape(out) for out in model.graph.output if _is_float(out)}
+        wanted = [n for n, s in shapes.items() if len(s) == 2]
+        if len(wanted) > 1:
+            wanted = [n for n in wanted if shapes[n][1] in (calibrator.n_classes_, "")]
+        if "logits" in wanted:
+            wanted = ["logits"]
+        sources = {_before_softmax(made_by, n, calibrator.input_) for n in wanted}
+        if len(sources) != 1:
+            raise InputError(
+                f"output must be named: the classifier has the outputs {', '.join(outputs)}.",
+                "output",
+            )
+        name = sources.pop()
+    elif name not in made_by:
+        raise InputError(f"output must be one of {', '.join(outputs)}, got {name!r}.", "output")
+    node = made_by.get(name)
+    if calibrator.input_ == "logits" and node is not None and node.op_type in _NORMALIZING:
+        raise InputError(
+            f"output must be logits, got {name!r}, which comes from a {node.op_type}. Try"
+            f" output={node.input[0]!r}.",
+            "output",
+        )
+    return name
+
+
+def _before_softmax(made_by: dict[str, Any], name: str, kind: str) -> str:
+    node = made_by.get(name)
+    if kind == "logits" and node is not None and node.op_type in _NORMALIZING:
+        return str(node.input[0])
+    return name
+
+
+def _is_float(value: onnx.ValueInfoProto) -> bool:
+    kinds = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE)
+    return value.type.tensor_type.elem_type in kinds
+
+
+def _shape(value: onnx.ValueInfoProto) -> list[Any]:
+    return [dim.dim_value or "" for dim in value.type.tensor_type.shape.dim]
+
+
+def _element_type(model: onnx.ModelProto, name: str) -> int:
+    return max((v.type.tensor_type.elem_type for v in _values(model, name)), default=0)
+
+
+def _check_classes(model: onnx.ModelProto, name: str, calibrator: Calibrator) -> None:
+    """Raise if a value of the classifier has another number of classes."""
+    for shape in map(_shape, _values(model, name)):
+        if len(shape) == 2 and shape[1] not in (calibrator.n_classes_, ""):
+            raise InputError(
+                f"calibrator must be fitted for the {shape[1]} classes of {name!r}, got"
+                f" {calibrator.n_classes_} classes.",
+                "calibrator",
+            )
+
+
+def _values(model: onnx.ModelProto, name: str) -> list[onnx.ValueInfoProto]:
+    graph = onnx.shape_inference.infer_shapes(model).graph
+    return [v for v in (*graph.value_info, *graph.output) if v.name == name]
+
+
+def _opset(model: onnx.ModelProto) -> int:
+    return next(int(o.version) for o in model.opset_import if o.domain in ("", "ai.onnx"))
+
+
+def _read(path: Path) -> onnx.ModelProto:
+    refuse_external_data(path)
+    try:
+        model = onnx.load(path, load_external_data=False)
+        onnx.checker.check_model(model)
+    except Exception as error:
+        if isinstance(error, OSError):
+            raise
+        raise FileFormatError(f"{path} must be an ONNX model: {error!s:.200}") from error
+    return model
+
+
+def _write(model: onnx.ModelProto, path: str | os.PathLike[str]) -> None:
+    with atomic_write(path, "wb") as file:
+        file.write(model.SerializeToString())
+
+
+def _compare(model: onnx.ModelProto, calibrator: Calibrator) -> None:
+    """Raise unless ONNX Runtime and NumPy agree on random samples."""
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    for n in (1, 500):
+        feed = _random_inputs(calibrator, n)
+        found = session.run(["probabilities"], feed)[0]
+        x, *others = feed.values()
+        expected = calibrator.predict_proba(x, knn_distances=others[0] if others else None)
+        off = np.abs(found - expected).reshape(n, -1).max(axis=1)
+        if not (off <= _TOLERANCE).mean() >= 0.99:  # steps of a table may fall on either side
+            raise WildcalError(
+                f"the exported {type(calibrator).__name__} differs from NumPy by {off.max():.2g}."
+            )
+
+
+def _random_inputs(calibrator: Calibrator, n: int) -> dict[str, NDArray[np.float32]]:
+    rng = np.random.default_rng(0)
+    z = 3 * rng.standard_normal((n, calibrator.n_classes_))
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    made = {
+        "logits": z,
+        "proba": p,
+        "log_proba": np.log(p),
+        "score": z[:, 1],
+        "confidence": p[:, 1],
+    }
+    feed = {calibrator.input_: made[calibrator.input_].astype(np.float32)}
+    if "knn_distances" in calibrator.requires:
+        feed["knn_distances"] = rng.random(
+            (n, getattr(calibrator, "n_layers", 1)), dtype=np.float32
+        )
+    return feed
