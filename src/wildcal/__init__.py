@@ -1,45 +1,42 @@
-"""Calibrated confidence for classifiers, on clean data and when the world has shifted."""
+"""Calibrated confidence for classifiers, on in-distribution data and under shift."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from wildcal.version import __version__
 
-if TYPE_CHECKING:  # everything is imported when it is asked for: `import wildcal` costs nothing
-    from wildcal import metrics, plots, suites, window
-    from wildcal.calibrators import (
-        CALIBRATORS,
-        AutoCalibrator,
-        BayesianBinning,
-        BetaCalibration,
-        Context,
-        ContextScaling,
-        DensityAware,
-        DirichletCalibration,
-        EnergyLinear,
-        EnergyScaling,
-        EnsembleTemperatureScaling,
-        EntropyTemperatureScaling,
-        HistogramBinning,
-        Identity,
-        IsotonicMultiClass,
-        IsotonicOneVsAll,
-        MatrixScaling,
-        ParameterizedTemperatureScaling,
-        ScaledIsotonicOneVsAll,
-        SplineCalibration,
-        StructuredMatrixScaling,
-        StructuredVectorScaling,
-        TemperatureMix,
-        TemperatureScaling,
-        TopLabelIsotonic,
-        VectorScaling,
-        make_calibrator,
+if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is fast
+    from wildcal import accuracy, metrics, plots, suites, window
+    from wildcal.calibrators.auto import AutoCalibrator
+    from wildcal.calibrators.bbq import BBQ
+    from wildcal.calibrators.density import DensityAwareCalibration
+    from wildcal.calibrators.dirichlet import DirichletCalibration
+    from wildcal.calibrators.energy import EnergyScaling
+    from wildcal.calibrators.energy_linear import EnergyLinear
+    from wildcal.calibrators.ensemble_temperature import EnsembleTemperatureScaling
+    from wildcal.calibrators.entropy_temperature import EntropyTemperatureScaling
+    from wildcal.calibrators.histogram import HistogramBinning
+    from wildcal.calibrators.identity import Identity
+    from wildcal.calibrators.irm import IsotonicMulticlass
+    from wildcal.calibrators.isotonic import TopLabelIsotonic
+    from wildcal.calibrators.isotonic_one_vs_rest import IsotonicOneVsRest
+    from wildcal.calibrators.matrix import MatrixScaling
+    from wildcal.calibrators.one_vs_rest import BetaCalibration, PlattScaling
+    from wildcal.calibrators.parameterized_temperature import ParameterizedTemperatureScaling
+    from wildcal.calibrators.spline import SplineCalibration
+    from wildcal.calibrators.structured import StructuredMatrixScaling, StructuredVectorScaling
+    from wildcal.calibrators.temperature import TemperatureScaling
+    from wildcal.calibrators.temperature_mix import TemperatureMix
+    from wildcal.calibrators.vector import VectorScaling
+    from wildcal.core.calibrator import (
+        Calibrator,
+        FitInfo,
+        TemperatureCalibrator,
+        TopLabelCalibrator,
     )
-    from wildcal.core.calibrator import Calibrator, FitSummary, TemperatureMap
-    from wildcal.core.convert import logits_from_proba, logits_from_score, proba_floor, softmax
+    from wildcal.core.conversion import logits_from_logprobs, logits_from_proba, logits_from_score
     from wildcal.core.labels import ClassNames
-    from wildcal.core.logprobs import logits_from_logprobs
+    from wildcal.core.registry import CALIBRATORS, get_calibrator
     from wildcal.evaluation import choose_methods, compare, evaluate, evaluate_calibrator
     from wildcal.evaluation.protocol import run_protocol
     from wildcal.io.artifact import load, save
@@ -47,25 +44,48 @@ if TYPE_CHECKING:  # everything is imported when it is asked for: `import wildca
     from wildcal.io.tables import InputRows, as_rows, read_rows
     from wildcal.report import make_page
     from wildcal.stream import Stream
+    from wildcal.window.base import WindowCalibrator
+    from wildcal.window.window_scaling import WindowScaling
 
-_MODULES = ("accuracy", "metrics", "plots", "suites", "window")
-_ROOMS: Final = ("calibrators", "core", "engine", "evaluation", "io", "report", "stream", "testing")
-_HOME: Final = {
+_MODULES: Final = ("accuracy", "metrics", "plots", "suites", "window")
+_PACKAGES: Final = (
+    "calibrators",
+    "core",
+    "engine",
+    "evaluation",
+    "io",
+    "report",
+    "stream",
+    "testing",
+)
+_PLACES: Final = {
     name: module
     for module, names in {
-        "wildcal.calibrators": (
-            "AutoCalibrator BayesianBinning BetaCalibration CALIBRATORS Context "
-            "ContextScaling DensityAware DirichletCalibration EnergyLinear EnergyScaling "
-            "EnsembleTemperatureScaling EntropyTemperatureScaling HistogramBinning "
-            "Identity IsotonicMultiClass IsotonicOneVsAll MatrixScaling "
-            "ParameterizedTemperatureScaling ScaledIsotonicOneVsAll SplineCalibration "
-            "StructuredMatrixScaling StructuredVectorScaling TemperatureMix "
-            "TemperatureScaling TopLabelIsotonic VectorScaling make_calibrator"
-        ),
-        "wildcal.core.calibrator": "Calibrator FitSummary TemperatureMap",
-        "wildcal.core.convert": "logits_from_proba logits_from_score proba_floor softmax",
+        "wildcal.calibrators.auto": "AutoCalibrator",
+        "wildcal.calibrators.bbq": "BBQ",
+        "wildcal.calibrators.density": "DensityAwareCalibration",
+        "wildcal.calibrators.dirichlet": "DirichletCalibration",
+        "wildcal.calibrators.energy": "EnergyScaling",
+        "wildcal.calibrators.energy_linear": "EnergyLinear",
+        "wildcal.calibrators.ensemble_temperature": "EnsembleTemperatureScaling",
+        "wildcal.calibrators.entropy_temperature": "EntropyTemperatureScaling",
+        "wildcal.calibrators.histogram": "HistogramBinning",
+        "wildcal.calibrators.identity": "Identity",
+        "wildcal.calibrators.irm": "IsotonicMulticlass",
+        "wildcal.calibrators.isotonic": "TopLabelIsotonic",
+        "wildcal.calibrators.isotonic_one_vs_rest": "IsotonicOneVsRest",
+        "wildcal.calibrators.matrix": "MatrixScaling",
+        "wildcal.calibrators.one_vs_rest": "BetaCalibration PlattScaling",
+        "wildcal.calibrators.parameterized_temperature": "ParameterizedTemperatureScaling",
+        "wildcal.calibrators.spline": "SplineCalibration",
+        "wildcal.calibrators.structured": "StructuredMatrixScaling StructuredVectorScaling",
+        "wildcal.calibrators.temperature": "TemperatureScaling",
+        "wildcal.calibrators.temperature_mix": "TemperatureMix",
+        "wildcal.calibrators.vector": "VectorScaling",
+        "wildcal.core.calibrator": "Calibrator FitInfo TemperatureCalibrator TopLabelCalibrator",
+        "wildcal.core.conversion": "logits_from_logprobs logits_from_proba logits_from_score",
         "wildcal.core.labels": "ClassNames",
-        "wildcal.core.logprobs": "logits_from_logprobs",
+        "wildcal.core.registry": "CALIBRATORS get_calibrator",
         "wildcal.evaluation": "choose_methods compare evaluate evaluate_calibrator",
         "wildcal.evaluation.protocol": "run_protocol",
         "wildcal.io.artifact": "load save",
@@ -73,46 +93,61 @@ _HOME: Final = {
         "wildcal.io.tables": "InputRows as_rows read_rows",
         "wildcal.report": "make_page",
         "wildcal.stream": "Stream",
+        "wildcal.window.base": "WindowCalibrator",
+        "wildcal.window.window_scaling": "WindowScaling",
     }.items()
     for name in names.split()
 }
-"""Where each public name lives."""
+"""The module of each public name."""
+_RENAMED: Final = {
+    "make_calibrator": "get_calibrator",
+    "BayesianBinning": "BBQ",
+    "IsotonicOneVsAll": "IsotonicOneVsRest",
+    "ScaledIsotonicOneVsAll": "IsotonicOneVsRest(temperature=True)",
+    "IsotonicMultiClass": "IsotonicMulticlass",
+    "DensityAware": "DensityAwareCalibration",
+    "ContextScaling": "WindowScaling",
+    "TemperatureMap": "TemperatureCalibrator",
+    "FitSummary": "FitInfo",
+}
+"""Names of version 0.1."""
 
 __all__ = [
+    "BBQ",
     "CALIBRATORS",
     "AutoCalibrator",
-    "BayesianBinning",
     "BetaCalibration",
     "Calibrator",
     "ClassNames",
-    "Context",
-    "ContextScaling",
-    "DensityAware",
+    "DensityAwareCalibration",
     "DirichletCalibration",
     "EnergyLinear",
     "EnergyScaling",
     "EnsembleTemperatureScaling",
     "EntropyTemperatureScaling",
-    "FitSummary",
+    "FitInfo",
     "HistogramBinning",
     "Identity",
     "InputRows",
-    "IsotonicMultiClass",
-    "IsotonicOneVsAll",
+    "IsotonicMulticlass",
+    "IsotonicOneVsRest",
     "MatrixScaling",
     "ParameterizedTemperatureScaling",
-    "ScaledIsotonicOneVsAll",
+    "PlattScaling",
     "SplineCalibration",
     "Stream",
     "StructuredMatrixScaling",
     "StructuredVectorScaling",
     "Suite",
     "SuiteWriter",
-    "TemperatureMap",
+    "TemperatureCalibrator",
     "TemperatureMix",
     "TemperatureScaling",
+    "TopLabelCalibrator",
     "TopLabelIsotonic",
     "VectorScaling",
+    "WindowCalibrator",
+    "WindowScaling",
     "__version__",
     "accuracy",
     "as_rows",
@@ -120,34 +155,34 @@ __all__ = [
     "compare",
     "evaluate",
     "evaluate_calibrator",
+    "get_calibrator",
     "load",
     "logits_from_logprobs",
     "logits_from_proba",
     "logits_from_score",
-    "make_calibrator",
     "make_page",
     "metrics",
     "plots",
-    "proba_floor",
     "read_rows",
     "run_protocol",
     "save",
-    "softmax",
     "suites",
     "window",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for."""
-    if name in _MODULES or name in _ROOMS:
+    """Import a public name when it is first used."""
+    if name in _MODULES or name in _PACKAGES:
         return import_module(f"wildcal.{name}")
-    if name not in _HOME:
+    if name in _RENAMED:
+        raise AttributeError(f"`wildcal.{name}` was renamed `{_RENAMED[name]}` in 0.2.")
+    if name not in _PLACES:
         raise AttributeError(f"module 'wildcal' has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(_HOME[name]), name)
+    found = globals()[name] = getattr(import_module(_PLACES[name]), name)
     return found
 
 
 def __dir__() -> list[str]:
-    """Return the public names, those that are not imported yet among them."""
+    """Return the public names."""
     return sorted(__all__)

@@ -3,7 +3,7 @@
 from importlib.resources import files
 from pathlib import Path
 
-from wildcal.core.errors import MissingExtraError
+from wildcal._old.core.errors import MissingExtraError
 from wildcal.io.suite import Suite
 
 __all__ = ["load", "names"]

@@ -5,8 +5,8 @@ from typing import final
 
 import numpy as np
 
+from wildcal._old.core.arrays import FloatArray
 from wildcal.accuracy.means import MeanEstimator
-from wildcal.core.arrays import FloatArray
 
 
 @final

@@ -10,16 +10,16 @@ from typing import Any, Final
 
 import numpy as np
 
+from wildcal._old.core.calibrator import Calibrator
+from wildcal._old.core.errors import FileFormatError
+from wildcal._old.core.stored import Nested, kind_of
+from wildcal._old.io import artifact
+from wildcal._old.io.artifact import About
+from wildcal._old.io.sealed import Json, Kind
+from wildcal._old.io.values import decode, encode_array
 from wildcal.accuracy.estimator import AccuracyEstimator
 from wildcal.accuracy.registry import ESTIMATORS
-from wildcal.core.calibrator import Calibrator
-from wildcal.core.errors import FileFormatError
-from wildcal.core.stored import Nested, kind_of
-from wildcal.io import artifact
-from wildcal.io.artifact import About
 from wildcal.io.files import replacing
-from wildcal.io.sealed import Json, Kind
-from wildcal.io.values import decode, encode_array
 from wildcal.version import __version__
 
 _KIND: Final = Kind(

@@ -5,11 +5,11 @@ from typing import Final, final
 
 import numpy as np
 
+from wildcal._old.core.arrays import BoolArray, FloatArray, Labels
+from wildcal._old.core.stored import ARRAY, stored
 from wildcal.accuracy.estimator import check_arrays
 from wildcal.accuracy.means import MeanEstimator, Scaled
 from wildcal.accuracy.rows import Rows, proba
-from wildcal.core.arrays import BoolArray, FloatArray, Labels
-from wildcal.core.stored import ARRAY, stored
 
 _PARTS: Final = 10
 _BINS: Final = 10

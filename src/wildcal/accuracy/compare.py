@@ -8,12 +8,12 @@ from zlib import crc32
 
 import numpy as np
 
+from wildcal._old.core.arrays import FloatArray, Labels, Logits
+from wildcal._old.core.errors import CalibrationWarning, WildcalError
 from wildcal.accuracy.estimator import AccuracyEstimator
 from wildcal.accuracy.means import Scaled
 from wildcal.accuracy.registry import ESTIMATORS, make_estimator
 from wildcal.accuracy.rows import Rows
-from wildcal.core.arrays import FloatArray, Labels, Logits
-from wildcal.core.errors import CalibrationWarning, WildcalError
 
 if TYPE_CHECKING:  # reading suites is slow to import
     from wildcal.io.suite import Suite, SuiteSplit

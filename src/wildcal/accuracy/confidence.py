@@ -5,9 +5,9 @@ from typing import final
 
 import numpy as np
 
+from wildcal._old.core.arrays import FloatArray
 from wildcal.accuracy.means import MeanEstimator, Scaled
 from wildcal.accuracy.rows import Rows, confidence
-from wildcal.core.arrays import FloatArray
 
 
 @dataclass(kw_only=True, eq=False)

@@ -5,11 +5,11 @@ from typing import Final, final
 
 import numpy as np
 
+from wildcal._old.calibrators.context import ContextScaling
+from wildcal._old.core.arrays import FloatArray, Labels, Logits
+from wildcal._old.core.stored import Nested, stored
 from wildcal.accuracy.estimator import AccuracyEstimator, Reading
 from wildcal.accuracy.rows import Rows, by_pieces, confidence
-from wildcal.calibrators import ContextScaling
-from wildcal.core.arrays import FloatArray, Labels, Logits
-from wildcal.core.stored import Nested, stored
 
 _DRAWS: Final = 30
 _MOST_DRAWN: Final = 2000
@@ -28,7 +28,7 @@ class ContextConfidence(AccuracyEstimator):
 
     name = "context"
     title = "mean confidence of context scaling"
-    reference = "wildcal, docs/theory/context.md"
+    reference = "context scaling of wildcal 0.1"
     assumes_clean_class_mix = False
     smallest_window = 1
     mergeable = False

@@ -5,14 +5,14 @@ from typing import final
 
 import numpy as np
 
+from wildcal._old.core.arrays import FloatArray, Logits
+from wildcal._old.core.stored import ARRAY, REAL, stored
 from wildcal.accuracy.estimator import AccuracyEstimator, Reading, check_arrays
 from wildcal.accuracy.means import Scaled
 from wildcal.accuracy.rows import Rows, proba
 from wildcal.accuracy.state import WindowState
 from wildcal.accuracy.threshold import clean_threshold
 from wildcal.accuracy.transport import Transport, transport
-from wildcal.core.arrays import FloatArray, Logits
-from wildcal.core.stored import ARRAY, REAL, stored
 
 
 @dataclass(kw_only=True, eq=False)

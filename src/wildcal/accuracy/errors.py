@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
+from wildcal._old.core.arrays import FloatArray, Labels
 from wildcal.accuracy.rows import Rows
-from wildcal.core.arrays import FloatArray, Labels
 
 SIZES: Final = (32, 128, 512)
 """Windows that are drawn from each environment, besides the whole of it."""

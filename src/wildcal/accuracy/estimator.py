@@ -9,24 +9,24 @@ from typing import Any, ClassVar, NamedTuple, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wildcal.accuracy.errors import Errors, Reader, measure
-from wildcal.accuracy.estimate import AccuracyEstimate, interval
-from wildcal.accuracy.rows import Rows, check_window, confidence
-from wildcal.accuracy.sources import column, held, in_pieces
-from wildcal.accuracy.state import WindowState
-from wildcal.calibrators import TemperatureScaling
-from wildcal.core.arrays import FloatArray, Labels, Logits, Source
-from wildcal.core.checks import (
+from wildcal._old.calibrators.temperature import TemperatureScaling
+from wildcal._old.core.arrays import FloatArray, Labels, Logits, Source
+from wildcal._old.core.checks import (
     check_environment,
     check_labels,
     check_logits,
     check_some_known,
     check_temperature,
 )
-from wildcal.core.class_mix import slope_of, unexplained
-from wildcal.core.errors import CalibrationWarning, NotFittedError
-from wildcal.core.rows import check_rows, is_source
-from wildcal.core.stored import ARRAY, INTEGER, REAL, stored
+from wildcal._old.core.class_mix import slope_of, unexplained
+from wildcal._old.core.errors import CalibrationWarning, NotFittedError
+from wildcal._old.core.rows import check_rows, is_source
+from wildcal._old.core.stored import ARRAY, INTEGER, REAL, stored
+from wildcal.accuracy.errors import Errors, Reader, measure
+from wildcal.accuracy.estimate import AccuracyEstimate, interval
+from wildcal.accuracy.rows import Rows, check_window, confidence
+from wildcal.accuracy.sources import column, held, in_pieces
+from wildcal.accuracy.state import WindowState
 
 # Of shares: what a file may say without the squares of an interval leaving float64.
 _LARGEST_ERROR = 1e6

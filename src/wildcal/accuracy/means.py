@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from wildcal._old.core.arrays import FloatArray, Logits
+from wildcal._old.core.stored import FLAG, stored
 from wildcal.accuracy.estimator import AccuracyEstimator, Reading
 from wildcal.accuracy.state import WindowState
-from wildcal.core.arrays import FloatArray, Logits
-from wildcal.core.stored import FLAG, stored
 
 
 @dataclass(kw_only=True, eq=False)

@@ -4,8 +4,8 @@ from typing import Final
 
 import numpy as np
 
-from wildcal.core.arrays import FloatArray
-from wildcal.core.one_thread import one_thread
+from wildcal._old.core.arrays import FloatArray
+from wildcal._old.core.one_thread import one_thread
 
 # Up to so many sinks a Newton step, whose matrix is J x J, is cheaper than an auction.
 _FEW: Final = 32

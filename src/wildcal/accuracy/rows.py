@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wildcal.core.arrays import BoolArray, FloatArray, Labels, Logits
-from wildcal.core.checks import check_logits, reject_logit_row
+from wildcal._old.core.arrays import BoolArray, FloatArray, Labels, Logits
+from wildcal._old.core.checks import check_logits, reject_logit_row
 
 PIECE: Final = 1 << 18
 """Entries of a matrix that are worked on together."""

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
+from wildcal._old.core.arrays import Source
+from wildcal._old.core.blocks import added, map_pieces
+from wildcal._old.core.room import loaded_for
+from wildcal._old.core.rows import Rows, is_source, own_column
 from wildcal.accuracy.rows import PIECE
 from wildcal.accuracy.state import WindowState
-from wildcal.core.arrays import Source
-from wildcal.core.blocks import added, map_pieces
-from wildcal.core.room import loaded_for
-from wildcal.core.rows import Rows, is_source, own_column
 
 
 def in_pieces(logits: Source, state: Callable[[slice], WindowState]) -> WindowState:

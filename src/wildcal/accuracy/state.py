@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Self, final
 
-from wildcal.core.arrays import FloatArray, Labels
+from wildcal._old.core.arrays import FloatArray, Labels
 
 
 @final

@@ -6,10 +6,10 @@ from typing import final
 
 import numpy as np
 
+from wildcal._old.core.arrays import FloatArray
+from wildcal._old.core.stored import REAL, stored
 from wildcal.accuracy.means import MeanEstimator, Scaled
 from wildcal.accuracy.rows import Rows, by_pieces, confidence, negative_entropy
-from wildcal.core.arrays import FloatArray
-from wildcal.core.stored import REAL, stored
 
 
 def clean_threshold(scores: FloatArray, n_errors: int) -> float:

@@ -13,9 +13,9 @@ from typing import Final
 
 import numpy as np
 
+from wildcal._old.core.arrays import FloatArray, Labels
+from wildcal._old.core.errors import WildcalError
 from wildcal.accuracy.prices import first_prices
-from wildcal.core.arrays import FloatArray, Labels
-from wildcal.core.errors import WildcalError
 
 LARGEST_GAP: Final = 1e-9
 """Between the primal and the dual value, which prove each other."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from wildcal._old.core.span import span
 from wildcal.accuracy import (
     AccuracyEstimate,
     AccuracyEstimator,
@@ -38,7 +39,6 @@ from wildcal.cli.sharded import (
     scheduler_option,
     verify_option,
 )
-from wildcal.core.span import span
 from wildcal.io import About
 from wildcal.io.tables.source import few
 from wildcal.tables import Cell, Column, Table, csv, number

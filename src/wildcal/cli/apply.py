@@ -8,6 +8,9 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from wildcal._old.bridge import Bridged
+from wildcal._old.core.calibrator import Calibrator
+from wildcal._old.core.rows import check_rows
 from wildcal.cli.declared import Declared, input_options, refuse_other_kinds, with_columns
 from wildcal.cli.options import (
     PATH,
@@ -25,8 +28,6 @@ from wildcal.cli.sharded import (
     scheduler_option,
     verify_option,
 )
-from wildcal.core.calibrator import Calibrator
-from wildcal.core.rows import check_rows
 from wildcal.io import InputRows, load_with_about, write_result
 from wildcal.io.sources import write_shards
 from wildcal.io.tables import check_result
@@ -58,9 +59,9 @@ def apply(
 ) -> None:
     """Apply a saved CALIBRATOR to ROWS, a file of scores, or - for standard input.
 
-    The result has `proba` (n x K), `confidence` and `pred` (the class of the raw scores), and where
-    the method has one, the `temperature` of each row; labels and ids are handed on. A .npy holds
-    the first of these alone. Scores are what the calibrator was fitted on, unless --input says
+    The result has `proba` (n x K), `confidence` and `pred` (the most probable class), and where the
+    method has one, the `temperature` of each row; labels and ids are handed on. A .npy holds the
+    first of these alone. Scores are what the calibrator was fitted on, unless --input says
     otherwise. The method dac needs an array `distances` besides the scores.
 
     ROWS may be a folder or a pattern of shards: then -o is a folder, and gets shards. With
@@ -70,7 +71,7 @@ def apply(
     Example:
       wildcal apply auto.json test.npz -o proba.npz
       wildcal apply auto.json - -o - < scores.csv > proba.csv
-      wildcal apply context.json batch.npz --window all -o proba.npz
+      wildcal apply window.json batch.npz --window all -o proba.npz
       wildcal apply dac.json test.npy --distances distances.npy -o proba.npz
       wildcal apply ts.json 'test/*.npz' --scheduler local -o calibrated
     """
@@ -113,7 +114,11 @@ def _apply_to_shards(
     if window not in (None, "all"):
         raise click.UsageError("shards are one window: --window all, or leave it out.")
     _check_window(fitted, window)
-    context = None if window is None else fitted.context(source)
+    context = None
+    if "window" in fitted.reads and isinstance(fitted, Bridged):
+        fitted = fitted.adapted_to(source)
+    elif window is not None:
+        context = fitted.context(source)
     paths = write_shards(fitted, source, output, context=context, proba=proba)
     say(f"Wrote {len(source):,} rows to {len(paths)} shards in {output}.")
 
@@ -134,7 +139,7 @@ def _applied(
 
 def _warn_of_few_rows(fitted: Calibrator, fewest: int) -> None:
     """Say that an estimate of accuracy, which a calibrator matches, is of no use here."""
-    from wildcal.window import MatchedConfidence  # here: most calibrators read no window
+    from wildcal._old.window import MatchedConfidence  # here: most calibrators read no window
 
     if isinstance(fitted, MatchedConfidence) and fitted.estimator_ is not None:
         warn_of_few_rows(fitted.name, fitted.estimator_.smallest_window, fewest)
@@ -144,9 +149,11 @@ def _check_window(fitted: Calibrator, window: int | str | None) -> None:
     if "window" in fitted.reads:
         _say_of_the_window(fitted, window)
     elif window is not None:
-        raise click.UsageError(f"--window is for context; {fitted.name} reads each row alone.")
+        raise click.UsageError(f"--window is for window; {fitted.name} reads each row alone.")
 
 
 def _say_of_the_window(fitted: Calibrator, window: int | str | None) -> None:
-    if window is None:
+    if window is None and isinstance(fitted, Bridged):
+        say("note: all rows are one window; --window ROWS takes so many at a time.")
+    elif window is None:
         say("note: rows are read as clean ones; with --window they are each other's context.")

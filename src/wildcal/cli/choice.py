@@ -2,8 +2,8 @@
 
 import click
 
+from wildcal._old.core.calibrator import Calibrator
 from wildcal.cli.words import as_flags
-from wildcal.core.calibrator import Calibrator
 from wildcal.evaluation.methods import parse, split_list
 from wildcal.evaluation.protocol import Method, choose_methods
 

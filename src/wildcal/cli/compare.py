@@ -5,6 +5,8 @@ from pathlib import Path
 
 import click
 
+from wildcal._old.core.calibrator import Calibrator
+from wildcal._old.core.errors import FileFormatError
 from wildcal.cli.choice import choose_on_files
 from wildcal.cli.declared import Declared, input_options
 from wildcal.cli.evaluate import read_test
@@ -20,8 +22,6 @@ from wildcal.cli.sharded import (
 )
 from wildcal.cli.suite_compare import compare_suites
 from wildcal.cli.words import as_flags
-from wildcal.core.calibrator import Calibrator
-from wildcal.core.errors import FileFormatError
 from wildcal.evaluation import compare as compare_methods
 from wildcal.evaluation.views import Comparison
 from wildcal.io import About, InputRows
@@ -56,7 +56,7 @@ def compare(
 
     Both are files of scores and labels. Rows of --ood reach the methods that use such rows, and the
     table says which did. The same rows should not serve for tuning and for testing. An array
-    `environment` in TUNE reaches `context`; to the other methods its rows are one set. Rows of TEST
+    `environment` in TUNE reaches `window`; to the other methods its rows are one set. Rows of TEST
     are read alone. With --input proba, `identity` is what the file says, zeros included.
 
     Both may be folders or patterns of shards, which are read piece by piece, with --scheduler on

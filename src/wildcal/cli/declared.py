@@ -8,13 +8,13 @@ from typing import Any, Final, cast
 
 import click
 
+from wildcal._old.core.errors import FileFormatError
+from wildcal._old.core.kinds import KINDS, Kind
+from wildcal._old.core.room import loaded_for
+from wildcal._old.core.rows import check_rows, own_column
+from wildcal._old.io.artifact import About
 from wildcal.cli.options import PATH, Command
 from wildcal.cli.output import say
-from wildcal.core.errors import FileFormatError
-from wildcal.core.kinds import KINDS, Kind
-from wildcal.core.room import loaded_for
-from wildcal.core.rows import check_rows, own_column
-from wildcal.io.artifact import About
 from wildcal.io.sources.opening import is_sharded, open_rows
 from wildcal.io.tables import InputRows, read_distances, read_environments, read_rows
 

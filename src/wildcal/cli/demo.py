@@ -5,9 +5,9 @@ from pathlib import Path
 import click
 import numpy as np
 
+from wildcal._old.core.arrays import Labels, Logits
 from wildcal.cli.options import PATH, quiet_option
 from wildcal.cli.output import say
-from wildcal.core.arrays import Labels, Logits
 from wildcal.io import write_result
 from wildcal.io.files import replacing
 from wildcal.io.suite import Suite

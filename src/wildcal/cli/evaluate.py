@@ -7,7 +7,9 @@ from typing import Any
 import click
 import numpy as np
 
-from wildcal.calibrators import Identity
+from wildcal._old.calibrators.identity import Identity
+from wildcal._old.core.calibrator import Calibrator
+from wildcal._old.core.checks import check_labels, check_logits, check_some_known
 from wildcal.cli.declared import Declared, input_options, refuse_other_kinds, with_columns
 from wildcal.cli.options import PATH, Measured, Output, distances_option, measuring, window_option
 from wildcal.cli.output import progress_bar
@@ -18,8 +20,6 @@ from wildcal.cli.sharded import (
     scheduler_option,
     verify_option,
 )
-from wildcal.core.calibrator import Calibrator
-from wildcal.core.checks import check_labels, check_logits, check_some_known
 from wildcal.evaluation import Evaluation, evaluate_calibrator
 from wildcal.evaluation import evaluate as evaluate_proba
 from wildcal.evaluation.evaluate import evaluate_source
@@ -73,7 +73,7 @@ def evaluate(
       wildcal evaluate test.npz --with auto.json --with energy.json
       wildcal evaluate proba.csv --input proba --label-column species
       wildcal evaluate test.npz --ood svhn.npz --with energy.json --csv result.csv
-      wildcal evaluate test.npz --with ts.json --with context.json --window all
+      wildcal evaluate test.npz --with ts.json --with window.json --window all
     """
     loaded = _load_all(paths)
     about = _agreed(loaded, declared)
@@ -121,7 +121,7 @@ def _refuse_unread(read: set[str], distances: Path | None, window: int | str | N
     if window not in (None, "all"):
         raise click.UsageError("an evaluation reads a window of all rows: --window all.")
     if window is not None and "window" not in read:
-        raise click.UsageError("--window is for context, and none of the calibrators is that.")
+        raise click.UsageError("--window is for window, and none of the calibrators is that.")
 
 
 def _write(

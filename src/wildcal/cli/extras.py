@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from wildcal.core.errors import MissingExtraError
+from wildcal._old.core.errors import MissingExtraError
 
 
 @contextmanager

@@ -1,17 +1,18 @@
 """`wildcal fit`: learn a calibrator from held-out rows and labels."""
 
 import ast
+import copy
 import json
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
-from wildcal.calibrators import CALIBRATORS
+from wildcal._old.core.calibrator import Calibrator
 from wildcal.cli.declared import Declared, input_options, with_columns
 from wildcal.cli.options import PATH, distances_option, quiet_option, refuse_same
 from wildcal.cli.output import progress_bar, say, warn
@@ -23,7 +24,6 @@ from wildcal.cli.sharded import (
     verify_option,
 )
 from wildcal.cli.words import as_flags
-from wildcal.core.calibrator import Calibrator
 from wildcal.evaluation.methods import Method, choose_methods
 from wildcal.io import About, InputRows, save
 from wildcal.io.files import check_writable
@@ -87,7 +87,7 @@ def fit_options(command: Any) -> Any:
 @click.option(
     "--environments",
     type=PATH,
-    help="Environment of each row, 0 for clean ones, if in a file of its own; for context.",
+    help="Environment of each row, 0 for clean ones, if in a file of its own; for window.",
 )
 @distances_option
 @click.option("--suite", type=PATH, hidden=True, help="The same as `wildcal suite fit SUITE`.")
@@ -116,7 +116,7 @@ def fit(
     .pt, or - for standard input) from data that the network was not trained on. Scores are raw
     logits unless --input says otherwise. The default, `auto`, mixes simple methods and says how.
 
-    The method `context` also learns from an array `environment`: an integer for each row, 0 for
+    The method `window` also learns from an array `environment`: an integer for each row, 0 for
     clean ones, others for rows that were taken under other conditions, such as another camera. The
     methods `dac` and `dac+NAME` also read an array `distances`: those of each row to training
     rows, a column for each layer. `wildcal suite fit` fits on the splits of a suite.
@@ -129,8 +129,8 @@ def fit(
       wildcal fit val.npz -o auto.json
       wildcal fit val.csv --input proba --label-column species -o auto.json
       wildcal fit val.npz --method energy --ood ood.npz -o energy.json
-      wildcal fit val.npz --method energy --set box=paper --note network=resnet20 -o paper.json
-      wildcal fit cameras.npz --method context -o context.json
+      wildcal fit val.npz --method energy --set theta_bounds=paper --note net=resnet20 -o e.json
+      wildcal fit cameras.npz --method window -o window.json
       wildcal fit shards/ --method ts --scheduler local -o ts.json
     """
     if suite is not None:
@@ -227,7 +227,7 @@ def _tell(calibrator: Calibrator, used: str, output: Path) -> None:
         if calibrator.fit_.reason:
             say(calibrator.fit_.reason)
         if not calibrator.preserves_accuracy:
-            say("It may change which class is most probable; --set keep_class=true forbids that.")
+            say("It may change which class is most probable.")
     if used:
         say(f"It used {used}.")
     if calibrator.caution():
@@ -242,11 +242,7 @@ def _plain(method: Method) -> str:
 
 def with_options(calibrator: Calibrator, settings: tuple[str, ...]) -> Calibrator:
     """Return an unfitted calibrator with options given as NAME=VALUE."""
-    known = [
-        f.name
-        for f in fields(calibrator)  # type: ignore[arg-type]  # every calibrator is a dataclass
-        if f.init and not isinstance(getattr(calibrator, f.name), Calibrator)
-    ]
+    known = [name for name in calibrator.get_params(deep=False) if name != "base"]
     options: dict[str, Any] = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
@@ -256,7 +252,7 @@ def with_options(calibrator: Calibrator, settings: tuple[str, ...]) -> Calibrato
                 f" {calibrator.name}, got {setting!r}."
             )
         options[name] = _parse(value)
-    return replace(calibrator, **options)  # type: ignore[type-var]
+    return copy.deepcopy(calibrator).set_params(**options)
 
 
 def _parse(value: str) -> Any:
@@ -281,18 +277,16 @@ def _only_read(rows: InputRows, calibrator: Calibrator, path: Path) -> InputRows
 def _refuse_unread(
     calibrator: Calibrator, ood: Path | None, environments: Path | None, distances: Path | None
 ) -> None:
-    kinds = CALIBRATORS.items()
     for given, used, option, verb, able in (
-        (ood, calibrator.accepts_ood, "--ood", "use out-of-distribution rows",
-         [name for name, kind in kinds if kind.accepts_ood]),
+        (ood, calibrator.takes_ood, "--ood", "use out-of-distribution rows",
+         "energy, energy-linear"),
         (environments, "environment" in calibrator.reads, "--environments", "read environments",
-         [name for name, kind in kinds if "environment" in kind.reads]),
-        (distances, "distances" in calibrator.reads, "--distances", "read distances", ["dac"]),
+         "window"),
+        (distances, "distances" in calibrator.reads, "--distances", "read distances", "dac"),
     ):  # fmt: skip
         if given is not None and not used:
             raise click.UsageError(
-                f"{calibrator.name} does not {verb}. Leave out {option}, or use one of:"
-                f" {', '.join(able)}."
+                f"{calibrator.name} does not {verb}. Leave out {option}, or use one of: {able}."
             )
 
 

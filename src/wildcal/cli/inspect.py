@@ -1,16 +1,17 @@
 """`wildcal inspect`: what a saved calibrator has learned, in words."""
 
-from dataclasses import fields
+import json
 from pathlib import Path
 
 import click
 
+from wildcal._old.bridge import Bridged
+from wildcal._old.core.calibrator import Calibrator
+from wildcal._old.io.artifact import describe_file
 from wildcal.cli.fit import summary_line
 from wildcal.cli.options import PATH, json_option, quiet_option
 from wildcal.cli.output import print_json, print_line
-from wildcal.core.calibrator import Calibrator
 from wildcal.io import About, load_with_about
-from wildcal.io.artifact import describe_file
 
 
 @click.command(no_args_is_help=True)
@@ -26,7 +27,8 @@ def inspect(calibrator: Path, as_json: bool) -> None:
     """
     fitted, about = load_with_about(calibrator)
     if as_json:
-        print_json(describe_file(fitted, about))
+        is_new = isinstance(fitted, Bridged)
+        print_json(json.loads(calibrator.read_text()) if is_new else describe_file(fitted, about))
         return
     for line in [*in_words(fitted), *about_in_words(about)]:
         print_line(line)
@@ -48,9 +50,7 @@ def about_in_words(about: About) -> list[str]:
 def in_words(fitted: Calibrator) -> list[str]:
     """Return the description of a fitted calibrator, line by line."""
     options = ", ".join(
-        f"{f.name} = {getattr(fitted, f.name)}"
-        for f in fields(fitted)  # type: ignore[arg-type]  # every calibrator is a dataclass
-        if f.init
+        f"{name} = {value}" for name, value in fitted.get_params(deep=False).items()
     )
     keeps = (
         "never changes the predicted class"
@@ -58,7 +58,8 @@ def in_words(fitted: Calibrator) -> list[str]:
         else ("may change which class is most probable")
     )
     lines = [
-        f"{fitted.title[0].upper()}{fitted.title[1:]} ({fitted.name}), {fitted.reference}.",
+        f"{fitted.title[0].upper()}{fitted.title[1:]} ({fitted.name})"
+        + (f", {fitted.reference}." if fitted.reference else "."),
         summary_line(fitted),
         *([f"Options: {options}."] if options else []),
         *fitted.describe(),

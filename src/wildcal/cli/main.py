@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import click
 
+from wildcal._old.core.errors import CalibrationWarning, WildcalError
 from wildcal.cli.closed import replace_closed
 from wildcal.cli.groups import Later, LaterGroup
 from wildcal.cli.output import warn
 from wildcal.cli.words import as_flags
-from wildcal.core.errors import CalibrationWarning, WildcalError
 from wildcal.version import __version__
 
 _MODULES: Final = {"suite": "suite_group"}  # where a module of that name is something else
@@ -47,12 +47,12 @@ def cli(context: click.Context, debug: bool, threads: int | None, own: tuple[str
     for name in own:
         if ":" not in name:
             raise click.UsageError(f"--use takes MODULE:CLASS, got {name!r}.")
-        from wildcal.calibrators import make_calibrator
+        from wildcal._old.calibrators import make_calibrator
 
         make_calibrator(name)
     # --debug is read by `run`, which catches the errors after this context is gone.
     if threads is not None:
-        from wildcal.core.parallel import use_threads
+        from wildcal._old.core.parallel import use_threads
 
         context.with_resource(use_threads(threads))
 
@@ -70,7 +70,7 @@ _HELP: Final = {
     "inspect": "Say what a saved CALIBRATOR does.",
     "merge": "Put the windows of several replicas together, and say what they hold.",
     "methods": (
-        "List every method: what it needs, whether it keeps the predicted class, what it stores."
+        "List every method: what it needs, whether it keeps the predicted class, its reference."
     ),
     "report": "Fit methods, test them under shift, and write a page about it.",
     "reproduce": "Make the paper's tables and figures from suites.",

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from wildcal._old.core.errors import FileFormatError
 from wildcal.cli.output import warn
-from wildcal.core.errors import FileFormatError
 from wildcal.io.suite import Suite
 from wildcal.suites import HOW_TO_INSTALL, load, names
 

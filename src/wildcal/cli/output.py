@@ -45,7 +45,7 @@ def warn_of_few_rows(name: str, least: int, fewest: int) -> None:
     """Say that a window has fewer rows than an estimate of its accuracy needs to be of use."""
     if fewest < least:
         warn(
-            f"warning: {name}: with fewer than {least:,} rows others do better, such as context;"
+            f"warning: {name}: with fewer than {least:,} rows others do better, such as window;"
             f" there is a window of {number_of_rows(fewest)}."
         )
 

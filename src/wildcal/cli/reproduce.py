@@ -4,10 +4,10 @@ from pathlib import Path
 
 import click
 
+from wildcal._old.core.errors import FileFormatError, MissingExtraError
 from wildcal.cli.opening import open_suite
 from wildcal.cli.options import PATH, quiet_option, replicates
 from wildcal.cli.output import progress_bar, say, warn
-from wildcal.core.errors import FileFormatError, MissingExtraError
 from wildcal.io.suite import Suite
 from wildcal.report.artifacts import ARTIFACTS, choose_artifacts, plan
 from wildcal.report.model import MissingInputs, TableArtifact

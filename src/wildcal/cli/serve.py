@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from wildcal._old.io.artifact import load_with_about
 from wildcal.cli.options import (
     PATH,
     alarm_option,
@@ -15,7 +16,6 @@ from wildcal.cli.options import (
 )
 from wildcal.cli.output import is_quiet, say
 from wildcal.cli.saving import SAVE_EVERY, SaveEvery
-from wildcal.io.artifact import load_with_about
 from wildcal.io.files import check_writable
 
 
@@ -97,7 +97,12 @@ def serve(
     from wildcal.serve.tokens import Tokens
     from wildcal.stream.hook import Hook
 
-    models = [Model(name, *load_with_about(path)) for name, path in map(_named, calibrators)]
+    models = []
+    for name, path in map(_named, calibrators):
+        fitted, about = load_with_about(path)
+        models.append(Model(name, fitted, about))
+        if models[-1].calibrator.name != fitted.name:
+            say(f"note: {name}: served without windows, by its base {models[-1].calibrator.name}.")
     if state is not None:
         state.mkdir(parents=True, exist_ok=True)
         check_writable(state / "windows")

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import click
 
+from wildcal._old.core.engine import watched_by
 from wildcal.cli.declared import OWN_NAMES, Declared
 from wildcal.cli.output import progress_bar, say
-from wildcal.core.engine import watched_by
 
 # Seconds of a walk before the bar tells how far it is.
 _LONG: Final = 2.0

@@ -9,6 +9,7 @@ import click
 import numpy as np
 from click.core import ParameterSource
 
+from wildcal._old.core.errors import FileFormatError
 from wildcal.cli.options import (
     PATH,
     alarm_option,
@@ -23,12 +24,11 @@ from wildcal.cli.saving import SAVE_EVERY, SaveEvery, Saver
 from wildcal.cli.stream_input import Batch, read_json_lines, read_npy_arrays
 from wildcal.cli.stream_output import Lines, MetricsFile
 from wildcal.cli.stream_scores import Scores
-from wildcal.core.errors import FileFormatError
 from wildcal.io import About, load_with_about
 from wildcal.io.files import check_writable, standard_input
 
 if TYPE_CHECKING:
-    from wildcal.calibrators.context import WindowMap
+    from wildcal._old.calibrators.context import WindowMap
     from wildcal.stream import Stream, StreamRows
 
 ALERT_EXIT = 3
@@ -189,7 +189,7 @@ def _open(
 
 def window_map(path: Path) -> tuple["WindowMap", About]:
     """Return the calibrator in a file, which must read windows, and how its rows are read."""
-    from wildcal.calibrators.context import WindowMap
+    from wildcal._old.calibrators.context import WindowMap
 
     fitted, about = load_with_about(path)
     if not isinstance(fitted, WindowMap):

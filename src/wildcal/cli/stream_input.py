@@ -8,9 +8,9 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wildcal._old.core.arrays import FloatArray, Logits
+from wildcal._old.core.errors import FileFormatError
 from wildcal.cli.stream_scores import Scores
-from wildcal.core.arrays import FloatArray, Logits
-from wildcal.core.errors import FileFormatError
 from wildcal.io.suite.arrays import read_header
 
 # Bytes asked for at once; a pipe gives what is there.

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from wildcal._old.core.softmax import softmax_at
 from wildcal.cli.options import write_text
 from wildcal.cli.stream_input import Batch
-from wildcal.core.softmax import softmax_at
 
 if TYPE_CHECKING:
     from wildcal.stream import Stream, StreamRows

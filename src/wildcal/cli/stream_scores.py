@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.arrays import working_dtype
-from wildcal.io.artifact import About
+from wildcal._old.core.arrays import working_dtype
+from wildcal._old.io.artifact import About
 from wildcal.io.tables.interpret import interpret
 
 

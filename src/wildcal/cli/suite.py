@@ -8,10 +8,10 @@ from typing import Any
 import click
 from numpy.typing import NDArray
 
+from wildcal._old.core.errors import FileFormatError
 from wildcal.cli.opening import open_suite
 from wildcal.cli.options import PATH, json_option, quiet_option, refuse_same
 from wildcal.cli.output import print_json, print_line, print_table, progress_bar, say
-from wildcal.core.errors import FileFormatError
 from wildcal.io import write_result
 from wildcal.io.suite import Suite
 from wildcal.io.suite.lock import is_written

@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
+from wildcal._old.core.errors import FileFormatError
 from wildcal.cli.choice import choose
 from wildcal.cli.opening import open_suites
 from wildcal.cli.options import PATH, Measured, measuring, methods_option
 from wildcal.cli.output import progress_bar, warn
 from wildcal.cli.words import as_flags
-from wildcal.core.errors import FileFormatError
 from wildcal.evaluation.protocol import Method, Results, run_protocol
 from wildcal.evaluation.suite_table import suite_table
 from wildcal.io.suite import Suite
@@ -46,7 +46,7 @@ def compare_command(
 
     SUITE is a folder, a .npz, or the name of a suite that comes with wildcal. The method
     `energy-no-ood` is the energy method without out-of-distribution rows. Shifted tuning splits
-    reach `context`, which also reads each test split as one unlabeled window, and methods whose
+    reach `window`, which also reads each test split as one unlabeled window, and methods whose
     names end in -all, such as `ts-all`: its rivals with the same labels. `dac` and `dac+NAME`
     read distances to training images, which `wildcal extract --features` adds to a suite.
 
@@ -56,7 +56,7 @@ def compare_command(
     \b
     Example:
       wildcal suite compare cifar10-resnet20 my-suite --methods ts,ets,energy
-      wildcal suite compare cifar10-resnet20 --methods paper,context,ts-all,energy-all
+      wildcal suite compare cifar10-resnet20 --methods paper,window,ts-all,energy-all
       wildcal suite compare cifar10-resnet20 --methods ets,dac+ets --csv numbers.csv
       wildcal suite compare cifar10-resnet20 --ood textures --methods ts,energy
     """

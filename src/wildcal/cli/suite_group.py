@@ -37,13 +37,13 @@ def suite_fit(
     """Fit a calibrator on the tuning splits of SUITE and save it.
 
     These are its clean tuning rows, for methods that use them some out-of-distribution rows, for
-    `context` the shifted tuning splits, and for `dac` the distances that `wildcal extract
+    `window` the shifted tuning splits, and for `dac` the distances that `wildcal extract
     --features` stored. Methods such as ts-all and energy-p see more of the splits.
 
     \b
     Example:
       wildcal suite fit cifar10-resnet20 -o auto.json
-      wildcal suite fit cifar10-resnet20 --method context -o context.json
+      wildcal suite fit cifar10-resnet20 --method window -o window.json
       wildcal suite fit cifar10-resnet20 --method dac+ets -o dac.json
     """
     save_suite_fit(suite, method, settings, notes, output)

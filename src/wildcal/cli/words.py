@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "`wildcal.CALIBRATORS` has their names": "`wildcal methods` lists them",
     "`wildcal.accuracy.save`": "`wildcal accuracy fit`",
     "`wildcal.save`": "`wildcal fit`",
+    "wildcal.core.registry.register": "--use MODULE:CLASS",
 }
 """What the library advises, as commands."""
 # A name with its value: a text, a list, a dict, plain words with commas, or nothing.

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from wildcal.core.blocks import GROUP_BLOCKS, Walk
-from wildcal.core.engine import use_engine
-from wildcal.core.errors import EngineError, MissingExtraError
+from wildcal._old.core.blocks import GROUP_BLOCKS, Walk
+from wildcal._old.core.engine import use_engine
+from wildcal._old.core.errors import EngineError, MissingExtraError
 from wildcal.engine.task import do_groups, do_item, keep
 from wildcal.engine.workers import check_workers
 from wildcal.io.sources.collections import collecting

@@ -7,8 +7,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from wildcal.core.errors import FileFormatError, WildcalError
-from wildcal.core.parallel import use_threads
+from wildcal._old.core.errors import FileFormatError, WildcalError
+from wildcal._old.core.parallel import use_threads
 from wildcal.io.sources.collections import rows_here
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from wildcal.core.errors import EngineError
+from wildcal._old.core.errors import EngineError
 from wildcal.version import __version__
 
 

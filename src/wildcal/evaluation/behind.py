@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from wildcal.core.arrays import FloatArray
+from wildcal._old.core.arrays import FloatArray
 from wildcal.metrics.interval import PairedDifference, paired_interval
 from wildcal.tables import Cell, number
 

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wildcal.core.arrays import OOD_LABEL
-from wildcal.core.block import Block
-from wildcal.core.blocks import added, map_blocks
-from wildcal.core.calibrator import Calibrator
-from wildcal.core.columns import added_counts, map_columns
-from wildcal.core.errors import CalibrationWarning
-from wildcal.core.room import loaded_for
-from wildcal.core.rows import Rows, check_rows, is_source, own_column
+from wildcal._old.bridge import Bridged, wrap
+from wildcal._old.core.arrays import OOD_LABEL
+from wildcal._old.core.block import Block
+from wildcal._old.core.blocks import added, map_blocks
+from wildcal._old.core.calibrator import Calibrator
+from wildcal._old.core.columns import added_counts, map_columns
+from wildcal._old.core.errors import CalibrationWarning
+from wildcal._old.core.room import loaded_for
+from wildcal._old.core.rows import Rows, check_rows, is_source, own_column
 from wildcal.evaluation.behind import Behind, behind
 from wildcal.evaluation.evaluate import evaluate, look_at, summarize
 from wildcal.evaluation.flat import summarize_tally, tally
@@ -50,8 +51,8 @@ def compare(
         Logits and labels, or a source that has labels. Rows with label -1 reach the methods that
         use them and no others.
     test
-        The same; rows with label -1 count for the out-of-distribution metrics. Every row
-        is read alone: they need not be one window.
+        The same; rows with label -1 count for the out-of-distribution metrics. `window` takes all
+        rows as one window.
     environment
         Environment of each tuning row, 0 for clean ones. It reaches the methods that read
         environments; to the others, the rows are one set.
@@ -67,7 +68,7 @@ def compare(
     Examples
     --------
     >>> from wildcal import Identity, TemperatureScaling
-    >>> from wildcal.testing import make_suite
+    >>> from wildcal._old.testing import make_suite
     >>> suite = make_suite(seed=0, n_tuning=1000, n_test=1000)
     >>> methods = {"none": Identity(), "ts": TemperatureScaling()}
     >>> [m.name for m in compare(methods, suite.tuning, suite.shifted, n_boot=20).methods]
@@ -80,7 +81,8 @@ def compare(
         given = evaluate(tested.labels, proba, pred=pred, n_bins=n_bins, n_boot=n_boot)
     measured: list[_Measured] = []
     failed: dict[str, str] = {}
-    for name, calibrator in calibrators.items():
+    for name, given_calibrator in calibrators.items():
+        calibrator = wrap(given_calibrator)
         if progress is not None:
             progress(name)
         try:
@@ -185,9 +187,16 @@ def _knew(rows: Rows, calibrator: Calibrator) -> Knew:
             )  # fmt: skip
             labeled, sizes = int(counts[0]), tuple(int(n) for n in counts[1:] if n)
         lacked += [] if sizes or "environment" in calibrator.can_do_without else ["shifted"]
-    if "window" in calibrator.reads:
+    adapts = "window" in calibrator.reads and isinstance(calibrator, Bridged)
+    if "window" in calibrator.reads and not adapts:
         lacked.append("window")
-    return Knew(labels=labeled, ood=rows.n_ood, shifted=sizes, lacked=tuple(lacked))
+    return Knew(
+        labels=labeled,
+        ood=rows.n_ood,
+        shifted=sizes,
+        window="whole" if adapts else None,
+        lacked=tuple(lacked),
+    )
 
 
 def _changes(calibrator: Calibrator, rows: Rows) -> float:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from wildcal.calibrators.context.environments import CLEAN_WEIGHT, OOD_WEIGHT, SHIFTED_WEIGHT
-from wildcal.core.arrays import FloatArray, Labels, Logits
+from wildcal._old.calibrators.context.environments import CLEAN_WEIGHT, OOD_WEIGHT, SHIFTED_WEIGHT
+from wildcal._old.core.arrays import FloatArray, Labels, Logits
 
 if TYPE_CHECKING:  # reading suites is slow to import, and `import wildcal` must be quick
     from wildcal.io.suite import Suite, SuiteSplit

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wildcal.core.arrays import OOD_LABEL
-from wildcal.core.calibrator import Calibrator
-from wildcal.core.checks import check_labels, check_pred, check_proba, check_some_known
-from wildcal.core.rows import Rows, check_rows, own_column
+from wildcal._old.bridge import Bridged, wrap
+from wildcal._old.core.arrays import OOD_LABEL
+from wildcal._old.core.calibrator import Calibrator
+from wildcal._old.core.checks import check_labels, check_pred, check_proba, check_some_known
+from wildcal._old.core.rows import Rows, check_rows, own_column
 from wildcal.evaluation.estimate import Estimate
 from wildcal.evaluation.flat import summarize_tally, tally
 from wildcal.evaluation.measure import Progress, ask_again, bound_given, measure
@@ -90,7 +91,7 @@ def evaluate_calibrator(
 ) -> Evaluation:
     """Return metrics of a fitted calibrator on logits, without holding its probabilities.
 
-    Parameters as in `evaluate`; the predicted class is that of the raw logits. With `window`, a
+    Parameters as in `evaluate`; the predicted class is the most probable one. With `window`, a
     method that reads windows takes the labeled rows as one window and other classes as another;
     for the metrics that tell the two apart (ood_auroc and the like), all rows as one, or the
     context and not the row would tell them apart.
@@ -98,6 +99,7 @@ def evaluate_calibrator(
     Logits may be a source, which brings its labels: then the walk keeps sums and no rows, and there
     are neither intervals nor the metrics that need every row.
     """
+    calibrator = wrap(calibrator)
     calibrator.check_is_fitted()
     chosen = choose_metrics(metrics, calibrator.n_classes_)
     y = own_column(logits, "y") if y is None else y
@@ -130,6 +132,8 @@ def _in_one_window(calibrator: Calibrator, rows: Rows) -> Rows:
             "a window over a source must have labels everywhere, got rows of other classes (-1)."
             " Leave them out, or give arrays."
         )
+    if isinstance(calibrator, Bridged):  # it takes all rows as one window
+        return rows
     return replace(rows, context=calibrator.context(rows.logits))
 
 

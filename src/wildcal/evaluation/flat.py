@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from wildcal.calibrators.distinct_scores import DistinctScores, Runs, merged, whole
-from wildcal.core.arrays import OOD_LABEL, FloatArray, Labels, Proba, working_dtype
-from wildcal.core.block import Block
-from wildcal.core.blocks import map_blocks, running
-from wildcal.core.bound import Bound
-from wildcal.core.rows import Rows
+from wildcal._old.calibrators.distinct_scores import DistinctScores, Runs, merged, whole
+from wildcal._old.core.arrays import OOD_LABEL, FloatArray, Labels, Proba, working_dtype
+from wildcal._old.core.block import Block
+from wildcal._old.core.blocks import map_blocks, running
+from wildcal._old.core.bound import Bound
+from wildcal._old.core.rows import Rows
 from wildcal.evaluation.estimate import Estimate
 from wildcal.evaluation.views import Evaluation
 from wildcal.metrics import TopLabelAccumulator
@@ -100,10 +100,9 @@ def _of_block(
     kinds = {metric.flat for metric in metrics}
     dtype = working_dtype(bound.logits.dtype)
     # In the precision of `confidence`, so that a report and a deployed calibrator agree.
-    said = np.asarray(bound.confidence(block), dtype).astype(np.float64)
-    said = np.minimum(said, 1.0)
+    top = (bound.confidence(block), block.pred()) if bound.top is None else bound.top(block)
+    said, pred = np.minimum(np.asarray(top[0], dtype).astype(np.float64), 1.0), top[1]
     known = y != OOD_LABEL
-    pred = block.pred()
     correct, confidence, strange = (pred == y)[known], said[known], said[~known]
     tally = Tally(
         TopLabelAccumulator(n_bins).update(correct, confidence),

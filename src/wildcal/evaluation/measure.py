@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.arrays import OOD_LABEL, BoolArray, FloatArray, Labels, Proba, working_dtype
-from wildcal.core.block import Block
-from wildcal.core.blocks import joined, map_blocks
-from wildcal.core.bound import Bound
-from wildcal.core.checks import check_confidence
-from wildcal.core.rows import Rows
+from wildcal._old.core.arrays import OOD_LABEL, BoolArray, FloatArray, Labels, Proba, working_dtype
+from wildcal._old.core.block import Block
+from wildcal._old.core.blocks import joined, map_blocks
+from wildcal._old.core.bound import Bound
+from wildcal._old.core.checks import check_confidence
+from wildcal._old.core.rows import Rows
 from wildcal.metrics import TopLabelAccumulator
 from wildcal.metrics.accumulator import Accumulator
 from wildcal.metrics.binning import bin_index
@@ -32,6 +32,8 @@ class Walked:
     energy: FloatArray
     correct: BoolArray
     """Whether the class of the largest logit is the label; False for rows without a class."""
+    right: BoolArray
+    """Whether the class that a method predicts is the label."""
     confidence: FloatArray
     columns: dict[str, FloatArray]
     """A number for each row, of metrics that read them off the probabilities."""
@@ -48,6 +50,7 @@ class Walked:
             self.y[rows],
             self.energy[rows],
             self.correct[rows],
+            self.right[:, rows],
             self.confidence[:, rows],
             {name: column[:, rows] for name, column in self.columns.items()},
             self.sums,
@@ -67,9 +70,9 @@ class Walked:
         known = self.y != OOD_LABEL
         inside: Any = slice(None) if known.all() else known
         part = np.repeat(np.arange(len(sizes)), sizes)[inside]
-        correct = self.correct[inside]
+        right = self.right if known.all() else self.right[:, known]
         confidence = self.confidence if known.all() else self.confidence[:, known]
-        tops, floor = binned(correct, confidence, part, len(sizes), n_bins, floors)
+        tops, floor = binned(right, confidence, part, len(sizes), n_bins, floors)
         start = 0
         for s, size in enumerate(sizes):
             rows = slice(start, start + size)
@@ -84,10 +87,10 @@ class Walked:
         """Return what metrics read of each method on these rows, whose bins are known."""
         inside: Any = slice(None) if known.all() else known
         others: Any = slice(0, 0) if known.all() else ~known
-        correct, confidence = self.correct[inside], self.confidence[:, inside]
+        right, confidence = self.right[:, inside], self.confidence[:, inside]
         return [
             Seen(
-                correct,
+                right[m],
                 confidence[m],
                 top,
                 float(floor),
@@ -130,6 +133,7 @@ def measure(
     shared, shared_sums = question.walk(logits, plain, pred, first=True)
     energy, chosen, *left = shared
     raw = _whole(left.pop(0)) if observe else np.empty(0)
+    right: list[BoolArray] = []
     confidence: list[FloatArray] = []
     columns: dict[str, list[FloatArray]] = {metric.name: [] for metric in question.readers}
     sums: list[dict[str, Accumulator]] = []
@@ -141,6 +145,7 @@ def measure(
             found, (its_sums,) = question.walk(bound.logits, [bound], chosen, first=False)
             mine = list(found)
         confidence.append(_whole(mine.pop(0)))
+        right.append((chosen if bound.top is None else mine.pop(0)) == rows.labels)
         divides = observe and bound.temperature is not None
         temperature.append(mine.pop(0).astype(np.float64) if divides else None)
         for name in columns:
@@ -150,6 +155,7 @@ def measure(
         rows.labels,
         energy,
         chosen == rows.labels,
+        np.stack(right) if right else np.empty((0, len(rows)), np.bool_),
         np.stack(confidence) if confidence else np.empty((0, len(rows))),
         {name: np.stack(found) for name, found in columns.items() if found},
         sums,
@@ -206,7 +212,11 @@ class _Question:
     def _ask(
         self, bound: Bound, block: Block, pred: Labels
     ) -> tuple[list[Any], dict[str, Accumulator]]:
-        found: list[Any] = [np.asarray(bound.confidence(block), self._dtype)]
+        confidence, own = (bound.confidence(block), None) if bound.top is None else bound.top(block)
+        found: list[Any] = [np.asarray(confidence, self._dtype)]
+        if own is not None:
+            found.append(own)
+            pred = own
         if self.observe and bound.temperature is not None:
             found.append(np.asarray(bound.temperature(block), self._dtype))
         sums: dict[str, Accumulator] = {}
@@ -242,7 +252,7 @@ def ask_again(bound: Bound, y: Labels) -> Callable[[Look], list[Any]]:
 
 
 def binned(
-    correct: BoolArray,
+    right: BoolArray,
     confidence: FloatArray,
     part: NDArray[np.intp],
     n_parts: int,
@@ -251,23 +261,21 @@ def binned(
 ) -> tuple[list[list[TopLabelAccumulator]], FloatArray]:
     """Return the sums per bin of each method on each part of the rows, and the noise floors.
 
-    `confidence` has a row for each method. Rows of part 0 come first, then those of part 1. The
-    numbers are those of `TopLabelAccumulator.update` and of `noise_floor` (NaN unless `floors`);
-    all parts at once, so that short ones share the calls of NumPy.
+    `right` and `confidence` have a row for each method. Rows of part 0 come first, then those of
+    part 1. The numbers are those of `TopLabelAccumulator.update` and of `noise_floor` (NaN unless
+    `floors`); all parts at once, so that short ones share the calls of NumPy.
     """
     rows = np.bincount(part, minlength=n_parts)
     floor = np.full((len(confidence), n_parts), np.nan)
     if not confidence.size:
         return [[TopLabelAccumulator(n_bins) for _ in rows] for _ in confidence], floor
     offset, size, ends = part * n_bins, n_parts * n_bins, np.cumsum(rows)
-    right_or_not = 2 * offset + correct
     tops: list[list[TopLabelAccumulator]] = []
     gaps = ExpectedGaps(size)
-    for mine in confidence:
+    for mine, correct in zip(confidence, right, strict=True):
         p = check_confidence(mine)
-        index = bin_index(p, n_bins)
-        both = np.bincount(2 * index + right_or_not, minlength=2 * size).reshape(n_parts, n_bins, 2)
-        index += offset
+        index = bin_index(p, n_bins) + offset
+        both = np.bincount(2 * index + correct, minlength=2 * size).reshape(n_parts, n_bins, 2)
         count, sums = both.sum(axis=2), np.bincount(index, p, size).reshape(n_parts, n_bins)
         if floors:
             gaps.add(p, index)

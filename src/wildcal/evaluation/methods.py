@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
 
-from wildcal.calibrators import (
+from wildcal._old.bridge import wrap
+from wildcal._old.calibrators import (
     CALIBRATORS,
     DENSITY_METHODS,
     PAPER_METHODS,
     WINDOW_METHODS,
     make_calibrator,
 )
-from wildcal.calibrators.own import add_own
-from wildcal.core.calibrator import Calibrator
+from wildcal._old.calibrators.own import add_own
+from wildcal._old.core.calibrator import Calibrator
 
 ROWS: Final = ("clean", "ood", "shifted")
 """The kinds of tuning rows: clean, of no class, and clean ones under shift."""
@@ -26,7 +27,7 @@ _UNFITTED: Final = "identity"
 SHORT_LISTS: Final = {
     "paper": PAPER_METHODS,
     "all": tuple(CALIBRATORS),
-    "window": tuple(WINDOW_METHODS),
+    "windows": tuple(WINDOW_METHODS),
 }
 """Names that stand for several methods."""
 
@@ -48,6 +49,7 @@ class Method:
     """How many test rows share a context, where the method reads one; None for a whole split."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "calibrator", wrap(self.calibrator))
         if self.window is not None and self.window < 1:
             raise ValueError(f"window must be at least 1 row, got {self.window}.")
         usual = usual_rows(self.calibrator)
@@ -95,10 +97,8 @@ def short_name(calibrator: Calibrator) -> str:
     >>> short_name(make_calibrator("dac-first+ets"))
     'dac-first+ets'
     """
-    options = calibrator.get_params(deep=False)
-    name = calibrator.name + ("-first" if options.get("neighbor") == "first" else "")
-    base = next((o for o in options.values() if isinstance(o, Calibrator)), None)
-    return name if base is None or base.name == _UNFITTED else f"{name}+{short_name(base)}"
+    first = calibrator.get_params(deep=False).get("neighbor") == "first"
+    return calibrator.name.replace("dac", "dac-first", 1) if first else calibrator.name
 
 
 def parse(text: str) -> Method:
@@ -144,7 +144,7 @@ def choose_methods(names: Sequence[str] | None = None) -> list[Method]:
 
     Examples
     --------
-    >>> [method.sees("shifted") for method in choose_methods(["ts", "ts-all", "context"])]
+    >>> [method.sees("shifted") for method in choose_methods(["ts", "ts-all", "window"])]
     [False, True, True]
     """
     return [parse(name) for name in (PAPER_METHODS if names is None else names)]

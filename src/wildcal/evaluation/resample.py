@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from wildcal.core.arrays import FloatArray
+from wildcal._old.core.arrays import FloatArray
 from wildcal.metrics.registry import Metric
 from wildcal.metrics.seen import Counts, Seen
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from wildcal.core.arrays import FloatArray
-from wildcal.core.errors import MissingExtraError
+from wildcal._old.core.arrays import FloatArray
+from wildcal._old.core.errors import MissingExtraError
 from wildcal.evaluation.behind import Behind, behind
 from wildcal.evaluation.estimate import Estimate
 from wildcal.evaluation.knew import Knew

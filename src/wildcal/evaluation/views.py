@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from wildcal.core.arrays import FloatArray
+from wildcal._old.core.arrays import FloatArray
 from wildcal.evaluation.behind import EXPLAINED, Behind
 from wildcal.evaluation.estimate import Estimate
 from wildcal.evaluation.knew import Knew

@@ -1,6 +1,6 @@
 """Files in and out: logits, labels, probabilities and fitted calibrators. No pickle, ever."""
 
-from wildcal.io.artifact import About, load, load_with_about, save
+from wildcal._old.io.artifact import About, load, load_with_about, save
 from wildcal.io.tables import (
     InputRows,
     Table,

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.errors import FileFormatError
 
 try:
     import fcntl

@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar, Self
 
-from wildcal.core.checks import check_same
+from wildcal._old.core.checks import check_same
 
 
 class Accumulator:

@@ -7,8 +7,8 @@ import math
 
 import numpy as np
 
-from wildcal.core.arrays import BoolArray, FloatArray, Labels, Proba
-from wildcal.core.one_thread import one_thread
+from wildcal._old.core.arrays import BoolArray, FloatArray, Labels, Proba
+from wildcal._old.core.one_thread import one_thread
 
 # For samples in which classes are told apart without a mistake: no slope is the best.
 _STEEPEST = 100.0

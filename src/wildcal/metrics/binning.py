@@ -5,7 +5,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.arrays import FloatArray
+from wildcal._old.core.arrays import FloatArray
 
 # Confidences are looked up in so many cells of equal width where there are few bins.
 _CELLS = 1 << 11

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wildcal.core.arrays import BoolArray, FloatArray
-from wildcal.core.checks import MOST_BINS, check_count, check_lengths, check_scores
-from wildcal.core.errors import CalibrationWarning
+from wildcal._old.core.arrays import BoolArray, FloatArray
+from wildcal._old.core.checks import MOST_BINS, check_count, check_lengths, check_scores
+from wildcal._old.core.errors import CalibrationWarning
 from wildcal.metrics.binning import bin_index
 from wildcal.metrics.inputs import top_label, undefined
 from wildcal.metrics.interval import (

@@ -6,8 +6,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wildcal.core.arrays import BoolArray, FloatArray, Labels, Proba
-from wildcal.core.checks import (
+from wildcal._old.core.arrays import BoolArray, FloatArray, Labels, Proba
+from wildcal._old.core.checks import (
     MOST_BINS,
     PROBA_MAX,
     check_count,
@@ -16,7 +16,7 @@ from wildcal.core.checks import (
     proba_matrix,
     reject_proba_row,
 )
-from wildcal.core.one_thread import one_thread
+from wildcal._old.core.one_thread import one_thread
 from wildcal.metrics.accumulator import Accumulator
 from wildcal.metrics.binning import bin_edges, bin_index
 from wildcal.metrics.inputs import is_empty, matrix_blocks, take_columns, undefined

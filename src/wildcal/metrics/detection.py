@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wildcal.core.arrays import BoolArray, FloatArray
-from wildcal.core.checks import check_choice, check_flags, check_scores
+from wildcal._old.core.arrays import BoolArray, FloatArray
+from wildcal._old.core.checks import check_choice, check_flags, check_scores
 from wildcal.metrics.inputs import is_empty, undefined
 
 

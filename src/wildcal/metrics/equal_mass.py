@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wildcal.core.arrays import BoolArray, FloatArray
-from wildcal.core.checks import MOST_BINS, check_count
+from wildcal._old.core.arrays import BoolArray, FloatArray
+from wildcal._old.core.checks import MOST_BINS, check_count
 from wildcal.metrics.inputs import top_label, undefined
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wildcal.core.arrays import BoolArray, FloatArray, Labels, Proba
-from wildcal.core.checks import (
+from wildcal._old.core.arrays import BoolArray, FloatArray, Labels, Proba
+from wildcal._old.core.checks import (
     PROBA_BITS,
     PROBA_MAX,
     are_proba,
@@ -23,7 +23,7 @@ from wildcal.core.checks import (
     proba_matrix,
     reject_proba_row,
 )
-from wildcal.core.errors import CalibrationWarning
+from wildcal._old.core.errors import CalibrationWarning
 
 # Rows handed on together. The pieces of the matrix are smaller, but a consumer that adds into a
 # table (bins, a grid) wants many rows at once.

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from wildcal.core.arrays import FloatArray
-from wildcal.core.checks import check_level
+from wildcal._old.core.arrays import FloatArray
+from wildcal._old.core.checks import check_level
 
 HOLDS_ITS_VALUE: Final = (
     "Intervals allow for the upward bias of a calibration error on few rows, and reach to the value"

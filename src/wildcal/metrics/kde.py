@@ -6,9 +6,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wildcal.core.arrays import BoolArray, FloatArray, Labels, Proba
-from wildcal.core.errors import CalibrationWarning
-from wildcal.core.one_thread import one_thread
+from wildcal._old.core.arrays import BoolArray, FloatArray, Labels, Proba
+from wildcal._old.core.errors import CalibrationWarning
+from wildcal._old.core.one_thread import one_thread
 from wildcal.metrics.accumulator import Accumulator
 from wildcal.metrics.inputs import row_totals, take_columns, top_label_chunks, undefined
 from wildcal.metrics.weighted import place_sums

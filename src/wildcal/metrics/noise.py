@@ -5,8 +5,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wildcal.core.arrays import BoolArray, FloatArray
-from wildcal.core.checks import MOST_BINS, check_confidence, check_count
+from wildcal._old.core.arrays import BoolArray, FloatArray
+from wildcal._old.core.checks import MOST_BINS, check_confidence, check_count
 from wildcal.metrics.binning import bin_index
 from wildcal.metrics.inputs import is_empty, top_label, undefined
 from wildcal.metrics.top_label import TopLabelAccumulator

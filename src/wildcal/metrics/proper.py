@@ -6,9 +6,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wildcal.core.arrays import FloatArray, Labels, Proba
-from wildcal.core.block import row_dots
-from wildcal.core.checks import are_proba, check_labels, proba_matrix, reject_proba_row
+from wildcal._old.core.arrays import FloatArray, Labels, Proba
+from wildcal._old.core.block import row_dots
+from wildcal._old.core.checks import are_proba, check_labels, proba_matrix, reject_proba_row
 from wildcal.metrics.accumulator import Accumulator
 from wildcal.metrics.inputs import is_empty, matrix_blocks, take_columns, undefined
 

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from wildcal.core.arrays import BoolArray, FloatArray, Labels, Proba
+from wildcal._old.core.arrays import BoolArray, FloatArray, Labels, Proba
 from wildcal.metrics.accumulator import Accumulator
 from wildcal.metrics.binary import (
     calibration_intercept,
@@ -289,7 +289,7 @@ def choose_metrics(
     >>> [metric.title for metric in choose_metrics(["nll", "aurc"])]
     ['NLL', 'AURC']
     """
-    from wildcal.core.checks import check_choice
+    from wildcal._old.core.checks import check_choice
 
     chosen = tuple(METRICS) if names is None else tuple(dict.fromkeys(names))
     for name in chosen:

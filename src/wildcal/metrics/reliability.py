@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.arrays import FloatArray
+from wildcal._old.core.arrays import FloatArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)

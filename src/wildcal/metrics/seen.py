@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from wildcal.core.arrays import BoolArray, FloatArray, Labels, Proba
+from wildcal._old.core.arrays import BoolArray, FloatArray, Labels, Proba
 from wildcal.metrics.accumulator import Accumulator
 from wildcal.metrics.top_label import TopLabelAccumulator
 

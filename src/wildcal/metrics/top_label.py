@@ -9,8 +9,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wildcal.core.arrays import FloatArray
-from wildcal.core.checks import MOST_BINS, check_count, check_level
+from wildcal._old.core.arrays import FloatArray
+from wildcal._old.core.checks import MOST_BINS, check_count, check_level
 from wildcal.metrics.accumulator import Accumulator
 from wildcal.metrics.binning import bin_edges, bin_index
 from wildcal.metrics.inputs import top_label, top_label_chunks, undefined

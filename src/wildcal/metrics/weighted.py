@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.arrays import BoolArray, FloatArray
-from wildcal.core.one_thread import one_thread
+from wildcal._old.core.arrays import BoolArray, FloatArray
+from wildcal._old.core.one_thread import one_thread
 from wildcal.metrics.binning import bin_index
 
 

@@ -47,7 +47,7 @@ def forest(
     --------
     >>> from matplotlib.figure import Figure
     >>> from wildcal import EnergyScaling, Identity, TemperatureScaling, compare
-    >>> from wildcal.testing import make_suite
+    >>> from wildcal._old.testing import make_suite
     >>> drawn = make_suite(seed=0)
     >>> methods = {"identity": Identity(), "ts": TemperatureScaling(), "energy": EnergyScaling()}
     >>> found = compare(methods, drawn.tuning, drawn.shifted, n_boot=50)

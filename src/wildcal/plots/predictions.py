@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wildcal.core.arrays import OOD_LABEL
-from wildcal.core.calibrator import Calibrator
-from wildcal.core.checks import MOST_BINS, check_count
+from wildcal._old.core.arrays import OOD_LABEL
+from wildcal._old.core.calibrator import Calibrator
+from wildcal._old.core.checks import MOST_BINS, check_count
 from wildcal.metrics import Reliability
 from wildcal.metrics import reliability as reliability_table
 from wildcal.metrics.binning import bin_edges, bin_index
@@ -35,7 +35,7 @@ class ReliabilityDisplay:
     --------
     >>> from matplotlib.figure import Figure
     >>> from wildcal import EnergyScaling, Identity
-    >>> from wildcal.testing import make_suite
+    >>> from wildcal._old.testing import make_suite
     >>> suite, ax = make_suite(seed=0), Figure().subplots()
     >>> for method in (Identity(), EnergyScaling()):
     ...     fitted = method.fit(*suite.clean)

@@ -4,10 +4,11 @@ from typing import TYPE_CHECKING, Literal
 
 from numpy.typing import ArrayLike
 
-from wildcal.core.arrays import OOD_LABEL
-from wildcal.core.calibrator import Calibrator
-from wildcal.core.checks import check_choice, check_labels, check_logits
-from wildcal.core.softmax import energy_and_pred
+from wildcal._old.bridge import wrap
+from wildcal._old.core.arrays import OOD_LABEL
+from wildcal._old.core.calibrator import Calibrator
+from wildcal._old.core.checks import check_choice, check_labels, check_logits
+from wildcal._old.core.softmax import energy_and_pred
 from wildcal.evaluation.protocol.observe import raw_scores
 from wildcal.evaluation.protocol.tuning import ood_set
 from wildcal.io.suite import Suite
@@ -93,7 +94,7 @@ def temperature_curve(
     """Draw the temperature that a fitted calibrator divides each row by, against its energy.
 
     For calibrators that have a temperature for each row: `EnergyScaling`, `EnergyLinear`,
-    `EntropyTemperatureScaling`, `ParameterizedTemperatureScaling`, `ContextScaling` (without a
-    context) and, with the same for all rows, `TemperatureScaling`.
+    `EntropyTemperatureScaling`, `ParameterizedTemperatureScaling` and, with the same for all rows,
+    `TemperatureScaling`.
     """
-    return draw("temperature_curve", ax, temperature_panel(calibrator, logits))
+    return draw("temperature_curve", ax, temperature_panel(wrap(calibrator), logits))

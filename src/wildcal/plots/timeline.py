@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wildcal.core.arrays import BoolArray, FloatArray
-from wildcal.core.checks import check_count, check_lengths
+from wildcal._old.core.arrays import BoolArray, FloatArray
+from wildcal._old.core.checks import check_count, check_lengths
 from wildcal.plots.canvas import axis
 from wildcal.report.style import CURVES, GROUPS
 from wildcal.stream import StreamRows

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from wildcal.calibrators import PAPER_METHODS
+from wildcal._old.calibrators import PAPER_METHODS
 from wildcal.evaluation.protocol import Results
 from wildcal.evaluation.protocol.tuning import ood_set
 from wildcal.io.suite import Suite

@@ -5,9 +5,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wildcal.core.calibrator import Calibrator
-from wildcal.core.checks import check_logits
-from wildcal.core.softmax import energy_and_pred
+from wildcal._old.core.calibrator import Calibrator
+from wildcal._old.core.checks import check_logits
+from wildcal._old.core.softmax import energy_and_pred
 from wildcal.metrics import Reliability
 from wildcal.report.model import Panel, Series
 

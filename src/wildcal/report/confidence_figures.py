@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from wildcal.calibrators import PAPER_METHODS
+from wildcal._old.calibrators import PAPER_METHODS
 from wildcal.evaluation.protocol import Results
 from wildcal.report.model import FigureArtifact, Made, MissingInputs, Panel, Series
 from wildcal.report.names import WITH_BOTH, method_title

@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from wildcal.calibrators import PAPER_METHODS
+from wildcal._old.calibrators import PAPER_METHODS
 from wildcal.evaluation.protocol import Results
 from wildcal.report.average_tables import (
     CELLS_COMMAND,

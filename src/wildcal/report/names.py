@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
-from wildcal.calibrators import PAPER_METHODS
+from wildcal._old.calibrators import PAPER_METHODS
 from wildcal.io.suite import Suite
 
 WITHOUT_OOD: Final = "energy-no-ood"

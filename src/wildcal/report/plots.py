@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from wildcal.core.errors import MissingExtraError
+from wildcal._old.core.errors import MissingExtraError
 from wildcal.report.calibrator_figures import ACCURACY_BY_BIN, ROWS
 from wildcal.report.model import FigureArtifact, Panel
 from wildcal.report.score_figures import ACCURACY, QUANTILES

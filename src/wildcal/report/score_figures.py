@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from wildcal.core.arrays import BoolArray, FloatArray
+from wildcal._old.core.arrays import BoolArray, FloatArray
 from wildcal.evaluation.protocol.observe import Scores
 from wildcal.evaluation.results import LEVELS
 from wildcal.metrics import auroc

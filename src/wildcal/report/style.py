@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from wildcal.calibrators import CALIBRATORS
+from wildcal._old.calibrators import CALIBRATORS
 from wildcal.report.names import METHOD_TITLES
 
 # Paul Tol's "muted" colors, which color-blind readers can tell apart; gray for no calibration.

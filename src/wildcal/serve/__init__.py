@@ -1,6 +1,6 @@
 """A calibrator as a service: the Open Inference Protocol, live windows, metrics (extra `serve`)."""
 
-from wildcal.core.errors import MissingExtraError
+from wildcal._old.core.errors import MissingExtraError
 
 try:
     import prometheus_client as _prometheus_client  # noqa: F401

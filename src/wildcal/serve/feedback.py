@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from starlette.types import Receive, Scope
 
-from wildcal.core.arrays import Labels
+from wildcal._old.core.arrays import Labels
 from wildcal.serve.body import read_body
 from wildcal.serve.inference import Inference
 from wildcal.serve.memory import Memory, Remembered

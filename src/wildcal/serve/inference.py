@@ -8,7 +8,7 @@ from typing import Any, Final
 from numpy.typing import NDArray
 from starlette.types import Receive, Scope
 
-from wildcal.core.arrays import Logits
+from wildcal._old.core.arrays import Logits
 from wildcal.serve.body import read_body, whole_number
 from wildcal.serve.lane import Lane
 from wildcal.serve.lanes import Lanes

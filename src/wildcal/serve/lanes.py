@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.errors import FileFormatError
 from wildcal.serve.lane import Lane
 from wildcal.serve.limits import Limits
 from wildcal.serve.model import Model

@@ -6,7 +6,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from wildcal.core.arrays import Labels
+from wildcal._old.core.arrays import Labels
 from wildcal.serve.lane import Lane
 from wildcal.serve.messages import Request
 from wildcal.serve.model import Answer

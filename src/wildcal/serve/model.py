@@ -7,13 +7,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.calibrators.context import WindowMap
-from wildcal.core.arrays import Labels, Logits, working_dtype
-from wildcal.core.calibrator import Calibrator
-from wildcal.core.checks import check_logits
-from wildcal.core.one_row import RowMap
-from wildcal.core.softmax import softmax_at
-from wildcal.io.artifact import About
+from wildcal._old.bridge import input_of, wrap_for_server
+from wildcal._old.calibrators.context import WindowMap
+from wildcal._old.core.arrays import Labels, Logits, working_dtype
+from wildcal._old.core.calibrator import Calibrator
+from wildcal._old.core.checks import check_logits
+from wildcal._old.core.one_row import RowMap
+from wildcal._old.core.softmax import softmax_at
+from wildcal._old.io.artifact import About
 from wildcal.io.tables.interpret import interpret
 from wildcal.serve.messages import Arrays
 from wildcal.serve.refusal import bad
@@ -47,13 +48,15 @@ class Model:
     """A fitted calibrator with a name, and what its file says of its rows."""
 
     def __init__(self, name: str, calibrator: Calibrator, about: About | None = None) -> None:
+        calibrator = wrap_for_server(calibrator)
         calibrator.check_is_fitted()
         if not _NAME.fullmatch(name):
             raise ValueError(
                 "the name of a model must be letters, digits, dots, dashes and underscores, got"
                 f" {name!r:.80}. Give NAME=FILE."
             )
-        self.name, self.calibrator, self.about = name, calibrator, about or About()
+        self.name, self.calibrator = name, calibrator
+        self.about = About(**input_of(calibrator)) if about is None else about
         self.window_map = calibrator if isinstance(calibrator, WindowMap) else None
         """The calibrator, where it reads a window."""
         self._inputs = {entry["name"] for entry in self.inputs()}
@@ -140,7 +143,7 @@ class Model:
             confidence, at = self._row.top(row)
             return {"confidence": confidence, "label": np.array([at])}
         found = self.calibrator.predict_proba(logits, distances=distances)
-        label = logits.argmax(axis=1)
+        label = (logits if self.calibrator.preserves_accuracy else found).argmax(axis=1)
         confidence = found[np.arange(len(label)), label]
         return {"probabilities": found, "confidence": confidence, "label": label}
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.errors import FileFormatError
+from wildcal._old.io.sealed import Document, Kind
 from wildcal.io.files import replacing
-from wildcal.io.sealed import Document, Kind
 from wildcal.serve.lane import Lane
 from wildcal.serve.lock import Held
 from wildcal.serve.model import Model

@@ -4,7 +4,7 @@ import hmac
 from pathlib import Path
 from typing import Final
 
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.errors import FileFormatError
 
 _SHORTEST: Final = 16
 _MADE_BY: Final = "`python -c 'import secrets; print(secrets.token_urlsafe())'` makes one."

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from wildcal.core.arrays import FloatArray
+from wildcal._old.core.arrays import FloatArray
 
 # The 97.5 % quantile of the normal distribution: intervals of 95 %.
 Z95: Final = 1.959963984540054

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 from scipy.special import chndtr, chndtrix
 
-from wildcal.core.arrays import FloatArray
+from wildcal._old.core.arrays import FloatArray
 
 # The 99 % quantile of chi-squared with two degrees of freedom.
 _CHI2_99: Final = 9.210340371976182

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from wildcal.core.arrays import FloatArray
+from wildcal._old.core.arrays import FloatArray
 
 BLOCK: Final = 8
 """Rows between two looks."""

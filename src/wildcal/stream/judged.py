@@ -4,8 +4,8 @@ from typing import Final
 
 import numpy as np
 
-from wildcal.calibrators.context import RowStatistics, WindowMap
-from wildcal.core.arrays import FloatArray
+from wildcal._old.calibrators.context import RowStatistics, WindowMap
+from wildcal._old.core.arrays import FloatArray
 from wildcal.stream.sequential import Bets
 
 # Beyond any logit of a network, and far from where sums overflow.

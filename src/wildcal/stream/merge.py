@@ -25,9 +25,10 @@ def merged(streams: Sequence[Stream]) -> Stream:
     Examples
     --------
     >>> import wildcal
+    >>> from wildcal._old.calibrators.context import ContextScaling
     >>> suite = wildcal.suites.load("cifar10-resnet20")
     >>> logits, y, environment = wildcal.evaluation.environments(suite)
-    >>> calibrator = wildcal.ContextScaling().fit(logits, y, environment=environment)
+    >>> calibrator = ContextScaling().fit(logits, y, environment=environment)
     >>> a, b = Stream(calibrator), Stream(calibrator)
     >>> proba = a(suite.split("test").logits[:300]), b(suite.split("test").logits[300:400])
     >>> merged([a, b]).context == a.context + b.context

@@ -5,9 +5,9 @@ from typing import Final
 
 import numpy as np
 
-from wildcal.calibrators.context import WindowMap
-from wildcal.calibrators.context.one_row import InClass, OneRow, RowLook
-from wildcal.core.arrays import Logits
+from wildcal._old.calibrators.context import WindowMap
+from wildcal._old.calibrators.context.one_row import InClass, OneRow, RowLook
+from wildcal._old.core.arrays import Logits
 from wildcal.stream.accuracy import Z95
 from wildcal.stream.drift import DriftTest
 from wildcal.stream.evidence import Evidence

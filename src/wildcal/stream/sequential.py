@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.arrays import BoolArray, FloatArray
+from wildcal._old.core.arrays import BoolArray, FloatArray
 from wildcal.stream.evidence import BETS, BLOCK, Evidence
 
 PER: Final = 100_000

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from wildcal.calibrators.context import WindowMap
-from wildcal.calibrators.context.features import LARGEST
-from wildcal.core.errors import FileFormatError
-from wildcal.io.artifact import describe_file
+from wildcal._old.calibrators.context import WindowMap
+from wildcal._old.calibrators.context.features import LARGEST
+from wildcal._old.core.errors import FileFormatError
+from wildcal._old.io.artifact import describe_file
+from wildcal._old.io.sealed import Document, Json, Kind
 from wildcal.io.files import replacing
-from wildcal.io.sealed import Document, Json, Kind
 from wildcal.stream.evidence import Evidence, from_dict, to_dict
 from wildcal.stream.window import LARGEST_WINDOW, UNIT, Whole
 

@@ -10,12 +10,12 @@ from typing import Final, Self, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wildcal.calibrators.context import Context, RowStatistics, WindowMap
-from wildcal.core.arrays import BoolArray, FloatArray, Labels, Logits, Proba
-from wildcal.core.blocks import joined, map_blocks
-from wildcal.core.calibrator import Calibrator
-from wildcal.core.checks import check_choice, check_logits
-from wildcal.core.softmax import softmax_at
+from wildcal._old.calibrators.context import Context, RowStatistics, WindowMap
+from wildcal._old.core.arrays import BoolArray, FloatArray, Labels, Logits, Proba
+from wildcal._old.core.blocks import joined, map_blocks
+from wildcal._old.core.calibrator import Calibrator
+from wildcal._old.core.checks import check_choice, check_logits
+from wildcal._old.core.softmax import softmax_at
 from wildcal.stream.accuracy import AccuracyEstimate, accuracy_interval
 from wildcal.stream.drift import Drift, DriftTest
 from wildcal.stream.evidence import BLOCK, Evidence
@@ -92,9 +92,10 @@ class Stream:
     Examples
     --------
     >>> import wildcal
+    >>> from wildcal._old.calibrators.context import ContextScaling
     >>> suite = wildcal.suites.load("cifar10-resnet20")
     >>> logits, y, environment = wildcal.evaluation.environments(suite)
-    >>> calibrator = wildcal.ContextScaling().fit(logits, y, environment=environment)
+    >>> calibrator = ContextScaling().fit(logits, y, environment=environment)
     >>> stream = Stream(calibrator)
     >>> proba = stream(suite.split("test").logits[:512])
     >>> stream.drift.alarm

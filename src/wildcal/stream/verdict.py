@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wildcal.core.arrays import BoolArray, FloatArray
+from wildcal._old.core.arrays import BoolArray, FloatArray
 
 TOLERANCE: Final = 0.05
 ERROR: Final = 0.01

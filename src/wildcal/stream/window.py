@@ -10,9 +10,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.calibrators.context import Context, RowStatistics, WindowMap, terms
-from wildcal.calibrators.context.classes import ClassRows
-from wildcal.core.arrays import FloatArray, Labels
+from wildcal._old.calibrators.context import Context, RowStatistics, WindowMap, terms
+from wildcal._old.calibrators.context.classes import ClassRows
+from wildcal._old.core.arrays import FloatArray, Labels
 
 UNIT: Final = terms.UNIT
 LARGEST_WINDOW: Final = 100_000

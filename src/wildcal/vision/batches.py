@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.checks import check_choice
+from wildcal._old.core.checks import check_choice
 
 CHANNELS: Final = ("rgb", "bgr")
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from wildcal.core.errors import FileFormatError, MissingExtraError
+from wildcal._old.core.errors import FileFormatError, MissingExtraError
 from wildcal.io.files import file_hash, replacing
 from wildcal.vision.networks import NETWORKS, build
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.checks import check_logits, refuse_log_probabilities
+from wildcal._old.core.checks import check_logits, refuse_log_probabilities
 from wildcal.io.suite import Suite, SuiteWriter
 from wildcal.io.suite.arrays import stored_logits
 from wildcal.io.suite.lock import writing

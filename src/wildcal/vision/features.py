@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.checks import row_slices
+from wildcal._old.core.checks import row_slices
 from wildcal.vision.batches import Pixels
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from typing import Any, Final, final
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.checks import check_choice, check_count
-from wildcal.core.errors import MissingExtraError
-from wildcal.core.parallel import thread_count
+from wildcal._old.core.checks import check_choice, check_count
+from wildcal._old.core.errors import MissingExtraError
+from wildcal._old.core.parallel import thread_count
 
 try:
     with warnings.catch_warnings():

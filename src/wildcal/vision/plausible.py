@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from wildcal.core.odd_environments import in_words
+from wildcal._old.core.odd_environments import in_words
 from wildcal.io.suite import Suite, SuiteSplit
 
 _ADVICE = "does it change what the image shows? If so, leave it out of the transforms."

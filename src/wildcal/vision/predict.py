@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from wildcal.core.parallel import thread_count
+from wildcal._old.core.parallel import thread_count
 from wildcal.vision.batches import Normalizer, Pixels, batch_size
 
 

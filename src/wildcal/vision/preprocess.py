@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from wildcal.core.checks import check_choice, check_count
+from wildcal._old.core.checks import check_choice, check_count
 from wildcal.vision.batches import Normalizer
 from wildcal.vision.datasets.images import INTERPOLATIONS
 from wildcal.vision.training_data import CIFAR, NORMALIZERS

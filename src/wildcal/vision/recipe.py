@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from wildcal.core.checks import check_count
+from wildcal._old.core.checks import check_count
 
 
 @dataclass(frozen=True, kw_only=True)

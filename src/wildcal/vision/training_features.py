@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.errors import FileFormatError
 from wildcal.io.files import replacing
 from wildcal.io.suite.arrays import npy_header
 from wildcal.io.suite.files import FolderFiles

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.checks import check_count
+from wildcal._old.core.checks import check_count
 from wildcal.vision.batches import batch_size
 from wildcal.vision.datasets import ArrayImages, ImageSet, image_folder, make_split
 from wildcal.vision.preprocess import Preprocess

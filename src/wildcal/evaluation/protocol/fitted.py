@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from wildcal.core.arrays import FloatArray, Logits
-from wildcal.core.blocks import joined
-from wildcal.core.bound import Bound
-from wildcal.core.calibrator import Calibrator
-from wildcal.core.errors import CalibrationWarning
-from wildcal.core.rows import Rows
+from wildcal._old.core.arrays import FloatArray, Logits
+from wildcal._old.core.blocks import joined
+from wildcal._old.core.bound import Bound
+from wildcal._old.core.calibrator import Calibrator
+from wildcal._old.core.errors import CalibrationWarning
+from wildcal._old.core.rows import Rows
 from wildcal.evaluation.knew import Knew, Lack
 from wildcal.evaluation.methods import Method
 from wildcal.evaluation.protocol.tuning import Tuning, rank_of

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from wildcal.core.arrays import BoolArray, FloatArray, Labels
-from wildcal.core.rows import Rows
-from wildcal.core.softmax import predicted_class
+from wildcal._old.core.arrays import BoolArray, FloatArray, Labels
+from wildcal._old.core.rows import Rows
+from wildcal._old.core.softmax import predicted_class
 from wildcal.evaluation.measure import Walked, measure
 from wildcal.io.suite import SuiteSplit
 from wildcal.metrics import TopLabelAccumulator

@@ -6,11 +6,11 @@ from math import isnan
 
 import numpy as np
 
-from wildcal.core.arrays import FloatArray, Labels
-from wildcal.core.blocks import joined
-from wildcal.core.checks import check_count
-from wildcal.core.errors import FileFormatError
-from wildcal.core.rows import Rows, join
+from wildcal._old.core.arrays import FloatArray, Labels
+from wildcal._old.core.blocks import joined
+from wildcal._old.core.checks import check_count
+from wildcal._old.core.errors import FileFormatError
+from wildcal._old.core.rows import Rows, join
 from wildcal.evaluation.environments import Choice, everything
 from wildcal.evaluation.estimate import Estimate
 from wildcal.evaluation.measure import Walked, ask_again, measure

@@ -6,10 +6,10 @@ from functools import cached_property
 
 import numpy as np
 
-from wildcal.core.arrays import OOD_LABEL, FloatArray, Labels, Logits
-from wildcal.core.calibrator import Calibrator
-from wildcal.core.checks import check_count
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.arrays import OOD_LABEL, FloatArray, Labels, Logits
+from wildcal._old.core.calibrator import Calibrator
+from wildcal._old.core.checks import check_count
+from wildcal._old.core.errors import FileFormatError
 from wildcal.evaluation.environments import Choice, EnvironmentRows, everything
 from wildcal.io.suite import Suite, SuiteSplit
 
@@ -95,7 +95,7 @@ class Tuning:
 
 def rank_of(calibrator: Calibrator) -> int | None:
     """Return which neighbor's distances to read; None for the last that a suite has, the k-th."""
-    return 1 if getattr(calibrator, "neighbor", "kth") == "first" else None
+    return 1 if calibrator.get_params(deep=False).get("neighbor") == "first" else None
 
 
 def paper_ood_rows(n_classes: int) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from wildcal.core.arrays import Labels
+from wildcal._old.core.arrays import Labels
 
 
 def window_slices(lengths: Sequence[int], size: int | None) -> Iterator[slice]:

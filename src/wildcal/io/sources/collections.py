@@ -14,8 +14,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.arrays import Logits
-from wildcal.core.errors import MissingExtraError
+from wildcal._old.core.arrays import Logits
+from wildcal._old.core.errors import MissingExtraError
 
 _numbers: Final = itertools.count()
 # On a worker: the rows of the task of a thread, by the token of their collection.

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.errors import FileFormatError
 from wildcal.io.sources.part import ROLES, Part, Stamp
 from wildcal.io.sources.plain_files import plain_part
 from wildcal.io.sources.shards import Shards

@@ -10,7 +10,7 @@ from typing import IO, Any, Final
 import numpy as np
 from numpy.lib import format as npy
 
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.errors import FileFormatError
 from wildcal.io.sources.part import ROLES, Part, Plain, Stamp
 from wildcal.io.tables.naming import LOGIT_NAMES, ROLE_NAMES
 from wildcal.io.tables.source import damage

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.arrays import Logits
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.arrays import Logits
+from wildcal._old.core.errors import FileFormatError
 from wildcal.io.sources.part import Part
 
 

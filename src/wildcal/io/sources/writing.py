@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.blocks import map_pieces, partly
-from wildcal.core.calibrator import Calibrator
-from wildcal.core.rows import own_column
+from wildcal._old.core.blocks import map_pieces, partly
+from wildcal._old.core.calibrator import Calibrator
+from wildcal._old.core.rows import own_column
 from wildcal.io.files import replacing
 
 _DIGITS = 6

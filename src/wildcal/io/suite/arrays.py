@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wildcal.core.arrays import OOD_LABEL, Labels, Logits
-from wildcal.core.checks import check_labels, check_logits, row_slices
+from wildcal._old.core.arrays import OOD_LABEL, Labels, Logits
+from wildcal._old.core.checks import check_labels, check_logits, row_slices
 
 _MAGIC = b"\x93NUMPY"
 # A header of ours has 128 bytes with all padding.

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from wildcal.core.arrays import OOD_LABEL
-from wildcal.core.convert import softmax
+from wildcal._old.core.arrays import OOD_LABEL
+from wildcal._old.core.convert import softmax
 from wildcal.io.suite.suite import Suite
 from wildcal.io.suite.writer import SuiteWriter
 from wildcal.io.tables.rows import InputRows

@@ -12,7 +12,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.errors import FileFormatError
 from wildcal.io.suite.arrays import NpyHeader, read_header
 from wildcal.io.suite.manifest import LARGEST_MANIFEST, MANIFEST
 from wildcal.io.suite.unpacked import Unpacked

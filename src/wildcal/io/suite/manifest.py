@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, NoReturn, TypeAlias
 
-from wildcal.core.checks import check_choice, check_count
-from wildcal.core.errors import FileFormatError
-from wildcal.io.sealed import digest
+from wildcal._old.core.checks import check_choice, check_count
+from wildcal._old.core.errors import FileFormatError
+from wildcal._old.io.sealed import digest
 from wildcal.io.suite import version_5
 from wildcal.io.suite.neighbors import check_neighbors
 

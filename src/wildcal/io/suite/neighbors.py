@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.errors import FileFormatError
 
 # More than any network has layers worth storing; a manifest that claims more is none of ours.
 _MOST_LAYERS = 10_000

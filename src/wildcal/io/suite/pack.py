@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.arrays import Logits
-from wildcal.core.checks import check_choice
+from wildcal._old.core.arrays import Logits
+from wildcal._old.core.checks import check_choice
 from wildcal.io.files import replacing
 from wildcal.io.suite.arrays import (
     coarse_logits,

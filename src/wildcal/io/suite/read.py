@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.arrays import Labels, Logits
-from wildcal.core.checks import check_labels
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.arrays import Labels, Logits
+from wildcal._old.core.checks import check_labels
+from wildcal._old.core.errors import FileFormatError
 from wildcal.io.suite.arrays import (
     LABEL_TYPES,
     check_distances,

@@ -10,8 +10,8 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.arrays import Labels, Logits
-from wildcal.core.checks import check_choice
+from wildcal._old.core.arrays import Labels, Logits
+from wildcal._old.core.checks import check_choice
 from wildcal.io.suite.files import SuiteFiles, suite_files
 from wildcal.io.suite.manifest import SHIFTS, Entry, Manifest, without_distances
 from wildcal.io.suite.neighbors import layer_names, no_distances, rank_columns

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from wildcal.core.softmax import confidence_at, energy_and_pred
+from wildcal._old.core.softmax import confidence_at, energy_and_pred
 from wildcal.io.suite import Suite, SuiteSplit
 
 

@@ -8,9 +8,9 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wildcal.core.arrays import OOD_LABEL
-from wildcal.core.checks import check_choice
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.arrays import OOD_LABEL
+from wildcal._old.core.checks import check_choice
+from wildcal._old.core.errors import FileFormatError
 from wildcal.io.files import replacing, to_disk
 from wildcal.io.suite.arrays import (
     content_hash,

@@ -7,7 +7,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.errors import MissingExtraError
+from wildcal._old.core.errors import MissingExtraError
 from wildcal.io.tables.objects import as_object_column
 from wildcal.io.tables.source import (
     Arrays,

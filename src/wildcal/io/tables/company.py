@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.arrays import FloatArray, Labels
-from wildcal.core.checks import check_distances, check_weight
+from wildcal._old.core.arrays import FloatArray, Labels
+from wildcal._old.core.checks import check_distances, check_weight
 
 
 def check_length(what: str, values: NDArray[Any], n: int) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.arrays import Logits, Proba, working_dtype
-from wildcal.core.convert import logits_from_proba, logits_from_score, proba_floor
-from wildcal.core.kinds import check_is_logits, check_is_proba, check_numbers, column_words
-from wildcal.core.labels import ClassNames
-from wildcal.core.logprobs import LEAST_LOG_PROBA, logits_from_logprobs
+from wildcal._old.core.arrays import Logits, Proba, working_dtype
+from wildcal._old.core.convert import logits_from_proba, logits_from_score, proba_floor
+from wildcal._old.core.kinds import check_is_logits, check_is_proba, check_numbers, column_words
+from wildcal._old.core.labels import ClassNames
+from wildcal._old.core.logprobs import LEAST_LOG_PROBA, logits_from_logprobs
 
 # Who gives names that nobody told.
 _BEFORE = "the calibrator, or the file before this one,"

@@ -8,7 +8,7 @@ every token of every row would fill the memory.
 import json
 from typing import Any
 
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.errors import FileFormatError
 from wildcal.io.tables.objects import as_object_column
 from wildcal.io.tables.source import Source, arrays_source, bare_source
 

@@ -1,6 +1,6 @@
 """The names that columns and arrays go by when nobody says otherwise."""
 
-from wildcal.core.kinds import KINDS
+from wildcal._old.core.kinds import KINDS
 
 LOGIT_NAMES = ("logits", "z", "scores")
 LABEL_NAMES = ("y", "labels", "label", "targets", "target")

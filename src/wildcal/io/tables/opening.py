@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TypeAlias
 
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.errors import FileFormatError
 from wildcal.io.files import standard_input
 from wildcal.io.tables.arrow import read_feather, read_parquet
 from wildcal.io.tables.jsonlines import read_json_lines

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from wildcal.core.arrays import OOD_LABEL, FloatArray
-from wildcal.core.checks import check_environment, check_labels, check_logits
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.arrays import OOD_LABEL, FloatArray
+from wildcal._old.core.checks import check_environment, check_labels, check_logits
+from wildcal._old.core.errors import FileFormatError
 from wildcal.io.tables.rows import InputRows
 
 

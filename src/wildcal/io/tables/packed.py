@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.errors import FileFormatError
 from wildcal.io.tables.source import Arrays, Source, bare_source, check_expansion, damage
 
 

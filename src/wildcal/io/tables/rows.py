@@ -8,13 +8,13 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wildcal.core.arrays import FloatArray, Labels, Logits, Proba
-from wildcal.core.checks import check_choice
-from wildcal.core.kinds import KINDS, Kind
-from wildcal.core.labels import ClassNames
-from wildcal.core.labels import read_labels as read_classes
-from wildcal.core.plain_labels import plain_labels
-from wildcal.core.rows import Rows
+from wildcal._old.core.arrays import FloatArray, Labels, Logits, Proba
+from wildcal._old.core.checks import check_choice
+from wildcal._old.core.kinds import KINDS, Kind
+from wildcal._old.core.labels import ClassNames
+from wildcal._old.core.labels import read_labels as read_classes
+from wildcal._old.core.plain_labels import plain_labels
+from wildcal._old.core.rows import Rows
 from wildcal.io.tables.choose import Chosen, choose
 from wildcal.io.tables.company import (
     check_length,

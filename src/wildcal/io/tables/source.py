@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
-from wildcal.core.errors import FileFormatError, MissingExtraError
+from wildcal._old.core.errors import FileFormatError, MissingExtraError
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 # Scores hardly shrink when packed. What grows this many times, beyond the first so many bytes, was

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.errors import FileFormatError
 from wildcal.io.tables.choose import choose, distance_columns
 from wildcal.io.tables.naming import DISTANCE_NAMES, ENVIRONMENT_NAMES, LABEL_NAMES
 from wildcal.io.tables.opening import open_source

@@ -8,7 +8,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.errors import FileFormatError, MissingExtraError
+from wildcal._old.core.errors import FileFormatError, MissingExtraError
 from wildcal.io.tables.source import Arrays, Source, bare_source, check_expansion, damage
 
 TYPES = {

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.errors import FileFormatError
 from wildcal.io.tables.source import Source, arrays_source, bare_source, check_names, damage
 from wildcal.io.tables.words import plain_columns
 

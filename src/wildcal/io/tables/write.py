@@ -10,8 +10,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.errors import FileFormatError
-from wildcal.core.labels import ClassNames
+from wildcal._old.core.errors import FileFormatError
+from wildcal._old.core.labels import ClassNames
 from wildcal.io.files import check_writable, replacing
 from wildcal.io.tables.source import Arrays
 

@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from wildcal.core.arrays import FloatArray
+from wildcal._old.core.arrays import FloatArray
 from wildcal.evaluation.protocol.observe import Temperatures
 from wildcal.report.model import Panel
 from wildcal.report.page.axes import Picture, Scale, padded

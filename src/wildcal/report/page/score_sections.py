@@ -64,7 +64,6 @@ def temperature_section(content: Content) -> str:
     caption = (
         "Lines: medians of rows of about that energy, from all test splits; bands: 5 % to 95 %."
         " Shaded: nine tenths of the clean rows. Above 1, a method makes the network less sure."
-        " A method that reads a context has bands: it depends on more than the energy."
     )
     text = "Methods that divide the logits of every row by a temperature."
     title = "Temperature against negative energy"

@@ -7,8 +7,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.errors import FileFormatError, MissingExtraError
-from wildcal.core.parallel import thread_count
+from wildcal._old.core.errors import FileFormatError, MissingExtraError
+from wildcal._old.core.parallel import thread_count
 from wildcal.io.files import file_hash, refuse_external_data
 from wildcal.vision.batches import Normalizer, Pixels, batch_size
 from wildcal.vision.classifiers.base import Classifier

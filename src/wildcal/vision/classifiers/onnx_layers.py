@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from wildcal.core.errors import FileFormatError, MissingExtraError
+from wildcal._old.core.errors import FileFormatError, MissingExtraError
 from wildcal.vision.features import near_names
 
 try:

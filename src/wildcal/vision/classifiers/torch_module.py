@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.errors import FileFormatError
 from wildcal.vision.batches import Normalizer, Pixels
 from wildcal.vision.checkpoint import Checkpoint, SafetensorError, load_file
 from wildcal.vision.classifiers.base import Classifier

@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.checks import check_choice
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.checks import check_choice
+from wildcal._old.core.errors import FileFormatError
 from wildcal.vision.datasets.cifar_names import CIFAR10_NAMES, CIFAR100_NAMES
 from wildcal.vision.datasets.images import ArrayImages, ImageSet
 from wildcal.vision.datasets.places import check_size, find, labels_of

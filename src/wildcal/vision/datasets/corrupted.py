@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from wildcal.core.checks import check_choice, check_count
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.checks import check_choice, check_count
+from wildcal._old.core.errors import FileFormatError
 from wildcal.vision.datasets.cifar_names import CIFAR10_NAMES, CIFAR100_NAMES
 from wildcal.vision.datasets.images import ArrayImages, ImageSet
 from wildcal.vision.datasets.npy import map_npy

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.errors import FileFormatError
 from wildcal.vision.datasets.images import ImageSet
 from wildcal.vision.datasets.pictures import PictureFiles
 

@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.errors import FileFormatError
 from wildcal.vision.datasets.corrupted import check_cell
 from wildcal.vision.datasets.folders import labeled, pictures_in, subfolders
 from wildcal.vision.datasets.images import ImageSet

@@ -6,7 +6,7 @@ from typing import Any, Final, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.checks import check_choice, check_labels
+from wildcal._old.core.checks import check_choice, check_labels
 
 Rows: TypeAlias = NDArray[np.int64] | slice
 INTERPOLATIONS: Final = ("nearest", "bilinear", "bicubic", "lanczos")

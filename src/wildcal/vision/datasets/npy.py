@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.errors import FileFormatError
 
 
 def map_npy(path: Path) -> NDArray[Any]:

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.checks import check_choice, check_count
-from wildcal.core.parallel import run_parts, thread_count
+from wildcal._old.core.checks import check_choice, check_count
+from wildcal._old.core.parallel import run_parts, thread_count
 from wildcal.vision.datasets.images import INTERPOLATIONS, Rows, check_rows
 
 
@@ -62,7 +62,7 @@ class PictureFiles:
     def read(self, rows: Rows) -> NDArray[np.uint8]:
         """Return some images, shape (n, size, size, 3), in the order asked for.
 
-        Pictures are decoded by as many threads as `wildcal.core.parallel` allows.
+        Pictures are decoded by as many threads as `wildcal._old.core.parallel` allows.
         """
         from wildcal.vision.datasets.decode import read_square
 

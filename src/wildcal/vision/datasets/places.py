@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.checks import check_labels
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.checks import check_labels
+from wildcal._old.core.errors import FileFormatError
 
 
 def find(

@@ -10,10 +10,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.checks import check_choice, check_count
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.checks import check_choice, check_count
+from wildcal._old.core.errors import FileFormatError
+from wildcal._old.io.sealed import Json, Kind
 from wildcal.io.files import replacing
-from wildcal.io.sealed import Json, Kind
 
 # Ten million row numbers, ten characters each.
 _KIND = Kind("wildcal split", "split", "make_split", version=1, largest=100_000_000)

@@ -5,8 +5,8 @@ from typing import Literal
 
 import numpy as np
 
-from wildcal.core.checks import check_choice
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.checks import check_choice
+from wildcal._old.core.errors import FileFormatError
 from wildcal.vision.datasets.images import ArrayImages, ImageSet
 from wildcal.vision.datasets.mat import read_mat
 from wildcal.vision.datasets.places import find

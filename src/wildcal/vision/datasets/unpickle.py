@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.errors import FileFormatError
 from wildcal.vision.datasets.places import check_size
 
 # The largest published file, train of CIFAR-100, has 155 MB, or 222 MB if Python 3 wrote it.

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.stored import Array, Either, Many, Nested, Plain, Row, Stored, Written
-from wildcal.io.sealed import Json
+from wildcal._old.core.stored import Array, Either, Many, Nested, Plain, Row, Stored, Written
+from wildcal._old.io.sealed import Json
 
 # Longer arrays are stored as base64: nobody reads so many numbers, and it is smaller.
 _READABLE_NUMBERS = 10_000

@@ -1,0 +1,1 @@
+"""Modules that are replaced step by step; not part of the public interface."""

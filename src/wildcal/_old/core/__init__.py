@@ -1,0 +1,1 @@
+"""The engine: input checks, cache-sized kernels, solvers and the calibrator contract."""

@@ -1,0 +1,1 @@
+"""Files of version 0.1."""
