@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from _pytest.doctest import DoctestModule
 
-from wildcal.core.errors import MissingExtraError
+from wildcal.core.exceptions import MissingExtraError
 
 ROOT = Path(__file__).parents[1]
 # In a run that requires them a missing optional package is a failure, elsewhere a skipped test.
@@ -56,6 +57,12 @@ def pytest_configure(config):
     """Leave out the examples of files that cannot be imported here, as their tests are."""
     if not REQUIRED:
         config.option.doctest_ignore_import_errors = True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path):
+    """Look for no examples in files of tests: an import that fails there would hide their tests."""
+    return [each for each in (yield) if not isinstance(each, DoctestModule)]
 
 
 def pytest_pycollect_makemodule(module_path, parent):

@@ -27,7 +27,7 @@ def floors(names):
     """The floors of each package, by name, of lines such as numpy>=2.0."""
     found = {}
     for line in DECLARED:
-        name, floor = re.fullmatch(r"([a-z-]+)>=([0-9.]+)", line).groups()
+        name, floor = re.fullmatch(r"([a-z-]+)>=([0-9.]+)(?:,<[0-9.]+)?", line).groups()
         found.setdefault(name, set()).add(floor)
     return {name: found[name] for name in names or found}
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from wildcal import suites
-from wildcal.calibrators import PAPER_METHODS
-from wildcal.core.errors import MissingExtraError
+from wildcal._old.calibrators import PAPER_METHODS
+from wildcal._old.core.errors import MissingExtraError
 from wildcal.evaluation.protocol import run_protocol
 from wildcal.io.suite import SuiteWriter
 from wildcal.io.suite.summary import grouped, summarize

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from wildcal import accuracy
-from wildcal.core.errors import FileFormatError
-from wildcal.io.sealed import Kind
+from wildcal._old.core.errors import FileFormatError
+from wildcal._old.io.sealed import Kind
 
 
 @pytest.mark.parametrize("field", ["error_slope_", "mix_slope_"])

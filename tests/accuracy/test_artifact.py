@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from wildcal._old.core.errors import FileFormatError, NotFittedError
 from wildcal.accuracy import ESTIMATORS, AverageConfidence, load, save
 from wildcal.accuracy.artifact import _KIND
-from wildcal.core.errors import FileFormatError, NotFittedError
 
 NAMES = list(ESTIMATORS)
 
@@ -152,8 +152,8 @@ def test_documents_that_cannot_be(change, fitted, tmp_path):
 
 
 def test_another_calibrator_inside(fitted, tuning, tmp_path):
-    from wildcal import TemperatureScaling
-    from wildcal.io.artifact import describe_file
+    from wildcal._old.calibrators.temperature import TemperatureScaling
+    from wildcal._old.io.artifact import describe_file
 
     other = TemperatureScaling().fit(tuning[0], tuning[1])
 

@@ -184,7 +184,7 @@ def test_parts_of_cbpe_by_hand():
 
 
 def test_context(fitted, tuning, window):
-    from wildcal import ContextScaling
+    from wildcal._old.calibrators.context import ContextScaling
 
     z, y, environment, _ = tuning
     calibrator = ContextScaling().fit(z, y, environment=environment)

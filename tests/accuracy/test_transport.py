@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment, linprog
 
+from wildcal._old.core.errors import WildcalError
 from wildcal.accuracy import transport
 from wildcal.accuracy.prices import first_prices
-from wildcal.core.errors import WildcalError
 
 
 def probabilities(m, n_classes, seed, spread=2.0):

@@ -14,19 +14,15 @@ from scipy.stats import poisson
 
 import wildcal
 import wildcal.evaluation
-from wildcal import (
-    Context,
-    ContextScaling,
-    TemperatureScaling,
-    load,
-    save,
-)
-from wildcal.calibrators.context.belief import BELIEFS
-from wildcal.calibrators.context.constants import shipped, steepest
-from wildcal.calibrators.context.sums import environment_sums
-from wildcal.core.errors import CalibrationWarning, FileFormatError
-from wildcal.core.rows import Rows
-from wildcal.testing import join, make_suite
+from wildcal._old.calibrators.context import Context, ContextScaling
+from wildcal._old.calibrators.context.belief import BELIEFS
+from wildcal._old.calibrators.context.constants import shipped, steepest
+from wildcal._old.calibrators.context.sums import environment_sums
+from wildcal._old.calibrators.temperature import TemperatureScaling
+from wildcal._old.core.errors import CalibrationWarning, FileFormatError
+from wildcal._old.core.rows import Rows
+from wildcal._old.io.artifact import load, save
+from wildcal._old.testing import join, make_suite
 
 
 def environments_of(seed=0, n_classes=4, n=300, dtype=np.float64):
@@ -168,7 +164,7 @@ def test_the_prediction_is_that_of_the_formula(n):
         np.testing.assert_allclose(got, t, rtol=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore::wildcal.core.errors.CalibrationWarning")
+@pytest.mark.filterwarnings("ignore::wildcal._old.core.errors.CalibrationWarning")
 @pytest.mark.parametrize("class_mix", ["any", "clean"])
 def test_rows_that_gather_in_one_class_and_stay_sure_are_told_as_the_formula_does(class_mix):
     """Some rows too many are hidden and some unsure; and a stream of them has the same bits."""
@@ -223,7 +219,7 @@ def slow_offset_of_many(fitted, z):
     return np.clip((s - np.sqrt(max(s * s - 4 * q2 * gap, 0))) / (2 * q2), -1, 2.5)
 
 
-@pytest.mark.filterwarnings("ignore::wildcal.core.errors.CalibrationWarning")
+@pytest.mark.filterwarnings("ignore::wildcal._old.core.errors.CalibrationWarning")
 @pytest.mark.parametrize(
     ("class_mix", "beta_2", "lead"),
     [("any", 0.0, 0.3), ("clean", 0.0, 0.3), ("any", 0.9, 0.3), ("any", 0.0, 3.0)],
@@ -625,8 +621,8 @@ def test_a_known_class_mix_reads_a_window_of_one_class_as_errors(tmp_path):
     sure = [of.confidence(one, context=around).mean() for of in (free, known)]
     assert sure[1] < sure[0] - 0.1
     path = tmp_path / "known.json"
-    wildcal.save(known, path)
-    loaded = wildcal.load(path)
+    save(known, path)
+    loaded = load(path)
     assert loaded.class_mix == "clean"
     np.testing.assert_array_equal(
         loaded.confidence(one, context=around), known.confidence(one, context=around)
@@ -786,8 +782,8 @@ def test_a_context_counts_unsure_rows_by_class():
 @pytest.mark.parametrize("environment", [E, None])
 def test_saved_and_loaded_bit_for_bit(environment, tmp_path):
     fitted = fit(Z, Y, environment=environment)
-    wildcal.save(fitted, tmp_path / "context.json")
-    loaded = wildcal.load(tmp_path / "context.json")
+    save(fitted, tmp_path / "context.json")
+    loaded = load(tmp_path / "context.json")
     around = fitted.context(SHIFTED)
     assert loaded.context(SHIFTED) == around
     for context in (None, around):
@@ -835,7 +831,7 @@ def test_fitted_values_that_cannot_be(name, value, tmp_path):
     fitted = fit(Z, Y, environment=E)
     setattr(fitted, name, value)
     with pytest.raises((ValueError, FileFormatError)):
-        wildcal.save(fitted, tmp_path / "context.json")
+        save(fitted, tmp_path / "context.json")
 
 
 @pytest.mark.parametrize("value", [1e300, 0.0])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from wildcal.testing import make_suite
+from wildcal._old.testing import make_suite
 
 
 @pytest.fixture(scope="session")

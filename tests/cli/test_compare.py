@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from wildcal import CALIBRATORS
-from wildcal.calibrators import PAPER_METHODS, WINDOW_METHODS
+from wildcal import CALIBRATORS, get_calibrator
+from wildcal._old.calibrators import PAPER_METHODS, WINDOW_METHODS
 from wildcal.cli.main import run
 
 
@@ -56,7 +56,7 @@ def test_fallbacks_are_told(folder, capsys, drawn):
     np.savez("normal.npz", logits=z, y=np.maximum(drawn.tuning.y, 0))
     assert run("compare normal.npz test.npz --methods ts,energy --bootstrap 0".split()) == 0
     out, err = capsys.readouterr()
-    assert "warning: energy: the logits look normalized" in err
+    assert "warning: energy: the logits are normalized (log-softmax)" in err
     lines = {x.split()[0]: x.split() for x in out.splitlines() if x.split()[:1]}
     assert "best" in lines["energy"]
     assert "best" in lines["ts"]  # the same map by now
@@ -93,11 +93,14 @@ def test_methods_lists_everything(capsys):
     table = capsys.readouterr().out
     assert run(["methods", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert list(document) == [*CALIBRATORS, *WINDOW_METHODS, "dac"]
-    for name, kind in CALIBRATORS.items():
-        assert kind().title in table
-        assert kind.reference in table
-        assert document[name]["preserves_accuracy"] == kind().preserves_accuracy
+    assert set(document) == {*CALIBRATORS, *WINDOW_METHODS}
+    for name in CALIBRATORS:
+        calibrator = get_calibrator(name)
+        assert calibrator.title in table
+        assert calibrator.reference in table
+        assert document[name]["preserves_accuracy"] == calibrator.preserves_accuracy
+    assert document["window"]["needs"] == "labels of environments, a test window"
+    assert document["energy"]["needs"] == "labels, OOD rows if any"
     assert [name for name, entry in document.items() if entry["in_the_paper"]]
 
 

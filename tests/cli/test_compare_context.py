@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from wildcal.calibrators import CALIBRATORS, PAPER_METHODS
+from wildcal._old.calibrators import CALIBRATORS, PAPER_METHODS
 from wildcal.cli.choice import choose
 from wildcal.cli.main import run
 from wildcal.io.suite import SuiteWriter
@@ -28,14 +28,14 @@ def suite(tmp_path_factory):
 
 
 def test_lists_of_names():
-    names = [method.name for method in choose("paper, context,ts-all,ts")]
-    assert names == [*PAPER_METHODS, "context", "ts-all"]
+    names = [method.name for method in choose("paper, window,ts-all,ts")]
+    assert names == [*PAPER_METHODS, "window", "ts-all"]
     assert [method.name for method in choose("all")] == list(CALIBRATORS)
 
 
 def test_the_table_says_what_was_known(suite, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "250")
-    words = ["compare", str(suite), "--methods", "ts,context,ts-all", "--bootstrap", "0"]
+    words = ["compare", str(suite), "--methods", "ts,window,ts-all", "--bootstrap", "0"]
     assert run(words) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "300 labels, 5 shifted sets of 300 labels, unlabeled test window" in text
@@ -66,10 +66,10 @@ def files(tmp_path, monkeypatch):
 
 def test_environments_of_a_file(files, capsys):
     words = ["val.npz", "plain.npz", *files]
-    assert run(["compare", *words, "--methods", "ts,context"]) == 0
-    assert "2 shifted sets of 200 labels, no test window" in capsys.readouterr().out
-    assert run(["compare", *words, "--methods", "context", "--ood", "ood.npz"]) == 0
-    assert "50 OOD rows, 2 shifted sets of 200 labels, no test window" in capsys.readouterr().out
+    assert run(["compare", *words, "--methods", "ts,window"]) == 0
+    assert "2 shifted sets of 200 labels, unlabeled test window" in capsys.readouterr().out
+    assert run(["compare", *words, "--methods", "window", "--ood", "ood.npz"]) == 0
+    assert "200 labels, 2 shifted sets" in capsys.readouterr().out  # the OOD rows are not used
 
 
 def test_environments_that_no_method_reads(files, capsys):

@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
+from wildcal._old.core.errors import CalibrationWarning
 from wildcal.cli.main import run
-from wildcal.core.errors import CalibrationWarning
 from wildcal.evaluation.protocol import choose_methods, run_protocol
 from wildcal.evaluation.suite_table import suite_table
 from wildcal.io.suite import Suite, SuiteWriter

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from wildcal import suites as shipped
+from wildcal._old.testing import make_suite
 from wildcal.cli.main import run
 from wildcal.io.suite import Suite, SuiteWriter
 from wildcal.report import ARTIFACTS
-from wildcal.testing import make_suite
 
 
 def write_suite(folder, network="vgg11-half", seed=0):

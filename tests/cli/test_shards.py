@@ -5,11 +5,11 @@ import os
 import numpy as np
 import pytest
 
+from wildcal._old.core import room
 from wildcal.cli.main import run
-from wildcal.core import room
 from wildcal.io.sources import open_shards
 
-pytestmark = pytest.mark.filterwarnings("ignore::wildcal.core.errors.CalibrationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::wildcal._old.core.errors.CalibrationWarning")
 
 N, K = 300, 3
 

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 import wildcal
+from wildcal._old.calibrators.context import ContextScaling
 from wildcal.cli.main import run
 from wildcal.evaluation import environments
+from wildcal.io import save
 
 SUITE = wildcal.suites.load("cifar10-resnet20")
 CLEAN, FOGGY = SUITE.split("test").logits, SUITE.split("fog-5").logits
@@ -24,12 +26,12 @@ KEYS = (
 @pytest.fixture(scope="module")
 def calibrator():
     rows = environments(SUITE)
-    return wildcal.ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
+    return ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch, calibrator):
-    wildcal.save(calibrator, tmp_path / "context.json")
+    save(calibrator, tmp_path / "context.json")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -8,32 +8,34 @@ import numpy as np
 import pytest
 
 import wildcal
+from wildcal._old.calibrators.context import ContextScaling
+from wildcal._old.core.convert import logits_from_proba, proba_floor, softmax
 from wildcal.cli.main import run
-from wildcal.io import About
+from wildcal.io import About, save
 from wildcal.serve.model import Model
 
 RNG = np.random.default_rng(0)
 LOGITS = 3 * RNG.normal(size=(600, 4))
 Y = (LOGITS + RNG.gumbel(size=LOGITS.shape)).argmax(axis=1)
 # As a forest of 20 trees says it, with many zeros.
-PROBA = np.stack([RNG.multinomial(20, p) / 20 for p in wildcal.softmax(LOGITS)])
-ABOUT = About(kind="proba", floor=wildcal.proba_floor(PROBA))
+PROBA = np.stack([RNG.multinomial(20, p) / 20 for p in softmax(LOGITS)])
+ABOUT = About(kind="proba", floor=proba_floor(PROBA))
 
 
 def fitted(logits, y):
-    return wildcal.ContextScaling().fit(logits, y, environment=np.zeros(len(y), int))
+    return ContextScaling().fit(logits, y, environment=np.zeros(len(y), int))
 
 
 @pytest.fixture
 def calibrator():
-    return fitted(wildcal.logits_from_proba(PROBA, floor=ABOUT.floor), Y)
+    return fitted(logits_from_proba(PROBA, floor=ABOUT.floor), Y)
 
 
 @pytest.fixture
 def stream(tmp_path, monkeypatch, capsys, calibrator):
     """Run the command on bytes; return its exit code, its lines and what it said."""
     monkeypatch.chdir(tmp_path)
-    wildcal.save(calibrator, "context.json", ABOUT)
+    save(calibrator, "context.json", ABOUT)
 
     def call(data, *options):
         data = data.encode() if isinstance(data, str) else data
@@ -95,7 +97,7 @@ def test_two_classes(stream, kind, row):
     z = LOGITS[:, :2]
     calibrator = fitted(z, (z + RNG.gumbel(size=z.shape)).argmax(axis=1))
     about = About(kind=kind, floor=None if kind == "score" else 0.01)
-    wildcal.save(calibrator, "context.json", about)
+    save(calibrator, "context.json", about)
     logits = [[-0.75, 0.75]] if kind == "score" else [np.log([0.8, 0.2])]
     code, (line,), _ = stream(json.dumps({kind: row}))
     assert code == 0

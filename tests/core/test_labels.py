@@ -1,27 +1,20 @@
-"""Names and numbers of classes: mapped once, both ways, and refused by row."""
+"""Labels: class indices and class names."""
 
 import numpy as np
 import pytest
 
-from wildcal.core.labels import ClassNames, read_labels
-from wildcal.core.plain_labels import plain_labels
+from wildcal.core.exceptions import InputError
+from wildcal.core.labels import ClassNames, few
+from wildcal.core.validation import check_labels
 
-ANIMALS = ClassNames(("cat", "dog", "fish"))
-
-
-def test_there_and_back():
-    y = ANIMALS.encode(["fish", "cat", "-1"])
-    np.testing.assert_array_equal(y, [2, 0, -1])
-    assert ANIMALS.decode(y) == ["fish", "cat", "-1"]
-    assert len(ANIMALS) == 3
+ANIMALS = ClassNames(("cat", "dog", "eel"))
 
 
-@pytest.mark.parametrize(
-    ("names", "message"), [(("a",), "two names or more"), (("a", "a"), "twice")]
-)
-def test_names_are_several_and_different(names, message):
-    with pytest.raises(ValueError, match=message):
-        ClassNames(names)
+def test_names():
+    y = ANIMALS.encode(["eel", "cat", "-1", "unknown"], ood_label="unknown")
+    np.testing.assert_array_equal(y, [2, 0, -1, -1])
+    assert ANIMALS.decode(y) == ["eel", "cat", "-1", "-1"]
+    assert ClassNames((1, 2)).names == ("1", "2")
 
 
 @pytest.mark.parametrize(
@@ -30,60 +23,80 @@ def test_names_are_several_and_different(names, message):
         ([2, 0, 1], [2, 0, 1]),
         (np.array([2, 0, 1], np.uint8), [2, 0, 1]),
         ([2.0, 0.0, -1.0], [2, 0, -1]),
-        (["2", "0", "1.0"], [2, 0, 1]),
         ([[2], [0], [1]], [2, 0, 1]),
         ([True, False, True], [1, 0, 1]),
-        (np.array(["dog", "cat", "fish"]), [1, 0, 2]),
-        (np.array([b"dog", b"cat", b"fish"]), [1, 0, 2]),
-        (np.array(["dog", "cat", "fish"], object), [1, 0, 2]),
+        (np.array(["dog", "cat", "eel"]), [1, 0, 2]),
+        (np.array([b"dog", b"cat", b"eel"]), [1, 0, 2]),
+        (np.array(["dog", "cat", "-1"], object), [1, 0, -1]),
+        (np.array([2, 0.0, True], object), [2, 0, 1]),
     ],
 )
-def test_labels_in_every_form(y, expected):
-    got, classes = read_labels(y, 3, ANIMALS)
+def test_forms(y, expected):
+    got = check_labels(y, 3, ANIMALS)
     assert got.dtype == np.int64
     np.testing.assert_array_equal(got, expected)
-    assert classes == ANIMALS
 
 
-def test_numbers_that_are_names():
-    """Columns called 1, 2, 3 with labels 1, 2, 3: the name counts, not the place."""
-    got, _ = read_labels([3, 1, -1], 3, ClassNames(("1", "2", "3")))
-    np.testing.assert_array_equal(got, [2, 0, -1])
-    with pytest.raises(ValueError, match="label '0' is none of the classes 1, 2, 3"):
-        read_labels([0, 1], 3, ClassNames(("1", "2", "3")))
+FROM_ZERO = "Labels are class indices from 0"
+RANGE = "y must lie in [0, 2], got"
+NAMES = (
+    "y must be class indices, got names (cat, dog) and no class names. Try a DataFrame whose"
+    " columns are the class names."
+)
+WHOLE, SHAPE = "y must be whole numbers, got", "y must have shape (n_samples,), got"
+DATE = np.array(["2020-01-01"], "datetime64[D]")
+BAD = [
+    ([1, 2, 3], f"{RANGE} [1, 3]. {FROM_ZERO}; subtract 1, or pass class names."),
+    ([0, 7], f"{RANGE} [0, 7]. {FROM_ZERO}, and -1 for OOD samples."),
+    ([-2, 1], f"{RANGE} [-2, 1]. {FROM_ZERO}, and -1 for OOD samples."),
+    ([-100, 1], f"{RANGE} [-100, 1]. Try dropping samples with label -100."),
+    (np.eye(3), f"{SHAPE} (3, 3). Try y.argmax(axis=1) for one-hot labels."),
+    ([0.0, 0.5], f"{WHOLE} 0.5 in sample 1. Try dropping samples without a label."),
+    (np.array([1, None], object), "y must not be empty, got no label for sample 1."),
+    (DATE, "y must be class indices or class names, got dtype datetime64[D]."),
+    (["dog", "cat"], NAMES),
+]
+
+
+@pytest.mark.parametrize(("y", "text"), BAD)
+def test_errors(y, text):
+    with pytest.raises(InputError) as error:
+        check_labels(y, 3)
+    assert (str(error.value), error.value.param) == (text, "y")
+
+
+def test_another_name():
+    text = (
+        "y must contain class names, got 'cow'; the classes are cat, dog, eel. Try ood_label= for"
+        " samples of no class."
+    )
+    with pytest.raises(InputError) as error:
+        check_labels(["dog", "cow"], 3, ANIMALS)
+    assert (str(error.value), error.value.param) == (text, "y")
+
+
+def test_minus_one_and_one_are_not_ood_and_one():
+    text = "y must lie in [0, 1], got labels -1 and 1. Try y == 1; -1 marks OOD samples."
+    with pytest.raises(InputError) as error:
+        check_labels([-1, 1, 1], 2)
+    assert str(error.value) == text
+    np.testing.assert_array_equal(check_labels([-1, 1, 0], 2), [-1, 1, 0])
+    np.testing.assert_array_equal(check_labels([-1, 1], 3), [-1, 1])
 
 
 @pytest.mark.parametrize(
-    ("y", "pos_label", "expected", "names"),
+    ("names", "text"),
     [
-        (["spam", "ham"], "spam", [1, 0], ("ham", "spam")),
-        ([-1, 1], 1, [0, 1], ("-1", "1")),
-        ([1, 2], 2, [0, 1], ("1", "2")),
-        ([True, False], True, [1, 0], ("0", "1")),
-        ([0, 1, -1], 0, [1, 0, -1], ("1", "0")),
-        (["yes", "yes"], "yes", [1, 1], ("not yes", "yes")),
+        (("a",), "class_names must have at least two names, got ['a']."),
+        (("a", "b", "a"), "class_names must be unique, got 'a' twice."),
     ],
 )
-def test_pos_label(y, pos_label, expected, names):
-    got, classes = read_labels(y, 2, None, pos_label)
-    np.testing.assert_array_equal(got, expected)
-    assert classes.names == names
+def test_class_names(names, text):
+    with pytest.raises(InputError) as error:
+        ClassNames(names)
+    assert (str(error.value), error.value.param) == (text, "class_names")
 
 
-@pytest.mark.parametrize("y", [["a", "b", "c"], ["b", "c"], ["b"]])
-def test_pos_label_is_one_of_two(y):
-    with pytest.raises(ValueError, match="pos_label='a' must be one of two labels"):
-        read_labels(y, 2, None, "a")
-
-
-def test_labels_stay_plain():
-    assert plain_labels([1, 2]).dtype == np.int64
-    assert plain_labels(["a", "b"]).dtype == object
-    with pytest.raises(ValueError, match="dtype datetime64"):
-        plain_labels(np.array(["2020-01-01"], "datetime64[D]"))
-
-
-@pytest.mark.parametrize("nothing", [None, float("nan"), np.nan, "", "  ", b" "])
-def test_a_row_without_a_label_is_named(nothing):
-    with pytest.raises(ValueError, match="^row 1 has no label"):
-        plain_labels(np.array(["cat", nothing, "dog"], object))
+def test_long_lists_are_cut():
+    assert few(range(3)) == "0, 1, 2"
+    assert few(range(100)) == "0, 1, 2, 3, 4, 5, ... (100 in all)"

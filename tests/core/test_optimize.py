@@ -1,114 +1,110 @@
-"""Projected Newton: exact on quadratics, honest about bounds and about giving up."""
+"""Objectives against finite differences, the solver against known minima."""
 
 import numpy as np
 import pytest
+from scipy.optimize import check_grad, minimize
+from scipy.special import softmax
 
-from wildcal.core.objective import Point, TemperatureObjective, exp_link
-from wildcal.core.optimize import WARM_START_ROWS, minimize_in_box, minimize_temperature
-from wildcal.testing import make_suite
-
-
-def quadratic(matrix, center, constant=1.0):
-    matrix, center = np.array(matrix, float), np.array(center, float)
-
-    def f(x):
-        d = x - center
-        return Point(float(d @ matrix @ d / 2 + constant), matrix @ d, matrix)
-
-    return f
-
-
-FREE = (np.full(2, -np.inf), np.full(2, np.inf))
-
-
-def test_quadratic_in_one_step():
-    solution = minimize_in_box(quadratic([[2, 1], [1, 3]], [1, -2]), np.zeros(2), *FREE)
-    np.testing.assert_allclose(solution.x, [1, -2], atol=1e-12)
-    assert solution.converged
-    assert solution.iterations == 1
-
-
-def test_bounds_hold_and_are_exact():
-    # The free minimum is (1, -2); with x2 >= 0 the best x1 solves 2 (x1 - 1) + 2 = 0.
-    solution = minimize_in_box(
-        quadratic([[2, 1], [1, 3]], [1, -2]), np.array([5.0, 5.0]), np.zeros(2), np.full(2, 9.0)
-    )
-    np.testing.assert_allclose(solution.x, [0, 0], atol=1e-12)
-    assert solution.converged
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 6])
-def test_every_convex_quadratic_in_a_box(size):
-    """Where the Newton step leaves the box, cutting it off would not do."""
-    rng = np.random.default_rng(size)
-    low, high = np.zeros(size), np.full(size, 10.0)
-    for _ in range(300):
-        root = rng.normal(size=(size, size)) * np.exp(rng.normal(0, 1.5, size))
-        matrix, center = root @ root.T + 1e-3 * np.eye(size), rng.normal(3, 8, size)
-        solution = minimize_in_box(quadratic(matrix, center), np.ones(size), low, high)
-        gradient = matrix @ (solution.x - center)
-        outward = ((solution.x <= low) & (gradient > 0)) | ((solution.x >= high) & (gradient < 0))
-        tolerance = 1e-6 * (1 + np.abs(matrix).max())
-        assert solution.converged
-        assert np.abs(gradient[~outward]).max(initial=0) <= tolerance
-
-
-def test_a_gradient_that_lies_is_reported():
-    def wrong(x):
-        return Point(float(1 + x @ x), -2 * x, 2 * np.eye(2))
-
-    solution = minimize_in_box(wrong, np.ones(2), *FREE)
-    assert not solution.converged
-
-
-def test_leaves_a_saddle():
-    def double_well(x):
-        value = (x[0] ** 2 - 1) ** 2 + x[1] ** 2
-        return Point(
-            float(value),
-            np.array([4 * x[0] * (x[0] ** 2 - 1), 2 * x[1]]),
-            np.array([[12 * x[0] ** 2 - 4, 0], [0, 2.0]]),
-        )
-
-    solution = minimize_in_box(double_well, np.array([0.1, 1.0]), *FREE)
-    np.testing.assert_allclose(solution.x, [1, 0], atol=1e-6)
-
-
-def test_says_when_it_gave_up():
-    def slope_without_end(x):
-        return Point(float(-np.sqrt(1 + x @ x)), -x / np.sqrt(1 + x @ x), np.eye(2) * 1e-3)
-
-    solution = minimize_in_box(slope_without_end, np.ones(2), *FREE, max_iter=3)
-    assert not solution.converged
-    assert solution.reason == "stopped after 3 iterations"
-
-
-def test_a_flat_function_is_left_where_it_started():
-    flat = lambda x: Point(1.0, np.zeros(1), np.zeros((1, 1)))  # noqa: E731
-    solution = minimize_in_box(flat, np.zeros(1), np.full(1, -5.0), np.full(1, 5.0))
-    assert solution.x[0] == 0
-    assert solution.converged
-
-
-def test_warm_start_does_not_move_the_minimum():
-    suite = make_suite(n_tuning=3 * WARM_START_ROWS, n_ood_tuning=5, n_test=10)
-    keep = suite.tuning.y >= 0
-    logits, y = suite.tuning.logits[keep].astype(np.float64), suite.tuning.y[keep]
-    objective = TemperatureObjective(logits, y, None, np.ones((len(y), 1)), exp_link, loss="nll")
-    box = np.full(1, -4.0), np.full(1, 4.0)
-    warm = minimize_temperature(objective, np.full(1, 2.0), *box)
-    cold = minimize_in_box(objective, np.full(1, 2.0), *box)
-    assert warm.x[0] == pytest.approx(cold.x[0], rel=1e-9)
-    assert warm.iterations < cold.iterations  # fewer full passes: that is what it is for
-
-
-@pytest.mark.parametrize(
-    ("value", "slope", "bend"), [(1.0, 1.0, np.inf), (1.0, 1.0, np.nan), (np.inf, 1.0, 1.0)]
+from wildcal.core.optimize import (
+    TemperatureObjective,
+    exp_link,
+    linear_link,
+    newton,
+    softplus_link,
+    temperature_losses,
 )
-def test_a_loss_that_is_not_finite_ends_the_search(value, slope, bend):
-    def f(x):
-        return Point(value, np.array([slope]), np.array([[bend]]))
 
-    solution = minimize_in_box(f, np.zeros(1), np.full(1, -9.0), np.full(1, 9.0))
-    assert (solution.converged, solution.reason) == (False, "the loss is not finite")
-    np.testing.assert_array_equal(solution.x, [0.0])
+RNG = np.random.default_rng(0)
+Z = RNG.normal(0, 3, (300, 5))
+Y = np.where(RNG.random(300) < 0.7, Z.argmax(axis=1), RNG.integers(0, 5, 300))
+Y[:30] = -1  # OOD
+W = RNG.uniform(0.5, 2, 300)
+DESIGN = np.column_stack([np.ones(300), RNG.uniform(0, 1, (300, 2))])
+LINKS = {"exp": exp_link, "softplus": softplus_link(0.05, 50), "linear": linear_link(0.05)}
+
+
+def plain_losses(temperature, loss):
+    """The loss of each sample, written out."""
+    p = softmax(Z / temperature[:, None], axis=1)
+    known = Y >= 0
+    target = np.where(known[:, None], np.eye(5)[Y], 1 / 5)
+    if loss == "nll":
+        return -(target * np.log(p)).sum(axis=1)
+    # Of OOD samples without the constant 1 / K.
+    return np.square(p - target).sum(axis=1) + np.where(known, 0, 1 / 5)
+
+
+@pytest.mark.parametrize("loss", ["nll", "mse"])
+@pytest.mark.parametrize("name", LINKS)
+def test_value_gradient_and_hessian(name, loss):
+    link = LINKS[name]
+    objective = TemperatureObjective(Z, Y, W, DESIGN, link, offset=0.8, loss=loss)
+    phi = np.array([0.4, 0.3, -0.2])
+    temperature = link(0.8 + DESIGN @ phi)[0]
+    expected = np.average(plain_losses(temperature, loss), weights=W)
+    value, _, hessian = objective(phi)
+    assert value == pytest.approx(expected, rel=1e-12)
+    assert check_grad(objective.value, lambda t: objective(t)[1], phi) < 1e-6
+    step = 1e-5 * np.eye(3)
+    columns = [(objective(phi + e)[1] - objective(phi - e)[1]) / 2e-5 for e in step]
+    np.testing.assert_allclose(hessian, np.array(columns), rtol=1e-5, atol=1e-8)
+    np.testing.assert_allclose(
+        temperature_losses(Z, Y, temperature, loss), plain_losses(temperature, loss), rtol=1e-10
+    )
+
+
+@pytest.mark.parametrize("loss", ["nll", "mse"])
+def test_minimum_is_that_of_scipy(loss):
+    many = np.tile(np.arange(300), 40)  # enough for a start from a part of the samples
+    objective = TemperatureObjective(
+        Z[many], Y[many], W[many], DESIGN[many], LINKS["softplus"], offset=0.5, loss=loss
+    )
+    lower, upper = np.full(3, -4.0), np.full(3, 4.0)
+    solution = objective.minimize(np.zeros(3), lower, upper)
+    expected = minimize(
+        lambda t: objective(t)[:2], np.zeros(3), jac=True, bounds=[(-4, 4)] * 3, method="L-BFGS-B"
+    )
+    assert solution.converged
+    assert solution.value <= expected.fun + 1e-10
+    np.testing.assert_allclose(solution.x, expected.x, atol=2e-3)
+
+
+def quadratic(center, curvature):
+    def function(x):
+        d = x - center
+        return float(d @ curvature @ d) / 2 + 1, curvature @ d, curvature
+
+    return function
+
+
+def test_newton_solves_a_quadratic_in_one_step():
+    center, curvature = np.array([1.0, -2.0]), np.array([[3.0, 1.0], [1.0, 2.0]])
+    solution = newton(quadratic(center, curvature), np.zeros(2), np.full(2, -9.0), np.full(2, 9.0))
+    np.testing.assert_allclose(solution.x, center, atol=1e-12)
+    assert solution.converged
+    assert solution.n_iter <= 2
+
+
+def test_newton_stays_in_its_box():
+    center, curvature = np.array([1.0, -2.0]), np.array([[3.0, 1.0], [1.0, 2.0]])
+    solution = newton(quadratic(center, curvature), np.zeros(2), np.zeros(2), np.full(2, 9.0))
+    # With x2 = 0: 3 (x1 - 1) + 2 = 0.
+    np.testing.assert_allclose(solution.x, [1 / 3, 0], atol=1e-9)
+    assert solution.converged
+
+
+def test_newton_leaves_negative_curvature():
+    def cosine(x):
+        return float(np.cos(x[0])) + 2, -np.sin(x), -np.cos(x)[:, None]
+
+    solution = newton(cosine, np.array([0.3]), np.array([-4.0]), np.array([4.0]), max_step=1.0)
+    np.testing.assert_allclose(np.abs(solution.x), np.pi, atol=1e-6)
+
+
+def test_newton_says_when_it_stops_early():
+    def steep(x):
+        return float(np.exp(-x[0])), -np.exp(-x), np.exp(-x)[:, None]
+
+    solution = newton(steep, np.zeros(1), np.array([-1e9]), np.array([1e9]), max_iter=3)
+    assert not solution.converged
+    assert solution.n_iter == 3

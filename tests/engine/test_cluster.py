@@ -9,7 +9,7 @@ pytest.importorskip("distributed", reason="dask and distributed are not installe
 
 from wildcal.cli.main import run
 
-pytestmark = pytest.mark.filterwarnings("ignore::wildcal.core.errors.CalibrationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::wildcal._old.core.errors.CalibrationWarning")
 
 
 @pytest.fixture(scope="module")

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from wildcal import (
-    CALIBRATORS,
-    ContextScaling,
     EnergyScaling,
     Identity,
     TemperatureScaling,
+    get_calibrator,
 )
+from wildcal._old.calibrators.context import ContextScaling
+from wildcal._old.testing import join, make_suite
 from wildcal.evaluation import Knew, compare, evaluate_calibrator
-from wildcal.testing import join, make_suite
 
 SUITE = make_suite(0, n_tuning=1500, n_ood_tuning=100, n_test=1500)
 TEST = join(SUITE.shifted, SUITE.ood)
@@ -56,7 +56,7 @@ def test_differences_from_the_best_are_paired():
 
 
 def test_changed_classes_are_counted():
-    chosen = {name: CALIBRATORS[name]() for name in ("ts", "irova")}
+    chosen = {name: get_calibrator(name) for name in ("ts", "irova")}
     result = compare(chosen, SUITE.tuning, TEST, n_boot=0)
     assert result["ts"].class_changes == 0
     fitted = chosen["irova"]

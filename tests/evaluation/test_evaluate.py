@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from wildcal import EnergyScaling, Identity, evaluate, metrics
-from wildcal.core.errors import NotFittedError
+from wildcal._old.core.errors import NotFittedError
+from wildcal._old.testing import join, make_suite
 from wildcal.evaluation import METRICS, evaluate_calibrator
-from wildcal.testing import join, make_suite
 
 SUITE = make_suite(0, n_tuning=1000, n_ood_tuning=80, n_test=1500)
 TEST = join(SUITE.shifted, SUITE.ood)
@@ -46,7 +46,7 @@ def test_ood_rows_count_for_the_ood_metrics_alone():
 
 def test_blocks_change_nothing(monkeypatch):
     whole = evaluate_calibrator(FITTED, *TEST, n_boot=20)
-    monkeypatch.setattr("wildcal.core.blocks.CLASSES_FIRST_ELEMENTS", 700)
+    monkeypatch.setattr("wildcal._old.core.blocks.CLASSES_FIRST_ELEMENTS", 700)
     monkeypatch.setattr("wildcal.evaluation.resample._MOST_COUNTS", 9000)
     seen = []
     pieces = evaluate_calibrator(FITTED, *TEST, n_boot=20, progress=seen.append)
@@ -129,7 +129,7 @@ def test_intervals_stay_inside_the_range_of_the_metric():
 
 
 def test_the_row_of_a_nan_is_that_of_the_whole_matrix(monkeypatch):
-    monkeypatch.setattr("wildcal.core.blocks.CLASSES_FIRST_ELEMENTS", 700)
+    monkeypatch.setattr("wildcal._old.core.blocks.CLASSES_FIRST_ELEMENTS", 700)
     spoiled = TEST.logits.copy()
     spoiled[777, 3] = np.nan
     with pytest.raises(ValueError, match="row 777 holds NaN"):

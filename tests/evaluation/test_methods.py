@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wildcal import CALIBRATORS, TemperatureScaling
-from wildcal.calibrators import DENSITY_METHODS, WINDOW_METHODS
+from wildcal import TemperatureScaling
+from wildcal._old.calibrators import CALIBRATORS, DENSITY_METHODS, WINDOW_METHODS
 from wildcal.evaluation.knew import Knew
 from wildcal.evaluation.methods import ROWS, Method, choose_methods, parse, split_list
 
@@ -21,8 +21,8 @@ NAMES = [*CALIBRATORS, *DENSITY_METHODS, *WINDOW_METHODS]
         ("ts-all", "ts@clean,shifted"),
         ("energy-all", "energy@clean,ood,shifted"),
         ("energy-no-ood", "energy@clean"),
-        ("context-no-ood", "context@clean,shifted"),
-        ("context-all", "context"),
+        ("window-no-ood", "window"),
+        ("window-all", "window"),
         ("dac+ts-all", "dac+ts@clean,shifted"),
         ("ts@shifted, clean", "ts@clean,shifted"),
         ("dac-first+ets@shifted", "dac-first+ets@shifted"),

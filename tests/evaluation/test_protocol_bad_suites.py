@@ -6,9 +6,9 @@ import shutil
 import numpy as np
 import pytest
 
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.errors import FileFormatError
+from wildcal._old.io.sealed import digest
 from wildcal.evaluation.protocol import choose_methods, run_protocol
-from wildcal.io.sealed import digest
 from wildcal.io.suite import Suite, SuiteWriter
 from wildcal.io.suite.arrays import content_hash
 

@@ -4,21 +4,20 @@ import numpy as np
 import pytest
 
 from wildcal import (
-    ContextScaling,
-    DensityAware,
+    DensityAwareCalibration,
     EnergyScaling,
     EnsembleTemperatureScaling,
     Identity,
     SplineCalibration,
 )
+from wildcal._old.testing import make_suite
 from wildcal.evaluation.protocol import choose_methods, run_protocol
 from wildcal.io.suite import Suite, SuiteWriter
 from wildcal.metrics import ece, kde_ece, sce
-from wildcal.testing import make_suite
 
 RANKS = [1, 20]
 LAYERS = ["stem", "last", "logits"]
-DAC = ("dac", "dac+ets", "dac+spline", "dac+energy", "dac+context", "dac-first")
+DAC = ("dac", "dac+ets", "dac+spline", "dac+energy", "dac-first")
 DRAWN = make_suite(3, n_tuning=700, n_ood_tuning=120, n_test=500)
 KNOWN = DRAWN.tuning.y >= 0
 
@@ -104,26 +103,17 @@ def fitted_by_hand(suite, name):
         "dac+ets": EnsembleTemperatureScaling(),
         "dac+spline": SplineCalibration(),
         "dac+energy": EnergyScaling(),
-        "dac+context": ContextScaling(),
     }[name]
     rank = 1 if name == "dac-first" else 20
-    names = ["validation"]
-    if name == "dac+context":
-        names += ["validation-blur-1", "validation-blur-2"]
-    splits = [suite.split(n) for n in names]
-    logits = [s.logits for s in splits]
-    y = [s.y for s in splits]
-    density = [s.distances(rank) for s in splits]
-    if base.accepts_ood:
+    clean = suite.split("validation")
+    logits, y, density = [clean.logits], [clean.y], [clean.distances(rank)]
+    if base.uses_ood:
         ood = suite.split("svhn-tune")
         logits.append(ood.logits[:100])
         y.append(np.full(100, -1))
         density.append(ood.distances(rank)[:100])
-    more = {}
-    if name == "dac+context":
-        more["environment"] = np.concatenate([np.full(len(part), i) for i, part in enumerate(y)])
-    return rank, DensityAware(base=base).fit(
-        np.concatenate(logits), np.concatenate(y), distances=np.concatenate(density), **more
+    return rank, DensityAwareCalibration(base=base).fit(
+        np.concatenate(logits), np.concatenate(y), knn_distances=np.concatenate(density)
     )
 
 
@@ -131,12 +121,8 @@ def fitted_by_hand(suite, name):
 def test_density_aware_numbers(suite, results, name):
     rank, calibrator = fitted_by_hand(suite, name)
     for split in suite.tests():
-        s, around = split.distances(rank), None
-        if name == "dac+context":
-            around = calibrator.context(split.logits, distances=s)
-        proba = calibrator.predict_proba(split.logits, distances=s, context=around).astype(
-            np.float64
-        )
+        near = split.distances(rank)
+        proba = calibrator.predict_proba(split.logits, knn_distances=near).astype(np.float64)
         pred = split.logits.argmax(axis=1)
         top = np.minimum(proba[np.arange(len(pred)), pred], 1)
         record = results.record("drawn", name, split.name, "mean_confidence")
@@ -157,8 +143,10 @@ def test_density_aware_numbers(suite, results, name):
 def test_detection_reads_scaled_logits(suite, results):
     rank, calibrator = fitted_by_hand(suite, "dac+energy")
     clean, other = suite.split("test"), suite.split("textures-test")
-    inside = calibrator.confidence(clean.logits, distances=clean.distances(rank)).astype(np.float64)
-    outside = calibrator.confidence(other.logits, distances=other.distances(rank)).astype(
+    inside = calibrator.confidence(clean.logits, knn_distances=clean.distances(rank)).astype(
+        np.float64
+    )
+    outside = calibrator.confidence(other.logits, knn_distances=other.distances(rank)).astype(
         np.float64
     )
     rng = np.random.default_rng(0)
@@ -175,10 +163,6 @@ def test_what_each_method_used(results):
     layers = "distances to training images in 3 layers"
     assert used["dac"] == f"700 labels, {layers}"
     assert used["dac+energy"] == f"700 labels, 100 rows of svhn, {layers}"
-    assert used["dac+context"] == (
-        f"700 labels, 100 rows of svhn, {layers}, 2 shifted sets of 300 labels,"
-        " unlabeled test window"
-    )
 
 
 def test_a_suite_without_distances(tmp_path):

@@ -1,33 +1,100 @@
 """How the goldens reach the calibrators and metrics under test.
 
 Goldens use the names of version 0.1 for methods, options, fitted numbers and metrics. This file
-translates them to the code under test, which is at present 0.1 itself; `names.json` holds the new
-names. It is the only file of this folder that imports wildcal, `record.py` aside.
+translates them to the present names, which are in `names.json`. It is the only file of this folder
+that imports wildcal, `record.py` and `test_*.py` aside.
 """
 
-from dataclasses import fields
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import wildcal
+from wildcal.core.piecewise import pad, slopes, stack
+
+NAMES = json.loads((Path(__file__).parent / "names.json").read_text("utf-8"))
 
 
 def make(method: str, options: dict[str, Any]) -> Any:
-    """Return an unfitted calibrator."""
-    own = {key: tuple(v) if isinstance(v, list) else v for key, v in options.items()}
-    return wildcal.make_calibrator(method).set_params(**own)
+    """Return an unfitted calibrator. Options that no longer exist had their defaults."""
+    names = NAMES["options"].get(method, {})
+    calibrator = wildcal.get_calibrator(NAMES["methods"][method])
+    for name, value in options.items():
+        if names[name] is not None:
+            own = tuple(value) if isinstance(value, list) else value
+            calibrator.set_params(**{names[name]: own})
+    return calibrator
 
 
 def restore(method: str, options: dict[str, Any], fitted: dict[str, Any], n_classes: int) -> Any:
     """Return a calibrator with the given fitted numbers, without a fit."""
     calibrator = make(method, options)
+    calibrator.n_classes_, calibrator.input_, calibrator.eps_ = n_classes, "logits", 1e-30
+    calibrator.class_names_ = calibrator.feature_names_in_ = None
+    if method in _TABLES:
+        for name, value in _TABLES[method](fitted).items():
+            setattr(calibrator, name, value)
+        return calibrator
     for name, value in fitted.items():
         nested = isinstance(value, dict)
-        setattr(calibrator, name, restore(**value, n_classes=n_classes) if nested else value)
-    calibrator.n_classes_ = n_classes
-    calibrator.check_fitted_values()
+        new = restore(**value, n_classes=n_classes) if nested else value
+        setattr(calibrator, NAMES["fitted"][method][name], new)
     return calibrator
+
+
+def _isotonic(fitted: dict[str, Any], knots: str = "thresholds_") -> dict[str, Any]:
+    """Return the table of a function of 1 - confidence."""
+    return _linear((1 - fitted[knots])[::-1], fitted["values_"][::-1])
+
+
+def _spline(fitted: dict[str, Any]) -> dict[str, Any]:
+    return _isotonic(fitted, "scores_")
+
+
+def _irm(fitted: dict[str, Any]) -> dict[str, Any]:
+    return _linear(fitted["thresholds_"], fitted["values_"])
+
+
+def _linear(knots: np.ndarray, values: np.ndarray) -> dict[str, Any]:
+    return _named(pad(knots, values, slopes(knots, values)))
+
+
+def _irova(fitted: dict[str, Any]) -> dict[str, Any]:
+    """Return the tables of all classes."""
+    tables = zip(fitted["thresholds_"], fitted["values_"], strict=True)
+    found = _named(stack([(x, f, slopes(x, f)) for x, f in tables]))
+    return {**found, "temperature_": float(fitted.get("temperature_", 1.0))}
+
+
+def _bbq(fitted: dict[str, Any]) -> dict[str, Any]:
+    """Return a step function of 1 - confidence, which has one more value than knots."""
+    edges, values = fitted["edges_"], fitted["values_"]
+    return _named(pad((1 - edges)[::-1], values[::-1], size=max(1, len(edges))))
+
+
+def _histogram(fitted: dict[str, Any]) -> dict[str, Any]:
+    """Return a step function of 1 - confidence, with -1 in empty bins."""
+    values = np.where(fitted["weights_"] > 0, fitted["values_"], -1.0)
+    n_bins = len(values)
+    edges = np.arange(n_bins - 1, 0, -1) / n_bins * (1 + 1e-6)
+    return _named(pad(1 - edges, values[::-1], size=n_bins))
+
+
+def _named(parts: tuple[np.ndarray, ...]) -> dict[str, Any]:
+    return dict(zip(("knots_", "values_", "slopes_"), parts, strict=False))
+
+
+_TABLES = {
+    "isotonic": _isotonic,
+    "spline": _spline,
+    "irm": _irm,
+    "irova": _irova,
+    "irovats": _irova,
+    "bbq": _bbq,
+    "histogram": _histogram,
+}
 
 
 def fit(
@@ -39,25 +106,20 @@ def fit(
     knn_distances: np.ndarray | None,
 ) -> Any:
     """Return a calibrator fitted on samples; y == -1 marks OOD samples."""
-    return make(method, options).fit(logits, y, sample_weight=weight, distances=knn_distances)
+    calibrator = make(method, options)
+    return calibrator.fit(logits, y, sample_weight=weight, knn_distances=knn_distances)
 
 
 def predict_proba(
     calibrator: Any, logits: np.ndarray, knn_distances: np.ndarray | None
 ) -> np.ndarray:
     """Return probabilities, shape (n_samples, n_classes)."""
-    return calibrator.predict_proba(logits, distances=knn_distances)
+    return calibrator.predict_proba(logits, knn_distances=knn_distances)
 
 
 def fitted(calibrator: Any) -> dict[str, Any]:
-    """Return the fitted numbers by the names of 0.1; a base is a dict of its own."""
-    found = {f.name: getattr(calibrator, f.name) for f in fields(calibrator) if not f.init}
-    if "base_" in found:
-        base = found["base_"]
-        found["base_"] = {
-            "method": base.name, "options": base.get_params(), "fitted": fitted(base)
-        }  # fmt: skip
-    return found
+    """Return the fitted numbers; those that objectives need have the names of 0.1."""
+    return vars(calibrator)
 
 
 def metric(

@@ -1,6 +1,7 @@
 """The tables of `wildcal demo` and `wildcal reproduce table1` have the numbers of version 0.1.
 
-The stored numbers are per cent. `notes` in a file name the methods that are to change, and why.
+The stored numbers are per cent. `notes` in a file name the methods that changed or are to change,
+and why.
 """
 
 import csv

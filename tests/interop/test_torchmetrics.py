@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from wildcal import softmax
+from wildcal._old.core.convert import softmax
+from wildcal._old.testing import make_suite
 from wildcal.interop.torchmetrics import CalibrationError
 from wildcal.metrics import accuracy, ece, excess_ece, mean_confidence, noise_floor
-from wildcal.testing import make_suite
 
 SUITE = make_suite(seed=3, n_test=700)
 Z, Y = SUITE.shifted.logits.astype(np.float32), SUITE.shifted.y

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from wildcal import read_rows
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.errors import FileFormatError
 from wildcal.io import read_table
 
 Z = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32).round(3)

@@ -1,4 +1,4 @@
-"""What is fitted, measured, applied and estimated from shards has the bits of the array."""
+"""What is fitted, measured, applied and estimated from shards is that of the array."""
 
 import json
 import resource
@@ -6,22 +6,21 @@ import resource
 import numpy as np
 import pytest
 
+from wildcal._old.calibrators import CALIBRATORS, WINDOW_METHODS, ContextScaling, make_calibrator
+from wildcal._old.core import room
+from wildcal._old.core.engine import watched_by
+from wildcal._old.core.errors import TooLargeError
+from wildcal._old.core.odd_environments import environment_notes
+from wildcal._old.core.parallel import use_threads
+from wildcal._old.core.rows import check_rows
+from wildcal._old.core.span import span
 from wildcal.accuracy import ESTIMATORS, make_estimator
-from wildcal.calibrators import CALIBRATORS, WINDOW_METHODS, ContextScaling, make_calibrator
-from wildcal.calibrators.gaps import fit_in_ranges
 from wildcal.cli.main import run
-from wildcal.core import room
-from wildcal.core.engine import watched_by
-from wildcal.core.errors import TooLargeError
-from wildcal.core.odd_environments import environment_notes
-from wildcal.core.parallel import use_threads
-from wildcal.core.rows import check_rows
-from wildcal.core.span import span
 from wildcal.evaluation import evaluate_calibrator
 from wildcal.io import save
 from wildcal.io.sources import open_shards, write_shards
 
-pytestmark = pytest.mark.filterwarnings("ignore::wildcal.core.errors.CalibrationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::wildcal._old.core.errors.CalibrationWarning")
 
 N, K = 30_000, 4  # two blocks
 
@@ -60,43 +59,33 @@ def bytes_of(fitted, path):
     return path.read_bytes()
 
 
-def fit_array(name, rows):
-    method = make_calibrator(name)
+def fit_array(method, rows):
     environment = rows["environment"] if "environment" in method.reads else None
     return method.fit(
         rows["logits"], rows["y"], sample_weight=rows.get("weight"), environment=environment
     )
 
 
-@pytest.mark.parametrize("name", ["context", "irm", "irova", "irovats"])
-def test_fits_over_several_blocks(name, large, tmp_path):
+def test_fits_over_several_blocks(large, tmp_path):
     rows, source = large
     with use_threads(3):
-        here = bytes_of(fit_array(name, rows), tmp_path / "a.json")
+        here = bytes_of(fit_array(ContextScaling(), rows), tmp_path / "a.json")
     with use_threads(1):
-        assert bytes_of(make_calibrator(name).fit(source), tmp_path / "b.json") == here
+        assert bytes_of(ContextScaling().fit(source), tmp_path / "b.json") == here
 
 
-# The others hold all rows, and the same code sees them.
+# They hold all rows, and the same code sees them.
 HOLD_ROWS = [n for n in (*CALIBRATORS, *WINDOW_METHODS) if make_calibrator(n).state == "rows"]
 
 
 @pytest.mark.parametrize("name", HOLD_ROWS)
 def test_methods_that_hold_rows_read_them_or_refuse(name, few, tmp_path, monkeypatch):
     rows, source = few
-    if name == "match+cot":
-        here = bytes_of(fit_array(name, rows), tmp_path / "a.json")
+    if name in ("match+cot", "ts", "window"):
+        here = bytes_of(fit_array(make_calibrator(name), rows), tmp_path / "a.json")
         assert bytes_of(make_calibrator(name).fit(source), tmp_path / "b.json") == here
     monkeypatch.setattr(room, "free_bytes", lambda: source.nbytes * 1.5)
     with pytest.raises(TooLargeError, match=r"holds all rows.*one row in 2, .*docs.scale.md"):
-        make_calibrator(name).fit(source)
-
-
-@pytest.mark.parametrize("name", ["irm", "irova", "irovats"])
-def test_methods_that_hold_some_numbers_of_a_row_refuse_too(name, few, monkeypatch):
-    _, source = few
-    monkeypatch.setattr(room, "free_bytes", lambda: 100.0 * len(source))
-    with pytest.raises(TooLargeError, match=r"GB at a time, whatever.*room for.*docs.scale.md"):
         make_calibrator(name).fit(source)
 
 
@@ -127,6 +116,16 @@ def test_a_window_over_shards(large, few, tmp_path):
     written = np.concatenate([np.load(path)["proba"] for path in paths])
     expected = fitted.predict_proba(rows["logits"], context=around)
     np.testing.assert_array_equal(written, expected)
+
+
+def test_window_scaling_over_shards(large, few, tmp_path):
+    rows, source = large
+    fitted = fit_array(make_calibrator("window"), few[0])
+    here = evaluate_calibrator(fitted, rows["logits"], rows["y"], window=True, n_boot=0)
+    assert evaluate_calibrator(fitted, source, window=True).ece == pytest.approx(here.ece, abs=1e-9)
+    paths = write_shards(fitted.adapted_to(source), source, tmp_path, shard_bytes=400_000)
+    written = np.concatenate([np.load(path)["proba"] for path in paths])
+    np.testing.assert_allclose(written, fitted.predict_proba(rows["logits"]), atol=1e-6)
 
 
 def test_other_classes_in_a_window_over_shards_are_refused(few, tmp_path):
@@ -187,36 +186,16 @@ def test_who_watches_is_told_of_every_walk(large):
     assert all(pair == (1, 1) for pair in told)
 
 
-def test_few_pairs_are_looked_up_among_the_ones():
-    rng = np.random.default_rng(0)
-    x, weight = rng.random(2000).round(2), rng.random(2000)
-    ones = rng.random(2000) < x
-
-    def fit(pieces):
-        def count(gaps):
-            for piece in np.array_split(np.arange(2000), pieces):
-                mine = piece[np.argsort(x[piece])]
-                gaps[0].add(x[mine], weight[mine])
-
-        return fit_in_ranges(1, 2000, lambda one: one[0].add(x[ones], weight[ones]), count)[0]
-
-    for a, b in zip(fit(1), fit(300), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-12)
-
-
 def test_commands(few, tmp_path, capsys):
     folder = few[1].parts[0].path.rpartition("/")[0]
-    path, out = str(tmp_path / "context.json"), str(tmp_path / "out")
-    assert run(["fit", folder, "--method", "context", "-o", path]) == 0
+    path, out = str(tmp_path / "window.json"), str(tmp_path / "out")
+    assert run(["fit", folder, "--method", "window", "-o", path]) == 0
     assert run(["apply", path, folder, "--window", "all", "-o", out]) == 0
     assert "Wrote 800 rows to 1 shards" in capsys.readouterr().err
     assert run(["apply", path, folder, "--window", "5", "-o", out]) == 2
     assert run(["evaluate", folder, "--with", path, "--window", "all", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["context"]["metrics"]["ece"]["value"] >= 0
+    assert json.loads(capsys.readouterr().out)["window"]["metrics"]["ece"]["value"] >= 0
     accuracy = str(tmp_path / "accuracy.json")
     assert run(["accuracy", "fit", folder, "-o", accuracy]) == 0
     assert run(["accuracy", "estimate", accuracy, folder, "--window", "300", "--json"]) == 0
     assert [e["n"] for e in json.loads(capsys.readouterr().out)] == [300, 300, 200]
-    assert run(["methods", "--json"]) == 0
-    described = json.loads(capsys.readouterr().out)
-    assert described["irm"]["from_shards"] == "exact, on one machine"

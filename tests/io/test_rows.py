@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from wildcal import softmax
-from wildcal.core.errors import FileFormatError, MissingExtraError
+from wildcal._old.core.convert import softmax
+from wildcal._old.core.errors import FileFormatError, MissingExtraError
 from wildcal.io import as_rows, read_rows
 from wildcal.io.tables.source import FREE_EXPANSION
 from wildcal.io.tables.text import read_text
@@ -461,7 +461,7 @@ def test_similarities_between_0_and_1_are_scores():
 
 
 def test_results_with_names_come_back(tmp_path, capsysbinary):
-    from wildcal.core.labels import ClassNames
+    from wildcal._old.core.labels import ClassNames
     from wildcal.io import write_result
 
     arrays = {"proba": softmax(Z), "ids": np.array(IDS, dtype=object)}

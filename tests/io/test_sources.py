@@ -6,9 +6,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from wildcal import EnergyScaling, TemperatureScaling
-from wildcal.core.blocks import Walk, added
-from wildcal.core.errors import FileFormatError
+from wildcal._old.calibrators import make_calibrator
+from wildcal._old.core.blocks import Walk, added
+from wildcal._old.core.errors import FileFormatError
 from wildcal.io.sources import from_batches, from_dask, open_rows, open_shards, write_shards
 
 N, K = 500, 4
@@ -103,8 +103,8 @@ def test_every_kind_gives_the_rows_and_the_fit(kind, rows, tmp_path):
         np.testing.assert_array_equal(source[piece], rows["logits"][piece])
         for role in ("y", "weight", "environment", "distances"):
             np.testing.assert_array_equal(getattr(source, role)[piece], rows[role][piece])
-    plain = TemperatureScaling().fit(rows["logits"], rows["y"], sample_weight=rows["weight"])
-    assert TemperatureScaling().fit(source).temperature_ == plain.temperature_
+    plain = make_calibrator("ts").fit(rows["logits"], rows["y"], sample_weight=rows["weight"])
+    assert make_calibrator("ts").fit(source).new.temperature_ == plain.new.temperature_
 
 
 def test_dask_arrays_and_frames(rows):
@@ -112,8 +112,8 @@ def test_dask_arrays_and_frames(rows):
     logits, y = rows["logits"], rows["y"]
     source = from_dask(da.from_array(logits, chunks=(70, 2)), da.from_array(y, chunks=99))
     np.testing.assert_array_equal(source[65:75], logits[65:75])
-    plain = TemperatureScaling().fit(logits, y)
-    assert TemperatureScaling().fit(source).temperature_ == plain.temperature_
+    plain = make_calibrator("ts").fit(logits, y)
+    assert make_calibrator("ts").fit(source).new.temperature_ == plain.new.temperature_
 
 
 def test_batches_are_walked_once(rows):
@@ -125,15 +125,15 @@ def test_batches_are_walked_once(rows):
             return iter([(p["logits"], p["y"]) for _, p in pieces(rows)])
 
     source = from_batches(Loader())
-    plain = TemperatureScaling().fit(rows["logits"], rows["y"])
-    assert TemperatureScaling().fit(source).temperature_ == plain.temperature_
+    plain = make_calibrator("ts").fit(rows["logits"], rows["y"])
+    assert make_calibrator("ts").fit(source).new.temperature_ == plain.new.temperature_
     assert len(walks) == 1
 
 
 def test_predictions_go_to_shards(rows, tmp_path):
     npz(tmp_path, rows)
     source = open_shards(tmp_path)
-    fitted = TemperatureScaling().fit(source)
+    fitted = make_calibrator("ts").fit(source)
     paths = write_shards(fitted, source, tmp_path / "out", shard_bytes=3000)
     assert len(paths) > 2
     proba = np.concatenate([np.load(path)["proba"] for path in paths])
@@ -145,19 +145,19 @@ def test_a_shard_with_other_content_is_named(rows, tmp_path):
     """Of the same size and time: only who asks for it compares the content."""
     npy(tmp_path, rows)
     trusting, strict = open_shards(tmp_path), open_shards(tmp_path, verify=True)
-    TemperatureScaling().fit(strict)
+    make_calibrator("ts").fit(strict)
     for name in ("1.npy", "1.y.npy"):
         path = tmp_path / name
         before, whole = path.stat(), path.read_bytes()
         path.write_bytes(whole[:-8] + bytes([whole[-8] ^ 1]) + whole[-7:])
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
         assert path.read_bytes() != whole
-        TemperatureScaling().fit(trusting)
+        make_calibrator("ts").fit(trusting)
         with pytest.raises(FileFormatError, match=rf"{name} changed .*: its content is another"):
-            TemperatureScaling().fit(strict)
+            make_calibrator("ts").fit(strict)
         path.write_bytes(whole)
         with pytest.raises(FileFormatError, match=rf"{name} changed .*: its size or time"):
-            TemperatureScaling().fit(trusting)
+            make_calibrator("ts").fit(trusting)
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
@@ -169,7 +169,7 @@ def test_a_shard_that_is_wrong_is_named(rows, tmp_path):
 
     path.write_bytes(whole[:-8])
     with pytest.raises(FileFormatError, match=r"2.npy changed while it was read"):
-        TemperatureScaling().fit(source)
+        make_calibrator("ts").fit(source)
     with pytest.raises(FileFormatError, match=r"2.npy: it was cut short"):
         open_shards(tmp_path)
 
@@ -198,13 +198,13 @@ def test_a_bad_logit_or_label_is_refused_as_in_an_array(rows, tmp_path):
     bad[420, 1] = np.nan
     npz(tmp_path, rows | {"logits": bad})
     with pytest.raises(ValueError, match="row 420 holds NaN"):
-        TemperatureScaling().fit(open_shards(tmp_path))
+        make_calibrator("ts").fit(open_shards(tmp_path))
     npz(tmp_path, rows | {"y": np.where(np.arange(N) == 300, K, rows["y"])})
     with pytest.raises(ValueError, match=r"y must lie in \[0, 3\]"):
-        TemperatureScaling().fit(open_shards(tmp_path))
+        make_calibrator("ts").fit(open_shards(tmp_path))
     npz(tmp_path, {"logits": rows["logits"]})
     with pytest.raises(ValueError, match="y must be given"):
-        TemperatureScaling().fit(open_shards(tmp_path))
+        make_calibrator("ts").fit(open_shards(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -217,22 +217,22 @@ def test_a_bad_logit_or_label_is_refused_as_in_an_array(rows, tmp_path):
 def test_columns_that_teach_nothing_are_refused(changed, said, rows, tmp_path):
     npz(tmp_path, {name: rows[name] for name in ("logits", "y", "weight")} | changed)
     with pytest.raises(ValueError, match=said):
-        EnergyScaling().fit(open_shards(tmp_path))
+        make_calibrator("energy").fit(open_shards(tmp_path))
 
 
 def test_weights_must_not_be_zero_on_all_rows_with_a_class(rows, tmp_path):
     y = np.where(np.arange(N) < 50, -1, rows["y"])
     npz(tmp_path, {"logits": rows["logits"], "y": y, "weight": (y < 0).astype(float)})
     with pytest.raises(ValueError, match="zero on every in-distribution row"):
-        EnergyScaling().fit(open_shards(tmp_path))
+        make_calibrator("energy").fit(open_shards(tmp_path))
 
 
 def test_columns_beside_a_source_have_its_length(rows, tmp_path):
     npz(tmp_path, {"logits": rows["logits"]})
     source = open_shards(tmp_path)
     with pytest.raises(ValueError, match="y must have one value per row: 500 rows, 499 values"):
-        TemperatureScaling().fit(source, rows["y"][:-1])
-    fitted = TemperatureScaling().fit(source, rows["y"])
+        make_calibrator("ts").fit(source, rows["y"][:-1])
+    fitted = make_calibrator("ts").fit(source, rows["y"])
     npz(tmp_path, {"logits": rows["logits"][:, 1:]})
     with pytest.raises(ValueError, match="logits must have 4 columns, as in fit, got 3"):
         fitted.predict_proba(open_shards(tmp_path))

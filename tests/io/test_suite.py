@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.errors import FileFormatError
 from wildcal.io.suite import Suite, SuiteWriter
 from wildcal.io.suite import files as suite_files
 from wildcal.io.suite.arrays import (

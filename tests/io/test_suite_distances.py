@@ -6,8 +6,8 @@ import zipfile
 import numpy as np
 import pytest
 
-from wildcal.core.errors import FileFormatError
-from wildcal.io.sealed import digest
+from wildcal._old.core.errors import FileFormatError
+from wildcal._old.io.sealed import digest
 from wildcal.io.suite import Suite, SuiteWriter
 from wildcal.io.suite.neighbors import rounded
 

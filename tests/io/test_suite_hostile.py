@@ -7,7 +7,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.errors import FileFormatError
 from wildcal.io.suite import Suite, SuiteWriter
 from wildcal.io.suite import files as suite_files
 from wildcal.io.suite.manifest import LARGEST_MANIFEST

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from wildcal import suites
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.errors import FileFormatError
 from wildcal.io.suite import Suite
 from wildcal.io.suite.version_5 import split_hash
 

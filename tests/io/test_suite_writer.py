@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.errors import FileFormatError
 from wildcal.io.suite import Suite, SuiteWriter
 from wildcal.version import __version__
 

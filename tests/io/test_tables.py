@@ -7,7 +7,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from wildcal.core.errors import FileFormatError, MissingExtraError
+from wildcal._old.core.errors import FileFormatError, MissingExtraError
 from wildcal.io import read_labels, read_table, write_result
 
 Z = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)

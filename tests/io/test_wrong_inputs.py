@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wildcal import softmax
+from wildcal._old.core.convert import softmax
+from wildcal._old.core.labels import ClassNames
 from wildcal.cli.main import run
-from wildcal.core.labels import ClassNames
 from wildcal.io import as_rows, read_rows
 
 RNG = np.random.default_rng(0)

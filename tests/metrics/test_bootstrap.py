@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from wildcal.core.errors import CalibrationWarning
+from wildcal._old.core.errors import CalibrationWarning
 from wildcal.metrics import (
     auroc,
     bootstrap,

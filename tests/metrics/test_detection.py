@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
-from wildcal.core.errors import CalibrationWarning
+from wildcal._old.core.errors import CalibrationWarning
 from wildcal.metrics import aupr_in, aupr_out, auroc, fpr95
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from wildcal import metrics as m
-from wildcal.core.errors import CalibrationWarning
+from wildcal._old.core.errors import CalibrationWarning
 from wildcal.metrics.inputs import matrix_blocks
 
 TOP_LABEL = [

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from wildcal.core.errors import CalibrationWarning
+from wildcal._old.core.errors import CalibrationWarning
 from wildcal.metrics import KdeAccumulator, kde_ece, mean_confidence
 
 

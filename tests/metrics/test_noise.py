@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from wildcal.core.errors import CalibrationWarning
+from wildcal._old.core.errors import CalibrationWarning
 from wildcal.metrics import ece, excess_ece, noise_floor
 from wildcal.metrics.binning import bin_index
 from wildcal.metrics.noise import ExpectedGaps, NoiseFloor

@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wildcal import logits_from_score, read_rows, softmax
+from wildcal import logits_from_score, read_rows
+from wildcal._old.core.convert import softmax
 
 
 @given(st.lists(st.floats(-700, 700), min_size=1, max_size=20))

@@ -54,7 +54,7 @@ def test_merging_bins_cannot_raise_ece(pair, n_bins, factor):
     fine = np.linspace(0, 1, n_bins * factor + 1)
     # The two grids share their edges but for a rounding; skip points inside such a gap.
     gap = np.abs(fine[::factor] - coarse)
-    assume(not np.any(np.abs(confidence[:, None] - coarse) <= gap + (gap > 0) * 1e-15))
+    assume(not np.any((gap > 0) & (np.abs(confidence[:, None] - coarse) <= gap + 1e-15)))
     assert m.ece(*pair, n_bins=n_bins) <= m.ece(*pair, n_bins=n_bins * factor) + 1e-12
 
 

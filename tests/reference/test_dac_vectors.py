@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from wildcal import DensityAware
-from wildcal.core.errors import CalibrationWarning
+from wildcal import DensityAwareCalibration
+from wildcal.core.exceptions import CalibrationWarning
 
 # As good as the published 1e-20: all probabilities there are 0 or 1.
 NO_FLOOR = 1e-6
@@ -22,8 +22,8 @@ def dac(vectors, reference_data):
 
 def fitted(dac, **options):
     logits, y, distances = dac["val"]
-    with pytest.warns(CalibrationWarning, match="clamped"):
-        return DensityAware(**options).fit(logits, y, distances=distances)
+    with pytest.warns(CalibrationWarning, match="have the smallest S"):
+        return DensityAwareCalibration(**options).fit(logits, y, knn_distances=distances)
 
 
 @pytest.mark.parametrize(("loss", "key", "per_row"), [("mse", "mse", 10), ("nll", "ce", 1)])
@@ -31,8 +31,8 @@ def test_weights_and_loss(dac, loss, key, per_row):
     found, wanted = fitted(dac, loss=loss, floor=NO_FLOOR), dac[key]
     numbers = np.append(found.weights_, found.offset_)
     # The published mean squared error is over rows and classes, ours over rows.
-    assert found.fit_.loss_after / per_row == pytest.approx(wanted["exact_loss"], abs=1e-9)
-    assert found.fit_.loss_after / per_row <= wanted["reference_loss"] + 1e-9
+    assert found.fit_info_.loss_after / per_row == pytest.approx(wanted["exact_loss"], abs=1e-9)
+    assert found.fit_info_.loss_after / per_row <= wanted["reference_loss"] + 1e-9
     np.testing.assert_allclose(numbers, wanted["exact_w"], rtol=1e-5)
     np.testing.assert_allclose(numbers, wanted["reference_w"], atol=1e-2)
 
@@ -43,7 +43,7 @@ def test_temperatures_and_confidences(dac, loss, key):
     clipped = np.maximum(dac[key]["T_test_first10_ref"], NO_FLOOR)
     np.testing.assert_allclose(found.scale(distances)[:10], clipped, rtol=1e-4)
     np.testing.assert_allclose(
-        found.confidence(logits, distances=distances)[:20],
+        found.confidence(logits, knn_distances=distances)[:20],
         dac[key]["conf_test_first20_ref"],
         atol=1e-4,
     )
@@ -53,4 +53,4 @@ def test_the_floor_we_add(dac):
     """Most rows of this set would get a temperature of zero; ours is at least 0.05."""
     found, (_, distances) = fitted(dac), dac["test"]
     assert found.scale(distances).min() == 0.05
-    assert found.fit_.loss_after / 10 == pytest.approx(dac["mse"]["exact_loss"], rel=0.01)
+    assert found.fit_info_.loss_after / 10 == pytest.approx(dac["mse"]["exact_loss"], rel=0.01)

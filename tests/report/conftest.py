@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from wildcal._old.testing import make_suite
 from wildcal.io.suite import Suite, SuiteWriter
-from wildcal.testing import make_suite
 
 TYPES = ("fog", "snow")
 

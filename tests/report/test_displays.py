@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from wildcal import (
-    ContextScaling,
     EnergyScaling,
     Identity,
     Stream,
@@ -12,11 +11,12 @@ from wildcal import (
     compare,
     plots,
 )
+from wildcal._old.calibrators.context import ContextScaling
+from wildcal._old.testing import join, make_suite
 from wildcal.evaluation.protocol import choose_methods, run_protocol
 from wildcal.metrics import auroc
 from wildcal.metrics import reliability as reliability_table
 from wildcal.stream import StreamRows
-from wildcal.testing import join, make_suite
 
 DRAWN = make_suite(0, n_tuning=400, n_ood_tuning=100, n_test=500)
 

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from wildcal import softmax
+from wildcal._old.core.convert import softmax
 from wildcal.evaluation.protocol import choose_methods, run_protocol
 from wildcal.io.suite import Suite, SuiteWriter
 from wildcal.report import make_page
@@ -108,22 +108,11 @@ def shifted(write_suite, tmp_path_factory):
     )
 
 
-def test_context_is_drawn_as_it_was_measured(shifted):
-    results = run(shifted, ("identity", "ts", "energy", "ets-all", "context"), n_boot=10, level=0.8)
-    splits = shifted.tests()
-    (fitted,) = [m.calibrator for m in results.suites["mine"].methods if m.name == "context"]
-    wanted = [fitted.temperature(s.logits, context=fitted.context(s.logits)) for s in splits]
-    drawn = results.suites["mine"].observed.temperatures["context"].median
-    assert np.median(drawn) == pytest.approx(np.median(np.concatenate(wanted)), rel=0.02)
-    alone = np.concatenate([fitted.temperature(s.logits) for s in splits])
-    assert np.median(drawn) > 1.1 * np.median(alone)
-
-
 def test_verdict_says_who_knew_less_and_what_was_seen_before(shifted):
-    names = ("identity", "ts", "energy", "ets-all", "context")
+    names = ("identity", "ts", "ets-all", "window")
     results = run(shifted, names, n_boot=10, level=0.8)
     said = re.sub("<[^>]*>", "", verdict(results, "mine", results.ranked("mine")))
-    assert said.startswith("Ship context")
+    assert said.startswith("Ship window")
     assert "80 % interval" in said
     best, second = results.ranked("mine")[:2]
     assert second.knew.knows_less_than(best.knew)
@@ -221,7 +210,7 @@ def test_too_many_conditions_are_pooled(suites, monkeypatch):
 
 
 def test_every_method_at_once_stays_small(suites):
-    from wildcal.calibrators import CALIBRATORS
+    from wildcal._old.calibrators import CALIBRATORS
 
     quick = [name for name in CALIBRATORS if name != "pts"]
     page = make_page(run(suites["vgg"], quick, n_boot=0), "mine", suites["vgg"])
@@ -239,7 +228,7 @@ def test_a_page_reads_no_rows(results, suites, page, monkeypatch):
     def refuse(*args):
         raise AssertionError("the page measured something")
 
-    monkeypatch.setattr("wildcal.core.blocks.Block", refuse)
+    monkeypatch.setattr("wildcal._old.core.blocks.Block", refuse)
     assert make_page(results, "mine", suites["vgg"]) == page
 
 

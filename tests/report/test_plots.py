@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from wildcal.core.errors import MissingExtraError
+from wildcal._old.core.errors import MissingExtraError
 from wildcal.report import ARTIFACTS, write_artifact
 from wildcal.report.model import FigureArtifact, Panel, Series
 

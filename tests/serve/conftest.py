@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 import wildcal
+from wildcal._old.calibrators.context import ContextScaling
+from wildcal._old.io.artifact import save as save_context
 from wildcal.evaluation import environments
 
 
@@ -34,7 +36,7 @@ def foggy(suite):
 @pytest.fixture(scope="session")
 def context(suite):
     rows = environments(suite)
-    return wildcal.ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
+    return ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
 
 
 @pytest.fixture(scope="session")
@@ -47,7 +49,7 @@ def scaled(suite):
 def files(tmp_path_factory, context, scaled):
     """Saved calibrators: `context.json`, `ts.json`."""
     folder = tmp_path_factory.mktemp("calibrators")
-    wildcal.save(context, folder / "context.json")
+    save_context(context, folder / "context.json")
     wildcal.save(scaled, folder / "ts.json")
     return folder
 

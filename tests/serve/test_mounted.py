@@ -2,12 +2,16 @@
 
 import asyncio
 import json
+import warnings
 
 import numpy as np
+import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
 import wildcal
+from wildcal._old.core.convert import softmax
+from wildcal.core.exceptions import CalibrationWarning
 from wildcal.interop.asgi import Settings, Windows, app
 
 
@@ -70,3 +74,35 @@ def test_mounted(context, scaled, clean):
 def test_one_alone_is_called_calibrator(scaled):
     ((status, body),) = ask(app(scaled), ("GET", "/v2/models/calibrator", b""))
     assert (status, json.loads(body)["name"]) == (200, "calibrator")
+
+
+@pytest.mark.parametrize(("name", "kind"), [("ts", "proba"), ("vector", "logits"), ("ts", "score")])
+@pytest.mark.parametrize("n", [1, 100])
+def test_a_calibrator_is_served_with_the_input_it_was_fitted_on(clean, name, kind, n):
+    """Outputs are those of Python, also where the predicted class changes."""
+    z, y = clean.logits[:2000].astype(np.float64), clean.y[:2000]
+    if kind == "score":
+        x, y = (z[:, 1] - z[:, 0])[:, None], y % 2
+    else:
+        x = softmax(z) if kind == "proba" else z + np.linspace(0, 4, 10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        calibrator = wildcal.get_calibrator(name).fit(x, y, input=kind)
+    x = x[1000 : 1000 + n]
+    tensor = {"name": kind, "datatype": "FP64", "shape": list(x.shape), "data": x.tolist()}
+    body = json.dumps({"inputs": [tensor]}).encode()
+    ((status, found),) = ask(app(calibrator), ("POST", "/v2/models/calibrator/infer", body))
+    assert status == 200, found
+    outputs = {o["name"]: o["data"] for o in json.loads(found)["outputs"]}
+    p = calibrator.predict_proba(x)
+    np.testing.assert_allclose(outputs["probabilities"], p.ravel(), atol=1e-7)
+    np.testing.assert_allclose(outputs["confidence"], p.max(axis=1), atol=1e-7)
+    np.testing.assert_array_equal(outputs["label"], calibrator.predict(x))
+
+
+def test_a_calibrator_of_confidences_is_refused(clean):
+    confidence = softmax(clean.logits).max(axis=1)
+    right = clean.logits.argmax(axis=1) == clean.y
+    calibrator = wildcal.TemperatureScaling().fit(confidence, right, input="confidence")
+    with pytest.raises(ValueError, match="got input='confidence'"):
+        app(calibrator)

@@ -1,32 +1,39 @@
 """Which calibrators a server keeps a window for, and that it says so of the others."""
 
+import numpy as np
 import pytest
 
-from wildcal import ContextScaling, TemperatureScaling, save
+from wildcal import TemperatureScaling, WindowScaling
+from wildcal._old.bridge import wrap
+from wildcal._old.calibrators.context import ContextScaling
+from wildcal._old.io.artifact import save
+from wildcal._old.testing import make_suite
+from wildcal._old.window import MatchedConfidence
 from wildcal.cli.main import run
-from wildcal.testing import make_suite
-from wildcal.window import MatchedConfidence
 
 SUITE = make_suite(seed=0)
 KNOWN = SUITE.tuning.y >= 0
 
 
 @pytest.mark.parametrize(
-    ("calibrator", "noted"),
+    ("calibrator", "note"),
     [
-        (MatchedConfidence(estimator="atc-ne"), True),
-        (ContextScaling(), False),
-        (TemperatureScaling(), False),
+        (
+            MatchedConfidence(estimator="atc-ne"),
+            "note: cal: a server keeps windows for the method context alone; with match+atc-ne each"
+            " row is read as a clean one.\n",
+        ),
+        (WindowScaling(), "note: cal: served without windows, by its base ts.\n"),
+        (ContextScaling(), ""),
+        (TemperatureScaling(), ""),
     ],
 )
-def test_a_method_without_a_window_is_named(calibrator, noted, tmp_path, monkeypatch, capsys):
+def test_a_method_without_a_window_is_named(calibrator, note, tmp_path, monkeypatch, capsys):
     served = []
     monkeypatch.setattr("wildcal.serve.run.run", lambda models, *_: served.extend(models))
-    save(calibrator.fit(SUITE.tuning.logits[KNOWN], SUITE.tuning.y[KNOWN]), tmp_path / "cal.json")
+    z, y = SUITE.tuning.logits[KNOWN], SUITE.tuning.y[KNOWN]
+    domain = {"domain": np.arange(len(y)) % 2} if calibrator.name == "window" else {}
+    save(wrap(calibrator.fit(z, y, **domain)), tmp_path / "cal.json")
     assert run(["serve", str(tmp_path / "cal.json")]) == 0
     assert [model.name for model in served] == ["cal"]
-    note = (
-        "note: cal: a server keeps windows for the method context alone; with match+atc-ne each row"
-        " is read as a clean one.\n"
-    )
-    assert capsys.readouterr().err == (note if noted else "")
+    assert capsys.readouterr().err == note

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.errors import FileFormatError
 from wildcal.shift.gallery import gallery
 from wildcal.shift.images import (
     Batch,

@@ -1,6 +1,7 @@
 import pytest
 
 import wildcal
+from wildcal._old.calibrators.context import ContextScaling
 from wildcal.evaluation import environments
 
 
@@ -12,7 +13,7 @@ def suite():
 @pytest.fixture(scope="session")
 def calibrator(suite):
     rows = environments(suite)
-    return wildcal.ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
+    return ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
 
 
 @pytest.fixture(scope="session")

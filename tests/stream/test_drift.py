@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binom, chi2
 
 import wildcal
-from wildcal.core.convert import softmax
+from wildcal._old.core.convert import softmax
 from wildcal.stream.drift import DriftTest
 
 

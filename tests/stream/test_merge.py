@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import wildcal
+from wildcal._old.calibrators.context import ContextScaling
 from wildcal.stream import Stream, merged
 
 
@@ -55,7 +55,7 @@ def test_one_alone_is_itself(calibrator, clean):
 
 def test_what_cannot_be_merged(calibrator, clean):
     split = clean.logits, clean.y, np.arange(len(clean.y)) % 2
-    other = wildcal.ContextScaling().fit(*split[:2], environment=split[2])
+    other = ContextScaling().fit(*split[:2], environment=split[2])
     with pytest.raises(ValueError, match="at least one stream"):
         merged([])
     with pytest.raises(ValueError, match="the same calibrator"):

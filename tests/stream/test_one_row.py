@@ -3,19 +3,19 @@
 import numpy as np
 import pytest
 
-import wildcal
+from wildcal._old.calibrators.context import ContextScaling
 from wildcal.stream import Stream
 
 COLUMNS = ("pred", "confidence", "temperature", "accuracy", "accuracy_low", "accuracy_high")
 
 
-def fitted(k: int, shifted: bool = True) -> wildcal.ContextScaling:
+def fitted(k: int, shifted: bool = True) -> ContextScaling:
     rng = np.random.default_rng(k)
     n = 600
     y, environment = rng.integers(0, k, n), rng.integers(0, 4, n) * shifted
     z = rng.normal(size=(n, k)) * (2 + environment[:, None])
     z[np.arange(n), y] += 6 * rng.random(n)
-    return wildcal.ContextScaling().fit(z, y, environment=environment if shifted else None)
+    return ContextScaling().fit(z, y, environment=environment if shifted else None)
 
 
 def odd_rows(k: int, n: int, dtype: type, seed: int = 0) -> np.ndarray:

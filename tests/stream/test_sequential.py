@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import wildcal
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.errors import FileFormatError
 from wildcal.stream import Stream, merged
 from wildcal.stream.evidence import BETS, BLOCK, Evidence
 from wildcal.stream.sequential import Bets, follow

@@ -7,8 +7,10 @@ import pytest
 
 import wildcal
 from wildcal import Stream
-from wildcal.core.errors import FileFormatError
-from wildcal.io.sealed import Kind
+from wildcal._old.calibrators.context import ContextScaling
+from wildcal._old.core.errors import FileFormatError
+from wildcal._old.io.artifact import load, save
+from wildcal._old.io.sealed import Kind
 
 KIND = Kind("wildcal stream state", "", "", version=1, largest=1 << 24)
 
@@ -67,13 +69,13 @@ def test_options_are_refused_as_by_a_new_stream(option, saved, calibrator):
 
 
 def test_a_calibrator_from_a_file_is_the_same_one(calibrator, saved, tmp_path):
-    wildcal.save(calibrator, tmp_path / "context.json")
-    assert Stream.load(saved, wildcal.load(tmp_path / "context.json")).seen == 50
+    save(calibrator, tmp_path / "context.json")
+    assert Stream.load(saved, load(tmp_path / "context.json")).seen == 50
 
 
 def test_another_calibrator_is_refused(suite, saved):
     rows = wildcal.evaluation.environments(suite, only=lambda split: split.severity == 5)
-    other = wildcal.ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
+    other = ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
     with pytest.raises(FileFormatError, match="another calibrator"):
         Stream.load(saved, other)
 
@@ -140,6 +142,6 @@ def test_a_missing_field_is_refused(calibrator, saved):
 
 
 def test_a_calibrator_is_no_state(calibrator, tmp_path):
-    wildcal.save(calibrator, tmp_path / "context.json")
+    save(calibrator, tmp_path / "context.json")
     with pytest.raises(FileFormatError, match="is not a wildcal stream state"):
         Stream.load(tmp_path / "context.json", calibrator)

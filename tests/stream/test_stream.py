@@ -11,6 +11,7 @@ import pytest
 
 import wildcal
 from wildcal import Stream
+from wildcal._old.calibrators.context import ContextScaling
 
 
 def same(a, b):
@@ -57,7 +58,7 @@ def test_many_classes_and_long_calls():
     y = np.where(rng.uniform(size=6000) < 0.7, z.argmax(1), rng.integers(0, 100, 6000))
     environment = np.repeat([0, 1], 3000)
     z[3000:] *= 0.5
-    calibrator = wildcal.ContextScaling().fit(z, y, environment=environment)
+    calibrator = ContextScaling().fit(z, y, environment=environment)
     whole = Stream(calibrator, 100).read(z)
     other = Stream(calibrator, 100)
     same(whole, joined([other.read(part) for part in np.split(z, [1, 99, 100, 4097, 5000])]))
@@ -256,8 +257,8 @@ def test_options_are_checked(calibrator, clean):
     for rate in (0.0, 1.0, 1, float("nan"), "0.1"):
         with pytest.raises(ValueError, match="false_alarms must be a number"):
             Stream(calibrator, false_alarms=rate)
-    with pytest.raises(wildcal.core.errors.NotFittedError):
-        Stream(wildcal.ContextScaling())
+    with pytest.raises(wildcal._old.core.errors.NotFittedError):
+        Stream(ContextScaling())
     scaled = wildcal.TemperatureScaling().fit(clean.logits, clean.y)
     with pytest.raises(ValueError, match="must be a ContextScaling, got TemperatureScaling"):
         Stream(scaled)
@@ -265,7 +266,7 @@ def test_options_are_checked(calibrator, clean):
 
 def test_without_environments_the_accuracy_is_unknown(clean):
     """Nothing tells how far mean confidence and accuracy are apart under shift."""
-    calibrator = wildcal.ContextScaling().fit(clean.logits, clean.y)
+    calibrator = ContextScaling().fit(clean.logits, clean.y)
     stream = Stream(calibrator)
     rows = stream.read(clean.logits[:500])
     assert (rows.accuracy_low == 0).all()

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wildcal.calibrators.context import RowStatistics
+from wildcal._old.calibrators.context import RowStatistics
 from wildcal.stream.window import UNIT, Window, whole
 
 

@@ -3,7 +3,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.errors import FileFormatError
 from wildcal.vision.batches import Normalizer
 from wildcal.vision.classifiers import open_classifier
 from wildcal.vision.classifiers.torch_module import TorchClassifier

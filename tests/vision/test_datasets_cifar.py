@@ -6,7 +6,7 @@ import struct
 import numpy as np
 import pytest
 
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.errors import FileFormatError
 from wildcal.vision.datasets import cifar10, cifar100
 from wildcal.vision.datasets.cifar_names import CIFAR10_NAMES, CIFAR100_NAMES
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.errors import FileFormatError
 from wildcal.vision.datasets import cifar10_c, cifar100_c
 from wildcal.vision.datasets.corrupted import CORRUPTIONS
 

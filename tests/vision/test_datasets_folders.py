@@ -9,7 +9,7 @@ import zlib
 import numpy as np
 import pytest
 
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.errors import FileFormatError
 from wildcal.vision.datasets import image_folder, textures
 
 
@@ -109,7 +109,7 @@ def test_a_palette_with_transparency(tmp_path):
 
 
 def test_threads_give_the_same(tmp_path):
-    from wildcal.core.parallel import use_threads
+    from wildcal._old.core.parallel import use_threads
 
     for k in range(9):
         save(tmp_path / "a" / f"{k}.png", picture(20, 30, k))
@@ -273,7 +273,7 @@ def test_without_pillow(tmp_path):
     program = f"""
 import sys
 sys.modules["PIL"] = sys.modules["cv2"] = sys.modules["torch"] = None
-from wildcal.core.errors import MissingExtraError
+from wildcal._old.core.errors import MissingExtraError
 from wildcal.vision.datasets import cifar10, image_folder
 print(len(cifar10({str(tmp_path)!r}, "test")))
 try:

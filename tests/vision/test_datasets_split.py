@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wildcal.core.errors import FileFormatError
-from wildcal.io.sealed import digest
+from wildcal._old.core.errors import FileFormatError
+from wildcal._old.io.sealed import digest
 from wildcal.vision.datasets import Split, make_split
 
 

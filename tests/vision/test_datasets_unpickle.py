@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 
-from wildcal.core.errors import FileFormatError
+from wildcal._old.core.errors import FileFormatError
 from wildcal.vision.datasets.unpickle import read_pickle
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from wildcal._old.core.parallel import use_threads
 from wildcal.cli.main import run
-from wildcal.core.parallel import use_threads
 from wildcal.io.suite import Suite
 from wildcal.shift import corrupt
 from wildcal.vision.classifiers import open_classifier

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wildcal.core.parallel import use_threads
+from wildcal._old.core.parallel import use_threads
 from wildcal.vision.features import unit_rows
 from wildcal.vision.neighbors import (
     NeighborSearch,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from wildcal.core.odd_environments import odd_environments
+from wildcal._old.core.odd_environments import odd_environments
 from wildcal.io.suite import Suite, SuiteWriter
 from wildcal.shift import TUNING_TRANSFORMS
 from wildcal.vision.plausible import plausibility_notes

@@ -10,8 +10,8 @@ import time
 import pytest
 import torch
 
+from wildcal._old.core.errors import FileFormatError
 from wildcal.cli.main import run
-from wildcal.core.errors import FileFormatError
 from wildcal.vision.checkpoint import Checkpoint
 from wildcal.vision.networks import NETWORKS, build
 from wildcal.vision.recipe import Recipe

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from wildcal import load, save
-from wildcal.calibrators import make_calibrator
-from wildcal.core.errors import CalibrationWarning
-from wildcal.core.rows import Rows
-from wildcal.testing import make_suite
-from wildcal.window import label_shift
-from wildcal.window.label_shift import class_shares, found_shares
+from wildcal._old.calibrators import make_calibrator
+from wildcal._old.core.errors import CalibrationWarning
+from wildcal._old.core.rows import Rows
+from wildcal._old.io.artifact import load, save
+from wildcal._old.testing import make_suite
+from wildcal._old.window import label_shift
+from wildcal._old.window.label_shift import class_shares, found_shares
 
 SUITE = make_suite(6, n_classes=4, n_tuning=500, n_ood_tuning=0, n_test=500)
 Z, Y = SUITE.tuning.logits.astype(float), SUITE.tuning.y

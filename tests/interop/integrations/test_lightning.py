@@ -12,10 +12,11 @@ import lightning
 import torch
 
 import wildcal
+from wildcal._old.core.convert import softmax
+from wildcal._old.testing import make_suite
 from wildcal.interop.lightning import CalibrationCallback
 from wildcal.interop.torchmetrics import CalibrationError
 from wildcal.metrics import ece, noise_floor
-from wildcal.testing import make_suite
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # those of Lightning itself
 SUITE = make_suite(seed=3, n_test=300)
@@ -73,7 +74,7 @@ def test_fit_writes_the_calibrator_of_the_weights_it_ended_with(tmp_path):
     assert callback.calibrator_.temperature_ == kept.temperature_
     assert kept.temperature_ == pytest.approx(wanted.temperature_, rel=1e-4)
     shown = float(run.callback_metrics["val_ece"])
-    assert shown == pytest.approx(ece(Y, wildcal.softmax(rows(model))), abs=1e-6)
+    assert shown == pytest.approx(ece(Y, softmax(rows(model))), abs=1e-6)
 
 
 def test_validate_writes_too_and_reads_as_it_is_told(tmp_path):
@@ -82,7 +83,7 @@ def test_validate_writes_too_and_reads_as_it_is_told(tmp_path):
         tmp_path / "own.json", wildcal.Identity(), read=lambda logits, batch: (logits, batch[1])
     )
     trainer(tmp_path, callback).validate(model, loader(), verbose=False)
-    assert wildcal.load(tmp_path / "own.json").fit_.n_rows == len(Y)
+    assert wildcal.load(tmp_path / "own.json").fit_info_.n_samples == len(Y)
 
 
 def test_what_validation_must_return_is_said(tmp_path):
@@ -132,6 +133,6 @@ def test_two_processes_have_the_numbers_of_one(tmp_path):
         for rank in range(2)
     ]
     first, second = (json.loads(process.communicate()[0]) for process in processes)
-    proba = wildcal.softmax(Z)
+    proba = softmax(Z)
     wanted = {"ece": ece(Y, proba), "noise_floor": noise_floor(proba.max(axis=1))}
     assert first == second == pytest.approx(wanted, abs=1e-12)

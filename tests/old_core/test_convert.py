@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from wildcal import softmax
-from wildcal.core.convert import logits_from_proba, logits_from_score, proba_floor
-from wildcal.core.logprobs import MASS_RESOLUTION, logits_from_logprobs
+from wildcal._old.core.convert import logits_from_proba, logits_from_score, proba_floor, softmax
+from wildcal._old.core.logprobs import MASS_RESOLUTION, logits_from_logprobs
 
 TREES = np.array([[1.0, 0.0], [0.98, 0.02], [0.5, 0.5], [0.0, 1.0]] * 2)
 
