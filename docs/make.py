@@ -11,19 +11,20 @@ In a Markdown file, what stands between `<!-- made: NAME -->` and `<!-- end -->`
 import csv
 import re
 import sys
-import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from wildcal import CALIBRATORS, DensityAware, Identity, suites
-from wildcal.calibrators import WINDOW_METHODS, make_calibrator
-from wildcal.cli.methods import FROM_SHARDS, HOLDS
-from wildcal.core.calibrator import Calibrator
-from wildcal.core.errors import CalibrationWarning
+from wildcal import (
+    CALIBRATORS,
+    Calibrator,
+    Identity,
+    WindowCalibrator,
+    get_calibrator,
+    suites,
+)
 from wildcal.io.suite.summary import grouped, summarize
 from wildcal.metrics.registry import METRICS
-from wildcal.testing import make_suite
 
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT))
@@ -114,31 +115,29 @@ def picture() -> str:
 
 
 def methods() -> str:
-    """Return every method with what it uses, promises and stores."""
-    match = make_calibrator("match+cot")
-    others = [make_calibrator(n) for n in WINDOW_METHODS if not n.startswith("match+")]
+    """Return every method with its class, promises and requirements."""
     lines = []
-    for kind in (*(make() for make in CALIBRATORS.values()), DensityAware(), match, *others):
-        name = "`match+ESTIMATOR`" if kind is match else f"`{kind.name}`"
-        title = "temperature matched to an estimated accuracy" if kind is match else kind.title
-        keeps = "yes" if kind.preserves_accuracy else "no"
-        row = [name, f"`{type(kind).__name__}`", title, _also_uses(kind), keeps, kind.stores]
-        lines.append([*row, kind.reference])
-    header = ["name", "class", "method", "also uses", "keeps the class", "stores", "reference"]
-    return markdown(header, lines, 7)
+    for name in CALIBRATORS:
+        method = get_calibrator(name)
+        preserved = "yes" if method.preserves_accuracy else "no"
+        row = [f"`{name}`", f"`{type(method).__name__}`", method.title, method.reference]
+        lines.append([*row, preserved, ", ".join(_needs(method))])
+    header = ["name", "class", "method", "reference", "accuracy preserved", "needs"]
+    return markdown(header, lines, 6)
 
 
-def _also_uses(kind: Calibrator) -> str:
-    """Return what a method can use beside labeled rows."""
-    if "distances" in kind.reads:
-        return "distances to training rows"
-    used = (
-        # `context` accepts them and leaves them out.
-        ("OOD rows", kind.accepts_ood and kind.name != "context"),
-        ("environments", "environment" in kind.reads),
-        ("a test window", "window" in kind.reads),
-    )
-    return ", ".join(words for words, is_used in used if is_used)
+def _needs(method: Calibrator) -> list[str]:
+    """Return what a method uses besides X and y."""
+    needs = []
+    if method.requires_raw_logits:
+        needs.append("raw logits")
+    if method.uses_ood:
+        needs.append("OOD samples, if any")
+    if "knn_distances" in method.requires:
+        needs.append("k-nearest-neighbor distances")
+    if isinstance(method, WindowCalibrator):
+        needs.append("domains, a window")
+    return needs
 
 
 def networks() -> str:
@@ -166,46 +165,6 @@ def networks() -> str:
     return markdown(["name", "family", "parameters", "multiplications"], lines, 2)
 
 
-def sklearn_checks() -> str:
-    """Return the checks of scikit-learn that the wrapper fails by design."""
-    from wildcal.interop.sklearn.estimator_checks import EXPECTED_FAILED_CHECKS
-
-    lines = [
-        [when, f"`{check}`", why]
-        for when, checks in EXPECTED_FAILED_CHECKS.items()
-        for check, why in checks.items()
-    ]
-    return markdown(["when", "check", "why"], lines, 3)
-
-
-def exports() -> str:
-    """Return what the file of every method takes and gives, methods that are alike together."""
-    from wildcal.interop.maps import map_of
-
-    suite = make_suite(0, n_classes=3, n_tuning=300, n_ood_tuning=30, n_test=10)
-    known = suite.tuning.y >= 0
-    alike: dict[tuple[str, str], list[str]] = {}
-    for name, kind in CALIBRATORS.items():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CalibrationWarning)
-            fitted = map_of(kind().fit(suite.tuning.logits[known], suite.tuning.y[known]))
-        takes = ", ".join(f"`{n}`" for n in ("logits", *fitted.reads))
-        gives = ", ".join(f"`{n}`" for n in fitted.outputs)
-        alike.setdefault((takes, gives), []).append(f"`{name}`")
-    lines = [[", ".join(names), *key] for key, names in alike.items()]
-    return markdown(["method", "inputs", "outputs"], lines, 3)
-
-
-def scale_methods() -> str:
-    """Return what the fit of every method holds in memory."""
-    kinds = {name: make_calibrator(name) for name in (*CALIBRATORS, *WINDOW_METHODS, "dac")}
-    lines = []
-    for state, held in HOLDS.items():
-        names = ", ".join(f"`{name}`" for name, kind in kinds.items() if kind.state == state)
-        lines.append([held, FROM_SHARDS[state], names])
-    return markdown(["a fit holds", "from shards", "methods"], lines, 3)
-
-
 def scale_metrics() -> str:
     """Return what every metric holds in memory."""
     kinds = {
@@ -231,20 +190,14 @@ MADE: dict[str, Callable[[], str]] = {
     "claims": tables.claims,
     "corruptions": tables.corruptions,
     "demo-table": partial(shipped, "demo"),
-    "exports": exports,
-    "harm": tables.harm,
     "methods": methods,
     "networks": networks,
     "other-suites": other_suites,
     "paper-table": partial(shipped, "paper"),
     "peers": tables.peers,
-    "scale-memory": tables.memory,
-    "scale-methods": scale_methods,
     "scale-metrics": scale_metrics,
-    "scale-workers": tables.workers,
     "serve-speed": tables.serving,
     "shipped-suites": cifar10_suites,
-    "sklearn-checks": sklearn_checks,
     "stream": partial(shipped, "stream", 1),
 }
 

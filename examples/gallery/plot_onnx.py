@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
+from scipy.special import softmax
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
@@ -55,7 +56,7 @@ difference = abs(confidence - calibrator.confidence(scores)).max()
 print("as NumPy says, to 1e-6:", bool(difference < 1e-6))
 
 right = scores.argmax(axis=1) == y[1000:]
-raw = wildcal.softmax(scores).max(axis=1)
+raw = softmax(scores, axis=1).max(axis=1)
 figure, ax = plt.subplots(figsize=(5.0, 3.8))
 for name, said in (("softmax", raw), ("served", confidence)):
     wildcal.plots.ReliabilityDisplay.from_predictions(right, said, name=name, n_bins=10, ax=ax)

@@ -34,7 +34,7 @@ model = MLPClassifier(64, max_iter=400, random_state=0).fit(X[:600], y[:600])
 def logits(pictures):
     """Return what the model says before its softmax, up to a constant in each row."""
     proba = model.predict_proba(pictures.reshape(-1, 64))
-    return wildcal.logits_from_proba(proba, floor=1e-12)
+    return wildcal.logits_from_proba(proba, eps=1e-12)
 
 
 folder = Path(tempfile.mkdtemp())

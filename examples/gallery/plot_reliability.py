@@ -19,7 +19,7 @@ blurred = suite.split("glass_blur-3")
 
 uncalibrated = wildcal.Identity().fit(clean.logits, clean.y)
 ts = wildcal.TemperatureScaling().fit(clean.logits, clean.y)
-energy = wildcal.make_calibrator("energy").fit(
+energy = wildcal.get_calibrator("energy").fit(
     [*clean.logits, *others.logits[:100]], [*clean.y, *others.y[:100]]
 )
 

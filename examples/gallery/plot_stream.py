@@ -9,11 +9,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import wildcal
+from wildcal._old.calibrators.context import ContextScaling
 
 plt.style.use(wildcal.plots.STYLE)
 suite = wildcal.suites.load("cifar10-resnet20")
 rows = wildcal.evaluation.environments(suite)
-calibrator = wildcal.ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
+calibrator = ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
 
 # %%
 # A thousand clean rows, then fog of growing strength, then clean rows again. Fog was not among the

@@ -1,8 +1,7 @@
 """A window of unlabeled rows, by its size.
 
-Rows that arrive together say more than each by itself. `match+cot` estimates the accuracy of a window by
-optimal transport (COT) and picks the temperature that says it; it learns from clean labels. `context` reads a
-window too, and has learned from labeled rows of other conditions. What is a window of each size worth?
+Samples that arrive together say more than each by itself. `window` adapts its temperature to an unlabelled
+window; it has learned from labelled samples of other conditions how. What is a window of each size worth?
 """
 
 import matplotlib.pyplot as plt
@@ -15,25 +14,26 @@ plt.style.use(wildcal.plots.STYLE)
 suite = wildcal.suites.load("cifar10-resnet20")
 clean = suite.split("validation")
 rows = wildcal.evaluation.environments(suite)
+known = rows.y >= 0  # without OOD samples
 
 # %%
-# Beside them temperature scaling, which reads no window.
+# For comparison: temperature scaling and energy scaling, which use no window.
 
 methods = {
     "ts": wildcal.TemperatureScaling().fit(clean.logits, clean.y),
-    "match+cot": wildcal.make_calibrator("match+cot").fit(clean.logits, clean.y),
-    "context": wildcal.ContextScaling().fit(rows.logits, rows.y, environment=rows.environment),
+    "energy": wildcal.EnergyScaling().fit(clean.logits, clean.y),
+    "window": wildcal.WindowScaling().fit(
+        rows.logits[known], rows.y[known], domain=rows.environment[known]
+    ),
 }
 
 
 def confidence(calibrator, logits, size):
-    """Return the confidence of rows that come in windows of a size."""
-    if calibrator.name == "ts":
+    """Return the confidence of samples that come in windows of a size."""
+    if calibrator.name != "window":
         return calibrator.confidence(logits)
     windows = [logits[start : start + size] for start in range(0, len(logits), size)]
-    return np.concatenate(
-        [calibrator.confidence(window, context=calibrator.context(window)) for window in windows]
-    )
+    return np.concatenate([calibrator.adapt(w).confidence(w) for w in windows])
 
 
 # %%
@@ -56,6 +56,6 @@ for name, calibrator in methods.items():
 figure, ax = plt.subplots(figsize=(5.8, 3.6))
 for name, by_size in errors.items():
     ax.semilogx(list(by_size), [100 * error for error in by_size.values()], "o-", label=name)
-ax.set(xlabel="rows in a window", ylabel="excess ECE (%)")
+ax.set(xlabel="samples in a window", ylabel="excess ECE (%)")
 ax.legend()
 plt.show()
