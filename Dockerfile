@@ -2,7 +2,7 @@
 #   docker build --target command -t wildcal .
 #   docker run --rm -v "$PWD:/data" --user "$(id -u)" wildcal fit val.csv -o calibrator.json
 #   docker build -t wildcal-serve .
-#   docker run -p 8000:8000 -v "$PWD/models:/models:ro" -v wildcal-state:/state wildcal-serve /models/context.json
+#   docker run -p 8000:8000 -v "$PWD/models:/models:ro" -v wildcal-state:/state wildcal-serve /models/calibrator.json
 FROM python:3.13-slim AS command
 COPY dist/wildcal-*.whl /tmp/
 # pyarrow reads tables of several kinds; other extras are for those who train and deploy.

@@ -9,7 +9,7 @@ CORE := tests/core tests/contract tests/io/test_artifact.py tests/io/test_rows.p
 VERSION = $(shell $(PYTHON) -c "import sys; print('%d.%d' % sys.version_info[:2])")
 
 # numba and lightning are what probmetrics and torch-uncertainty need and do not say.
-PEERS := torchmetrics betacal netcal numba probmetrics lightning torch-uncertainty relplot uncertainty-calibration imagecorruptions
+PEERS := torchmetrics netcal numba probmetrics lightning torch-uncertainty relplot uncertainty-calibration imagecorruptions
 
 .PHONY: demo old test test-on test-whole-on test-minimal test-oldest test-integrations lint bench numbers gallery docs dist clean
 
@@ -82,22 +82,22 @@ test-whole-on:
 	$(VENV)-$(VERSION)-whole/bin/python -m pip install --quiet --editable packages/suites --editable . --group test-without-torch
 	$(VENV)-$(VERSION)-whole/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
 
-# Beside NumPy, SciPy, click and rich alone; a test that needs more is skipped and says why.
+# With the base dependencies only; a test that needs more is skipped and says why.
 test-minimal:
 	$(call environment,$(VENV)-minimal)
 	$(VENV)-minimal/bin/python -m pip install --quiet --editable packages/suites --editable . --group test-minimal
 	$(VENV)-minimal/bin/python -m pytest -r s -o addopts="-q --import-mode=importlib" tests/core tests/io tests/metrics tests/stream \
 		tests/cli/test_cli.py tests/shift tests/interop tests/test_public_api.py
 
-# With exactly the oldest declared versions. Old builds of torch bring 2 GB of CUDA, so it stays out.
+# With exactly the oldest declared versions. Old builds of torch bring 2 GB of CUDA, so it stays out;
+# ONNX files are tested with the newest versions only.
 test-oldest:
 	$(call environment,$(VENV)-oldest)
 	$(VENV)-oldest/bin/python -m pip install --quiet --constraint constraints/oldest.txt \
-		--editable packages/suites --editable ".[safetensors,shift,onnx,features,sklearn,report,tables]" --group test-core
+		--editable packages/suites --editable ".[safetensors,shift,features,sklearn,report,tables]" --group test-core
 	$(VENV)-oldest/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile \
 		tests/core tests/io tests/stream tests/shift tests/metrics tests/cli/test_cli.py \
-		tests/report/test_plots.py tests/interop/test_onnx_export.py tests/interop/test_onnx_attach.py \
-		tests/interop/test_sklearn.py tests/vision/test_neighbors.py
+		tests/report/test_plots.py tests/interop/test_sklearn.py tests/vision/test_neighbors.py
 
 # Inside Lightning, transformers' Trainer and MLflow, which are more to install than all the rest.
 test-integrations: $(VENV)/test.done

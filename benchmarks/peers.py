@@ -30,7 +30,7 @@ os.environ["WILDCAL_THREADS"] = "1"
 
 import numpy as np
 
-from wildcal import CALIBRATORS, BetaCalibration, TemperatureScaling, metrics
+from wildcal import TemperatureScaling, get_calibrator, metrics
 
 HEADER = ("job", "rows", "classes", "who", "ms", "faster", "MB", "limit", "share", "note")
 SIZES = ["50000x10", "50000x100", "50000x1000", "2000000x10", "2000x50000"]
@@ -171,18 +171,6 @@ def relplot_smooth(y: np.ndarray, p: np.ndarray) -> Call:
     return lambda: float(relplot.smECE(f=top, y=hit))
 
 
-def betacal_fit(z: np.ndarray, y: np.ndarray) -> Call:
-    from betacal import BetaCalibration as Peer
-
-    def fit() -> np.ndarray:
-        p = plain_softmax(z)
-        confidence, correct = p.max(axis=1).astype(np.float64), p.argmax(axis=1) == y
-        a, b, _ = Peer("abm").fit(confidence.reshape(-1, 1), correct).calibrator_.map_
-        return np.array([a, b])
-
-    return fit
-
-
 def isotonic_apply(curves: list[tuple[np.ndarray, np.ndarray]], z: np.ndarray) -> Call:
     """Return the published way with fitted curves: a search for every entry, class by class."""
 
@@ -205,7 +193,7 @@ def table_jobs(z: np.ndarray, y: np.ndarray) -> list[tuple[str, str, float, Call
     row, part = z[:1].copy(), slice(20_000)
     found: list[tuple[str, str, float, Call, Peers]] = []
     for name in ("ts", "energy", "irm", "irova"):
-        method: Any = CALIBRATORS[name]().fit(z[part], y[part])
+        method: Any = get_calibrator(name).fit(z[part], y[part])
         found.append(
             (f"one row of {name}, 200 times", "", np.inf,
              often(lambda m=method: m.predict_proba(row)),
@@ -213,8 +201,8 @@ def table_jobs(z: np.ndarray, y: np.ndarray) -> list[tuple[str, str, float, Call
         )  # fmt: skip
         if name in ("ts", "energy"):
             continue
-        x, f = method.thresholds_, method.values_
-        curves = list(zip(x, f, strict=True)) if isinstance(x, list) else [(x, f)]
+        tables = zip(*map(np.atleast_2d, (method.knots_, method.values_)), strict=True)
+        curves = [(x[np.isfinite(x)], f[np.isfinite(x)]) for x, f in tables]
         found.append(
             (f"apply {name}", "exp", 1e-3, lambda m=method: m.predict_proba(z),
              {"np.interp": lambda c=curves: isotonic_apply(c, z)})
@@ -258,12 +246,6 @@ def jobs(z: np.ndarray, y: np.ndarray) -> list[tuple[str, str, float, Call, Peer
     ]  # fmt: skip
     if z.shape[1] <= 1_000:
         found += table_jobs(z, y)
-    if z.shape[1] == 10:
-        beta = BetaCalibration()
-        found.append(
-            ("fit beta", "", 0.05, lambda: np.array([beta.fit(z, y).a_, beta.b_]),
-             {"betacal": lambda: betacal_fit(z, y)})
-        )  # fmt: skip
     return found
 
 

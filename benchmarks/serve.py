@@ -69,7 +69,9 @@ def child(folder: Path, constant: bool) -> None:
     if constant:
         ANSWER = (folder / "answer").read_bytes()
         app.Inference = Constant
-    models = [Model(n, *wildcal.io.artifact.load_with_about(folder / f"{n}.json")) for n in NAMES]
+    models = [
+        Model(n, *wildcal._old.io.artifact.load_with_about(folder / f"{n}.json")) for n in NAMES
+    ]
     run(models, app.Settings(), "127.0.0.1", 0, lambda t: print(t, file=sys.stderr, flush=True))
 
 

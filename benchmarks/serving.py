@@ -7,6 +7,8 @@ import threading
 from pathlib import Path
 
 import wildcal
+from wildcal._old.calibrators.context import ContextScaling
+from wildcal._old.io.artifact import save as save_context
 from wildcal.evaluation import environments
 
 SUITE = "cifar10-resnet20"
@@ -16,8 +18,8 @@ def save_calibrators(folder: Path) -> None:
     """Write context.json and ts.json."""
     suite = wildcal.suites.load(SUITE)
     rows, clean = environments(suite), suite.split("validation")
-    context = wildcal.ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
-    wildcal.save(context, folder / "context.json")
+    context = ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
+    save_context(context, folder / "context.json")
     wildcal.save(wildcal.TemperatureScaling().fit(clean.logits, clean.y), folder / "ts.json")
 
 

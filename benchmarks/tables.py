@@ -8,9 +8,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-from scipy.stats import t as student
-
 from wildcal.accuracy import ESTIMATORS
 from wildcal.report.names import DATA_TITLES, METHOD_TITLES, family
 
@@ -68,26 +65,6 @@ def serving() -> str:
         for row in read("serve")
     ]
     return markdown(["model", "form", "rows", "µs of a processor", "share"], lines, 2)
-
-
-def memory() -> str:
-    """Return the peak memory of a process that fits and evaluates shards."""
-    lines = [
-        [f"{row['gigabytes']} GB", f"{int(row['rows']):,}", f"{float(row['peak_mib']):.0f} MiB"]
-        for row in read("scale/memory")
-    ]
-    return markdown(["shards", "rows", "peak memory"], lines, 0)
-
-
-def workers() -> str:
-    """Return how fast Dask workers fit beside one thread."""
-    found = read("scale/workers")
-    lines = []
-    for row in found:
-        speed = float(found[0]["seconds"]) / float(row["seconds"])
-        moved = f"{float(row['mb_moved']):.2f} MB" if int(row["tasks"]) else "-"
-        lines.append([row["engine"], f"{speed:.2f}", moved, row["tasks"]])
-    return markdown(["", "speed", "moved", "tasks"], lines)
 
 
 # Accuracy without labels
@@ -180,32 +157,6 @@ def alarms() -> str:
 
 
 # How often calibration harms
-
-
-def harm() -> str:
-    """Return the share of harmed draws and the mean change of NLL on data seen once."""
-    rows = [row for row in read("studies/harm") if row["half"] == "fresh"]
-    sizes = sorted({row["labels"] for row in rows}, key=int)
-
-    def numbers(what: str, **wanted: str) -> np.ndarray:
-        found = [row for row in rows if all(row[key] == value for key, value in wanted.items())]
-        return np.array([float(row[what]) for row in found])
-
-    lines = []
-    for method in list(dict.fromkeys(row["method"] for row in rows))[1:]:
-        cells = []
-        for n in sizes:
-            harmed, draws = (numbers(k, labels=n, method=method).sum() for k in ("harmed", "draws"))
-            change = 100 * numbers("change", labels=n, method=method)
-            error = change.std(ddof=1) / np.sqrt(len(change))
-            half = student.ppf(0.975, len(change) - 1) * error
-            cells.append(f"{100 * harmed / draws:.1f} % / {change.mean():+.1f} ± {half:.1f}")
-        worst = f"{100 * numbers('worst', method=method).max():+.1f} %"
-        title = method if " " in method else f"`{method}`"
-        lines.append([f"**{title}**" if method == "auto" else title, *cells, worst])
-    models = [len(numbers("draws", labels=n, method="auto")) for n in sizes]
-    heads = [f"{int(n):,} labels ({m} models)" for n, m in zip(sizes, models, strict=True)]
-    return markdown(["method", *heads, "worst draw"], lines)
 
 
 def choices(split: str) -> str:

@@ -17,6 +17,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 import wildcal
+from wildcal._old.calibrators.context import ContextScaling
 from wildcal.evaluation import environments
 from wildcal.stream import Stream
 
@@ -71,9 +72,7 @@ def rows_of(network: str):
     """Yield the rows of the table for one network."""
     suite = wildcal.suites.load(network)
     tuning = environments(suite)
-    calibrator = wildcal.ContextScaling().fit(
-        tuning.logits, tuning.y, environment=tuning.environment
-    )
+    calibrator = ContextScaling().fit(tuning.logits, tuning.y, environment=tuning.environment)
     clean = suite.split("test").logits
     for test, options in TESTS.items():
         rng = np.random.default_rng(0)

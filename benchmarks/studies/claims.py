@@ -33,7 +33,7 @@ from wildcal.report.names import data_name, network_name
 
 HERE = Path(__file__).parent
 RIVALS = ("identity", "ts", "ets", "irm", "irova", "irovats", "spline")
-BOXES = ("paper", "free")
+BOUNDS = ("paper", "none")
 FEW_ROWS = 200
 """Of a cell: with fewer, the noise floor is above five points."""
 WITH_DISTANCES = ("ets", "dac+ets", "spline", "dac+spline", "energy", "dac+energy")
@@ -87,7 +87,7 @@ def measure(name: str, suite: Suite, n_boot: int) -> Iterator[dict[str, object]]
     sets = [ood_set(split.name) for split in suite.tune("semantic")]
     usual = "textures" if data_name(suite) == "imagenet" else "svhn"
     usual = usual if usual in sets else next(iter(sets), None)
-    energies = [Method(f"energy-{box}", EnergyScaling(box=box)) for box in BOXES]
+    energies = [Method(f"energy-{name}", EnergyScaling(theta_bounds=name)) for name in BOUNDS]
     methods = [*choose_methods([*RIVALS, "energy-no-ood", "energy"]), *energies]
     about = {
         "suite": name,

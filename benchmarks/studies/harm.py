@@ -7,7 +7,6 @@ a method is fitted on, and up to 2,000 of what is left are the test; anew for ea
 draw is harmed if the test NLL is more than 0.5 % above that of no calibration. Probabilities of the
 truth count as 1e-7 where they are less. Excess ECE is that beyond the ECE of a perfect model on as
 many rows. What is done is kept in --work by the commit that did it, where another run goes on.
-docs/theory/auto.md is made from the csv.
 """
 
 import os

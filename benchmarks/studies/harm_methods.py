@@ -4,38 +4,28 @@
 must have it; so its own parts are called here, one class against the others and then normalized.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 from sklearn.calibration import _SigmoidCalibration, _TemperatureScaling
 from sklearn.isotonic import IsotonicRegression
 
-from wildcal import AutoCalibrator, BetaCalibration, TemperatureScaling, make_calibrator, softmax
+from wildcal import get_calibrator
 
 SKLEARN = ("sklearn sigmoid", "sklearn isotonic", "sklearn temperature")
-OURS: dict[str, Callable[[], Any]] = {
-    "ts": TemperatureScaling,
-    "ts, prior=2": lambda: TemperatureScaling(prior=2.0),
-    "ets": lambda: make_calibrator("ets"),
-    "energy": lambda: make_calibrator("energy"),
-    "irova": lambda: make_calibrator("irova"),
-    "beta": BetaCalibration,
-    "isotonic": lambda: make_calibrator("isotonic"),
-    "auto": AutoCalibrator,
-    "auto, keep_class": lambda: AutoCalibrator(keep_class=True),
-}
+OURS = ("ts", "ets", "energy", "irova", "platt", "beta", "isotonic", "auto")
 METHODS = ("identity", *OURS, *SKLEARN)
 
 
 def calibrated(method: str, z: Any, y: Any, asked: Any, raw: bool) -> Any:
     """Fit a method on labeled scores, and return the probabilities of others."""
     if method == "identity":
-        return softmax(asked)
+        return softmax(asked, axis=1)
     if method in OURS:
-        return OURS[method]().fit(z, y).predict_proba(asked)
+        return get_calibrator(method).fit(z, y).predict_proba(asked)
     # scikit-learn reads decision functions where there are some, and else probabilities.
-    scores, asked = (z, asked) if raw else (softmax(z), softmax(asked))
+    scores, asked = (z, asked) if raw else (softmax(z, axis=1), softmax(asked, axis=1))
     if method == "sklearn temperature":
         return _TemperatureScaling().fit(scores, y).predict(asked)
     n_classes = z.shape[1]

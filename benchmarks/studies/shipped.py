@@ -14,7 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from wildcal import CALIBRATORS, ContextScaling, Identity, Stream, suites
+from wildcal import Identity, Stream, get_calibrator, suites
+from wildcal._old.calibrators.context import ContextScaling
 from wildcal.cli.demo import FIRST, demo_splits
 from wildcal.evaluation import METRICS, Evaluation, environments, evaluate_calibrator
 from wildcal.evaluation.protocol import Results, choose_methods, run_protocol
@@ -25,7 +26,7 @@ from wildcal.tables import number
 FOLDER = Path(__file__).with_name("shipped")
 SHOWN = ("accuracy", "mean_confidence", "ece", "noise_floor", "nll", "brier", "ood_mean_confidence")
 METHODS = ("identity", "ts", "energy")
-PICTURED = (*METHODS, "context")
+PICTURED = (*METHODS, "window")
 Line = Sequence[object]
 
 
@@ -78,7 +79,7 @@ def evaluations() -> dict[str, dict[str, Evaluation]]:
         return tuple(np.concatenate([rows[name][i] for name in names]) for i in (0, 1))
 
     fitted = {
-        name: CALIBRATORS[name]().fit(*join(*(["val", "svhn"] if name == "energy" else ["val"])))
+        name: get_calibrator(name).fit(*join(*(["val", "svhn"] if name == "energy" else ["val"])))
         for name in METHODS
     }
     splits = {"clean": join("clean"), "shifted": join("shifted", "textures")}

@@ -7,7 +7,7 @@ import argparse
 import pathlib
 
 from wildcal import CALIBRATORS, suites
-from wildcal.calibrators import PAPER_METHODS
+from wildcal._old.calibrators import PAPER_METHODS
 from wildcal.evaluation.protocol import Results, choose_methods, run_protocol
 
 
