@@ -19,6 +19,7 @@ from wildcal.core.arrays import (
     Array,
     FloatArray,
     IntArray,
+    clip,
     is_top_class,
     log_softmax,
     softmax,
@@ -441,7 +442,7 @@ class AutoCalibrator(Calibrator):
 
     def _log_proba(self, xp: Any, z: Array) -> Array:
         """Return log-probabilities, none of them below the floor."""
-        return log_softmax(xp, xp.clip(log_softmax(xp, z), self.log_floor_, None))
+        return log_softmax(xp, clip(xp, log_softmax(xp, z), self.log_floor_, None))
 
     def describe(self) -> str:
         """Return the weights of the mixture in words."""

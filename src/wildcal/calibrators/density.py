@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from wildcal.calibrators.identity import Identity
 from wildcal.calibrators.temperature import fit_temperature
-from wildcal.core.arrays import Array, FloatArray
+from wildcal.core.arrays import Array, FloatArray, clip
 from wildcal.core.calibrator import Calibrator, FitInfo, fit_base
 from wildcal.core.exceptions import InputError
 from wildcal.core.optimize import (
@@ -207,5 +207,5 @@ class DensityAwareCalibration(Calibrator):
         return self.base_.formula(xp, z / self._scale(xp, xp.astype(inputs[0], z.dtype)))
 
     def _scale(self, xp: Any, distances: Array) -> Array:
-        total = xp.clip(distances, None, _MAX_DISTANCE) @ self.weights_ + self.offset_
-        return xp.reshape(xp.clip(total, self.floor, _MAX_SCALE), (-1, 1))
+        total = clip(xp, distances, None, _MAX_DISTANCE) @ self.weights_ + self.offset_
+        return xp.reshape(clip(xp, total, self.floor, _MAX_SCALE), (-1, 1))

@@ -13,7 +13,7 @@ from wildcal.calibrators._softmax_regression import (
     matrix_penalty,
 )
 from wildcal.calibrators.temperature import fit_temperature
-from wildcal.core.arrays import LOG_TINY, Array, FloatArray, in_blocks, log_softmax, softmax
+from wildcal.core.arrays import LOG_TINY, Array, FloatArray, clip, in_blocks, log_softmax, softmax
 from wildcal.core.calibrator import Calibrator, FitInfo
 from wildcal.core.validation import Samples, check_choice
 
@@ -23,7 +23,7 @@ Gauge: TypeAlias = Literal["free", "last"]
 
 def log_proba(xp: Any, z: Array) -> Array:
     """Return log softmax(z), at least the logarithm of the smallest normal float32."""
-    return xp.clip(log_softmax(xp, z), LOG_TINY, None)
+    return clip(xp, log_softmax(xp, z), LOG_TINY, None)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -26,7 +26,7 @@ import array_api_compat.numpy as np_compat
 import numpy as np
 
 from wildcal.calibrators.temperature import DEFAULT_BOUNDS, Bounds, bounds_of, fit_temperature
-from wildcal.core.arrays import Array, FloatArray, in_blocks, logsumexp
+from wildcal.core.arrays import Array, FloatArray, clip, in_blocks, logsumexp
 from wildcal.core.calibrator import FitInfo, TemperatureCalibrator
 from wildcal.core.optimize import Solution, TemperatureObjective, linear_link
 from wildcal.core.validation import Samples, check_choice, check_number, is_normalized
@@ -52,7 +52,7 @@ class Gaussian:
 
     def pdf(self, xp: Any, energy: Array) -> Array:
         """Return the density at each energy (eq. 10)."""
-        distance = xp.clip((energy - self.mean) / self.std, -40.0, 40.0)  # exp(-800) is 0
+        distance = clip(xp, (energy - self.mean) / self.std, -40.0, 40.0)  # exp(-800) is 0
         return xp.exp(-0.5 * distance * distance) / (self.std * math.sqrt(2 * math.pi))
 
     @property
@@ -81,7 +81,7 @@ def scaling_factor(
     # Only theta_bounds="paper" lets h fall below; otherwise this corrects rounding.
     if isinstance(h, float):
         return h
-    return xp.minimum(xp.clip(h, MIN_TEMPERATURE, None), xp.clip(h, temperature, None))
+    return xp.minimum(clip(xp, h, MIN_TEMPERATURE, None), clip(xp, h, temperature, None))
 
 
 def fit_densities(

@@ -15,7 +15,7 @@ from wildcal.calibrators.energy import (
 )
 from wildcal.calibrators.entropy_temperature import inverse_softplus
 from wildcal.calibrators.temperature import DEFAULT_BOUNDS, Bounds, bounds_of, fit_temperature
-from wildcal.core.arrays import Array, FloatArray, in_blocks, softplus
+from wildcal.core.arrays import Array, FloatArray, clip, in_blocks, softplus
 from wildcal.core.calibrator import FitInfo, TemperatureCalibrator
 from wildcal.core.optimize import TemperatureObjective, newton, softplus_link
 from wildcal.core.validation import Samples, is_normalized
@@ -123,7 +123,7 @@ class EnergyLinear(TemperatureCalibrator):
 
     def _temperatures(self, xp: Any, z: Array, *inputs: Array) -> Array:
         low, high = bounds_of(self.bounds)
-        return xp.clip(softplus(xp, self.intercept_ + self.slope_ * free_energy(xp, z)), low, high)
+        return clip(xp, softplus(xp, self.intercept_ + self.slope_ * free_energy(xp, z)), low, high)
 
 
 def _constant(temperature: float, n_coefficients: int) -> FloatArray:

@@ -8,7 +8,7 @@ import array_api_compat.numpy as np_compat
 import numpy as np
 
 from wildcal.calibrators.temperature import DEFAULT_BOUNDS, bounds_of, fit_temperature
-from wildcal.core.arrays import Array, entropy, in_blocks, softplus
+from wildcal.core.arrays import Array, clip, entropy, in_blocks, softplus
 from wildcal.core.calibrator import FitInfo, TemperatureCalibrator
 from wildcal.core.optimize import TemperatureObjective, newton, softplus_link
 from wildcal.core.validation import Samples
@@ -21,7 +21,7 @@ _MAX_STEP: Final = 3.0
 
 def log_relative_entropy(xp: Any, z: Array) -> Array:
     """Return log(H / log K), H the entropy of softmax(z), shape (n_samples, 1)."""
-    return xp.log(xp.clip(entropy(xp, z), _MIN_ENTROPY, None) / math.log(z.shape[-1]))
+    return xp.log(clip(xp, entropy(xp, z), _MIN_ENTROPY, None) / math.log(z.shape[-1]))
 
 
 def inverse_softplus(temperature: float) -> float:
@@ -105,4 +105,4 @@ class EntropyTemperatureScaling(TemperatureCalibrator):
 
     def _temperatures(self, xp: Any, z: Array, *inputs: Array) -> Array:
         t = softplus(xp, self.weight_ * log_relative_entropy(xp, z) + self.bias_)
-        return xp.clip(t, *self.bounds)
+        return clip(xp, t, *self.bounds)

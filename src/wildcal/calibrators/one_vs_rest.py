@@ -14,6 +14,7 @@ from wildcal.core.arrays import (
     LOG_TINY,
     Array,
     FloatArray,
+    clip,
     in_blocks,
     is_top_class,
     softmax,
@@ -33,7 +34,7 @@ _LOG_EPS: Final = float(np.log(np.finfo(np.float64).eps))
 
 def log_proba_and_rest(xp: Any, z: Array) -> tuple[Array, Array]:
     """Return log p and log(1 - p) of p = softmax(z), without cancellation where p is close to 1."""
-    u = xp.clip(z - xp.max(z, axis=-1, keepdims=True), LOG_TINY, None)
+    u = clip(xp, z - xp.max(z, axis=-1, keepdims=True), LOG_TINY, None)
     e, top = xp.exp(u), is_top_class(xp, z)
     total = xp.sum(e, axis=-1, keepdims=True)
     others = xp.sum(e * (1 - top), axis=-1, keepdims=True)
@@ -243,7 +244,7 @@ def _log_odds(xp: Any, z: Array) -> Array:
 def _beta_logs(xp: Any, z: Array) -> tuple[Array, Array]:
     """Return log p and -log(1 - p), cut at the resolution of float64."""
     log_p, log_rest = log_proba_and_rest(xp, z)
-    return xp.clip(log_p, _LOG_EPS, None), -xp.clip(log_rest, _LOG_EPS, None)
+    return clip(xp, log_p, _LOG_EPS, None), -clip(xp, log_rest, _LOG_EPS, None)
 
 
 def _log_loss(t: FloatArray, target: FloatArray, weight: FloatArray) -> float:

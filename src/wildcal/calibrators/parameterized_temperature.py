@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 
 from wildcal.calibrators.entropy_temperature import inverse_softplus
 from wildcal.calibrators.temperature import DEFAULT_BOUNDS, bounds_of, fit_temperature
-from wildcal.core.arrays import Array, FloatArray, IntArray, in_blocks, largest, softplus
+from wildcal.core.arrays import Array, FloatArray, IntArray, clip, in_blocks, largest, softplus
 from wildcal.core.calibrator import FitInfo, TemperatureCalibrator
 from wildcal.core.optimize import softplus_link
 from wildcal.core.validation import Samples, check_number
@@ -183,14 +183,14 @@ class ParameterizedTemperatureScaling(TemperatureCalibrator):
         return np.concatenate([layer.ravel() for layer in (first, second, third)])
 
     def _inputs(self, xp: Any, top: Array) -> Array:
-        return xp.clip((top - self.mean_) / self.std_, -_MAX_INPUT, _MAX_INPUT)
+        return clip(xp, (top - self.mean_) / self.std_, -_MAX_INPUT, _MAX_INPUT)
 
     def _temperatures(self, xp: Any, z: Array, *inputs: Array) -> Array:
         k = self.mean_.shape[0]
         x = self._inputs(xp, _top_logits(xp, z, k))
         output = forward(xp, x, layers(self.weights_, k, self.n_hidden, xp))[2]
-        return xp.clip(softplus(xp, output), *self.bounds)
+        return clip(xp, softplus(xp, output), *self.bounds)
 
 
 def _top_logits(xp: Any, z: Array, k: int) -> Array:
-    return xp.clip(largest(xp, z, k), -_MAX_LOGIT, _MAX_LOGIT)
+    return clip(xp, largest(xp, z, k), -_MAX_LOGIT, _MAX_LOGIT)

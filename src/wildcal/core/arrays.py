@@ -44,6 +44,15 @@ def convert(xp: Any, value: NDArray[Any], like: Array) -> Array:
     return xp.asarray(value, dtype=like.dtype, device=device(like))
 
 
+def clip(xp: Any, x: Array, low: float | None, high: float | None = None) -> Array:
+    """Return x limited to [low, high]; None is no limit."""
+    if not is_numpy(xp):
+        return xp.clip(x, low, high)
+    # Of a single sample, `clip` of array-api-compat takes longer than a softmax.
+    x = x if low is None else np.maximum(x, low)
+    return x if high is None else np.minimum(x, high)
+
+
 def softmax(xp: Any, z: Array, temperature: Any = None) -> Array:
     """Return softmax(z / temperature), or softmax(z).
 
@@ -85,7 +94,7 @@ def entropy(xp: Any, z: Array) -> Array:
 
 def softplus(xp: Any, x: Array) -> Array:
     """Return log(1 + exp(x))."""
-    return xp.clip(x, 0, None) + xp.log1p(xp.exp(-xp.abs(x)))
+    return clip(xp, x, 0, None) + xp.log1p(xp.exp(-xp.abs(x)))
 
 
 def is_top_class(xp: Any, z: Array) -> Array:

@@ -430,13 +430,13 @@ class TopLabelCalibrator(Calibrator):
         others = xp.exp(z - xp.max(z, axis=-1, keepdims=True)) * (1 - top)
         total = xp.sum(others, axis=-1, keepdims=True)
         q = self._top_probability(xp, total / (total + 1))
-        q = xp.clip(q, (1 + 2e-6) / n_classes, 1.0)
-        positive = xp.clip(total, 1e-37, None)
+        q = arrays.clip(xp, q, (1 + 2e-6) / n_classes, 1.0)
+        positive = arrays.clip(xp, total, 1e-37, None)
         second = xp.max(others, axis=-1, keepdims=True) / positive  # its share of the mass 1 - q
         equal = 1.0 / (n_classes - 1)
         # Largest a <= 1 with (1 - q) (a second + (1 - a) equal) <= q (1 - 1e-6).
-        room = q * (1 - 1e-6) / xp.clip(1 - q, 1e-12, None) - equal
-        a = xp.clip(room / xp.clip(second - equal, 1e-12, None), 0.0, 1.0)
+        room = q * (1 - 1e-6) / arrays.clip(xp, 1 - q, 1e-12, None) - equal
+        a = arrays.clip(xp, room / arrays.clip(xp, second - equal, 1e-12, None), 0.0, 1.0)
         a = xp.where(total > 1e-37, a, xp.zeros_like(a))
         least = (1 - q) * (1 - a) * equal
         return others * ((1 - q) * a / positive) + (top * (q - least) + least)

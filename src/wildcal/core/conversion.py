@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wildcal.core.arrays import Array, FloatArray
+from wildcal.core.arrays import Array, FloatArray, clip
 from wildcal.core.exceptions import InputError
 
 InputKind: TypeAlias = Literal["logits", "proba", "log_proba", "score", "confidence"]
@@ -33,13 +33,13 @@ def to_logits(xp: Any, x: Array, kind: str, eps: float) -> Array:
     the probability of class 1 of the problem "is the prediction right?".
     """
     if kind == "proba":
-        return xp.log(xp.clip(x, eps, None))
+        return xp.log(clip(xp, x, eps, None))
     if kind == "score":
         x = xp.reshape(x, (-1, 1))
         return xp.concat([x / -2, x / 2], axis=1)
     if kind == "confidence":
         x = xp.reshape(x, (-1, 1))
-        return xp.log(xp.clip(xp.concat([1 - x, x], axis=1), eps, None))
+        return xp.log(clip(xp, xp.concat([1 - x, x], axis=1), eps, None))
     return x
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import device
 
-from wildcal.core.arrays import Array, FloatArray, is_numpy
+from wildcal.core.arrays import Array, FloatArray, clip, is_numpy
 
 
 def pad(knots: FloatArray, *columns: FloatArray, size: int | None = None) -> tuple[FloatArray, ...]:
@@ -66,12 +66,12 @@ def interpolate(xp: Any, x: Array, knots: Array, values: Array, slope: Array) ->
     if is_numpy(xp) and (len(x) > 128 or len(knots) < 32):  # else a call per column is slower
         columns = [_interpolate_numpy(*column) for column in zip(x.T, knots, values, strict=True)]
         return np.stack(columns).T
-    at = xp.clip(count_below(xp, x, knots) - 1, 0, knots.shape[-1] - 1)
+    at = clip(xp, count_below(xp, x, knots) - 1, 0, knots.shape[-1] - 1)
     at = at + _first_entries(xp, x, knots)
     knot, value, rise = (
         _take(xp, xp.reshape(table, (-1,)), at, x) for table in (knots, values, slope)
     )
-    return value + rise * xp.clip(x - knot, 0, None)
+    return value + rise * clip(xp, x - knot, 0, None)
 
 
 def _interpolate_numpy(x: Array, knots: Array, values: Array) -> Array:

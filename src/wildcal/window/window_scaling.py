@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 import array_api_compat.numpy as np_compat
 import numpy as np
 
-from wildcal.core.arrays import Array, FloatArray, IntArray, in_blocks, largest, softmax
+from wildcal.core.arrays import Array, FloatArray, IntArray, clip, in_blocks, largest, softmax
 from wildcal.core.calibrator import FitInfo, TemperatureCalibrator, fit_base
 from wildcal.core.optimize import TemperatureObjective, exp_link, newton, temperature_losses
 from wildcal.core.validation import Samples, check_number
@@ -303,7 +303,7 @@ class WindowScaling(WindowCalibrator):
         if isinstance(self.base_, TemperatureCalibrator):  # keeps the order of nearly equal classes
             u = z - xp.max(z, axis=-1, keepdims=True)
             return u / self.base_._temperatures(xp, z, *inputs)
-        return xp.log(xp.clip(self.base_.formula(xp, z, *inputs), _SMALLEST_PROBA, None))
+        return xp.log(clip(xp, self.base_.formula(xp, z, *inputs), _SMALLEST_PROBA, None))
 
     def _shape(self, xp: Any, u: Array) -> Array:
         return xp.tanh((_margin(xp, u) - self.margin_mean_) / self.margin_std_)
