@@ -9,7 +9,7 @@ import numpy as np
 from array_api_compat import is_array_api_obj
 from numpy.typing import NDArray
 
-from wildcal.core.arrays import FEW_CLASSES, FloatArray, IntArray, unmask
+from wildcal.core.arrays import FloatArray, IntArray, unmask
 from wildcal.core.conversion import INPUT_KINDS, ONE_COLUMN, smallest_positive, to_logits
 from wildcal.core.exceptions import CalibrationWarning, InputError
 from wildcal.core.labels import OOD_LABEL, ClassNames, few
@@ -21,6 +21,8 @@ _SUM_TOLERANCE: Final = 1e-3
 _MAX_PROBA: Final = 1 + 1e-6
 # Samples that decide whether values look like probabilities.
 _N_JUDGED: Final = 4096
+# NumPy reduces over so few classes faster in Fortran order.
+_MAX_FORTRAN: Final = 16
 # Label of tokens without a label in Hugging Face data sets.
 _IGNORED_LABEL: Final = -100
 # Weights that sum to less than this part of n, or more than its inverse, are not counts.
@@ -107,8 +109,7 @@ def check_samples(
     eps = 1e-30
     if input in ("proba", "confidence"):
         eps = smallest_positive(values, 2 if values.ndim == 1 else values.shape[1])
-    # NumPy reduces over few classes faster in Fortran order.
-    few_classes = values.ndim == 2 and values.shape[1] < FEW_CLASSES
+    few_classes = values.ndim == 2 and values.shape[1] <= _MAX_FORTRAN
     logits = values.astype(np.float64, order="F" if few_classes else "C")
     if input not in ("logits", "log_proba"):
         logits = np.asarray(to_logits(np, logits, input, eps))
