@@ -29,7 +29,7 @@ from wildcal.calibrators.temperature import DEFAULT_BOUNDS, Bounds, bounds_of, f
 from wildcal.core.arrays import Array, FloatArray, clip, in_blocks, logsumexp
 from wildcal.core.calibrator import FitInfo, TemperatureCalibrator
 from wildcal.core.optimize import Solution, TemperatureObjective, linear_link
-from wildcal.core.validation import Samples, check_choice, check_number, is_normalized
+from wildcal.core.validation import Samples, check_choice, check_number
 
 ThetaBounds: TypeAlias = Literal["safe", "paper", "none"]
 OodWeight: TypeAlias = float | Literal["paper", "count"]
@@ -88,9 +88,16 @@ def fit_densities(
     energy: FloatArray, correct: Any, weight: FloatArray
 ) -> tuple[Gaussian | None, Gaussian | None]:
     """Return P_correct and P_incorrect; None where samples are too few or too much alike."""
+    if _is_normalized(energy):
+        return None, None
     return _fit_gaussian(energy[correct], weight[correct]), _fit_gaussian(
         energy[~correct], weight[~correct]
     )
+
+
+def _is_normalized(energy: FloatArray) -> bool:
+    """Return whether all energies are about 0, as those of log-softmax are."""
+    return bool((np.abs(energy) < 0.1).all())
 
 
 def _fit_gaussian(energy: FloatArray, weight: FloatArray) -> Gaussian | None:
@@ -226,36 +233,46 @@ class EnergyScaling(TemperatureCalibrator):
 
     def _fit(self, data: Samples) -> FitInfo:
         data = with_ood_weight(data, self.ood_weight)
+        correct = data.logits.argmax(axis=1) == data.y
         ts = fit_temperature(data.subset(~data.is_ood), bounds=self.bounds)
         energy = in_blocks(lambda z: free_energy(np_compat, z), data.logits)[:, 0]
-        correct = data.logits.argmax(axis=1) == data.y
-        densities: tuple[Gaussian | None, Gaussian | None] = (None, None)
-        notes = list(ts.warnings)
-        if is_normalized(data.logits):
-            notes.append(
-                "the logits are normalized (log-softmax), so their free energy is 0; the result is"
-                " temperature scaling. Try the scores before the log-softmax."
-            )
-        else:
-            densities = fit_densities(energy, correct, data.weight)
-            notes += _density_notes(*densities)
+        densities = fit_densities(energy, correct, data.weight)
         theta, before, solution = fit_theta(
             data, energy, ts.temperature, densities, self.theta_bounds, search_start=ts.at_bound
         )
         self.temperature_, (self.theta1_, self.theta2_) = ts.temperature, theta
-        p_correct, p_incorrect = densities
-        self.correct_mean_, self.correct_std_ = _moments(p_correct)
-        self.incorrect_mean_, self.incorrect_std_ = _moments(p_incorrect)
-        if self.theta_bounds != "none" and theta[1] > _MAX_THETA * (1 - 1e-9):
-            notes.append("theta2 is at its published bound of 10. Try theta_bounds='none'.")
+        self.correct_mean_, self.correct_std_ = _moments(densities[0])
+        self.incorrect_mean_, self.incorrect_std_ = _moments(densities[1])
         return FitInfo(
             "mse",
             before,
             solution.value,
             ts.n_iter + solution.n_iter,
             ts.converged and solution.converged,
-            warnings=tuple(notes),
+            warnings=(*ts.warnings, *self._notes(energy, *densities)),
         )
+
+    def _notes(
+        self, energy: FloatArray, correct: Gaussian | None, incorrect: Gaussian | None
+    ) -> list[str]:
+        if _is_normalized(energy):
+            return [
+                "the logits are normalized (log-softmax), so their free energy is 0; the result is"
+                " temperature scaling. Try the scores before the log-softmax."
+            ]
+        notes = [
+            f"too few {kind} samples with different energies to fit a density; its term is 0."
+            for kind, density in (("correct", correct), ("misclassified or OOD", incorrect))
+            if density is None
+        ]
+        if correct and incorrect and correct.mean >= incorrect.mean:
+            notes.append(
+                f"correct samples have a higher mean energy ({correct.mean:.4g}) than incorrect"
+                f" ones ({incorrect.mean:.4g}), so the energy does not separate them."
+            )
+        if self.theta_bounds != "none" and self.theta2_ > _MAX_THETA * (1 - 1e-9):
+            notes.append("theta2 is at its published bound of 10. Try theta_bounds='none'.")
+        return notes
 
     def _reads_energy(self) -> bool:
         return bool(self.theta1_ or self.theta2_)
@@ -276,20 +293,6 @@ class EnergyScaling(TemperatureCalibrator):
                 _gaussian(self.incorrect_mean_, self.incorrect_std_),
             ),
         )
-
-
-def _density_notes(correct: Gaussian | None, incorrect: Gaussian | None) -> list[str]:
-    notes = [
-        f"too few {kind} samples with different energies to fit a density; its term is 0."
-        for kind, density in (("correct", correct), ("misclassified or OOD", incorrect))
-        if density is None
-    ]
-    if correct and incorrect and correct.mean >= incorrect.mean:
-        notes.append(
-            f"correct samples have a higher mean energy ({correct.mean:.4g}) than incorrect ones"
-            f" ({incorrect.mean:.4g}), so the energy does not separate them."
-        )
-    return notes
 
 
 def _moments(density: Gaussian | None) -> tuple[float | None, float | None]:

@@ -18,7 +18,7 @@ from wildcal.calibrators.temperature import DEFAULT_BOUNDS, Bounds, bounds_of, f
 from wildcal.core.arrays import Array, FloatArray, clip, in_blocks, softplus
 from wildcal.core.calibrator import FitInfo, TemperatureCalibrator
 from wildcal.core.optimize import TemperatureObjective, newton, softplus_link
-from wildcal.core.validation import Samples, is_normalized
+from wildcal.core.validation import Samples
 
 # Range of the coefficients of the standardized energy; it ends a search that runs to infinity.
 _MAX_COEFFICIENT: Final = 100.0
@@ -85,7 +85,7 @@ class EnergyLinear(TemperatureCalibrator):
         spread, _ = fit_densities(energy, np.ones(len(data), dtype=bool), data.weight)
         design = np.ones((len(data), 1))
         mean, std = 0.0, 1.0
-        if spread is None or is_normalized(data.logits):
+        if spread is None:
             notes.append(
                 "all samples have the same energy, as after log-softmax; the result is temperature"
                 " scaling. Try the scores before the log-softmax."
