@@ -424,7 +424,7 @@ class AutoCalibrator(Calibrator):
             n_iter=sum(each[0].n_iter for each in fits),
             converged=all(each[0].converged for each in fits),
             warnings=tuple(notes),
-            message="loss_after is that of approximate leave-one-out predictions."
+            message="The loss after the fit is that of approximate leave-one-out predictions."
             + (" Domains are not used." if data.domain is not None else ""),
         )
 
