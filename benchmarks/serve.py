@@ -55,11 +55,11 @@ end
 
 def child(folder: Path, constant: bool) -> None:
     """Serve the calibrators, or the bytes in the file `answer` instead."""
-    from wildcal.serve import app
-    from wildcal.serve.body import read_body
-    from wildcal.serve.inference import Inference
-    from wildcal.serve.model import Model
-    from wildcal.serve.run import run
+    from wildcal._old.serve import app
+    from wildcal._old.serve.body import read_body
+    from wildcal._old.serve.inference import Inference
+    from wildcal._old.serve.model import Model
+    from wildcal._old.serve.run import run
 
     class Constant(Inference):
         async def __call__(self, scope, receive):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import wildcal
 from wildcal._old.calibrators.context import ContextScaling
+from wildcal._old.evaluation import environments
 from wildcal._old.io.artifact import save as save_context
-from wildcal.evaluation import environments
 
 SUITE = "cifar10-resnet20"
 

@@ -8,8 +8,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wildcal.accuracy import ESTIMATORS
-from wildcal.report.names import DATA_TITLES, METHOD_TITLES, family
+from wildcal._old.accuracy import ESTIMATORS
+from wildcal._old.report.names import DATA_TITLES, METHOD_TITLES, family
 
 HERE = Path(__file__).parent
 Row = dict[str, str]
@@ -195,7 +195,7 @@ class Difference(NamedTuple):
 
 def claims() -> str:
     """Return the paper's claims, what is measured, and whether they hold."""
-    text = (files("wildcal.report") / "paper_tables.json").read_text("utf-8")
+    text = (files("wildcal._old.report") / "paper_tables.json").read_text("utf-8")
     found = _claims(read("studies/claims"), json.loads(text))
     lines = [[*cells[:3], f"**{cells[3]}**"] for cells in found]
     return markdown(["the paper says", "its numbers", "ours", "verdict"], lines, 4)

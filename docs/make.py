@@ -23,8 +23,8 @@ from wildcal import (
     get_calibrator,
     suites,
 )
-from wildcal.io.suite.summary import grouped, summarize
-from wildcal.metrics.registry import METRICS
+from wildcal._old.io.suite.summary import grouped, summarize
+from wildcal._old.metrics.registry import METRICS
 
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT))
@@ -145,7 +145,7 @@ def networks() -> str:
     import torch
     from torch import nn
 
-    from wildcal.vision.networks import NETWORKS
+    from wildcal._old.vision.networks import NETWORKS
 
     lines = []
     for name, network in NETWORKS.items():

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from wildcal import CALIBRATORS, metrics
-from wildcal.cli.main import cli
-from wildcal.vision.shipped import shipped_names
+from wildcal._old.cli.main import cli
+from wildcal._old.vision.shipped import shipped_names
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -6,10 +6,10 @@ import pytest
 from wildcal import suites
 from wildcal._old.calibrators import PAPER_METHODS
 from wildcal._old.core.errors import MissingExtraError
-from wildcal.evaluation.protocol import run_protocol
-from wildcal.io.suite import SuiteWriter
-from wildcal.io.suite.summary import grouped, summarize
-from wildcal.shift import CORRUPTIONS, TUNING_TRANSFORMS, VALIDATION_CORRUPTIONS
+from wildcal._old.evaluation.protocol import run_protocol
+from wildcal._old.io.suite import SuiteWriter
+from wildcal._old.io.suite.summary import grouped, summarize
+from wildcal._old.shift import CORRUPTIONS, TUNING_TRANSFORMS, VALIDATION_CORRUPTIONS
 
 
 @pytest.fixture

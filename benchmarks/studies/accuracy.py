@@ -26,9 +26,9 @@ import numpy as np
 import scipy
 
 from wildcal import __version__, suites
-from wildcal.accuracy import ESTIMATORS, compare_estimators
-from wildcal.accuracy.compare import SETTINGS, Cell, summarize
-from wildcal.io.suite import Suite
+from wildcal._old.accuracy import ESTIMATORS, compare_estimators
+from wildcal._old.accuracy.compare import SETTINGS, Cell, summarize
+from wildcal._old.io.suite import Suite
 
 HERE = Path(__file__).parent
 CSV = HERE / "accuracy.csv"

@@ -18,8 +18,8 @@ import numpy as np
 
 import wildcal
 from wildcal._old.calibrators.context import ContextScaling
-from wildcal.evaluation import environments
-from wildcal.stream import Stream
+from wildcal._old.evaluation import environments
+from wildcal._old.stream import Stream
 
 NETWORKS = ("cifar10-resnet20", "cifar10-vgg11-half", "cifar10-wrn-16-2")
 KINDS = ("gaussian_noise", "fog", "contrast", "defocus_blur", "pixelate")

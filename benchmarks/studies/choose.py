@@ -23,7 +23,7 @@ from rich.progress import Progress
 from scipy.stats import t as student
 
 from wildcal import CALIBRATORS, __version__, get_calibrator
-from wildcal.metrics import excess_ece
+from wildcal._old.metrics import excess_ece
 from wildcal.testing import make_suite
 
 HERE = Path(__file__).parent

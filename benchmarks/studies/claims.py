@@ -24,12 +24,12 @@ from pathlib import Path
 import numpy as np
 
 from wildcal import EnergyScaling, suites
-from wildcal.cli.opening import open_suite
-from wildcal.evaluation.protocol import Method, Results, choose_methods, run_protocol
-from wildcal.evaluation.protocol.tuning import ood_set
-from wildcal.io.suite import Suite, SuiteWriter
-from wildcal.report.average_tables import has_distances
-from wildcal.report.names import data_name, network_name
+from wildcal._old.cli.opening import open_suite
+from wildcal._old.evaluation.protocol import Method, Results, choose_methods, run_protocol
+from wildcal._old.evaluation.protocol.tuning import ood_set
+from wildcal._old.io.suite import Suite, SuiteWriter
+from wildcal._old.report.average_tables import has_distances
+from wildcal._old.report.names import data_name, network_name
 
 HERE = Path(__file__).parent
 RIVALS = ("identity", "ts", "ets", "irm", "irova", "irovats", "spline")

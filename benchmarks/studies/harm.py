@@ -32,7 +32,7 @@ from rich.progress import Progress
 from scipy.stats import t as student
 
 from wildcal import __version__
-from wildcal.metrics import excess_ece
+from wildcal._old.metrics import excess_ece
 
 HERE = Path(__file__).parent
 SIZES = (50, 100, 500, 5000)

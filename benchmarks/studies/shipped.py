@@ -16,12 +16,12 @@ import numpy as np
 
 from wildcal import Identity, Stream, get_calibrator, suites
 from wildcal._old.calibrators.context import ContextScaling
-from wildcal.cli.demo import FIRST, demo_splits
-from wildcal.evaluation import METRICS, Evaluation, environments, evaluate_calibrator
-from wildcal.evaluation.protocol import Results, choose_methods, run_protocol
-from wildcal.evaluation.suite_table import suite_table
-from wildcal.metrics import TopLabelAccumulator
-from wildcal.tables import number
+from wildcal._old.cli.demo import FIRST, demo_splits
+from wildcal._old.evaluation import METRICS, Evaluation, environments, evaluate_calibrator
+from wildcal._old.evaluation.protocol import Results, choose_methods, run_protocol
+from wildcal._old.evaluation.suite_table import suite_table
+from wildcal._old.metrics import TopLabelAccumulator
+from wildcal._old.tables import number
 
 FOLDER = Path(__file__).with_name("shipped")
 SHOWN = ("accuracy", "mean_confidence", "ece", "noise_floor", "nll", "brier", "ood_mean_confidence")

@@ -13,9 +13,9 @@ import numpy as np
 import onnxruntime
 from heads import halves_and_quarters, train, write
 
-from wildcal.vision.classifiers.onnx_layers import default_tensors, with_outputs
-from wildcal.vision.datasets import image_folder, svhn, textures
-from wildcal.vision.preprocess import PRESETS
+from wildcal._old.vision.classifiers.onnx_layers import default_tensors, with_outputs
+from wildcal._old.vision.datasets import image_folder, svhn, textures
+from wildcal._old.vision.preprocess import PRESETS
 
 LOOK = PRESETS["torchvision"]
 BLOCK = 8

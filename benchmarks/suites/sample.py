@@ -7,7 +7,7 @@ wildcal suite pack sample --dtype float16 --step 0.125 -o imagenet-resnet18.npz
 import argparse
 import pathlib
 
-from wildcal.io.suite import Suite, SuiteWriter
+from wildcal._old.io.suite import Suite, SuiteWriter
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ import pathlib
 
 from wildcal import CALIBRATORS, suites
 from wildcal._old.calibrators import PAPER_METHODS
-from wildcal.evaluation.protocol import Results, choose_methods, run_protocol
+from wildcal._old.evaluation.protocol import Results, choose_methods, run_protocol
 
 
 def main() -> None:

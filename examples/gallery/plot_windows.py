@@ -8,12 +8,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import wildcal
-from wildcal.metrics import excess_ece
+from wildcal._old.metrics import excess_ece
 
-plt.style.use(wildcal.plots.STYLE)
+plt.style.use(wildcal._old.plots.STYLE)
 suite = wildcal.suites.load("cifar10-resnet20")
 clean = suite.split("validation")
-rows = wildcal.evaluation.environments(suite)
+rows = wildcal._old.evaluation.environments(suite)
 known = rows.y >= 0  # without OOD samples
 
 # %%

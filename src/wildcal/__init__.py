@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Any, Final
 from wildcal.version import __version__
 
 if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is fast
-    from wildcal import accuracy, metrics, plots, suites, window
+    from wildcal import suites, window
+    from wildcal._old import accuracy, metrics, plots
+    from wildcal._old.evaluation import choose_methods, compare, evaluate, evaluate_calibrator
+    from wildcal._old.evaluation.protocol import run_protocol
+    from wildcal._old.io.suite import Suite, SuiteWriter
+    from wildcal._old.io.tables import InputRows, as_rows, read_rows
+    from wildcal._old.report import make_page
+    from wildcal._old.stream import Stream
     from wildcal.calibrators.auto import AutoCalibrator
     from wildcal.calibrators.bbq import BBQ
     from wildcal.calibrators.density import DensityAwareCalibration
@@ -37,27 +44,12 @@ if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is 
     from wildcal.core.conversion import logits_from_logprobs, logits_from_proba, logits_from_score
     from wildcal.core.labels import ClassNames
     from wildcal.core.registry import CALIBRATORS, get_calibrator
-    from wildcal.evaluation import choose_methods, compare, evaluate, evaluate_calibrator
-    from wildcal.evaluation.protocol import run_protocol
     from wildcal.io.artifact import load, save
-    from wildcal.io.suite import Suite, SuiteWriter
-    from wildcal.io.tables import InputRows, as_rows, read_rows
-    from wildcal.report import make_page
-    from wildcal.stream import Stream
     from wildcal.window.base import WindowCalibrator
     from wildcal.window.window_scaling import WindowScaling
 
-_MODULES: Final = ("accuracy", "metrics", "plots", "suites", "window")
-_PACKAGES: Final = (
-    "calibrators",
-    "core",
-    "engine",
-    "evaluation",
-    "io",
-    "report",
-    "stream",
-    "testing",
-)
+_PACKAGES: Final = ("calibrators", "core", "io", "suites", "testing", "window", "_old")
+_OLD: Final = ("accuracy", "engine", "evaluation", "metrics", "plots", "report", "stream")
 _PLACES: Final = {
     name: module
     for module, names in {
@@ -86,13 +78,13 @@ _PLACES: Final = {
         "wildcal.core.conversion": "logits_from_logprobs logits_from_proba logits_from_score",
         "wildcal.core.labels": "ClassNames",
         "wildcal.core.registry": "CALIBRATORS get_calibrator",
-        "wildcal.evaluation": "choose_methods compare evaluate evaluate_calibrator",
-        "wildcal.evaluation.protocol": "run_protocol",
+        "wildcal._old.evaluation": "choose_methods compare evaluate evaluate_calibrator",
+        "wildcal._old.evaluation.protocol": "run_protocol",
         "wildcal.io.artifact": "load save",
-        "wildcal.io.suite": "Suite SuiteWriter",
-        "wildcal.io.tables": "InputRows as_rows read_rows",
-        "wildcal.report": "make_page",
-        "wildcal.stream": "Stream",
+        "wildcal._old.io.suite": "Suite SuiteWriter",
+        "wildcal._old.io.tables": "InputRows as_rows read_rows",
+        "wildcal._old.report": "make_page",
+        "wildcal._old.stream": "Stream",
         "wildcal.window.base": "WindowCalibrator",
         "wildcal.window.window_scaling": "WindowScaling",
     }.items()
@@ -173,8 +165,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used."""
-    if name in _MODULES or name in _PACKAGES:
+    if name in _PACKAGES:
         return import_module(f"wildcal.{name}")
+    if name in _OLD:
+        return import_module(f"wildcal._old.{name}")
     if name in _RENAMED:
         raise AttributeError(f"`wildcal.{name}` was renamed `{_RENAMED[name]}` in 0.2.")
     if name not in _PLACES:

@@ -4,7 +4,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from wildcal._old.core.errors import MissingExtraError
-from wildcal.io.suite import Suite
+from wildcal._old.io.suite import Suite
 
 __all__ = ["load", "names"]
 

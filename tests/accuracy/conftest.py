@@ -47,7 +47,7 @@ def window():
 @pytest.fixture(scope="session")
 def fitted(tuning):
     """Every estimator, fitted once."""
-    from wildcal.accuracy import ESTIMATORS
+    from wildcal._old.accuracy import ESTIMATORS
 
     logits, y, environment, second = tuning
     return {

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from wildcal._old.accuracy import ESTIMATORS, AverageConfidence, load, save
+from wildcal._old.accuracy.artifact import _KIND
 from wildcal._old.core.errors import FileFormatError, NotFittedError
-from wildcal.accuracy import ESTIMATORS, AverageConfidence, load, save
-from wildcal.accuracy.artifact import _KIND
 
 NAMES = list(ESTIMATORS)
 

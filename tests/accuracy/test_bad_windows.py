@@ -5,8 +5,8 @@ import warnings
 import numpy as np
 import pytest
 
+from wildcal._old.accuracy import ESTIMATORS
 from wildcal._old.core.errors import CalibrationWarning
-from wildcal.accuracy import ESTIMATORS
 
 NAMES = list(ESTIMATORS)
 

@@ -5,9 +5,9 @@ import warnings
 import numpy as np
 import pytest
 
+from wildcal._old.accuracy import ESTIMATORS
 from wildcal._old.core.class_mix import chance_distance, class_distance, slope_of, unexplained
 from wildcal._old.core.errors import CalibrationWarning
-from wildcal.accuracy import ESTIMATORS
 
 ASSUMING = [name for name, kind in ESTIMATORS.items() if kind.assumes_clean_class_mix]
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import wildcal
+from wildcal._old.accuracy import compare_estimators
+from wildcal._old.accuracy.compare import SETTINGS, Cell, draw_window, spearman, summarize
 from wildcal._old.core.errors import WildcalError
-from wildcal.accuracy import compare_estimators
-from wildcal.accuracy.compare import SETTINGS, Cell, draw_window, spearman, summarize
 
 
 def test_windows_by_hand():

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from wildcal._old.accuracy import ESTIMATORS, AccuracyEstimate, make_estimator
 from wildcal._old.core.errors import NotFittedError
-from wildcal.accuracy import ESTIMATORS, AccuracyEstimate, make_estimator
 
 NAMES = list(ESTIMATORS)
 MERGEABLE = [name for name, kind in ESTIMATORS.items() if kind.mergeable]

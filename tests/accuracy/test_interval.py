@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from wildcal.accuracy import ESTIMATORS
-from wildcal.accuracy.errors import Errors, folds, measure
-from wildcal.accuracy.estimate import AccuracyEstimate, interval
-from wildcal.accuracy.rows import Rows
+from wildcal._old.accuracy import ESTIMATORS
+from wildcal._old.accuracy.errors import Errors, folds, measure
+from wildcal._old.accuracy.estimate import AccuracyEstimate, interval
+from wildcal._old.accuracy.rows import Rows
 
 
 def test_interval_by_hand():

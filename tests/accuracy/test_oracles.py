@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from wildcal.accuracy import ESTIMATORS, make_estimator
-from wildcal.accuracy.cbpe import auroc, equal_mass_error, isotonic_curve
+from wildcal._old.accuracy import ESTIMATORS, make_estimator
+from wildcal._old.accuracy.cbpe import auroc, equal_mass_error, isotonic_curve
 
 
 def softmax(row, temperature):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from wildcal.accuracy import WindowState
+from wildcal._old.accuracy import WindowState
 
 
 def make(counts, sums):

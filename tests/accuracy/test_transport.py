@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment, linprog
 
+from wildcal._old.accuracy import transport
+from wildcal._old.accuracy.prices import first_prices
 from wildcal._old.core.errors import WildcalError
-from wildcal.accuracy import transport
-from wildcal.accuracy.prices import first_prices
 
 
 def probabilities(m, n_classes, seed, spread=2.0):
@@ -131,7 +131,7 @@ def test_first_prices_leave_few_rows_to_move(m, k, shares):
 @pytest.mark.parametrize("shares", ["drawn", "Zipf"])
 def test_unequal_classes_take_few_rounds(shares, monkeypatch):
     """Each is a search over all classes, which is where the time goes."""
-    module, rounds = importlib.import_module("wildcal.accuracy.transport"), []
+    module, rounds = importlib.import_module("wildcal._old.accuracy.transport"), []
     search = module._shortest_paths
     monkeypatch.setattr(
         module, "_shortest_paths", lambda *given: rounds.append(1) or search(*given)
@@ -152,7 +152,7 @@ def test_refusals():
 
 
 def test_a_plan_that_misses_its_dual_is_not_handed_out(monkeypatch):
-    module = importlib.import_module("wildcal.accuracy.transport")
+    module = importlib.import_module("wildcal._old.accuracy.transport")
     spoilt = module._Plan(np.full(3, 0.1), np.zeros(2), np.zeros(2))
     monkeypatch.setattr(module, "_solve", lambda *arguments: spoilt)
     with pytest.raises(WildcalError, match="3 rows to 2 classes ended .* from its dual"):

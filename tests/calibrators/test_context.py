@@ -13,7 +13,7 @@ from scipy.special import log_softmax, softmax
 from scipy.stats import poisson
 
 import wildcal
-import wildcal.evaluation
+import wildcal._old.evaluation
 from wildcal._old.calibrators.context import Context, ContextScaling
 from wildcal._old.calibrators.context.belief import BELIEFS
 from wildcal._old.calibrators.context.constants import shipped, steepest
@@ -656,7 +656,7 @@ def test_windows_that_refute_a_known_class_mix_are_warned_of_once():
 def test_a_thousand_classes_and_few_rows_are_no_harm(learns):
     """Environments of 20 rows say nothing of prices; their slope was 242 and spoiled streams."""
     suite = wildcal.suites.load("imagenet-resnet18")
-    rows = wildcal.evaluation.environments(suite)
+    rows = wildcal._old.evaluation.environments(suite)
     clean = rows.environment == 0
     plain = TemperatureScaling().fit(rows.logits[clean], rows.y[clean])
     if learns:
@@ -864,7 +864,7 @@ def real():
     def other(split):
         return split.corruption != "speckle_noise"
 
-    z, y, e = wildcal.evaluation.environments(suite, only=other)
+    z, y, e = wildcal._old.evaluation.environments(suite, only=other)
     plain = TemperatureScaling().fit(z[e == 0], y[e == 0])
     return (
         suite.tune("covariate", corruption="speckle_noise", severity=5)[0],

@@ -13,10 +13,10 @@ import pytest
 
 from wildcal import EnergyScaling, load
 from wildcal._old.calibrators.temperature import TemperatureScaling as OldTemperatureScaling
+from wildcal._old.cli.main import cli, run
+from wildcal._old.cli.output import print_table, progress_bar
 from wildcal._old.core.labels import ClassNames
-from wildcal.cli.main import cli, run
-from wildcal.cli.output import print_table, progress_bar
-from wildcal.io import About, load_with_about, save
+from wildcal._old.io import About, load_with_about, save
 
 
 @pytest.fixture
@@ -338,7 +338,7 @@ def test_unsigned_labels_with_ood_rows(folder):
 
 
 def test_a_defect_is_one_line_too(folder, capsys, monkeypatch):
-    monkeypatch.setattr("wildcal.cli.fit.save", lambda *_: 1 / 0)
+    monkeypatch.setattr("wildcal._old.cli.fit.save", lambda *_: 1 / 0)
     assert run("fit --method ts val.npz -o ts.json".split()) == 1
     err = capsys.readouterr().err
     assert "error: division by zero (ZeroDivisionError; --debug shows where)" in err
@@ -359,7 +359,7 @@ def test_kill_cleans_up(folder):
     """A fit ended by SIGTERM while it writes leaves no temporary file."""
     code = (
         "import json, os, signal\n"
-        "from wildcal.cli.main import main\n"
+        "from wildcal._old.cli.main import main\n"
         "old = json.dump\n"
         "def slow(*a, **k):\n"
         "    old(*a, **k); os.kill(os.getpid(), signal.SIGTERM)\n"
@@ -377,10 +377,10 @@ def test_a_fit_starts_without_scipy(folder):
     """To import its solvers takes longer than all the rest of a small fit."""
     code = (
         "import sys\n"
-        "from wildcal.cli.main import run\n"
+        "from wildcal._old.cli.main import run\n"
         "assert run('fit val.npz -q -o auto.json'.split()) == 0\n"
         "assert 'scipy' not in sys.modules\n"
-        "assert 'wildcal.evaluation.protocol' not in sys.modules\n"
+        "assert 'wildcal._old.evaluation.protocol' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from wildcal._old.calibrators import CALIBRATORS, PAPER_METHODS
-from wildcal.cli.choice import choose
-from wildcal.cli.main import run
-from wildcal.io.suite import SuiteWriter
+from wildcal._old.cli.choice import choose
+from wildcal._old.cli.main import run
+from wildcal._old.io.suite import SuiteWriter
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,11 @@ import json
 import numpy as np
 import pytest
 
+from wildcal._old.cli.main import run
 from wildcal._old.core.errors import CalibrationWarning
-from wildcal.cli.main import run
-from wildcal.evaluation.protocol import choose_methods, run_protocol
-from wildcal.evaluation.suite_table import suite_table
-from wildcal.io.suite import Suite, SuiteWriter
+from wildcal._old.evaluation.protocol import choose_methods, run_protocol
+from wildcal._old.evaluation.suite_table import suite_table
+from wildcal._old.io.suite import Suite, SuiteWriter
 
 
 def write_suite(

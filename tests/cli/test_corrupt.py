@@ -13,9 +13,9 @@ if not os.environ.get("WILDCAL_REQUIRE_EXTRAS"):
     pytest.importorskip("cv2")
     pytest.importorskip("PIL")
 
-from wildcal.cli.main import run
-from wildcal.shift import CORRUPTIONS, corrupt, transform
-from wildcal.shift.images import read_batch, read_picture, write_picture
+from wildcal._old.cli.main import run
+from wildcal._old.shift import CORRUPTIONS, corrupt, transform
+from wildcal._old.shift.images import read_batch, read_picture, write_picture
 
 
 def draw(n, height=32, width=32):
@@ -94,7 +94,7 @@ def test_transforms(folder, capsys):
 
 
 def test_chunks_are_invisible(folder, monkeypatch):
-    monkeypatch.setattr("wildcal.cli.corrupt._CHUNK", 4)
+    monkeypatch.setattr("wildcal._old.cli.corrupt._CHUNK", 4)
     assert run("corrupt test.npz --name frost --severity 1 -o x.npz".split()) == 0
     assert np.array_equal(read_batch(folder / "x.npz").images, corrupt(draw(6), "frost", 1))
 
@@ -149,19 +149,19 @@ def test_a_damaged_picture_is_one_line(folder, capsys, content):
 
 
 def test_without_the_extra(folder, capsys, monkeypatch):
-    for name in [n for n in sys.modules if n.startswith("wildcal.shift")]:
+    for name in [n for n in sys.modules if n.startswith("wildcal._old.shift")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "cv2", None)
     assert run("corrupt test.npz --name fog --severity 1 -o x.npz".split()) == 1
     assert capsys.readouterr().err == (
-        "error: wildcal.shift needs Pillow and OpenCV."
+        "error: wildcal._old.shift needs Pillow and OpenCV."
         ' Install them with: pip install "wildcal[shift]"\n'
     )
 
 
 SLOW = """
 import sys
-from wildcal.cli.main import main
+from wildcal._old.cli.main import main
 main(sys.argv[1:])
 """
 

@@ -7,9 +7,9 @@ import pytest
 
 import wildcal
 from wildcal import DensityAwareCalibration, EnsembleTemperatureScaling
+from wildcal._old.cli.main import run
+from wildcal._old.metrics import ece
 from wildcal._old.testing import make_suite
-from wildcal.cli.main import run
-from wildcal.metrics import ece
 
 SUITE = make_suite(2, n_classes=5, n_tuning=600, n_ood_tuning=80, n_test=400)
 KNOWN = SUITE.tuning.y >= 0
@@ -207,9 +207,9 @@ def test_methods_of_suites_can_be_saved(folder, capsys, name):
     line = f"fit --method {name} --suite cifar10-vgg11-half -o made.json"
     assert run(line.split()) == 0
     assert "It used 5,000 labels" in capsys.readouterr().err
-    from wildcal.evaluation.protocol import choose_methods
-    from wildcal.evaluation.protocol.fitted import fit_method
-    from wildcal.evaluation.protocol.tuning import read_tuning
+    from wildcal._old.evaluation.protocol import choose_methods
+    from wildcal._old.evaluation.protocol.fitted import fit_method
+    from wildcal._old.evaluation.protocol.tuning import read_tuning
 
     suite = wildcal.suites.load("cifar10-vgg11-half")
     expected = fit_method(choose_methods([name])[0], read_tuning(suite, None, None)).calibrator

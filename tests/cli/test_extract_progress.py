@@ -1,6 +1,6 @@
 """What a log without a bar shows: tenths, rate and time left, by a clock of our own."""
 
-from wildcal.cli.extract_progress import Steps
+from wildcal._old.cli.extract_progress import Steps
 
 
 def lines(capsys):

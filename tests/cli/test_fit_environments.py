@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from wildcal import TemperatureScaling, WindowScaling, load
+from wildcal._old.cli.main import run
 from wildcal._old.core.errors import CalibrationWarning
+from wildcal._old.evaluation import environments, evaluate
+from wildcal._old.io import load as load_old
+from wildcal._old.io import read_table
+from wildcal._old.io.suite import Suite, SuiteWriter
 from wildcal._old.testing import make_suite
-from wildcal.cli.main import run
-from wildcal.evaluation import environments, evaluate
-from wildcal.io import load as load_old
-from wildcal.io import read_table
-from wildcal.io.suite import Suite, SuiteWriter
 
 
 def draw():

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from wildcal import load
+from wildcal._old.cli.main import run
+from wildcal._old.io import load_with_about
 from wildcal._old.testing import make_suite
-from wildcal.cli.main import run
-from wildcal.io import load_with_about
 
 SUITE = make_suite(seed=3, n_tuning=300, n_test=200, n_ood_tuning=0)
 

@@ -6,10 +6,10 @@ import io
 import numpy as np
 import pytest
 
+from wildcal._old.cli.main import run
+from wildcal._old.io.suite import Suite
+from wildcal._old.metrics import ece
 from wildcal._old.testing import make_suite
-from wildcal.cli.main import run
-from wildcal.io.suite import Suite
-from wildcal.metrics import ece
 
 SUITE = make_suite(seed=5, n_tuning=300, n_test=200)
 MAKE = "suite make --tune val.npz --test test.npz --shifted night=night.npz --shifted rain=rain.npz"

@@ -5,7 +5,7 @@ import zipfile
 
 import pytest
 
-from wildcal.cli.main import run
+from wildcal._old.cli.main import run
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +56,7 @@ def test_an_old_page_survives_an_interrupt(tmp_path, monkeypatch, capsys):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("wildcal.report.page.make_page", interrupted)
+    monkeypatch.setattr("wildcal._old.report.page.make_page", interrupted)
     assert run("report cifar10-vgg11-half --methods ts --bootstrap 0".split()) == 130
     assert "interrupted" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]

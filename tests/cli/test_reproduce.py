@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from wildcal import suites as shipped
+from wildcal._old.cli.main import run
+from wildcal._old.io.suite import Suite, SuiteWriter
+from wildcal._old.report import ARTIFACTS
 from wildcal._old.testing import make_suite
-from wildcal.cli.main import run
-from wildcal.io.suite import Suite, SuiteWriter
-from wildcal.report import ARTIFACTS
 
 
 def write_suite(folder, network="vgg11-half", seed=0):
@@ -179,12 +179,12 @@ def test_wrong_usage(shell, capsys, words, message):
 
 
 def test_without_matplotlib(shell, monkeypatch, capsys):
-    monkeypatch.delitem(sys.modules, "wildcal.report.plots", raising=False)
+    monkeypatch.delitem(sys.modules, "wildcal._old.report.plots", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     words = ["reproduce", "fig4", "--suites", "one", "-o", "out", "--bootstrap", "0"]
     assert run(words) == 1
     assert capsys.readouterr().err == (
-        "error: wildcal.report.plots needs matplotlib."
+        "error: wildcal._old.report.plots needs matplotlib."
         ' Install it with: pip install "wildcal[report]"\n'
     )
     assert run([*words, "--figures", "none"]) == 0

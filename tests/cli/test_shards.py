@@ -5,9 +5,9 @@ import os
 import numpy as np
 import pytest
 
+from wildcal._old.cli.main import run
 from wildcal._old.core import room
-from wildcal.cli.main import run
-from wildcal.io.sources import open_shards
+from wildcal._old.io.sources import open_shards
 
 pytestmark = pytest.mark.filterwarnings("ignore::wildcal._old.core.errors.CalibrationWarning")
 
@@ -72,7 +72,7 @@ def test_verify_notices_what_size_and_time_do_not_tell(name, tmp_path, capsys, m
         spoil(shards / "1.npz")
         return source
 
-    monkeypatch.setattr("wildcal.io.sources.opening.open_shards", then_spoiled)
+    monkeypatch.setattr("wildcal._old.io.sources.opening.open_shards", then_spoiled)
     said_no = refused(capsys, *COMMANDS[name].split(), "--verify")
     assert "the shard rows/1.npz changed while it was read: its content is another" in said_no
 

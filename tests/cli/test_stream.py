@@ -11,9 +11,9 @@ import pytest
 
 import wildcal
 from wildcal._old.calibrators.context import ContextScaling
-from wildcal.cli.main import run
-from wildcal.evaluation import environments
-from wildcal.io import save
+from wildcal._old.cli.main import run
+from wildcal._old.evaluation import environments
+from wildcal._old.io import save
 
 SUITE = wildcal.suites.load("cifar10-resnet20")
 CLEAN, FOGGY = SUITE.split("test").logits, SUITE.split("fog-5").logits
@@ -368,7 +368,7 @@ def test_one_line_for_many_rows(stream, calibrator):
 
 
 def test_time_of_the_clock(stream, monkeypatch):
-    monkeypatch.setattr("wildcal.cli.stream_output.time.time", lambda: 1234.5)
+    monkeypatch.setattr("wildcal._old.cli.stream_output.time.time", lambda: 1234.5)
     _, lines, _ = stream(json_lines(CLEAN[:2]), "--time", "clock")
     assert [line["time"] for line in lines] == [1234.5, 1234.5]
 

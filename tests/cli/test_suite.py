@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from wildcal import suites
-from wildcal.cli.main import run
-from wildcal.io.suite import Suite, SuiteWriter
-from wildcal.io.suite.lock import writing
+from wildcal._old.cli.main import run
+from wildcal._old.io.suite import Suite, SuiteWriter
+from wildcal._old.io.suite.lock import writing
 
 
 def rows(*logits):

@@ -10,9 +10,9 @@ import pytest
 
 import wildcal
 from wildcal._old.calibrators.context import ContextScaling
+from wildcal._old.cli.main import run
+from wildcal._old.io import save
 from wildcal._old.testing import make_suite
-from wildcal.cli.main import run
-from wildcal.io import save
 
 SUITE = make_suite(seed=1, n_tuning=100, n_test=100, n_ood_tuning=0)
 SOURCE = str(Path(wildcal.__file__).parents[1])

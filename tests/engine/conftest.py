@@ -76,7 +76,7 @@ def processes(tmp_path_factory):
 
 @pytest.fixture(scope="module")  # no longer: tests of other files would then run on it
 def cluster(processes):
-    from wildcal.engine import use
+    from wildcal._old.engine import use
 
     with use(processes.address) as connected:
         yield connected

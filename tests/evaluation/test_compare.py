@@ -10,8 +10,8 @@ from wildcal import (
     get_calibrator,
 )
 from wildcal._old.calibrators.context import ContextScaling
+from wildcal._old.evaluation import Knew, compare, evaluate_calibrator
 from wildcal._old.testing import join, make_suite
-from wildcal.evaluation import Knew, compare, evaluate_calibrator
 
 SUITE = make_suite(0, n_tuning=1500, n_ood_tuning=100, n_test=1500)
 TEST = join(SUITE.shifted, SUITE.ood)

@@ -7,8 +7,8 @@ import pytest
 
 from wildcal import EnergyScaling, Identity, evaluate, metrics
 from wildcal._old.core.errors import NotFittedError
+from wildcal._old.evaluation import METRICS, evaluate_calibrator
 from wildcal._old.testing import join, make_suite
-from wildcal.evaluation import METRICS, evaluate_calibrator
 
 SUITE = make_suite(0, n_tuning=1000, n_ood_tuning=80, n_test=1500)
 TEST = join(SUITE.shifted, SUITE.ood)
@@ -47,7 +47,7 @@ def test_ood_rows_count_for_the_ood_metrics_alone():
 def test_blocks_change_nothing(monkeypatch):
     whole = evaluate_calibrator(FITTED, *TEST, n_boot=20)
     monkeypatch.setattr("wildcal._old.core.blocks.CLASSES_FIRST_ELEMENTS", 700)
-    monkeypatch.setattr("wildcal.evaluation.resample._MOST_COUNTS", 9000)
+    monkeypatch.setattr("wildcal._old.evaluation.resample._MOST_COUNTS", 9000)
     seen = []
     pieces = evaluate_calibrator(FITTED, *TEST, n_boot=20, progress=seen.append)
     assert sum(seen) == len(TEST.y)

@@ -10,12 +10,12 @@ import pytest
 
 import wildcal
 from wildcal import EnergyScaling, Identity, TemperatureScaling, compare, evaluate
+from wildcal._old.evaluation import Comparison, Estimate
+from wildcal._old.evaluation.knew import Knew
+from wildcal._old.evaluation.protocol import FittedMethod, Method, Record, Results, run_protocol
+from wildcal._old.evaluation.results import Replicates, SuiteResults
+from wildcal._old.tables import number
 from wildcal._old.testing import join, make_suite
-from wildcal.evaluation import Comparison, Estimate
-from wildcal.evaluation.knew import Knew
-from wildcal.evaluation.protocol import FittedMethod, Method, Record, Results, run_protocol
-from wildcal.evaluation.results import Replicates, SuiteResults
-from wildcal.tables import number
 
 HOSTILE = '<script>alert("x")</script>'
 SUITE = make_suite(0, n_tuning=600, n_ood_tuning=50, n_test=400)

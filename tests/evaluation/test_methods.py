@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from wildcal import TemperatureScaling
 from wildcal._old.calibrators import CALIBRATORS, DENSITY_METHODS, WINDOW_METHODS
-from wildcal.evaluation.knew import Knew
-from wildcal.evaluation.methods import ROWS, Method, choose_methods, parse, split_list
+from wildcal._old.evaluation.knew import Knew
+from wildcal._old.evaluation.methods import ROWS, Method, choose_methods, parse, split_list
 
 NAMES = [*CALIBRATORS, *DENSITY_METHODS, *WINDOW_METHODS]
 

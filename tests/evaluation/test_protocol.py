@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from wildcal import EnergyScaling, get_calibrator, suites
+from wildcal._old.evaluation.protocol import Results, choose_methods, run_protocol
+from wildcal._old.evaluation.suite_table import caption
+from wildcal._old.io.suite import Suite, SuiteWriter
+from wildcal._old.metrics import aupr_in, aupr_out, auroc, fpr95, kde_ece, noise_floor, sce
 from wildcal._old.testing import make_suite
-from wildcal.evaluation.protocol import Results, choose_methods, run_protocol
-from wildcal.evaluation.suite_table import caption
-from wildcal.io.suite import Suite, SuiteWriter
-from wildcal.metrics import aupr_in, aupr_out, auroc, fpr95, kde_ece, noise_floor, sce
 
 TYPES = ("fog", "snow", "frost")
 METRICS = (
@@ -241,7 +241,7 @@ def test_csv_has_every_record(results):
 
 def test_every_metric_works_on_suites(suite):
     """And its interval holds it; what is no number there is left out."""
-    from wildcal.evaluation import METRICS, evaluate_calibrator
+    from wildcal._old.evaluation import METRICS, evaluate_calibrator
 
     apply = {name: m for name, m in METRICS.items() if m.classes is None}  # not of two classes
     made = run_protocol({"s": suite}, choose_methods(["ts"]), metrics=list(METRICS), n_boot=20)

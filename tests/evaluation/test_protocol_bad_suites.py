@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from wildcal._old.core.errors import FileFormatError
+from wildcal._old.evaluation.protocol import choose_methods, run_protocol
 from wildcal._old.io.sealed import digest
-from wildcal.evaluation.protocol import choose_methods, run_protocol
-from wildcal.io.suite import Suite, SuiteWriter
-from wildcal.io.suite.arrays import content_hash
+from wildcal._old.io.suite import Suite, SuiteWriter
+from wildcal._old.io.suite.arrays import content_hash
 
 METHODS = ("identity", "ts", "energy")
 AVERAGE = "s: the average over severities"

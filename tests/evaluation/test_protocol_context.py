@@ -7,13 +7,13 @@ import pytest
 from scipy.special import log_softmax
 
 from wildcal import WindowScaling, get_calibrator
+from wildcal._old.evaluation import environments
+from wildcal._old.evaluation.protocol import Method, choose_methods, run_protocol
+from wildcal._old.evaluation.protocol.tuning import read_tuning
+from wildcal._old.evaluation.protocol.windows import window_slices
+from wildcal._old.io.suite import Suite, SuiteWriter
+from wildcal._old.metrics import aupr_in, auroc, sce
 from wildcal._old.testing import make_suite
-from wildcal.evaluation import environments
-from wildcal.evaluation.protocol import Method, choose_methods, run_protocol
-from wildcal.evaluation.protocol.tuning import read_tuning
-from wildcal.evaluation.protocol.windows import window_slices
-from wildcal.io.suite import Suite, SuiteWriter
-from wildcal.metrics import aupr_in, auroc, sce
 
 TYPES = ("fog", "snow")
 NAMES = ("identity", "ts", "energy", "window", "ts-all", "ets-all", "irm-all", "energy-all")

@@ -10,10 +10,10 @@ from wildcal import (
     Identity,
     SplineCalibration,
 )
+from wildcal._old.evaluation.protocol import choose_methods, run_protocol
+from wildcal._old.io.suite import Suite, SuiteWriter
+from wildcal._old.metrics import ece, kde_ece, sce
 from wildcal._old.testing import make_suite
-from wildcal.evaluation.protocol import choose_methods, run_protocol
-from wildcal.io.suite import Suite, SuiteWriter
-from wildcal.metrics import ece, kde_ece, sce
 
 RANKS = [1, 20]
 LAYERS = ["stem", "last", "logits"]

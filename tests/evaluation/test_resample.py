@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from wildcal.evaluation.resample import resample
-from wildcal.metrics.registry import choose_metrics
-from wildcal.metrics.seen import Seen
-from wildcal.metrics.top_label import TopLabelAccumulator
+from wildcal._old.evaluation.resample import resample
+from wildcal._old.metrics.registry import choose_metrics
+from wildcal._old.metrics.seen import Seen
+from wildcal._old.metrics.top_label import TopLabelAccumulator
 
 METRICS = choose_metrics(["ece", "ks_error"])
 

@@ -129,8 +129,8 @@ def metric(
     if weight is not None:
         arguments = [np.repeat(array, weight, axis=0) for array in arguments]
     if name == "reliability":
-        table = wildcal.metrics.reliability(*arguments, **options)
+        table = wildcal._old.metrics.reliability(*arguments, **options)
         return np.nan_to_num(np.stack([table.count, table.confidence, table.accuracy]))
-    if hasattr(wildcal.metrics, name):
-        return getattr(wildcal.metrics, name)(*arguments, **options)
+    if hasattr(wildcal._old.metrics, name):
+        return getattr(wildcal._old.metrics, name)(*arguments, **options)
     return wildcal.evaluate(*arguments, metrics=[name], n_boot=0, **options)[name]

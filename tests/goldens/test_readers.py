@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wildcal.io import read_rows
+from wildcal._old.io import read_rows
 
 FOLDER = Path(__file__).parent / "readers"
 INDEX = json.loads((FOLDER / "index.json").read_text("utf-8"))

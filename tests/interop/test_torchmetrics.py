@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from wildcal._old.core.convert import softmax
+from wildcal._old.metrics import accuracy, ece, excess_ece, mean_confidence, noise_floor
 from wildcal._old.testing import make_suite
 from wildcal.interop.torchmetrics import CalibrationError
-from wildcal.metrics import accuracy, ece, excess_ece, mean_confidence, noise_floor
 
 SUITE = make_suite(seed=3, n_test=700)
 Z, Y = SUITE.shifted.logits.astype(np.float32), SUITE.shifted.y

@@ -7,9 +7,9 @@ import pytest
 
 from wildcal._old.core.convert import softmax
 from wildcal._old.core.errors import MissingExtraError
+from wildcal._old.metrics import accuracy, ece, mean_confidence, nll, noise_floor
 from wildcal._old.testing import make_suite
 from wildcal.interop import lightning, transformers
-from wildcal.metrics import accuracy, ece, mean_confidence, nll, noise_floor
 
 SUITE = make_suite(seed=5, n_test=200)
 Z, Y = SUITE.shifted.logits, SUITE.shifted.y

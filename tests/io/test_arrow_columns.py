@@ -7,7 +7,7 @@ import pytest
 
 from wildcal import read_rows
 from wildcal._old.core.errors import FileFormatError
-from wildcal.io import read_table
+from wildcal._old.io import read_table
 
 Z = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32).round(3)
 Y = np.array([0, 1, 2, 0, 1, 2])

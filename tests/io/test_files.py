@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from wildcal import SuiteWriter
-from wildcal.io.files import replacing
+from wildcal._old.io.files import replacing
 
 
 def _left(folder: Path, name: str, *, old: bool = True) -> Path:
@@ -55,8 +55,10 @@ def test_what_is_kept_is_on_disk_before_it_has_its_name(
 ) -> None:
     """Finished suites survive a power cut: the bytes first, then the names."""
     synced: list[str] = []
-    monkeypatch.setattr("wildcal.io.files.to_disk", lambda path: synced.append(path.suffix))
-    monkeypatch.setattr("wildcal.io.suite.writer.to_disk", lambda path: synced.append(path.name))
+    monkeypatch.setattr("wildcal._old.io.files.to_disk", lambda path: synced.append(path.suffix))
+    monkeypatch.setattr(
+        "wildcal._old.io.suite.writer.to_disk", lambda path: synced.append(path.name)
+    )
     logits = 3 * np.eye(3, dtype=np.float32)
     writer = SuiteWriter(tmp_path / "s", class_names=list("abc"))
     writer.add("test", logits, np.arange(3))

@@ -6,7 +6,9 @@ import resource
 import numpy as np
 import pytest
 
+from wildcal._old.accuracy import ESTIMATORS, make_estimator
 from wildcal._old.calibrators import CALIBRATORS, WINDOW_METHODS, ContextScaling, make_calibrator
+from wildcal._old.cli.main import run
 from wildcal._old.core import room
 from wildcal._old.core.engine import watched_by
 from wildcal._old.core.errors import TooLargeError
@@ -14,11 +16,9 @@ from wildcal._old.core.odd_environments import environment_notes
 from wildcal._old.core.parallel import use_threads
 from wildcal._old.core.rows import check_rows
 from wildcal._old.core.span import span
-from wildcal.accuracy import ESTIMATORS, make_estimator
-from wildcal.cli.main import run
-from wildcal.evaluation import evaluate_calibrator
-from wildcal.io import save
-from wildcal.io.sources import open_shards, write_shards
+from wildcal._old.evaluation import evaluate_calibrator
+from wildcal._old.io import save
+from wildcal._old.io.sources import open_shards, write_shards
 
 pytestmark = pytest.mark.filterwarnings("ignore::wildcal._old.core.errors.CalibrationWarning")
 

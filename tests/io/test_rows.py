@@ -9,9 +9,9 @@ import pytest
 
 from wildcal._old.core.convert import softmax
 from wildcal._old.core.errors import FileFormatError, MissingExtraError
-from wildcal.io import as_rows, read_rows
-from wildcal.io.tables.source import FREE_EXPANSION
-from wildcal.io.tables.text import read_text
+from wildcal._old.io import as_rows, read_rows
+from wildcal._old.io.tables.source import FREE_EXPANSION
+from wildcal._old.io.tables.text import read_text
 
 RNG = np.random.default_rng(0)
 Z = RNG.normal(0, 3, (40, 3))
@@ -173,7 +173,7 @@ def test_the_pip_line(tmp_path, monkeypatch, ending, text):
 )
 def test_plain_words_are_read_alike_without_pyarrow(text, needs, monkeypatch):
     needs("pyarrow")
-    monkeypatch.setattr("wildcal.io.tables.text.find_spec", lambda name: None)
+    monkeypatch.setattr("wildcal._old.io.tables.text.find_spec", lambda name: None)
     found = read_text(text.encode(), "x", ".csv").load(("a", "label"))
     monkeypatch.undo()
     wanted = read_text(text.encode(), "x", ".csv").load(("a", "label"))
@@ -298,7 +298,7 @@ def test_probabilities():
 
 
 def test_what_apply_writes_is_read_as_probabilities(tmp_path):
-    from wildcal.io import write_result
+    from wildcal._old.io import write_result
 
     proba = softmax(Z)
     arrays = {"proba": proba, "confidence": proba.max(1), "pred": proba.argmax(1), "y": Y}
@@ -462,7 +462,7 @@ def test_similarities_between_0_and_1_are_scores():
 
 def test_results_with_names_come_back(tmp_path, capsysbinary):
     from wildcal._old.core.labels import ClassNames
-    from wildcal.io import write_result
+    from wildcal._old.io import write_result
 
     arrays = {"proba": softmax(Z), "ids": np.array(IDS, dtype=object)}
     write_result(tmp_path / "x.npz", arrays)

@@ -9,7 +9,7 @@ import pytest
 from wildcal._old.calibrators import make_calibrator
 from wildcal._old.core.blocks import Walk, added
 from wildcal._old.core.errors import FileFormatError
-from wildcal.io.sources import from_batches, from_dask, open_rows, open_shards, write_shards
+from wildcal._old.io.sources import from_batches, from_dask, open_rows, open_shards, write_shards
 
 N, K = 500, 4
 CUTS = (0, 100, 101, 350, N)

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from wildcal._old.core.errors import FileFormatError
-from wildcal.io.suite import Suite, SuiteWriter
-from wildcal.io.suite import files as suite_files
-from wildcal.io.suite.arrays import (
+from wildcal._old.io.suite import Suite, SuiteWriter
+from wildcal._old.io.suite import files as suite_files
+from wildcal._old.io.suite.arrays import (
     coarse_logits,
     content_hash,
     npy_header,
     read_header,
     stored_logits,
 )
-from wildcal.io.suite.summary import grouped, summarize
+from wildcal._old.io.suite.summary import grouped, summarize
 
 HEADER = {
     "network": {"name": "tiny", "n_parameters": 12, "widths": (4, 8)},

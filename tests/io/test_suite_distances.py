@@ -8,8 +8,8 @@ import pytest
 
 from wildcal._old.core.errors import FileFormatError
 from wildcal._old.io.sealed import digest
-from wildcal.io.suite import Suite, SuiteWriter
-from wildcal.io.suite.neighbors import rounded
+from wildcal._old.io.suite import Suite, SuiteWriter
+from wildcal._old.io.suite.neighbors import rounded
 
 HEADER = {
     "network": {"name": "tiny"},

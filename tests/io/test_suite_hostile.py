@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from wildcal._old.core.errors import FileFormatError
-from wildcal.io.suite import Suite, SuiteWriter
-from wildcal.io.suite import files as suite_files
-from wildcal.io.suite.manifest import LARGEST_MANIFEST
+from wildcal._old.io.suite import Suite, SuiteWriter
+from wildcal._old.io.suite import files as suite_files
+from wildcal._old.io.suite.manifest import LARGEST_MANIFEST
 
 
 def write(folder):

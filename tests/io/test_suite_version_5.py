@@ -8,8 +8,8 @@ import pytest
 
 from wildcal import suites
 from wildcal._old.core.errors import FileFormatError
-from wildcal.io.suite import Suite
-from wildcal.io.suite.version_5 import split_hash
+from wildcal._old.io.suite import Suite
+from wildcal._old.io.suite.version_5 import split_hash
 
 KNN = {
     "n_neighbors": 50,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from wildcal._old.core.errors import FileFormatError
-from wildcal.io.suite import Suite, SuiteWriter
+from wildcal._old.io.suite import Suite, SuiteWriter
 from wildcal.version import __version__
 
 HEADER = {

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from wildcal._old.core.errors import FileFormatError, MissingExtraError
-from wildcal.io import read_labels, read_table, write_result
+from wildcal._old.io import read_labels, read_table, write_result
 
 Z = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
 Y = np.array([0, 1, 2, 0, 1, -1])

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from wildcal._old.cli.main import run
 from wildcal._old.core.convert import softmax
 from wildcal._old.core.labels import ClassNames
-from wildcal.cli.main import run
-from wildcal.io import as_rows, read_rows
+from wildcal._old.io import as_rows, read_rows
 
 RNG = np.random.default_rng(0)
 Z = RNG.normal(0, 3, (40, 4))

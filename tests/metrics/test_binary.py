@@ -6,7 +6,7 @@ from scipy.optimize import brentq, minimize
 from scipy.special import expit
 
 from wildcal import evaluate
-from wildcal.metrics.binary import (
+from wildcal._old.metrics.binary import (
     calibration_intercept,
     calibration_slope,
     drawn_line,

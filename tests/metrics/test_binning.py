@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from wildcal.metrics.binning import bin_edges, bin_index
+from wildcal._old.metrics.binning import bin_edges, bin_index
 
 
 def rule(confidence, n_bins):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from wildcal._old.core.errors import CalibrationWarning
-from wildcal.metrics import (
+from wildcal._old.metrics import (
     auroc,
     bootstrap,
     ece,
@@ -123,7 +123,7 @@ def test_empty_and_bad_input():
 
 def test_no_interval_excludes_its_own_value():
     """Where the resamples are all higher than the data, the basic interval would."""
-    from wildcal.metrics.interval import basic_interval
+    from wildcal._old.metrics.interval import basic_interval
 
     above = basic_interval(0.10, np.linspace(0.12, 0.15, 100), 0.95, 0, 1)
     assert above.low < above.high == above.value == 0.10

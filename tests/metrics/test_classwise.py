@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from wildcal.metrics import sce
-from wildcal.metrics.classwise import ClasswiseAccumulator
+from wildcal._old.metrics import sce
+from wildcal._old.metrics.classwise import ClasswiseAccumulator
 
 
 def plain_sce(y, proba, n_bins):

@@ -3,7 +3,7 @@ import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
 from wildcal._old.core.errors import CalibrationWarning
-from wildcal.metrics import aupr_in, aupr_out, auroc, fpr95
+from wildcal._old.metrics import aupr_in, aupr_out, auroc, fpr95
 
 
 def test_auroc_by_hand():

@@ -7,7 +7,7 @@ import pytest
 
 from wildcal import metrics as m
 from wildcal._old.core.errors import CalibrationWarning
-from wildcal.metrics.inputs import matrix_blocks
+from wildcal._old.metrics.inputs import matrix_blocks
 
 TOP_LABEL = [
     m.ece,

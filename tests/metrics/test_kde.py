@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from wildcal._old.core.errors import CalibrationWarning
-from wildcal.metrics import KdeAccumulator, kde_ece, mean_confidence
+from wildcal._old.metrics import KdeAccumulator, kde_ece, mean_confidence
 
 
 def density(points, x, h):

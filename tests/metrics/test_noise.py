@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from wildcal._old.core.errors import CalibrationWarning
-from wildcal.metrics import ece, excess_ece, noise_floor
-from wildcal.metrics.binning import bin_index
-from wildcal.metrics.noise import ExpectedGaps, NoiseFloor
+from wildcal._old.metrics import ece, excess_ece, noise_floor
+from wildcal._old.metrics.binning import bin_index
+from wildcal._old.metrics.noise import ExpectedGaps, NoiseFloor
 
 
 def simulated(confidence, n_bins=15, draws=4000, seed=0):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import brier_score_loss, log_loss
 
-from wildcal.metrics import brier, brier_per_sample, nll, nll_per_sample
+from wildcal._old.metrics import brier, brier_per_sample, nll, nll_per_sample
 
 
 def test_by_hand():

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from wildcal.metrics.classwise import ClasswiseAccumulator
-from wildcal.metrics.registry import METRICS, choose_metrics
-from wildcal.metrics.seen import Counts, Seen
-from wildcal.metrics.top_label import TopLabelAccumulator
+from wildcal._old.metrics.classwise import ClasswiseAccumulator
+from wildcal._old.metrics.registry import METRICS, choose_metrics
+from wildcal._old.metrics.seen import Counts, Seen
+from wildcal._old.metrics.top_label import TopLabelAccumulator
 
 N, K, OTHERS = 300, 4, 120
 

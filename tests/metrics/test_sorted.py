@@ -5,7 +5,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from wildcal.metrics import aurc, equal_mass_ece, ks_error, l2_ce_debiased
+from wildcal._old.metrics import aurc, equal_mass_ece, ks_error, l2_ce_debiased
 
 
 def test_ks_by_hand():

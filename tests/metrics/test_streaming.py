@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from wildcal.metrics import (
+from wildcal._old.metrics import (
     ClasswiseAccumulator,
     KdeAccumulator,
     ProperAccumulator,

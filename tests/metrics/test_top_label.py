@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from wildcal.metrics import (
+from wildcal._old.metrics import (
     TopLabelAccumulator,
     accuracy,
     ece,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from wildcal.metrics.weighted import weighted_auroc, weighted_fpr95, weighted_precision
+from wildcal._old.metrics.weighted import weighted_auroc, weighted_fpr95, weighted_precision
 
 
 @pytest.mark.parametrize(

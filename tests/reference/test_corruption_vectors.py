@@ -19,16 +19,16 @@ if not os.environ.get("WILDCAL_REQUIRE_EXTRAS"):
 import cv2
 import PIL
 
-from wildcal.shift import corrupt
-from wildcal.shift.blur import glass_blur
-from wildcal.shift.elastic import elastic_transform
-from wildcal.shift.levels import rounded
-from wildcal.shift.motion import streak
-from wildcal.shift.noise import gaussian_noise, speckle_noise
-from wildcal.shift.parameters import STRENGTHS
-from wildcal.shift.plasma import plasma
-from wildcal.shift.spatter import spatter
-from wildcal.shift.weather import fog
+from wildcal._old.shift import corrupt
+from wildcal._old.shift.blur import glass_blur
+from wildcal._old.shift.elastic import elastic_transform
+from wildcal._old.shift.levels import rounded
+from wildcal._old.shift.motion import streak
+from wildcal._old.shift.noise import gaussian_noise, speckle_noise
+from wildcal._old.shift.parameters import STRENGTHS
+from wildcal._old.shift.plasma import plasma
+from wildcal._old.shift.spatter import spatter
+from wildcal._old.shift.weather import fog
 
 LEVELS = ["1", "2", "3", "4", "5"]
 DETERMINISTIC = [

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from wildcal._old.io.suite import Suite, SuiteWriter
 from wildcal._old.testing import make_suite
-from wildcal.io.suite import Suite, SuiteWriter
 
 TYPES = ("fog", "snow")
 
@@ -97,7 +97,7 @@ def suites(tmp_path_factory):
 
 @pytest.fixture(scope="package")
 def study(suites):
-    from wildcal.report import choose_artifacts, plan
+    from wildcal._old.report import choose_artifacts, plan
 
     return plan(choose_artifacts(["all"]), suites, n_boot=20)
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from wildcal import suites as shipped
-from wildcal.cli.extract import extract
-from wildcal.evaluation.protocol import choose_methods, run_protocol
-from wildcal.io.suite import Suite
-from wildcal.metrics import auroc
-from wildcal.report import (
+from wildcal._old.cli.extract import extract
+from wildcal._old.evaluation.protocol import choose_methods, run_protocol
+from wildcal._old.io.suite import Suite
+from wildcal._old.metrics import auroc
+from wildcal._old.report import (
     ARTIFACTS,
     FigureArtifact,
     MissingInputs,
@@ -19,7 +19,7 @@ from wildcal.report import (
     choose_artifacts,
     plan,
 )
-from wildcal.report.names import family, is_transformer, suite_labels
+from wildcal._old.report.names import family, is_transformer, suite_labels
 
 METHODS = ("identity", "ts", "ets", "irm", "irova", "irovats", "spline", "energy")
 

@@ -7,9 +7,9 @@ import sys
 import pytest
 
 from wildcal import EnergyScaling, Identity, TemperatureScaling
-from wildcal.evaluation.methods import Method
-from wildcal.evaluation.protocol import run_protocol
-from wildcal.report import make_page
+from wildcal._old.evaluation.methods import Method
+from wildcal._old.evaluation.protocol import run_protocol
+from wildcal._old.report import make_page
 
 METHODS = ("identity", "ts", "spline", "energy")
 

@@ -12,11 +12,11 @@ from wildcal import (
     plots,
 )
 from wildcal._old.calibrators.context import ContextScaling
+from wildcal._old.evaluation.protocol import choose_methods, run_protocol
+from wildcal._old.metrics import auroc
+from wildcal._old.metrics import reliability as reliability_table
+from wildcal._old.stream import StreamRows
 from wildcal._old.testing import join, make_suite
-from wildcal.evaluation.protocol import choose_methods, run_protocol
-from wildcal.metrics import auroc
-from wildcal.metrics import reliability as reliability_table
-from wildcal.stream import StreamRows
 
 DRAWN = make_suite(0, n_tuning=400, n_ood_tuning=100, n_test=500)
 

@@ -1,4 +1,4 @@
-"""`wildcal.plots`: what stands on the axes is what was measured."""
+"""`wildcal._old.plots`: what stands on the axes is what was measured."""
 
 import re
 import subprocess
@@ -20,10 +20,10 @@ from wildcal import (
 )
 from wildcal._old.calibrators.context import ContextScaling
 from wildcal._old.core.errors import MissingExtraError, NotFittedError
+from wildcal._old.evaluation.protocol import Method, choose_methods, run_protocol
+from wildcal._old.metrics import auroc
+from wildcal._old.metrics import reliability as reliability_table
 from wildcal._old.testing import join, make_suite
-from wildcal.evaluation.protocol import Method, choose_methods, run_protocol
-from wildcal.metrics import auroc
-from wildcal.metrics import reliability as reliability_table
 
 DRAWN = make_suite(0, n_tuning=400, n_ood_tuning=100, n_test=500)
 METHODS = ("identity", "energy", "hts", "vector")
@@ -71,7 +71,7 @@ def test_every_function_is_public_and_returns_the_axes(axes, results, suites):
     assert ["STYLE", "ReliabilityDisplay", *calls] == plots.__all__
     for name, arguments in calls.items():
         axes.clear()
-        assert getattr(wildcal.plots, name)(*arguments, ax=axes) is axes
+        assert getattr(wildcal._old.plots, name)(*arguments, ax=axes) is axes
         assert axes.get_xlabel()
         assert axes.get_ylabel() or name == "forest"
 
@@ -209,8 +209,8 @@ def test_temperature_curve(axes, name):
 
 def test_every_method_has_a_look_of_its_own(needs):
     needs("matplotlib")
-    from wildcal.report.names import method_title
-    from wildcal.report.plots import method_styles
+    from wildcal._old.report.names import method_title
+    from wildcal._old.report.plots import method_styles
 
     names = [method_title(name) for name in [*CALIBRATORS, "energy-no-ood", "mine", "yours"]]
     styles = method_styles(names)
@@ -297,7 +297,7 @@ def test_a_suite_without_severities(axes, bare):
 
 
 def test_without_matplotlib(monkeypatch):
-    monkeypatch.delitem(sys.modules, "wildcal.report.plots", raising=False)
+    monkeypatch.delitem(sys.modules, "wildcal._old.report.plots", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError, match='pip install "wildcal\\[report\\]"'):
         plots.reliability([True, False], [0.5, 0.7])
@@ -305,8 +305,8 @@ def test_without_matplotlib(monkeypatch):
 
 def test_imports_are_late():
     probe = (
-        "import sys, wildcal; assert 'wildcal.plots' not in sys.modules; wildcal.plots;"
-        " assert 'wildcal.plots' in sys.modules; assert 'matplotlib' not in sys.modules"
+        "import sys, wildcal; assert 'wildcal._old.plots' not in sys.modules; wildcal._old.plots;"
+        " assert 'wildcal._old.plots' in sys.modules; assert 'matplotlib' not in sys.modules"
     )
     assert subprocess.run([sys.executable, "-c", probe]).returncode == 0
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from wildcal._old.core.convert import softmax
-from wildcal.evaluation.protocol import choose_methods, run_protocol
-from wildcal.io.suite import Suite, SuiteWriter
-from wildcal.report import make_page
-from wildcal.report.page import METRICS
-from wildcal.report.page.axes import Scale
-from wildcal.report.page.page import _POLICY
-from wildcal.report.page.verdict import verdict
+from wildcal._old.evaluation.protocol import choose_methods, run_protocol
+from wildcal._old.io.suite import Suite, SuiteWriter
+from wildcal._old.report import make_page
+from wildcal._old.report.page import METRICS
+from wildcal._old.report.page.axes import Scale
+from wildcal._old.report.page.page import _POLICY
+from wildcal._old.report.page.verdict import verdict
 
 NAMES = ("identity", "ts", "irova", "energy", "energy-no-ood")
 
@@ -203,7 +203,7 @@ def test_missing_cells_are_named(write_suite, tmp_path):
 
 
 def test_too_many_conditions_are_pooled(suites, monkeypatch):
-    monkeypatch.setattr("wildcal.report.page.error_sections._MOST_TABLES_BINS", 100)
+    monkeypatch.setattr("wildcal._old.report.page.error_sections._MOST_TABLES_BINS", 100)
     page = make_page(run(suites["vgg"], ("identity", "ts")), "mine", suites["vgg"])
     assert "fog, severity 4" not in page
     assert "only pooled corruptions are here" in page

@@ -5,8 +5,8 @@ from importlib.resources import files
 
 import pytest
 
-from wildcal.report import TableArtifact, beside_paper
-from wildcal.report.model import Cell, Row
+from wildcal._old.report import TableArtifact, beside_paper
+from wildcal._old.report.model import Cell, Row
 
 
 def table(name, *labels):
@@ -62,7 +62,7 @@ def test_known_errors_are_marked(name, labels, words):
 
 
 def test_every_known_error_has_its_place():
-    tables = json.loads((files("wildcal.report") / "paper_tables.json").read_text("utf-8"))
+    tables = json.loads((files("wildcal._old.report") / "paper_tables.json").read_text("utf-8"))
     assert [error.split()[0] for error in tables["known_errors"]] == [
         "table5_sce",
         "table8",

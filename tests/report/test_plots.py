@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from wildcal._old.core.errors import MissingExtraError
-from wildcal.report import ARTIFACTS, write_artifact
-from wildcal.report.model import FigureArtifact, Panel, Series
+from wildcal._old.report import ARTIFACTS, write_artifact
+from wildcal._old.report.model import FigureArtifact, Panel, Series
 
 FIGURES = [name for name in ARTIFACTS if name.startswith("fig")]
 
@@ -33,7 +33,7 @@ def test_axes_say_what_they_show(needs, study, name):
     needs("matplotlib")
     from matplotlib.figure import Figure
 
-    from wildcal.report.plots import KINDS
+    from wildcal._old.report.plots import KINDS
 
     made = ARTIFACTS[name].make(study)
     axes = Figure().subplots()
@@ -54,10 +54,10 @@ def test_a_dollar_is_no_formula(needs, tmp_path):
 
 
 def test_without_matplotlib(monkeypatch):
-    monkeypatch.delitem(sys.modules, "wildcal.report.plots", raising=False)
+    monkeypatch.delitem(sys.modules, "wildcal._old.report.plots", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError) as error:
-        import wildcal.report.plots  # noqa: F401
+        import wildcal._old.report.plots  # noqa: F401
     assert str(error.value) == (
-        'wildcal.report.plots needs matplotlib. Install it with: pip install "wildcal[report]"'
+        'wildcal._old.report.plots needs matplotlib. Install it with: pip install "wildcal[report]"'
     )

@@ -5,10 +5,18 @@ import io
 
 import pytest
 
-from wildcal.metrics.interval import HOLDS_ITS_VALUE
-from wildcal.report import table_csv, table_latex, table_markdown
-from wildcal.report.model import Cell, FigureArtifact, Panel, Published, Row, Series, TableArtifact
-from wildcal.report.tables import figure_csv, figure_markdown, row_cells
+from wildcal._old.metrics.interval import HOLDS_ITS_VALUE
+from wildcal._old.report import table_csv, table_latex, table_markdown
+from wildcal._old.report.model import (
+    Cell,
+    FigureArtifact,
+    Panel,
+    Published,
+    Row,
+    Series,
+    TableArtifact,
+)
+from wildcal._old.report.tables import figure_csv, figure_markdown, row_cells
 
 
 def ranks(made):
@@ -121,7 +129,7 @@ def test_csv_parses_back():
 
 
 def test_csv_of_an_average_is_exact(study):
-    from wildcal.report import ARTIFACTS
+    from wildcal._old.report import ARTIFACTS
 
     made = ARTIFACTS["table1"].make(study)
     rows = list(csv.DictReader(io.StringIO(table_csv(made))))

@@ -14,8 +14,8 @@ import pytest
 
 import wildcal
 from wildcal._old.calibrators.context import ContextScaling
+from wildcal._old.evaluation import environments
 from wildcal._old.io.artifact import save as save_context
-from wildcal.evaluation import environments
 
 
 @pytest.fixture(scope="session")
@@ -58,7 +58,7 @@ class Server:
     """A running `wildcal serve`."""
 
     def __init__(self, *options, cwd):
-        import wildcal.serve  # noqa: F401  # the message that names what is missing
+        import wildcal._old.serve  # noqa: F401  # the message that names what is missing
 
         words = [sys.executable, "-m", "wildcal", "serve", "--port", "0", *map(str, options)]
         self.said = []

@@ -28,7 +28,9 @@ def test_labels_find_their_answers(server, scaled, clean):
     found = answer["streams"]["late"]
     right = scaled.predict(z) == y
     assert found["accuracy"] == pytest.approx(right.mean())
-    assert found["ece"] == pytest.approx(wildcal.metrics.ece(right, scaled.confidence(z)), abs=1e-6)
+    assert found["ece"] == pytest.approx(
+        wildcal._old.metrics.ece(right, scaled.confidence(z)), abs=1e-6
+    )
     assert found["verdict"] in ("still calibrated", "too few labels")
     assert (
         'wildcal_stream_labels{model="ts",stream="late"} 600.0' in server.get("/metrics").decode()

@@ -13,10 +13,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import wildcal
-from wildcal.serve.lane import Lane
-from wildcal.serve.metrics import STREAM_GAUGES, Metrics
-from wildcal.serve.recent import Recent
-from wildcal.stream.hook import Hook
+from wildcal._old.serve.lane import Lane
+from wildcal._old.serve.metrics import STREAM_GAUGES, Metrics
+from wildcal._old.serve.recent import Recent
+from wildcal._old.stream.hook import Hook
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "monitoring"
 

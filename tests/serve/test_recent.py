@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from wildcal.serve.recent import BINS, Recent
+from wildcal._old.serve.recent import BINS, Recent
 
 
 def test_older_rows_count_less():

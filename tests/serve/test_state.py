@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import wildcal
-from wildcal.serve.lanes import Lanes, Windows
-from wildcal.serve.limits import Limits
-from wildcal.serve.model import Model
-from wildcal.serve.saved import Saved
-from wildcal.stream.folder import stream_files
+from wildcal._old.serve.lanes import Lanes, Windows
+from wildcal._old.serve.limits import Limits
+from wildcal._old.serve.model import Model
+from wildcal._old.serve.saved import Saved
+from wildcal._old.stream.folder import stream_files
 
 
 def arrays(document):

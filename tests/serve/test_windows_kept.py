@@ -6,10 +6,10 @@ import pytest
 from wildcal import TemperatureScaling, WindowScaling
 from wildcal._old.bridge import wrap
 from wildcal._old.calibrators.context import ContextScaling
+from wildcal._old.cli.main import run
 from wildcal._old.io.artifact import save
 from wildcal._old.testing import make_suite
 from wildcal._old.window import MatchedConfidence
-from wildcal.cli.main import run
 
 SUITE = make_suite(seed=0)
 KNOWN = SUITE.tuning.y >= 0
@@ -30,7 +30,7 @@ KNOWN = SUITE.tuning.y >= 0
 )
 def test_a_method_without_a_window_is_named(calibrator, note, tmp_path, monkeypatch, capsys):
     served = []
-    monkeypatch.setattr("wildcal.serve.run.run", lambda models, *_: served.extend(models))
+    monkeypatch.setattr("wildcal._old.serve.run.run", lambda models, *_: served.extend(models))
     z, y = SUITE.tuning.logits[KNOWN], SUITE.tuning.y[KNOWN]
     domain = {"domain": np.arange(len(y)) % 2} if calibrator.name == "window" else {}
     save(wrap(calibrator.fit(z, y, **domain)), tmp_path / "cal.json")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wildcal.shift import CORRUPTIONS, SEVERITIES, VALIDATION_CORRUPTIONS, corrupt
+from wildcal._old.shift import CORRUPTIONS, SEVERITIES, VALIDATION_CORRUPTIONS, corrupt
 
 EVERY = pytest.mark.parametrize("name", CORRUPTIONS)
 # Deterministic: another seed changes nothing.

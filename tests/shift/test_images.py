@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 from wildcal._old.core.errors import FileFormatError
-from wildcal.shift.gallery import gallery
-from wildcal.shift.images import (
+from wildcal._old.shift.gallery import gallery
+from wildcal._old.shift.images import (
     Batch,
     batch_file,
     find_pictures,
@@ -19,8 +19,8 @@ from wildcal.shift.images import (
     write_batch,
     write_picture,
 )
-from wildcal.shift.scene import scene
-from wildcal.vision.datasets.decode import read_square
+from wildcal._old.shift.scene import scene
+from wildcal._old.vision.datasets.decode import read_square
 
 
 def records(images, labels):
@@ -165,7 +165,7 @@ def test_pictures_of_other_formats_are_not_opened(tmp_path, monkeypatch):
 
 
 def test_pictures_of_too_many_pixels(tmp_path, monkeypatch):
-    monkeypatch.setattr("wildcal.shift.images._MOST_PIXELS", 1000)
+    monkeypatch.setattr("wildcal._old.shift.images._MOST_PIXELS", 1000)
     Image.new("RGB", (40, 40)).save(tmp_path / "x.png")
     with pytest.raises(ValueError, match="it has 40 x 40 pixels, too many"):
         read_picture(tmp_path / "x.png")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from wildcal.shift import CORRUPTIONS, SEVERITIES, corrupt
+from wildcal._old.shift import CORRUPTIONS, SEVERITIES, corrupt
 
 SHEET = Path(__file__).parents[3] / "shared" / "data" / "cifar10-test-0.webp"
 

@@ -5,8 +5,8 @@ import pytest
 from PIL import Image, ImageOps
 from scipy.ndimage import affine_transform
 
-from wildcal.shift import CORRUPTIONS, TUNING_TRANSFORMS, corrupt, transform
-from wildcal.shift.streams import Streams
+from wildcal._old.shift import CORRUPTIONS, TUNING_TRANSFORMS, corrupt, transform
+from wildcal._old.shift.streams import Streams
 
 CELLS = [(name, level) for name, s in TUNING_TRANSFORMS.items() for level in range(1, len(s) + 1)]
 EVERY = pytest.mark.parametrize(("name", "level"), CELLS)

@@ -9,13 +9,13 @@ from PIL import Image
 from scipy.ndimage import zoom as scipy_zoom
 from scipy.stats import poisson
 
-from wildcal.shift import corrupt, elastic, weather
-from wildcal.shift.blur import gaussian_kernel, glass_blur
-from wildcal.shift.motion import streak
-from wildcal.shift.noise import _alias
-from wildcal.shift.parameters import STRENGTHS
-from wildcal.shift.streams import Streams
-from wildcal.shift.zoom import zoomed
+from wildcal._old.shift import corrupt, elastic, weather
+from wildcal._old.shift.blur import gaussian_kernel, glass_blur
+from wildcal._old.shift.motion import streak
+from wildcal._old.shift.noise import _alias
+from wildcal._old.shift.parameters import STRENGTHS
+from wildcal._old.shift.streams import Streams
+from wildcal._old.shift.zoom import zoomed
 
 
 def streams(name, severity, n=3):
@@ -63,7 +63,7 @@ def test_zoom_is_scipys(make, factor, height, width):
 def test_zoom_blur_is_one_for_small_and_large(make, monkeypatch):
     images = make(5)
     small = corrupt(images, "zoom_blur", 4)
-    monkeypatch.setattr("wildcal.shift.zoom._SMALL", 0)
+    monkeypatch.setattr("wildcal._old.shift.zoom._SMALL", 0)
     large = corrupt(images, "zoom_blur", 4)
     assert np.abs(small.astype(int) - large).max() <= 1
     assert (small != large).mean() < 1e-3

@@ -2,7 +2,7 @@ import pytest
 
 import wildcal
 from wildcal._old.calibrators.context import ContextScaling
-from wildcal.evaluation import environments
+from wildcal._old.evaluation import environments
 
 
 @pytest.fixture(scope="session")

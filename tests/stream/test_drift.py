@@ -6,7 +6,7 @@ from scipy.stats import binom, chi2
 
 import wildcal
 from wildcal._old.core.convert import softmax
-from wildcal.stream.drift import DriftTest
+from wildcal._old.stream.drift import DriftTest
 
 
 def test_the_distance_by_hand():

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from wildcal.metrics import ece, noise_floor
-from wildcal.stream.labels import LAST, LateLabels
-from wildcal.stream.verdict import BETS, CALIBRATED, REFIT, UNSURE, Belief, learn
+from wildcal._old.metrics import ece, noise_floor
+from wildcal._old.stream.labels import LAST, LateLabels
+from wildcal._old.stream.verdict import BETS, CALIBRATED, REFIT, UNSURE, Belief, learn
 
 
 def rows(n, gap=0.0, seed=0):

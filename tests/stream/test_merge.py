@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from wildcal._old.calibrators.context import ContextScaling
-from wildcal.stream import Stream, merged
+from wildcal._old.stream import Stream, merged
 
 
 def test_contexts_add(calibrator, clean, foggy):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from wildcal._old.calibrators.context import ContextScaling
-from wildcal.stream import Stream
+from wildcal._old.stream import Stream
 
 COLUMNS = ("pred", "confidence", "temperature", "accuracy", "accuracy_low", "accuracy_high")
 

@@ -7,9 +7,9 @@ import pytest
 
 import wildcal
 from wildcal._old.core.errors import FileFormatError
-from wildcal.stream import Stream, merged
-from wildcal.stream.evidence import BETS, BLOCK, Evidence
-from wildcal.stream.sequential import Bets, follow
+from wildcal._old.stream import Stream, merged
+from wildcal._old.stream.evidence import BETS, BLOCK, Evidence
+from wildcal._old.stream.sequential import Bets, follow
 
 BOX = np.array([[-6.0, -5.0], [6.0, 0.5]])
 
@@ -130,7 +130,7 @@ def test_states_and_merging(calibrator, clean, foggy, tmp_path):
     ],
 )
 def test_states_that_cannot_be(calibrator, clean, tmp_path, change, message):
-    from wildcal.stream import state
+    from wildcal._old.stream import state
 
     stream = Stream(calibrator, alarm="sequential")
     stream.read(clean.logits[:20])

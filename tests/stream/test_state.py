@@ -74,7 +74,7 @@ def test_a_calibrator_from_a_file_is_the_same_one(calibrator, saved, tmp_path):
 
 
 def test_another_calibrator_is_refused(suite, saved):
-    rows = wildcal.evaluation.environments(suite, only=lambda split: split.severity == 5)
+    rows = wildcal._old.evaluation.environments(suite, only=lambda split: split.severity == 5)
     other = ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
     with pytest.raises(FileFormatError, match="another calibrator"):
         Stream.load(saved, other)

@@ -226,10 +226,10 @@ def test_an_interrupt_leaves_no_trace(where, n, after, calibrator, clean, foggy,
         one.read(z[:301])
     few = n < 7
     place, name = {
-        ("commit", True): ("wildcal.stream.window.Window", "commit_row"),
-        ("commit", False): ("wildcal.stream.window.Window", "commit"),
-        ("alarm", True): ("wildcal.stream.one_row", "follow_row"),
-        ("alarm", False): ("wildcal.stream.stream", "follow"),
+        ("commit", True): ("wildcal._old.stream.window.Window", "commit_row"),
+        ("commit", False): ("wildcal._old.stream.window.Window", "commit"),
+        ("alarm", True): ("wildcal._old.stream.one_row", "follow_row"),
+        ("alarm", False): ("wildcal._old.stream.stream", "follow"),
     }[where, few]
     real, calls = getattr(pkgutil.resolve_name(place), name), []
 

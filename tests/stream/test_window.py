@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wildcal._old.calibrators.context import RowStatistics
-from wildcal.stream.window import UNIT, Window, whole
+from wildcal._old.stream.window import UNIT, Window, whole
 
 
 def rolling_pairs(counts, entering, leaving):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.io
 
-from wildcal.cli.main import run
+from wildcal._old.cli.main import run
 
 NAMES = "airplane automobile bird cat deer dog frog horse ship truck".split()
 
@@ -45,7 +45,9 @@ def start():
     """Start a command in a process that can be killed; what all of them import is read once."""
     context = multiprocessing.get_context("forkserver")
     extras = ["cv2", "faiss", "onnxruntime", "PIL.Image", "scipy.io"]
-    context.set_forkserver_preload(["wildcal.cli.main", "wildcal.vision.extract", *extras])
+    context.set_forkserver_preload(
+        ["wildcal._old.cli.main", "wildcal._old.vision.extract", *extras]
+    )
 
     def start(words):
         process = context.Process(target=run, args=(words,), daemon=True)
@@ -77,8 +79,8 @@ def small_data(tmp_path_factory):
 @pytest.fixture(scope="session")
 def foggy_data(small_data, tmp_path_factory):
     """The small data sets, and published corrupted images of one type, so that cells are few."""
-    from wildcal.shift import corrupt
-    from wildcal.vision.datasets import cifar10
+    from wildcal._old.shift import corrupt
+    from wildcal._old.vision.datasets import cifar10
 
     root = tmp_path_factory.mktemp("data")
     for folder in small_data.iterdir():

@@ -4,10 +4,10 @@ import torch
 from safetensors.torch import save_file
 
 from wildcal._old.core.errors import FileFormatError
-from wildcal.vision.batches import Normalizer
-from wildcal.vision.classifiers import open_classifier
-from wildcal.vision.classifiers.torch_module import TorchClassifier
-from wildcal.vision.networks import build
+from wildcal._old.vision.batches import Normalizer
+from wildcal._old.vision.classifiers import open_classifier
+from wildcal._old.vision.classifiers.torch_module import TorchClassifier
+from wildcal._old.vision.networks import build
 
 USUAL = Normalizer((0.4915, 0.4821, 0.4464), (0.2472, 0.2437, 0.2617))
 
@@ -43,7 +43,7 @@ def module(network, tmp_path, monkeypatch):
     (tmp_path / "my_networks.py").write_text(
         "from types import SimpleNamespace\n"
         "from torch import nn\n"
-        "from wildcal.vision.networks import build\n"
+        "from wildcal._old.vision.networks import build\n"
         "def small():\n    return build('resnet20', 10)\n"
         "def nothing():\n    return 3\n"
         "def sized(size):\n    return size\n"

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from wildcal._old.core.errors import FileFormatError
-from wildcal.vision.datasets import cifar10, cifar100
-from wildcal.vision.datasets.cifar_names import CIFAR10_NAMES, CIFAR100_NAMES
+from wildcal._old.vision.datasets import cifar10, cifar100
+from wildcal._old.vision.datasets.cifar_names import CIFAR10_NAMES, CIFAR100_NAMES
 
 READERS = {10: cifar10, 100: cifar100}
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from wildcal._old.core.errors import FileFormatError
-from wildcal.vision.datasets import cifar10_c, cifar100_c
-from wildcal.vision.datasets.corrupted import CORRUPTIONS
+from wildcal._old.vision.datasets import cifar10_c, cifar100_c
+from wildcal._old.vision.datasets.corrupted import CORRUPTIONS
 
 READERS = {10: (cifar10_c, "CIFAR-10-C", "2535967"), 100: (cifar100_c, "CIFAR-100-C", "3555552")}
 
@@ -46,7 +46,7 @@ def test_the_images_are_mapped_not_read(tmp_path):
 def test_the_names_are_those_of_shift(needs):
     needs("cv2")
     needs("PIL")
-    from wildcal.shift import CORRUPTIONS as SHIFT
+    from wildcal._old.shift import CORRUPTIONS as SHIFT
 
     assert CORRUPTIONS == SHIFT
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from wildcal._old.core.errors import FileFormatError
-from wildcal.vision.datasets import image_folder, textures
+from wildcal._old.vision.datasets import image_folder, textures
 
 
 @pytest.fixture(autouse=True)
@@ -274,7 +274,7 @@ def test_without_pillow(tmp_path):
 import sys
 sys.modules["PIL"] = sys.modules["cv2"] = sys.modules["torch"] = None
 from wildcal._old.core.errors import MissingExtraError
-from wildcal.vision.datasets import cifar10, image_folder
+from wildcal._old.vision.datasets import cifar10, image_folder
 print(len(cifar10({str(tmp_path)!r}, "test")))
 try:
     image_folder({str(tmp_path)!r}, 8)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from wildcal._old.core.errors import FileFormatError
-from wildcal.vision.datasets import (
+from wildcal._old.vision.datasets import (
     imagenet,
     imagenet_a,
     imagenet_c,

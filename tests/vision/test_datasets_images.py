@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from wildcal.vision.datasets import ArrayImages
+from wildcal._old.vision.datasets import ArrayImages
 
 
 @pytest.fixture

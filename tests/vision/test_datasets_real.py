@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wildcal.vision.datasets import cifar10, cifar100, imagenet, make_split, svhn, textures
-from wildcal.vision.datasets.order import stratified_order
+from wildcal._old.vision.datasets import cifar10, cifar100, imagenet, make_split, svhn, textures
+from wildcal._old.vision.datasets.order import stratified_order
 
 ROOT = Path(os.environ.get("WILDCAL_DATA", "."))
 pytestmark = pytest.mark.skipif(
@@ -101,8 +101,8 @@ def test_imagenet(needs):
 def test_shipped_weights_give_the_shipped_logits(needs, name, reader, folder, apart):
     needs("torch")
     from wildcal import suites
-    from wildcal.vision.batches import Normalizer
-    from wildcal.vision.classifiers import open_classifier
+    from wildcal._old.vision.batches import Normalizer
+    from wildcal._old.vision.classifiers import open_classifier
 
     images = reader(there(folder), "test").read(slice(0, 40))
     other = Normalizer((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))  # the file has its own

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from wildcal._old.core.errors import FileFormatError
 from wildcal._old.io.sealed import digest
-from wildcal.vision.datasets import Split, make_split
+from wildcal._old.vision.datasets import Split, make_split
 
 
 @given(

@@ -10,8 +10,8 @@ import pytest
 from scipy.io import savemat
 
 from wildcal._old.core.errors import FileFormatError
-from wildcal.vision.datasets import svhn
-from wildcal.vision.datasets.mat import read_mat
+from wildcal._old.vision.datasets import svhn
+from wildcal._old.vision.datasets.mat import read_mat
 
 FILE = "test_32x32.mat"
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from wildcal._old.core.errors import FileFormatError
-from wildcal.vision.datasets.unpickle import read_pickle
+from wildcal._old.vision.datasets.unpickle import read_pickle
 
 
 class Call:

@@ -5,24 +5,24 @@ import numpy as np
 import pytest
 import torch
 
-from wildcal.cli.main import run
-from wildcal.io.suite import Suite
-from wildcal.io.suite.lock import is_written, writing
-from wildcal.shift import (
+from wildcal._old.cli.main import run
+from wildcal._old.io.suite import Suite
+from wildcal._old.io.suite.lock import is_written, writing
+from wildcal._old.shift import (
     CORRUPTIONS,
     TUNING_TRANSFORMS,
     VALIDATION_CORRUPTIONS,
     corrupt,
     transform,
 )
-from wildcal.vision.batches import Normalizer
-from wildcal.vision.classifiers import open_classifier
-from wildcal.vision.datasets import Split, cifar10, svhn
-from wildcal.vision.extract import extract
-from wildcal.vision.plan import PlanMaker
-from wildcal.vision.sizes import Sizes, usual_ood_rows
-from wildcal.vision.sources import make_plan, ood_there
-from wildcal.vision.training_data import NORMALIZERS
+from wildcal._old.vision.batches import Normalizer
+from wildcal._old.vision.classifiers import open_classifier
+from wildcal._old.vision.datasets import Split, cifar10, svhn
+from wildcal._old.vision.extract import extract
+from wildcal._old.vision.plan import PlanMaker
+from wildcal._old.vision.sizes import Sizes, usual_ood_rows
+from wildcal._old.vision.sources import make_plan, ood_there
+from wildcal._old.vision.training_data import NORMALIZERS
 
 SIZES = Sizes(corrupted=8, tuning=6, ood=5)
 TRANSFORMED = [
@@ -315,9 +315,9 @@ def test_imagenet_and_its_relatives(small_network, export, tmp_path, capsys, mon
     """Labels of every set are those of the 1000 classes; every class tunes and tests."""
     from PIL import Image
 
-    from wildcal.vision.datasets import imagenet_wnids
+    from wildcal._old.vision.datasets import imagenet_wnids
 
-    monkeypatch.setattr("wildcal.vision.sources.CORRUPTIONS", ("fog", "frost"))
+    monkeypatch.setattr("wildcal._old.vision.sources.CORRUPTIONS", ("fog", "frost"))
     rng = np.random.default_rng(0)
     wnids = np.array(imagenet_wnids())
     for place, chosen in (("val", [3, 500, 999, 7]), ("imagenet-r", [500, 999])):
@@ -410,7 +410,7 @@ def test_other_images_are_refused(suite, small_data, network, tmp_path):
 
 
 def test_split_with_other_rows_is_computed_again(suite, small_data, network, tmp_path):
-    from wildcal.io.suite import SuiteWriter
+    from wildcal._old.io.suite import SuiteWriter
 
     shutil.copytree(suite.path, tmp_path / "s")
     writer = SuiteWriter(

@@ -8,23 +8,23 @@ import numpy as np
 import pytest
 import torch
 
+from wildcal._old.cli.main import run
 from wildcal._old.core.parallel import use_threads
-from wildcal.cli.main import run
-from wildcal.io.suite import Suite
-from wildcal.shift import corrupt
-from wildcal.vision.classifiers import open_classifier
-from wildcal.vision.datasets import ArrayImages, Split, cifar10
-from wildcal.vision.distances import DistancePlan, Neighbors
-from wildcal.vision.extract import extract
-from wildcal.vision.features import make_reader
-from wildcal.vision.networks import build
-from wildcal.vision.plan import PlanMaker
-from wildcal.vision.preprocess import make_preprocess
-from wildcal.vision.sizes import Sizes
-from wildcal.vision.sources import make_plan
-from wildcal.vision.training_data import NORMALIZERS
-from wildcal.vision.training_features import CACHE
-from wildcal.vision.training_images import TrainingImages, training_images, without_shared
+from wildcal._old.io.suite import Suite
+from wildcal._old.shift import corrupt
+from wildcal._old.vision.classifiers import open_classifier
+from wildcal._old.vision.datasets import ArrayImages, Split, cifar10
+from wildcal._old.vision.distances import DistancePlan, Neighbors
+from wildcal._old.vision.extract import extract
+from wildcal._old.vision.features import make_reader
+from wildcal._old.vision.networks import build
+from wildcal._old.vision.plan import PlanMaker
+from wildcal._old.vision.preprocess import make_preprocess
+from wildcal._old.vision.sizes import Sizes
+from wildcal._old.vision.sources import make_plan
+from wildcal._old.vision.training_data import NORMALIZERS
+from wildcal._old.vision.training_features import CACHE
+from wildcal._old.vision.training_images import TrainingImages, training_images, without_shared
 
 LOOK = make_preprocess("cifar10")
 LAYERS = tuple(f"/features/features.{i}/Relu_output_0" for i in (2, 6, 13, 20, 27))
@@ -141,7 +141,7 @@ def test_progress_counts_training_images(data, network, near, tmp_path, capsys):
 
 def with_other_logits(plain, folder, name):
     """Return a copy of a finished suite in which a split has logits of other last bits."""
-    from wildcal.io.suite import SuiteWriter
+    from wildcal._old.io.suite import SuiteWriter
 
     shutil.copytree(plain, folder)
     suite = Suite.open(plain)
@@ -385,7 +385,7 @@ def test_training_images_of_imagenet(tmp_path):
     """One in a hundred, cut out as the validation images are."""
     from PIL import Image
 
-    from wildcal.vision.datasets import imagenet
+    from wildcal._old.vision.datasets import imagenet
 
     picture = np.random.default_rng(0).integers(0, 256, (50, 60, 3), dtype=np.uint8)
     for part, n in (("train", 101), ("val", 1)):
@@ -403,7 +403,7 @@ def test_folders(data, export, tmp_path, capsys, monkeypatch):
     """DATA/train is searched; another folder where it is given; the validation images never."""
     from PIL import Image
 
-    monkeypatch.setattr("wildcal.vision.sources.CORRUPTIONS", ("fog",))
+    monkeypatch.setattr("wildcal._old.vision.sources.CORRUPTIONS", ("fog",))
     images = cifar10(data, "train")
     for part, rows in (
         ("validation", range(20)),
@@ -480,7 +480,7 @@ def test_wrong_words(data, network, tmp_path, capsys, words, text):
 def test_without_a_package(data, network, tmp_path, capsys, monkeypatch, package, modules, text):
     monkeypatch.setitem(sys.modules, package, None)
     for module in modules:
-        monkeypatch.delitem(sys.modules, f"wildcal.vision.{module}", raising=False)
+        monkeypatch.delitem(sys.modules, f"wildcal._old.vision.{module}", raising=False)
     assert run(command(data, network, tmp_path / "s", "--features", "--k", "9")) == 1
     assert text in capsys.readouterr().err
     assert not (tmp_path / "s").exists()

@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import nn
 
-from wildcal.vision.batches import Normalizer
-from wildcal.vision.classifiers import Classifier, open_classifier
-from wildcal.vision.classifiers.torch_module import TorchClassifier
-from wildcal.vision.features import make_reader, unit_rows
-from wildcal.vision.networks import build
-from wildcal.vision.pooling import pooled_axes
+from wildcal._old.vision.batches import Normalizer
+from wildcal._old.vision.classifiers import Classifier, open_classifier
+from wildcal._old.vision.classifiers.torch_module import TorchClassifier
+from wildcal._old.vision.features import make_reader, unit_rows
+from wildcal._old.vision.networks import build
+from wildcal._old.vision.pooling import pooled_axes
 
 NORMALIZE = Normalizer((0.5,) * 3, (0.25,) * 3)
 NAMES = tuple("abcdefghij")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from wildcal._old.core.parallel import use_threads
-from wildcal.vision.features import unit_rows
-from wildcal.vision.neighbors import (
+from wildcal._old.vision.features import unit_rows
+from wildcal._old.vision.neighbors import (
     NeighborSearch,
     about_search,
     cells,

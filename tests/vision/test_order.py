@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wildcal.vision.datasets.order import random_order, stratified_order
+from wildcal._old.vision.datasets.order import random_order, stratified_order
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=80), st.integers(0, 100))

@@ -3,10 +3,10 @@
 import pytest
 
 from wildcal._old.core.odd_environments import odd_environments
-from wildcal.io.suite import Suite, SuiteWriter
-from wildcal.shift import TUNING_TRANSFORMS
-from wildcal.vision.plausible import plausibility_notes
-from wildcal.vision.transforms import COLOR, GEOMETRIC, chosen_transforms
+from wildcal._old.io.suite import Suite, SuiteWriter
+from wildcal._old.shift import TUNING_TRANSFORMS
+from wildcal._old.vision.plausible import plausibility_notes
+from wildcal._old.vision.transforms import COLOR, GEOMETRIC, chosen_transforms
 
 
 def test_small_steps_are_plausible():

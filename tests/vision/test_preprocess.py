@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from wildcal.vision.batches import Normalizer, batch_size, filled
-from wildcal.vision.datasets import image_folder, imagenet, imagenet_wnids, textures
-from wildcal.vision.preprocess import PRESETS, Preprocess, make_preprocess
+from wildcal._old.vision.batches import Normalizer, batch_size, filled
+from wildcal._old.vision.datasets import image_folder, imagenet, imagenet_wnids, textures
+from wildcal._old.vision.preprocess import PRESETS, Preprocess, make_preprocess
 
 PIXELS = np.array([[0, 128, 255]], np.uint8)  # red, green, blue
 

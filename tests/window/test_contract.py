@@ -4,11 +4,11 @@ from dataclasses import fields
 
 import pytest
 
+from wildcal._old.accuracy import ESTIMATORS
 from wildcal._old.calibrators import WINDOW_METHODS, make_calibrator
 from wildcal._old.core.stored import kind_of
 from wildcal._old.testing import CALIBRATOR_CHECKS
 from wildcal._old.window import MATCHABLE
-from wildcal.accuracy import ESTIMATORS
 
 # One that counts, one that transports and one that learns from environments.
 MATCHED = ("match+atc-ne", "match+cot", "match+context")

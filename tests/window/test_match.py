@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
+from wildcal._old.accuracy import make_estimator
 from wildcal._old.calibrators import make_calibrator
 from wildcal._old.core.errors import CalibrationWarning, FileFormatError
 from wildcal._old.core.rows import Rows
@@ -17,7 +18,6 @@ from wildcal._old.window import (
     matched_temperature,
     mean_confidence_at,
 )
-from wildcal.accuracy import make_estimator
 
 SUITE = make_suite(5, n_classes=4, n_tuning=600, n_ood_tuning=0, n_test=500)
 Z, Y = SUITE.tuning

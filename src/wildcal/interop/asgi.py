@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from wildcal._old.core.calibrator import Calibrator
-from wildcal.serve.app import Settings, make_app
-from wildcal.serve.lanes import Windows
-from wildcal.serve.limits import Limits
-from wildcal.serve.model import Model
+from wildcal._old.serve.app import Settings, make_app
+from wildcal._old.serve.lanes import Windows
+from wildcal._old.serve.limits import Limits
+from wildcal._old.serve.model import Model
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

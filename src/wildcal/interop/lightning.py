@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wildcal._old.io.files import check_writable
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.exceptions import MissingExtraError
 from wildcal.core.registry import get_calibrator
 from wildcal.io.artifact import save
-from wildcal.io.files import check_writable
 
 try:
     from lightning.pytorch import Callback

@@ -7,11 +7,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from wildcal._old.io.files import refuse_external_data
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.conversion import ONE_COLUMN
 from wildcal.core.exceptions import FileFormatError, InputError, MissingExtraError, WildcalError
 from wildcal.io.atomic import atomic_write
-from wildcal.io.files import refuse_external_data
 
 try:
     import ndonnx as ndx

@@ -7,9 +7,9 @@ import numpy as np
 from wildcal._old.core.checks import check_choice, check_logits
 from wildcal._old.core.convert import softmax
 from wildcal._old.core.errors import MissingExtraError
-from wildcal.metrics.inputs import top_label
-from wildcal.metrics.noise import NoiseFloor
-from wildcal.metrics.top_label import TopLabelAccumulator
+from wildcal._old.metrics.inputs import top_label
+from wildcal._old.metrics.noise import NoiseFloor
+from wildcal._old.metrics.top_label import TopLabelAccumulator
 
 try:
     import torch
@@ -29,7 +29,7 @@ _OUTPUTS: Final = ("ece", "noise_floor", "excess_ece", "accuracy", "mean_confide
 class CalibrationError(Metric):
     """The ECE of all rows seen, and what a perfectly calibrated model would show on them.
 
-    The numbers are those of `wildcal.metrics.ece` and `noise_floor` on all rows at once, however
+    The numbers are those of `wildcal._old.metrics.ece` and `noise_floor` on all rows at once, however
     they were divided into batches and processes: every state is a sum. The floor's transform is a
     product over rows, so its state is the sum of the logarithms.
 

@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 
 from wildcal._old.core.checks import check_logits
 from wildcal._old.core.convert import softmax
+from wildcal._old.io.files import check_writable
+from wildcal._old.metrics import accuracy, ece, mean_confidence, nll, noise_floor
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.exceptions import MissingExtraError
 from wildcal.core.registry import get_calibrator
 from wildcal.io.artifact import save
-from wildcal.io.files import check_writable
-from wildcal.metrics import accuracy, ece, mean_confidence, nll, noise_floor
 
 try:
     from transformers import TrainerCallback
@@ -53,7 +53,7 @@ def logits_and_labels(prediction: Any) -> tuple[NDArray[Any], NDArray[Any]]:
 def compute_metrics(prediction: Any) -> dict[str, float]:
     """Return accuracy and calibration, for `Trainer(compute_metrics=compute_metrics)`.
 
-    The names are those of `wildcal.metrics`; `Trainer` puts `eval_` before them. An `eval_ece` near
+    The names are those of `wildcal._old.metrics`; `Trainer` puts `eval_` before them. An `eval_ece` near
     `eval_noise_floor` is as good as so few rows can show.
 
     >>> from types import SimpleNamespace

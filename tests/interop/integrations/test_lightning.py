@@ -13,10 +13,10 @@ import torch
 
 import wildcal
 from wildcal._old.core.convert import softmax
+from wildcal._old.metrics import ece, noise_floor
 from wildcal._old.testing import make_suite
 from wildcal.interop.lightning import CalibrationCallback
 from wildcal.interop.torchmetrics import CalibrationError
-from wildcal.metrics import ece, noise_floor
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # those of Lightning itself
 SUITE = make_suite(seed=3, n_test=300)

@@ -65,7 +65,7 @@ def test_mlflow(run, tmp_path, monkeypatch):
     mlflow.set_tracking_uri((tmp_path / "runs").as_uri())
     found = run("MLflow", logits=Z, y=Y, test_logits=Z, test_y=Y)
     kept = mlflow.get_run(found["run"].info.run_id).data.metrics
-    assert kept["ece_before"] == pytest.approx(wildcal.metrics.ece(Y, softmax(Z)))
+    assert kept["ece_before"] == pytest.approx(wildcal._old.metrics.ece(Y, softmax(Z)))
     assert (
         found["again"].predict_proba(Z).tobytes() == found["calibrator"].predict_proba(Z).tobytes()
     )

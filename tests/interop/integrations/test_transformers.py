@@ -9,8 +9,8 @@ from transformers import BertConfig, BertForSequenceClassification, Trainer, Tra
 
 import wildcal
 from wildcal._old.core.convert import softmax
+from wildcal._old.metrics import ece, noise_floor
 from wildcal.interop.transformers import CalibrationCallback, compute_metrics, logits_and_labels
-from wildcal.metrics import ece, noise_floor
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # those of transformers itself
 

@@ -67,6 +67,6 @@ def engine_of(source: Any) -> Engine | None:
         return None
     chosen = _chosen.get()
     if chosen is None and "distributed" in sys.modules:  # then a client may be active
-        found: Engine | None = importlib.import_module("wildcal.engine").active()
+        found: Engine | None = importlib.import_module("wildcal._old.engine").active()
         return found
     return chosen

@@ -63,7 +63,7 @@ def save(calibrator: Calibrator, path: str | Path, about: About | None = None) -
     if isinstance(calibrator, bridge.Bridged):
         bridge.save(calibrator, path, about or About())
         return
-    from wildcal.io.files import replacing  # wildcal.io imports this module
+    from wildcal._old.io.files import replacing  # wildcal.io imports this module
 
     document = describe_file(calibrator, about)
     text = json.dumps(document, indent=2, allow_nan=False)

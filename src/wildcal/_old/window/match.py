@@ -6,6 +6,9 @@ from typing import Final, final
 
 import numpy as np
 
+from wildcal._old.accuracy.artifact import describe_file, rebuild
+from wildcal._old.accuracy.estimator import AccuracyEstimator
+from wildcal._old.accuracy.registry import ESTIMATORS, make_estimator
 from wildcal._old.core.arrays import Logits
 from wildcal._old.core.calibrator import FitSummary
 from wildcal._old.core.checks import check_choice, check_temperature
@@ -15,9 +18,6 @@ from wildcal._old.core.stored import REAL, TEXT, Written, stored
 from wildcal._old.window.clean import clean_rows, counted, scaled, summary
 from wildcal._old.window.matching import match_temperature, matchable
 from wildcal._old.window.reader import Told, WindowTemperature
-from wildcal.accuracy.artifact import describe_file, rebuild
-from wildcal.accuracy.estimator import AccuracyEstimator
-from wildcal.accuracy.registry import ESTIMATORS, make_estimator
 
 ESTIMATOR: Final = Written(describe_file, rebuild)
 """How a fitted accuracy estimator stands in the file of a calibrator."""
@@ -39,7 +39,7 @@ _OTHER_MIX: Final = (
 class MatchedConfidence(WindowTemperature):
     """p = softmax(z / T), T such that the mean confidence of the window is its estimated accuracy.
 
-    The estimate is that of any method of `wildcal.accuracy`; it inherits their assumptions (about
+    The estimate is that of any method of `wildcal._old.accuracy`; it inherits their assumptions (about
     the class mix, or the size of the window), and warns where they are refuted. A row without a
     window is divided by the temperature of the clean rows.
 

@@ -101,7 +101,7 @@ class ContextScaling(WindowMap):
     --------
     >>> import wildcal
     >>> suite = wildcal.suites.load("cifar10-resnet20")
-    >>> logits, y, environment = wildcal.evaluation.environments(suite)
+    >>> logits, y, environment = wildcal._old.evaluation.environments(suite)
     >>> calibrator = ContextScaling().fit(logits, y, environment=environment)
     >>> foggy = suite.split("fog-5").logits
     >>> around = calibrator.context(foggy)
