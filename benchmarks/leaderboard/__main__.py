@@ -38,7 +38,9 @@ def main() -> None:
     shifted = [*shift.sources(folder)]
     if options.small:
         iid, shifted = iid[:: len(iid) // N_SMALL], shifted[:: max(1, len(shifted) // 4)]
-    with Progress(*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn()) as bar:
+    with Progress(
+        *Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn()
+    ) as bar:
         if options.only in (None, "iid"):
             task = bar.add_task("in-distribution", total=len(iid))
             run.run(iid, options.work, progress=lambda _: bar.advance(task))
@@ -46,7 +48,7 @@ def main() -> None:
             task = bar.add_task("shifted", total=len(shifted))
             shift.run(shifted, options.work, progress=lambda _: bar.advance(task))
     output = options.output or (options.work / "small" if options.small else results.FOLDER)
-    results.write(options.work, iid, shifted, output)
+    results.write(options.work, iid, shifted, folder, output)
     print(f"wrote {output}")
 
 

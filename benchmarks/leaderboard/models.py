@@ -25,9 +25,7 @@ KINDS: Final = {
     "bayes": lambda: GaussianNB(),
     "neighbors": lambda: KNeighborsClassifier(15),
     "logistic-balanced": lambda: LogisticRegression(max_iter=300, class_weight="balanced"),
-    "forest-balanced": lambda: RandomForestClassifier(
-        100, class_weight="balanced", random_state=0
-    ),
+    "forest-balanced": lambda: RandomForestClassifier(100, class_weight="balanced", random_state=0),
     "boosting-balanced": lambda: HistGradientBoostingClassifier(
         class_weight="balanced", random_state=0
     ),

@@ -139,7 +139,9 @@ class _ArraysOnly(pickle.Unpickler):
 def densenet(repository: Repository) -> Predictions:
     """Return the 5,000 calibration and then the 10,000 test samples, which are two domains."""
     found = _ArraysOnly(io.BytesIO(repository.read("sample_logits.p"))).load()
-    arrays = [np.asarray(a) for part in found for a in (part if isinstance(part, tuple) else [part])]
+    arrays = [
+        np.asarray(a) for part in found for a in (part if isinstance(part, tuple) else [part])
+    ]
     logits, labels = arrays[0::2], [a.ravel() for a in arrays[1::2]]
     order = np.argsort([len(y) for y in labels])  # the calibration set is the smaller one
     X, y = np.concatenate([logits[i] for i in order]), np.concatenate([labels[i] for i in order])

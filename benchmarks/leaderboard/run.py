@@ -85,9 +85,7 @@ def contestants(cell: Cell, with_slow: bool) -> list[str]:
     return names
 
 
-def measure(
-    scores: Scores, y: Any, cell: Cell, names: Iterable[str]
-) -> Iterator[dict[str, Any]]:
+def measure(scores: Scores, y: Any, cell: Cell, names: Iterable[str]) -> Iterator[dict[str, Any]]:
     """Yield the scores of each contestant in a cell."""
     order = np.random.default_rng([cell.n, cell.draw]).permutation(len(y))
     fit, test = order[: cell.n], order[cell.n : cell.n + MAX_TEST]
@@ -121,9 +119,7 @@ def score(y: Any, proba: Any) -> dict[str, str]:
     }
 
 
-def run(
-    sources: list[Source], folder: Path, *, progress: Any = None, draws: int = N_DRAWS
-) -> None:
+def run(sources: list[Source], folder: Path, *, progress: Any = None, draws: int = N_DRAWS) -> None:
     """Write the scores of all sources; what was computed before is not computed again."""
     for source in sources:
         path = folder / "scores" / f"{source.file_name}.csv"

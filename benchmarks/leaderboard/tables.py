@@ -84,7 +84,9 @@ def candidates(
     is_first = (index["Package"] + "/" + index["Item"]).isin(FIRST)
     seen: list[Table] = []
     for row in pd.concat([index[is_first], index[~is_first]]).itertuples():
-        if skip(row) or any(row.Item.lower() == t.item.lower() or row.Rows == t.n_rows for t in seen):
+        if skip(row) or any(
+            row.Item.lower() == t.item.lower() or row.Rows == t.n_rows for t in seen
+        ):
             continue
         frame = read_frame(row.Package, row.Item)
         label = None if frame is None else find_label(frame)
@@ -139,7 +141,9 @@ def usable_features(frame: pd.DataFrame, label: str) -> list[str]:
     return [
         c
         for c in frame.columns
-        if c != label and _is_feature(frame[c]) and not _gives_away(frame.loc[labels.index, c], labels)
+        if c != label
+        and _is_feature(frame[c])
+        and not _gives_away(frame.loc[labels.index, c], labels)
     ]
 
 
