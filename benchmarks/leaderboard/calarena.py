@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-
 from benchmarks.leaderboard import published
 from benchmarks.leaderboard.contestants import OURS, NotForThisData, calibrate
 from benchmarks.leaderboard.run import HARM, score, uncalibrated

@@ -241,7 +241,7 @@ def quietly() -> Iterator[None]:
 
 
 def calibrate(name: str, scores: Scores, y: Any, test: Scores) -> Any:
-    """Return calibrated probabilities of test samples, or raise: NotForThisData, or what went wrong."""
+    """Return calibrated probabilities of test samples; raise NotForThisData or another error."""
     with quietly():
         found = np.asarray(ALL[name](scores, y, test), np.float64)
     if found.shape != test.proba.shape:

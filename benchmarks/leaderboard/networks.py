@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-
 from benchmarks.leaderboard.predictions import Predictions, Source
+
 from wildcal import suites
 
 MAX_SAMPLES, MAX_VALUES = 10_000, 4_000_000

@@ -1,7 +1,7 @@
 """Predictions that others published, read from local copies of their repositories.
 
 A folder holds the repositories as OWNER+NAME or NAME, either as a checkout or as a folder `repo`
-that is a git directory without a checkout. A repository that is not there is left out with a message.
+that is a git directory without a checkout. One that is not there is left out with a message.
 """
 
 import io
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-
 from benchmarks.leaderboard.predictions import Predictions, Source
+
 from wildcal import logits_from_proba
 
 MMLU_PRO: Final = "Linwei94/LLM-Calibration-Study"

@@ -5,15 +5,14 @@ bootstrapped over data sets.
 """
 
 import csv
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
-
 from benchmarks.tables import markdown
+from numpy.typing import NDArray
 
 HERE: Final = Path(__file__).parent / "results"
 BASELINE: Final = "uncalibrated"
@@ -28,9 +27,9 @@ LIBRARIES: Final = ("sklearn", "netcal", "probmetrics", "betacal", "probcal", "c
                     "venn-abers", "uncertainty-calibration")  # fmt: skip
 WORSE: Final = 0.01
 # What the short tables show.
-SHORT: Final = ("auto", "sms", "vector", "ts", "beta", "isotonic", "sklearn sigmoid",
-                "sklearn isotonic", "sklearn temperature", "netcal beta", "probmetrics logistic-mix",
-                "venn-abers")  # fmt: skip
+SHORT: Final = ("auto", "sms", "vector", "ts", "beta", "sklearn sigmoid", "sklearn isotonic",
+                "sklearn temperature", "netcal temperature", "netcal isotonic",
+                "probmetrics logistic-mix", "probmetrics svs")  # fmt: skip
 
 Values = NDArray[np.float64]
 
@@ -156,7 +155,7 @@ def title(method: str) -> str:
     return f"`{method}`"
 
 
-def main_table(n: str, methods: Iterable[str] | None = None) -> str:
+def main_table(n: str) -> str:
     """Return all scores of all methods for one size, best rank first."""
     results = of_size(n)
     names = everywhere(results)
@@ -276,21 +275,27 @@ def calarena_table() -> str:
     with (HERE / "calarena.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     groups = list(dict.fromkeys(row["data"] for row in rows))
-    found = {(row["data"], row["calibrator"]): row for row in rows}
-    names = sorted({row["calibrator"] for row in rows},
-                   key=lambda c: min(float(found[g, c]["worse"]) for g in groups if (g, c) in found))  # fmt: skip
-    lines = []
-    for name in names:
-        line = [name]
-        for group in groups:
-            row = found.get((group, name))
-            line.append(
-                ""
-                if row is None
-                else f"{percent(float(row['harm']), 0)} / {percent(float(row['worse']), 0)}"
-            )
-        lines.append(line)
+    cells: dict[str, dict[str, str]] = {}
+    for row in sorted(rows, key=lambda row: float(row["harm"])):
+        shares = [percent(float(row[k]), 0) for k in ("harm", "worse")]
+        cells.setdefault(row["calibrator"], {})[row["data"]] = " / ".join(shares)
+    lines = [[name, *(found.get(g, "") for g in groups)] for name, found in cells.items()]
     return markdown(["calibrator in CalArena", *groups], lines)
+
+
+def densenet_table() -> str:
+    """Return the NLL of one experiment of CalArena, ours and the published ones."""
+    with (HERE / "densenet.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    ours = {row["calibrator"]: row["nll"] for row in rows if row["who"] == "wildcal"}
+    theirs = {row["calibrator"]: row["nll"] for row in rows if row["who"] != "wildcal"}
+    pairs = {"auto": "", "sms": "SMS", "svs": "SVS", "dirichlet": "Dirichlet", "vector": "VS",
+             "ts": "TS", "ets": "ETS"}  # fmt: skip
+    lines = [
+        [f"`{name}`", f"{float(ours[name]):.5f}", f"{float(theirs[other]):.5f}" if other else ""]
+        for name, other in pairs.items()
+    ]
+    return markdown(["calibrator", "NLL, wildcal", "NLL, CalArena"], lines)
 
 
 def targets_table() -> str:
@@ -303,16 +308,15 @@ def targets_table() -> str:
         rank = {m: mean(v, results.data)[0] for m, v in ranks(results, names).items()}
         order = sorted(rank, key=rank.__getitem__)
         safe = [m for m in order if mean(results.share("harmed", m), results.data)[0] <= WORSE]
+        places = [f"{o.index(AUTO) + 1} of {len(o)}" if AUTO in o else "-" for o in (order, safe)]
         lines.append([
             f"{int(n):,}", str(len(np.unique(results.data))), str(len(results.n)),
-            percent(float(harm.mean()), 2), percent(mean(harm, results.data)[0], 2),
-            with_interval(regrets, results.data), percent(float(np.median(regrets)), 2),
-            percent(float(np.quantile(regrets, 0.95))),
-            f"{order.index(AUTO) + 1} of {len(order)}", f"{safe.index(AUTO) + 1} of {len(safe)}" if AUTO in safe else "-",
+            percent(float(harm.mean()), 2), with_interval(regrets, results.data),
+            percent(float(np.median(regrets)), 2), percent(float(np.quantile(regrets, 0.95))),
+            *places,
         ])  # fmt: skip
-    header = ["labels", "data sets", "models", "harm, % of draws", "the same, data sets alike",
-              "mean regret", "median", "95th percentile", "place by rank",
-              "place among methods of at most 1 % harm"]  # fmt: skip
+    header = ["labels", "data sets", "models", "harm, % of draws", "mean regret", "median",
+              "95th percentile", "place by rank", "among methods of at most 1 % harm"]  # fmt: skip
     return markdown(header, lines)
 
 
@@ -325,4 +329,5 @@ MADE: Final[dict[str, Callable[[], str]]] = {
     "leaderboard-limited": limited_table,
     "leaderboard-shift": shift_table,
     "leaderboard-calarena": calarena_table,
+    "leaderboard-densenet": densenet_table,
 }

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-
 from benchmarks.leaderboard import calarena, contestants, shift
 from benchmarks.leaderboard.contestants import BASELINE
 from benchmarks.leaderboard.predictions import Source
@@ -16,6 +15,7 @@ from benchmarks.leaderboard.run import HARM, read
 FOLDER: Final = Path(__file__).parent / "results"
 COLUMNS: Final = ("nll", "brier", "excess_ece", "harmed", "failed", "seconds")
 SHIFTED: Final = ("nll", "brier", "excess_ece", "failed")
+MAX_HARM: Final = 0.01
 HEAD: Final = ("data", "model", "kind", "n_classes", "n")
 
 
@@ -39,6 +39,18 @@ def write(
                 writer = csv.DictWriter(file, list(rows[0]))
                 writer.writeheader()
                 writer.writerows(rows)
+
+
+def problems(work: Path, iid: list[Source]) -> list[str]:
+    """Return what must not be: calibrators of ours that failed, and harm of the default."""
+    rows = [row for row in _rows(work / "scores", iid) if row["method"] in contestants.OURS]
+    found = [f"{row['data']}, {row['model']}, {row['n']}: {row['method']}: {row['error']}"
+             for row in rows if row["error"]]  # fmt: skip
+    results = aggregate(_rows(work / "scores", iid))["harmed"]
+    harm = np.mean([float(shares.get("auto") or 0) for shares in results.values()])
+    if harm > MAX_HARM:
+        found.append(f"auto makes the NLL worse in {100 * harm:.1f} % of draws")
+    return found
 
 
 def _rows(folder: Path, sources: list[Source]) -> Iterable[dict[str, Any]]:

@@ -8,7 +8,6 @@ from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 import numpy as np
-
 from benchmarks.leaderboard.contestants import (
     BASELINE,
     FAST_PEERS,
@@ -19,6 +18,7 @@ from benchmarks.leaderboard.contestants import (
     calibrate,
 )
 from benchmarks.leaderboard.predictions import Predictions, Source
+
 from wildcal import Identity, metrics
 
 SIZES: Final = (50, 200, 1_000, 5_000)

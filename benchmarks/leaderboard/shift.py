@@ -7,16 +7,17 @@ method that adapts is the domain left out, without labels.
 """
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
-
 from benchmarks.leaderboard import domains, networks, published
-from benchmarks.leaderboard.contestants import BASELINE, quietly
+from benchmarks.leaderboard.contestants import BASELINE, NotForThisData, Scores, quietly
 from benchmarks.leaderboard.predictions import Predictions, Source
 from benchmarks.leaderboard.run import is_usable, read, score, uncalibrated, write
-from wildcal import CALIBRATORS, WindowScaling, get_calibrator
+
+from wildcal import CALIBRATORS, Calibrator, WindowCalibrator, WindowScaling, get_calibrator
 
 N_SOURCE: Final = 2_000
 N_DOMAIN: Final = 500
@@ -45,18 +46,18 @@ def contestants() -> list[str]:
     return names + [name for name in OTHER_WINDOWS if name in CALIBRATORS]
 
 
-def folds(source: Source, predictions: Predictions) -> Iterator[tuple[int, list[int]]]:
+def folds(source: Source, predictions: Predictions) -> Iterator[tuple[int, tuple[int, ...]]]:
     """Yield a domain that is left out, and the domains to calibrate on, the source first."""
     names = predictions.domain_names
     test = [d for d, name in enumerate(names) if name.startswith(TEST)]
     known = [d for d in range(len(names)) if d not in test]
     if test and len(known) > 1:
-        yield from ((d, known) for d in test)
+        yield from ((d, tuple(known)) for d in test)
     elif source.kind.endswith("time"):
-        yield from ((d, list(range(d))) for d in range(2, len(names)))
+        yield from ((d, tuple(range(d))) for d in range(2, len(names)))
     else:
         everything = range(len(names))
-        yield from ((d, [e for e in everything if e != d]) for d in everything[1:])
+        yield from ((d, tuple(e for e in everything if e != d)) for d in everything[1:])
 
 
 def run(sources: list[Source], folder: Path, *, progress: Any = None) -> None:
@@ -66,58 +67,81 @@ def run(sources: list[Source], folder: Path, *, progress: Any = None) -> None:
         done = read(path)
         keys = {(row["n"], row["method"]) for row in done}
         predictions = source.load(folder / "domains")
-        if is_usable(predictions):
-            scores, y, domain = uncalibrated(predictions), predictions.y, predictions.domain
+        scores = uncalibrated(predictions)
+        for left_out, known in folds(source, predictions) if is_usable(predictions) else ():
+            name = predictions.domain_names[left_out].removeprefix(TEST)
+            methods = [m for m in contestants() if (name, m) not in keys]
             head = {"data": source.data, "model": source.model, "kind": source.kind,
-                    "n_classes": scores.proba.shape[1]}  # fmt: skip
-            rows = [np.flatnonzero(domain == d) for d in range(len(predictions.domain_names))]
-            for left_out, known in folds(source, predictions):
-                name = predictions.domain_names[left_out].removeprefix(TEST)
-                methods = [m for m in contestants() if (name, m) not in keys]
-                if not methods:
-                    continue
-                parts = [rows[d][: N_DOMAIN if i else N_SOURCE] for i, d in enumerate(known)]
-                fit, is_in = np.concatenate(parts), np.repeat(known, [len(p) for p in parts])
-                test = rows[left_out][:MAX_TEST]
-                X = scores.X
-                for method in methods:
-                    row = head | {"n": name, "draw": 0, "method": method}
-                    try:
-                        if method == BASELINE:
-                            proba = scores.proba[test]
-                        else:
-                            proba = calibrate(
-                                method, X[fit], y[fit], is_in, known[0], X[test], scores.input
-                            )
-                    except NotImplementedError:
-                        continue
-                    except Exception as error:
-                        row["error"] = f"{type(error).__name__}: {error}".replace("\n", " ")[:80]
-                    else:
-                        row |= score(y[test], proba)
-                    done.append(row)
+                    "n_classes": predictions.X.shape[1], "n": name, "draw": 0}  # fmt: skip
+            if methods:
+                rows = measure(predictions, scores, left_out, known, methods)
+                done += [head | row for row in rows]
                 write(done, path)
+        fit.cache_clear()
         if progress:
             progress(source)
 
 
-def calibrate(
-    method: str, X: Any, y: Any, domain: Any, source: int, window: Any, input: str
-) -> Any:
-    """Return probabilities of a window, or raise."""
-    name, _, data = method.partition(", ")
-    is_source = domain == source
-    with quietly():
-        if data:
-            calibrator = get_calibrator(name)
-            if calibrator.requires_raw_logits and input != "logits":
-                raise NotImplementedError
-            rows = is_source if data == "source" else slice(None)
-            return calibrator.fit(X[rows], y[rows], input=input).predict_proba(window)
-        if name.startswith("window on "):
-            base = get_calibrator(name.removeprefix("window on "))
-            calibrator = WindowScaling(base=base)
+def measure(
+    predictions: Predictions,
+    scores: Scores,
+    left_out: int,
+    known: tuple[int, ...],
+    methods: list[str],
+) -> Iterator[dict[str, Any]]:
+    """Yield the scores of each contestant on the domain that is left out."""
+    test = np.flatnonzero(predictions.domain == left_out)[:MAX_TEST]
+    for method in methods:
+        row: dict[str, Any] = {"method": method}
+        try:
+            if method == BASELINE:
+                proba = scores.proba[test]
+            else:
+                with quietly():
+                    calibrator = fit(method, Known(predictions, scores, known))
+                    if isinstance(calibrator, WindowCalibrator):
+                        calibrator = calibrator.adapt(scores.X[test])
+                    proba = calibrator.predict_proba(scores.X[test])
+        except NotForThisData:
+            continue
+        except Exception as error:  # a failure is a result
+            row["error"] = f"{type(error).__name__}: {error}".replace("\n", " ")[:80]
         else:
-            calibrator = get_calibrator(name)
-        calibrator.fit(X, y, input=input, domain=domain, source_domain=source)
-        return calibrator.adapt(window).predict_proba(window)
+            row |= score(predictions.y[test], proba)
+        yield row
+
+
+class Known(NamedTuple):
+    """The domains to calibrate on; equal if they are the same domains of the same model."""
+
+    predictions: Predictions
+    scores: Scores
+    domains: tuple[int, ...]
+
+    def __hash__(self) -> int:
+        return hash((id(self.predictions), self.domains))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Known) and hash(self) == hash(other)
+
+
+@cache
+def fit(method: str, known: Known) -> Calibrator:
+    """Return a contestant, fitted on labelled samples of the known domains."""
+    domain, source = known.predictions.domain, known.domains[0]
+    limits = [N_SOURCE, *[N_DOMAIN] * (len(known.domains) - 1)]
+    parts = [np.flatnonzero(domain == d)[:m] for d, m in zip(known.domains, limits, strict=True)]
+    name, _, data = method.partition(", ")
+    rows = parts[0] if data == "source" else np.concatenate(parts)
+    options: dict[str, Any] = {}
+    if name.startswith("window on "):
+        base = get_calibrator(name.removeprefix("window on "))
+        calibrator: Calibrator = WindowScaling(base=base)
+    else:
+        calibrator = get_calibrator(name)
+    if not data:
+        options = {"domain": domain[rows], "source_domain": source}
+    scores = known.scores
+    if calibrator.requires_raw_logits and scores.input != "logits":
+        raise NotForThisData
+    return calibrator.fit(scores.X[rows], known.predictions.y[rows], input=scores.input, **options)
