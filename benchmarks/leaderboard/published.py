@@ -126,8 +126,10 @@ class _ArraysOnly(pickle.Unpickler):
     """Read lists and arrays of numbers, and nothing else."""
 
     def find_class(self, module: str, name: str) -> Any:
-        allowed = {
-            ("numpy.core.multiarray", "_reconstruct"): np.empty(0).__reduce__()[0],
+        reconstruct = np.empty(0).__reduce__()[0]
+        allowed: dict[tuple[str, str], Any] = {
+            ("numpy.core.multiarray", "_reconstruct"): reconstruct,
+            ("numpy._core.multiarray", "_reconstruct"): reconstruct,
             ("numpy", "ndarray"): np.ndarray,
             ("numpy", "dtype"): np.dtype,
         }

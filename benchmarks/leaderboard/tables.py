@@ -154,9 +154,9 @@ def _is_feature(column: pd.Series) -> bool:
 
 
 def _gives_away(column: pd.Series, labels: pd.Series) -> bool:
-    """Return whether the values of a column, at most 1,000, each stand for one class."""
+    """Return whether the values of a column, ten rows each or more, stand for one class each."""
     values = column.astype(str)
-    if values.nunique() > 1_000:
+    if values.nunique() > len(values) / 10:
         return False
     counts = pd.crosstab(values, labels)
     return counts.max(axis=1).sum() >= GIVES_AWAY * len(labels)
