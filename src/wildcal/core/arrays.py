@@ -7,9 +7,10 @@ for samples have shape (n_samples, 1), so that they broadcast against `z`.
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
+import array_api_compat
 import array_api_compat.numpy as np_compat
 import numpy as np
-from array_api_compat import array_namespace, device, is_numpy_array
+from array_api_compat import array_namespace, is_numpy_array
 from numpy.typing import NDArray
 
 Array: TypeAlias = Any
@@ -35,6 +36,13 @@ def is_numpy(xp: Any) -> bool:
 def namespace(x: Array) -> Any:
     """Return the array namespace of `x`."""
     return np_compat if is_numpy_array(x) else array_namespace(x)
+
+
+def device(x: Array) -> Any:
+    """Return the device of `x`."""
+    if hasattr(x, "detach"):  # torch.compile cannot trace the function of array-api-compat
+        return x.device
+    return array_api_compat.device(x)
 
 
 def convert(xp: Any, value: NDArray[Any], like: Array) -> Array:

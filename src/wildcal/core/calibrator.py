@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Final, Self
 
 import array_api_compat.numpy as np_compat
 import numpy as np
-from array_api_compat import device, is_dask_array
+from array_api_compat import is_dask_array
 from numpy.typing import NDArray
 
 from wildcal.core import arrays
-from wildcal.core.arrays import Array
+from wildcal.core.arrays import Array, device
 from wildcal.core.conversion import to_logits
 from wildcal.core.exceptions import ConvergenceWarning, InputError, NotFittedError
 from wildcal.core.profile import N_BINS, Profile
