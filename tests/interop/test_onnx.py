@@ -202,9 +202,9 @@ def test_attach_refuses_files(fitted, classifier, tmp_path):
     onnx.save(model, path, save_as_external_data=True, location="w.bin", size_threshold=0)
     (tmp_path / "w.bin").rename(tmp_path.parent / "w.bin")
     model = onnx.load(path, load_external_data=False)
-    next(e for e in model.graph.initializer[0].external_data if e.key == "location").value = (
-        "../w.bin"
-    )
+    next(
+        e for e in model.graph.initializer[0].external_data if e.key == "location"
+    ).value = "../w.bin"
     path.write_bytes(model.SerializeToString())
     with pytest.raises(FileFormatError, match=r"must be an ONNX model: .*\.\./w\.bin"):
         attach(path, fitted("ts"), out)

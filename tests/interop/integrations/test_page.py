@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import wildcal
-from wildcal._old.core.convert import softmax
 from wildcal._old.testing import make_suite
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # those of the frameworks themselves

@@ -8,7 +8,6 @@ import torch
 from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
 
 import wildcal
-from wildcal._old.core.convert import softmax
 from wildcal._old.metrics import ece, noise_floor
 from wildcal.interop.transformers import CalibrationCallback, compute_metrics, logits_and_labels
 
