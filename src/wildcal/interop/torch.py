@@ -76,7 +76,7 @@ class CalibratorModule(torch.nn.Module):
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Self:
         """Move the buffers to a device, but leave their precision."""
         before = dict(self._buffers)
-        super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         for name, buffer in before.items():
             moved = self._buffers[name]
             if buffer is not None and moved is not None and moved.dtype != buffer.dtype:
@@ -128,7 +128,7 @@ class CalibratedModel(torch.nn.Module):
         return result
 
     def _check(self, logits: torch.Tensor) -> None:
-        if len(logits) < _N_JUDGED or logits.is_meta or torch.jit.is_tracing():
+        if len(logits) < _N_JUDGED or logits.is_meta:
             return
         fitted = self.calibrator._calibrator
         values = logits.detach().float().cpu().numpy()

@@ -1,5 +1,6 @@
 """ECE with its noise floor as a torchmetrics `Metric` (extra `torchmetrics`)."""
 
+from collections.abc import Callable
 from typing import Any, Final, Literal
 
 import array_api_compat.numpy as np_compat
@@ -22,8 +23,9 @@ except ImportError as error:
         ' pip install "wildcal[torchmetrics]"'
     ) from error
 
-_BINNED: Final = {"ece": ece, "noise_floor": noise_floor, "excess_ece": excess_ece}
-_RESULTS: Final = {"accuracy": accuracy, "mean_confidence": mean_confidence, **_BINNED}
+_Functions = dict[str, Callable[..., float]]
+_BINNED: Final[_Functions] = {"ece": ece, "noise_floor": noise_floor, "excess_ece": excess_ece}
+_RESULTS: Final[_Functions] = {"accuracy": accuracy, "mean_confidence": mean_confidence, **_BINNED}
 
 
 class CalibrationError(Metric):
