@@ -7,7 +7,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal._old.io.files import refuse_external_data
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.conversion import ONE_COLUMN
 from wildcal.core.exceptions import FileFormatError, InputError, MissingExtraError, WildcalError
@@ -17,6 +16,7 @@ try:
     import ndonnx as ndx
     import onnx
     import onnxruntime
+    import spox.opset.ai.onnx.v21 as operators
     from onnx import version_converter
 except ImportError as error:
     raise MissingExtraError(
@@ -25,6 +25,8 @@ except ImportError as error:
 
 PREFIX: Final = "calibrated_"
 _NORMALIZING: Final = ("Softmax", "LogSoftmax")
+# Operators whose inputs broadcast.
+_ELEMENTWISE: Final = ("Add", "Sub", "Mul", "Div", "Max", "Min", "Equal", "LessOrEqual", "Where")
 # Float32 probabilities of two runtimes agree to this for nearly all samples.
 _TOLERANCE: Final = 1e-5
 
@@ -73,13 +75,51 @@ def as_model(calibrator: Calibrator) -> onnx.ModelProto:
         n_layers = getattr(calibrator, "n_layers", None)
         inputs["knn_distances"] = ndx.argument(shape=("n", n_layers), dtype=ndx.float32)
     x, *others = inputs.values()
-    p = calibrator.converted(ndx, x).probabilities(ndx, x, *others)
+    xp = _Namespace()
+    p = calibrator.converted(xp, x).probabilities(xp, x, *others)
     outputs = {"probabilities": p}
     if calibrator.input_ != "confidence":
-        outputs["confidence"] = ndx.max(p, axis=-1)
+        outputs["confidence"] = xp.max(p, axis=-1)
     model = ndx.build(inputs, outputs)
+    _reshape_constants(model)
     model.producer_name, model.doc_string = "wildcal", f"Calibrated by {calibrator!r}."
     return model
+
+
+class _Namespace:
+    """The functions of ndonnx, with one ONNX operator where it needs many or has none.
+
+    `ndonnx.max` adds ten operators for empty arrays and NaN.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(ndx, name)
+
+    def max(self, x: Any, *, axis: int, keepdims: bool = False) -> Any:
+        axes = operators.const(np.array([axis]))
+        return ndx.asarray(operators.reduce_max(x.unwrap_spox(), axes, keepdims=keepdims))
+
+    def topk(self, x: Any, k: int, *, dim: int) -> tuple[Any, Any]:
+        values, indices = operators.top_k(x.unwrap_spox(), operators.const([k]), axis=dim)
+        return ndx.asarray(values), ndx.asarray(indices)
+
+
+def _reshape_constants(model: onnx.ModelProto) -> None:
+    """Give numbers that are combined with columns the shape (1, 1).
+
+    ONNX Runtime adds one of shape () to a column of 1,000 samples in 6.6 us, this one in 0.4 us.
+    """
+    graph = onnx.shape_inference.infer_shapes(model).graph
+    matrices = {v.name for v in graph.value_info if len(v.type.tensor_type.shape.dim) == 2}
+    users: dict[str, list[bool]] = {}
+    for node in model.graph.node:
+        for name in node.input:
+            is_elementwise = node.op_type in _ELEMENTWISE and node.output[0] in matrices
+            users.setdefault(name, []).append(is_elementwise)
+    for node in model.graph.node:
+        if node.op_type == "Constant" and all(users[node.output[0]]):
+            value = node.attribute[0].t
+            value.dims[:] = value.dims or [1, 1]
 
 
 def attach(
@@ -115,7 +155,7 @@ def attach(
     found = value = _find_output(model, calibrator, output)
     _check_classes(model, value, calibrator)
     opset = max(_opset(model), _opset(added))
-    model, added = (version_converter.convert_version(m, opset) for m in (model, added))
+    model, added = _converted(model, opset), _converted(added, opset)
     model.ir_version = added.ir_version = max(model.ir_version, added.ir_version)
     kept = [out.name for out in model.graph.output]
     if value not in kept:
@@ -133,6 +173,7 @@ def attach(
         io_map=[(value, f"{PREFIX}{calibrator.input_}")],
         outputs=[*kept, *(output.name for output in added.graph.output)],
     )
+    del merged.opset_import[-len(added.opset_import) :]  # those of the classifier are the same
     onnx.checker.check_model(merged, full_check=True)
     onnxruntime.InferenceSession(merged.SerializeToString(), providers=["CPUExecutionProvider"])
     _write(merged, path)
@@ -209,10 +250,23 @@ def _opset(model: onnx.ModelProto) -> int:
     return next(int(o.version) for o in model.opset_import if o.domain in ("", "ai.onnx"))
 
 
-def _read(path: Path) -> onnx.ModelProto:
-    refuse_external_data(path)
+def _converted(model: onnx.ModelProto, opset: int) -> onnx.ModelProto:
+    """Return a model of another version of the operators."""
+    if _opset(model) == opset:
+        return model
     try:
-        model = onnx.load(path, load_external_data=False)
+        return version_converter.convert_version(model, opset)
+    except Exception as error:
+        raise InputError(
+            f"classifier must be convertible from opset {_opset(model)} to {opset}, got"
+            f" {str(error).splitlines()[-1]:.200} Try exporting it with opset {opset}.",
+            "classifier",
+        ) from error
+
+
+def _read(path: Path) -> onnx.ModelProto:
+    try:
+        model = onnx.load(path)  # with weights in other files of its folder
         onnx.checker.check_model(model)
     except Exception as error:
         if isinstance(error, OSError):
