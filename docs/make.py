@@ -29,6 +29,7 @@ from wildcal._old.metrics.registry import METRICS
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT))
 from benchmarks import tables  # noqa: E402
+from benchmarks.leaderboard import report  # noqa: E402
 from benchmarks.tables import markdown  # noqa: E402
 
 
@@ -185,8 +186,6 @@ MADE: dict[str, Callable[[], str]] = {
     "accuracy-windows": tables.windows,
     "alarm": tables.alarms,
     "by-severity": partial(shipped, "severity"),
-    "choose-clean": partial(tables.choices, "clean"),
-    "choose-shifted": partial(tables.choices, "shifted"),
     "claims": tables.claims,
     "corruptions": tables.corruptions,
     "demo-table": partial(shipped, "demo"),
@@ -198,6 +197,7 @@ MADE: dict[str, Callable[[], str]] = {
     "scale-metrics": scale_metrics,
     "serve-speed": tables.serving,
     "shipped-suites": cifar10_suites,
+    **report.MADE,
     "stream": partial(shipped, "stream", 1),
 }
 

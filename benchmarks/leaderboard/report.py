@@ -6,7 +6,7 @@ bootstrapped over data sets.
 
 import csv
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -25,7 +25,14 @@ SIZES: Final = ("50", "200", "1000", "5000")
 KINDS: Final = ("tables", "networks", "language models")
 LIBRARIES: Final = ("sklearn", "netcal", "probmetrics", "betacal", "probcal", "calibre",
                     "venn-abers", "uncertainty-calibration")  # fmt: skip
+# Of CalArena's 28 calibrators those that this library or its peers have too.
+THEIRS: Final = ("Beta", "Platt-logits", "CDF-Spline", "TS", "ETS", "SVS", "SMS", "VS", "Dirichlet",
+                 "Venn-Abers", "Isotonic", "CIR", "BBQ", "Hist-quantile")  # fmt: skip
 WORSE: Final = 0.01
+# Data sets that were used, often with other labels, when `auto` or `window` was designed.
+SEEN: Final = ("nycflights13/weather", "ggplot2/diamonds", "carData/BEPS", "ratdat/complete",
+               "lme4/InstEval", "dplyr/storms", "sklearn/digits", "cifar10", "cifar100", "imagenet",
+               "banking77", "pacs")  # fmt: skip
 # What the short tables show.
 SHORT: Final = ("auto", "sms", "vector", "ts", "beta", "sklearn sigmoid", "sklearn isotonic",
                 "sklearn temperature", "netcal temperature", "netcal isotonic",
@@ -71,8 +78,7 @@ def load(part: str = "") -> Results:
     scores: dict[str, dict[str, Values]] = {}
     names = ("nll", "brier", "excess_ece", "failed") + (() if part else ("harmed", "seconds"))
     for name in names:
-        with (HERE / f"{part}{name}.csv").open(newline="") as file:
-            rows = list(csv.DictReader(file))
+        rows = read(f"{part}{name}")
         methods = [c for c in rows[0] if c not in ("data", "model", "kind", "n_classes", "n")]
         scores[name] = {m: np.array([float(r[m] or "nan") for r in rows]) for m in methods}
     data, kind, n = (np.array([row[c] for row in rows]) for c in ("data", "kind", "n"))
@@ -187,20 +193,31 @@ def main_table(n: str) -> str:
 
 def short_table() -> str:
     """Return change of NLL and harm of some methods, by size."""
-    return _by_size(SHORT, SIZES)
+    return by_size(SHORT)
 
 
-def _by_size(methods: Sequence[str], sizes: Sequence[str]) -> str:
-    lines = []
-    for m in methods:
-        line = [title(m)]
-        for n in sizes:
-            results = of_size(n)
-            change = mean(results.scores["nll"][m], results.data)[0]
-            harm = mean(results.share("harmed", m), results.data)[0]
-            line.append("" if np.isnan(change) else f"{percent(change)} / {percent(harm)}")
-        lines.append(line)
-    return markdown(["method", *(f"{int(n):,} labels" for n in sizes)], lines)
+def our_table() -> str:
+    """Return change of NLL and harm of our methods, by size."""
+    return by_size(ours())
+
+
+def ours() -> list[str]:
+    """Return our methods."""
+    names = load().scores["nll"]
+    return [m for m in names if m != BASELINE and m.partition(" ")[0] not in LIBRARIES]
+
+
+def by_size(methods: Sequence[str]) -> str:
+    """Return change of NLL and harm by size."""
+    lines = [[title(m), *(change_and_harm(of_size(n), m) for n in SIZES)] for m in methods]
+    return markdown(["method", *(f"{int(n):,} labels" for n in SIZES)], lines)
+
+
+def change_and_harm(results: Results, method: str) -> str:
+    """Return change of NLL and harm, in percent."""
+    change = mean(results.scores["nll"][method], results.data)[0]
+    harm = mean(results.share("harmed", method), results.data)[0]
+    return "" if np.isnan(change) else f"{percent(change)} / {percent(harm)}"
 
 
 def limited_table() -> str:
@@ -228,19 +245,10 @@ def limited_table() -> str:
 
 
 def kinds_table(n: str = "1000") -> str:
-    """Return change of NLL and harm by kind of data."""
-    lines = []
-    for m in everywhere(of_size(n)):
-        if m == BASELINE or m.partition(" ")[0] in LIBRARIES:
-            continue
-        line = [title(m)]
-        for kind in KINDS:
-            results = of_size(n, kind)
-            change = mean(results.scores["nll"][m], results.data)[0]
-            harm = mean(results.share("harmed", m), results.data)[0]
-            line.append("" if np.isnan(change) else f"{percent(change)} / {percent(harm)}")
-        lines.append(line)
-    heads = [f"{k} ({len(np.unique(of_size(n, k).data))} sets)" for k in KINDS]
+    """Return change of NLL and harm of our methods by kind of data."""
+    parts = {k: of_size(n, k) for k in KINDS}
+    lines = [[title(m), *(change_and_harm(part, m) for part in parts.values())] for m in ours()]
+    heads = [f"{k} ({len(np.unique(part.data))} sets)" for k, part in parts.items()]
     return markdown(["method", *heads], lines)
 
 
@@ -270,10 +278,24 @@ def relative(results: Results, method: str, score: str = "nll") -> Values:
     return (1 + own) / (1 + columns[REFERENCE]) - 1
 
 
+def read(name: str) -> list[dict[str, str]]:
+    """Return the rows of a csv."""
+    with (HERE / f"{name}.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def coverage_table() -> str:
+    """Return how many models there are, and how many were computed."""
+    return markdown(
+        ["part", "kind", "data sets", "models", "computed", "with all draws"],
+        [list(row.values()) for row in read("coverage")],
+        2,
+    )
+
+
 def calarena_table() -> str:
     """Return the harm rates computed from CalArena's result files."""
-    with (HERE / "calarena.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = [row for row in read("calarena") if row["calibrator"] in THEIRS]
     groups = list(dict.fromkeys(row["data"] for row in rows))
     cells: dict[str, dict[str, str]] = {}
     for row in sorted(rows, key=lambda row: float(row["harm"])):
@@ -285,8 +307,7 @@ def calarena_table() -> str:
 
 def densenet_table() -> str:
     """Return the NLL of one experiment of CalArena, ours and the published ones."""
-    with (HERE / "densenet.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = read("densenet")
     ours = {row["calibrator"]: row["nll"] for row in rows if row["who"] == "wildcal"}
     theirs = {row["calibrator"]: row["nll"] for row in rows if row["who"] != "wildcal"}
     pairs = {"auto": "", "sms": "SMS", "svs": "SVS", "dirichlet": "Dirichlet", "vector": "VS",
@@ -298,11 +319,13 @@ def densenet_table() -> str:
     return markdown(["calibrator", "NLL, wildcal", "NLL, CalArena"], lines)
 
 
-def targets_table() -> str:
-    """Return what was aimed at, and what was found."""
+def auto_table(*, fresh: bool = False) -> str:
+    """Return harm, regret and rank of `auto`; fresh=True leaves out the data sets of SEEN."""
     lines = []
     for n in SIZES:
         results = of_size(n)
+        if fresh:
+            results = results.where(~np.isin(results.data, SEEN))
         regrets, harm = regret(results, AUTO), results.share("harmed", AUTO)
         names = everywhere(results)
         rank = {m: mean(v, results.data)[0] for m, v in ranks(results, names).items()}
@@ -322,12 +345,14 @@ def targets_table() -> str:
 
 MADE: Final[dict[str, Callable[[], str]]] = {
     "leaderboard": short_table,
-    "leaderboard-1000": lambda: main_table("1000"),
-    "leaderboard-200": lambda: main_table("200"),
-    "leaderboard-targets": targets_table,
+    "leaderboard-1000": partial(main_table, "1000"),
+    "leaderboard-auto": auto_table,
+    "leaderboard-fresh": partial(auto_table, fresh=True),
+    "leaderboard-ours": our_table,
     "leaderboard-kinds": kinds_table,
     "leaderboard-limited": limited_table,
     "leaderboard-shift": shift_table,
+    "leaderboard-coverage": coverage_table,
     "leaderboard-calarena": calarena_table,
     "leaderboard-densenet": densenet_table,
 }

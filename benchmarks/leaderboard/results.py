@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.leaderboard import calarena, contestants, shift
 from benchmarks.leaderboard.contestants import BASELINE
 from benchmarks.leaderboard.predictions import Source
-from benchmarks.leaderboard.run import HARM, read
+from benchmarks.leaderboard.run import HARM, N_DRAWS, read
 
 FOLDER: Final = Path(__file__).parent / "results"
 COLUMNS: Final = ("nll", "brier", "excess_ece", "harmed", "failed", "seconds")
@@ -31,6 +31,7 @@ def write(
         if column in SHIFTED:
             _write_wide(output / f"shift_{column}.csv", values, shift.contestants())
     for name, rows in (
+        ("coverage", coverage(work, iid, shifted)),
         ("calarena", calarena.harm_rates(published)),
         ("densenet", calarena.densenet(published)),
     ):
@@ -39,6 +40,27 @@ def write(
                 writer = csv.DictWriter(file, list(rows[0]))
                 writer.writeheader()
                 writer.writerows(rows)
+
+
+def coverage(work: Path, iid: list[Source], shifted: list[Source]) -> list[dict[str, Any]]:
+    """Return how many models of each kind there are, and how many were computed."""
+    rows = []
+    for part, folder, sources, n_draws in (
+        ("in-distribution", "scores", iid, N_DRAWS),
+        ("shifted", "shift", shifted, 1),
+    ):
+        for kind in dict.fromkeys(source.kind for source in sources):
+            here = [source for source in sources if source.kind == kind]
+            draws = {s.name: {r["draw"] for r in _rows(work / folder, [s])} for s in here}
+            rows.append({
+                "part": part,
+                "kind": kind,
+                "data_sets": len({s.data for s in here}),
+                "models": len(here),
+                "computed": sum(bool(found) for found in draws.values()),
+                "complete": sum(len(found) == n_draws for found in draws.values()),
+            })  # fmt: skip
+    return rows
 
 
 def problems(work: Path, iid: list[Source]) -> list[str]:
