@@ -56,13 +56,15 @@ class Repository:
         return subprocess.run(command, check=True, capture_output=True).stdout
 
 
+@cache
 def find(folder: Path | None, name: str) -> Repository | None:
     """Return the local copy of a repository, or None after a message."""
     owner, short = name.split("/")
     for path in (folder / f"{owner}+{short}", folder / short) if folder else ():
         if path.exists():
             return Repository(path)
-    print(f"left out: no copy of {name} in {folder}", file=sys.stderr)
+    reason = f"no copy in {folder}" if folder else "--published is not given"
+    print(f"left out: {name} ({reason})", file=sys.stderr)
     return None
 
 
