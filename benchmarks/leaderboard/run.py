@@ -23,10 +23,12 @@ from wildcal import Identity, metrics
 
 SIZES: Final = (50, 200, 1_000, 5_000)
 N_DRAWS: Final = 5
-# Contestants that take seconds per fit: every fourth model, two sizes, three draws.
+# Contestants that take seconds per fit, or minutes and many GB with 1,000 classes: every fourth
+# model, up to 100 classes, two sizes, three draws.
 SLOW_SIZES: Final = (200, 1_000)
 N_SLOW_DRAWS: Final = 3
 SLOW_EVERY: Final = 4
+MAX_SLOW_CLASSES: Final = 100
 MIN_TEST: Final = 400
 MAX_TEST: Final = 5_000
 # Nothing is to be calibrated where nearly all is right, and a change of NLL has no scale.
@@ -66,9 +68,10 @@ def is_usable(predictions: Predictions) -> bool:
     return len(np.unique(y)) > 1 and is_right.mean() <= MAX_ACCURACY
 
 
-def has_slow(source: Source) -> bool:
+def has_slow(source: Source, n_classes: int) -> bool:
     """Return whether slow contestants take part, by the name of the model."""
-    return crc32(source.name.encode()) % SLOW_EVERY == 0
+    is_chosen = crc32(source.name.encode()) % SLOW_EVERY == 0
+    return is_chosen and n_classes <= MAX_SLOW_CLASSES
 
 
 def cells(predictions: Predictions) -> list[Cell]:
@@ -131,7 +134,7 @@ def run(sources: list[Source], folder: Path, *, progress: Any = None, draws: int
             head = {"data": source.data, "model": source.model, "kind": source.kind,
                     "n_classes": scores.proba.shape[1]}  # fmt: skip
             for cell in cells(predictions):
-                names = contestants(cell, has_slow(source))
+                names = contestants(cell, has_slow(source, head["n_classes"]))
                 names = [m for m in names if (str(cell.n), str(cell.draw), m) not in keys]
                 if cell.draw < draws and names:
                     rows = measure(scores, predictions.y, cell, names)
