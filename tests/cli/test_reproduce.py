@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from wildcal import suites as shipped
+from wildcal._old import suites as shipped
 from wildcal._old.cli.main import run
 from wildcal._old.io.suite import Suite, SuiteWriter
 from wildcal._old.report import ARTIFACTS

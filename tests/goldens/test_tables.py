@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wildcal import suites
+from wildcal._old import suites
 from wildcal._old.cli.main import run
 
 FOLDER = Path(__file__).parent / "tables"

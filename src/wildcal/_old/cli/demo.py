@@ -48,7 +48,7 @@ def demo(context: click.Context, output: Path, bootstrap: int) -> None:
     from wildcal._old.cli.suite_compare import compare_on_suites, print_suites
     from wildcal._old.evaluation.protocol import choose_methods
     from wildcal._old.report.page import make_page
-    from wildcal.suites import load, names
+    from wildcal._old.suites import load, names
 
     load(FIRST)  # or what to install, before anything is made
     output.mkdir(parents=True, exist_ok=True)
