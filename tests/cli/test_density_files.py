@@ -7,7 +7,7 @@ import pytest
 
 import wildcal
 from wildcal import DensityAwareCalibration, EnsembleTemperatureScaling
-from wildcal._old.cli.main import run
+from wildcal.cli.main import run
 from wildcal._old.metrics import ece
 from wildcal._old.testing import make_suite
 

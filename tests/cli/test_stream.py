@@ -11,7 +11,7 @@ import pytest
 
 import wildcal
 from wildcal._old.calibrators.context import ContextScaling
-from wildcal._old.cli.main import run
+from wildcal.cli.main import run
 from wildcal._old.evaluation import environments
 from wildcal._old.io import save
 

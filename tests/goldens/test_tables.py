@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from wildcal._old import suites
-from wildcal._old.cli.main import run
+from wildcal.cli.main import run
 
 FOLDER = Path(__file__).parent / "tables"
 TOLERANCE = 0.01
