@@ -44,6 +44,8 @@ if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is 
     from wildcal.core.labels import ClassNames
     from wildcal.core.registry import CALIBRATORS, get_calibrator
     from wildcal.io.artifact import load, save
+    from wildcal.io.samples import SampleSet, read_samples
+    from wildcal.io.schema import Columns
     from wildcal.io.suite import Suite
     from wildcal.io.suite_writer import SuiteWriter
     from wildcal.window.base import WindowCalibrator
@@ -82,6 +84,8 @@ _PLACES: Final = {
         "wildcal._old.evaluation": "choose_methods compare evaluate evaluate_calibrator",
         "wildcal._old.evaluation.protocol": "run_protocol",
         "wildcal.io.artifact": "load save",
+        "wildcal.io.samples": "SampleSet read_samples",
+        "wildcal.io.schema": "Columns",
         "wildcal.io.suite": "Suite",
         "wildcal.io.suite_writer": "SuiteWriter",
         "wildcal._old.io.tables": "InputRows as_rows read_rows",
@@ -113,6 +117,7 @@ __all__ = [
     "BetaCalibration",
     "Calibrator",
     "ClassNames",
+    "Columns",
     "DensityAwareCalibration",
     "DirichletCalibration",
     "EnergyLinear",
@@ -128,6 +133,7 @@ __all__ = [
     "MatrixScaling",
     "ParameterizedTemperatureScaling",
     "PlattScaling",
+    "SampleSet",
     "SplineCalibration",
     "Stream",
     "StructuredMatrixScaling",
@@ -158,6 +164,7 @@ __all__ = [
     "metrics",
     "plots",
     "read_rows",
+    "read_samples",
     "run_protocol",
     "save",
     "suites",
