@@ -168,8 +168,11 @@ class JsonLinesSource(Source):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        first = next(self._records(1), [])
-        self.names = tuple(first[0]) if first else ()
+        first = next(self._records(1), None)
+        if first is None:
+            raise InputError(f"{path}: there are no samples.")
+        self.first = first[0]
+        self.names = tuple(self.first)
 
     def batches(self, names: Sequence[str] | None = None) -> Iterator[Batch]:
         """Yield batches of records."""
@@ -283,7 +286,7 @@ class _ArrowFile:
 
 
 def _npz(path: Path) -> Source:
-    with np.load(path, allow_pickle=False) as archive:
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         if "manifest.json" in archive.files:
             raise InputError(f"{path} is a suite, expected a file of samples.")
         arrays = {}
