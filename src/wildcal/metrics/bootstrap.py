@@ -121,7 +121,7 @@ def _draw(rng: Any, is_ood: BoolArray, weight: FloatArray, n_bootstrap: int) -> 
             else:
                 drawn = rng.choice(n, max(1, round(w.sum())), p=w / w.sum())
             row[chosen] = np.bincount(drawn, minlength=n)
-    return block.T  # columns are contiguous
+    return np.ascontiguousarray(block.T)
 
 
 def replicate(
@@ -208,7 +208,9 @@ def estimate(
         return Estimate(value, low, high)
     event = EVENTS[metric.name](inside)
     floor = float(compute_noise_floor(event, event.weight, n_bins=n_bins))
-    if low is not None and value <= noise_limit(event, n_bins=n_bins, level=level):
+    # The limit is at most three times the floor.
+    is_near = low is not None and value <= 3 * floor
+    if is_near and value <= noise_limit(event, n_bins=n_bins, level=level):
         low = 0.0
     return Estimate(value, low, high, floor)
 

@@ -105,19 +105,17 @@ def _exact(p: FloatArray, index: IntArray, w: FloatArray, mean: FloatArray) -> F
     """
     n_bins = len(mean)
     turn = np.exp(-2j * np.pi * np.arange(_RESIDUES // 2 + 1) / _RESIDUES) - 1
-    logs = np.zeros((n_bins, 2, len(turn)))
+    transform = np.ones((n_bins, len(turn)), dtype=np.complex128)
     order = np.argsort(index, kind="stable")
     p, index, w = p[order], index[order], w[order]
     for start in range(0, len(p), _BLOCK):
         part = slice(start, start + _BLOCK)
         factor = 1 + p[part, None] * turn
-        with np.errstate(divide="ignore"):  # p = 1/2 gives a factor of 0
-            columns = np.stack([np.log(np.abs(factor)), np.angle(factor)], axis=1)
-        columns *= w[part, None, None]
+        if (w[part] != 1).any():
+            factor = factor ** w[part, None]
         bins, starts = np.unique(index[part], return_index=True)
-        logs[bins] += np.add.reduceat(columns, starts, axis=0)
-    size, angle = logs[:, 0], logs[:, 1]
-    chance = np.fft.irfft(np.exp(size) * np.exp(1j * angle), _RESIDUES)
+        transform[bins] *= np.multiply.reduceat(factor, starts, axis=0)
+    chance = np.fft.irfft(transform, _RESIDUES)
     # Of the numbers with the same residue, the one nearest to the mean.
     residue = np.arange(_RESIDUES)
     number = residue + _RESIDUES * np.rint((mean[:, None] - residue) / _RESIDUES)
