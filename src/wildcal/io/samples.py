@@ -194,7 +194,7 @@ def open_table(
         "score_columns": ("logits",),
         "label_column": "label",
     }
-    identifier = columns.id_column or "doc_id"
+    identifier = columns.id_column or ("doc_id" if "doc_id" in source.names else None)
     return source, replace(columns, **more, id_column=identifier)
 
 
