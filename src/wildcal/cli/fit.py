@@ -86,7 +86,7 @@ def fit(
     if ood is not None:
         if not calibrator.uses_ood:
             raise InputError(f"ood must be left out: {method} does not use OOD samples.", "ood")
-        samples = _with_ood(samples, ood, columns)
+        samples = with_ood(samples, ood, columns)
     with progress_bar(f"Fitting {calibrator.title}"):
         calibrator.fit(
             samples.X,
@@ -143,7 +143,7 @@ def _sampled(
     return samples
 
 
-def _with_ood(samples: Any, path: Path, columns: Columns) -> Any:
+def with_ood(samples: Any, path: Path, columns: Columns) -> Any:
     """Return samples with those of another file appended, with the label -1."""
     from wildcal.io.samples import read_samples
 
