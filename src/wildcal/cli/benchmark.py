@@ -60,13 +60,13 @@ def benchmark(
       wildcal benchmark cifar10-resnet20
       wildcal benchmark my-suite/ --methods ts,energy,dac+energy,ts@source,shifted --csv all.csv
     """
-    import wildcal
+    from wildcal.evaluation import run_benchmark
     from wildcal.tables import print_table, to_csv
 
     opened = {Path(name).stem if Path(name).exists() else name: open_suite(name) for name in suites}
     total = sum(split.n_samples for suite in opened.values() for split in suite.test)
     with progress_bar("Testing", total=total) as progress:
-        result = wildcal.run_benchmark(
+        result = run_benchmark(
             opened,
             None if methods is None else ",".join(methods),
             metrics=metrics,

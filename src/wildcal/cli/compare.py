@@ -60,8 +60,8 @@ def compare(
       wildcal compare val.csv test.csv
       wildcal compare val.npz test.npz --ood svhn.npz --methods ts,energy,auto --sort ece
     """
-    import wildcal
     from wildcal.cli.fit import with_ood
+    from wildcal.evaluation import compare as run
     from wildcal.tables import print_table, to_csv
 
     fitted_on = read_labeled(calibration, columns)
@@ -75,7 +75,7 @@ def compare(
     weights = (fitted_on.sample_weight, tested_on.sample_weight)
     distances = (fitted_on.knn_distances, tested_on.knn_distances)
     with progress_bar("Comparing", total=len(methods) if methods else None) as progress:
-        result = wildcal.compare(
+        result = run(
             (fitted_on.X, fitted_on.y),
             (tested_on.X, tested_on.y),
             methods,

@@ -55,7 +55,7 @@ def compare_models(
       wildcal compare-models old.parquet new.parquet
       wildcal compare-models old.csv new.csv --margin 0.01 --metrics accuracy,nll,ece
     """
-    import wildcal
+    from wildcal.evaluation import compare_models as run
     from wildcal.tables import print_table, to_csv
 
     models: dict[str, Any] = {}
@@ -70,7 +70,7 @@ def compare_models(
         ids = samples.id
         name = path.stem if path.stem not in models else str(path)
         models[name] = (samples.y, proba)
-    result = wildcal.compare_models(
+    result = run(
         models,
         margin=margin,
         input=input,

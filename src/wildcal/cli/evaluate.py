@@ -123,8 +123,8 @@ def _in_memory(
     ood: Path | None,
     options: dict[str, Any],
 ) -> Any:
-    import wildcal
     from wildcal.cli.fit import with_ood
+    from wildcal.evaluation import evaluate as run
 
     samples = read_labeled(source, columns, knn_file=knn_file)
     if ood is not None:
@@ -132,7 +132,7 @@ def _in_memory(
     more = {"groups": samples.group, "sample_weight": samples.sample_weight, **options}
     with progress_bar("Evaluating", total=options["n_bootstrap"] or 1) as progress:
         if calibrator is not None:
-            return wildcal.evaluate(
+            return run(
                 samples.y,
                 logits=samples.X,
                 calibrator=calibrator,
@@ -142,7 +142,7 @@ def _in_memory(
             )
         proba = uncalibrated(samples)
         input = samples.input if proba.ndim == 1 else None
-        return wildcal.evaluate(samples.y, proba, input=input, progress=progress.advance, **more)
+        return run(samples.y, proba, input=input, progress=progress.advance, **more)
 
 
 def uncalibrated(samples: Any) -> Any:
