@@ -1,6 +1,6 @@
 """Predict and evaluate Parquet shards: time on two workers against one process, and peak memory.
 
-    python benchmarks/scale.py --rows 5000000 --output benchmarks/scale.csv
+python benchmarks/scale.py --rows 5000000 --output benchmarks/scale.csv
 """
 
 import argparse
@@ -36,7 +36,8 @@ if __name__ == "__main__":
 """
 PREDICT = "code = run(sys.argv[1:]); assert code == 0, code"
 EVALUATE = (
-    "evaluate_files(sys.argv[1], load_with_columns(sys.argv[2])[1], load(sys.argv[2]), {run})"
+    "evaluate_files(sys.argv[1], load_with_columns(sys.argv[2])[1], load(sys.argv[2]),"
+    " n_bootstrap=0, {run})"
 )
 
 

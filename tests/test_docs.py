@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from wildcal import CALIBRATORS, metrics
-from wildcal.cli.main import COMMANDS
 from wildcal._old.vision.shipped import shipped_names
+from wildcal.cli.main import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
