@@ -24,7 +24,7 @@ def _set_quiet(context: click.Context, option: click.Parameter, value: bool) -> 
 
 
 def names_of(context: click.Context, option: click.Parameter, value: str | None) -> Any:
-    """Return the names in a list with commas; a callback of options."""
+    """Return names separated by commas as a tuple."""
     if value is None:
         return None
     names = tuple(word.strip() for word in value.split(","))
@@ -153,14 +153,15 @@ def columns_options(command: Command) -> Command:
 
 def open_suite(name: str | Path) -> Any:
     """Return the suite at a path or, if nothing is there, the installed one of that name."""
-    from wildcal import suites
     from wildcal.io.suite import Suite
+    from wildcal.suites import list as list_suites
+    from wildcal.suites import load
 
     if Path(name).exists():
         return Suite.open(name)
-    if str(name) in suites.list():
-        return suites.load(str(name))
-    installed = ", ".join(suites.list()) or 'none; pip install "wildcal[suites]"'
+    if str(name) in list_suites():
+        return load(str(name))
+    installed = ", ".join(list_suites()) or 'none; pip install "wildcal[suites]"'
     raise InputError(
         f"suite must be a folder, a .npz or the name of an installed suite ({installed}), got"
         f" {name}.",
