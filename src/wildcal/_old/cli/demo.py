@@ -77,12 +77,7 @@ def demo(context: click.Context, output: Path, bootstrap: int) -> None:
         ["fit", at("val.npz"), "--method", "ts", "-o", at("ts.json")],
         ["fit", at("val.npz"), *energy],
         ["show", at("energy.json")],
-<<<<<<< HEAD
         ["predict", at("energy.json"), at("shifted.npz"), "--overwrite", "-o", at("proba.npz")],
-=======
-        ["predict", at("energy.json"), at("shifted.npz"), "--proba", "--overwrite", "-o"]
-        + [at("proba.npz")],
->>>>>>> issue-40
         ["evaluate", at("clean.npz"), *saved],
         ["evaluate", at("shifted.npz"), "--ood", at("textures.npz"), *saved],
     ):
