@@ -21,8 +21,8 @@ from wildcal import (
     Identity,
     WindowCalibrator,
     get_calibrator,
-    suites,
 )
+from wildcal._old import suites
 from wildcal._old.io.suite.summary import grouped, summarize
 
 ROOT = Path(__file__).parents[1]
