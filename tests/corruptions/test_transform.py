@@ -5,10 +5,12 @@ import pytest
 from PIL import Image, ImageOps
 from scipy.ndimage import affine_transform
 
-from wildcal._old.shift import CORRUPTIONS, TUNING_TRANSFORMS, corrupt, transform
-from wildcal._old.shift.streams import Streams
+from wildcal.corruptions import CORRUPTIONS, VALIDATION_TRANSFORMS, corrupt, transform
+from wildcal.corruptions.random import RandomStreams
 
-CELLS = [(name, level) for name, s in TUNING_TRANSFORMS.items() for level in range(1, len(s) + 1)]
+CELLS = [
+    (name, level) for name, s in VALIDATION_TRANSFORMS.items() for level in range(1, len(s) + 1)
+]
 EVERY = pytest.mark.parametrize(("name", "level"), CELLS)
 # With a direction or a place that is drawn for each image.
 RANDOM = {"rotation", "shear", "translation", "cutout"}
@@ -16,10 +18,10 @@ RANDOM = {"rotation", "shear", "translation", "cutout"}
 
 def test_there_are_24_and_none_is_a_corruption():
     assert len(CELLS) == 24
-    assert not set(TUNING_TRANSFORMS) & set(CORRUPTIONS)
+    assert not set(VALIDATION_TRANSFORMS) & set(CORRUPTIONS)
     assert len(CORRUPTIONS) == 19
-    for name in TUNING_TRANSFORMS:
-        with pytest.raises(ValueError, match=f"name must be a corruption; '{name}' is for tuning"):
+    for name in VALIDATION_TRANSFORMS:
+        with pytest.raises(ValueError, match=f"must be a corruption, got '{name}'"):
             corrupt(np.zeros((1, 32, 32, 3), np.uint8), name, 1)
 
 
@@ -62,9 +64,9 @@ def test_changes_every_image_and_leaves_the_input(images, name, level):
 ROWS = {"scaling": [(1, 2), (3, 4)], "gamma": [(1,), (2,)]}
 
 
-@pytest.mark.parametrize("name", TUNING_TRANSFORMS)
+@pytest.mark.parametrize("name", VALIDATION_TRANSFORMS)
 def test_change_grows_with_the_level(images, name):
-    every = range(1, len(TUNING_TRANSFORMS[name]) + 1)
+    every = range(1, len(VALIDATION_TRANSFORMS[name]) + 1)
     for row in ROWS.get(name, [tuple(every)]):
         changes = [np.abs(transform(images, name, k).astype(int) - images).mean() for k in row]
         assert changes == sorted(set(changes)), changes
@@ -91,7 +93,7 @@ def test_large_images_are_changed_as_their_small_versions(make, name, level):
     difference = np.abs(got - transform(small, name, level))
     # A place is drawn from finer steps, and interpolation from blocks is not that from pixels.
     if name == "cutout":
-        side = int(TUNING_TRANSFORMS[name][level - 1][0])
+        side = int(VALIDATION_TRANSFORMS[name][level - 1][0])
         hidden = (transform(large, name, level) == 128).all(axis=3).sum(axis=(1, 2))
         assert (hidden >= 16 * side**2).all()
         assert (hidden < 16 * side**2 + 50).all()
@@ -142,13 +144,13 @@ def test_posterize_keeps_few_levels(images):
 
 def signs(name, level, n):
     """The drawn directions: the first number of each image's stream."""
-    streams = Streams.of(name, level, 0, np.arange(n, dtype=np.uint64))
+    streams = RandomStreams.of(name, level, 0, np.arange(n, dtype=np.uint64))
     return [1 - 2 * int(rng.integers(2)) for rng in streams]
 
 
 def matrix(name, level, sign):
     """The map from a place (row, column) in the result to that in the image."""
-    strength = TUNING_TRANSFORMS[name][level - 1][0]
+    strength = VALIDATION_TRANSFORMS[name][level - 1][0]
     if name == "rotation":
         a = sign * np.radians(strength)
         return np.array([[np.cos(a), -np.sin(a)], [np.sin(a), np.cos(a)]])
@@ -209,17 +211,21 @@ GOOD = np.zeros((2, 32, 32, 3), np.uint8)
 @pytest.mark.parametrize(
     ("arguments", "options", "text"),
     [
-        ((GOOD[0], "gray", 1), {}, "images must have shape (N, H, W, 3), got (32, 32, 3)."),
+        (
+            (GOOD[0], "gray", 1),
+            {},
+            "images must have shape (n, height, width, 3), got (32, 32, 3).",
+        ),
         ((GOOD / 1.0, "gray", 1), {}, "images must be uint8 (levels 0 to 255), got float64."),
         ((GOOD[:0], "gray", 1), {}, "images must hold at least one image"),
         ((GOOD[:, :31], "gray", 1), {}, "images must be at least 32 x 32 pixels, got 31 x 32."),
-        ((GOOD, "fog", 1), {}, "name must be one of rotation, shear, translation,"),
-        ((GOOD, ["gray"], 1), {}, "name must be one of rotation, shear, translation,"),
-        ((GOOD, "rotation", 4), {}, "level of rotation must be an integer from 1 to 3, got 4."),
-        ((GOOD, "rotation", 0), {}, "level of rotation must be an integer from 1 to 3, got 0."),
-        ((GOOD, "shear", True), {}, "level of shear must be an integer from 1 to 2, got True."),
-        ((GOOD, "gray", 2), {}, "level of gray must be 1, got 2."),
-        ((GOOD, "gray", 1), {"seed": -1}, "seed must be an integer >= 0, got -1."),
+        ((GOOD, "fog", 1), {}, "name must be one of 'rotation', 'shear',"),
+        ((GOOD, ["gray"], 1), {}, "name must be one of 'rotation', 'shear',"),
+        ((GOOD, "rotation", 4), {}, "level must be an integer in [1, 3], got 4."),
+        ((GOOD, "rotation", 0), {}, "level must be an integer in [1, 3], got 0."),
+        ((GOOD, "shear", True), {}, "level must be an integer in [1, 2], got True."),
+        ((GOOD, "gray", 2), {}, "level must be an integer in [1, 1], got 2."),
+        ((GOOD, "gray", 1), {"seed": -1}, "seed must be an integer in [0, inf], got -1."),
         ((GOOD, "gray", 1), {"indices": [1]}, "indices must be 2 integers >= 0"),
     ],
 )

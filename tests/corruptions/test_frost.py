@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from wildcal._old.shift import corrupt
-from wildcal._old.shift.frost import load_textures, own_textures
+from wildcal.corruptions import corrupt
+from wildcal.corruptions.frost import load_textures, own_textures
 
 FLAT = np.zeros((50, 32, 32, 3), np.uint8)
 

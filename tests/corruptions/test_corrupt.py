@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wildcal._old.shift import CORRUPTIONS, SEVERITIES, VALIDATION_CORRUPTIONS, corrupt
+from wildcal.corruptions import CORRUPTIONS, SEVERITIES, VALIDATION_CORRUPTIONS, corrupt
 
 EVERY = pytest.mark.parametrize("name", CORRUPTIONS)
 # Deterministic: another seed changes nothing.
@@ -150,22 +150,30 @@ GOOD = np.zeros((2, 32, 32, 3), np.uint8)
         (
             (GOOD[0], "fog", 1),
             {},
-            "images must have shape (N, H, W, 3), got (32, 32, 3). For one image give images[None]",
+            "got (32, 32, 3). For one image give images[None]",
         ),
-        ((GOOD[..., :1], "fog", 1), {}, "images must have shape (N, H, W, 3), got (2, 32, 32, 1)."),
+        (
+            (GOOD[..., :1], "fog", 1),
+            {},
+            "(n, height, width, 3), got (2, 32, 32, 1).",
+        ),
         ((GOOD / 1.0, "fog", 1), {}, "images must be uint8 (levels 0 to 255), got float64. Try"),
         ((GOOD[:0], "fog", 1), {}, "images must hold at least one image, got an empty batch."),
         ((GOOD[:, :31], "fog", 1), {}, "images must be at least 32 x 32 pixels, got 31 x 32."),
-        ((GOOD, "smog", 1), {}, "name must be one of gaussian_noise, shot_noise,"),
-        ((GOOD, "fog", 0), {}, "severity must be an integer from 1 to 5, got 0."),
-        ((GOOD, "fog", 6), {}, "severity must be an integer from 1 to 5, got 6."),
-        ((GOOD, "fog", 2.0), {}, "severity must be an integer from 1 to 5, got 2.0."),
-        ((GOOD, "fog", True), {}, "severity must be an integer from 1 to 5, got True."),
-        ((GOOD, "fog", 1), {"seed": -1}, "seed must be an integer >= 0, got -1."),
-        ((GOOD, "fog", 1), {"indices": [1]}, "indices must be 2 integers >= 0, one for each image"),
+        ((GOOD, "smog", 1), {}, "name must be one of 'gaussian_noise', 'shot_noise',"),
+        ((GOOD, "fog", 0), {}, "severity must be an integer in [1, 5], got 0."),
+        ((GOOD, "fog", 6), {}, "severity must be an integer in [1, 5], got 6."),
+        ((GOOD, "fog", 2.0), {}, "severity must be an integer in [1, 5], got 2.0."),
+        ((GOOD, "fog", True), {}, "severity must be an integer in [1, 5], got True."),
+        ((GOOD, "fog", 1), {"seed": -1}, "seed must be an integer in [0, inf], got -1."),
+        ((GOOD, "fog", 1), {"indices": [1]}, "indices must be 2 integers >= 0, one per image"),
         ((GOOD, "fog", 1), {"indices": [0, -1]}, "indices must be 2 integers >= 0"),
         ((GOOD, "fog", 1), {"indices": [0.0, 1.0]}, "got shape (2,) of float64."),
-        ((GOOD, "fog", 1), {"scale": "svhn"}, "scale must be one of auto, cifar, imagenet; got"),
+        (
+            (GOOD, "fog", 1),
+            {"scale": "svhn"},
+            "scale must be one of 'auto', 'cifar'",
+        ),
         ((GOOD, "frost", 1), {"frost_textures": "/nowhere"}, "frost_textures must be a folder"),
     ],
 )

@@ -9,17 +9,15 @@ from PIL import Image
 from scipy.ndimage import zoom as scipy_zoom
 from scipy.stats import poisson
 
-from wildcal._old.shift import corrupt, elastic, weather
-from wildcal._old.shift.blur import gaussian_kernel, glass_blur
-from wildcal._old.shift.motion import streak
-from wildcal._old.shift.noise import _alias
-from wildcal._old.shift.parameters import STRENGTHS
-from wildcal._old.shift.streams import Streams
-from wildcal._old.shift.zoom import zoomed
+from wildcal.corruptions import corrupt, digital, weather
+from wildcal.corruptions.blur import gaussian_kernel, glass_blur, streak, zoomed
+from wildcal.corruptions.noise import _alias
+from wildcal.corruptions.parameters import STRENGTHS
+from wildcal.corruptions.random import RandomStreams
 
 
 def streams(name, severity, n=3):
-    return Streams.of(name, severity, 0, np.arange(n, dtype=np.uint64))
+    return RandomStreams.of(name, severity, 0, np.arange(n, dtype=np.uint64))
 
 
 @pytest.mark.parametrize("severity", [1, 3, 5])
@@ -63,7 +61,7 @@ def test_zoom_is_scipys(make, factor, height, width):
 def test_zoom_blur_is_one_for_small_and_large(make, monkeypatch):
     images = make(5)
     small = corrupt(images, "zoom_blur", 4)
-    monkeypatch.setattr("wildcal._old.shift.zoom._SMALL", 0)
+    monkeypatch.setattr("wildcal.corruptions.blur._SMALL", 0)
     large = corrupt(images, "zoom_blur", 4)
     assert np.abs(small.astype(int) - large).max() <= 1
     assert (small != large).mean() < 1e-3
@@ -146,17 +144,17 @@ def test_alias_tables_hold_the_probabilities():
 def test_normal_noise_has_its_deviation(name):
     sigma = STRENGTHS["cifar"][name][2][0] * (255 if name == "gaussian_noise" else 128)
     got = corrupt(np.full((100, 32, 32, 3), 128, np.uint8), name, 3).astype(float)
-    assert got.mean() == pytest.approx(127.5, abs=0.2)  # cut, not rounded
+    assert got.mean() == pytest.approx(127.5, abs=0.2)  # cut, not round_to_uint8
     assert got.std() == pytest.approx(sigma, rel=0.01)
 
 
 def test_streams_of_neighbors_are_unrelated():
-    z = Streams.of("fog", 1, 0, np.arange(400, dtype=np.uint64)).normal((100,))
+    z = RandomStreams.of("fog", 1, 0, np.arange(400, dtype=np.uint64)).normal((100,))
     assert len(np.unique(z)) > 0.999 * z.size
     assert np.abs(np.corrcoef(z[:-1].ravel(), z[1:].ravel())[0, 1]) < 0.02
     assert abs(z.mean()) < 0.02
     assert z.std() == pytest.approx(1, abs=0.02)
-    other = Streams.of("fog", 2, 0, np.arange(400, dtype=np.uint64)).normal((100,))
+    other = RandomStreams.of("fog", 2, 0, np.arange(400, dtype=np.uint64)).normal((100,))
     assert np.abs(np.corrcoef(z.ravel(), other.ravel())[0, 1]) < 0.02
 
 
@@ -169,7 +167,7 @@ def test_wide_waves_are_the_convolution(sigma, height, width):
     wide = np.pad(noise, [(len(kernel) // 2,) * 2] * 2 + [(0, 0)], mode="symmetric")
     for axis in (0, 1):
         wide = np.apply_along_axis(np.convolve, axis, wide, kernel, "valid")
-    got = elastic._smooth(noise, sigma)
+    got = digital._smooth(noise, sigma)
     assert np.abs(got - np.moveaxis(wide, 2, 0)).max() < 1e-6
 
 
