@@ -3,7 +3,7 @@
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
@@ -65,18 +65,24 @@ class FeatureCache:
             self.folder.mkdir(parents=True)
             key.write_text(digest)
 
-    def get(self, part: int, compute: Callable[[], list[Features]]) -> list[Features]:
+    def has(self, part: int) -> bool:
+        """Return whether a part is there."""
+        return self._path(part).is_file()
+
+    def get(self, part: int) -> list[Features]:
         """Return the features of a part of the images, one array per layer."""
-        path = self.folder / f"{part:06d}.npz"
-        if path.is_file():
-            with np.load(path) as arrays:
-                return [arrays[name] for name in arrays.files]
-        features = compute()
-        with atomic_write(path, "wb") as file:
+        with np.load(self._path(part)) as arrays:
+            return [arrays[name] for name in arrays.files]
+
+    def put(self, part: int, features: Sequence[Features]) -> None:
+        """Write the features of a part."""
+        with atomic_write(self._path(part), "wb") as file:
             np.savez(file, *features)
-        return features
 
     def remove(self) -> None:
         """Remove the folder."""
         if self.folder.is_dir():
             shutil.rmtree(self.folder)
+
+    def _path(self, part: int) -> Path:
+        return self.folder / f"{part:06d}.npz"

@@ -70,8 +70,8 @@ def knn_distances(
             "features",
         )
     search = NeighborSearch([unit_vectors(f) for f in train_features.values()], k, index=index)
-    distances: NDArray[np.float32] = search([unit_vectors(features[name]) for name in train_features])[0]
-    return distances
+    distances, _ = search([unit_vectors(features[name]) for name in train_features])
+    return np.asarray(distances, np.float32)
 
 
 def unit_vectors(features: ArrayLike) -> Features:
@@ -83,7 +83,8 @@ def unit_vectors(features: ArrayLike) -> Features:
             "features",
         )
     lengths = np.linalg.norm(values, axis=1, keepdims=True)
-    return (values / (lengths + _EPS)).astype(np.float32)
+    unit: Features = (values / (lengths + _EPS)).astype(np.float32)
+    return unit
 
 
 class NeighborSearch:

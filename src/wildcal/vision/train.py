@@ -15,8 +15,9 @@ from wildcal.core.exceptions import InputError
 from wildcal.core.validation import check_number
 from wildcal.vision.checkpoint import Checkpoint
 from wildcal.vision.datasets import CIFAR
-from wildcal.vision.images import CIFAR10, CIFAR100, Images, ImageSet, Indices, Preprocess
+from wildcal.vision.images import CIFAR10, CIFAR100, Images, Indices, Preprocess
 from wildcal.vision.networks import build
+from wildcal.vision.splits import n_learned
 
 _PAD: Final = 4
 """Black pixels around an image, into which crops may reach."""
@@ -82,18 +83,10 @@ class TrainingData:
     watched_labels: Indices
 
 
-def n_learned(images: ImageSet) -> int:
-    """Return how many images of a training set are learned from: 45,000 of the 50,000 of CIFAR.
-
-    The others are kept for calibration, which must not use images that the network was trained on.
-    """
-    return len(images) * 9 // 10
-
-
 def read_training_data(dataset: str, folder: str | Path) -> TrainingData:
     """Return the training images of "cifar10" or "cifar100" without those for calibration."""
     images = CIFAR[dataset](folder, "train")
-    n = n_learned(images)
+    n = n_learned(len(images))
     learned, watched = np.arange(n), np.arange(n, min(n + _N_WATCHED, len(images)))
     return TrainingData(
         name=dataset,
