@@ -81,6 +81,13 @@ class TorchClassifier(Classifier):
             ) from error
         self.about = about | {"n_parameters": sum(p.numel() for p in module.parameters())}
         self.preprocess, self.class_names, self.device = preprocess, class_names, device
+        # CPUs prefer channels-last images; other modules may read the layout of the memory.
+        self._is_own = class_names is not None
+        if self._is_own:
+            import torch
+
+            # The stubs of torch do not have the argument.
+            module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def outputs(
         self, pixels: Pixels, layers: Sequence[str] = ()
@@ -90,7 +97,8 @@ class TorchClassifier(Classifier):
 
         from wildcal.vision.layers import joined, pooled_outputs
 
-        x = torch.from_numpy(np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)))
+        x = torch.from_numpy(pixels).permute(0, 3, 1, 2)
+        x = x if self._is_own else x.contiguous()
         with torch.inference_mode(), pooled_outputs(self.module, layers) as found:
             out = self.module(x.to(self.device))
         out = getattr(out, "logits", out)  # what transformer libraries return
