@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 from wildcal.version import __version__
 
 if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is fast
-    from wildcal import suites, window
-    from wildcal._old import accuracy, metrics, plots
-    from wildcal._old.evaluation import choose_methods, compare, evaluate, evaluate_calibrator
+    from wildcal import evaluation, metrics, suites, window
+    from wildcal._old import accuracy, plots
+    from wildcal._old.evaluation import choose_methods, compare
     from wildcal._old.evaluation.protocol import run_protocol
     from wildcal._old.io.tables import InputRows, as_rows, read_rows
     from wildcal._old.report import make_page
@@ -43,14 +43,27 @@ if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is 
     from wildcal.core.conversion import logits_from_logprobs, logits_from_proba, logits_from_score
     from wildcal.core.labels import ClassNames
     from wildcal.core.registry import CALIBRATORS, get_calibrator
+    from wildcal.evaluation import evaluate
     from wildcal.io.artifact import load, save
+    from wildcal.io.samples import SampleSet, read_samples
+    from wildcal.io.schema import Columns
     from wildcal.io.suite import Suite
     from wildcal.io.suite_writer import SuiteWriter
     from wildcal.window.base import WindowCalibrator
     from wildcal.window.window_scaling import WindowScaling
 
-_PACKAGES: Final = ("calibrators", "core", "io", "suites", "testing", "window", "_old")
-_OLD: Final = ("accuracy", "engine", "evaluation", "metrics", "plots", "report", "stream")
+_PACKAGES: Final = (
+    "calibrators",
+    "core",
+    "evaluation",
+    "io",
+    "metrics",
+    "suites",
+    "testing",
+    "window",
+    "_old",
+)
+_OLD: Final = ("accuracy", "engine", "plots", "report", "stream")
 _PLACES: Final = {
     name: module
     for module, names in {
@@ -79,9 +92,12 @@ _PLACES: Final = {
         "wildcal.core.conversion": "logits_from_logprobs logits_from_proba logits_from_score",
         "wildcal.core.labels": "ClassNames",
         "wildcal.core.registry": "CALIBRATORS get_calibrator",
-        "wildcal._old.evaluation": "choose_methods compare evaluate evaluate_calibrator",
+        "wildcal._old.evaluation": "choose_methods compare",
+        "wildcal.evaluation": "evaluate",
         "wildcal._old.evaluation.protocol": "run_protocol",
         "wildcal.io.artifact": "load save",
+        "wildcal.io.samples": "SampleSet read_samples",
+        "wildcal.io.schema": "Columns",
         "wildcal.io.suite": "Suite",
         "wildcal.io.suite_writer": "SuiteWriter",
         "wildcal._old.io.tables": "InputRows as_rows read_rows",
@@ -103,6 +119,7 @@ _RENAMED: Final = {
     "ContextScaling": "WindowScaling",
     "TemperatureMap": "TemperatureCalibrator",
     "FitSummary": "FitInfo",
+    "evaluate_calibrator": "evaluate(y, logits=, calibrator=)",
 }
 """Names of version 0.1."""
 
@@ -113,6 +130,7 @@ __all__ = [
     "BetaCalibration",
     "Calibrator",
     "ClassNames",
+    "Columns",
     "DensityAwareCalibration",
     "DirichletCalibration",
     "EnergyLinear",
@@ -128,6 +146,7 @@ __all__ = [
     "MatrixScaling",
     "ParameterizedTemperatureScaling",
     "PlattScaling",
+    "SampleSet",
     "SplineCalibration",
     "Stream",
     "StructuredMatrixScaling",
@@ -148,7 +167,7 @@ __all__ = [
     "choose_methods",
     "compare",
     "evaluate",
-    "evaluate_calibrator",
+    "evaluation",
     "get_calibrator",
     "load",
     "logits_from_logprobs",
@@ -158,6 +177,7 @@ __all__ = [
     "metrics",
     "plots",
     "read_rows",
+    "read_samples",
     "run_protocol",
     "save",
     "suites",
