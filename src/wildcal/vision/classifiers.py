@@ -99,8 +99,13 @@ class TorchClassifier(Classifier):
 
         x = torch.from_numpy(pixels).permute(0, 3, 1, 2)
         x = x if self._is_own else x.contiguous()
-        with torch.inference_mode(), pooled_outputs(self.module, layers) as found:
-            out = self.module(x.to(self.device))
+        try:
+            with torch.inference_mode(), pooled_outputs(self.module, layers) as found:
+                out = self.module(x.to(self.device))
+        except RuntimeError as error:
+            raise InputError(
+                f"network must run on images of shape {tuple(x.shape)}, got: {error}", "network"
+            ) from error
         out = getattr(out, "logits", out)  # what transformer libraries return
         if not isinstance(out, torch.Tensor):
             raise InputError(

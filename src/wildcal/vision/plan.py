@@ -159,11 +159,12 @@ def choose_preprocess(
         base = PRESETS[preset]
     elif known is not None:
         base = known
-    elif dataset == "folders":
-        side = common_size_of(folder / "validation") or IMAGENET.crop
-        base = replace(IMAGENET, crop=side, resize=side)
     else:
         base = {"cifar10": CIFAR10, "cifar100": CIFAR100}.get(dataset, IMAGENET)
+    if dataset == "folders" and known is None:
+        side = common_size_of(folder / "validation")
+        if side is not None or preset is None:
+            base = replace(base, crop=side or base.crop, resize=side or base.crop)
     if crop is None and classifier.size is not None:
         crop = classifier.size
     if crop is not None and crop != base.crop:
