@@ -9,7 +9,7 @@ from wildcal._old.core.errors import MissingExtraError
 from wildcal._old.evaluation.protocol import run_protocol
 from wildcal._old.io.suite import SuiteWriter
 from wildcal._old.io.suite.summary import grouped, summarize
-from wildcal._old.shift import CORRUPTIONS, TUNING_TRANSFORMS, VALIDATION_CORRUPTIONS
+from wildcal.corruptions import CORRUPTIONS, VALIDATION_CORRUPTIONS, VALIDATION_TRANSFORMS
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_shipped_suites_have_what_studies_need(name):
     assert set(cells) == {(kind, level) for kind in CORRUPTIONS for level in range(1, 6)}
     assert set(cells.values()) == {1000 if name == "cifar10-densenet-45" else 2000}
     cells = {(s.corruption, s.severity): s.rows for s in suite.tune("covariate")}
-    transformed = {(k, s) for k, row in TUNING_TRANSFORMS.items() for s in range(1, len(row) + 1)}
+    transformed = {(k, s) for k, row in VALIDATION_TRANSFORMS.items() for s in range(1, len(row) + 1)}
     corrupted = {(k, s) for k in VALIDATION_CORRUPTIONS for s in range(1, 6)}
     assert set(cells) == corrupted | transformed
     assert set(cells.values()) == {1000}

@@ -45,7 +45,7 @@ def start():
     """Start a command in a process that can be killed; common imports are done once."""
     context = multiprocessing.get_context("forkserver")
     extras = ["cv2", "faiss", "onnxruntime", "PIL.Image", "scipy.io"]
-    context.set_forkserver_preload(["wildcal.cli.main", "wildcal._old.vision.extract", *extras])
+    context.set_forkserver_preload(["wildcal.cli.extract", "wildcal.vision.extract", *extras])
 
     def start(words):
         process = context.Process(target=run, args=(words,), daemon=True)
