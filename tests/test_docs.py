@@ -9,7 +9,6 @@ import pytest
 
 from wildcal import CALIBRATORS, metrics
 from wildcal.cli.main import cli
-from wildcal._old.vision.shipped import shipped_names
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -66,7 +65,8 @@ def test_every_network_that_pages_name_comes_with_the_package():
     named = set(re.findall(r"`wildcal:([a-z0-9-]+)`|--network wildcal:([a-z0-9-]+)", TEXT))
     names = {name for pair in named for name in pair if name}
     assert names
-    assert names <= set(shipped_names())
+    weights = ROOT / "packages" / "suites" / "src" / "wildcal_suites" / "weights"
+    assert names <= {path.stem for path in weights.glob("*.safetensors")}
 
 
 def test_links_lead_somewhere():

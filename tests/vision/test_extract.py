@@ -157,7 +157,7 @@ def test_distances_are_added_to_a_finished_suite(foggy_data, network, tmp_path, 
     wanted = np.sort(((unit[1][:, None] - unit[0]) ** 2).sum(axis=2), axis=1)[:, 6]
     np.testing.assert_allclose(found.split("fog-3").knn_distances[:, 0], wanted, atol=1e-5)
     assert run([*words, "--features", "--n-neighbors", "5", "--layers", "logits"]) == 1
-    assert "k: 7 there, 5 here" in capsys.readouterr().err
+    assert "n_neighbors: 7 there, 5 here" in capsys.readouterr().err
 
 
 def test_on_a_cluster(foggy_data, network, tmp_path):

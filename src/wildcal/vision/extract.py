@@ -259,11 +259,11 @@ def _describe(extractor: Extractor) -> dict[str, Any]:
     pairs = zip(extractor.layers, extractor.n_features, strict=True)
     return {
         "layers": [{"name": name, "n_features": width} for name, width in pairs],
-        "k": neighbors.k,
+        "n_neighbors": neighbors.k,
+        "metric": "squared Euclidean distance of L2-normalized features",
         "index": neighbors.index,
-        "distance": "squared, of features of length one",
-        "training": neighbors.training.name,
         "n_train": len(neighbors.indices),
+        "train": {"name": neighbors.training.name, "n_samples": len(neighbors.training)},
     }
 
 
