@@ -21,9 +21,10 @@ from wildcal.corruptions import (
     transform,
 )
 from wildcal.io.suite import Suite
+from wildcal.io.suite_writer import SuiteWriter
 from wildcal.vision.classifiers import open_classifier
 from wildcal.vision.datasets import cifar10, svhn
-from wildcal.vision.extract import extract
+from wildcal.vision.extract import extract, implausible_conditions
 from wildcal.vision.extractor import Extractor, training_neighbors
 from wildcal.vision.images import CIFAR10, PRESETS
 from wildcal.vision.plan import Sizes, choose_transforms, make_plan, ood_sets
@@ -214,6 +215,27 @@ def test_networks_that_do_not_match(small_data, export, small_network, tmp_path,
     assert "--n-test must be at most 40, got 100" in capsys.readouterr().err
     assert run([*words, network, "--features", "--n-neighbors", "500"]) == 1
     assert "--n-neighbors must be at most the number of training" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("last", [nn.Softmax(1), nn.LogSoftmax(1)])
+def test_networks_that_end_in_a_softmax(small_data, export, small_network, tmp_path, capsys, last):
+    network = export(nn.Sequential(small_network(), last), tmp_path / "net.onnx")
+    words = ["extract", str(small_data), "--network", str(network), "--allow-chance"]
+    assert run([*words, "-o", str(tmp_path / "s")]) == 1
+    assert "logits" in capsys.readouterr().err.splitlines()[-1]
+    assert not (tmp_path / "s").exists()
+
+
+def test_transforms_that_change_the_class(tmp_path):
+    writer = SuiteWriter(tmp_path / "s", class_names=["a", "b"])
+    right = {f"gamma-{i}": 90 - 5 * i for i in range(5)} | {"vertical_flip-1": 20}
+    for name, n in right.items():
+        logits = np.tile([2.0, 0.0], (100, 1))
+        y = (np.arange(100) >= n).astype(int)
+        writer.add(f"validation-{name}", logits, y, role="calibration", domain=name)
+    writer.finish()
+    found = implausible_conditions(Suite.open(tmp_path / "s"))
+    assert found == {"validation-vertical_flip-1": 0.2}
 
 
 def test_chance_is_refused(small_data, network, tmp_path, capsys):

@@ -197,7 +197,7 @@ def extract(
       wildcal extract data --network resnet20.safetensors --features -o suite
     """
     from wildcal.vision.classifiers import open_classifier
-    from wildcal.vision.extract import check_accuracy
+    from wildcal.vision.extract import check_accuracy, implausible_conditions
     from wildcal.vision.extract import extract as run
     from wildcal.vision.extractor import Extractor
     from wildcal.vision.plan import Sizes, choose_preprocess, make_plan, ood_sets
@@ -257,6 +257,11 @@ def extract(
             progress=steps.advance,
             on_found=steps.find,
             on_condition=steps.finish_condition,
+        )
+    for name, found in implausible_conditions(suite).items():
+        say(
+            f"{name}: accuracy {found:.1%}, far below all others: does it change what the image"
+            " shows? If so, leave it out of --transforms."
         )
     say(
         f"Wrote {plan.n_samples:,} samples in {len(suite.splits)} splits to {output};"

@@ -24,6 +24,8 @@ _PACKAGES: Final = ("wildcal", "numpy", "torch", "onnxruntime", "opencv-python-h
 _N_CHECKED: Final = 512
 # An accuracy within so many standard errors of chance is not distinguished from chance.
 _NOISE: Final = 3.0
+# A gap between accuracies that is not a matter of degree.
+_GAP: Final = 0.15
 # Of the validation images, how many may be among the training images.
 _MAX_KNOWN: Final = 0.01
 
@@ -172,6 +174,21 @@ def extract(
     if cache is not None:
         cache.remove()
     return Suite.open(folder)
+
+
+def implausible_conditions(suite: Suite) -> dict[str, float]:
+    """Return validation transforms that may change the class of an image, with the accuracy there.
+
+    Strengths change the accuracy in small steps. Where the sorted accuracies of all shifted
+    validation conditions have a gap, those below it are returned, if they are at most a third.
+    """
+    shifted = [split for split in suite.calibration if split.is_shifted]
+    found = {s.name: float((s.logits.argmax(axis=1) == s.y).mean()) for s in shifted}
+    names = sorted(found, key=found.__getitem__)
+    for n in range(len(names) // 3, 0, -1):
+        if found[names[n]] - found[names[n - 1]] >= _GAP:
+            return {name: found[name] for name in names[:n]}
+    return {}
 
 
 def _training_features(

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.core.exceptions import InputError
+from wildcal.core.validation import check_input, check_raw_logits
 from wildcal.vision.classifiers import Classifier
 from wildcal.vision.datasets import CIFAR, image_folder
 from wildcal.vision.features import LOGITS
@@ -184,6 +185,8 @@ class Extractor:
                 f" shape {logits.shape} for {len(pixels)} images.",
                 "network",
             )
+        check_input(logits, "logits", n_classes=n_classes)  # refuses probabilities
+        check_raw_logits(logits, "a suite")
         if self.neighbors is None:
             return
         given = self.neighbors.layers
