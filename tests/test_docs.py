@@ -19,6 +19,8 @@ TEXT = "\n".join(page.read_text("utf-8") for page in PAGES)
 def test_examples_run(page, needs):
     if ">>> import torch" in page.read_text("utf-8"):
         needs("torch")
+    if "wildcal.interop.onnx" in page.read_text("utf-8"):
+        needs("ndonnx")
     results = doctest.testfile(str(page), module_relative=False)
     assert results.failed == 0
 

@@ -105,7 +105,8 @@ def test_report(wildcal, samples):
     assert "vector" in page
 
 
-def test_export(wildcal, samples, fitted):
+def test_export(wildcal, samples, fitted, needs):
+    needs("ndonnx")
     (logits, _), (calibrator, proba) = samples, fitted
     wildcal(EXPORT, calibrator=calibrator, output="calibrator.onnx")
     session = onnxruntime.InferenceSession(wildcal.folder / "calibrator.onnx")

@@ -5,8 +5,8 @@ import pytest
 
 from wildcal._old.calibrators import CALIBRATORS, PAPER_METHODS
 from wildcal._old.cli.choice import choose
-from wildcal.cli.main import run
 from wildcal._old.io.suite import SuiteWriter
+from wildcal.cli.main import run
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,11 @@ import json
 import numpy as np
 import pytest
 
-from wildcal.cli.main import run
 from wildcal._old.core.errors import CalibrationWarning
 from wildcal._old.evaluation.protocol import choose_methods, run_protocol
 from wildcal._old.evaluation.suite_table import suite_table
 from wildcal._old.io.suite import Suite, SuiteWriter
+from wildcal.cli.main import run
 
 
 def write_suite(

@@ -11,9 +11,9 @@ import pytest
 
 import wildcal
 from wildcal._old.calibrators.context import ContextScaling
-from wildcal.cli.main import run
 from wildcal._old.evaluation import environments
 from wildcal._old.io import save
+from wildcal.cli.main import run
 
 SUITE = wildcal._old.suites.load("cifar10-resnet20")
 CLEAN, FOGGY = SUITE.split("test").logits, SUITE.split("fog-5").logits

@@ -9,10 +9,10 @@ import pytest
 
 import wildcal
 from wildcal._old.calibrators.context import ContextScaling
-from wildcal.cli.main import run
 from wildcal._old.core.convert import logits_from_proba, proba_floor, softmax
 from wildcal._old.io import About, save
 from wildcal._old.serve.model import Model
+from wildcal.cli.main import run
 
 RNG = np.random.default_rng(0)
 LOGITS = 3 * RNG.normal(size=(600, 4))

@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -151,14 +152,15 @@ def columns_options(command: Command) -> Command:
 
 def open_suite(name: str | Path) -> Any:
     """Return the suite at a path or, if nothing is there, the installed one of that name."""
-    from wildcal import suites
     from wildcal.io.suite import Suite
+    from wildcal.suites import list as list_suites
+    from wildcal.suites import load
 
     if Path(name).exists():
         return Suite.open(name)
-    if str(name) in suites.list():
-        return suites.load(str(name))
-    installed = ", ".join(suites.list()) or 'none; pip install "wildcal[suites]"'
+    if str(name) in list_suites():
+        return load(str(name))
+    installed = ", ".join(list_suites()) or 'none; pip install "wildcal[suites]"'
     raise InputError(
         f"suite must be a folder, a .npz or the name of an installed suite ({installed}), got"
         f" {name}.",
@@ -212,7 +214,9 @@ def standard_input(source: Any) -> Iterator[Any]:
     if source not in (STANDARD, (STANDARD,)):
         yield source
         return
-    data = click.get_binary_stream("stdin").read()
+    if sys.stdin is None:
+        raise InputError("standard input is closed; pipe samples into the command.")
+    data = sys.stdin.buffer.read()
     ending = ".jsonl" if data.lstrip()[:1] == b"{" else ".csv"
     with TemporaryDirectory() as folder:
         path = Path(folder) / f"stdin{ending}"
