@@ -63,7 +63,17 @@ OUTSIDE = {layer: NUMERIC for layer in LAYERS} | {
     "report": {*NUMERIC, "matplotlib", "jinja2"},
     "interop": {
         *NUMERIC,
-        *("rich", "sklearn", "torch", "ndonnx", "onnx", "onnxruntime", "spox", "dask", "distributed"),
+        *(
+            "rich",
+            "sklearn",
+            "torch",
+            "ndonnx",
+            "onnx",
+            "onnxruntime",
+            "spox",
+            "dask",
+            "distributed",
+        ),
         *("starlette", "torchmetrics", "lightning", "pytorch_lightning", "transformers"),
     },
     "cli": {"numpy", "click", "rich"},

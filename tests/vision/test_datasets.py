@@ -165,11 +165,9 @@ def test_folders_of_classes(tmp_path):
 
 def test_common_size(tmp_path):
     save_pictures(tmp_path, ["a"], 3, size=(48, 48))
-    found = image_folder(tmp_path, SMALL)
-    assert common_size(found.folder, found.files) == 48
+    assert common_size(tmp_path) == 48
     Image.fromarray(random_images(1, 30, 40)[0]).save(tmp_path / "a" / "x.png")
-    found = image_folder(tmp_path, SMALL)
-    assert common_size(found.folder, found.files) is None
+    assert common_size(tmp_path) is None
 
 
 @pytest.mark.parametrize("names", [WNIDS, ("0", "1", "999")])

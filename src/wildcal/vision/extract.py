@@ -153,6 +153,7 @@ def extract(
     conditions = {condition.name: condition for condition in missing}
     for name, result in _run_all(extractor, "run", list(conditions), scheduler, progress):
         condition = conditions[name]
+        corruption, severity = condition.change or (None, None)
         if name == names[0] and result.n_known > _MAX_KNOWN * len(result.logits):
             raise InputError(
                 f"train must be the images that the network was trained on:"
@@ -165,8 +166,8 @@ def extract(
             result.y,
             role=condition.role,
             domain=condition.domain or "source",
-            corruption=condition.corruption,
-            severity=condition.severity,
+            corruption=corruption,
+            severity=severity,
             knn_distances=result.knn_distances,
         )
         on_condition(name, len(result.logits))

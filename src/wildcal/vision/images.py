@@ -191,19 +191,22 @@ class PictureFiles(ImageSet):
         return np.asarray(_center(open_picture(path), self.preprocess, path))
 
 
-def common_size(folder: Path, files: tuple[str, ...]) -> int | None:
-    """Return the side of the pictures if all are squares of one size (of 200, evenly spread)."""
+def common_size(folder: Path) -> int | None:
+    """Return the side of the pictures in folders of classes if all are squares of one size.
+
+    200 pictures are looked at, evenly spread.
+    """
     from PIL import Image
 
-    chosen = files[:: max(1, len(files) // 200)]
+    paths = sorted(path for path in folder.glob("*/*") if path.is_file())
     sizes = set()
-    for name in chosen:
+    for path in paths[:: max(1, len(paths) // 200)]:
         try:
-            with Image.open(folder / name) as picture:
+            with Image.open(path) as picture:
                 sizes.add(picture.size)
-        except OSError:  # reported when the picture is read
-            return None
-    width, height = next(iter(sizes))
+        except OSError:  # no picture
+            continue
+    width, height = next(iter(sizes), (0, 0))
     return width if len(sizes) == 1 and width == height else None
 
 

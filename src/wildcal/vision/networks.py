@@ -71,7 +71,6 @@ def initialize(network: nn.Module) -> None:
 WIDTHS: Final = (64, 128, 256, 512, 512)
 CONVOLUTIONS: Final = {
     11: (1, 1, 2, 2, 2),
-    13: (2, 2, 2, 2, 2),
     16: (2, 2, 3, 3, 3),
     19: (2, 2, 4, 4, 4),
 }
@@ -91,10 +90,6 @@ class VGG(nn.Module):
 
     def __init__(self, depth: int, n_classes: int, *, width: float = 1.0, hidden: int = 0) -> None:
         super().__init__()
-        if depth not in CONVOLUTIONS:
-            raise InputError(
-                f"depth must be one of {', '.join(map(str, CONVOLUTIONS))}, got {depth}."
-            )
         channels = [round(w * width) for w in WIDTHS]
         layers: list[nn.Module] = []
         n_in = 3
@@ -129,8 +124,8 @@ def _head(n_in: int, hidden: int, n_classes: int) -> nn.Module:
     )
 
 
-_BASIC: Final = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3)}
-_BOTTLENECK: Final = {50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
+_BASIC: Final = {18: (2, 2, 2, 2)}
+_BOTTLENECK: Final = {50: (3, 4, 6, 3), 101: (3, 4, 23, 3)}
 _EXPANSION: Final = 4
 _REDUCTION: Final = 16
 
@@ -194,13 +189,10 @@ class Block(nn.Module):
 class ResNet(nn.Module):
     """Residual stages behind a 3 x 3 stem; `squeeze` makes it an SE-ResNet."""
 
-    def __init__(
-        self, depth: int, n_classes: int, *, width: float = 1.0, squeeze: bool = False
-    ) -> None:
+    def __init__(self, depth: int, n_classes: int, *, squeeze: bool = False) -> None:
         super().__init__()
-        repeats, base = _stages(depth)
+        repeats, first = _stages(depth)
         bottleneck = depth in _BOTTLENECK
-        first = round(base * width)
         self.stem = nn.Sequential(*conv_norm_relu(3, first, bias=squeeze))
         stages = []
         n_in = first
@@ -230,9 +222,7 @@ def _stages(depth: int) -> tuple[tuple[int, ...], int]:
     large = _BASIC | _BOTTLENECK
     if depth in large:
         return large[depth], 64
-    if depth >= 8 and (depth - 2) % 6 == 0:
-        return ((depth - 2) // 6,) * 3, 16
-    raise InputError(f"depth must be 6n + 2 or one of {sorted(large)}, got {depth}.")
+    return ((depth - 2) // 6,) * 3, 16
 
 
 class WideBlock(nn.Module):
@@ -265,8 +255,6 @@ class WideResNet(nn.Module):
 
     def __init__(self, depth: int, n_classes: int, *, width: int, dropout: float = 0.0) -> None:
         super().__init__()
-        if depth < 10 or (depth - 4) % 6:
-            raise InputError(f"depth must be 6n + 4, got {depth}.")
         self.stem = conv(3, 16, bias=True)
         stages = []
         n_in = 16

@@ -1,8 +1,8 @@
 """What a suite of images consists of: which images of which data set, under which changes."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -23,8 +23,6 @@ from wildcal.vision.datasets import (
     CIFAR,
     cifar_c,
     image_folder,
-    labeled,
-    subfolders,
     svhn,
     svhn_file,
     textures,
@@ -63,22 +61,29 @@ class Condition:
     """"source", the name of a shifted domain, or None for OOD images."""
     source: Source
     indices: Indices
-    corruption: str | None = None
-    severity: int | None = None
-    is_generated: bool = False
-    """Whether the corruption is applied here; published images are corrupted already."""
+    change: tuple[str, int] | None = None
+    """Corruption or transform, and its severity."""
+    labels: Indices | None = None
+    """What the labels of published corrupted images must be; these are not changed here."""
 
     def open(self) -> ImageSet:
         """Return the images."""
-        return self.source if isinstance(self.source, ImageSet) else self.source()
+        images = self.source if isinstance(self.source, ImageSet) else self.source()
+        if self.labels is not None and not np.array_equal(images.labels, self.labels):
+            raise InputError(
+                "corrupted must have the test images in the same order, got other labels in"
+                f" {images.name}.",
+                "corrupted",
+            )
+        return images
 
     def pixels(self, images: ImageSet, indices: Indices, seed: int) -> Images:
         """Return some of the images under the change of this condition."""
         pixels = images.read(indices)
-        if not self.is_generated or self.corruption is None or self.severity is None:
+        if self.change is None or self.labels is not None:
             return pixels
-        change: Callable[..., Images] = corrupt if self.corruption in CORRUPTIONS else transform
-        return change(pixels, self.corruption, self.severity, seed=seed, indices=indices)
+        apply = corrupt if self.change[0] in CORRUPTIONS else transform
+        return apply(pixels, *self.change, seed=seed, indices=indices)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -105,7 +110,7 @@ class Plan:
             groups.setdefault(f"{condition.role}, {kind}", []).append(condition)
         lines = [f"{len(self.conditions)} conditions, {self.n_samples:,} samples:"]
         for title, group in groups.items():
-            names = list(dict.fromkeys(c.corruption or c.name for c in group))
+            names = list(dict.fromkeys(c.change[0] if c.change else c.name for c in group))
             more = f" and {len(names) - 6} more" if len(names) > 6 else ""
             total = sum(len(c.indices) for c in group)
             lines.append(f"  {title}: {total:,} samples of {', '.join(names[:6])}{more}")
@@ -162,7 +167,7 @@ def choose_preprocess(
     else:
         base = {"cifar10": CIFAR10, "cifar100": CIFAR100}.get(dataset, IMAGENET)
     if dataset == "folders" and known is None:
-        side = common_size_of(folder / "validation")
+        side = common_size(folder / "validation")
         if side is not None or preset is None:
             base = replace(base, crop=side or base.crop, resize=side or base.crop)
     if crop is None and classifier.size is not None:
@@ -174,15 +179,6 @@ def choose_preprocess(
     if resize is not None:
         base = replace(base, resize=resize)
     return replace(base, **colors), is_known
-
-
-def common_size_of(folder: Path) -> int | None:
-    """Return the side of the pictures in folders of classes if all are squares of one size."""
-    if not folder.is_dir():
-        return None
-    names = subfolders(folder)
-    found = labeled("", folder, {name: k for k, name in enumerate(names)}, IMAGENET)
-    return common_size(found.folder, found.files)
 
 
 def ood_sets(folder: Path) -> dict[str, Path]:
@@ -278,7 +274,6 @@ def make_plan(
         for n, path in (extra or {}).items()
     }
     published = _published(dataset, corrupted, preprocess)
-    builder = _Builder(validation, test, parts, sizes, seed)
     sources = (validation, test, *ood_images.values(), *extra_images.values())
     data = {
         "name": name or (folder.resolve().name if dataset == "folders" else dataset),
@@ -288,103 +283,87 @@ def make_plan(
         "corrupted": "generated" if corrupted is None else "published",
         "sources": [_fingerprint(images) for images in sources],
     }
-    builder.add_validation(chosen)
-    builder.add_test(published, paired)
-    builder.add_ood(ood_images)
+    n_classes = len(test.class_names)
+    n_ood = sizes.ood or (100 if n_classes < 100 else 400 if n_classes < 1000 else 3500)
+    n_shifted = sizes.shifted_validation
+    conditions = [
+        *_validation_conditions(validation, parts["validation"], chosen, n_shifted, seed),
+        *_test_conditions(test, parts["test"], published, sizes.corrupted, seed, paired=paired),
+    ]
+    for n, images in ood_images.items():
+        conditions += _ood_conditions(n, images, n_ood, sizes.ood_test, seed)
     for n, images in extra_images.items():
-        builder.add(n, "test", n, images, np.arange(len(images)))
-    names = [condition.name.lower() for condition in builder.conditions]
+        everything = np.arange(len(images))
+        conditions.append(
+            Condition(name=n, role="test", domain=n, source=images, indices=everything)
+        )
+    names = [condition.name.lower() for condition in conditions]
     if len(set(names)) < len(names):
         raise InputError("ood and extra must have new names: two conditions are the same.", "ood")
     return Plan(
         data=data,
         class_names=test.class_names,
         seed=seed,
-        conditions=tuple(builder.conditions),
-        notes=tuple(builder.notes),
+        conditions=tuple(conditions),
+        notes=tuple(
+            f"{n}: {len(images) // 2:,} samples for calibration instead of {n_ood:,}: half of its images."
+            for n, images in ood_images.items()
+            if len(images) // 2 < n_ood
+        ),
     )
 
 
-@dataclass
-class _Builder:
-    """The conditions found so far."""
+def _validation_conditions(
+    images: ImageSet, indices: Indices, transforms: Sequence[str], n: int | None, seed: int
+) -> Iterator[Condition]:
+    make = partial(Condition, role="calibration", source=images)
+    yield make(name="validation", domain="source", indices=indices)
+    some = draw(indices, n, seed)
+    levels = dict.fromkeys(VALIDATION_CORRUPTIONS, len(SEVERITIES))
+    levels |= {name: len(VALIDATION_TRANSFORMS[name]) for name in transforms}
+    for name, count in levels.items():
+        for level in range(1, count + 1):
+            domain, change = f"{name}-{level}", (name, level)
+            yield make(name=f"validation-{domain}", domain=domain, indices=some, change=change)
 
-    validation: ImageSet
-    test: ImageSet
-    parts: Mapping[str, Indices]
-    sizes: Sizes
-    seed: int
-    conditions: list[Condition] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
 
-    def add(
-        self,
-        name: str,
-        role: str,
-        domain: str | None,
-        source: Source,
-        indices: Indices,
-        change: tuple[str, int] | None = None,
-        *,
-        is_generated: bool = True,
-    ) -> None:
-        corruption, severity = change or (None, None)
-        self.conditions.append(
-            Condition(
-                name=name,
-                role=role,
-                domain=domain,
-                source=source,
-                indices=indices,
-                corruption=corruption,
-                severity=severity,
-                is_generated=is_generated,
+def _test_conditions(
+    test: ImageSet,
+    indices: Indices,
+    published: Callable[[str, int], ImageSet] | None,
+    n: int | None,
+    seed: int,
+    *,
+    paired: bool,
+) -> Iterator[Condition]:
+    yield Condition(name="test", role="test", domain="source", source=test, indices=indices)
+    for name in CORRUPTIONS if published is None else _types_there(published):
+        some = draw(indices, n, seed, "" if paired else name)
+        for level in SEVERITIES:
+            yield Condition(
+                name=f"{name}-{level}",
+                role="test",
+                domain=f"{name}-{level}",
+                source=test if published is None else partial(published, name, level),
+                indices=some,
+                change=(name, level),
+                labels=None if published is None else test.labels,
             )
+
+
+def _ood_conditions(
+    name: str, images: ImageSet, n: int, n_test: int | None, seed: int
+) -> Iterator[Condition]:
+    n = min(n, len(images) // 2)
+    if n < 1:
+        raise InputError(f"ood must have at least 2 images, got {name}.", "ood")
+    order = draw(np.arange(len(images)), None, seed)
+    # From both ends: one part does not depend on the size of the other.
+    parts = {"calibration": order[:n], "test": order[n:][::-1][:n_test]}
+    for role, indices in parts.items():
+        yield Condition(
+            name=f"{name}-{role}", role=role, domain=None, source=images, indices=indices
         )
-
-    def add_validation(self, transforms: Sequence[str]) -> None:
-        indices = self.parts["validation"]
-        self.add("validation", "calibration", "source", self.validation, indices)
-        some = draw(indices, self.sizes.shifted_validation, self.seed)
-        levels = dict.fromkeys(VALIDATION_CORRUPTIONS, len(SEVERITIES))
-        levels |= {name: len(VALIDATION_TRANSFORMS[name]) for name in transforms}
-        for name, count in levels.items():
-            for level in range(1, count + 1):
-                domain = f"{name}-{level}"
-                split, change = f"validation-{domain}", (name, level)
-                self.add(split, "calibration", domain, self.validation, some, change)
-
-    def add_test(self, published: Callable[[str, int], ImageSet] | None, paired: bool) -> None:
-        indices = self.parts["test"]
-        self.add("test", "test", "source", self.test, indices)
-        for name in CORRUPTIONS if published is None else _types_there(published):
-            some = draw(indices, self.sizes.corrupted, self.seed, "" if paired else name)
-            for level in SEVERITIES:
-                source: Source = self.test
-                if published is not None:
-                    source = partial(_same_labels, published, name, level, self.test)
-                domain, change = f"{name}-{level}", (name, level)
-                generated = published is None
-                self.add(domain, "test", domain, source, some, change, is_generated=generated)
-
-    def add_ood(self, sets: Mapping[str, ImageSet]) -> None:
-        n_classes = len(self.test.class_names)
-        usual = 100 if n_classes < 100 else 400 if n_classes < 1000 else 3500
-        wanted = self.sizes.ood or usual
-        for name, images in sets.items():
-            n = min(wanted, len(images) // 2)
-            if n < 1:
-                raise InputError(f"ood must have at least 2 images, got {name}.", "ood")
-            if n < wanted:
-                self.notes.append(
-                    f"{name}: {n:,} samples for calibration instead of {wanted:,}, because it has"
-                    f" {len(images):,} images and half of them are for tests."
-                )
-            order = draw(np.arange(len(images)), None, self.seed)
-            # From both ends: one part does not depend on the size of the other.
-            rest = order[n:][::-1][: self.sizes.ood_test]
-            self.add(f"{name}-calibration", "calibration", None, images, order[:n])
-            self.add(f"{name}-test", "test", None, images, rest)
 
 
 def _in_distribution(
@@ -466,19 +445,6 @@ def _types_there(published: Callable[[str, int], ImageSet]) -> list[str]:
     if not found and missing is not None:
         raise missing
     return found
-
-
-def _same_labels(
-    published: Callable[[str, int], ImageSet], name: str, severity: int, test: ImageSet
-) -> ImageSet:
-    images = published(name, severity)
-    if not np.array_equal(images.labels, test.labels):
-        raise InputError(
-            f"corrupted must have the images of {test.name} in the same order, got {images.name}"
-            " with other labels.",
-            "corrupted",
-        )
-    return images
 
 
 def _fingerprint(images: ImageSet) -> dict[str, Any]:
