@@ -109,12 +109,7 @@ def corrupt(
 
 
 def transform(
-    images: ArrayLike,
-    name: str,
-    level: int,
-    *,
-    seed: int = 0,
-    indices: ArrayLike | None = None,
+    images: ArrayLike, name: str, level: int, *, seed: int = 0, indices: ArrayLike | None = None
 ) -> Images:
     """Return images under one transform that keeps what they show.
 

@@ -23,8 +23,7 @@ def pooled_outputs(network: nn.Module, layers: Sequence[str]) -> Iterator[dict[s
         def keep(module: nn.Module, inputs: Any, output: Any) -> None:
             if not isinstance(output, Tensor):
                 raise InputError(
-                    f"layers must return a tensor, got {type(output).__name__} of {name}.",
-                    "layers",
+                    f"layers must return a tensor, got {type(output).__name__} of {name}.", "layers"
                 )
             # A copy, because a later layer may write into the same memory.
             values = output.detach().float().clone()

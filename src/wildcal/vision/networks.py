@@ -69,11 +69,7 @@ def initialize(network: nn.Module) -> None:
 
 
 WIDTHS: Final = (64, 128, 256, 512, 512)
-CONVOLUTIONS: Final = {
-    11: (1, 1, 2, 2, 2),
-    16: (2, 2, 3, 3, 3),
-    19: (2, 2, 4, 4, 4),
-}
+CONVOLUTIONS: Final = {11: (1, 1, 2, 2, 2), 16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4, 4)}
 """Depth -> convolutions in each of the five stages."""
 
 

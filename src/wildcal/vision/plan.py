@@ -19,14 +19,7 @@ from wildcal.corruptions import (
     transform,
 )
 from wildcal.vision.classifiers import Classifier
-from wildcal.vision.datasets import (
-    CIFAR,
-    cifar_c,
-    image_folder,
-    svhn,
-    svhn_file,
-    textures,
-)
+from wildcal.vision.datasets import CIFAR, cifar_c, image_folder, svhn, svhn_file, textures
 from wildcal.vision.imagenet import RELATIVES, imagenet, imagenet_c, imagenet_relative
 from wildcal.vision.images import (
     CIFAR10,
@@ -410,11 +403,7 @@ def _open_ood(name: str, folder: Path, preprocess: Preprocess) -> ImageSet:
 
 
 def _open_extra(
-    name: str,
-    folder: Path,
-    preprocess: Preprocess,
-    class_names: tuple[str, ...],
-    dataset: str,
+    name: str, folder: Path, preprocess: Preprocess, class_names: tuple[str, ...], dataset: str
 ) -> ImageSet:
     if dataset == "imagenet" and name in RELATIVES:
         return imagenet_relative(name, folder, preprocess)
