@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from wildcal import suites
-from wildcal.corruptions import CORRUPTIONS, VALIDATION_CORRUPTIONS, VALIDATION_TRANSFORMS
 from wildcal.core.exceptions import InputError, MissingExtraError
+from wildcal.corruptions import CORRUPTIONS, VALIDATION_CORRUPTIONS, VALIDATION_TRANSFORMS
 
 CIFAR10 = suites.list("cifar10")
 IMAGES = [name for name in suites.list() if name.startswith(("cifar", "imagenet"))]

@@ -299,7 +299,7 @@ def make_plan(
         seed=seed,
         conditions=tuple(conditions),
         notes=tuple(
-            f"{n}: {len(images) // 2:,} samples for calibration instead of {n_ood:,}: half of its images."
+            f"{n}: {len(images) // 2:,} samples for calibration, half of its images."
             for n, images in ood_images.items()
             if len(images) // 2 < n_ood
         ),
