@@ -87,16 +87,16 @@ test-minimal:
 	$(call environment,$(VENV)-minimal)
 	$(VENV)-minimal/bin/python -m pip install --quiet --editable packages/suites --editable . --group test-minimal
 	$(VENV)-minimal/bin/python -m pytest -r s -o addopts="-q --import-mode=importlib" tests/core tests/io tests/metrics tests/stream \
-		tests/cli/test_cli.py tests/shift tests/interop tests/test_public_api.py
+		tests/cli/test_cli.py tests/corruptions tests/interop tests/test_public_api.py
 
 # With exactly the oldest declared versions. Old builds of torch bring 2 GB of CUDA, so it stays out;
 # ONNX files are tested with the newest versions only.
 test-oldest:
 	$(call environment,$(VENV)-oldest)
 	$(VENV)-oldest/bin/python -m pip install --quiet --constraint constraints/oldest.txt \
-		--editable packages/suites --editable ".[safetensors,shift,features,sklearn,report,tables]" --group test-core
+		--editable packages/suites --editable ".[safetensors,corruptions,sklearn,report,tables]" "faiss-cpu>=1.9" --group test-core
 	$(VENV)-oldest/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile \
-		tests/core tests/io tests/stream tests/shift tests/metrics tests/cli/test_cli.py \
+		tests/core tests/io tests/stream tests/corruptions tests/metrics tests/cli/test_cli.py \
 		tests/report/test_plots.py tests/interop/test_sklearn.py tests/vision/test_neighbors.py
 
 # Inside Lightning, transformers' Trainer and MLflow, which are more to install than all the rest.

@@ -144,7 +144,7 @@ def networks() -> str:
     import torch
     from torch import nn
 
-    from wildcal._old.vision.networks import NETWORKS
+    from wildcal.vision.networks import NETWORKS
 
     lines = []
     for name, network in NETWORKS.items():

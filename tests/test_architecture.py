@@ -35,14 +35,8 @@ LAYERS = {
 }
 # Rows of the table in docs/architecture.md.
 DOCUMENTED = (
-    "core",
-    "calibrators",
-    "metrics",
-    "evaluation",
-    "tables",
-    "window",
-    "io",
-    "interop",
+    *("core", "calibrators", "metrics", "evaluation", "tables", "window", "io", "interop"),
+    *("corruptions", "vision"),
     "testing.py",
 )
 # Modules outside `_old` that still use version 0.1; the others never import it.
@@ -64,7 +58,7 @@ OUTSIDE = {layer: NUMERIC for layer in LAYERS} | {
         "onnxruntime",
         "onnx",
         "faiss",
-        "dask",
+        "distributed",
     },
     "plots": {*NUMERIC, "matplotlib"},
     "report": {*NUMERIC, "matplotlib", "jinja2"},

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from wildcal import suites
-from wildcal._old.shift import CORRUPTIONS, TUNING_TRANSFORMS, VALIDATION_CORRUPTIONS
 from wildcal.core.exceptions import InputError, MissingExtraError
+from wildcal.corruptions import CORRUPTIONS, VALIDATION_CORRUPTIONS, VALIDATION_TRANSFORMS
 
 CIFAR10 = suites.list("cifar10")
 IMAGES = [name for name in suites.list() if name.startswith(("cifar", "imagenet"))]
@@ -39,7 +39,7 @@ def test_every_corruption_at_every_severity(name):
     corrupted = {(kind, level) for kind in VALIDATION_CORRUPTIONS for level in range(1, 6)}
     assert found >= corrupted
     if name in CIFAR10:
-        levels = {(k, s + 1) for k, row in TUNING_TRANSFORMS.items() for s in range(len(row))}
+        levels = {(k, s + 1) for k, row in VALIDATION_TRANSFORMS.items() for s in range(len(row))}
         assert found == corrupted | levels
         assert suite.split("validation").n_samples == 5000
         assert suite.split("test").n_samples == 10_000
