@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 from wildcal.version import __version__
 
 if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is fast
-    from wildcal import suites, window
-    from wildcal._old import accuracy, metrics, plots
+    from wildcal import accuracy, suites, window
+    from wildcal._old import metrics, plots
     from wildcal._old.evaluation import choose_methods, compare, evaluate, evaluate_calibrator
     from wildcal._old.evaluation.protocol import run_protocol
     from wildcal._old.io.suite import Suite, SuiteWriter
@@ -48,8 +48,8 @@ if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is 
     from wildcal.window.base import WindowCalibrator
     from wildcal.window.window_scaling import WindowScaling
 
-_PACKAGES: Final = ("calibrators", "core", "io", "suites", "testing", "window", "_old")
-_OLD: Final = ("accuracy", "engine", "evaluation", "metrics", "plots", "report", "stream")
+_PACKAGES: Final = ("accuracy", "calibrators", "core", "io", "suites", "testing", "window", "_old")
+_OLD: Final = ("engine", "evaluation", "metrics", "plots", "report", "stream")
 _PLACES: Final = {
     name: module
     for module, names in {
