@@ -82,11 +82,16 @@ class DelayedLabels:
     sums
         For each of 20 buckets of 50 labels and each of 15 bins of confidence: samples, sum of the
         confidence p, right predictions, sum of p (1 - p).
+    n
+        Labels in all.
+    test
+        Of the labels since `restart_test`.
     pending
         Predicted classes and confidences by id, the oldest first.
     """
 
     sums: FloatArray = field(default_factory=lambda: np.zeros((N_BUCKETS, N_BINS, 4)))
+    n: int = 0
     test: CalibrationTest = field(default_factory=CalibrationTest)
     pending: dict[str, tuple[list[int], list[float]]] = field(default_factory=dict)
     n_pending: int = 0
@@ -113,24 +118,30 @@ class DelayedLabels:
         """Take labeled samples in: their confidence, and whether the prediction was right."""
         p, y = np.asarray(confidence, np.float64), np.asarray(correct, np.float64)
         size = WINDOW // N_BUCKETS
-        bucket = (self.test.n + np.arange(len(p))) // size
+        bucket = (self.n + np.arange(len(p))) // size
         for number in np.unique(bucket).tolist():
             mine, slot = bucket == number, number % N_BUCKETS
-            if self.test.n <= number * size:
+            if self.n <= number * size:
                 self.sums[slot] = 0.0
             bins = np.minimum((p[mine] * N_BINS).astype(np.int64), N_BINS - 1)
             columns = np.stack([np.ones(mine.sum()), p[mine], y[mine], p[mine] * (1 - p[mine])])
             np.add.at(self.sums[slot], bins, columns.T)
+        self.n += len(p)
         self.test.update(p, y)
 
+    def restart_test(self) -> None:
+        """Test the labels from now on: earlier ones say nothing about samples after a drift."""
+        if self.test.result != "not calibrated":
+            self.test = CalibrationTest()
+
     def status(self) -> dict[str, Any]:
-        """Return the numbers of the last 1,000 labels, and the result of the test over all."""
-        if not self.test.n:
+        """Return the numbers of the last 1,000 labels, and the result of the test."""
+        if not self.n:
             return {}
         n, p, y, variance = self.sums.sum(axis=0).T
         low, high = self.test.interval
         return {
-            "n_labels": self.test.n,
+            "n_labels": self.n,
             "realized_accuracy": float(y.sum() / n.sum()),
             "ece": float(np.abs(p - y).sum() / n.sum()),
             "noise_floor": float(np.sqrt(2 / np.pi * variance).sum() / n.sum()),
@@ -145,7 +156,9 @@ class DelayedLabels:
         test = CalibrationTest(
             a.n + b.n, a.gap + b.gap, (a.wealth + b.wealth) / 2, max(a.highest, b.highest)
         )
-        new = DelayedLabels(self.sums + other.sums, test, dict(self.pending), self.n_pending)
+        new = DelayedLabels(
+            self.sums + other.sums, self.n + other.n, test, dict(self.pending), self.n_pending
+        )
         for key, (predicted, confidence) in other.pending.items():
             new.remember(key, predicted, confidence)
         return new

@@ -30,6 +30,8 @@ MAX_PENDING: Final = 100_000
 # ATC is off by this part of its fall below calibration time: see `accuracy.ATC`.
 _RELATIVE_ERROR: Final = 0.35
 _Z: Final = 1.959963984540054
+# The sentence of `status` names no accuracy of fewer samples.
+_MIN_ESTIMATE: Final = 20
 # Columns of `MonitorState.sums`.
 _N, _ABOVE, _CALIBRATED, _ESTIMATED = range(4)
 
@@ -75,7 +77,7 @@ class MonitorStatus:
     noise_floor: float | None = None
     """ECE that a perfectly calibrated model has on as many samples."""
     gap_low: float | None = None
-    """Mean confidence minus accuracy over all labels: 99 % interval, valid at any time."""
+    """Mean confidence minus accuracy of the labels since the last alert began: 99 % interval."""
     gap_high: float | None = None
     calibration: str | None = None
     """"calibrated", "not calibrated" or "too few labels"; None without labels."""
@@ -198,6 +200,8 @@ class Monitor:
             if state.classes is not None:
                 state.classes[slot] += windows[i].counts, windows[i].confidence_sums
         alerts = self._test.update(state.drift, bins, logits.argmax(axis=1), self.window)
+        if alerts:
+            state.labels.restart_test()
         if keys is not None:
             together = isinstance(ids, str)
             for j, key in enumerate(keys):
@@ -220,27 +224,31 @@ class Monitor:
             a label for each of its samples. With `input="confidence"`: whether the prediction was
             right.
         """
-        keys = _check_ids(ids, None)
-        assert keys is not None
+        return self.take_labels(self.check_labels(ids, y))
+
+    def check_labels(self, ids: str | Sequence[Any], y: Any) -> dict[str, list[int | None]]:
+        """Return labels by id for `take_labels`; raise an InputError if one is wrong."""
+        keys = _check_ids(ids, None) or []
         given = list(y) if np.ndim(y) else [y]
-        if isinstance(ids, str):
-            found = self._state.labels.pending.get(ids)
-            if found is not None and len(given) != len(found[0]):
-                raise InputError(
-                    f"y must have a label for each of the {len(found[0])} samples of id {ids!r:.60},"
-                    f" got {len(given)}.",
-                    "y",
-                )
-            groups = [given]
-        else:
+        if not isinstance(ids, str):
             if len(given) != len(keys):
                 raise InputError(
                     f"y must have one label per id, got {len(given)} for {len(keys)} ids.", "y"
                 )
-            groups = [[label] for label in given]
-        encoded = [[self._encode(label) for label in group] for group in groups]
+            return {key: [self._encode(label)] for key, label in zip(keys, given, strict=True)}
+        found = self._state.labels.pending.get(ids)
+        if found is not None and len(given) != len(found[0]):
+            raise InputError(
+                f"y must have a label for each of the {len(found[0])} samples of id {ids!r:.60},"
+                f" got {len(given)}.",
+                "y",
+            )
+        return {ids: [self._encode(label) for label in given]}
+
+    def take_labels(self, checked: dict[str, list[int | None]]) -> int:
+        """Take labels that were checked; return the number of samples they belong to."""
         confidences, correct = [], []
-        for key, labels in zip(keys, encoded, strict=True):
+        for key, labels in checked.items():
             predicted, confidence = self._state.labels.forget(key) or ([], [])
             for c, p, label in zip(predicted, confidence, labels, strict=False):
                 if label is not None:
@@ -251,9 +259,9 @@ class Monitor:
         return len(correct)
 
     @property
-    def pending(self) -> tuple[str, ...]:
-        """Ids of the samples that wait for their labels, the oldest first."""
-        return tuple(self._state.labels.pending)
+    def pending(self) -> dict[str, int]:
+        """Number of samples that wait for their labels by id, the oldest first."""
+        return {key: len(found[0]) for key, found in self._state.labels.pending.items()}
 
     def forget(self, key: str) -> None:
         """Forget an id."""
@@ -268,6 +276,11 @@ class Monitor:
     def histogram(self) -> FloatArray:
         """Uncalibrated confidence of the window in 20 bins."""
         return np.asarray(self._state.histogram.sum(axis=0))
+
+    @property
+    def histogram_at_calibration(self) -> FloatArray:
+        """Uncalibrated confidence of the calibration samples in 20 bins."""
+        return self._profile.histogram.astype(np.float64)
 
     def adapted(self) -> Calibrator:
         """Return the calibrator, one that adapts to windows adapted to the rolling window."""
@@ -319,7 +332,7 @@ class Monitor:
         )
 
     def save(self, path: str | Path) -> None:
-        """Write the state to a JSON file, with a checksum; the calibrator is not in it."""
+        """Write the state to a JSON file; the calibrator is not in it."""
         write_state(path, self.to_dict())
 
     @classmethod
@@ -460,6 +473,8 @@ class Monitor:
     ) -> str:
         if estimate is None:
             return "no samples yet"
+        if estimate.n_samples < _MIN_ESTIMATE:
+            return f"{estimate.n_samples} samples, too few to estimate accuracy"
         low, value, high = (
             f"{100 * v:.0f}" for v in (estimate.low, estimate.value, estimate.high)
         )
