@@ -10,7 +10,6 @@ if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is 
     from wildcal._old import metrics, plots
     from wildcal._old.evaluation import choose_methods, compare, evaluate, evaluate_calibrator
     from wildcal._old.evaluation.protocol import run_protocol
-    from wildcal._old.io.suite import Suite, SuiteWriter
     from wildcal._old.io.tables import InputRows, as_rows, read_rows
     from wildcal._old.report import make_page
     from wildcal._old.stream import Stream
@@ -45,6 +44,8 @@ if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is 
     from wildcal.core.labels import ClassNames
     from wildcal.core.registry import CALIBRATORS, get_calibrator
     from wildcal.io.artifact import load, save
+    from wildcal.io.suite import Suite
+    from wildcal.io.suite_writer import SuiteWriter
     from wildcal.window.base import WindowCalibrator
     from wildcal.window.window_scaling import WindowScaling
 
@@ -81,7 +82,8 @@ _PLACES: Final = {
         "wildcal._old.evaluation": "choose_methods compare evaluate evaluate_calibrator",
         "wildcal._old.evaluation.protocol": "run_protocol",
         "wildcal.io.artifact": "load save",
-        "wildcal._old.io.suite": "Suite SuiteWriter",
+        "wildcal.io.suite": "Suite",
+        "wildcal.io.suite_writer": "SuiteWriter",
         "wildcal._old.io.tables": "InputRows as_rows read_rows",
         "wildcal._old.report": "make_page",
         "wildcal._old.stream": "Stream",
