@@ -12,7 +12,6 @@ if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is 
     from wildcal._old.evaluation.protocol import run_protocol
     from wildcal._old.io.tables import InputRows, as_rows, read_rows
     from wildcal._old.report import make_page
-    from wildcal._old.stream import Stream
     from wildcal.calibrators.auto import AutoCalibrator
     from wildcal.calibrators.bbq import BBQ
     from wildcal.calibrators.density import DensityAwareCalibration
@@ -46,11 +45,12 @@ if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is 
     from wildcal.io.artifact import load, save
     from wildcal.io.suite import Suite
     from wildcal.io.suite_writer import SuiteWriter
+    from wildcal.monitor.monitor import Monitor
     from wildcal.window.base import WindowCalibrator
     from wildcal.window.window_scaling import WindowScaling
 
-_PACKAGES: Final = ("accuracy", "calibrators", "core", "io", "suites", "testing", "window", "_old")
-_OLD: Final = ("engine", "evaluation", "metrics", "plots", "report", "stream")
+_PACKAGES: Final = ("accuracy", "calibrators", "core", "io", "monitor", "suites", "testing", "window", "_old")
+_OLD: Final = ("engine", "evaluation", "metrics", "plots", "report")
 _PLACES: Final = {
     name: module
     for module, names in {
@@ -82,11 +82,11 @@ _PLACES: Final = {
         "wildcal._old.evaluation": "choose_methods compare evaluate evaluate_calibrator",
         "wildcal._old.evaluation.protocol": "run_protocol",
         "wildcal.io.artifact": "load save",
+        "wildcal.monitor.monitor": "Monitor",
         "wildcal.io.suite": "Suite",
         "wildcal.io.suite_writer": "SuiteWriter",
         "wildcal._old.io.tables": "InputRows as_rows read_rows",
         "wildcal._old.report": "make_page",
-        "wildcal._old.stream": "Stream",
         "wildcal.window.base": "WindowCalibrator",
         "wildcal.window.window_scaling": "WindowScaling",
     }.items()
@@ -103,6 +103,7 @@ _RENAMED: Final = {
     "ContextScaling": "WindowScaling",
     "TemperatureMap": "TemperatureCalibrator",
     "FitSummary": "FitInfo",
+    "Stream": "Monitor",
 }
 """Names of version 0.1."""
 
@@ -126,10 +127,10 @@ __all__ = [
     "IsotonicMulticlass",
     "IsotonicOneVsRest",
     "MatrixScaling",
+    "Monitor",
     "ParameterizedTemperatureScaling",
     "PlattScaling",
     "SplineCalibration",
-    "Stream",
     "StructuredMatrixScaling",
     "StructuredVectorScaling",
     "Suite",

@@ -167,16 +167,14 @@ class Monitor:
         X
             Samples of the kind given to `calibrator.fit`.
         ids
-            One id for each sample, or one text for all of them, to give to `label` later.
+            One id for each sample or None, or one text for all of them, to give to `label` later.
         knn_distances
             For calibrators that need them.
         """
         kind = self.calibrator.input_
         x = check_input(X, kind, n_classes=self.calibrator.n_classes_)
         keys = _check_ids(ids, len(x))
-        logits = unmask(
-            np.asarray(to_logits(np, x.astype(np.float64), kind, self.calibrator.eps_))
-        )
+        logits = unmask(np.asarray(to_logits(np, x.astype(np.float64), kind, self.calibrator.eps_)))
         confidence = uncalibrated_confidence(logits, kind)
         parts = self._parts(len(x))
         windows, totals = self._statistics(x, parts, knn_distances)
@@ -205,6 +203,8 @@ class Monitor:
         if keys is not None:
             together = isinstance(ids, str)
             for j, key in enumerate(keys):
+                if key is None:
+                    continue
                 own = slice(None) if together else slice(j, j + 1)
                 state.labels.remember(key, predicted[own].tolist(), calibrated[own].tolist())
             state.labels.limit(MAX_PENDING)
@@ -228,9 +228,9 @@ class Monitor:
 
     def check_labels(self, ids: str | Sequence[Any], y: Any) -> dict[str, list[int | None]]:
         """Return labels by id for `take_labels`; raise an InputError if one is wrong."""
-        keys = _check_ids(ids, None) or []
         given = list(y) if np.ndim(y) else [y]
         if not isinstance(ids, str):
+            keys = [str(key) for key in ids]
             if len(given) != len(keys):
                 raise InputError(
                     f"y must have one label per id, got {len(given)} for {len(keys)} ids.", "y"
@@ -411,7 +411,7 @@ class Monitor:
         )
 
     def _parts(self, n: int) -> list[tuple[int, slice]]:
-        """Return number and samples of the buckets that n samples fall into, at most the last 20."""
+        """Return number and samples of the buckets that n samples fall into, the last 20."""
         state = self._state
         free = self._bucket - round(float(state.sums[state.bucket % N_BUCKETS, _N]))
         first = state.bucket if free > 0 else state.bucket + 1
@@ -475,12 +475,10 @@ class Monitor:
             return "no samples yet"
         if estimate.n_samples < _MIN_ESTIMATE:
             return f"{estimate.n_samples} samples, too few to estimate accuracy"
-        low, value, high = (
-            f"{100 * v:.0f}" for v in (estimate.low, estimate.value, estimate.high)
-        )
+        low, value, high = (f"{100 * v:.0f}" for v in (estimate.low, estimate.value, estimate.high))
         baseline = self._accuracy_at_calibration()
         points = round(100 * (baseline - estimate.value))
-        if since is None and estimate.low <= baseline <= estimate.high or points == 0:
+        if points == 0 or (since is None and estimate.low <= baseline <= estimate.high):
             place = "as at calibration time"
         else:
             side = "below" if points > 0 else "above"
@@ -519,13 +517,14 @@ def _check_estimator(estimator: AccuracyEstimator, calibrator: Calibrator) -> No
         )
 
 
-def _check_ids(ids: str | Sequence[Any] | None, n: int | None) -> list[str] | None:
-    """Return ids as texts; None without any."""
-    if ids is None:
-        return None
-    keys = [ids] if isinstance(ids, str) else [str(key) for key in ids]
-    if n is not None and not isinstance(ids, str) and len(keys) != n:
+def _check_ids(ids: str | Sequence[Any] | None, n: int | None) -> list[str | None] | None:
+    """Return ids as texts, None where a sample has none."""
+    if ids is None or isinstance(ids, str):
+        return None if ids is None else [ids]
+    keys = [None if key is None else str(key) for key in ids]
+    if n is not None and len(keys) != n:
         raise InputError(f"ids must have one id per sample, got {len(keys)} for {n}.", "ids")
-    if len(set(keys)) < len(keys):
+    known = [key for key in keys if key is not None]
+    if len(set(known)) < len(known):
         raise InputError("ids must be unique.", "ids")
     return keys

@@ -84,7 +84,7 @@ class MonitorState:
                 " with, or a new state."
             )
         try:
-            new = _filled(self, document)
+            new: Self = _filled(self, document)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise FileFormatError(f"{path} is not a valid monitor state: {error}") from error
         return new
@@ -100,7 +100,7 @@ def state_text(document: dict[str, Any]) -> str:
     payload = json.dumps(document, allow_nan=False, separators=(",", ":"))
     digest = hashlib.sha256(payload.encode()).hexdigest()
     head = {"format": FORMAT, "format_version": FORMAT_VERSION, "sha256": digest}
-    return f"{json.dumps(head)[:-1]}, \"state\": {payload}}}\n"
+    return f'{json.dumps(head)[:-1]}, "state": {payload}}}\n'
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -130,6 +130,11 @@ def read_state(path: str | Path) -> dict[str, Any]:
     if hashlib.sha256(payload.encode()).hexdigest() != digest:
         raise FileFormatError(f"{path} is damaged: its checksum does not match its content.")
     return document
+
+
+def stream_file(folder: Path, model: str, stream: str) -> Path:
+    """Return the file of a stream of a server: a hash, so nothing in a request names a file."""
+    return folder / f"{hashlib.sha256(f'{model}/{stream}'.encode()).hexdigest()}.json"
 
 
 def fingerprint(*parts: Any) -> str:

@@ -218,9 +218,7 @@ class Service:
         """Take labels of earlier samples: all that are known, or none if one is not valid."""
         found = self._model(model, version)
         body = await request.body()
-        body = decompressed(
-            body, request.headers.get("content-encoding"), self.settings.max_bytes
-        )
+        body = decompressed(body, request.headers.get("content-encoding"), self.settings.max_bytes)
         checked, unknown = [], []
         for entry in parse(Feedback, body).feedback:
             name = entry.stream or self.streams.stream_of(found.name, entry.id)
@@ -280,9 +278,7 @@ class Service:
 
     async def page(self) -> Response:
         """Return the live page."""
-        return HTMLResponse(
-            dashboard.page(), headers={"Content-Security-Policy": dashboard.POLICY}
-        )
+        return HTMLResponse(dashboard.page(), headers={"Content-Security-Policy": dashboard.POLICY})
 
     def _model(self, name: str, version: str) -> Model:
         found = self.models.get(name)

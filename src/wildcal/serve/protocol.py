@@ -18,7 +18,9 @@ _NAMES: Final = {"f2": "FP16", "f4": "FP32", "f8": "FP64", "i8": "INT64", "b1": 
 
 Size = Annotated[int, Field(strict=True, ge=0, lt=1 << 40)]
 # Letters and marks; a control character could forge lines of a log.
-StreamName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f-\x9f]+$")]
+StreamName = Annotated[
+    str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f-\x9f]+$")
+]
 Message = TypeVar("Message", bound=BaseModel)
 
 
@@ -137,7 +139,8 @@ def read_request(
     else:
         if not head_size.isascii() or not head_size.isdigit() or int(head_size) > len(body):
             raise HTTPException(
-                400, f"{HEADER} must be 0 to {len(body)}, the size of the body, got {head_size!r:.40}."
+                400,
+                f"{HEADER} must be 0 to {len(body)}, the size of the body, got {head_size!r:.40}.",
             )
         head, raw = body[: int(head_size)], memoryview(body)[int(head_size) :]
     request = parse(InferRequest, head)
@@ -191,7 +194,8 @@ def _from_bytes(tensor: InputTensor, raw: memoryview) -> NDArray[Any]:
     if len(raw) != expected:
         raise HTTPException(
             400,
-            f"{tensor.name!r:.60} of shape {tensor.shape} must have {expected} bytes, got {len(raw)}.",
+            f"{tensor.name!r:.60} of shape {tensor.shape} must have {expected} bytes, got"
+            f" {len(raw)}.",
         )
     if tensor.datatype == "BF16":  # the upper half of a float32
         return (np.frombuffer(raw, "<u2").astype("<u4") << 16).view("<f4").reshape(tensor.shape)

@@ -56,7 +56,10 @@ class Security:
             return 401, "a token is needed: Authorization: Bearer TOKEN."
         # Without tokens a name that an attacker points at this machine (DNS rebinding) must not do.
         if not self._is_known(host):
-            return 403, "the Host header must be localhost, an IP address or a host of --allow-host."
+            return (
+                403,
+                "the Host header must be localhost, an IP address or a host of --allow-host.",
+            )
         return None
 
     def _accepts(self, authorization: str) -> bool:
@@ -95,7 +98,9 @@ class Security:
             size += len(message.get("body", b""))
             whole = not message.get("more_body", False)
             if size > settings.max_bytes:
-                raise HTTPException(413, f"the body must have at most {settings.max_bytes:,} bytes.")
+                raise HTTPException(
+                    413, f"the body must have at most {settings.max_bytes:,} bytes."
+                )
             return message
 
         return limited

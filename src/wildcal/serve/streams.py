@@ -1,7 +1,6 @@
 """The streams of a server: a monitor for each, in memory and on disk."""
 
 import asyncio
-import hashlib
 import logging
 import os
 import sys
@@ -15,7 +14,7 @@ from fastapi import HTTPException
 
 from wildcal.core.exceptions import FileFormatError
 from wildcal.monitor.monitor import Monitor, MonitorResult, MonitorStatus
-from wildcal.monitor.state import read_state, state_text, write_text
+from wildcal.monitor.state import read_state, state_text, stream_file, write_text
 from wildcal.serve.model import Model
 from wildcal.serve.settings import Settings
 
@@ -219,9 +218,8 @@ class Streams:
         return name
 
     def _path(self, model: str, name: str) -> Path:
-        """Return the file of a stream: a hash, so nothing in a request names a file."""
         assert self._settings.state is not None
-        return self._settings.state / f"{hashlib.sha256(f'{model}/{name}'.encode()).hexdigest()}.json"
+        return stream_file(self._settings.state, model, name)
 
     def _load(self, model: Model, name: str) -> Stream | None:
         if self._settings.state is None:
