@@ -49,7 +49,9 @@ if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is 
     from wildcal.window.base import WindowCalibrator
     from wildcal.window.window_scaling import WindowScaling
 
-_PACKAGES: Final = ("accuracy", "calibrators", "core", "io", "monitor", "suites", "testing", "window", "_old")
+_PACKAGES: Final = (
+    *("accuracy", "calibrators", "core", "io", "monitor", "suites", "testing", "window", "_old"),
+)
 _OLD: Final = ("engine", "evaluation", "metrics", "plots", "report")
 _PLACES: Final = {
     name: module
