@@ -50,8 +50,10 @@ def test_wealth_by_hand():
     state = test.start()
     assert test.update(state, bins, classes, 100) == []
     level = 0.005 / (2 * (N_BINS - 1 + 4))
-    confidence = _factors(np.cumsum(given.histogram)[:-1], 1000, level, [0.2, 0.5, 1.2, 3.0])
-    of_class = _factors(given.class_counts, 1000, level, [1.0, 3.0])
+    confidence = _factors(
+        np.cumsum(given.histogram)[:-1], 1000, level, np.array([0.2, 0.5, 1.2, 3.0])
+    )
+    of_class = _factors(given.class_counts, 1000, level, np.array([1.0, 3.0]))
     expected = [np.zeros((N_BINS - 1, 8)), np.zeros((4, 4))]
     for t in range(3):
         part = slice(t * BLOCK, (t + 1) * BLOCK)
