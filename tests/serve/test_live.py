@@ -60,7 +60,7 @@ def test_history_alert_and_restart(start, visit, draw, tmp_path, model):
 
 def _check(page):
     """The alerting stream is first, with its history and the baseline."""
-    assert page.locator("#overall").inner_text().startswith("1 of 2 streams have a drift alert")
+    assert page.locator("#overall").inner_text().startswith("1 of 2 streams has a drift alert")
     first, second = page.locator("article").all()
     assert HOSTILE in first.locator("h2").inner_text()
     assert "quiet" in second.locator("h2").inner_text()

@@ -71,6 +71,4 @@ class Columns:
     def or_else(self, other: "Columns") -> "Columns":
         """Return this declaration, completed by another one."""
         mine = {f.name: getattr(self, f.name) for f in fields(self)}
-        return Columns(
-            **{key: value or getattr(other, key) for key, value in mine.items()}
-        )
+        return Columns(**{key: value or getattr(other, key) for key, value in mine.items()})

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
+import array_api_compat.numpy as np_compat
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,7 +17,7 @@ from wildcal.core.conversion import to_logits
 from wildcal.core.exceptions import InputError
 from wildcal.core.labels import ClassNames
 from wildcal.core.profile import N_BINS, Profile, confidence_bins, uncalibrated_confidence
-from wildcal.core.validation import check_input, check_number
+from wildcal.core.validation import check_column_names, check_input, check_number
 from wildcal.monitor.drift import DriftTest
 from wildcal.monitor.labels import DelayedLabels
 from wildcal.monitor.state import N_BUCKETS, MonitorState, fingerprint, read_state, write_state
@@ -30,6 +31,8 @@ MAX_PENDING: Final = 100_000
 # ATC is off by this part of its fall below calibration time: see `accuracy.ATC`.
 _RELATIVE_ERROR: Final = 0.35
 _Z: Final = 1.959963984540054
+# So few samples are not checked again before the prediction.
+_FEW: Final = 8
 # The sentence of `status` names no accuracy of fewer samples.
 _MIN_ESTIMATE: Final = 20
 # Columns of `MonitorState.sums`.
@@ -147,6 +150,7 @@ class Monitor:
         self._bucket = self.window // N_BUCKETS
         self._test = DriftTest(profile, self.false_alert_rate)
         self._fingerprint = fingerprint(calibrator, estimator)
+        self._converted: dict[Any, Calibrator] = {}
         self._state = self._empty()
 
     def new(self) -> Self:
@@ -174,15 +178,18 @@ class Monitor:
         kind = self.calibrator.input_
         x = check_input(X, kind, n_classes=self.calibrator.n_classes_)
         keys = _check_ids(ids, len(x))
-        logits = unmask(np.asarray(to_logits(np, x.astype(np.float64), kind, self.calibrator.eps_)))
+        logits = x.astype(np.float64)
+        if kind not in ("logits", "log_proba"):
+            logits = np.asarray(to_logits(np, logits, kind, self.calibrator.eps_))
+        logits = unmask(logits)
         confidence = uncalibrated_confidence(logits, kind)
         parts = self._parts(len(x))
         windows, totals = self._statistics(x, parts, knn_distances)
-        calibrator = self._adapted(windows, parts)
-        proba = np.asarray(calibrator.predict_proba(X, knn_distances=knn_distances))
-        two = np.column_stack([1 - proba, proba]) if proba.ndim == 1 else proba
-        predicted = two.argmax(axis=1)
-        calibrated = proba if proba.ndim == 1 else two.max(axis=1)
+        proba = self._proba(self._adapted(windows, parts), X, x, knn_distances)
+        if proba.ndim == 1:
+            predicted, calibrated = (proba >= 0.5).astype(np.int64), proba
+        else:
+            predicted, calibrated = proba.argmax(axis=1), proba.max(axis=1)
         # From here on the state changes, and nothing raises.
         bins = confidence_bins(confidence)
         above = confidence >= self._profile.atc_threshold
@@ -192,8 +199,8 @@ class Monitor:
             if number > state.bucket:
                 state.clear(slot)
                 state.bucket = number
-            more = above[part].sum(), calibrated[part].sum(dtype=np.float64), totals[i]
-            state.sums[slot] += (len(above[part]), *more)
+            n_above, total = np.count_nonzero(above[part]), calibrated[part].sum(dtype=np.float64)
+            state.sums[slot] += (len(above[part]), n_above, total, totals[i])
             state.histogram[slot] += np.bincount(bins[part], minlength=N_BINS)
             if state.classes is not None:
                 state.classes[slot] += windows[i].counts, windows[i].confidence_sums
@@ -434,6 +441,17 @@ class Monitor:
                 totals[i] = self.estimator.statistics(x[part]).total
         return windows, totals
 
+    def _proba(
+        self, calibrator: Calibrator, X: Any, x: NDArray[Any], knn_distances: Any
+    ) -> NDArray[Any]:
+        """Return `calibrator.predict_proba(X)`; for few samples in half of its time."""
+        if len(x) >= _FEW or calibrator is not self.calibrator or calibrator.requires:
+            return np.asarray(calibrator.predict_proba(X, knn_distances=knn_distances))
+        check_column_names(X, calibrator.feature_names_in_)
+        if x.dtype not in self._converted:
+            self._converted[x.dtype] = calibrator.converted(np_compat, x)
+        return np.asarray(self._converted[x.dtype].probabilities(np_compat, x))
+
     def _adapted(
         self, windows: list[WindowStatistics], parts: list[tuple[int, slice]]
     ) -> Calibrator:
@@ -474,7 +492,8 @@ class Monitor:
         if estimate is None:
             return "no samples yet"
         if estimate.n_samples < _MIN_ESTIMATE:
-            return f"{estimate.n_samples} samples, too few to estimate accuracy"
+            drift = "" if since is None else f", drift since sample {since:,}"
+            return f"{estimate.n_samples} samples, too few to estimate accuracy{drift}"
         low, value, high = (f"{100 * v:.0f}" for v in (estimate.low, estimate.value, estimate.high))
         baseline = self._accuracy_at_calibration()
         points = round(100 * (baseline - estimate.value))
