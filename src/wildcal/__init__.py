@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 from wildcal.version import __version__
 
 if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is fast
-    from wildcal import accuracy, suites, window
-    from wildcal._old import metrics, plots
-    from wildcal._old.evaluation import choose_methods, compare, evaluate, evaluate_calibrator
+    from wildcal import accuracy, evaluation, metrics, suites, window
+    from wildcal._old import plots
+    from wildcal._old.evaluation import choose_methods, compare
     from wildcal._old.evaluation.protocol import run_protocol
     from wildcal._old.io.tables import InputRows, as_rows, read_rows
     from wildcal._old.report import make_page
@@ -42,7 +42,10 @@ if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is 
     from wildcal.core.conversion import logits_from_logprobs, logits_from_proba, logits_from_score
     from wildcal.core.labels import ClassNames
     from wildcal.core.registry import CALIBRATORS, get_calibrator
+    from wildcal.evaluation import evaluate
     from wildcal.io.artifact import load, save
+    from wildcal.io.samples import SampleSet, read_samples
+    from wildcal.io.schema import Columns
     from wildcal.io.suite import Suite
     from wildcal.io.suite_writer import SuiteWriter
     from wildcal.monitor.monitor import Monitor
@@ -50,9 +53,10 @@ if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is 
     from wildcal.window.window_scaling import WindowScaling
 
 _PACKAGES: Final = (
-    *("accuracy", "calibrators", "core", "io", "monitor", "suites", "testing", "window", "_old"),
+    *("accuracy", "calibrators", "core", "evaluation", "io", "metrics", "monitor", "suites"),
+    *("testing", "window", "_old"),
 )
-_OLD: Final = ("engine", "evaluation", "metrics", "plots", "report")
+_OLD: Final = ("engine", "plots", "report")
 _PLACES: Final = {
     name: module
     for module, names in {
@@ -81,10 +85,13 @@ _PLACES: Final = {
         "wildcal.core.conversion": "logits_from_logprobs logits_from_proba logits_from_score",
         "wildcal.core.labels": "ClassNames",
         "wildcal.core.registry": "CALIBRATORS get_calibrator",
-        "wildcal._old.evaluation": "choose_methods compare evaluate evaluate_calibrator",
+        "wildcal._old.evaluation": "choose_methods compare",
+        "wildcal.evaluation": "evaluate",
         "wildcal._old.evaluation.protocol": "run_protocol",
         "wildcal.io.artifact": "load save",
         "wildcal.monitor.monitor": "Monitor",
+        "wildcal.io.samples": "SampleSet read_samples",
+        "wildcal.io.schema": "Columns",
         "wildcal.io.suite": "Suite",
         "wildcal.io.suite_writer": "SuiteWriter",
         "wildcal._old.io.tables": "InputRows as_rows read_rows",
@@ -106,6 +113,7 @@ _RENAMED: Final = {
     "TemperatureMap": "TemperatureCalibrator",
     "FitSummary": "FitInfo",
     "Stream": "Monitor",
+    "evaluate_calibrator": "evaluate(y, logits=, calibrator=)",
 }
 """Names of version 0.1."""
 
@@ -116,6 +124,7 @@ __all__ = [
     "BetaCalibration",
     "Calibrator",
     "ClassNames",
+    "Columns",
     "DensityAwareCalibration",
     "DirichletCalibration",
     "EnergyLinear",
@@ -132,6 +141,7 @@ __all__ = [
     "Monitor",
     "ParameterizedTemperatureScaling",
     "PlattScaling",
+    "SampleSet",
     "SplineCalibration",
     "StructuredMatrixScaling",
     "StructuredVectorScaling",
@@ -151,7 +161,7 @@ __all__ = [
     "choose_methods",
     "compare",
     "evaluate",
-    "evaluate_calibrator",
+    "evaluation",
     "get_calibrator",
     "load",
     "logits_from_logprobs",
@@ -161,6 +171,7 @@ __all__ = [
     "metrics",
     "plots",
     "read_rows",
+    "read_samples",
     "run_protocol",
     "save",
     "suites",
