@@ -8,6 +8,7 @@ kind of server, with turns of both in one run. All load is on 127.0.0.1.
 
 import argparse
 import csv
+import http.client
 import json
 import os
 import random
@@ -248,7 +249,7 @@ def kills(folder: Path):
             while True:
                 try:
                     status, _ = server.post("/v2/models/ts/infer", body, headers)
-                except OSError:
+                except (OSError, http.client.HTTPException):
                     return
                 if status == 200:
                     known[name] += 7

@@ -47,6 +47,24 @@ def test_the_window_holds_the_last_buckets(calibrator):
     assert monitor.histogram.sum() == status.n_window
 
 
+def test_splitting_the_samples_changes_nothing(calibrator):
+    z = np.concatenate([draw(300)[0], draw(100, 0.3)[0]])
+    whole = Monitor(calibrator, window=100)
+    alerts = whole.update(z).alerts
+    assert alerts
+    for cuts in (range(1, 400), [1, 4, 9, 11, 30, 31, 200], [8, 16]):
+        monitor, found = Monitor(calibrator, window=100), []
+        for i, part in enumerate(np.split(z, cuts)):
+            found += monitor.update(part).alerts
+            if i % 3 == 0:  # reading does not change the state
+                monitor.status()
+        assert tuple(found) == alerts
+        assert monitor.status().message == whole.status().message
+        ours, theirs = monitor.to_dict(), whole.to_dict()
+        np.testing.assert_allclose(ours["sums"], theirs["sums"], rtol=1e-6)
+        np.testing.assert_allclose(ours["drift"]["classes"], theirs["drift"]["classes"])
+
+
 def test_results_are_those_of_the_calibrator(calibrator):
     z, _ = draw(50)
     found = Monitor(calibrator).update(z)

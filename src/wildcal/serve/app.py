@@ -201,7 +201,10 @@ class Service:
 
     async def _stream(self, model: Model, name: str, x: Any, near: Any) -> Stream:
         """Return the stream of samples that were checked; 429 or 503 if it cannot take them."""
-        if self.streams.live(model.name, name) is None:
+        found = self.streams.live(model.name, name)
+        if found is not None and not self._is_due(found):
+            return found
+        if found is None:
             model.monitor.new().update(x, knn_distances=near)  # refused samples open no stream
         while True:
             stream = self.streams.open(model, name)
