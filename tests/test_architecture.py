@@ -34,7 +34,17 @@ LAYERS = {
     },
 }
 # Rows of the table in docs/architecture.md.
-DOCUMENTED = ("core", "calibrators", "accuracy", "window", "io", "interop", "testing.py")
+DOCUMENTED = (
+    "core",
+    "calibrators",
+    "accuracy",
+    "window",
+    "io",
+    "monitor",
+    "serve",
+    "interop",
+    "testing.py",
+)
 # Modules outside `_old` that still use version 0.1; the others never import it.
 UNPORTED = {
     *("__init__.py", "__main__.py", "interop/lightning.py"),
