@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from wildcal import accuracy
-from wildcal.cli.main import run
 from wildcal._old.core.convert import proba_floor, softmax
 from wildcal._old.testing import make_suite
+from wildcal.cli.main import run
 
 SUITE = make_suite(seed=2, n_tuning=300, n_test=200, n_ood_tuning=0)
 
@@ -85,11 +85,6 @@ def test_windows_of_another_class_mix_are_named_in_one_line(folder, capsys):
     said = [line for line in capsys.readouterr().err.splitlines() if "class mix" in line]
     assert len(said) == 1
     assert said[0].startswith("warning: 3 of 4 windows, rows 0-39, 40-79, 120-159: cot: the pred")
-
-
-def test_what_is_missing_goes_by_its_flag(folder, capsys):
-    assert run("accuracy fit val.npz --method gde -o e.json".split()) == 1
-    assert "gde compares two networks; pass --second, the logits" in capsys.readouterr().err
 
 
 def test_compare_on_a_suite(capsys):

@@ -28,9 +28,7 @@ def write(folder, z, y, country, weight):
     columns = {f"logit_{k}": z[:, k] for k in range(z.shape[1])}
     table = pyarrow.table({**columns, "label": y, "country": country, "w": weight})
     for i, start in enumerate(range(0, N, 2000)):
-        parquet.write_table(
-            table.slice(start, 2000), folder / f"{i}.parquet", row_group_size=700
-        )
+        parquet.write_table(table.slice(start, 2000), folder / f"{i}.parquet", row_group_size=700)
     return Columns(group_column="country", weight_column="w")
 
 

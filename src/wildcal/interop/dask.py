@@ -167,7 +167,6 @@ def map_reduce(
     function: Callable[..., Any],
     tasks: Sequence[tuple[Any, ...]],
     combine: Callable[[list[Any]], Any],
-    *,
     scheduler: str,
 ) -> Any:
     """Return the results of `function(*task)`, combined in a tree on a cluster, in their order."""
