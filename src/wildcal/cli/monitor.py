@@ -36,7 +36,7 @@ class SaveEvery:
 class SaveEveryType(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     """Reads 10s or 500."""
 
-    name = "SECONDSs|SAMPLES"
+    name = "SECONDS|SAMPLES"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> SaveEvery:
         """Return what a text says."""
