@@ -6,7 +6,7 @@ import urllib.request
 from collections.abc import Mapping
 from typing import Any, Final
 
-from wildcal.monitor.monitor import MonitorStatus
+from wildcal.monitor.result import MonitorStatus
 
 _SECONDS: Final = 10.0
 

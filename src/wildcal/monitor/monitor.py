@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -20,6 +19,7 @@ from wildcal.core.profile import N_BINS, Profile, confidence_bins, uncalibrated_
 from wildcal.core.validation import check_column_names, check_input, check_number
 from wildcal.monitor.drift import BLOCK, DriftTest
 from wildcal.monitor.labels import DelayedLabels
+from wildcal.monitor.result import MonitorResult, MonitorStatus
 from wildcal.monitor.state import N_BUCKETS, MonitorState, fingerprint, read_state, write_state
 from wildcal.window.base import WindowCalibrator, WindowStatistics
 
@@ -37,57 +37,6 @@ _FEW: Final = 8
 _MIN_ESTIMATE: Final = 20
 # Columns of `MonitorState.sums`.
 _N, _ABOVE, _CALIBRATED, _ESTIMATED = range(4)
-
-
-@dataclass(frozen=True)
-class MonitorResult:
-    """What `Monitor.update` returns for its samples."""
-
-    probabilities: NDArray[Any]
-    """Calibrated probabilities; with `input="confidence"` calibrated confidences."""
-    confidence: NDArray[Any]
-    predicted: NDArray[np.int64]
-    alerts: tuple[int, ...] = ()
-    """Numbers of the samples of the stream, from 1, at which a drift alert began."""
-
-
-@dataclass(frozen=True)
-class MonitorStatus:
-    """The state of a stream in plain numbers, and in one sentence."""
-
-    message: str
-    n_samples: int
-    """Samples of the stream."""
-    n_window: int
-    """Samples in the window."""
-    confidence: float | None
-    """Mean calibrated confidence of the window."""
-    estimated_accuracy: float | None
-    estimated_accuracy_low: float | None
-    estimated_accuracy_high: float | None
-    accuracy_at_calibration: float
-    drift_alert: bool
-    alert_since: int | None
-    """The sample at which the alert began."""
-    n_alerts: int
-    log_e_value: float
-    """Evidence for drift; an alert begins at `log_limit`."""
-    log_limit: float
-    n_labels: int = 0
-    realized_accuracy: float | None = None
-    """Accuracy of the last labels, at most 1,000."""
-    ece: float | None = None
-    noise_floor: float | None = None
-    """ECE that a perfectly calibrated model has on as many samples."""
-    gap_low: float | None = None
-    """Mean confidence minus accuracy of the labels since the last alert began: 99 % interval."""
-    gap_high: float | None = None
-    calibration: str | None = None
-    """"calibrated", "not calibrated" or "too few labels"; None without labels."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields by name."""
-        return asdict(self)
 
 
 class Monitor:

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from wildcal.accuracy.base import AccuracyEstimator
 from wildcal.core.calibrator import Calibrator, TemperatureCalibrator
 from wildcal.core.exceptions import InputError
-from wildcal.monitor.monitor import Monitor, MonitorResult
+from wildcal.monitor.monitor import Monitor
+from wildcal.monitor.result import MonitorResult
 from wildcal.serve.protocol import InferRequest
 from wildcal.serve.settings import Settings
 

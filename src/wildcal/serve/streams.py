@@ -13,7 +13,8 @@ from typing import Any, Final
 from fastapi import HTTPException
 
 from wildcal.core.exceptions import FileFormatError
-from wildcal.monitor.monitor import Monitor, MonitorResult, MonitorStatus
+from wildcal.monitor.monitor import Monitor
+from wildcal.monitor.result import MonitorResult, MonitorStatus
 from wildcal.monitor.state import read_state, state_text, stream_file, write_text
 from wildcal.serve.model import Model
 from wildcal.serve.settings import Settings
