@@ -17,6 +17,7 @@ from wildcal.core.exceptions import InputError
 from wildcal.core.labels import ClassNames
 from wildcal.core.profile import N_BINS, Profile, confidence_bins, uncalibrated_confidence
 from wildcal.core.validation import check_column_names, check_input, check_number
+from wildcal.monitor.checks import check_estimator, check_ids
 from wildcal.monitor.drift import BLOCK, DriftTest
 from wildcal.monitor.labels import DelayedLabels
 from wildcal.monitor.result import MonitorResult, MonitorStatus
@@ -92,7 +93,7 @@ class Monitor:
         check_number("window", window, N_BUCKETS, MAX_WINDOW, whole=True)
         check_number("false_alert_rate", false_alert_rate, 1e-9, 0.5)
         if estimator is not None:
-            _check_estimator(estimator, calibrator)
+            check_estimator(estimator, calibrator)
         self.calibrator, self.estimator = calibrator, estimator
         self.window, self.false_alert_rate = int(window), float(false_alert_rate)
         self._profile: Profile = profile
@@ -127,7 +128,7 @@ class Monitor:
         """
         kind = self.calibrator.input_
         x = check_input(X, kind, n_classes=self.calibrator.n_classes_)
-        keys = _check_ids(ids, len(x))
+        keys = check_ids(ids, len(x))
         parts = self._parts(len(x))
         windows, totals = self._statistics(x, parts, knn_distances)
         proba = self._proba(self._adapted(windows, parts), X, x, knn_distances)
@@ -504,37 +505,3 @@ class Monitor:
             }
             text += f"; {sure[labels['calibration']]}"
         return text
-
-
-def _check_estimator(estimator: AccuracyEstimator, calibrator: Calibrator) -> None:
-    if not isinstance(estimator, AccuracyEstimator):
-        raise InputError(
-            f"estimator must be an AccuracyEstimator, got {type(estimator).__name__}.", "estimator"
-        )
-    estimator.check_is_fitted()
-    if not estimator.summable or estimator.requires_second_logits:
-        raise InputError(
-            f"estimator must have statistics that are sums, got {type(estimator).__name__}. Try"
-            " ATC, AC, DoC or CBPE.",
-            "estimator",
-        )
-    ours = calibrator.input_, calibrator.n_classes_
-    if (estimator.input_, estimator.n_classes_) != ours:
-        raise InputError(
-            f"estimator must be fitted on {ours[0]} of {ours[1]} classes as the calibrator, got"
-            f" {estimator.input_} of {estimator.n_classes_}.",
-            "estimator",
-        )
-
-
-def _check_ids(ids: str | Sequence[Any] | None, n: int | None) -> list[str | None] | None:
-    """Return ids as texts, None where a sample has none."""
-    if ids is None or isinstance(ids, str):
-        return None if ids is None else [ids]
-    keys = [None if key is None else str(key) for key in ids]
-    if n is not None and len(keys) != n:
-        raise InputError(f"ids must have one id per sample, got {len(keys)} for {n}.", "ids")
-    known = [key for key in keys if key is not None]
-    if len(set(known)) < len(known):
-        raise InputError("ids must be unique.", "ids")
-    return keys
