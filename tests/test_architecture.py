@@ -34,7 +34,17 @@ LAYERS = {
     },
 }
 # Rows of the table in docs/architecture.md.
-DOCUMENTED = ("core", "calibrators", "window", "io", "interop", "testing.py")
+DOCUMENTED = (
+    "core",
+    "calibrators",
+    "metrics",
+    "evaluation",
+    "tables",
+    "window",
+    "io",
+    "interop",
+    "testing.py",
+)
 # Modules outside `_old` that still use version 0.1; the others never import it.
 UNPORTED = {"__init__.py", "interop/asgi.py"}
 NUMERIC = {"array_api_compat", "numpy", "scipy"}

@@ -13,7 +13,7 @@ from wildcal._old.calibrators.context import ContextScaling
 
 plt.style.use(wildcal.plots.STYLE)
 suite = wildcal._old.suites.load("cifar10-resnet20")
-rows = wildcal.evaluation.environments(suite)
+rows = wildcal._old.evaluation.environments(suite)
 calibrator = ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
 
 # %%
