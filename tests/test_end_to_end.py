@@ -93,8 +93,7 @@ def test_evaluate(wildcal, samples, fitted):
 
 def test_compare(wildcal, samples):
     found = json.loads(wildcal(COMPARE, calibration="calibration.csv", test="test.parquet"))
-    results = found["methods"]
-    nll = {name: result["metrics"]["nll"]["value"] for name, result in results.items()}
+    nll = {name: method["metrics"]["nll"]["value"] for name, method in found["methods"].items()}
     assert nll.keys() == {"identity", "ts", "vector"}
     assert nll["ts"] < nll["identity"]
 

@@ -55,8 +55,10 @@ writer.finish()
 # model says after its softmax has lost its energy.
 
 suite = wildcal._old.io.suite.Suite.open(folder / "cameras")
-methods = wildcal.choose_methods(["identity", "ts", "irm", "auto"])
-results = wildcal.run_protocol({"cameras": suite}, methods, n_boot=100, observe=True)
+methods = wildcal._old.evaluation.choose_methods(["identity", "ts", "irm", "auto"])
+results = wildcal._old.evaluation.protocol.run_protocol(
+    {"cameras": suite}, methods, n_boot=100, observe=True
+)
 page = wildcal.make_page(results, "cameras", suite)
 (folder / "report.html").write_text(page, "utf-8")
 for method in results.ranked("cameras"):

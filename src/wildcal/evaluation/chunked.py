@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from wildcal.core.arrays import softmax
 from wildcal.core.conversion import to_logits
 from wildcal.core.exceptions import InputError
-from wildcal.evaluation.evaluate import GROUP_METRICS, accuracy_of, evaluate_scores
+from wildcal.evaluation.evaluate import GROUP_METRICS, evaluate_scores
 from wildcal.evaluation.results import Evaluation
 from wildcal.io.formats import ArrowSource, open_source
 from wildcal.io.samples import SampleSet, list_files, read_file
@@ -113,7 +113,7 @@ def evaluate_part(
         chosen,
         n_bootstrap=n_bootstrap,
         groups=groups,
-        uncalibrated_accuracy=accuracy_of(scores, part.get("raw")),
+        raw=part.get("raw"),
         **options,
     )
 

@@ -163,7 +163,7 @@ def _add(parts: list[Any]) -> Any:
     return reduce(lambda a, b: b if a is None else a if b is None else a + b, parts)
 
 
-def map_reduce(
+def run_tree(
     function: Callable[..., Any],
     tasks: Sequence[tuple[Any, ...]],
     combine: Callable[[list[Any]], Any],

@@ -71,7 +71,7 @@ def demo(context: click.Context, output: Path, bootstrap: int) -> None:
     def at(name: str) -> str:
         return str(output / name)
 
-    saved = ["--with", at("ts.json"), "--with", at("energy.json")]
+    saved = ["--calibrator", at("energy.json")]
     energy = ["--method", "energy", "--ood", at("svhn.npz"), "-o", at("energy.json")]
     for words in (
         ["fit", at("val.npz"), "--method", "ts", "-o", at("ts.json")],
