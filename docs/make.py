@@ -168,7 +168,6 @@ MADE: dict[str, Callable[[], str]] = {
     "accuracy-estimators": tables.estimators,
     "accuracy-whole": tables.whole,
     "accuracy-windows": tables.windows,
-    "alarm": tables.alarms,
     "by-severity": partial(shipped, "severity"),
     "choose-clean": partial(tables.choices, "clean"),
     "choose-shifted": partial(tables.choices, "shifted"),
@@ -176,13 +175,13 @@ MADE: dict[str, Callable[[], str]] = {
     "corruptions": tables.corruptions,
     "demo-table": partial(shipped, "demo"),
     "methods": methods,
+    "monitor": tables.monitoring,
     "networks": networks,
     "other-suites": other_suites,
     "paper-table": partial(shipped, "paper"),
     "peers": tables.peers,
     "serve-speed": tables.serving,
     "shipped-suites": cifar10_suites,
-    "stream": partial(shipped, "stream", 1),
 }
 
 

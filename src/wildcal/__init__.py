@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 from wildcal.version import __version__
 
 if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is fast
-    from wildcal import evaluation, metrics, suites, window
-    from wildcal._old import accuracy, plots
+    from wildcal import accuracy, evaluation, metrics, suites, window
+    from wildcal._old import plots
     from wildcal._old.io.tables import InputRows, as_rows, read_rows
     from wildcal._old.report import make_page
-    from wildcal._old.stream import Stream
     from wildcal.calibrators.auto import AutoCalibrator
     from wildcal.calibrators.bbq import BBQ
     from wildcal.calibrators.density import DensityAwareCalibration
@@ -54,21 +53,15 @@ if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is 
     from wildcal.io.schema import Columns
     from wildcal.io.suite import Suite
     from wildcal.io.suite_writer import SuiteWriter
+    from wildcal.monitor.monitor import Monitor
     from wildcal.window.base import WindowCalibrator
     from wildcal.window.window_scaling import WindowScaling
 
 _PACKAGES: Final = (
-    "calibrators",
-    "core",
-    "evaluation",
-    "io",
-    "metrics",
-    "suites",
-    "testing",
-    "window",
-    "_old",
+    *("accuracy", "calibrators", "core", "evaluation", "io", "metrics", "monitor", "suites"),
+    *("testing", "window", "_old"),
 )
-_OLD: Final = ("accuracy", "engine", "plots", "report", "stream")
+_OLD: Final = ("engine", "plots", "report")
 _PLACES: Final = {
     name: module
     for module, names in {
@@ -100,13 +93,13 @@ _PLACES: Final = {
         "wildcal.evaluation": "abstention_threshold compare compare_models evaluate get_methods"
         " run_benchmark",
         "wildcal.io.artifact": "load save",
+        "wildcal.monitor.monitor": "Monitor",
         "wildcal.io.samples": "SampleSet read_samples",
         "wildcal.io.schema": "Columns",
         "wildcal.io.suite": "Suite",
         "wildcal.io.suite_writer": "SuiteWriter",
         "wildcal._old.io.tables": "InputRows as_rows read_rows",
         "wildcal._old.report": "make_page",
-        "wildcal._old.stream": "Stream",
         "wildcal.window.base": "WindowCalibrator",
         "wildcal.window.window_scaling": "WindowScaling",
     }.items()
@@ -123,6 +116,7 @@ _RENAMED: Final = {
     "ContextScaling": "WindowScaling",
     "TemperatureMap": "TemperatureCalibrator",
     "FitSummary": "FitInfo",
+    "Stream": "Monitor",
     "evaluate_calibrator": "evaluate(y, logits=, calibrator=)",
     "choose_methods": "get_methods",
     "run_protocol": "run_benchmark",
@@ -150,11 +144,11 @@ __all__ = [
     "IsotonicMulticlass",
     "IsotonicOneVsRest",
     "MatrixScaling",
+    "Monitor",
     "ParameterizedTemperatureScaling",
     "PlattScaling",
     "SampleSet",
     "SplineCalibration",
-    "Stream",
     "StructuredMatrixScaling",
     "StructuredVectorScaling",
     "Suite",

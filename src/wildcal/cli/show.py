@@ -49,7 +49,7 @@ def _lines(fitted: Any) -> list[str]:
     title = f"{fitted.title[0].upper()}{fitted.title[1:]} ({fitted.name})"
     lines = [f"{title}, {fitted.reference}." if fitted.reference else f"{title}.", fit_line(fitted)]
     if described := fitted.describe():
-        lines.append(f"Fitted numbers: {described}.")
+        lines.append(f"Fitted numbers: {described.rstrip('.')}.")
     if fitted.fit_info_.message:
         lines.append(fitted.fit_info_.message)
     stays = "never changes" if fitted.preserves_accuracy else "may change"
