@@ -9,6 +9,7 @@ from wildcal.accuracy.base import (
 )
 from wildcal.accuracy.cbpe import CBPE
 from wildcal.accuracy.confidence import AC, DoC
+from wildcal.accuracy.cot import COT, COTT
 from wildcal.accuracy.threshold import ATC
 from wildcal.core.registry import ESTIMATORS
 
@@ -16,6 +17,8 @@ __all__ = [
     "AC",
     "ATC",
     "CBPE",
+    "COT",
+    "COTT",
     "ESTIMATORS",
     "GDE",
     "AccuracyEstimate",

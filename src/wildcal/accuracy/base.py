@@ -250,6 +250,9 @@ class AccuracyEstimator(ABC):
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in own.items())})"
 
+    def _check_window(self, p: FloatArray) -> None:
+        """Warn if a window contradicts an assumption of the method."""
+
     def _check_options(self) -> None:
         """Raise InputError if an option has a value that is not allowed."""
 
@@ -278,7 +281,9 @@ class AccuracyEstimator(ABC):
         if self.summable:
             values = in_blocks(lambda block, *more: self._values(proba(block), *more), x, *second)
         else:
-            values = self._values(in_blocks(proba, x), *second)
+            p = in_blocks(proba, x)
+            self._check_window(p)
+            values = self._values(p, *second)
         return AccuracyStatistics(self.name, len(x), float(values.sum()))
 
     def _fit_errors(self, p: FloatArray, correct: Any, samples: Samples) -> None:

@@ -50,6 +50,8 @@ ESTIMATORS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "doc": ("wildcal.accuracy.confidence:DoC", {}),
     "atc-ne": ("wildcal.accuracy.threshold:ATC", {}),
     "atc-mc": ("wildcal.accuracy.threshold:ATC", {"score": "confidence"}),
+    "cot": ("wildcal.accuracy.cot:COT", {}),
+    "cott": ("wildcal.accuracy.cot:COTT", {}),
     "gde": ("wildcal.accuracy.agreement:GDE", {}),
     "cbpe": ("wildcal.accuracy.cbpe:CBPE", {}),
 }
