@@ -37,7 +37,7 @@ LAYERS = {
 DOCUMENTED = ("core", "calibrators", "accuracy", "window", "io", "interop", "testing.py")
 # Modules outside `_old` that still use version 0.1; the others never import it.
 UNPORTED = {
-    *("__init__.py", "__main__.py", "suites.py", "interop/asgi.py", "interop/lightning.py"),
+    *("__init__.py", "__main__.py", "interop/asgi.py", "interop/lightning.py"),
     *("interop/onnx.py", "interop/torchmetrics.py", "interop/transformers.py"),
 }
 NUMERIC = {"array_api_compat", "numpy", "scipy"}

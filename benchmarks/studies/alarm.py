@@ -70,7 +70,7 @@ def false_alarms(calibrator, options, clean, rng) -> float:
 
 def rows_of(network: str):
     """Yield the rows of the table for one network."""
-    suite = wildcal.suites.load(network)
+    suite = wildcal._old.suites.load(network)
     tuning = environments(suite)
     calibrator = ContextScaling().fit(tuning.logits, tuning.y, environment=tuning.environment)
     clean = suite.split("test").logits

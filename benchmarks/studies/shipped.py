@@ -14,7 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from wildcal import Identity, Stream, get_calibrator, suites
+from wildcal import Identity, Stream, get_calibrator
+
+from wildcal._old import suites
 from wildcal._old.calibrators.context import ContextScaling
 from wildcal._old.cli.demo import FIRST, demo_splits
 from wildcal._old.evaluation import METRICS, Evaluation, environments, evaluate_calibrator

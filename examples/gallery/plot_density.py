@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 import wildcal
 
 plt.style.use(wildcal._old.plots.STYLE)
-suite = wildcal.suites.load("cifar10-vgg11-half")
+suite = wildcal._old.suites.load("cifar10-vgg11-half")
 print("layers:", ", ".join(suite.layers))
 
 # %%

@@ -13,7 +13,7 @@ from scipy.special import softmax
 import wildcal
 
 plt.style.use(wildcal._old.plots.STYLE)
-suite = wildcal.suites.load("cifar10-wrn-16-2")
+suite = wildcal._old.suites.load("cifar10-wrn-16-2")
 pool, test = suite.split("validation"), suite.split("test")
 
 # %%

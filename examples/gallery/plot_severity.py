@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import wildcal
 
 plt.style.use(wildcal._old.plots.STYLE)
-suite = wildcal.suites.load("cifar10-vgg11-half")
+suite = wildcal._old.suites.load("cifar10-vgg11-half")
 methods = wildcal.choose_methods(["identity", "ts", "ets", "irm", "spline", "energy"])
 results = wildcal.run_protocol({"VGG-11-half": suite}, methods, metrics=("ece",), n_boot=100)
 

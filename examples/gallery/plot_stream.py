@@ -12,7 +12,7 @@ import wildcal
 from wildcal._old.calibrators.context import ContextScaling
 
 plt.style.use(wildcal._old.plots.STYLE)
-suite = wildcal.suites.load("cifar10-resnet20")
+suite = wildcal._old.suites.load("cifar10-resnet20")
 rows = wildcal._old.evaluation.environments(suite)
 calibrator = ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
 

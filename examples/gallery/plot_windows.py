@@ -11,7 +11,7 @@ import wildcal
 from wildcal._old.metrics import excess_ece
 
 plt.style.use(wildcal._old.plots.STYLE)
-suite = wildcal.suites.load("cifar10-resnet20")
+suite = wildcal._old.suites.load("cifar10-resnet20")
 clean = suite.split("validation")
 rows = wildcal._old.evaluation.environments(suite)
 known = rows.y >= 0  # without OOD samples

@@ -10,7 +10,6 @@ if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is 
     from wildcal._old import metrics, plots
     from wildcal._old.evaluation import choose_methods, compare, evaluate, evaluate_calibrator
     from wildcal._old.evaluation.protocol import run_protocol
-    from wildcal._old.io.suite import Suite, SuiteWriter
     from wildcal._old.io.tables import InputRows, as_rows, read_rows
     from wildcal._old.report import make_page
     from wildcal._old.stream import Stream
@@ -45,6 +44,10 @@ if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is 
     from wildcal.core.labels import ClassNames
     from wildcal.core.registry import CALIBRATORS, get_calibrator
     from wildcal.io.artifact import load, save
+    from wildcal.io.samples import SampleSet, read_samples
+    from wildcal.io.schema import Columns
+    from wildcal.io.suite import Suite
+    from wildcal.io.suite_writer import SuiteWriter
     from wildcal.window.base import WindowCalibrator
     from wildcal.window.window_scaling import WindowScaling
 
@@ -81,7 +84,10 @@ _PLACES: Final = {
         "wildcal._old.evaluation": "choose_methods compare evaluate evaluate_calibrator",
         "wildcal._old.evaluation.protocol": "run_protocol",
         "wildcal.io.artifact": "load save",
-        "wildcal._old.io.suite": "Suite SuiteWriter",
+        "wildcal.io.samples": "SampleSet read_samples",
+        "wildcal.io.schema": "Columns",
+        "wildcal.io.suite": "Suite",
+        "wildcal.io.suite_writer": "SuiteWriter",
         "wildcal._old.io.tables": "InputRows as_rows read_rows",
         "wildcal._old.report": "make_page",
         "wildcal._old.stream": "Stream",
@@ -111,6 +117,7 @@ __all__ = [
     "BetaCalibration",
     "Calibrator",
     "ClassNames",
+    "Columns",
     "DensityAwareCalibration",
     "DirichletCalibration",
     "EnergyLinear",
@@ -126,6 +133,7 @@ __all__ = [
     "MatrixScaling",
     "ParameterizedTemperatureScaling",
     "PlattScaling",
+    "SampleSet",
     "SplineCalibration",
     "Stream",
     "StructuredMatrixScaling",
@@ -156,6 +164,7 @@ __all__ = [
     "metrics",
     "plots",
     "read_rows",
+    "read_samples",
     "run_protocol",
     "save",
     "suites",

@@ -655,7 +655,7 @@ def test_windows_that_refute_a_known_class_mix_are_warned_of_once():
 @pytest.mark.parametrize("learns", [True, False])
 def test_a_thousand_classes_and_few_rows_are_no_harm(learns):
     """Environments of 20 rows say nothing of prices; their slope was 242 and spoiled streams."""
-    suite = wildcal.suites.load("imagenet-resnet18")
+    suite = wildcal._old.suites.load("imagenet-resnet18")
     rows = wildcal._old.evaluation.environments(suite)
     clean = rows.environment == 0
     plain = TemperatureScaling().fit(rows.logits[clean], rows.y[clean])
@@ -859,7 +859,7 @@ def test_it_stores_as_many_numbers_as_it_says():
 
 @pytest.fixture(scope="module")
 def real():
-    suite = wildcal.suites.load("cifar10-resnet20")
+    suite = wildcal._old.suites.load("cifar10-resnet20")
 
     def other(split):
         return split.corruption != "speckle_noise"

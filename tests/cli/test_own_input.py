@@ -2,7 +2,7 @@
 
 import pytest
 
-from wildcal._old.cli.main import run
+from wildcal.cli.main import run
 
 LINES = [
     "fit a.npz --ood b.npz -o a.json --labels a.json",

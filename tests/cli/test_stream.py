@@ -11,11 +11,11 @@ import pytest
 
 import wildcal
 from wildcal._old.calibrators.context import ContextScaling
-from wildcal._old.cli.main import run
+from wildcal.cli.main import run
 from wildcal._old.evaluation import environments
 from wildcal._old.io import save
 
-SUITE = wildcal.suites.load("cifar10-resnet20")
+SUITE = wildcal._old.suites.load("cifar10-resnet20")
 CLEAN, FOGGY = SUITE.split("test").logits, SUITE.split("fog-5").logits
 KEYS = (
     "class confidence temperature estimated_accuracy estimated_accuracy_low"

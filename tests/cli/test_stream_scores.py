@@ -9,7 +9,7 @@ import pytest
 
 import wildcal
 from wildcal._old.calibrators.context import ContextScaling
-from wildcal._old.cli.main import run
+from wildcal.cli.main import run
 from wildcal._old.core.convert import logits_from_proba, proba_floor, softmax
 from wildcal._old.io import About, save
 from wildcal._old.serve.model import Model

@@ -10,7 +10,7 @@ import pytest
 
 import wildcal
 from wildcal._old.calibrators.context import ContextScaling
-from wildcal._old.cli.main import run
+from wildcal.cli.main import run
 from wildcal._old.io import save
 from wildcal._old.testing import make_suite
 

@@ -20,7 +20,7 @@ from wildcal._old.io.artifact import save as save_context
 
 @pytest.fixture(scope="session")
 def suite():
-    return wildcal.suites.load("cifar10-resnet20")
+    return wildcal._old.suites.load("cifar10-resnet20")
 
 
 @pytest.fixture(scope="session")

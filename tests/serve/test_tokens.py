@@ -1,7 +1,7 @@
 import pytest
 
 import wildcal
-from wildcal._old.cli.main import run
+from wildcal.cli.main import run
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from wildcal import TemperatureScaling, WindowScaling
 from wildcal._old.bridge import wrap
 from wildcal._old.calibrators.context import ContextScaling
-from wildcal._old.cli.main import run
+from wildcal.cli.main import run
 from wildcal._old.io.artifact import save
 from wildcal._old.testing import make_suite
 from wildcal._old.window import MatchedConfidence

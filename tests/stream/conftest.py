@@ -7,7 +7,7 @@ from wildcal._old.evaluation import environments
 
 @pytest.fixture(scope="session")
 def suite():
-    return wildcal.suites.load("cifar10-resnet20")
+    return wildcal._old.suites.load("cifar10-resnet20")
 
 
 @pytest.fixture(scope="session")

@@ -38,11 +38,11 @@ def test_features_that_are_functions_of_each_other(correlation):
     assert np.isfinite(test.score(100, np.array([0.2, 0.1])))
 
 
-@pytest.mark.parametrize("name", wildcal.suites.names("cifar10"))
+@pytest.mark.parametrize("name", wildcal._old.suites.names("cifar10"))
 @pytest.mark.parametrize(("window", "rate"), [(32, 0.05), (256, 0.01), (1024, 0.05)])
 def test_false_alarms_over_200_fits(name, window, rate):
     """Each seed draws 5,000 clean rows to know and 20 windows of others, which are judged."""
-    suite = wildcal.suites.load(name)
+    suite = wildcal._old.suites.load(name)
     z = np.concatenate([suite.split(s).logits for s in ("validation", "test")]).astype(np.float64)
     top = z.max(axis=1)
     energy = top + np.log(np.exp(z - top[:, None]).sum(axis=1))

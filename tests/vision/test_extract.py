@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from wildcal._old.cli.main import run
+from wildcal.cli.main import run
 from wildcal._old.io.suite import Suite
 from wildcal._old.io.suite.lock import is_written, writing
 from wildcal._old.shift import (

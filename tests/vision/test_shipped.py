@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from wildcal._old.cli.main import run
+from wildcal.cli.main import run
 from wildcal._old.vision import shipped
 from wildcal._old.vision.batches import Normalizer
 from wildcal._old.vision.checkpoint import Checkpoint

@@ -10,7 +10,7 @@ import time
 import pytest
 import torch
 
-from wildcal._old.cli.main import run
+from wildcal.cli.main import run
 from wildcal._old.core.errors import FileFormatError
 from wildcal._old.vision.checkpoint import Checkpoint
 from wildcal._old.vision.networks import NETWORKS, build

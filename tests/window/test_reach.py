@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from wildcal import suites
-from wildcal._old.cli.main import run
+from wildcal._old import suites
+from wildcal.cli.main import run
 from wildcal._old.evaluation.methods import Method, parse
 from wildcal._old.evaluation.protocol.fitted import fit_method
 from wildcal._old.evaluation.protocol.tuning import read_tuning

@@ -26,7 +26,7 @@ def merged(streams: Sequence[Stream]) -> Stream:
     --------
     >>> import wildcal
     >>> from wildcal._old.calibrators.context import ContextScaling
-    >>> suite = wildcal.suites.load("cifar10-resnet20")
+    >>> suite = wildcal._old.suites.load("cifar10-resnet20")
     >>> logits, y, environment = wildcal._old.evaluation.environments(suite)
     >>> calibrator = ContextScaling().fit(logits, y, environment=environment)
     >>> a, b = Stream(calibrator), Stream(calibrator)

@@ -93,7 +93,7 @@ class Stream:
     --------
     >>> import wildcal
     >>> from wildcal._old.calibrators.context import ContextScaling
-    >>> suite = wildcal.suites.load("cifar10-resnet20")
+    >>> suite = wildcal._old.suites.load("cifar10-resnet20")
     >>> logits, y, environment = wildcal._old.evaluation.environments(suite)
     >>> calibrator = ContextScaling().fit(logits, y, environment=environment)
     >>> stream = Stream(calibrator)

@@ -1,0 +1,1 @@
+"""Dask: run tasks on a cluster, and predict or evaluate data frames."""
