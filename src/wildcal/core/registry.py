@@ -42,6 +42,8 @@ CALIBRATORS: dict[str, tuple[str, dict[str, Any]]] = {
     "irovats": (f"{_HERE}.isotonic_one_vs_rest:IsotonicOneVsRest", {"temperature": True}),
     "dac": (f"{_HERE}.density:DensityAwareCalibration", {}),
     "window": ("wildcal.window.window_scaling:WindowScaling", {}),
+    "match": ("wildcal.window.matching:ConfidenceMatching", {}),
+    "label-shift": ("wildcal.window.label_shift:LabelShiftEM", {}),
 }
 """Class and options of each method by its short name."""
 

@@ -4,16 +4,18 @@ import sys
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.calibrators.temperature import TemperatureScaling
-from wildcal.core.arrays import Array, FloatArray
-from wildcal.core.calibrator import Calibrator
+from wildcal.core.arrays import Array, FloatArray, clip
+from wildcal.core.calibrator import Calibrator, TemperatureCalibrator
 from wildcal.core.exceptions import InputError
 from wildcal.core.validation import Samples
+
+_SMALLEST_PROBA: Final = 1e-30
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +144,13 @@ class WindowCalibrator(_Wrapper):
     def _adjustment_to(self, X: Any, knn_distances: Any) -> Any:
         """Return the adjustment to the samples X."""
         return self.adjustment(self.window_statistics(X, knn_distances=knn_distances))
+
+    def _log_proba(self, xp: Any, z: Array, *inputs: Array) -> Array:
+        """Return log-probabilities of the base, up to a constant in each sample."""
+        if isinstance(self.base_, TemperatureCalibrator):  # keeps the order of nearly equal classes
+            u = z - xp.max(z, axis=-1, keepdims=True)
+            return u / self.base_._temperatures(xp, z, *inputs)
+        return xp.log(clip(xp, self.base_.formula(xp, z, *inputs), _SMALLEST_PROBA, None))
 
     def _adapted(self, adjustment: Any) -> "AdaptedCalibrator":
         adapted = AdaptedCalibrator(calibrator=self)

@@ -30,7 +30,6 @@ SMOOTH: Final = 2.0
 
 # Without domains the prior is used, which does not hold for more classes.
 _MAX_CLASSES: Final = 200
-_SMALLEST_PROBA: Final = 1e-30
 # Range of a log temperature.
 _BOUND: Final = 5.0
 
@@ -297,13 +296,6 @@ class WindowScaling(WindowCalibrator):
             f"mu: {self.offset_:.4g}; b_D: {b_d:.4g}; b_S: {b_s:.4g}; w: {self.slope_:.4g};"
             f" probabilities that mu, b_D and b_S are used: {used}. {verdict}"
         )
-
-    def _log_proba(self, xp: Any, z: Array, *inputs: Array) -> Array:
-        """Return log-probabilities of the base, up to a constant in each sample."""
-        if isinstance(self.base_, TemperatureCalibrator):  # keeps the order of nearly equal classes
-            u = z - xp.max(z, axis=-1, keepdims=True)
-            return u / self.base_._temperatures(xp, z, *inputs)
-        return xp.log(clip(xp, self.base_.formula(xp, z, *inputs), _SMALLEST_PROBA, None))
 
     def _shape(self, xp: Any, u: Array) -> Array:
         return xp.tanh((_margin(xp, u) - self.margin_mean_) / self.margin_std_)
