@@ -12,7 +12,6 @@ if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is 
     from wildcal._old.evaluation.protocol import run_protocol
     from wildcal._old.io.tables import InputRows, as_rows, read_rows
     from wildcal._old.report import make_page
-    from wildcal._old.stream import Stream
     from wildcal.calibrators.auto import AutoCalibrator
     from wildcal.calibrators.bbq import BBQ
     from wildcal.calibrators.density import DensityAwareCalibration
@@ -48,11 +47,24 @@ if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is 
     from wildcal.io.schema import Columns
     from wildcal.io.suite import Suite
     from wildcal.io.suite_writer import SuiteWriter
+    from wildcal.monitor.monitor import Monitor
     from wildcal.window.base import WindowCalibrator
+    from wildcal.window.label_shift import LabelShiftEM, with_prior
+    from wildcal.window.matching import ConfidenceMatching
     from wildcal.window.window_scaling import WindowScaling
 
-_PACKAGES: Final = ("accuracy", "calibrators", "core", "io", "suites", "testing", "window", "_old")
-_OLD: Final = ("engine", "evaluation", "metrics", "plots", "report", "stream")
+_PACKAGES: Final = (
+    "accuracy",
+    "calibrators",
+    "core",
+    "io",
+    "monitor",
+    "suites",
+    "testing",
+    "window",
+    "_old",
+)
+_OLD: Final = ("engine", "evaluation", "metrics", "plots", "report")
 _PLACES: Final = {
     name: module
     for module, names in {
@@ -86,12 +98,14 @@ _PLACES: Final = {
         "wildcal.io.artifact": "load save",
         "wildcal.io.samples": "SampleSet read_samples",
         "wildcal.io.schema": "Columns",
+        "wildcal.monitor.monitor": "Monitor",
         "wildcal.io.suite": "Suite",
         "wildcal.io.suite_writer": "SuiteWriter",
         "wildcal._old.io.tables": "InputRows as_rows read_rows",
         "wildcal._old.report": "make_page",
-        "wildcal._old.stream": "Stream",
         "wildcal.window.base": "WindowCalibrator",
+        "wildcal.window.label_shift": "LabelShiftEM with_prior",
+        "wildcal.window.matching": "ConfidenceMatching",
         "wildcal.window.window_scaling": "WindowScaling",
     }.items()
     for name in names.split()
@@ -107,6 +121,7 @@ _RENAMED: Final = {
     "ContextScaling": "WindowScaling",
     "TemperatureMap": "TemperatureCalibrator",
     "FitSummary": "FitInfo",
+    "Stream": "Monitor",
 }
 """Names of version 0.1."""
 
@@ -118,6 +133,7 @@ __all__ = [
     "Calibrator",
     "ClassNames",
     "Columns",
+    "ConfidenceMatching",
     "DensityAwareCalibration",
     "DirichletCalibration",
     "EnergyLinear",
@@ -130,12 +146,13 @@ __all__ = [
     "InputRows",
     "IsotonicMulticlass",
     "IsotonicOneVsRest",
+    "LabelShiftEM",
     "MatrixScaling",
+    "Monitor",
     "ParameterizedTemperatureScaling",
     "PlattScaling",
     "SampleSet",
     "SplineCalibration",
-    "Stream",
     "StructuredMatrixScaling",
     "StructuredVectorScaling",
     "Suite",
@@ -169,6 +186,7 @@ __all__ = [
     "save",
     "suites",
     "window",
+    "with_prior",
 ]
 
 

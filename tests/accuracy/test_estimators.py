@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -19,6 +18,7 @@ from wildcal.core.exceptions import (
     InputError,
     NotFittedError,
 )
+from wildcal.core.validation import check_samples
 
 NAMES = tuple(ESTIMATORS)
 SUMMABLE = tuple(name for name in NAMES if get_estimator(name).summable)
@@ -250,6 +250,30 @@ def test_a_binary_score():
     assert estimator.estimate(score).value == pytest.approx(np.mean((score > 0) == y), abs=0.02)
 
 
+@pytest.mark.parametrize("name", ["ac", "doc", "atc-ne", "atc-mc"])
+def test_a_stated_confidence(name):
+    rng = np.random.default_rng(0)
+    confidence = rng.beta(4, 2, size=5000)
+    right = rng.random(5000) < confidence
+    estimator = get_estimator(name).fit(confidence, right, input="confidence")
+    assert estimator.source_accuracy_ == right.mean()
+    harder = rng.beta(2, 2, size=5000)
+    found = estimator.estimate(harder)
+    assert found.value < estimator.estimate(confidence).value - 0.1
+    if name in ("ac", "doc"):  # the confidence stays calibrated, which ATC does not assume
+        assert found.value == pytest.approx(0.5, abs=0.03)
+
+
+def test_a_weight_repeats_a_sample(domains, shifted):
+    X, y, _ = domains
+    weight = np.resize([2.0, 1.0, 0.0], len(y))
+    i = np.repeat(np.arange(len(y)), weight.astype(int))
+    weighted = ATC().fit_samples(check_samples(X, y, sample_weight=weight))
+    assert weighted.estimate(shifted[0]) == ATC().fit(X[i], y[i]).estimate(shifted[0])
+    with pytest.raises(InputError, match="whole numbers"):
+        ATC().fit_samples(check_samples(X, y, sample_weight=weight + 0.5))
+
+
 def test_samples_of_no_class_are_left_out(domains):
     X, y, domain = domains
     more = np.concatenate([X, X[:50] * 0.1]), np.append(y, np.full(50, -1))
@@ -323,8 +347,8 @@ def test_perfect_and_wrong_source_samples():
         ),
         (lambda e, X: ATC(score="margin").fit(X, X.argmax(1)), "score must be one of"),
         (
-            lambda e, X: replace(e).fit(X[:, 0] * 0 + 0.5, X[:, 0] > 0, input="confidence"),
-            "got 'confidence'",
+            lambda e, X: CBPE().fit(X[:, 0] * 0 + 0.5, X[:, 0] > 0, input="confidence"),
+            "must have classes for CBPE, got 'confidence'",
         ),
         (lambda e, X: get_estimator("atc"), "Try one of ac, doc, atc-ne"),
     ],

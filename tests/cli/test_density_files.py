@@ -7,9 +7,9 @@ import pytest
 
 import wildcal
 from wildcal import DensityAwareCalibration, EnsembleTemperatureScaling
-from wildcal.cli.main import run
 from wildcal._old.metrics import ece
 from wildcal._old.testing import make_suite
+from wildcal.cli.main import run
 
 SUITE = make_suite(2, n_classes=5, n_tuning=600, n_ood_tuning=80, n_test=400)
 KNOWN = SUITE.tuning.y >= 0
@@ -116,7 +116,6 @@ def test_evaluate_beside_others(folder, capsys):
         ("apply dac.json test.npz --window all -o x.npz", "--window is for window"),
         ("evaluate test-plain.npz --with dac.json", "needs distances"),
         ("compare val.npz test.npz --methods dac+ets", "compared on suites only"),
-        ("stream dac.json", "dac"),
     ],
 )
 def test_one_line_for_what_went_wrong(folder, capsys, line, said):

@@ -52,6 +52,7 @@ class COT(AccuracyEstimator):
     name = "cot"
     title = "confidence optimal transport"
     reference = "Lu et al., NeurIPS 2023"
+    needs_classes = True
     summable = False
     assumes_source_prior = True
     min_window = 512

@@ -42,8 +42,6 @@ COMMANDS: Final = {
 }
 """The commands and what they do. NAME is the function `name` of the module `wildcal.cli.name`."""
 
-# Commands of version 0.1 whose successor is not written yet.
-_OLD: Final = {"stream": "Calibrate a stream of samples.", "merge": "Merge windows of streams."}
 _RENAMED: Final = {
     "apply": "predict",
     "inspect": "show",
@@ -58,8 +56,7 @@ _RENAMED: Final = {
     "accuracy compare": "accuracy benchmark",
 }
 _RENAMED_OPTIONS: Final = {
-    "--alarm": "--detector",
-    "--alert": "--detector",
+    "--alert": "--exit-on-alert",
     "--arrays": "--score-columns and --label-column",
     "--bins": "--n-bins",
     "--bootstrap": "--n-bootstrap",
@@ -72,6 +69,7 @@ _RENAMED_OPTIONS: Final = {
     "--false-alarms-per-100k": "--false-alert-rate",
     "--k": "--n-neighbors",
     "--labels": "--labels-file",
+    "--max-rows": "--max-samples",
     "--note": "--metadata",
     "--on-alarm": "--on-alert",
     "--pos-label": "--positive-class",
@@ -98,7 +96,7 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands that exist."""
-        return sorted(name for name in (*COMMANDS, *_OLD) if _module(name) is not None)
+        return sorted(name for name in COMMANDS if _module(name) is not None)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command."""
@@ -113,7 +111,7 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing them."""
-        rows = [(name, {**COMMANDS, **_OLD}[name]) for name in self.list_commands(ctx)]
+        rows = [(name, COMMANDS[name]) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
@@ -211,7 +209,7 @@ def with_option_names(text: str, options: Mapping[str, str], param: str | None =
 
 def _module(name: str) -> str | None:
     """Return the module of a command, None if there is none."""
-    if name not in COMMANDS and name not in _OLD:
+    if name not in COMMANDS:
         return None
     places = (f"wildcal.cli.{name.replace('-', '_')}", f"wildcal._old.cli.{name}")
     return next((place for place in places if find_spec(place) is not None), None)

@@ -70,8 +70,8 @@ _ENTRY_POINTS: Final = "wildcal.calibrators"
 def get_calibrator(name: str, **options: Any) -> "Calibrator":
     """Return an unfitted calibrator by its name.
 
-    `dac+NAME` is density-aware calibration before another method; MODULE:CLASS is a class of your
-    own.
+    `dac+NAME` is density-aware calibration before another method, `match+NAME` confidence matching
+    to an accuracy estimator; MODULE:CLASS is a class of your own.
 
     Examples
     --------
@@ -83,6 +83,9 @@ def get_calibrator(name: str, **options: Any) -> "Calibrator":
     name = ALIASES.get(name, name)
     if name.startswith("dac+"):
         return get_calibrator("dac", base=get_calibrator(name.removeprefix("dac+")), **options)
+    if name.startswith("match+") and name.removeprefix("match+") in ESTIMATORS:
+        place, defaults = ESTIMATORS[name.removeprefix("match+")]
+        return get_calibrator("match", estimator=import_class(place)(**defaults), **options)
     if name not in CALIBRATORS:
         _load_plugin(name)
     place, defaults = CALIBRATORS[name]

@@ -145,6 +145,12 @@ class WindowCalibrator(_Wrapper):
         """Return the adjustment to the samples X."""
         return self.adjustment(self.window_statistics(X, knn_distances=knn_distances))
 
+    def _unadjusted(self, X: Any, knn_distances: Any) -> FloatArray:
+        """Return probabilities without an adjustment, two columns with ``input="confidence"``."""
+        p = self._adapted(self.adjustment(None)).predict_proba(X, knn_distances=knn_distances)
+        p = np.asarray(p.detach().cpu() if hasattr(p, "detach") else p, dtype=np.float64)
+        return p if p.ndim == 2 else np.stack([1 - p, p], axis=1)
+
     def _log_proba(self, xp: Any, z: Array, *inputs: Array) -> Array:
         """Return log-probabilities of the base, up to a constant in each sample."""
         if isinstance(self.base_, TemperatureCalibrator):  # keeps the order of nearly equal classes

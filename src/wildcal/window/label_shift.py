@@ -93,7 +93,7 @@ class LabelShiftEM(WindowCalibrator):
     medians_: FloatArray = field(init=False)
 
     @property
-    def preserves_accuracy(self) -> bool:
+    def preserves_accuracy(self) -> bool:  # type: ignore[override]
         """False: the predicted class may change."""
         return False
 
@@ -138,7 +138,7 @@ class LabelShiftEM(WindowCalibrator):
     def estimate_prior(self, X: Any, *, knn_distances: Any = None) -> PriorEstimate:
         """Return the class frequencies of a window of samples, with standard errors."""
         self.check_is_fitted()
-        return self._estimate(self._base_proba(X, knn_distances))
+        return self._estimate(self._unadjusted(X, knn_distances))
 
     def adjustment(self, window: WindowStatistics | None) -> FloatArray:
         """Return q / pi; ones without a window."""
@@ -149,7 +149,7 @@ class LabelShiftEM(WindowCalibrator):
         return np.ones(self.n_classes_)
 
     def _adjustment_to(self, X: Any, knn_distances: Any) -> FloatArray:
-        p = self._base_proba(X, knn_distances)
+        p = self._unadjusted(X, knn_distances)
         if len(p) < self.min_window:
             return self.adjustment(None)
         found = self._estimate(p)
@@ -164,12 +164,9 @@ class LabelShiftEM(WindowCalibrator):
     def describe(self) -> str:
         """Return the fitted numbers in words."""
         self.check_is_fitted()
-        return f"class frequencies of the source: {self.prior_.min():.3g} to {self.prior_.max():.3g}"
-
-    def _base_proba(self, X: Any, knn_distances: Any) -> FloatArray:
-        base = self._adapted(self.adjustment(None))
-        p = base.predict_proba(X, knn_distances=knn_distances)
-        return np.asarray(p.detach().cpu() if hasattr(p, "detach") else p, dtype=np.float64)
+        return (
+            f"class frequencies of the source: {self.prior_.min():.3g} to {self.prior_.max():.3g}"
+        )
 
     def _cell(self, p: FloatArray) -> Any:
         predicted = p.argmax(axis=1)
@@ -208,14 +205,14 @@ class LabelShiftEM(WindowCalibrator):
         error = 0.5 * found.standard_error.sum()
         if error > max(moved, 0.05):
             warn(
-                f"LabelShiftEM: the class frequencies of the window are uncertain: {error:.0%} of the"
-                f" samples by their standard errors, and they moved by {moved:.0%}. Try a larger"
+                f"LabelShiftEM: the class frequencies of the window are uncertain: they moved by"
+                f" {moved:.0%} of the samples, with a standard error of {error:.0%}. Try a larger"
                 " window.",
                 level=5,
             )
 
 
-def class_frequencies(p: FloatArray, prior: FloatArray) -> FloatArray:
+def class_frequencies(p: FloatArray, prior: FloatArray) -> Array:
     """Return the q that maximizes the mean of log(sum_k q_k p_k / prior_k), by EM.
 
     >>> p = np.array([[0.9, 0.1], [0.1, 0.9], [0.9, 0.1], [0.3, 0.7]])
@@ -231,7 +228,7 @@ def class_frequencies(p: FloatArray, prior: FloatArray) -> FloatArray:
             break
         q = q * step
         q /= q.sum()
-    return np.asarray(q)
+    return q
 
 
 def with_prior(calibrator: Calibrator, prior: Any, source_prior: Any = None) -> AdaptedCalibrator:
@@ -262,8 +259,8 @@ def with_prior(calibrator: Calibrator, prior: Any, source_prior: Any = None) -> 
     >>> logits = rng.normal(size=(2000, 2))
     >>> y = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)  # balanced
     >>> rare = with_prior(VectorScaling().fit(logits, y), [0.95, 0.05])
-    >>> bool(abs(rare.predict_proba(logits)[:, 1].mean() - 0.05) < 0.03)
-    True
+    >>> rare.predict_proba([[0.0, 0.0]]).round(2)
+    array([[0.95, 0.05]])
     """
     calibrator.check_is_fitted()
     if isinstance(calibrator, WindowCalibrator):
@@ -299,4 +296,4 @@ def _checked_prior(name: str, prior: Any, n_classes: int) -> FloatArray:
             f" {array.round(4).tolist()!r:.80} with sum {array.sum():.4g}.",
             name,
         )
-    return array / array.sum()
+    return np.asarray(array / array.sum())

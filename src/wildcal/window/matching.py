@@ -61,13 +61,17 @@ class ConfidenceMatching(WindowCalibrator):
     True
     """
 
-    name = "match"
     title = "confidence matching"
     reference = "after Wang et al., NeurIPS 2020"
 
     estimator: AccuracyEstimator | None = None
     min_window: int = 16
     estimator_: AccuracyEstimator = field(init=False)
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The registered short name."""
+        return "match" if self.estimator is None else f"match+{self.estimator.name}"
 
     def _check_options(self) -> None:
         check_number("min_window", self.min_window, 1, whole=True)
@@ -100,36 +104,37 @@ class ConfidenceMatching(WindowCalibrator):
         return 0.0
 
     def _adjustment_to(self, X: Any, knn_distances: Any) -> float:
-        p = self._adapted(0.0).predict_proba(X, knn_distances=knn_distances)
-        p = np.asarray(p.detach().cpu() if hasattr(p, "detach") else p, dtype=np.float64)
+        p = self._unadjusted(X, knn_distances)
         if len(p) < self.min_window:
             return 0.0
-        return matched_log_temperature(np.log(np.maximum(p, 1e-30)), self.estimator_.estimate(X).value)
+        column = 1 if self.input_ == "confidence" else None
+        accuracy = self.estimator_.estimate(X).value
+        return matched_log_temperature(np.log(np.maximum(p, 1e-30)), accuracy, column)
 
     def adapted_formula(self, xp: Any, z: Array, adjustment: Any, *inputs: Array) -> Array:
         """Return softmax(u / T)."""
         return softmax(xp, self._log_proba(xp, z, *inputs), float(np.exp(adjustment)))
 
 
-def matched_log_temperature(u: FloatArray, accuracy: float) -> float:
-    """Return log T such that the mean of max softmax(u / T) is an accuracy.
+def matched_log_temperature(u: FloatArray, accuracy: float, column: int | None = None) -> float:
+    """Return log T such that the mean of max softmax(u / T), or of a column, is an accuracy.
 
     >>> round(matched_log_temperature(np.array([[2.0, 0.0], [0.0, 2.0]]), 0.75), 6)  # 2 / log(3)
     0.599099
     """
-    low, high = 1 / u.shape[1] + _ABOVE_CHANCE, _LARGEST
-    wanted = min(max(accuracy, low), high)
-    if wanted != accuracy:
-        warn(
-            f"ConfidenceMatching: the estimated accuracy {accuracy:.4g} is outside [{low:.4g},"
-            f" {high:g}]; {wanted:.4g} is matched.",
-            level=6,
-        )
+    wanted = float(np.clip(accuracy, 1 / u.shape[1] + _ABOVE_CHANCE, _LARGEST))
 
     def gap(log_t: float) -> float:
-        return float(softmax(np_compat, u, np.exp(log_t)).max(axis=1).mean()) - wanted
+        p = softmax(np_compat, u, np.exp(log_t))
+        return float(np.mean(p.max(axis=1) if column is None else p[:, column])) - wanted
 
-    ends = gap(_LOG_RANGE[0]), gap(_LOG_RANGE[1])
-    if ends[0] <= 0 or ends[1] >= 0:  # nearly equal or very different logits in all samples
-        return _LOG_RANGE[0] if ends[0] <= 0 else _LOG_RANGE[1]
-    return float(brentq(gap, *_LOG_RANGE, xtol=1e-10))
+    low, high = _LOG_RANGE
+    if gap(low) <= 0 or gap(high) >= 0:  # nearly equal logits, or a few identical samples
+        warn(
+            f"ConfidenceMatching: no temperature gives a mean confidence of {wanted:.4g}, the"
+            " estimated accuracy; the window gets the base.",
+            level=6,
+        )
+        return 0.0
+    root: float = brentq(gap, low, high, xtol=1e-10)
+    return root

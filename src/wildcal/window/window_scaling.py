@@ -12,8 +12,8 @@ from typing import Any, Final, TypeAlias
 import array_api_compat.numpy as np_compat
 import numpy as np
 
-from wildcal.core.arrays import Array, FloatArray, IntArray, clip, in_blocks, largest, softmax
-from wildcal.core.calibrator import FitInfo, TemperatureCalibrator, fit_base
+from wildcal.core.arrays import Array, FloatArray, IntArray, in_blocks, largest, softmax
+from wildcal.core.calibrator import FitInfo, fit_base
 from wildcal.core.optimize import TemperatureObjective, exp_link, newton, temperature_losses
 from wildcal.core.validation import Samples, check_number
 from wildcal.window.base import WindowCalibrator, WindowStatistics, window_sums
