@@ -39,7 +39,7 @@ class LabelShiftEM(WindowCalibrator):
     """p_k = u_k q_k / pi_k, divided by the sum over classes.
 
     u are probabilities of the base, pi their mean on source samples. q are the class frequencies of
-    the window, by maximum likelihood (EM). Right if samples of a class look as they do in the
+    the window, by EM. Right if samples of a class look as they do in the
     source and only class frequencies change; wrong under any other shift. The predicted class may
     change.
 
@@ -213,21 +213,26 @@ class LabelShiftEM(WindowCalibrator):
 
 
 def class_frequencies(p: FloatArray, prior: FloatArray) -> Array:
-    """Return the q that maximizes the mean of log(sum_k q_k p_k / prior_k), by EM.
+    """Return the q that maximizes sum_i log(sum_k q_k p_ik / prior_k) + K sum_k prior_k log(q_k).
+
+    K is the number of classes: one sample for each class is added, at the source frequencies, so
+    that no class is ruled out. By EM.
 
     >>> p = np.array([[0.9, 0.1], [0.1, 0.9], [0.9, 0.1], [0.3, 0.7]])
     >>> class_frequencies(p, np.array([0.5, 0.5])).round(2)
-    array([0.6, 0.4])
+    array([0.55, 0.45])
     """
+    n, k = p.shape
     ratio = p / prior
     ratio /= ratio.max(axis=1, keepdims=True)
     q = prior
     for _ in range(_MAX_STEPS):
-        step = (1 / np.maximum(ratio @ q, 1e-290)) @ ratio / len(p)
-        if len(p) * (step.max() - 1) < _TOLERANCE:  # bounds the distance to the maximum
+        counts = q * ((1 / np.maximum(ratio @ q, 1e-290)) @ ratio)
+        new = (counts + k * prior) / (n + k)
+        short = (n + k) * float((new / q).max() - 1)  # bounds the distance to the maximum
+        q = new / new.sum()
+        if short < _TOLERANCE:
             break
-        q = q * step
-        q /= q.sum()
     return q
 
 
