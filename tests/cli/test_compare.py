@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from wildcal import CALIBRATORS, get_calibrator
-from wildcal._old.calibrators import PAPER_METHODS, WINDOW_METHODS
+from wildcal._old.calibrators import PAPER_METHODS
 from wildcal.cli.main import run
 
 
@@ -93,7 +93,7 @@ def test_methods_lists_everything(capsys):
     table = capsys.readouterr().out
     assert run(["methods", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert set(document) == {*CALIBRATORS, *WINDOW_METHODS}
+    assert set(document) == {*CALIBRATORS}
     for name in CALIBRATORS:
         calibrator = get_calibrator(name)
         assert calibrator.title in table

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wildcal import TemperatureScaling
-from wildcal._old.calibrators import CALIBRATORS, DENSITY_METHODS, WINDOW_METHODS
+from wildcal._old.calibrators import CALIBRATORS, DENSITY_METHODS
 from wildcal._old.evaluation.knew import Knew
 from wildcal._old.evaluation.methods import ROWS, Method, choose_methods, parse, split_list
 
-NAMES = [*CALIBRATORS, *DENSITY_METHODS, *WINDOW_METHODS]
+NAMES = [*CALIBRATORS, *DENSITY_METHODS]
 
 
 @pytest.mark.parametrize(
@@ -28,9 +28,7 @@ NAMES = [*CALIBRATORS, *DENSITY_METHODS, *WINDOW_METHODS]
         ("dac-first+ets@shifted", "dac-first+ets@shifted"),
         ("dac+identity@clean", "dac"),
         ("energy@ood,clean", "energy"),
-        ("match+cot", "match+cot"),
         ("ts@ood,clean", "ts@clean,ood"),
-        ("match+context@shifted,clean", "match+context"),
     ],
 )
 def test_short_forms(text, canonical):

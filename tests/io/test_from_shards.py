@@ -6,8 +6,7 @@ import resource
 import numpy as np
 import pytest
 
-from wildcal._old.accuracy import ESTIMATORS, make_estimator
-from wildcal._old.calibrators import CALIBRATORS, WINDOW_METHODS, ContextScaling, make_calibrator
+from wildcal._old.calibrators import CALIBRATORS, ContextScaling, make_calibrator
 from wildcal.cli.main import run
 from wildcal._old.core import room
 from wildcal._old.core.engine import watched_by
@@ -75,7 +74,7 @@ def test_fits_over_several_blocks(large, tmp_path):
 
 
 # They hold all rows, and the same code sees them.
-HOLD_ROWS = [n for n in (*CALIBRATORS, *WINDOW_METHODS) if make_calibrator(n).state == "rows"]
+HOLD_ROWS = [n for n in CALIBRATORS if make_calibrator(n).state == "rows"]
 
 
 @pytest.mark.parametrize("name", HOLD_ROWS)
@@ -134,28 +133,6 @@ def test_other_classes_in_a_window_over_shards_are_refused(few, tmp_path):
     with_others = shards_of(rows | {"y": np.where(np.arange(800) < 9, -1, rows["y"])}, tmp_path)
     with pytest.raises(ValueError, match="labels everywhere, got rows of other classes"):
         evaluate_calibrator(fitted, with_others, window=True)
-
-
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_estimates_of_accuracy(name, few, large):
-    rows, source = few
-    estimator = make_estimator(name)
-    second = {"second": rows["logits"][::-1]} if estimator.needs_second else {}
-    estimator.fit(rows["logits"], rows["y"], rows["environment"], **second)
-    assert vars(make_estimator(name).fit(source, **second)).keys() == vars(estimator).keys()
-    window, from_shards = (large[0]["logits"], large[1]) if estimator.mergeable else few
-    window = window if estimator.mergeable else rows["logits"]
-    from_shards = from_shards if estimator.mergeable else source
-    beside = {"second": window[::-1]} if estimator.needs_second else {}
-    assert estimator.estimate(from_shards, **beside) == estimator.estimate(window, **beside)
-
-
-def test_an_estimator_that_holds_the_window_refuses_what_does_not_fit(few, monkeypatch):
-    rows, source = few
-    estimator = make_estimator("cot").fit(rows["logits"], rows["y"])
-    monkeypatch.setattr(room, "free_bytes", lambda: 0.0)
-    with pytest.raises(TooLargeError, match="ConfidenceTransport holds all rows"):
-        estimator.estimate(source)
 
 
 def test_odd_environments_are_found_in_shards(tmp_path):

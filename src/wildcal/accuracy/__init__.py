@@ -7,6 +7,7 @@ from wildcal.accuracy.base import (
     AccuracyStatistics,
     get_estimator,
 )
+from wildcal.accuracy.benchmark import EstimatedWindow, benchmark_estimators, summarize
 from wildcal.accuracy.cbpe import CBPE
 from wildcal.accuracy.confidence import AC, DoC
 from wildcal.accuracy.cot import COT, COTT
@@ -25,5 +26,8 @@ __all__ = [
     "AccuracyEstimator",
     "AccuracyStatistics",
     "DoC",
+    "EstimatedWindow",
+    "benchmark_estimators",
     "get_estimator",
+    "summarize",
 ]

@@ -84,7 +84,7 @@ class AccuracyEstimator(ABC):
 
     Attributes
     ----------
-    n_classes_, input_, feature_names_in_
+    n_classes_, input_, class_names_, feature_names_in_
         What `fit` was given.
     calibrator_
         Temperature scaling of the source samples.
@@ -119,6 +119,7 @@ class AccuracyEstimator(ABC):
 
     n_classes_: int = field(init=False)
     input_: str = field(init=False)
+    class_names_: tuple[str, ...] | None = field(init=False)
     feature_names_in_: tuple[str, ...] | None = field(init=False)
     calibrator_: TemperatureScaling = field(init=False)
     source_accuracy_: float = field(init=False)
@@ -179,7 +180,7 @@ class AccuracyEstimator(ABC):
             )
         self._check_options()
         self.input_, self.feature_names_in_ = input, samples.feature_names
-        self.n_classes_ = samples.n_classes
+        self.n_classes_, self.class_names_ = samples.n_classes, samples.class_names
         samples = samples.subset(~samples.is_ood)
         samples = _repeated(samples)
         source = samples.subset(samples.is_source)
