@@ -181,8 +181,8 @@ def scale_metrics() -> str:
 
 MADE: dict[str, Callable[[], str]] = {
     "accuracy-estimators": tables.estimators,
-    "accuracy-whole": tables.whole,
-    "accuracy-windows": tables.windows,
+    "accuracy-errors": tables.estimator_errors,
+    "accuracy-intervals": tables.interval_coverage,
     "by-severity": partial(shipped, "severity"),
     "choose-clean": partial(tables.choices, "clean"),
     "choose-shifted": partial(tables.choices, "shifted"),
@@ -196,6 +196,8 @@ MADE: dict[str, Callable[[], str]] = {
     "peers": tables.peers,
     "scale-metrics": scale_metrics,
     "serve-speed": tables.serving,
+    "window-natural": partial(tables.window_methods, "natural"),
+    "window-suites": partial(tables.window_methods, "suites"),
     "shipped-suites": cifar10_suites,
 }
 

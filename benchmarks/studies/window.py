@@ -40,7 +40,9 @@ from wildcal.core.exceptions import InputError
 
 CSV = HERE / "window.csv"
 REFERENCE = "ts-all"
-SOURCE_ONLY = ("ts", "energy", "vector", "smart")
+USES_DOMAINS = ("ts-all", "energy-all", "window", "window+vector", "nearest", "md-ts",
+                "match+nuclear", "match+mano", "match+mde")  # fmt: skip
+"""The others are fitted on the source."""
 METHODS: dict[str, Callable[[], Any]] = {
     "ts": lambda: get_calibrator("ts"),
     "ts-all": lambda: get_calibrator("ts"),
@@ -74,6 +76,9 @@ def regimes(fold: Fold, rng: np.random.Generator) -> Iterator[tuple[str, str, li
     yield "source, 128", "source", [_draw(test, 128, rng) for _ in range(16)] if n > 128 else []
     for c in fold.conditions:
         yield "whole", c.name, [_take(c, np.arange(len(c.y)))]
+        if len(fold.conditions) == 1:
+            yield "128", c.name, [_draw(c, 128, rng) for _ in range(4)]
+            continue
         for name, (size, number) in SIZES.items():
             number = min(number, len(c.y) // size) if size > 1 else number
             yield name, c.name, [_draw(c, size, rng) for _ in range(number)]
@@ -119,12 +124,10 @@ def excess_ece(confidence: np.ndarray, correct: np.ndarray, rng: np.random.Gener
 
 def fit(name: str, fold: Fold) -> Any:
     """Return a fitted method, None if it cannot be fitted to these samples."""
-    parts = [fold.source]
-    if name not in SOURCE_ONLY and "source only" not in name:
-        parts += fold.domains
+    parts = [fold.source, *(fold.domains if name in USES_DOMAINS else [])]
     X, y = (np.concatenate([getattr(p, key) for p in parts]) for key in ("logits", "y"))
     domain = np.concatenate([np.full(len(p.y), i) for i, p in enumerate(parts)])
-    more = {} if name in SOURCE_ONLY or name.endswith("-all") else {"domain": domain}
+    more = {"domain": domain} if name in USES_DOMAINS and not name.endswith("-all") else {}
     if name.startswith("energy") and not fold.raw:
         return None
     return METHODS[name]().fit(X.astype(np.float64), y, **more)
@@ -134,18 +137,21 @@ def measure(folds: list[Fold], methods: list[str]) -> list[dict[str, Any]]:
     """Return a row for each regime and method."""
     found: dict[tuple[str, str], list[tuple[str, int, float, float]]] = {}
     seconds = dict.fromkeys(methods, 0.0)
+    cache: dict[str, Any] = {}  # folds of a table have one source
     for i, fold in enumerate(folds):
         for method in methods:
             start = time.perf_counter()
             try:
-                fitted = fit(method, fold)
+                fitted = cache[method] if method in cache else fit(method, fold)
             except (InputError, np.linalg.LinAlgError) as error:
                 print(f"  {method}: {error}", flush=True)
                 fitted = None
+            if method not in USES_DOMAINS:
+                cache[method] = fitted
             if fitted is None:
                 continue
             for regime, condition, windows in regimes(fold, np.random.default_rng(i)):
-                if not windows or (method in SLOW and regime not in ("source", "whole", "128")):
+                if not windows or (method in SLOW and regime not in ("source", "whole")):
                     continue
                 proba = [np.asarray(fitted.predict_proba(z.astype(np.float64))) for z, _ in windows]
                 p, y = np.concatenate(proba), np.concatenate([y for _, y in windows])

@@ -22,8 +22,8 @@ from wildcal.interop.sklearn import mlp_logits
 TUNED_ON = ("speckle_noise", "gaussian_blur", "spatter", "saturate")
 """The corruptions that the ImageNet-C authors set aside for validation."""
 SEVERITIES = (1, 3, 5)
-# Conditions with fewer samples are pooled over severities.
-MIN_CONDITION = 200
+# Conditions with fewer samples are pooled over severities, domains with fewer over corruptions.
+MIN_CONDITION, MIN_DOMAIN = 200, 50
 MIN_GROUP, MAX_GROUP, MAX_GROUPS, MAX_TRAINING = 200, 1500, 6, 3000
 
 # Package, item, target, column of time (t) or place (p), columns that give the answer away.
@@ -95,8 +95,9 @@ def suite_folds(name: str) -> list[Fold]:
     shifted = [s for s in known if s.is_shifted and s.role == "test"]
     if tuned:
         shifted = [s for s in shifted if s.corruption not in TUNED_ON and s.severity in SEVERITIES]
-        domains = [_samples(s) for s in tuned]
-        return [Fold(source, domains, test, _pooled(shifted), True)]
+        domains = _pooled(tuned, MIN_DOMAIN, "severity")
+        conditions = _pooled(shifted, MIN_CONDITION, "corruption")
+        return [Fold(source, domains, test, conditions, True)]
     # The same samples may occur under several shifts: half of them are for fits, half for tests.
     kinds = list(dict.fromkeys(_kind(s) for s in shifted))
     folds = []
@@ -225,13 +226,13 @@ def _kind(split: Any) -> str:
     return str(split.corruption or split.domain)
 
 
-def _pooled(splits: list[Any]) -> list[Samples]:
-    """Return a condition for each split, or for each corruption where splits are small."""
-    if splits[0].n_samples >= MIN_CONDITION:
+def _pooled(splits: list[Any], smallest: int, key: str) -> list[Samples]:
+    """Return a condition for each split; of small splits one for each corruption or severity."""
+    if splits[0].n_samples >= smallest:
         return [_samples(s) for s in splits]
     conditions = []
-    for kind in dict.fromkeys(s.corruption for s in splits):
-        some = [_samples(s) for s in splits if s.corruption == kind]
+    for value in dict.fromkeys(getattr(s, key) for s in splits):
+        some = [_samples(s) for s in splits if getattr(s, key) == value]
         logits, y = (np.concatenate([getattr(s, k) for s in some]) for k in ("logits", "y"))
-        conditions.append(Samples(f"{kind}-all", logits, y))
+        conditions.append(Samples(f"{value}-all", logits, y))
     return conditions

@@ -30,6 +30,8 @@ SMOOTH: Final = 2.0
 
 # Without domains the prior is used, which does not hold for more classes.
 _MAX_CLASSES: Final = 200
+# Smaller domains say little about windows.
+_MIN_DOMAIN: Final = 50
 # Range of a log temperature.
 _BOUND: Final = 5.0
 
@@ -189,6 +191,12 @@ class WindowScaling(WindowCalibrator):
         self.model_weights_ = np.array([0.0, 0.5, 0.5])
         if len(groups) > 1:
             self._fit_domains(u, y, w, domain)
+            smallest = min(len(g) for g in groups)
+            if smallest < _MIN_DOMAIN:
+                notes.append(
+                    f"the smallest domain has {smallest} samples. Try merging domains until each"
+                    f" has {_MIN_DOMAIN}."
+                )
         elif data.n_classes <= _MAX_CLASSES:
             notes.append(
                 "there are no domains, so the coefficients are half of those of image networks,"
