@@ -178,7 +178,8 @@ def _row(regime: str, method: str, cells: list[Any], reference: list[Any], secon
         "excess_ece": f"{ece.mean():.5f}", "excess_ece_se": f"{_error(ece, clusters):.5f}",
         "nll": f"{np.mean([c[3] for c in cells]):.5f}", "nll_change": f"{change.mean():.5f}",
         "nll_change_se": f"{_error(change, clusters):.5f}",
-        "worse": f"{(change > 0.01).mean():.5f}", "worst": f"{change.max():.5f}", "seconds": f"{seconds:.1f}",
+        "worse": f"{(change > 0.01).mean():.5f}", "worst": f"{change.max():.5f}",
+        "seconds": f"{seconds:.1f}",
     }  # fmt: skip
 
 
