@@ -324,7 +324,8 @@ class AccuracyEstimator(ABC):
     def _sampling_variance(self, value: float, n: int) -> float:
         """Return the variance of the error that drawing window and source samples gives."""
         a, least = self.source_accuracy_, 1 / (self.n_source_ + 4)
-        ratio = max(1.0, value * (1 - value) / max(a * (1 - a), least))
+        v = min(value + float(np.sqrt(self.value_variance_ / n)), a)  # a fall beyond chance
+        ratio = max(1.0, v * (1 - v) / max(a * (1 - a), least))
         return max(self.error_variance_, least) * ratio * (1 / n + 1 / self.n_source_)
 
     def _squared_fall(self, value: float, n: int) -> float:
