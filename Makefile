@@ -145,7 +145,8 @@ dist:
 	$(SCHEMA) vendor.github-workflows .github/workflows/*.yml
 	$(SCHEMA) vendor.github-issue-forms .github/ISSUE_TEMPLATE/*.yml
 	$(SCHEMA) vendor.citation-file-format CITATION.cff
-	$(VENV)-dist/bin/hadolint Dockerfile
+	$(VENV)-dist/bin/hadolint Dockerfile examples/serve/Dockerfile
+	$(SCHEMA) vendor.compose-spec examples/serve/compose.yaml
 	$(PYTHON) -m venv $(VENV)-wheel
 	$(VENV)-wheel/bin/python -m pip install --quiet dist/wildcal-*.whl
 	$(VENV)-wheel/bin/wildcal --version

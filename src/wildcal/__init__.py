@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 from wildcal.version import __version__
 
 if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is fast
-    from wildcal import accuracy, suites, window
-    from wildcal._old import metrics, plots
-    from wildcal._old.evaluation import choose_methods, compare, evaluate, evaluate_calibrator
+    from wildcal import accuracy, evaluation, metrics, suites, window
+    from wildcal._old import plots
+    from wildcal._old.evaluation import choose_methods, compare
     from wildcal._old.evaluation.protocol import run_protocol
     from wildcal._old.io.tables import InputRows, as_rows, read_rows
     from wildcal._old.report import make_page
@@ -42,6 +42,7 @@ if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is 
     from wildcal.core.conversion import logits_from_logprobs, logits_from_proba, logits_from_score
     from wildcal.core.labels import ClassNames
     from wildcal.core.registry import CALIBRATORS, get_calibrator
+    from wildcal.evaluation import evaluate
     from wildcal.io.artifact import load, save
     from wildcal.io.samples import SampleSet, read_samples
     from wildcal.io.schema import Columns
@@ -54,17 +55,10 @@ if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is 
     from wildcal.window.window_scaling import WindowScaling
 
 _PACKAGES: Final = (
-    "accuracy",
-    "calibrators",
-    "core",
-    "io",
-    "monitor",
-    "suites",
-    "testing",
-    "window",
-    "_old",
+    *("accuracy", "calibrators", "core", "evaluation", "io", "metrics", "monitor", "suites"),
+    *("testing", "window", "_old"),
 )
-_OLD: Final = ("engine", "evaluation", "metrics", "plots", "report")
+_OLD: Final = ("engine", "plots", "report")
 _PLACES: Final = {
     name: module
     for module, names in {
@@ -93,12 +87,13 @@ _PLACES: Final = {
         "wildcal.core.conversion": "logits_from_logprobs logits_from_proba logits_from_score",
         "wildcal.core.labels": "ClassNames",
         "wildcal.core.registry": "CALIBRATORS get_calibrator",
-        "wildcal._old.evaluation": "choose_methods compare evaluate evaluate_calibrator",
+        "wildcal._old.evaluation": "choose_methods compare",
+        "wildcal.evaluation": "evaluate",
         "wildcal._old.evaluation.protocol": "run_protocol",
         "wildcal.io.artifact": "load save",
+        "wildcal.monitor.monitor": "Monitor",
         "wildcal.io.samples": "SampleSet read_samples",
         "wildcal.io.schema": "Columns",
-        "wildcal.monitor.monitor": "Monitor",
         "wildcal.io.suite": "Suite",
         "wildcal.io.suite_writer": "SuiteWriter",
         "wildcal._old.io.tables": "InputRows as_rows read_rows",
@@ -122,6 +117,7 @@ _RENAMED: Final = {
     "TemperatureMap": "TemperatureCalibrator",
     "FitSummary": "FitInfo",
     "Stream": "Monitor",
+    "evaluate_calibrator": "evaluate(y, logits=, calibrator=)",
 }
 """Names of version 0.1."""
 
@@ -171,7 +167,7 @@ __all__ = [
     "choose_methods",
     "compare",
     "evaluate",
-    "evaluate_calibrator",
+    "evaluation",
     "get_calibrator",
     "load",
     "logits_from_logprobs",

@@ -6,13 +6,16 @@ that imports wildcal, `record.py` and `test_*.py` aside.
 """
 
 import json
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import wildcal
+import wildcal.metrics
 from wildcal.core.piecewise import pad, slopes, stack
+from wildcal.metrics._scores import check_scores
 
 NAMES = json.loads((Path(__file__).parent / "names.json").read_text("utf-8"))
 
@@ -126,11 +129,20 @@ def metric(
     name: str, arguments: list[np.ndarray], weight: np.ndarray | None, options: dict[str, Any]
 ) -> Any:
     """Return a metric; weights are whole numbers, and weight 2 is the sample twice."""
-    if weight is not None:
+    function = getattr(wildcal.metrics, NAMES["metrics"][name].split("(")[0], None)
+    if name == "equal_mass_ece":
+        options = {**options, "strategy": "quantile"}
+    if weight is not None and (
+        function is None or "sample_weight" in signature(function).parameters
+    ):
+        options = {**options, "sample_weight": weight}
+    elif weight is not None:
         arguments = [np.repeat(array, weight, axis=0) for array in arguments]
     if name == "reliability":
-        table = wildcal._old.metrics.reliability(*arguments, **options)
+        table = function(*arguments, **options)
         return np.nan_to_num(np.stack([table.count, table.confidence, table.accuracy]))
-    if hasattr(wildcal._old.metrics, name):
-        return getattr(wildcal._old.metrics, name)(*arguments, **options)
-    return wildcal.evaluate(*arguments, metrics=[name], n_boot=0, **options)[name]
+    if function is not None:
+        return function(*arguments, **options)
+    n_bins = options.pop("n_bins", 15)
+    scores = check_scores(*arguments, **options)
+    return wildcal.metrics.get_metric(NAMES["metrics"][name]).of(scores, scores.weight, n_bins)

@@ -1,163 +1,96 @@
-"""Every metric of the registry on rows drawn several times: that of the rows repeated so often."""
-
-from dataclasses import replace
+"""Every registered metric: weights, replicates, order of samples, input errors."""
 
 import numpy as np
 import pytest
 
-from wildcal._old.metrics.classwise import ClasswiseAccumulator
-from wildcal._old.metrics.registry import METRICS, choose_metrics
-from wildcal._old.metrics.seen import Counts, Seen
-from wildcal._old.metrics.top_label import TopLabelAccumulator
+from wildcal import metrics as m
+from wildcal.core.exceptions import CalibrationWarning, InputError
+from wildcal.metrics._scores import check_scores
+from wildcal.metrics.registry import METRICS, get_metric
 
-N, K, OTHERS = 300, 4, 120
-
-
-def rows(seed=0, *, ties=False, n=N):
-    rng = np.random.default_rng(seed)
-    proba = rng.dirichlet(np.full(K, 0.5), n)
-    if ties:
-        proba = np.round(proba * 8 + 0.25) / 8
-        proba[:, 0] = np.maximum(1 - proba[:, 1:].sum(axis=1), 0)
-    y = np.array([rng.choice(K, p=p / p.sum()) for p in proba])
-    return y, proba, rng.beta(3, 2, OTHERS).round(1 if ties else 9)
+# Share a value between replicates: the noise floor and the bandwidth.
+SHARED = {"excess_ece", "kde_ece"}
+PUBLIC = [
+    *(m.ece, m.mce, m.excess_ece, m.kde_ece, m.ks_error, m.debiased_l2_ce, m.accuracy),
+    *(m.mean_confidence, m.aurc, m.top_label_brier, m.classwise_ece, m.nll, m.brier_score),
+]
 
 
-def seen(y, proba, others, repeats=None, n_bins=15):
-    """What a pass collects of rows, each repeated so often; straightforwardly."""
-    if repeats is not None:
-        known, strange = (np.repeat(np.arange(len(r)), r.astype(int)) for r in repeats)
-        y, proba, others = y[known], proba[known], others[strange]
-    pred = proba.argmax(axis=1)
-    correct, confidence = pred == y, np.minimum(proba.max(axis=1), 1)
-    return Seen(
-        correct,
-        confidence,
-        TopLabelAccumulator(n_bins).update(correct, confidence),
-        0.01,
-        {m.name: m.rows(y, proba, pred) for m in METRICS.values() if m.rows},
-        {"sce": ClasswiseAccumulator(K, n_bins).update(y, proba)},
-        others,
-        again=lambda look: [
-            look(y[i : i + 70], proba[i : i + 70], slice(i, i + 70)) for i in range(0, len(y), 70)
-        ],
+@pytest.fixture(params=METRICS.values(), ids=list(METRICS))
+def metric(request):
+    return request.param
+
+
+@pytest.fixture
+def samples(metric, make_samples):
+    y, proba = make_samples(300, 2 if metric.needs == "binary" else 4, ood=0.2)
+    proba[::3] = np.round(proba[::3], 1)  # ties
+    proba /= proba.sum(axis=1, keepdims=True)
+    return y, proba
+
+
+def test_weights_are_counts(metric, samples):
+    y, proba = samples
+    counts = np.random.default_rng(1).integers(1, 4, len(y))
+    weighted = check_scores(y, proba, counts)
+    repeated = check_scores(np.repeat(y, counts), np.repeat(proba, counts, axis=0))
+    expected = metric.of(repeated, repeated.weight)
+    assert metric.of(weighted, weighted.weight) == pytest.approx(expected, rel=1e-7, abs=1e-9)
+
+
+def test_replicates_are_the_metric_itself(metric, samples):
+    scores = check_scores(*samples)
+    weights = np.random.default_rng(2).poisson(1, (len(scores), 5)).astype(float)
+    values = metric.of(scores, weights)
+    assert values.shape == (5,)
+    if metric.name in SHARED:
+        return
+    alone = [metric.of(scores, w) for w in weights.T]
+    np.testing.assert_allclose(values, alone, rtol=1e-7, atol=1e-9)
+
+
+def test_order_of_samples_is_irrelevant(metric, samples):
+    scores = check_scores(*samples)
+    mixed = scores.subset(np.random.default_rng(3).permutation(len(scores)))
+    assert metric.of(mixed, mixed.weight) == pytest.approx(
+        metric.of(scores, scores.weight), rel=1e-9, abs=1e-12
     )
 
 
-@pytest.mark.parametrize("ties", [False, True])
-@pytest.mark.parametrize("name", [n for n, m in METRICS.items() if m.drawn])
-def test_drawn_is_the_value_of_repeated_rows(name, ties):
-    metric = METRICS[name]
-    data = rows(ties=ties)
-    rng = np.random.default_rng(1)
-    counts = Counts(
-        rng.multinomial(N, np.full(N, 1 / N), size=6).T.astype(float),
-        rng.multinomial(OTHERS, np.full(OTHERS, 1 / OTHERS), size=6).T.astype(float),
-    )
-    sets = [seen(*data), seen(*rows(2, ties=ties))]
-    drawn = metric.drawn(sets, counts)
-    assert drawn.shape == (2, 6)
-    for b in range(6):
-        again = metric.value(seen(*data, repeats=(counts.known[:, b], counts.ood[:, b])))
-        # The resampled kernel error keeps the bandwidth, on a coarser grid.
-        close = {"abs": 1e-2 if ties else 3e-3} if name == "kde_ece" else {"abs": 1e-12}
-        assert drawn[0, b] == pytest.approx(again, **close)
+def test_unknown_and_renamed_names():
+    with pytest.raises(InputError, match="Unknown metric 'ecs'. Did you mean 'ece'"):
+        get_metric("ecs")
+    with pytest.raises(InputError, match="'sce' was renamed 'classwise_ece' in 0.2"):
+        get_metric("sce")
 
 
-@pytest.mark.parametrize("name", [n for n, m in METRICS.items() if m.drawn])
-def test_drawing_every_row_once_changes_nothing(name):
-    metric, data = METRICS[name], seen(*rows(3))
-    once = Counts(np.ones((N, 1)), np.ones((OTHERS, 1)))
-    close = {"abs": 2e-4} if name == "kde_ece" else {"abs": 1e-12}
-    assert metric.drawn([data], once)[0, 0] == pytest.approx(metric.value(data), **close)
+@pytest.mark.parametrize("function", PUBLIC)
+def test_input_errors(function):
+    with pytest.raises(InputError, match=r"proba must lie in \[0, 1\]"):
+        function([0, 1], np.array([[2.0, 3], [4, 5]]))
+    with pytest.raises(InputError, match=r"proba must sum to 1 .* got 0.7 in sample 1"):
+        function([0, 1], np.array([[0.5, 0.5], [0.4, 0.3]]))
+    with pytest.raises(InputError, match=r"y must lie in \[0, 1\], got \[0, 2\]"):
+        function([0, 2], np.array([[0.5, 0.5], [0.4, 0.6]]))
+    with pytest.raises(InputError, match=r"y must have one label per sample"):
+        function([0], np.array([[0.5, 0.5], [0.4, 0.6]]))
+    with pytest.raises(InputError, match="y must be booleans .* np.column_stack"):
+        function([0, 1], [0.5, 0.4])
+    with pytest.raises(InputError, match="proba must be finite, got nan in sample 1"):
+        function([0, 1], np.array([[0.5, 0.5], [np.nan, 0.6]]))
 
 
-def test_one_bin_more_bins_than_rows_and_one_kind():
-    y, proba, others = rows(4, n=5)
-    few = seen(y, proba, others, n_bins=9)
-    counts = Counts(np.array([[2.0, 5, 0, 1], [1, 0, 0, 1], [1, 0, 0, 1], [1, 0, 0, 1],
-                              [0, 0, 5, 1]]), np.ones((OTHERS, 4)))  # fmt: skip
-    for name in ("equal_mass_ece", "mce", "ks_error", "aurc"):
-        drawn = METRICS[name].drawn([few], counts)[0]
-        for b in range(4):
-            repeats = (counts.known[:, b], counts.ood[:, b])
-            again = METRICS[name].value(seen(y, proba, others, repeats, n_bins=9))
-            assert drawn[b] == pytest.approx(again, abs=1e-12)
-    flags = few.correct.copy()
-    few.correct = np.ones_like(flags)
-    assert np.isnan(METRICS["misclassification_auroc"].value(few))
-    assert np.isnan(METRICS["misclassification_auroc"].drawn([few], counts)).all()
+def test_metrics_of_probabilities_refuse_confidences():
+    with pytest.raises(InputError, match="one number per sample"):
+        m.nll(np.array([True, False]), [0.5, 0.4])
 
 
-def test_names():
-    assert [m.name for m in choose_metrics()] == list(METRICS)
-    assert [m.name for m in choose_metrics(["nll", "nll", "ece"])] == ["nll", "ece"]
-    with pytest.raises(ValueError, match="metrics must be one of"):
-        choose_metrics(["eces"])
-    for metric in METRICS.values():
-        assert (metric.rows is None and metric.sums is None) or metric.needs == "proba"
+def test_scores_that_are_not_counts_warn():
+    with pytest.warns(CalibrationWarning, match="the weights are not counts"):
+        m.ece(np.ones(20, bool), np.full(20, 0.5), sample_weight=np.full(20, 1 / 20))
 
 
-def test_the_interval_of_an_error_ends_within_zero_and_one():
-    # Reflected, the values drawn lie from 0.91 to 1.2 and from -0.19 to 0.1.
-    for value, drawn, ends in ((0.95, (0.7, 0.99), (0.91, 1)), (0.05, (0.0, 0.29), (0, 0.1))):
-        low, high = METRICS["ece"].interval(value, np.linspace(*drawn, 1001), 0.9999)
-        assert (low, high) == pytest.approx(ends, abs=1e-3)
-        assert 0 <= low
-        assert high <= 1
-
-
-def test_metrics_that_read_the_noise_floor_say_so():
-    """Where none of the chosen does, the floor is not worked out at all."""
-    data = rows()
-    low, high = seen(*data), replace(seen(*data), floor=0.02)
-    counts = Counts(np.ones((N, 1)), np.ones((OTHERS, 1)))
-    for metric in METRICS.values():
-        moved = metric.value(low) != metric.value(high)
-        if metric.drawn is not None:
-            moved |= (metric.drawn([low], counts) != metric.drawn([high], counts)).any()
-        # Beside the ECE the floor is shown.
-        assert metric.floored == (moved or metric.name == "ece"), metric.name
-
-
-def test_what_is_known_of_each_metric():
-    """Few rows make an error larger, not a mean; some are numbers of their own, not percent."""
-
-    def those(flag, value=True):
-        return sorted(name for name, metric in METRICS.items() if getattr(metric, flag) is value)
-
-    assert those("biased", False) == [
-        "accuracy",
-        "brier",
-        "calibration_intercept",
-        "calibration_slope",
-        "mean_confidence",
-        "nll",
-        "ood_mean_confidence",
-        "top_label_brier",
-    ]
-    assert those("percent", False) == [
-        "brier",
-        "calibration_intercept",
-        "calibration_slope",
-        "nll",
-        "spiegelhalter_z",
-        "top_label_brier",
-    ]
-    assert those("costly") == [
-        "aurc",
-        "calibration_intercept",
-        "calibration_slope",
-        "equal_mass_ece",
-        "kde_ece",
-        "ks_error",
-        "mce",
-        "misclassification_auroc",
-        "ood_aupr_in",
-        "ood_aupr_out",
-        "ood_auroc",
-        "ood_fpr95",
-        "sce",
-    ]
-    assert those("floored") == ["ece", "excess_ece", "noise_floor"]
-    assert those("beyond_floor") == ["excess_ece"]
+def test_float32_and_float16_are_accepted(make_samples):
+    y, proba = make_samples(500, 5)
+    for dtype, tolerance in ((np.float32, 1e-5), (np.float16, 5e-3)):
+        assert m.nll(y, proba.astype(dtype)) == pytest.approx(m.nll(y, proba), abs=tolerance)

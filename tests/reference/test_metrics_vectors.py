@@ -39,13 +39,13 @@ def case(request):
         ("ece10_float64", lambda y, p: m.ece(y, p, n_bins=10)),
         ("ece_equal_width_verified15", m.ece),
         ("mce15", m.mce),
-        ("classwise_ece15_paper_code_fraction", m.sce),
-        ("ece_equal_mass_verified15", m.equal_mass_ece),
+        ("classwise_ece15_paper_code_fraction", m.classwise_ece),
+        ("ece_equal_mass_verified15", lambda y, p: m.ece(y, p, strategy="quantile")),
         ("ks_error", m.ks_error),
-        ("brier_sumnorm", m.brier),
+        ("brier_sumnorm", m.brier_score),
         ("brier_top_label", m.top_label_brier),
         ("nll", m.nll),
-        ("l2_ce_debiased_top", m.l2_ce_debiased),
+        ("l2_ce_debiased_top", m.debiased_l2_ce),
     ],
 )
 def test_scores(case, name, ours):

@@ -104,7 +104,7 @@ knn_option = click.option(
     "--knn-file", type=PATH, help="Distances to training samples (.npy, .npz), for dac."
 )
 
-_COLUMN_OPTIONS = (
+_COLUMN_OPTIONS: tuple[Any, ...] = (
     click.option(
         "--input",
         "input",

@@ -159,31 +159,36 @@ def check_samples(
     return samples
 
 
-def check_input(X: Any, kind: str, *, n_classes: int | None = None) -> NDArray[Any]:
-    """Return NumPy values of an input kind: float32 or float64, shape and values checked."""
+def check_input(
+    X: Any, kind: str, *, n_classes: int | None = None, name: str = "X"
+) -> NDArray[Any]:
+    """Return NumPy values of an input kind: float32 or float64, shape and values checked.
+
+    `name` is the name of the argument in messages.
+    """
     if kind not in INPUT_KINDS:
         raise InputError(f"input must be one of {', '.join(INPUT_KINDS)}, got {kind!r}.", "input")
-    array = _as_float(X)
+    array = _as_float(X, name)
     if kind in ONE_COLUMN:
         if array.ndim == 2 and array.shape[1] == 1:
             array = array[:, 0]
         if array.ndim != 1 or not len(array):
             raise InputError(
-                f"X must have shape (n_samples,) with input={kind!r}, got {array.shape}.", "X"
+                f"{name} must have shape (n_samples,) with input={kind!r}, got {array.shape}.", name
             )
     else:
-        _check_matrix(array, n_classes)
+        _check_matrix(array, n_classes, name)
     low, high = array.min(), array.max()
     if not (np.isfinite(low) and np.isfinite(high)):
-        _reject_not_finite(array, kind)
+        _reject_not_finite(array, kind, name)
     if kind in ("proba", "confidence") and not (low >= 0 and high <= _MAX_PROBA):
         raise InputError(
-            f"X must lie in [0, 1] with input={kind!r}, got {low:.4g} to {high:.4g}. Try"
+            f"{name} must lie in [0, 1] with input={kind!r}, got {low:.4g} to {high:.4g}. Try"
             " input='logits' for raw scores, or divide percentages by 100.",
-            "input",
+            "input" if name == "X" else name,
         )
     if kind == "proba":
-        _check_sums(array)
+        _check_sums(array, name)
     if kind == "logits" and low >= 0 and high <= _MAX_PROBA:
         _reject_probabilities(array)
     return array
@@ -415,17 +420,17 @@ def warn(message: str, category: type[Warning] = CalibrationWarning, *, level: i
     warnings.warn(message, category, stacklevel=level)
 
 
-def _as_float(X: Any) -> NDArray[Any]:
+def _as_float(X: Any, name: str = "X") -> NDArray[Any]:
     """Return float32 or float64; half precision becomes float32, integers become float64."""
     if type(X) is np.ndarray and X.dtype in (np.float32, np.float64):
         return X
-    array = _plain(X, "X")
+    array = _plain(X, name)
     if array.dtype == np.float16 or array.dtype.name == "bfloat16":
         return array.astype(np.float32)
     if array.dtype.kind in "iub" or array.dtype == np.longdouble:
         return array.astype(np.float64)
     if array.dtype.kind != "f":
-        raise InputError(f"X must be real numbers, got dtype {array.dtype}.", "X")
+        raise InputError(f"{name} must be real numbers, got dtype {array.dtype}.", name)
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
@@ -457,7 +462,7 @@ def in_memory(X: Any) -> Any:
     return X
 
 
-def _check_matrix(array: NDArray[Any], n_classes: int | None) -> None:
+def _check_matrix(array: NDArray[Any], n_classes: int | None, name: str) -> None:
     shape = f"(n_samples, {n_classes or 'n_classes >= 2'})"
     if (
         array.ndim == 2
@@ -468,10 +473,10 @@ def _check_matrix(array: NDArray[Any], n_classes: int | None) -> None:
     hint = ""
     if array.ndim == 1 or (array.ndim == 2 and array.shape[1] == 1):
         hint = " Try input='score' for a binary model with one score, X[None, :] for one sample."
-    raise InputError(f"X must have shape {shape}, got {array.shape}.{hint}", "X")
+    raise InputError(f"{name} must have shape {shape}, got {array.shape}.{hint}", name)
 
 
-def _reject_not_finite(array: NDArray[Any], kind: str) -> None:
+def _reject_not_finite(array: NDArray[Any], kind: str, name: str) -> None:
     """Raise for the first sample with NaN, +inf, only -inf, or -inf where it is not allowed."""
     rows = array if array.ndim == 2 else array[:, None]
     masks_allowed = kind in ("logits", "log_proba")
@@ -481,12 +486,13 @@ def _reject_not_finite(array: NDArray[Any], kind: str) -> None:
         value = rows[bad[0]][~np.isfinite(rows[bad[0]])][0]
         only = "only " if array.ndim == 2 and np.isneginf(rows[bad[0]]).all() else ""
         raise InputError(
-            f"X must be finite, got {only}{value} in sample {bad[0]}. Try dropping that sample.",
-            "X",
+            f"{name} must be finite, got {only}{value} in sample {bad[0]}. Try dropping that"
+            " sample.",
+            name,
         )
 
 
-def _check_sums(proba: NDArray[Any]) -> None:
+def _check_sums(proba: NDArray[Any], name: str) -> None:
     sums = proba.sum(axis=1, dtype=np.float64)
     # Entries rounded to two decimals miss one by half a hundredth each.
     tolerance = max(
@@ -495,9 +501,10 @@ def _check_sums(proba: NDArray[Any]) -> None:
     bad = np.flatnonzero(np.abs(sums - 1) > tolerance + 1e-9)
     if len(bad):
         raise InputError(
-            f"X must sum to 1 in each sample with input='proba', got {sums[bad[0]]:.4g} in sample"
-            f" {bad[0]} ({len(bad)} of {len(sums)} samples). Try input='logits' for raw scores.",
-            "X",
+            f"{name} must sum to 1 in each sample with input='proba', got {sums[bad[0]]:.4g} in"
+            f" sample {bad[0]} ({len(bad)} of {len(sums)} samples). Try input='logits' for raw"
+            " scores.",
+            name,
         )
 
 

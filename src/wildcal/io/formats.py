@@ -69,9 +69,14 @@ def open_source(path: Path) -> Source:
         raise _damaged(path, error) from error
 
 
-def read_batches(path: Path, names: Sequence[str] | None = None) -> Iterator[Batch]:
+def read_batches(
+    path: Path, names: Sequence[str] | None = None, row_groups: Sequence[int] | None = None
+) -> Iterator[Batch]:
     """Yield the batches of a file; damage is a FileFormatError."""
-    batches = open_source(path).batches(names)
+    source = open_source(path)
+    if row_groups is not None and isinstance(source, ArrowSource):
+        source.row_groups = row_groups
+    batches = source.batches(names)
     while True:
         try:
             batch = next(batches)
@@ -88,6 +93,8 @@ class ArrowSource(Source):
     """Parquet, Arrow and Feather files."""
 
     kind = "arrow"
+    row_groups: Sequence[int] | None = None
+    """The row groups of a Parquet file that are read, all by default."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -99,7 +106,7 @@ class ArrowSource(Source):
     def batches(self, names: Sequence[str] | None = None) -> Iterator[Batch]:
         """Yield record batches."""
         with _open_arrow(self.path) as (_, _, read):
-            for record in read(names):
+            for record in read(names, self.row_groups):
                 if record.num_rows:
                     yield arrow_batch(record)
 
@@ -168,8 +175,11 @@ class JsonLinesSource(Source):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        first = next(self._records(1), [])
-        self.names = tuple(first[0]) if first else ()
+        first = next(self._records(1), None)
+        if first is None:
+            raise InputError(f"{path}: there are no samples.")
+        self.first = first[0]
+        self.names = tuple(self.first)
 
     def batches(self, names: Sequence[str] | None = None) -> Iterator[Batch]:
         """Yield batches of records."""
@@ -267,7 +277,9 @@ class _ArrowFile:
             return (
                 file.schema_arrow,
                 file.metadata.num_rows,
-                lambda names: file.iter_batches(BATCH, columns=names, use_threads=False),
+                lambda names, groups: file.iter_batches(
+                    BATCH, row_groups=groups, columns=names, use_threads=False
+                ),
             )
         self._file = pyarrow.memory_map(str(self.path))
         try:
@@ -276,14 +288,14 @@ class _ArrowFile:
             records: Iterable[Any] = (reader.get_batch(i) for i in range(n))
         except pyarrow.ArrowInvalid:
             records = reader = ipc.open_stream(self._file)
-        return reader.schema, None, lambda names: records
+        return reader.schema, None, lambda names, groups: records
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
 
 def _npz(path: Path) -> Source:
-    with np.load(path, allow_pickle=False) as archive:
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         if "manifest.json" in archive.files:
             raise InputError(f"{path} is a suite, expected a file of samples.")
         arrays = {}

@@ -32,11 +32,6 @@ def read_log(
     n_classes
         Number of columns. Default: the largest number of options; missing ones are -inf.
     """
-    if not records or "filtered_resps" not in records[0]:
-        raise InputError(
-            "input='lm-eval' needs lines with filtered_resps, as --log_samples writes them.",
-            "input",
-        )
     kept = [r for r in records if r.get("filter") == records[0].get("filter")]
     options = [_options(record, i) for i, record in enumerate(kept)]
     width = max(len(texts) for texts, _ in options)
@@ -136,10 +131,14 @@ class LogSource(JsonLinesSource):
     def __init__(self, path: Path, normalize: bool, n_classes: int | None) -> None:
         super().__init__(path)
         self._normalize, self._n_classes = normalize, n_classes
-        first = next(self._records(1), [{}])[0]
-        document = first.get("doc") if isinstance(first.get("doc"), dict) else {}
-        own = ("logits", "label")
-        self.names = tuple(dict.fromkeys([*own, *self.names, *(document or {})]))
+        if "filtered_resps" not in self.first:
+            raise InputError(
+                "input='lm-eval' needs lines with filtered_resps, as --log_samples writes them.",
+                "input",
+            )
+        document = self.first.get("doc")
+        fields = document if isinstance(document, dict) else ()
+        self.names = tuple(dict.fromkeys(["logits", "label", *self.names, *fields]))
 
     def batches(self, names: Sequence[str] | None = None) -> Iterator[Batch]:
         """Yield the samples of one filter, all at once: labels are read from the whole file."""

@@ -211,6 +211,8 @@ def as_numbers(values: NDArray[Any], name: str) -> NDArray[Any]:
     """Return floating-point numbers; text is parsed."""
     if values.dtype.kind in "fiub" and values.dtype.name != "bool":
         return values if values.dtype.kind == "f" else values.astype(np.float64)
+    if values.dtype.kind == "c":
+        raise InputError(f"{name} must be real numbers, got dtype {values.dtype}.", "X")
     if values.dtype.name == "bfloat16":
         return values.astype(np.float32)
     if values.dtype.kind == "b":

@@ -70,17 +70,18 @@ class DriftTest:
 
         Returns the numbers of the samples, from 1, at which an alert begins.
         """
-        waiting = len(state.pending)
-        if waiting:
-            bins = np.concatenate([state.pending[:, 0], bins])
-            classes = np.concatenate([state.pending[:, 1], classes])
+        seen = state.n_samples - len(state.pending)
+        state.n_samples += len(bins)
+        if len(state.pending) + len(bins) < BLOCK:
+            state.pending += zip(bins.tolist(), classes.tolist(), strict=True)
+            return []
+        if state.pending:
+            before = np.array(state.pending)
+            bins = np.concatenate([before[:, 0], bins])
+            classes = np.concatenate([before[:, 1], classes])
         n_blocks = len(bins) // BLOCK
         whole = n_blocks * BLOCK
-        state.pending = np.column_stack([bins[whole:], classes[whole:]])
-        seen = state.n_samples - waiting
-        state.n_samples = seen + len(bins)
-        if not n_blocks:
-            return []
+        state.pending = list(zip(bins[whole:].tolist(), classes[whole:].tolist(), strict=True))
         by_block = self._by_bin[bins[:whole]].reshape(n_blocks, BLOCK, -1).sum(axis=1)
         began = []
         for i, factor in enumerate(np.exp(by_block)):
@@ -119,7 +120,7 @@ class DriftState:
 
     confidence: FloatArray
     classes: FloatArray
-    pending: IntArray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
+    pending: list[tuple[int, int]] = field(default_factory=list)
     """Bin and class of the samples since the last whole block."""
     n_blocks: int = 0
     n_samples: int = 0

@@ -148,23 +148,23 @@ def _plain(value: Any) -> Any:
         return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, np.ndarray):
         return value.tolist()
-    return dict(value) if isinstance(value, dict) else value
+    return value.copy() if isinstance(value, dict | list) else value
 
 
 def _filled(template: Any, document: Any) -> Any:
-    """Return values of the types and shapes of a template; its arrays of zero rows may grow."""
+    """Return values of the types and shapes of a template."""
     if is_dataclass(template) and not isinstance(template, type):
         own = {f.name: getattr(template, f.name) for f in fields(template)}
         return type(template)(**{name: _filled(old, document[name]) for name, old in own.items()})
     if isinstance(template, np.ndarray):
         array = np.asarray(document, dtype=template.dtype)
-        if not template.size:
-            array = array.reshape(-1, *template.shape[1:])
-        elif array.shape != template.shape:
+        if array.shape != template.shape:
             raise ValueError(f"shape {array.shape} instead of {template.shape}")
         if not np.isfinite(array).all() or (array < 0).any():
             raise ValueError("numbers must be finite and not negative")
         return array
+    if isinstance(template, list):
+        return [(int(first), int(second)) for first, second in document]
     if isinstance(template, dict):
         return {
             str(key): ([int(c) for c in predicted], [float(p) for p in confidence])

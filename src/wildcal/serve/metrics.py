@@ -1,6 +1,7 @@
 """What Prometheus reads at `/metrics`; the number of its series is bounded."""
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -33,6 +34,10 @@ class Metrics:
             buckets=_SECONDS,
             **by_model,
         )
+        # Looking up a series takes longer than counting.
+        self.requests_of = cache(self.requests.labels)
+        self.seconds_of = cache(self.seconds.labels)
+        self.samples_of = cache(self.samples.labels)
         self.notification_failures = Counter(
             "wildcal_notification_failures_total", "Alerts that could not be sent.", **own
         )

@@ -1,5 +1,6 @@
 """Messages of the Open Inference Protocol, version 2, and its binary tensors."""
 
+import sys
 import zlib
 from math import prod
 from typing import Annotated, Any, Final, Literal, TypeVar
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field, StrictBool, StrictInt, StrictStr, ValidationError
 from pydantic_core import to_json
 
+_IS_LITTLE: Final = sys.byteorder == "little"
 HEADER: Final = "inference-header-content-length"
 DEFAULT_STREAM: Final = "default"
 _BYTES: Final = {"FP16": 2, "BF16": 2, "FP32": 4, "FP64": 8}
@@ -217,7 +219,7 @@ def write_response(
         }
         binary = wanted.get(name)
         if default if binary is None else binary:
-            parts.append(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
+            parts.append(array.tobytes() if _IS_LITTLE else array.byteswap().tobytes())
             entry["parameters"] = {"binary_data_size": len(parts[-1])}
         else:
             entry["data"] = array.ravel().tolist()

@@ -8,7 +8,6 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from fastapi import HTTPException
-from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -18,6 +17,8 @@ from wildcal.serve.settings import Settings
 # Probes have no token; the page has no numbers of its own and asks for a token.
 OPEN: Final = frozenset({"/", "/v2/health/live", "/v2/health/ready"})
 _SHORTEST: Final = 16
+# Values of the Host header that need no second look.
+_MAX_KNOWN: Final = 100
 _HOW: Final = "Try: python -c 'import secrets; print(secrets.token_urlsafe())'"
 
 
@@ -28,13 +29,14 @@ class Security:
         self._app, self._settings = app, settings
         self._tokens = [token.encode() for token in settings.tokens]
         self._hosts = {"localhost", *(host.lower() for host in settings.hosts)}
+        self._known: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer 400, 401 or 403, or pass the request on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = Headers(scope=scope)
+        headers = dict(scope["headers"])
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         refused = self._refused(headers, path)
         if refused is not None:
@@ -44,18 +46,18 @@ class Security:
             return
         await self._app(scope, self._limited(receive), send)
 
-    def _refused(self, headers: Headers, path: str) -> tuple[int, str] | None:
-        host = headers.get("host", "")
+    def _refused(self, headers: dict[bytes, bytes], path: str) -> tuple[int, str] | None:
+        host = headers.get(b"host", b"").decode("latin-1")
         # A browser names the page that a request comes from; our own has the same host.
-        origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:
+        origin = headers.get(b"origin")
+        if origin is not None and origin.decode("latin-1").partition("://")[2] != host:
             return 403, "requests of other web pages are refused."
         if self._tokens:
-            if path in OPEN or self._accepts(headers.get("authorization", "")):
+            if path in OPEN or self._accepts(headers.get(b"authorization", b"").decode("latin-1")):
                 return None
             return 401, "a token is needed: Authorization: Bearer TOKEN."
         # Without tokens a name that an attacker points at this machine (DNS rebinding) must not do.
-        if not self._is_known(host):
+        if host not in self._known and not self._is_known(host):
             return (
                 403,
                 "the Host header must be localhost, an IP address or a host of --allow-host.",
@@ -71,11 +73,12 @@ class Security:
     def _is_known(self, host: str) -> bool:
         try:
             name = urlsplit(f"//{host}").hostname or ""
-            if name in self._hosts:
-                return True
-            ipaddress.ip_address(name)
+            if name not in self._hosts:
+                ipaddress.ip_address(name)
         except ValueError:
             return False
+        if len(self._known) < _MAX_KNOWN:
+            self._known.add(host)
         return True
 
     def _limited(self, receive: Receive) -> Receive:

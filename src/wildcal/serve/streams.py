@@ -64,7 +64,10 @@ class Stream:
         if not due and not alerts:
             return None
         status = self.monitor.status()
-        self.points.append({"time": now, **{name: getattr(status, name) for name in _POINT}})
+        point = {"time": now, **{name: getattr(status, name) for name in _POINT}}
+        if alerts:  # after it the test starts anew
+            point["log_e_value"] = status.log_limit
+        self.points.append(point)
         if len(self.points) > _N_POINTS:
             del self.points[-2::-2]
             self.seconds = 2 * max(self.seconds, 1.0)

@@ -1,0 +1,222 @@
+"""`Scores`: the columns of samples that metrics read."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from wildcal.core.arrays import FloatArray, IntArray
+from wildcal.core.exceptions import CalibrationWarning, InputError
+from wildcal.core.labels import OOD_LABEL
+from wildcal.core.validation import check_input, check_labels, check_number, check_weight
+
+BoolArray: TypeAlias = NDArray[np.bool_]
+Compute: TypeAlias = Callable[..., Any]
+"""``compute(scores, weights, *, n_bins=15)``: weights (n,) give a number, (n, B) give (B,)."""
+
+MAX_BINS: Final = 10_000
+# The smallest probability of the true class in the log loss, the value of the published code.
+_SMALLEST: Final = 1e-34
+# Entries of a block of probabilities.
+_BLOCK_ENTRIES: Final = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Predictions of n samples, checked. Made by `check_scores`."""
+
+    confidence: FloatArray
+    """Probability of the predicted class."""
+    correct: BoolArray
+    """Whether the predicted class is the label; false for OOD samples."""
+    weight: FloatArray
+    """Counts: a weight of 2 is equivalent to repeating the sample."""
+    y: IntArray | None = None
+    """Labels, -1 for OOD samples; None if only `correct` is known."""
+    proba: NDArray[Any] | None = None
+    """Probabilities (n, K) as they were given, not copied."""
+
+    def __len__(self) -> int:
+        return len(self.confidence)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes, 0 if it is not known."""
+        return 0 if self.proba is None else int(self.proba.shape[1])
+
+    @property
+    def gap(self) -> FloatArray:
+        """Confidence minus 1 where correct, minus 0 elsewhere."""
+        return self.confidence - self.correct
+
+    @cached_property
+    def is_ood(self) -> BoolArray:
+        """Whether a sample is out of distribution."""
+        if self.y is None:
+            return np.zeros(len(self), np.bool_)
+        return np.asarray(self.y == OOD_LABEL)
+
+    @cached_property
+    def log_loss(self) -> FloatArray:
+        """Negative log of the probability of the label."""
+        return np.asarray(-np.log(np.clip(self._true_proba, _SMALLEST, 1)))
+
+    @cached_property
+    def squared_error(self) -> FloatArray:
+        """Squared distance of the probabilities to the one-hot label."""
+        squares = [np.einsum("ij,ij->i", p, p) for p in self.blocks()]
+        return np.asarray(np.maximum(np.concatenate(squares) - 2 * self._true_proba + 1, 0))
+
+    @cached_property
+    def order(self) -> IntArray:
+        """Indices that sort the samples by confidence."""
+        return np.argsort(self.confidence, kind="stable")
+
+    def blocks(self) -> list[FloatArray]:
+        """Return the probabilities in blocks of samples, in float64 when they are used."""
+        proba = self._proba()
+        size = max(1, _BLOCK_ENTRIES // proba.shape[1])
+        parts = [proba[start : start + size] for start in range(0, len(proba), size)]
+        return [np.asarray(part, dtype=np.float64) for part in parts]
+
+    def subset(self, chosen: NDArray[Any]) -> "Scores":
+        """Return the samples at a mask or at indices."""
+        return replace(
+            self,
+            confidence=self.confidence[chosen],
+            correct=self.correct[chosen],
+            weight=self.weight[chosen],
+            y=None if self.y is None else self.y[chosen],
+            proba=None if self.proba is None else self.proba[chosen],
+        )
+
+    def positive(self) -> "Scores":
+        """Return the class 1 of two as an event: its probability, and whether it occurred."""
+        proba, y = self._proba(), self.y
+        if proba.shape[1] != 2 or y is None:
+            raise InputError(f"proba must have 2 columns, got {proba.shape[1]}.", "proba")
+        return Scores(np.asarray(proba[:, 1], dtype=np.float64), y == 1, self.weight)
+
+    @cached_property
+    def _true_proba(self) -> FloatArray:
+        proba = self._proba()
+        assert self.y is not None
+        return proba[np.arange(len(proba)), np.maximum(self.y, 0)].astype(np.float64)
+
+    def _proba(self) -> NDArray[Any]:
+        if self.proba is None:
+            raise InputError(
+                "proba must have shape (n_samples, n_classes) for this metric, got one number per"
+                " sample.",
+                "proba",
+            )
+        return self.proba
+
+
+def check_scores(y: Any, proba: Any, sample_weight: Any = None) -> Scores:
+    """Return checked `Scores`.
+
+    Parameters
+    ----------
+    y, proba
+        Labels (n,), -1 for OOD samples, and probabilities (n, K); or booleans (n,), whether the
+        prediction was right, and confidences (n,).
+    sample_weight
+        Counts (n,): a weight of 2 is equivalent to repeating the sample.
+    """
+    if np.ndim(proba) == 1:
+        return _from_confidence(y, proba, sample_weight)
+    array = check_input(proba, "proba", name="proba")
+    labels = check_labels(y, array.shape[1])
+    _check_length(labels, array)
+    predicted = array.argmax(axis=1)
+    top = array[np.arange(len(array)), predicted].astype(np.float64)
+    weight = _counts(sample_weight, len(array))
+    return Scores(np.minimum(top, 1.0), predicted == labels, weight, labels, array)
+
+
+def _from_confidence(y: Any, confidence: Any, sample_weight: Any) -> Scores:
+    values = check_input(confidence, "confidence", name="proba").astype(np.float64)
+    correct = np.asarray(y)
+    if correct.dtype.kind != "b":
+        raise InputError(
+            "y must be booleans (whether the prediction was right) if the second argument is"
+            f" one-dimensional, got dtype {correct.dtype}. Try y.astype(bool) for (correct,"
+            " confidence), or np.column_stack([1 - p, p]) for the probability p of class 1.",
+            "y",
+        )
+    _check_length(correct, values)
+    return Scores(np.minimum(values, 1.0), correct, _counts(sample_weight, len(values)))
+
+
+def _check_length(y: NDArray[Any], proba: NDArray[Any]) -> None:
+    if y.shape != proba.shape[:1]:
+        raise InputError(
+            f"y must have one label per sample, got {y.shape} for {len(proba)} samples.", "y"
+        )
+
+
+def _counts(sample_weight: Any, n: int) -> FloatArray:
+    weight, notes = check_weight(sample_weight, n)
+    for note in notes:
+        warnings.warn(note, CalibrationWarning, stacklevel=4)
+    return weight
+
+
+def measure(
+    compute: Compute, y: ArrayLike, proba: ArrayLike, sample_weight: Any, **options: Any
+) -> float:
+    """Return a metric of all samples; NaN with a warning where it is not defined."""
+    if "n_bins" in options:
+        check_number("n_bins", options["n_bins"], 1, MAX_BINS, whole=True)
+    scores = check_scores(y, proba, sample_weight)
+    return defined(compute(scores, scores.weight, **options))
+
+
+def measure_in_distribution(
+    compute: Compute, y: ArrayLike, proba: ArrayLike, sample_weight: Any, **options: Any
+) -> float:
+    """Return a metric of the samples with a class, without OOD samples (y = -1)."""
+    scores = check_scores(y, proba, sample_weight)
+    if scores.is_ood.any():
+        scores = scores.subset(~scores.is_ood)
+    return defined(compute(scores, scores.weight, **options)) if len(scores) else defined(np.nan)
+
+
+def defined(value: Any) -> float:
+    """Return a metric as a float, with a warning if it is NaN."""
+    if np.isnan(value):
+        warnings.warn(
+            "the metric is not defined for these samples and is NaN.",
+            CalibrationWarning,
+            stacklevel=4,
+        )
+    return float(value)
+
+
+def per_replicate(function: Callable[[FloatArray], Any], weights: FloatArray) -> Any:
+    """Return `function(weights)`, or its values for each column of weights (n, B)."""
+    if weights.ndim == 1:
+        return function(weights)
+    return np.array([function(w) for w in weights.T])
+
+
+def mean(column: NDArray[Any], weights: FloatArray) -> Any:
+    """Return the weighted mean of a column: a number, or shape (B,)."""
+    return column @ weights / weights.sum(axis=0)
+
+
+def bin_index(confidence: FloatArray, n_bins: int) -> IntArray:
+    """Return the equal-width bin (lo, hi] of each confidence; 0 belongs to the first.
+
+    Examples
+    --------
+    >>> bin_index(np.array([0.0, 0.25, 0.2500001, 1.0]), 4)
+    array([0, 0, 1, 3])
+    """
+    edges = np.linspace(0.0, 1.0, n_bins + 1)
+    return np.clip(np.searchsorted(edges, confidence, side="left") - 1, 0, n_bins - 1)

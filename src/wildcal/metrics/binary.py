@@ -1,0 +1,181 @@
+"""Metrics for two classes: the error of class 1, calibration slope and intercept, a test."""
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from wildcal.core.arrays import FloatArray
+from wildcal.metrics._scores import BoolArray, Scores, measure_in_distribution, per_replicate
+from wildcal.metrics.calibration_error import compute_ece
+
+# Slopes and intercepts of samples whose classes are separated without a mistake.
+_STEEPEST: Final = 100.0
+_MAX_ITER: Final = 60
+_TOLERANCE: Final = 1e-9
+_ROUNDING: Final = 1e-13
+_SMALLEST: Final = 1e-12
+
+
+def binary_ece(
+    y: ArrayLike, proba: ArrayLike, *, n_bins: int = 15, sample_weight: ArrayLike | None = None
+) -> float:
+    """Return the expected calibration error of the probability of class 1.
+
+    Parameters
+    ----------
+    y, proba
+        Labels (n,) and probabilities (n, 2). Samples with y = -1 (OOD) are left out.
+    n_bins
+        Number of equal-width bins.
+    sample_weight
+        Counts (n,).
+
+    Examples
+    --------
+    >>> round(binary_ece([0, 1], np.array([[0.8, 0.2], [0.3, 0.7]])), 12)
+    0.25
+    """
+    return measure_in_distribution(compute_binary_ece, y, proba, sample_weight, n_bins=n_bins)
+
+
+def calibration_slope(
+    y: ArrayLike, proba: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> float:
+    """Return b of the logistic regression logit P(y = 1) = a + b logit(p); 1 if calibrated.
+
+    Below 1 the probabilities are too extreme. NaN if a class is missing or the classes are
+    separated. Parameters as in `binary_ece`.
+
+    References
+    ----------
+    Cox (1958), "Two further applications of a model for binary regression".
+    """
+    return measure_in_distribution(compute_calibration_slope, y, proba, sample_weight)
+
+
+def calibration_intercept(
+    y: ArrayLike, proba: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> float:
+    """Return a of logit P(y = 1) = a + logit(p): calibration in the large, 0 if calibrated.
+
+    Above 0 class 1 is more frequent than predicted. NaN if a class is missing. Parameters as in
+    `binary_ece`.
+    """
+    return measure_in_distribution(compute_calibration_intercept, y, proba, sample_weight)
+
+
+def spiegelhalter_z(
+    y: ArrayLike, proba: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> float:
+    r"""Return Spiegelhalter's statistic, standard normal if the probabilities are calibrated.
+
+    .. math:: z = \sum (y - p)(1 - 2p) / \sqrt{\sum (1 - 2p)^2 p (1 - p)}
+
+    NaN if all p are 0, 1/2 or 1. Parameters as in `binary_ece`.
+
+    References
+    ----------
+    Spiegelhalter (1986), "Probabilistic prediction in patient management and clinical trials".
+    """
+    return measure_in_distribution(compute_spiegelhalter_z, y, proba, sample_weight)
+
+
+def compute_binary_ece(scores: Scores, weights: FloatArray, *, n_bins: int = 15) -> Any:
+    """See `binary_ece`."""
+    return compute_ece(scores.positive(), weights, n_bins=n_bins)
+
+
+def compute_spiegelhalter_z(scores: Scores, weights: FloatArray, *, n_bins: int = 15) -> Any:
+    """See `spiegelhalter_z`."""
+    event = scores.positive()
+    p = event.confidence
+    total = -event.gap * (1 - 2 * p) @ weights
+    variance = (1 - 2 * p) ** 2 * p * (1 - p) @ weights
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(variance > 0, total / np.sqrt(variance), np.nan)
+
+
+def compute_calibration_slope(scores: Scores, weights: FloatArray, *, n_bins: int = 15) -> Any:
+    """See `calibration_slope`. Replicates with separated classes have the steepest slope."""
+    x, y = _logits_and_labels(scores)
+    full = weights if weights.ndim == 1 else scores.weight
+    used = full > 0
+    if _side(y[used], x[used]):
+        return np.full(weights.shape[1:], np.nan)[()]
+    start = _slope(x, y, full, np.array([0.0, 1.0]))
+    if weights.ndim == 1:
+        return _limited(start[1])
+
+    def value(w: FloatArray) -> float:
+        drawn = w > 0
+        side = _side(y[drawn], x[drawn])
+        return side * _STEEPEST if side else _limited(_slope(x, y, w, start)[1])
+
+    return per_replicate(value, weights)
+
+
+def compute_calibration_intercept(scores: Scores, weights: FloatArray, *, n_bins: int = 15) -> Any:
+    """See `calibration_intercept`. Replicates of one class have the largest intercept."""
+    from scipy.optimize import brentq
+    from scipy.special import expit
+
+    x, y = _logits_and_labels(scores)
+    if y.all() or not y.any():
+        return np.full(weights.shape[1:], np.nan)[()]
+
+    def value(w: FloatArray) -> float:
+        def missing(a: float) -> float:
+            return float(w @ (expit(x + a) - y))
+
+        if missing(_STEEPEST) <= 0:
+            return _STEEPEST
+        if missing(-_STEEPEST) >= 0:
+            return -_STEEPEST
+        return float(brentq(missing, -_STEEPEST, _STEEPEST, xtol=_TOLERANCE))
+
+    return per_replicate(value, weights)
+
+
+def _logits_and_labels(scores: Scores) -> tuple[FloatArray, BoolArray]:
+    event = scores.positive()
+    p = np.clip(event.confidence, _SMALLEST, 1 - _SMALLEST)
+    return np.log(p) - np.log1p(-p), event.correct
+
+
+def _limited(value: float) -> float:
+    return float(np.clip(value, -_STEEPEST, _STEEPEST))
+
+
+def _side(y: BoolArray, x: FloatArray) -> int:
+    """Return 1 if class 1 lies above class 0, -1 if below, 0 if they overlap."""
+    if not y.any() or y.all() or x[~y].max() <= x[y].min():
+        return 1
+    if x[~y].min() >= x[y].max():
+        return -1
+    return 0
+
+
+def _slope(x: FloatArray, y: BoolArray, w: FloatArray, start: FloatArray) -> FloatArray:
+    """Return (a, b) of largest likelihood by Newton's method with halved steps."""
+    from scipy.special import expit
+
+    def loss(ab: FloatArray) -> float:
+        t = ab[0] + ab[1] * x
+        return float(w @ (np.maximum(t, 0) - t * y + np.log1p(np.exp(-np.abs(t)))))
+
+    ab, now = start, loss(start)
+    for _ in range(_MAX_ITER):
+        fit = expit(ab[0] + ab[1] * x)
+        gap, v = w * (y - fit), w * np.maximum(fit * (1 - fit), _SMALLEST)
+        h01 = v @ x
+        hessian = np.array([[v.sum(), h01], [h01, v @ (x * x)]])
+        step = np.linalg.lstsq(hessian, np.array([gap.sum(), gap @ x]), rcond=None)[0]
+        # Far from the solution a full step can increase the loss.
+        part = 1.0
+        while (new := loss(ab + part * step)) > now + _ROUNDING * abs(now) and part > 1e-9:
+            part /= 2
+        ab, now = ab + part * step, new
+        if np.abs(step).max() < _TOLERANCE:
+            break
+    return ab

@@ -1,0 +1,298 @@
+"""Bootstrap intervals of metrics, and paired differences on the same samples."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from wildcal.core.arrays import FloatArray
+from wildcal.core.exceptions import InputError
+from wildcal.core.validation import check_number
+from wildcal.metrics._scores import Scores, check_scores
+from wildcal.metrics.noise import compute_noise_floor, noise_limit
+from wildcal.metrics.registry import EVENTS, METRICS, Metric, get_metric
+
+DEFAULT_BOOTSTRAP: Final = 200
+# Above this number of samples no intervals are computed unless asked for.
+MAX_SAMPLES: Final = 2_000_000
+# Weights that exist at the same time.
+_BLOCK_ENTRIES: Final = 1 << 22
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with its interval and, for some errors, its noise floor. Converts by `float()`.
+
+    Examples
+    --------
+    >>> float(Estimate(0.03, low=0.02, high=0.04, floor=0.01))
+    0.03
+    """
+
+    value: float
+    low: float | None = None
+    """Lower end of the interval, None without bootstrap."""
+    high: float | None = None
+    floor: float | None = None
+    """The value that a perfectly calibrated model is expected to have on these samples."""
+
+    def __float__(self) -> float:
+        return self.value
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The ends of the interval, None without bootstrap."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+    @property
+    def excess(self) -> float | None:
+        """The value minus the noise floor, None without a floor."""
+        return None if self.floor is None else self.value - self.floor
+
+    @property
+    def verdict(self) -> Literal["above noise floor", "within noise"] | None:
+        """Whether the error is more than noise: the interval (or the value) decides."""
+        if self.floor is None:
+            return None
+        is_above = self.value > self.floor if self.low is None else self.low > 0
+        return "above noise floor" if is_above else "within noise"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values; the floor and the verdict where there is a floor."""
+        found: dict[str, Any] = {"value": self.value, "low": self.low, "high": self.high}
+        if self.floor is not None:
+            found |= {"noise_floor": self.floor, "verdict": self.verdict}
+        return found
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A difference of a metric between two models on the same samples, with a paired interval."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether the interval excludes 0. False without an interval."""
+        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        found = {"value": self.value, "low": self.low, "high": self.high}
+        return {**found, "is_significant": self.is_significant}
+
+
+def draw_weights(scores: Scores, n_bootstrap: int, seed: int = 0) -> Iterator[FloatArray]:
+    """Yield blocks (n, b) of bootstrap weights: how often each sample is drawn.
+
+    The same seed and number of samples give the same draws, so that models are compared on the
+    same replicates. In-distribution and OOD samples are drawn separately.
+    """
+    n = len(scores)
+    rng = np.random.default_rng(seed)
+    strata = [np.flatnonzero(kind) for kind in (~scores.is_ood, scores.is_ood) if kind.any()]
+    counts = [scores.weight[stratum] for stratum in strata]
+    size = max(1, _BLOCK_ENTRIES // n)
+    for start in range(0, n_bootstrap, size):
+        block = np.empty((min(size, n_bootstrap - start), n))
+        for drawn in block:
+            for stratum, weight in zip(strata, counts, strict=True):
+                drawn[stratum] = _draw(rng, weight)
+        yield block.T  # columns are contiguous
+
+
+def _draw(rng: Any, weight: FloatArray) -> FloatArray:
+    n = len(weight)
+    if (weight == 1).all():
+        return np.asarray(np.bincount(rng.integers(0, n, n), minlength=n), dtype=np.float64)
+    total = weight.sum()
+    drawn = rng.choice(n, max(1, round(total)), p=weight / total)
+    return np.asarray(np.bincount(drawn, minlength=n), dtype=np.float64)
+
+
+def replicate(
+    metrics: Iterable[Metric],
+    scores: Scores,
+    n_bootstrap: int,
+    *,
+    n_bins: int = 15,
+    seed: int = 0,
+    progress: Callable[[int], None] | None = None,
+) -> dict[str, FloatArray]:
+    """Return metrics of bootstrap replicates by name, each of shape (n_bootstrap,).
+
+    `progress` is called with the number of replicates of each block.
+    """
+    metrics = list(metrics)
+    parts: dict[str, list[FloatArray]] = {metric.name: [] for metric in metrics}
+    known = ~scores.is_ood
+    inside = scores if known.all() else scores.subset(known)
+    for weights in draw_weights(scores, n_bootstrap, seed):
+        for metric in metrics:
+            if metric.needs == "ood" or inside is scores:
+                value = metric.compute(scores, weights, n_bins=n_bins)
+            else:
+                value = metric.compute(inside, weights[known], n_bins=n_bins)
+            parts[metric.name].append(np.asarray(value, dtype=np.float64))
+        if progress is not None:
+            progress(weights.shape[1])
+    return {name: np.concatenate(values) for name, values in parts.items()}
+
+
+def interval(
+    kind: str, value: float, replicates: FloatArray, level: float = 0.95
+) -> tuple[float, float] | tuple[None, None]:
+    """Return the ends of the bootstrap interval of a metric of a kind, see `Metric`.
+
+    Percentiles of the replicates. Calibration errors are biased upward on finite samples, and
+    resampling adds the same bias again: their percentiles are reflected at the value, which
+    removes it, and limited to 0.
+    """
+    used = replicates[np.isfinite(replicates)]
+    if len(used) < 2 or np.isnan(value):
+        return None, None
+    tail = (1 - level) / 2
+    low, high = np.quantile(used, [tail, 1 - tail]).tolist()
+    if kind == "error":
+        return max(2 * value - high, 0.0), max(2 * value - low, 0.0)
+    return min(low, value), max(high, value)
+
+
+def estimate(
+    metric: Metric,
+    scores: Scores,
+    replicates: FloatArray | None = None,
+    *,
+    n_bins: int = 15,
+    level: float = 0.95,
+) -> Estimate:
+    """Return a metric of all samples with the interval from its replicates.
+
+    The interval of an error with a noise floor is that of the error without its upward bias. It
+    reaches down to 0 if a calibrated model has such a value by chance. It is also the interval of
+    `excess_ece`.
+    """
+    inside = scores.subset(~scores.is_ood) if scores.is_ood.any() else scores
+    if metric.name == "excess_ece":
+        floor = float(compute_noise_floor(inside, inside.weight, n_bins=n_bins))
+        raw = None if replicates is None else replicates + floor
+        error = estimate(METRICS["ece"], inside, raw, n_bins=n_bins, level=level)
+        value = error.value - floor
+        if error.low is None or error.high is None:
+            return Estimate(value)
+        return Estimate(value, min(error.low, value), max(error.high, value))
+    of = scores if metric.needs == "ood" else inside
+    value = float(metric.compute(of, of.weight, n_bins=n_bins))
+    low = high = None
+    if replicates is not None:
+        low, high = interval(metric.kind, value, replicates, level)
+    if metric.name not in EVENTS:
+        if low is not None and high is not None:
+            low, high = min(low, value), max(high, value)
+        return Estimate(value, low, high)
+    event = EVENTS[metric.name](inside)
+    floor = float(compute_noise_floor(event, event.weight, n_bins=n_bins))
+    if low is not None and value <= noise_limit(event, n_bins=n_bins, level=level):
+        low = 0.0
+    return Estimate(value, low, high, floor)
+
+
+def bootstrap_ci(
+    metric: str,
+    y: ArrayLike,
+    proba: ArrayLike,
+    *,
+    n_bins: int = 15,
+    n_bootstrap: int = DEFAULT_BOOTSTRAP,
+    level: float = 0.95,
+    sample_weight: ArrayLike | None = None,
+    seed: int = 0,
+) -> Estimate:
+    """Return a metric with its bootstrap interval.
+
+    Parameters
+    ----------
+    metric
+        A name of `wildcal.metrics.METRICS`.
+    y, proba, sample_weight
+        As in `ece`.
+    n_bins
+        Number of bins of binned errors.
+    n_bootstrap, level, seed
+        Number of replicates, level of the interval and random seed.
+
+    Examples
+    --------
+    >>> result = bootstrap_ci("accuracy", np.arange(100) < 80, np.full(100, 0.8))
+    >>> result.value, round(result.low, 1), round(result.high, 1)
+    (0.8, 0.7, 0.9)
+    """
+    chosen, scores = _checked(metric, y, proba, sample_weight, n_bootstrap, level)
+    drawn = replicate([chosen], scores, n_bootstrap, n_bins=n_bins, seed=seed)
+    return estimate(chosen, scores, drawn[metric], n_bins=n_bins, level=level)
+
+
+def paired_difference(
+    metric: str,
+    a: tuple[ArrayLike, ArrayLike],
+    b: tuple[ArrayLike, ArrayLike],
+    *,
+    n_bins: int = 15,
+    n_bootstrap: int = DEFAULT_BOOTSTRAP,
+    level: float = 0.95,
+    sample_weight: ArrayLike | None = None,
+    seed: int = 0,
+) -> Difference:
+    """Return metric(a) - metric(b) with a paired interval: both on the same replicates.
+
+    `a` and `b` are pairs (y, proba) or (correct, confidence) of the same samples in the same
+    order. Other parameters as in `bootstrap_ci`.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> confidence = rng.uniform(0.5, 1, 2000)
+    >>> correct = rng.random(2000) < confidence
+    >>> result = paired_difference("ece", (correct, confidence), (correct, confidence**2))
+    >>> result.high < 0
+    True
+    """
+    first, second = (
+        _checked(metric, y, proba, sample_weight, n_bootstrap, level)[1] for y, proba in (a, b)
+    )
+    if len(first) != len(second) or (first.is_ood != second.is_ood).any():
+        raise InputError(
+            f"b must have the samples of a in the same order, got {len(second)} for {len(first)}.",
+            "b",
+        )
+    chosen = get_metric(metric)
+    values = [float(chosen.of(s, s.weight, n_bins)) for s in (first, second)]
+    drawn = [
+        replicate([chosen], s, n_bootstrap, n_bins=n_bins, seed=seed)[metric]
+        for s in (first, second)
+    ]
+    return difference(values[0] - values[1], drawn[0] - drawn[1], level)
+
+
+def difference(value: float, replicates: FloatArray | None, level: float = 0.95) -> Difference:
+    """Return a difference with the interval of its paired replicates, reflected at the value."""
+    if replicates is None:
+        return Difference(value)
+    low, high = interval("share", value, 2 * value - replicates, level)
+    return Difference(value, low, high)
+
+
+def _checked(
+    metric: str, y: Any, proba: Any, sample_weight: Any, n_bootstrap: int, level: float
+) -> tuple[Metric, Scores]:
+    check_number("n_bootstrap", n_bootstrap, 2, 1_000_000, whole=True)
+    check_number("level", level, 0.01, 0.9999)
+    chosen = get_metric(metric)
+    scores = check_scores(y, proba, sample_weight)
+    if not chosen.applies_to(scores):
+        raise InputError(f"metric {metric!r} is not defined for these samples.", "metric")
+    return chosen, scores

@@ -1,0 +1,144 @@
+"""All metrics by name: what `evaluate`, `compare`, benchmarks, reports and gates look up."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Final, Literal
+
+import numpy as np
+
+from wildcal.core.arrays import FloatArray
+from wildcal.core.exceptions import InputError
+from wildcal.metrics import binary, calibration_error, detection, kde, proper
+from wildcal.metrics._scores import Compute, Scores
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric is one entry of `METRICS`.
+
+    Examples
+    --------
+    >>> METRICS["nll"].title
+    'NLL'
+    """
+
+    name: str
+    title: str
+    """Its name in tables."""
+    better: Literal["lower", "higher"] | None
+    needs: Literal["top", "proba", "ood", "binary"]
+    """The confidence and whether it was right; all probabilities; OOD samples; two classes."""
+    kind: Literal["share", "error", "number"]
+    """A fraction, shown in per cent; a calibration error, which is also biased upward on few
+    samples; another number."""
+    compute: Compute
+    """``compute(scores, weights, *, n_bins=15)``: weights (n,) give a number, (n, B) give (B,)."""
+
+    @property
+    def is_percent(self) -> bool:
+        """Whether tables show it in per cent."""
+        return self.kind != "number"
+
+    def applies_to(self, scores: Scores) -> bool:
+        """Return whether the metric is defined for these samples."""
+        if self.needs == "ood":
+            return bool(scores.is_ood.any() and not scores.is_ood.all())
+        if self.needs == "binary":
+            return scores.n_classes == 2
+        return self.needs == "top" or scores.n_classes > 0
+
+    def of(self, scores: Scores, weights: FloatArray, n_bins: int = 15) -> FloatArray:
+        """Return the metric: of in-distribution samples, or of all if it needs OOD samples."""
+        if self.needs != "ood" and scores.is_ood.any():
+            known = ~scores.is_ood
+            scores, weights = scores.subset(known), weights[known]
+        return np.asarray(self.compute(scores, weights, n_bins=n_bins), dtype=np.float64)
+
+
+_ENTRIES: Final = (
+    Metric("accuracy", "accuracy", "higher", "top", "share", proper.compute_accuracy),
+    Metric("mean_confidence", "mean confidence", None, "top", "share",
+           proper.compute_mean_confidence),
+    Metric("nll", "NLL", "lower", "proba", "number", proper.compute_nll),
+    Metric("brier_score", "Brier score", "lower", "proba", "number", proper.compute_brier_score),
+    Metric("top_label_brier", "top-label Brier", "lower", "top", "number",
+           proper.compute_top_label_brier),
+    Metric("ece", "ECE", "lower", "top", "error", calibration_error.compute_ece),
+    Metric("excess_ece", "excess ECE", "lower", "top", "error",
+           calibration_error.compute_excess_ece),
+    Metric("mce", "MCE", "lower", "top", "error", calibration_error.compute_mce),
+    Metric("adaptive_ece", "adaptive ECE", "lower", "top", "error",
+           calibration_error.compute_adaptive_ece),
+    Metric("classwise_ece", "class-wise ECE", "lower", "proba", "error",
+           calibration_error.compute_classwise_ece),
+    Metric("kde_ece", "KDE-ECE", "lower", "top", "error", kde.compute_kde_ece),
+    Metric("ks_error", "KS error", "lower", "top", "error", calibration_error.compute_ks_error),
+    Metric("debiased_l2_ce", "debiased L2 error", "lower", "top", "error",
+           calibration_error.compute_debiased_l2_ce),
+    Metric("binary_ece", "binary ECE", "lower", "binary", "error", binary.compute_binary_ece),
+    Metric("calibration_slope", "calibration slope (ideal 1)", None, "binary", "number",
+           binary.compute_calibration_slope),
+    Metric("calibration_intercept", "calibration intercept (ideal 0)", None, "binary", "number",
+           binary.compute_calibration_intercept),
+    Metric("spiegelhalter_z", "Spiegelhalter's z", None, "binary", "number",
+           binary.compute_spiegelhalter_z),
+    Metric("aurc", "AURC", "lower", "top", "share", detection.compute_aurc),
+    Metric("misclassification_auroc", "AUROC right/wrong", "higher", "top", "share",
+           detection.compute_misclassification_auroc),
+    Metric("misclassification_aupr_in", "AUPR right", "higher", "top", "share",
+           detection.compute_misclassification_aupr_in),
+    Metric("misclassification_aupr_out", "AUPR wrong", "higher", "top", "share",
+           detection.compute_misclassification_aupr_out),
+    Metric("misclassification_fpr95", "FPR95 right/wrong", "lower", "top", "share",
+           detection.compute_misclassification_fpr95),
+    Metric("ood_mean_confidence", "OOD confidence", "lower", "ood", "share",
+           detection.compute_ood_mean_confidence),
+    Metric("ood_auroc", "AUROC ID/OOD", "higher", "ood", "share", detection.compute_ood_auroc),
+    Metric("ood_aupr_in", "AUPR-in (ID positive)", "higher", "ood", "share",
+           detection.compute_ood_aupr_in),
+    Metric("ood_aupr_out", "AUPR-out (OOD positive)", "higher", "ood", "share",
+           detection.compute_ood_aupr_out),
+    Metric("ood_fpr95", "FPR95 ID/OOD", "lower", "ood", "share", detection.compute_ood_fpr95),
+)  # fmt: skip
+
+METRICS: Final[dict[str, Metric]] = {metric.name: metric for metric in _ENTRIES}
+"""All metrics in the order of tables. An entry added here appears everywhere."""
+
+EVENTS: Final[dict[str, Callable[[Scores], Scores]]] = {
+    "ece": lambda scores: scores,
+    "binary_ece": Scores.positive,
+}
+"""Errors with a noise floor, and the event whose probability they measure."""
+
+RENAMED: Final = {
+    "sce": "classwise_ece",
+    "equal_mass_ece": "adaptive_ece",
+    "l2_ce_debiased": "debiased_l2_ce",
+    "brier": "brier_score",
+    "positive_ece": "binary_ece",
+}
+"""Names of version 0.1."""
+
+
+def get_metric(name: str) -> Metric:
+    """Return a metric by its name.
+
+    Examples
+    --------
+    >>> get_metric("aurc").better
+    'lower'
+    """
+    if name in METRICS:
+        return METRICS[name]
+    if name in RENAMED:
+        hint = f"{name!r} was renamed {RENAMED[name]!r} in 0.2."
+    else:
+        near = get_close_matches(name, METRICS, 1)
+        hint = f"Did you mean {near[0]!r}?" if near else f"Metrics: {', '.join(METRICS)}."
+    raise InputError(f"Unknown metric {name!r}. {hint}", "metrics")
+
+
+def get_metrics(names: Iterable[str] | None = None) -> list[Metric]:
+    """Return metrics by their names, by default all."""
+    return [get_metric(name) for name in dict.fromkeys(METRICS if names is None else names)]

@@ -1,0 +1,174 @@
+"""Reliability curves: confidence against accuracy, binned and by isotonic regression."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from wildcal.core.arrays import FloatArray
+from wildcal.core.validation import check_number
+from wildcal.metrics._scores import MAX_BINS, Scores, bin_index, check_scores
+
+
+@dataclass(frozen=True, eq=False)
+class Reliability:
+    """Mean confidence and accuracy in each bin (edges[b], edges[b + 1]].
+
+    Empty bins have count 0 and NaN elsewhere. `low` and `high` are Wilson intervals of the
+    accuracy.
+    """
+
+    edges: FloatArray
+    count: FloatArray
+    """Samples in each bin, the sum of their weights."""
+    confidence: FloatArray
+    accuracy: FloatArray
+    low: FloatArray
+    high: FloatArray
+    level: float
+
+    @property
+    def ece(self) -> float:
+        """The expected calibration error."""
+        filled = self.count > 0
+        gap = np.abs(self.confidence - self.accuracy)[filled]
+        return float(np.average(gap, weights=self.count[filled]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain lists, None in empty bins."""
+        names = ("edges", "count", "confidence", "accuracy", "low", "high")
+        columns = {
+            name: [None if np.isnan(v) else v for v in getattr(self, name).tolist()]
+            for name in names
+        }
+        return {**columns, "level": self.level}
+
+
+@dataclass(frozen=True, eq=False)
+class IsotonicReliability:
+    """The reliability curve by isotonic regression (CORP): steps without bins.
+
+    Each step is a block of the pool-adjacent-violators algorithm.
+    """
+
+    low: FloatArray
+    """Smallest confidence of each step."""
+    high: FloatArray
+    """Largest confidence of each step."""
+    accuracy: FloatArray
+    """Accuracy in the step, increasing."""
+    count: FloatArray
+    """Samples in the step, the sum of their weights."""
+
+    def to_dict(self) -> dict[str, list[float]]:
+        """Return plain lists."""
+        return {n: getattr(self, n).tolist() for n in ("low", "high", "accuracy", "count")}
+
+
+def reliability(
+    y: ArrayLike,
+    proba: ArrayLike,
+    *,
+    n_bins: int = 15,
+    level: float = 0.95,
+    sample_weight: ArrayLike | None = None,
+) -> Reliability:
+    """Return confidence, accuracy and its Wilson interval in bins of equal width.
+
+    For the probability p of class 1 of two, pass ``y == 1`` and p. Parameters as in `ece`;
+    `level` is that of the intervals.
+
+    Examples
+    --------
+    >>> table = reliability(np.array([True, False, True]), np.array([0.3, 0.9, 0.8]), n_bins=2)
+    >>> table.count, table.accuracy
+    (array([1., 2.]), array([1. , 0.5]))
+    """
+    check_number("n_bins", n_bins, 1, MAX_BINS, whole=True)
+    check_number("level", level, 0.01, 0.9999)
+    scores = check_scores(y, proba, sample_weight)
+    return compute_reliability(scores, scores.weight, n_bins=n_bins, level=level)
+
+
+def isotonic_reliability(
+    y: ArrayLike, proba: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> IsotonicReliability:
+    """Return the reliability curve by isotonic regression (CORP). Parameters as in `ece`.
+
+    References
+    ----------
+    Dimitriadis, Gneiting, Jordan (2021), "Stable reliability diagrams for probabilistic
+    classifiers", PNAS.
+
+    Examples
+    --------
+    >>> curve = isotonic_reliability(np.array([False, True, False, True]), [0.1, 0.4, 0.6, 0.9])
+    >>> curve.low, curve.accuracy
+    (array([0.1, 0.4, 0.9]), array([0. , 0.5, 1. ]))
+    """
+    scores = check_scores(y, proba, sample_weight)
+    return compute_isotonic_reliability(scores, scores.weight)
+
+
+def compute_reliability(
+    scores: Scores, weights: FloatArray, *, n_bins: int = 15, level: float = 0.95
+) -> Reliability:
+    """See `reliability`."""
+    index = bin_index(scores.confidence, n_bins)
+    columns = (np.ones(len(scores)), scores.confidence, scores.correct)
+    sums = [np.bincount(index, weights * c, n_bins).astype(np.float64) for c in columns]
+    count, confidence, hits = sums
+    n = np.where(count > 0, count, np.nan)
+    low, high = wilson_interval(hits, count, level)
+    edges = np.linspace(0, 1, n_bins + 1)
+    return Reliability(edges, count, confidence / n, hits / n, low, high, level)
+
+
+def compute_isotonic_reliability(scores: Scores, weights: FloatArray) -> IsotonicReliability:
+    """See `isotonic_reliability`."""
+    used = weights > 0
+    confidence, w = scores.confidence[used], weights[used]
+    fit = isotonic_fit(confidence, scores.correct[used].astype(np.float64), w)
+    order = np.argsort(confidence, kind="stable")
+    confidence, fit, w = confidence[order], fit[order], w[order]
+    starts = np.flatnonzero(np.diff(fit, prepend=-1.0) > 0)
+    ends = np.append(starts[1:], len(fit)) - 1
+    return IsotonicReliability(
+        confidence[starts], confidence[ends], fit[starts], np.add.reduceat(w, starts)
+    )
+
+
+def isotonic_fit(x: FloatArray, y: FloatArray, w: FloatArray) -> FloatArray:
+    """Return the increasing function of x with the least weighted squared error, at each x."""
+    from scipy.optimize import isotonic_regression
+
+    _, group = np.unique(x, return_inverse=True)
+    weight = np.bincount(group, w)
+    target = np.bincount(group, w * y) / weight
+    return np.asarray(isotonic_regression(target, weights=weight).x[group])
+
+
+def wilson_interval(
+    successes: FloatArray, trials: FloatArray, level: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return the limits of the Wilson score interval of a proportion; NaN without trials.
+
+    References
+    ----------
+    Wilson (1927), "Probable inference, the law of succession, and statistical inference", JASA.
+
+    Examples
+    --------
+    >>> low, high = wilson_interval(np.array([8.0]), np.array([10.0]), 0.95)
+    >>> low.round(3), high.round(3)
+    (array([0.49]), array([0.943]))
+    """
+    from statistics import NormalDist  # slow to import
+
+    z2 = NormalDist().inv_cdf(0.5 + level / 2) ** 2
+    n = np.where(trials > 0, trials, np.nan)
+    rate = successes / n
+    middle = (rate + z2 / (2 * n)) / (1 + z2 / n)
+    half = np.sqrt(rate * (1 - rate) * z2 / n + (z2 / (2 * n)) ** 2) / (1 + z2 / n)
+    return np.maximum(middle - half, 0.0), np.minimum(middle + half, 1.0)
