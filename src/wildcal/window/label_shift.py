@@ -19,6 +19,9 @@ from wildcal.window.base import AdaptedCalibrator, WindowCalibrator, WindowStati
 _MIN_RECALL: Final = 0.25
 # Probability that a window which label shift explains is said to be of another kind.
 _FALSE_WARNINGS: Final = 0.01
+# The 97.5 % quantile of the normal distribution; an interval of larger half width is too wide.
+_Z: Final = 1.959963984540054
+_MAX_ERROR: Final = 0.05
 # Cells of the test with fewer expected samples are merged.
 _MIN_EXPECTED: Final = 5.0
 _MAX_STEPS: Final = 5000
@@ -129,7 +132,7 @@ class LabelShiftEM(WindowCalibrator):
             which = weak[np.argmin(recall[weak])]
             name = which if data.class_names is None else data.class_names[which]
             notes.append(
-                f"{len(weak)} classes are predicted for less than {_MIN_RECALL:.0%} of their source"
+                f"{len(weak)} of {k} classes are predicted for less than {_MIN_RECALL:.0%} of their source"
                 f" samples (class {name}: {recall[which]:.0%}), so predictions say little about"
                 " class frequencies. Try with_prior if they are known."
             )
@@ -201,13 +204,11 @@ class LabelShiftEM(WindowCalibrator):
                 " wrong. Try WindowScaling.",
                 level=5,
             )
-        moved = 0.5 * np.abs(found.prior - self.prior_).sum()
-        error = 0.5 * found.standard_error.sum()
-        if error > max(moved, 0.05):
+        error = _Z * float(found.standard_error.max())
+        if error > _MAX_ERROR:
             warn(
-                f"LabelShiftEM: the class frequencies of the window are uncertain: they moved by"
-                f" {moved:.0%} of the samples, with a standard error of {error:.0%}. Try a larger"
-                " window.",
+                "LabelShiftEM: the class frequencies of the window are uncertain, that of one class"
+                f" by {error:.2f}. Try a larger window, or with_prior if they are known.",
                 level=5,
             )
 
