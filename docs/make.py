@@ -136,7 +136,7 @@ def _needs(method: Calibrator) -> list[str]:
     if "knn_distances" in method.requires:
         needs.append("k-nearest-neighbor distances")
     if isinstance(method, WindowCalibrator):
-        needs.append("domains, a window")
+        needs.append("domains, a window" if method.name == "window" else "a window")
     return needs
 
 
