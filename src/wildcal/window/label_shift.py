@@ -133,8 +133,8 @@ class LabelShiftEM(WindowCalibrator):
             name = which if data.class_names is None else data.class_names[which]
             notes.append(
                 f"{len(weak)} of {k} classes are predicted for less than {_MIN_RECALL:.0%} of their"
-                f" source samples (class {name}: {recall[which]:.0%}), so predictions say little about"
-                " class frequencies. Try with_prior if they are known."
+                f" source samples (class {name}: {recall[which]:.0%}), so predictions say little"
+                " about class frequencies. Try with_prior if they are known."
             )
         return FitInfo(warnings=tuple(note for note in notes if note not in data.warnings))
 
