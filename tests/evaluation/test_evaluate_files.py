@@ -28,9 +28,7 @@ def write(folder, z, y, country, weight):
     columns = {f"logit_{k}": z[:, k] for k in range(z.shape[1])}
     table = pyarrow.table({**columns, "label": y, "country": country, "w": weight})
     for i, start in enumerate(range(0, N, 2000)):
-        parquet.write_table(
-            table.slice(start, 2000), folder / f"{i}.parquet", row_group_size=700
-        )
+        parquet.write_table(table.slice(start, 2000), folder / f"{i}.parquet", row_group_size=700)
     return Columns(group_column="country", weight_column="w")
 
 
@@ -70,14 +68,14 @@ def test_on_a_cluster_of_processes(tmp_path, needs):
     needs("distributed")
     from functools import partial
 
-    from wildcal.interop.dask import map_reduce
+    from wildcal.interop.dask import run_tree
 
     z, y, country, weight = draw(4)
     columns = write(tmp_path, z, y, country, weight)
     calibrator = VectorScaling().fit(z[y >= 0], y[y >= 0])
     alone = evaluate_files(tmp_path, columns, calibrator)
     cluster = evaluate_files(
-        tmp_path, columns, calibrator, run=partial(map_reduce, scheduler="local")
+        tmp_path, columns, calibrator, run=partial(run_tree, scheduler="local")
     )
     assert alone.to_dict() == cluster.to_dict()
 

@@ -56,9 +56,7 @@ def test_evaluate_by_tree_reduction():
     calibrator = TemperatureScaling().fit(z, y)
     parts = frames.from_pandas(frame, npartitions=20)
     found = dask.evaluate(parts, calibrator, group_column="country", n_bootstrap=0, **DECLARED)
-    expected = evaluate(
-        y, logits=z, calibrator=calibrator, groups=frame["country"], n_bootstrap=0
-    )
+    expected = evaluate(y, logits=z, calibrator=calibrator, groups=frame["country"], n_bootstrap=0)
     for name, estimate in found.estimates.items():
         assert float(estimate) == pytest.approx(float(expected[name]), rel=1e-5, abs=2e-6)
     assert list(found.groups) == ["DE", "FR"]

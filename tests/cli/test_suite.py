@@ -1,0 +1,77 @@
+"""suite list, show, create and export."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from wildcal import Suite, suites
+from wildcal.cli.main import run
+
+
+def listed(folder="."):
+    return sorted(path.name for path in Path(folder).iterdir())
+
+
+def test_list(capsys):
+    assert run("suite list --json".split()) == 0
+    assert [each["name"] for each in json.loads(capsys.readouterr().out)] == list(suites.list())
+    assert run("suite list".split()) == 0
+    assert "pacs-resnet18" in capsys.readouterr().out
+
+
+def test_show(capsys):
+    assert run("suite show cifar10-resnet20 --verify --json".split()) == 0
+    found = json.loads(capsys.readouterr().out)
+    rows = {row["name"]: row for row in found["summary"]}
+    assert rows["test, severity 5"]["splits"] == 19
+    assert rows["test"]["accuracy"] == pytest.approx(0.9019)
+    assert rows["svhn-test"]["accuracy"] is None
+    assert found["verified"]
+    assert run("suite show cifar10-resnet20 --splits".split()) == 0
+    shown = capsys.readouterr().out
+    assert "fog-5" in shown
+    assert "n_neighbors 50" in shown
+
+
+def test_create_and_export(folder, capsys):
+    line = (
+        "suite create --calibration val.npz --test test.npz --shifted night=test.npz --shifted"
+        " fog:3=test.npz --ood dice=ood.npz --test-ood cards=strange.npz --model mlp -o mine"
+    )
+    for end in ("", ".npz"):
+        assert run((line + end).split()) == 0
+        suite = Suite.open(f"mine{end}")
+        suite.verify()
+        assert suite.complete
+        assert suite.model == {"name": "mlp"}
+        found = [(s.name, s.role, s.domain, s.severity) for s in suite.splits]
+        assert found == [
+            ("calibration", "calibration", "source", None),
+            ("test", "test", "source", None),
+            ("night", "test", "night", None),
+            ("fog-3", "test", "fog-3", 3),
+            ("dice-calibration", "calibration", None, None),
+            ("cards-test", "test", None, None),
+        ]
+    capsys.readouterr()
+    assert run(line.split()) == 1
+    assert "--output must not exist, got mine." in capsys.readouterr().err
+    assert run("suite export mine fog-3 -o fog.npz".split()) == 0
+    with np.load("fog.npz") as arrays, np.load("test.npz") as given:
+        np.testing.assert_allclose(arrays["logits"], given["logits"], rtol=1e-6)
+        np.testing.assert_array_equal(arrays["y"], given["y"])
+    assert run("suite export mine -o packed.npz --dtype float16 --step 0.25".split()) == 0
+    packed = Suite.open("packed.npz")
+    assert packed.split("test").info.arrays["logits"] == "float16"
+    assert packed.data["logits_step"] == 0.25
+    assert not [name for name in listed() if name.startswith("tmp")]
+
+
+def test_a_failed_create_leaves_nothing(folder, capsys):
+    line = "suite create --calibration val.npz --test ood.npz -o mine"
+    before = listed()
+    assert run(line.split()) == 1
+    assert "label_column" in capsys.readouterr().err.replace("-", "_")
+    assert listed() == before
