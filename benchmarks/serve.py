@@ -327,6 +327,11 @@ def main() -> None:
                 rows.append([part, what, shown, "" if limit is None else limit])
                 print(*rows[-1], sep=", ", flush=True)
     if options.output is not None:
+        if options.only and options.output.exists():  # the other parts stay
+            with options.output.open(newline="") as file:
+                kept = list(csv.reader(file))[1:]
+            kept = [row for row in kept if row[0] != options.only]
+            rows = sorted([*kept, *rows], key=lambda row: list(PARTS).index(row[0]))
         with options.output.open("w", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerows([["part", "what", "value", "limit"], *rows])

@@ -59,12 +59,33 @@ def corruptions() -> str:
 
 
 def serving() -> str:
-    """Return what a request costs the server."""
-    lines = [
-        [f"`{row['model']}`", row["form"], row["rows"], f"{int(row['cpu_us']):,}", row["share"]]
-        for row in read("serve")
-    ]
-    return markdown(["model", "form", "rows", "µs of a processor", "share"], lines, 2)
+    """Return speed and faults of the server, with their limits."""
+    lines = [[row["part"], row["what"], row["value"], row["limit"] or "-"] for row in read("serve")]
+    return markdown(["test", "measured", "value", "limit"], lines, 2)
+
+
+def monitoring() -> str:
+    """Return errors of the estimate, coverage of its interval and delay of alerts by severity."""
+    rows = read("studies/monitor")
+    lines = []
+    for severity in "012345":
+        found = [row for row in rows if row["severity"] == severity]
+        delays = [float(row["delay"] or "inf") for row in found]
+        noticed = sum(delay < float("inf") for delay in delays)
+        middle = statistics.median(delays)
+        error = statistics.mean(abs(float(row["error"])) for row in found)
+        held = statistics.mean(int(row["held"]) for row in found)
+        lines.append(
+            [
+                "none" if severity == "0" else severity,
+                f"{100 * error:.1f}",
+                f"{100 * held:.0f} %",
+                f"{100 * noticed / len(found):.0f} %",
+                f"{middle:.0f}" if middle < float("inf") else "-",
+            ]
+        )
+    header = ["severity", "mean error, points", "interval held", "alerts within 2,000"]
+    return markdown([*header, "median delay, samples"], lines)
 
 
 # Accuracy without labels

@@ -175,6 +175,7 @@ MADE: dict[str, Callable[[], str]] = {
     "corruptions": tables.corruptions,
     "demo-table": partial(shipped, "demo"),
     "methods": methods,
+    "monitor": tables.monitoring,
     "networks": networks,
     "other-suites": other_suites,
     "paper-table": partial(shipped, "paper"),

@@ -43,6 +43,8 @@ DOCUMENTED = (
     "tables",
     "window",
     "io",
+    "monitor",
+    "serve",
     "interop",
     "testing.py",
 )

@@ -36,7 +36,7 @@ class SaveEvery:
 class SaveEveryType(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     """Reads 10s or 500."""
 
-    name = "SECONDSs|SAMPLES"
+    name = "SECONDS|SAMPLES"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> SaveEvery:
         """Return what a text says."""
@@ -384,14 +384,21 @@ def _add(batch: _Batch, document: Any, kind: str) -> None:
     batch.ids.append(str(document["id"]) if "id" in document else None)
 
 
+class _Pipe:
+    """Has `read` only, so NumPy does not look for a position in it."""
+
+    def __init__(self, file: Any) -> None:
+        self.read = file.read
+
+
 def _arrays() -> Iterator[_Batch]:
     """Yield the arrays that standard input holds one after the other."""
-    stdin: Any = sys.stdin.buffer
+    stdin = sys.stdin.buffer
     number = 0
-    while stdin.peek(1):
+    while stdin.peek(1):  # type: ignore[union-attr]
         number += 1
         try:
-            array = npy.read_array(stdin, allow_pickle=False)
+            array = npy.read_array(_Pipe(stdin), allow_pickle=False)
         except (ValueError, EOFError, OSError) as error:
             raise FileFormatError(f"array {number} is not valid: {error}") from error
         yield _Batch(array, [{} for _ in array], None, [], f"array {number}")

@@ -534,7 +534,8 @@ class Monitor:
             return "no samples yet"
         if estimate.n_samples < _MIN_ESTIMATE:
             drift = "" if since is None else f", drift since sample {since:,}"
-            return f"{estimate.n_samples} samples, too few to estimate accuracy{drift}"
+            n = "1 sample" if estimate.n_samples == 1 else f"{estimate.n_samples} samples"
+            return f"{n}, too few to estimate accuracy{drift}"
         low, value, high = (f"{100 * v:.0f}" for v in (estimate.low, estimate.value, estimate.high))
         baseline = self._accuracy_at_calibration()
         points = round(100 * (baseline - estimate.value))

@@ -51,6 +51,10 @@ class Model:
         """A monitor without samples."""
         self.inputs = self._inputs()
         self.outputs = self._outputs()
+        self._input_names = {tensor["name"] for tensor in self.inputs}
+        self._output_names = [tensor["name"] for tensor in self.outputs]
+        extra = (*_STATUS, "temperature")
+        self._default_outputs = [name for name in self._output_names if name not in extra]
 
     def describe(self) -> dict[str, Any]:
         """Return the metadata of the protocol."""
@@ -87,19 +91,18 @@ class Model:
         self, request: InferRequest, tensors: dict[str, NDArray[Any]]
     ) -> tuple[NDArray[Any], NDArray[Any] | None]:
         """Return samples and distances of a request; their values are not checked here."""
-        names = {tensor["name"] for tensor in self.inputs}
-        if tensors.keys() != names:
+        if tensors.keys() != self._input_names:
+            names = sorted(self._input_names)
             given = ", ".join(repr(name[:40]) for name in tensors)
             raise HTTPException(
-                400, f"inputs of {self.name} must be {' and '.join(sorted(names))}, got {given}."
+                400, f"inputs of {self.name} must be {' and '.join(names)}, got {given}."
             )
-        known = {tensor["name"] for tensor in self.outputs}
         for output in request.outputs or []:
-            if output.name not in known:
+            if output.name not in self._output_names:
                 raise HTTPException(
                     400,
                     f"{self.name} has no output {output.name!r:.60}; it has"
-                    f" {', '.join(sorted(known))}.",
+                    f" {', '.join(self._output_names)}.",
                 )
         x = tensors[self.calibrator.input_]
         if len(x) > self.max_samples:
@@ -112,11 +115,10 @@ class Model:
         self, request: InferRequest, x: NDArray[Any], result: MonitorResult, monitor: Monitor
     ) -> dict[str, NDArray[Any]]:
         """Return the outputs that a request wants, in its order."""
-        wanted = [output.name for output in request.outputs or []]
-        if request.outputs is None:
-            extra = (*_STATUS, "temperature")
-            wanted = [each["name"] for each in self.outputs if each["name"] not in extra]
-        status = monitor.status() if any(name in _STATUS for name in wanted) else None
+        wanted = self._default_outputs
+        if request.outputs is not None:
+            wanted = [output.name for output in request.outputs]
+        status = None if set(_STATUS).isdisjoint(wanted) else monitor.status()
         found: dict[str, NDArray[Any]] = {}
         for name in wanted:
             if name in _STATUS:
