@@ -24,7 +24,7 @@ SPREAD: Final = np.array([0.25, 1.0, 3.0])
 # Prior standard deviation of the slope w.
 SLOPE: Final = 0.10
 # Model error of the log temperature of a domain: small or large, equally likely.
-TAUS: Final = (0.1, 0.3)
+TAUS: Final = (0.05, 0.15)
 # Each class starts with this many samples of average confidence.
 SMOOTH: Final = 2.0
 
