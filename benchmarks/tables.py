@@ -160,15 +160,19 @@ REGIMES = {
 }
 
 
-def window_methods(part: str) -> str:
-    """Return excess ECE by regime, and how often a method is worse than pooled ts."""
+def window_methods(part: str, *beds: str) -> str:
+    """Return excess ECE by regime, and how often a method is worse than pooled ts.
+
+    Of beds whose names start with one of the given words; of methods that were run on all of them.
+    """
     rows = [row for row in read("studies/window") if row["part"] == part]
+    rows = [row for row in rows if row["bed"].startswith(beds or "")]
     n_beds = len({row["bed"] for row in rows})
     lines = []
     for name in dict.fromkeys(row["method"] for row in rows):
         own = [row for row in rows if row["method"] == name]
         whole = [row for row in own if row["regime"] == "whole"]
-        if len(whole) < n_beds / 2:
+        if len(whole) < n_beds and not name.startswith("energy"):  # energy needs raw logits
             continue
         cells = []
         for regime in REGIMES[part]:

@@ -182,7 +182,8 @@ MADE: dict[str, Callable[[], str]] = {
     "peers": tables.peers,
     "serve-speed": tables.serving,
     "window-natural": partial(tables.window_methods, "natural"),
-    "window-suites": partial(tables.window_methods, "suites"),
+    "window-cifar10": partial(tables.window_methods, "suites", "cifar10-"),
+    "window-large": partial(tables.window_methods, "suites", "cifar100", "imagenet"),
     "shipped-suites": cifar10_suites,
 }
 

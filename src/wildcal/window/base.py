@@ -116,15 +116,7 @@ class WindowCalibrator(_Wrapper):
         top = self._adapted(self.adjustment(None))._apply(_top, X, knn_distances)
         if is_dask_array(top):
             return self._sum_chunks(top)
-        if hasattr(top, "detach"):  # torch
-            if sys.modules["torch"].jit.is_tracing():
-                raise self._not_adapted()
-            top = top.detach().cpu()
-        try:
-            top = np.asarray(top, dtype=np.float64)
-        except (TypeError, ValueError, RuntimeError) as error:  # the array is traced
-            raise self._not_adapted() from error
-        return WindowStatistics(*_sums(self.n_classes_, top).reshape(2, -1))
+        return WindowStatistics(*_sums(self.n_classes_, self._to_numpy(top)).reshape(2, -1))
 
     def adapt(self, window: Any, *, knn_distances: Any = None) -> "AdaptedCalibrator":
         """Return a calibrator for a window, given as samples X or as `WindowStatistics`."""
@@ -148,10 +140,21 @@ class WindowCalibrator(_Wrapper):
         """Return the adjustment to the samples X."""
         return self.adjustment(self.window_statistics(X, knn_distances=knn_distances))
 
+    def _to_numpy(self, values: Array) -> FloatArray:
+        """Return an array of any library in float64; arrays that are traced raise."""
+        if hasattr(values, "detach"):  # torch
+            if sys.modules["torch"].jit.is_tracing():
+                raise self._not_adapted()
+            values = values.detach().cpu()
+        try:
+            return np.asarray(values, dtype=np.float64)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise self._not_adapted() from error
+
     def _unadjusted(self, X: Any, knn_distances: Any) -> FloatArray:
         """Return probabilities without an adjustment, two columns with ``input="confidence"``."""
         p = self._adapted(self.adjustment(None)).predict_proba(X, knn_distances=knn_distances)
-        p = np.asarray(p.detach().cpu() if hasattr(p, "detach") else p, dtype=np.float64)
+        p = self._to_numpy(p)
         return p if p.ndim == 2 else np.stack([1 - p, p], axis=1)
 
     def _log_proba(self, xp: Any, z: Array, *inputs: Array) -> Array:

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import array_api_compat.numpy as np_compat
 import numpy as np
+from array_api_compat import is_dask_array
 from scipy.optimize import brentq
 
 from wildcal.accuracy.base import AccuracyEstimator
@@ -108,12 +109,14 @@ class ConfidenceMatching(WindowCalibrator):
         if len(p) < self.min_window:
             return 0.0
         column = 1 if self.input_ == "confidence" else None
-        accuracy = self.estimator_.estimate(X).value
+        window = X.compute() if is_dask_array(X) else X
+        accuracy = self.estimator_.estimate(window).value
         return matched_log_temperature(np.log(np.maximum(p, 1e-30)), accuracy, column)
 
     def adapted_formula(self, xp: Any, z: Array, adjustment: Any, *inputs: Array) -> Array:
         """Return softmax(u / T)."""
-        return softmax(xp, self._log_proba(xp, z, *inputs), float(np.exp(adjustment)))
+        u = self._log_proba(xp, z, *inputs)
+        return softmax(xp, u, xp.exp(xp.zeros_like(u[:, :1]) + adjustment))
 
 
 def matched_log_temperature(u: FloatArray, accuracy: float, column: int | None = None) -> float:
