@@ -135,7 +135,7 @@ def _needs(method: Calibrator) -> list[str]:
     if "knn_distances" in method.requires:
         needs.append("k-nearest-neighbor distances")
     if isinstance(method, WindowCalibrator):
-        needs.append("domains, a window")
+        needs.append("domains, a window" if method.name == "window" else "a window")
     return needs
 
 
@@ -166,8 +166,8 @@ def networks() -> str:
 
 MADE: dict[str, Callable[[], str]] = {
     "accuracy-estimators": tables.estimators,
-    "accuracy-whole": tables.whole,
-    "accuracy-windows": tables.windows,
+    "accuracy-errors": tables.estimator_errors,
+    "accuracy-intervals": tables.interval_coverage,
     "by-severity": partial(shipped, "severity"),
     "choose-clean": partial(tables.choices, "clean"),
     "choose-shifted": partial(tables.choices, "shifted"),
@@ -181,6 +181,9 @@ MADE: dict[str, Callable[[], str]] = {
     "paper-table": partial(shipped, "paper"),
     "peers": tables.peers,
     "serve-speed": tables.serving,
+    "window-natural": partial(tables.window_methods, "natural"),
+    "window-cifar10": partial(tables.window_methods, "suites", "cifar10-"),
+    "window-large": partial(tables.window_methods, "suites", "cifar100", "imagenet"),
     "shipped-suites": cifar10_suites,
 }
 

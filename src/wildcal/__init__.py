@@ -55,6 +55,8 @@ if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is 
     from wildcal.io.suite_writer import SuiteWriter
     from wildcal.monitor.monitor import Monitor
     from wildcal.window.base import WindowCalibrator
+    from wildcal.window.label_shift import LabelShiftEM, with_prior
+    from wildcal.window.matching import ConfidenceMatching
     from wildcal.window.window_scaling import WindowScaling
 
 _PACKAGES: Final = (
@@ -101,6 +103,8 @@ _PLACES: Final = {
         "wildcal._old.io.tables": "InputRows as_rows read_rows",
         "wildcal._old.report": "make_page",
         "wildcal.window.base": "WindowCalibrator",
+        "wildcal.window.label_shift": "LabelShiftEM with_prior",
+        "wildcal.window.matching": "ConfidenceMatching",
         "wildcal.window.window_scaling": "WindowScaling",
     }.items()
     for name in names.split()
@@ -131,6 +135,7 @@ __all__ = [
     "Calibrator",
     "ClassNames",
     "Columns",
+    "ConfidenceMatching",
     "DensityAwareCalibration",
     "DirichletCalibration",
     "EnergyLinear",
@@ -143,6 +148,7 @@ __all__ = [
     "InputRows",
     "IsotonicMulticlass",
     "IsotonicOneVsRest",
+    "LabelShiftEM",
     "MatrixScaling",
     "Monitor",
     "ParameterizedTemperatureScaling",
@@ -184,6 +190,7 @@ __all__ = [
     "save",
     "suites",
     "window",
+    "with_prior",
 ]
 
 

@@ -2,21 +2,23 @@
 
 import json
 import math
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy.optimize import linprog
 
 from wildcal import load, save
-from wildcal.accuracy import ATC, CBPE, ESTIMATORS, GDE, AccuracyStatistics, get_estimator
+from wildcal.accuracy import ATC, CBPE, COTT, ESTIMATORS, GDE, AccuracyStatistics, get_estimator
+from wildcal.accuracy.transport import transport_prices
 from wildcal.core.exceptions import (
     CalibrationWarning,
     FileFormatError,
     InputError,
     NotFittedError,
 )
+from wildcal.core.validation import check_samples
 
 NAMES = tuple(ESTIMATORS)
 SUMMABLE = tuple(name for name in NAMES if get_estimator(name).summable)
@@ -82,6 +84,50 @@ def test_atc_by_hand(name, score, estimators, domains, shifted):
     above = np.mean([score(softmax(row, t)) >= threshold - 1e-12 for row in shifted[0]])
     assert estimators[name].estimate(shifted[0]).value == pytest.approx(above, abs=1e-12)
     assert estimators[name].estimate(X).value == pytest.approx(accuracy(X, y), abs=1e-12)
+
+
+def linear_program(p, share):
+    """The value of COT and what each sample gets, with every entry of the plan written out."""
+    m, k = p.shape
+    rows, columns = np.kron(np.eye(m), np.ones(k)), np.tile(np.eye(k), m)
+    right = np.append(np.full(m, 1 / m), share)
+    found = linprog(-p.ravel(), A_eq=np.vstack([rows, columns]), b_eq=right)
+    return -found.fun, m * (found.x.reshape(m, k) * p).sum(axis=1)
+
+
+@pytest.mark.parametrize(("m", "k"), [(41, 4), (7, 12), (120, 3), (1, 5)])
+@pytest.mark.parametrize("temperature", [0.1, 1.0, 10.0])
+def test_transport_is_exact_to_1e_4(m, k, temperature):
+    rng = np.random.default_rng(m)
+    p = np.array([softmax(row, temperature) for row in rng.normal(size=(m, k))])
+    share = rng.dirichlet(np.ones(k))
+    share[0] = 0.0  # a class that no source sample has
+    share /= share.sum()
+    u = transport_prices(p, share)
+    value = (p - u).max(axis=1).mean() + share[1:] @ u[1:]
+    assert value == pytest.approx(linear_program(p, share)[0], abs=1e-4)
+
+
+def test_cot_and_cott_by_linear_program(estimators, domains, shifted):
+    X, y = source(domains)
+    share = np.bincount(y, minlength=4) / len(y)
+    t = estimators["cot"].calibrator_.temperature_
+    p, q = (np.array([softmax(row, t) for row in part[:100]]) for part in (shifted[0], X))
+    some = estimators["cot"].estimate(shifted[0][:100]).value
+    assert some == pytest.approx(linear_program(p, share)[0], abs=1e-4)
+    estimator = COTT().fit(X[:100], y[:100])
+    t = estimator.calibrator_.temperature_
+    q = np.array([softmax(row, t) for row in X[:100]])
+    gains = linear_program(q, np.bincount(y[:100], minlength=4) / 100)[1]
+    n_wrong = int(np.sum(X[:100].argmax(axis=1) != y[:100]))
+    assert estimator.threshold_ == pytest.approx(np.sort(gains)[n_wrong], abs=0.02)
+    value = estimator.estimate(X[:100]).value
+    assert value == pytest.approx(accuracy(X[:100], y[:100]), abs=0.011)  # ties of the plan
+
+
+def test_cot_has_no_statistics(estimators, shifted):
+    with pytest.raises(InputError, match="COT has no statistics"):
+        estimators["cot"].statistics(shifted[0])
 
 
 def test_gde_is_the_agreement(estimators, shifted):
@@ -204,6 +250,30 @@ def test_a_binary_score():
     assert estimator.estimate(score).value == pytest.approx(np.mean((score > 0) == y), abs=0.02)
 
 
+@pytest.mark.parametrize("name", ["ac", "doc", "atc-ne", "atc-mc"])
+def test_a_stated_confidence(name):
+    rng = np.random.default_rng(0)
+    confidence = rng.beta(4, 2, size=5000)
+    right = rng.random(5000) < confidence
+    estimator = get_estimator(name).fit(confidence, right, input="confidence")
+    assert estimator.source_accuracy_ == right.mean()
+    harder = rng.beta(2, 2, size=5000)
+    found = estimator.estimate(harder)
+    assert found.value < estimator.estimate(confidence).value - 0.1
+    if name in ("ac", "doc"):  # the confidence stays calibrated, which ATC does not assume
+        assert found.value == pytest.approx(0.5, abs=0.03)
+
+
+def test_a_weight_repeats_a_sample(domains, shifted):
+    X, y, _ = domains
+    weight = np.resize([2.0, 1.0, 0.0], len(y))
+    i = np.repeat(np.arange(len(y)), weight.astype(int))
+    weighted = ATC().fit_samples(check_samples(X, y, sample_weight=weight))
+    assert weighted.estimate(shifted[0]) == ATC().fit(X[i], y[i]).estimate(shifted[0])
+    with pytest.raises(InputError, match="whole numbers"):
+        ATC().fit_samples(check_samples(X, y, sample_weight=weight + 0.5))
+
+
 def test_samples_of_no_class_are_left_out(domains):
     X, y, domain = domains
     more = np.concatenate([X, X[:50] * 0.1]), np.append(y, np.full(50, -1))
@@ -249,7 +319,7 @@ def test_unusual_windows_have_an_answer(name, case, estimators, shifted):
     }[case]
     estimator = estimators[name]
     if estimator.assumes_source_prior and case in ("equal", "one class"):
-        with pytest.warns(CalibrationWarning, match="other class frequencies"):
+        with pytest.warns(CalibrationWarning, match="contradict the class frequencies"):
             found = estimator.estimate(window)
     else:
         found = estimator.estimate(window, **second_of(name, window))
@@ -277,8 +347,8 @@ def test_perfect_and_wrong_source_samples():
         ),
         (lambda e, X: ATC(score="margin").fit(X, X.argmax(1)), "score must be one of"),
         (
-            lambda e, X: replace(e).fit(X[:, 0] * 0 + 0.5, X[:, 0] > 0, input="confidence"),
-            "got 'confidence'",
+            lambda e, X: CBPE().fit(X[:, 0] * 0 + 0.5, X[:, 0] > 0, input="confidence"),
+            "must have classes for CBPE, got 'confidence'",
         ),
         (lambda e, X: get_estimator("atc"), "Try one of ac, doc, atc-ne"),
     ],

@@ -28,6 +28,7 @@ class GDE(AccuracyEstimator):
     name = "gde"
     title = "generalization disagreement equality"
     reference = "Jiang et al., ICLR 2022"
+    needs_classes = True
     requires_second_logits = True
     default_relative_error = 0.8
 

@@ -1,7 +1,7 @@
 """The contract of an accuracy estimator: the accuracy on samples without labels."""
 
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from typing import Any, ClassVar, Final, Self
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from wildcal.calibrators.temperature import TemperatureScaling
 from wildcal.core.arrays import Array, FloatArray, IntArray, in_blocks
+from wildcal.core.conversion import ONE_COLUMN
 from wildcal.core.exceptions import InputError, NotFittedError
 from wildcal.core.registry import ESTIMATORS, import_class
 from wildcal.core.validation import (
@@ -83,7 +84,7 @@ class AccuracyEstimator(ABC):
 
     Attributes
     ----------
-    n_classes_, input_, feature_names_in_
+    n_classes_, input_, class_names_, feature_names_in_
         What `fit` was given.
     calibrator_
         Temperature scaling of the source samples.
@@ -109,6 +110,8 @@ class AccuracyEstimator(ABC):
     """Wrong for windows with other class frequencies."""
     min_window: ClassVar[int] = 32
     """For smaller windows other estimators are better."""
+    needs_classes: ClassVar[bool] = False
+    """Not possible with ``input="confidence"``."""
     requires_second_logits: ClassVar[bool] = False
     """`estimate` needs the logits of a second network for the same samples."""
     default_relative_error: ClassVar[float]
@@ -116,6 +119,7 @@ class AccuracyEstimator(ABC):
 
     n_classes_: int = field(init=False)
     input_: str = field(init=False)
+    class_names_: tuple[str, ...] | None = field(init=False)
     feature_names_in_: tuple[str, ...] | None = field(init=False)
     calibrator_: TemperatureScaling = field(init=False)
     source_accuracy_: float = field(init=False)
@@ -128,7 +132,10 @@ class AccuracyEstimator(ABC):
 
     @abstractmethod
     def _values(self, p: FloatArray, second_logits: FloatArray | None = None) -> Array:
-        """Return a number for each sample; their mean is the estimated accuracy."""
+        """Return a number for each sample; their mean is the estimated accuracy.
+
+        `p` has shape (n_samples, n_classes), or (n_samples, 1) with ``input="confidence"``.
+        """
 
     def _fit(self, p: FloatArray, y: IntArray) -> None:
         """Set what the method learns from source samples."""
@@ -151,7 +158,8 @@ class AccuracyEstimator(ABC):
         y
             Class indices, or names that are columns of X. OOD samples (-1) are left out.
         input
-            What X is: "logits", "proba", "log_proba" or "score".
+            What X is: "logits", "proba", "log_proba", "score" or, for AC, DoC and ATC,
+            "confidence"; then y is whether the prediction was right.
         domain
             Labels of the domains that samples come from. With domains, intervals have the error
             measured on them.
@@ -165,19 +173,20 @@ class AccuracyEstimator(ABC):
 
     def fit_samples(self, samples: Samples, *, input: str = "logits") -> Self:
         """Fit on checked samples and return self."""
-        if input == "confidence":
+        if input == "confidence" and self.needs_classes:
             raise InputError(
-                "input must have a column for each class, or be a binary score, got 'confidence'.",
+                f"input must have classes for {type(self).__name__}, got 'confidence'. Try ATC.",
                 "input",
             )
         self._check_options()
         self.input_, self.feature_names_in_ = input, samples.feature_names
-        self.n_classes_ = samples.n_classes
+        self.n_classes_, self.class_names_ = samples.n_classes, samples.class_names
         samples = samples.subset(~samples.is_ood)
+        samples = _repeated(samples)
         source = samples.subset(samples.is_source)
         self.calibrator_ = TemperatureScaling().fit_samples(source, input=input)
         p = self._proba_of(source)
-        correct = p.argmax(axis=1) == source.y
+        correct = self._correct(p, source)
         self.source_accuracy_, self.n_source_ = float(correct.mean()), len(source)
         self._fit(p, source.y)
         self._fit_errors(p, correct, samples)
@@ -239,10 +248,8 @@ class AccuracyEstimator(ABC):
         numbers = self._margins(self.source_value_, 1)
         if not (np.isfinite([*numbers, self.source_accuracy_]).all() and self.n_source_ > 0):
             raise ValueError("its numbers are not finite")
-        shape = (1,) if self.input_ == "score" else (1, self.n_classes_)
-        p = self.calibrator_.predict_proba(np.full(shape, 1 / self.n_classes_))
-        if p.shape != (1, self.n_classes_):
-            raise ValueError(f"its calibrator must have {self.n_classes_} classes")
+        shape = (1,) if self.input_ in ONE_COLUMN else (1, self.n_classes_)
+        p = self.calibrator_.predict_proba(np.full(shape, 1 / self.n_classes_)).reshape(1, -1)
         if self.summable and not np.isfinite(self._values(p, p)).all():
             raise ValueError("its estimates are not finite")
 
@@ -250,11 +257,18 @@ class AccuracyEstimator(ABC):
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in own.items())})"
 
+    def _check_window(self, p: FloatArray) -> None:
+        """Warn if a window contradicts an assumption of the method."""
+
     def _check_options(self) -> None:
         """Raise InputError if an option has a value that is not allowed."""
 
     def _proba_of(self, samples: Samples) -> FloatArray:
-        return in_blocks(partial(self.calibrator_.formula, np_compat), samples.logits)
+        p = in_blocks(partial(self.calibrator_.formula, np_compat), samples.logits)
+        return p[:, 1:] if self.input_ == "confidence" else p
+
+    def _correct(self, p: FloatArray, samples: Samples) -> Any:
+        return samples.y == (1 if self.input_ == "confidence" else p.argmax(axis=1))
 
     def _checked(self, X: Any, kind: str) -> FloatArray:
         check_column_names(X, self.feature_names_in_)
@@ -274,11 +288,16 @@ class AccuracyEstimator(ABC):
                     f"second_logits must have {len(x)} samples, got {len(second[0])}.",
                     "second_logits",
                 )
-        proba = partial(self.calibrator_.probabilities, np_compat)
+
+        def proba(block: FloatArray) -> Any:
+            return self.calibrator_.probabilities(np_compat, block).reshape(len(block), -1)
+
         if self.summable:
             values = in_blocks(lambda block, *more: self._values(proba(block), *more), x, *second)
         else:
-            values = self._values(in_blocks(proba, x), *second)
+            p = in_blocks(proba, x)
+            self._check_window(p)
+            values = self._values(p, *second)
         return AccuracyStatistics(self.name, len(x), float(values.sum()))
 
     def _fit_errors(self, p: FloatArray, correct: Any, samples: Samples) -> None:
@@ -293,7 +312,7 @@ class AccuracyEstimator(ABC):
             shifted = samples.subset(np.asarray(domain == d))
             p, n = self._proba_of(shifted), len(shifted)
             value = float(self._values(p).mean())
-            errors.append(value - float((p.argmax(axis=1) == shifted.y).mean()))
+            errors.append(value - float(self._correct(p, shifted).mean()))
             squared_errors += max(errors[-1] ** 2 - self._sampling_variance(value, n), 0.0)
             squared_falls += self._squared_fall(value, n)
         self.domain_errors_ = np.array(errors)
@@ -305,7 +324,8 @@ class AccuracyEstimator(ABC):
     def _sampling_variance(self, value: float, n: int) -> float:
         """Return the variance of the error that drawing window and source samples gives."""
         a, least = self.source_accuracy_, 1 / (self.n_source_ + 4)
-        ratio = max(1.0, value * (1 - value) / max(a * (1 - a), least))
+        v = min(value + float(np.sqrt(self.value_variance_ / n)), a)  # a fall beyond chance
+        ratio = max(1.0, v * (1 - v) / max(a * (1 - a), least))
         return max(self.error_variance_, least) * ratio * (1 / n + 1 / self.n_source_)
 
     def _squared_fall(self, value: float, n: int) -> float:
@@ -318,6 +338,22 @@ class AccuracyEstimator(ABC):
         variance = self._sampling_variance(value, n)
         variance += self.relative_error_**2 * self._squared_fall(value, n)
         return _Z * float(np.sqrt(variance)), _Z * float(np.sqrt(variance))
+
+
+def _repeated(samples: Samples) -> Samples:
+    """Return samples of weight 1: estimators count samples, so a weight of 2 repeats a sample."""
+    weight = samples.weight
+    if (weight == 1).all():
+        return samples
+    if (weight != np.round(weight)).any():
+        raise InputError(
+            "sample_weight must be whole numbers for an accuracy estimator.", "sample_weight"
+        )
+    i = np.repeat(np.arange(len(samples)), weight.astype(np.int64))
+    domain = None if samples.domain is None else samples.domain[i]
+    return replace(
+        samples, logits=samples.logits[i], y=samples.y[i], weight=np.ones(len(i)), domain=domain
+    )
 
 
 def get_estimator(name: str, **options: Any) -> AccuracyEstimator:

@@ -42,6 +42,7 @@ class CBPE(AccuracyEstimator):
     name = "cbpe"
     title = "confidence-based performance estimation"
     reference = "NannyML 0.13"
+    needs_classes = True
     min_window = 1
     default_relative_error = 1.3
 

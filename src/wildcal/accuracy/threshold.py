@@ -64,7 +64,7 @@ class ATC(AccuracyEstimator):
         self.threshold_ = float(top) - _ROUNDING
 
     def _scores(self, p: FloatArray) -> Array:
-        if self.score == "confidence":
+        if self.score == "confidence" or p.shape[1] == 1:
             return p.max(axis=1)
         return (p * np.log(np.maximum(p, 1e-300))).sum(axis=1)
 

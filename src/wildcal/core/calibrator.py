@@ -180,7 +180,7 @@ class Calibrator(ABC):
         self._check_finite()
         source = samples.subset(samples.is_source)
         predicted = source.logits.argmax(axis=1)
-        self.profile_ = make_profile(source.logits, source.y, input)
+        self.profile_ = make_profile(source.logits, source.y, source.weight, input)
         n_wrong = int((predicted != source.y).sum())
         notes = [*samples.warnings, *info.warnings, *self._mistake_notes(n_wrong)]
         notes += self._frequency_notes(source)

@@ -27,9 +27,11 @@ class Profile:
     """Samples by confidence, in 20 bins of equal width on [0, 1]."""
     atc_threshold: float
     """Confidence below which as many samples lie as are misclassified (Garg et al., 2022)."""
+    label_counts: FloatArray | None = None
+    """Weighted samples of each class."""
 
 
-def make_profile(logits: FloatArray, y: IntArray, input: str) -> Profile:
+def make_profile(logits: FloatArray, y: IntArray, weight: FloatArray, input: str) -> Profile:
     """Return the profile of in-distribution samples."""
     predicted = logits.argmax(axis=1)
     confidence = uncalibrated_confidence(logits, input)
@@ -42,6 +44,7 @@ def make_profile(logits: FloatArray, y: IntArray, input: str) -> Profile:
         class_counts=np.bincount(predicted, minlength=logits.shape[1]),
         histogram=np.bincount(confidence_bins(confidence), minlength=N_BINS),
         atc_threshold=float(threshold),
+        label_counts=np.bincount(y, weight, logits.shape[1]).astype(np.float64),
     )
 
 

@@ -42,6 +42,8 @@ CALIBRATORS: dict[str, tuple[str, dict[str, Any]]] = {
     "irovats": (f"{_HERE}.isotonic_one_vs_rest:IsotonicOneVsRest", {"temperature": True}),
     "dac": (f"{_HERE}.density:DensityAwareCalibration", {}),
     "window": ("wildcal.window.window_scaling:WindowScaling", {}),
+    "match": ("wildcal.window.matching:ConfidenceMatching", {}),
+    "label-shift": ("wildcal.window.label_shift:LabelShiftEM", {}),
 }
 """Class and options of each method by its short name."""
 
@@ -50,6 +52,8 @@ ESTIMATORS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "doc": ("wildcal.accuracy.confidence:DoC", {}),
     "atc-ne": ("wildcal.accuracy.threshold:ATC", {}),
     "atc-mc": ("wildcal.accuracy.threshold:ATC", {"score": "confidence"}),
+    "cot": ("wildcal.accuracy.cot:COT", {}),
+    "cott": ("wildcal.accuracy.cot:COTT", {}),
     "gde": ("wildcal.accuracy.agreement:GDE", {}),
     "cbpe": ("wildcal.accuracy.cbpe:CBPE", {}),
 }
@@ -66,8 +70,8 @@ _ENTRY_POINTS: Final = "wildcal.calibrators"
 def get_calibrator(name: str, **options: Any) -> "Calibrator":
     """Return an unfitted calibrator by its name.
 
-    `dac+NAME` is density-aware calibration before another method; MODULE:CLASS is a class of your
-    own.
+    `dac+NAME` is density-aware calibration before another method, `match+NAME` confidence matching
+    to an accuracy estimator; MODULE:CLASS is a class of your own.
 
     Examples
     --------
@@ -79,6 +83,9 @@ def get_calibrator(name: str, **options: Any) -> "Calibrator":
     name = ALIASES.get(name, name)
     if name.startswith("dac+"):
         return get_calibrator("dac", base=get_calibrator(name.removeprefix("dac+")), **options)
+    if name.startswith("match+") and name.removeprefix("match+") in ESTIMATORS:
+        place, defaults = ESTIMATORS[name.removeprefix("match+")]
+        return get_calibrator("match", estimator=import_class(place)(**defaults), **options)
     if name not in CALIBRATORS:
         _load_plugin(name)
     place, defaults = CALIBRATORS[name]
