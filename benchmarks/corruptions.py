@@ -34,8 +34,8 @@ for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 import cv2
 import numpy as np
 
-from wildcal._old.shift import CORRUPTIONS, SEVERITIES, corrupt
-from wildcal._old.shift.images import find_pictures, read_picture
+from wildcal.corruptions import CORRUPTIONS, SEVERITIES, corrupt
+from wildcal.corruptions.images import find_pictures, read_picture
 
 cv2.setNumThreads(1)
 HERE = Path(__file__).parent

@@ -8,8 +8,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wildcal._old.accuracy import ESTIMATORS
 from wildcal._old.report.names import DATA_TITLES, METHOD_TITLES, family
+from wildcal.accuracy import ESTIMATORS, get_estimator
 
 HERE = Path(__file__).parent
 Row = dict[str, str]
@@ -59,100 +59,131 @@ def corruptions() -> str:
 
 
 def serving() -> str:
-    """Return what a request costs the server."""
-    lines = [
-        [f"`{row['model']}`", row["form"], row["rows"], f"{int(row['cpu_us']):,}", row["share"]]
-        for row in read("serve")
-    ]
-    return markdown(["model", "form", "rows", "µs of a processor", "share"], lines, 2)
+    """Return speed and faults of the server, with their limits."""
+    lines = [[row["part"], row["what"], row["value"], row["limit"] or "-"] for row in read("serve")]
+    return markdown(["test", "measured", "value", "limit"], lines, 2)
+
+
+def monitoring() -> str:
+    """Return errors of the estimate, coverage of its interval and delay of alerts by severity."""
+    rows = read("studies/monitor")
+    lines = []
+    for severity in "012345":
+        found = [row for row in rows if row["severity"] == severity]
+        delays = [float(row["delay"] or "inf") for row in found]
+        noticed = sum(delay < float("inf") for delay in delays)
+        middle = statistics.median(delays)
+        error = statistics.mean(abs(float(row["error"])) for row in found)
+        held = statistics.mean(int(row["held"]) for row in found)
+        lines.append(
+            [
+                "none" if severity == "0" else severity,
+                f"{100 * error:.1f}",
+                f"{100 * held:.0f} %",
+                f"{100 * noticed / len(found):.0f} %",
+                f"{middle:.0f}" if middle < float("inf") else "-",
+            ]
+        )
+    header = ["severity", "mean error, points", "interval held", "alerts within 2,000"]
+    return markdown([*header, "median delay, samples"], lines)
 
 
 # Accuracy without labels
 
 SETTINGS = {
-    "whole": "1,000 rows",
-    "512 rows": "512",
-    "128 rows": "128",
-    "32 rows": "32",
-    "256 rows, Dirichlet(1)": "256, Dirichlet(1)",
-    "256 rows, Dirichlet(0.3)": "256, Dirichlet(0.3)",
-    "256 rows, three classes": "256, three classes",
+    "whole": "1,000 samples",
+    "512": "512",
+    "128": "128",
+    "32": "32",
+    "dirichlet-1": "256, Dirichlet(1)",
+    "dirichlet-0.3": "256, Dirichlet(0.3)",
 }
 
 
 def estimators() -> str:
-    """Return what every estimator of accuracy promises."""
+    """Return what every accuracy estimator assumes."""
     lines = []
-    for name, kind in ESTIMATORS.items():
-        knows = "clean labels"
-        if kind.learns_from_environments:
-            knows += ", learns from environments"
-        if kind.needs_second:
-            knows += ", a second network"
-        mix = "clean" if kind.assumes_clean_class_mix else "any"
-        adds = "yes" if kind.mergeable else "no"
-        rows = str(kind.smallest_window)
-        lines.append([f"`{name}`", kind.title, knows, mix, rows, adds, kind.reference])
-    header = ["name", "method", "needs", "class mix", "least rows", "states add", "reference"]
+    for name in ESTIMATORS:
+        e = get_estimator(name)
+        frequencies = "as in the source" if e.assumes_source_prior else "any"
+        needs = "logits of a second network" if e.requires_second_logits else "-"
+        sums = "yes" if e.summable else "no"
+        lines.append(
+            [f"`{name}`", f"`{e!r}`", frequencies, str(e.min_window), sums, needs, e.reference]
+        )
+    header = ["name", "class", "class frequencies", "samples", "statistics", "needs", "reference"]
     return markdown(header, lines, 7)
 
 
 def _estimates(part: str, setting: str) -> dict[str, Row]:
-    wanted = {"part": part, "setting": setting, "network": "all networks"}
     rows = read("studies/accuracy")
-    return {row["estimator"]: row for row in rows if all(row[k] == v for k, v in wanted.items())}
+    return {r["estimator"]: r for r in rows if (r["part"], r["setting"]) == (part, setting)}
 
 
-def whole() -> str:
-    """Return how far estimators are off on whole splits, best first."""
-    found, clean = _estimates("environments", "whole"), _estimates("clean labels", "whole")
-    lines = []
-    for name, row in sorted(found.items(), key=lambda item: float(item[1]["mae"])):
-        points = [f"{100 * float(row[key]):.2f}" for key in ("mae", "worst", "bias")]
-        held = [f"{100 * float(r['coverage']):.0f}" for r in (row, clean[name])]
-        width = f"{100 * float(row['width']):.1f}"
-        lines.append([f"`{name}`", *points, f"{float(row['spearman']):.2f}", width, *held])
-    header = ["estimator", "off by", "worst", "bias", "rank correlation", "interval's width",
-              "interval held", "held, clean labels"]  # fmt: skip
-    return markdown(header, lines)
-
-
-def windows() -> str:
-    """Return how far estimators are off by size and class mix, the best of each in bold."""
-    tables = {setting: _estimates("environments", setting) for setting in SETTINGS}
+def estimator_errors() -> str:
+    """Return the mean error by size and class frequencies, the best of each in bold."""
+    tables = {setting: _estimates("domains", setting) for setting in SETTINGS}
     best = {s: min(float(row["mae"]) for row in table.values()) for s, table in tables.items()}
     lines = []
-    for name in sorted(tables["whole"], key=lambda n: float(tables["whole"][n]["mae"])):
+    for name, whole in sorted(tables["whole"].items(), key=lambda item: float(item[1]["mae"])):
         cells = []
         for setting, table in tables.items():
             value = float(table[name]["mae"])
-            text = f"{100 * value:.2f}"
-            cells.append(f"**{text}**" if value == best[setting] else text)
-        lines.append([f"`{name}`", *cells])
-    return markdown(["estimator", *SETTINGS.values()], lines)
+            cells.append(("**{:.1f}**" if value == best[setting] else "{:.1f}").format(100 * value))
+        extremes = [f"{100 * float(whole[key]):.1f}" for key in ("worst", "bias")]
+        lines.append([f"`{name}`", *cells, *extremes])
+    return markdown(["estimator", *SETTINGS.values(), "worst", "bias"], lines)
 
 
-ALARMS = {
-    "sequential": "any row (`sequential`)",
-    "often": "any row, `false_alarms_per_100k=50`",
-    "window": "each new window (`window`)",
+def interval_coverage() -> str:
+    """Return how often intervals contain the accuracy, with standard errors."""
+    lines = []
+    for name in _estimates("intervals, domains", "in distribution"):
+        cells = []
+        for part in ("intervals, domains", "intervals, source only"):
+            for setting in ("in distribution", "unseen corruptions"):
+                row = _estimates(part, setting)[name]
+                share, error = (100 * float(row[key]) for key in ("coverage", "coverage_se"))
+                cells.append(f"{share:.1f} ± {error:.1f}")
+        width = _estimates("intervals, domains", "unseen corruptions")[name]["width"]
+        lines.append([f"`{name}`", *cells, f"{100 * float(width):.0f}"])
+    header = ["estimator", "in distribution", "unseen corruptions", "in distribution, no domains",
+              "unseen corruptions, no domains", "width"]  # fmt: skip
+    return markdown(header, lines)
+
+
+# Windows
+
+REGIMES = {
+    "suites": ("source", "whole", "128", "32", "dirichlet", "stream"),
+    "natural": ("source", "whole", "128"),
 }
 
 
-def alarms() -> str:
-    """Return the median delay by severity, the streams that were noticed, and false alarms."""
-    rows, lines = read("studies/alarm"), []
-    for test, name in ALARMS.items():
-        mine = [row for row in rows if row["test"] == test]
+def window_methods(part: str, *beds: str) -> str:
+    """Return excess ECE by regime, and how often a method is worse than pooled ts.
+
+    Of beds whose names start with one of the given words; of methods that were run on all of them.
+    """
+    rows = [row for row in read("studies/window") if row["part"] == part]
+    rows = [row for row in rows if row["bed"].startswith(beds or "")]
+    n_beds = len({row["bed"] for row in rows})
+    lines = []
+    for name in dict.fromkeys(row["method"] for row in rows):
+        own = [row for row in rows if row["method"] == name]
+        whole = [row for row in own if row["regime"] == "whole"]
+        if len(whole) < n_beds and not name.startswith("energy"):  # energy needs raw logits
+            continue
         cells = []
-        for severity in "12345":
-            found = [row for row in mine if row["severity"] == severity]
-            delay = statistics.median(float(row["delay"]) for row in found)
-            noticed, streams = (sum(int(r[key]) for r in found) for key in ("noticed", "streams"))
-            cells.append(f"{delay:,.0f} ({100 * noticed / streams:.0f} %)")
-        false = statistics.mean(float(row["per_100k"]) for row in mine if row["kind"] == "clean")
-        lines.append([name, *cells, f"{false:.1f}"])
-    header = ["alarm decided at", "severity 1", *"2345", "false alarms in 100,000 rows"]
+        for regime in REGIMES[part]:
+            ece = [float(row["excess_ece"]) for row in own if row["regime"] == regime]
+            cells.append(f"{100 * statistics.mean(ece):.1f}" if ece else "-")
+        n = [int(row["conditions"]) for row in whole]
+        for key in ("nll_change", "worse"):
+            total = sum(float(row[key]) * k for row, k in zip(whole, n, strict=True))
+            cells.append(f"{100 * total / sum(n):.1f}")
+        lines.append([f"`{name}`", *cells, f"{100 * max(float(r['worst']) for r in whole):.0f}"])
+    header = ["method", *REGIMES[part], "NLL change", "worse by 1 %", "worst"]
     return markdown(header, lines)
 
 

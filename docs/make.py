@@ -21,10 +21,9 @@ from wildcal import (
     Identity,
     WindowCalibrator,
     get_calibrator,
-    suites,
 )
+from wildcal._old import suites
 from wildcal._old.io.suite.summary import grouped, summarize
-from wildcal._old.metrics.registry import METRICS
 
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT))
@@ -137,7 +136,7 @@ def _needs(method: Calibrator) -> list[str]:
     if "knn_distances" in method.requires:
         needs.append("k-nearest-neighbor distances")
     if isinstance(method, WindowCalibrator):
-        needs.append("domains, a window")
+        needs.append("domains, a window" if method.name == "window" else "a window")
     return needs
 
 
@@ -146,7 +145,7 @@ def networks() -> str:
     import torch
     from torch import nn
 
-    from wildcal._old.vision.networks import NETWORKS
+    from wildcal.vision.networks import NETWORKS
 
     lines = []
     for name, network in NETWORKS.items():
@@ -166,39 +165,26 @@ def networks() -> str:
     return markdown(["name", "family", "parameters", "multiplications"], lines, 2)
 
 
-def scale_metrics() -> str:
-    """Return what every metric holds in memory."""
-    kinds = {
-        "sums": ("top", "mean", "sums", "kde"),
-        "distinct confidences": ("scores",),
-        "left out: they need every row": (None,),
-    }
-    lines = [
-        [held, ", ".join(f"`{name}`" for name, metric in METRICS.items() if metric.flat in flat)]
-        for held, flat in kinds.items()
-    ]
-    return markdown(["a walk holds", "metrics"], lines, 2)
-
-
 MADE: dict[str, Callable[[], str]] = {
     "accuracy-estimators": tables.estimators,
-    "accuracy-whole": tables.whole,
-    "accuracy-windows": tables.windows,
-    "alarm": tables.alarms,
+    "accuracy-errors": tables.estimator_errors,
+    "accuracy-intervals": tables.interval_coverage,
     "by-severity": partial(shipped, "severity"),
     "claims": tables.claims,
     "corruptions": tables.corruptions,
     "demo-table": partial(shipped, "demo"),
     "methods": methods,
+    "monitor": tables.monitoring,
     "networks": networks,
     "other-suites": other_suites,
     "paper-table": partial(shipped, "paper"),
     "peers": tables.peers,
-    "scale-metrics": scale_metrics,
     "serve-speed": tables.serving,
+    "window-natural": partial(tables.window_methods, "natural"),
+    "window-cifar10": partial(tables.window_methods, "suites", "cifar10-"),
+    "window-large": partial(tables.window_methods, "suites", "cifar100", "imagenet"),
     "shipped-suites": cifar10_suites,
     **report.MADE,
-    "stream": partial(shipped, "stream", 1),
 }
 
 

@@ -14,27 +14,24 @@ SEVERITIES = (None, 1, 3, 5)
 
 def sources() -> Iterator[Source]:
     """Yield the in-distribution predictions of every shipped network."""
-    for name in suites.names():
+    for name in suites.list():
         data = name.partition("-")[0]
         yield Source(data, name, "networks", lambda n=name: _in_distribution(n))
 
 
 def shifted_sources() -> Iterator[Source]:
     """Yield the predictions of every shipped network by domain."""
-    for name in suites.names():
+    for name in suites.list():
         data = name.partition("-")[0]
         yield Source(data, name, "networks", lambda n=name: _by_domain(n))
 
 
 def read_splits(name: str) -> Iterator[tuple[str, str, bool, int | None, Any, Any]]:
     """Yield name, role, whether it is shifted, severity, logits and labels of each split."""
-    suite = suites.load(name)
-    for info in suite.splits:
-        if info.shift == "semantic":
-            continue
-        split = suite.split(info.name)
-        is_shifted = info.shift != "none"
-        yield info.name, info.role, is_shifted, info.severity, split.logits, split.y
+    for split in suites.load(name).splits:
+        if not split.is_ood:
+            severity = None if split.severity is None else int(split.severity)
+            yield split.name, split.role, split.is_shifted, severity, split.logits, split.y
 
 
 def _in_distribution(name: str) -> Predictions:

@@ -6,7 +6,7 @@ python benchmarks/suites/pack_weights.py resnet20.safetensors -o cifar10-resnet2
 import argparse
 from pathlib import Path
 
-from wildcal._old.vision.checkpoint import Checkpoint
+from wildcal.vision.checkpoint import Checkpoint
 
 LARGEST = 3_000_000
 

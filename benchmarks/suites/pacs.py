@@ -10,14 +10,12 @@ import argparse
 import pathlib
 
 import numpy as np
-import onnxruntime
 from heads import halves_and_quarters, train, write
 
-from wildcal._old.vision.classifiers.onnx_layers import default_tensors, with_outputs
-from wildcal._old.vision.datasets import image_folder, svhn, textures
-from wildcal._old.vision.preprocess import PRESETS
+from wildcal.vision.classifiers import open_classifier
+from wildcal.vision.datasets import image_folder, svhn, textures
+from wildcal.vision.images import IMAGENET
 
-LOOK = PRESETS["torchvision"]
 BLOCK = 8
 
 
@@ -25,18 +23,17 @@ class Features:
     """What the last linear layer of a network reads, for images that are read block by block."""
 
     def __init__(self, network: pathlib.Path) -> None:
-        whole = onnxruntime.InferenceSession(network)
-        logits = whole.get_outputs()[0].name
-        layers = default_tensors(network, LOOK.crop, channels_last=False, logits=logits)
-        self.input, self.layer = whole.get_inputs()[0].name, layers[-1]
-        self.session = onnxruntime.InferenceSession(with_outputs(network, (self.layer,)))
+        self.network = open_classifier(str(network))
+        shape = (1, IMAGENET.crop, IMAGENET.crop, 3)
+        *_, self.layer, _ = self.network.default_layers(np.zeros(shape, np.float32))
 
     def __call__(self, images, rows=None):
         rows = np.arange(len(images)) if rows is None else rows
         found = []
         for i in range(0, len(rows), BLOCK):
-            pixels = LOOK.normalize(images.read(rows[i : i + BLOCK])).transpose(0, 3, 1, 2)
-            found += self.session.run([self.layer], {self.input: np.ascontiguousarray(pixels)})
+            pixels = IMAGENET.normalize(images.read(rows[i : i + BLOCK]))
+            _, features = self.network.outputs(pixels, [self.layer])
+            found.append(features[self.layer])
         return np.concatenate(found)
 
 
@@ -53,7 +50,7 @@ def main() -> None:
     options = parser.parse_args()
     features = Features(options.network)
 
-    photos = image_folder(options.pacs / "photo", **LOOK.pictures)
+    photos = image_folder(options.pacs / "photo", IMAGENET)
     seen = features(photos)
     learn, tune, test = halves_and_quarters(photos.labels, options.seed)
     head = train(seen[learn], photos.labels[learn], options.seed)
@@ -63,12 +60,12 @@ def main() -> None:
         "test": (seen[test], photos.labels[test]),
     }
     for name in ("art_painting", "cartoon", "sketch"):
-        images = image_folder(options.pacs / name, class_names=photos.class_names, **LOOK.pictures)
+        images = image_folder(options.pacs / name, IMAGENET, photos.class_names)
         parts[name] = (features(images), images.labels)
     rng = np.random.default_rng(options.seed)
     others = {
-        "svhn": svhn(options.data, size=LOOK.crop),
-        "textures": textures(options.data, **LOOK.pictures),
+        "svhn": svhn(options.data, IMAGENET),
+        "textures": textures(options.data, IMAGENET),
     }
     for name, images in others.items():
         rows = np.sort(rng.choice(len(images), options.others, replace=False))

@@ -9,15 +9,17 @@ import matplotlib.pyplot as plt
 import wildcal
 
 plt.style.use(wildcal.plots.STYLE)
-suite = wildcal.suites.load("cifar10-vgg11-half")
+suite = wildcal._old.suites.load("cifar10-vgg11-half")
 print("layers:", ", ".join(suite.layers))
 
 # %%
 # Four methods without distances and with them, under nineteen corruptions at five severities.
 
 names = ["ts", "dac+ts", "ets", "dac+ets", "spline", "dac+spline", "energy", "dac+energy"]
-methods = wildcal.choose_methods(names)
-results = wildcal.run_protocol({"VGG-11-half": suite}, methods, metrics=("ece",), n_boot=100)
+methods = wildcal._old.evaluation.choose_methods(names)
+results = wildcal._old.evaluation.protocol.run_protocol(
+    {"VGG-11-half": suite}, methods, metrics=("ece",), n_boot=100
+)
 
 # %%
 # Differences to plain temperature scaling. All methods are measured on the same resampled rows, so that

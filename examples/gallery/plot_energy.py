@@ -10,7 +10,7 @@ import numpy as np
 import wildcal
 
 plt.style.use(wildcal.plots.STYLE)
-suite = wildcal.suites.load("cifar10-vgg11-half")
+suite = wildcal._old.suites.load("cifar10-vgg11-half")
 
 # %%
 # Three groups: pictures that the network gets right, those that it gets wrong, and textures, which belong

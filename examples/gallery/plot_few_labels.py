@@ -13,14 +13,14 @@ from scipy.special import softmax
 import wildcal
 
 plt.style.use(wildcal.plots.STYLE)
-suite = wildcal.suites.load("cifar10-wrn-16-2")
+suite = wildcal._old.suites.load("cifar10-wrn-16-2")
 pool, test = suite.split("validation"), suite.split("test")
 
 # %%
 # Six draws of each number of labels. The log loss on ten thousand other rows, less that of the network
 # as it is: below 0 a method helps, above 0 it harms.
 
-before = wildcal.evaluate(test.y, softmax(test.logits, axis=1), n_boot=0).nll
+before = wildcal.evaluate(test.y, softmax(test.logits, axis=1), n_bootstrap=0).nll.value
 warnings.simplefilter("ignore")  # few labels, of which `fit` warns
 sizes, draws = (25, 50, 100, 250, 1000), 6
 gain = {name: np.empty((len(sizes), draws)) for name in ("vector", "ts", "auto")}
@@ -31,7 +31,7 @@ for draw in range(draws):
         for name, found in gain.items():
             method = wildcal.get_calibrator(name).fit(pool.logits[held], pool.y[held])
             proba = method.predict_proba(test.logits)
-            found[i, draw] = wildcal.evaluate(test.y, proba, n_boot=0).nll - before
+            found[i, draw] = wildcal.evaluate(test.y, proba, n_bootstrap=0).nll.value - before
 
 # %%
 # Lines are means, the bands reach from the best draw to the worst. Caution has its price: this network needs

@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 import wildcal
 
 plt.style.use(wildcal.plots.STYLE)
-suite = wildcal.suites.load("cifar10-resnet20")
+suite = wildcal._old.suites.load("cifar10-resnet20")
 clean, others = suite.split("validation"), suite.split("svhn-tune")
 blurred = suite.split("glass_blur-3")
 

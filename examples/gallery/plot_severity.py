@@ -10,9 +10,13 @@ import matplotlib.pyplot as plt
 import wildcal
 
 plt.style.use(wildcal.plots.STYLE)
-suite = wildcal.suites.load("cifar10-vgg11-half")
-methods = wildcal.choose_methods(["identity", "ts", "ets", "irm", "spline", "energy"])
-results = wildcal.run_protocol({"VGG-11-half": suite}, methods, metrics=("ece",), n_boot=100)
+suite = wildcal._old.suites.load("cifar10-vgg11-half")
+methods = wildcal._old.evaluation.choose_methods(
+    ["identity", "ts", "ets", "irm", "spline", "energy"]
+)
+results = wildcal._old.evaluation.protocol.run_protocol(
+    {"VGG-11-half": suite}, methods, metrics=("ece",), n_boot=100
+)
 
 # %%
 # The average over severities, with its interval:

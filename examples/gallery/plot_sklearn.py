@@ -30,7 +30,7 @@ models = {
 figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.4), sharey=True)
 for (name, model), ax in zip(models.items(), axes, strict=True):
     proba = model.fit(X, y).predict_proba(X_test)
-    found = wildcal.evaluate(y_test, proba, metrics=["accuracy", "ece", "nll"], n_boot=200)
+    found = wildcal.evaluate(y_test, proba, metrics=["accuracy", "ece", "nll"], n_bootstrap=200)
     print(f"{name:21} accuracy {found.accuracy:.1%}, ECE {found.ece:.1%}, log loss {found.nll:.2f}")
     wildcal.plots.confidence_histogram(y_test, proba, ax=ax)
     ax.set_title(f"{name}\n{ax.get_title()}")

@@ -1,7 +1,7 @@
-"""Accuracy without labels, as the world drifts.
+"""Accuracy without labels, as inputs drift.
 
-A camera whose pictures get foggier, then clear up. Nobody labels them. A stream tells, at every row, how
-accurate the network is on the last 256 rows, and raises an alarm. The dashed line is the truth, for which
+A camera whose pictures get foggier, then clear up. Nobody labels them. A monitor estimates how accurate the
+network is on the last 400 pictures, and raises an alert. The dashed line is the realized accuracy, for which
 one would have to label every picture.
 """
 
@@ -9,32 +9,37 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import wildcal
-from wildcal._old.calibrators.context import ContextScaling
 
-plt.style.use(wildcal.plots.STYLE)
 suite = wildcal.suites.load("cifar10-resnet20")
-rows = wildcal.evaluation.environments(suite)
-calibrator = ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
+fit = suite.split("validation")
+monitor = wildcal.Monitor(wildcal.TemperatureScaling().fit(fit.logits, fit.y))
 
 # %%
-# A thousand clean rows, then fog of growing strength, then clean rows again. Fog was not among the
-# conditions that the method learned from.
+# A thousand pictures without fog, then fog of growing strength, then pictures without fog again.
 
-weather = ["test", "fog-1", "fog-3", "fog-5", "fog-2"]
-parts = [suite.split(name) for name in weather]
-cuts = [(part.logits[:1000], part.y[:1000]) for part in parts]
-cuts.append((parts[0].logits[1000:2000], parts[0].y[1000:2000]))
-logits, y = (np.concatenate(column) for column in zip(*cuts, strict=True))
-
-found = wildcal.Stream(calibrator).read(logits)
-for end in range(1000, 6001, 1000):
-    true = np.mean(found.pred[end - 256 : end] == y[end - 256 : end])
-    print(
-        f"row {end}: estimated {found.accuracy[end - 1]:.0%}"
-        f" ({found.accuracy_low[end - 1]:.0%} to {found.accuracy_high[end - 1]:.0%}),"
-        f" true {true:.0%}{', alarm' if found.alarm[end - 1] else ''}"
-    )
+samples, estimate, low, high, realized, alerts = [], [], [], [], [], []
+correct = []
+for name in ["test", "fog-1", "fog-3", "fog-5", "fog-2", "test"]:
+    split = suite.split(name)
+    for start in range(0, 1000, 50):
+        part = slice(start, start + 50)
+        result = monitor.update(split.logits[part])
+        correct += (result.predicted == split.y[part]).tolist()
+        found = monitor.estimated_accuracy()
+        samples.append(monitor.n_samples)
+        estimate.append(found.value)
+        low.append(found.low)
+        high.append(found.high)
+        realized.append(np.mean(correct[-found.n_samples :]))
+        alerts += result.alerts
+    print(f"{name}: {monitor.status().message}; realized {realized[-1]:.0%}")
 
 figure, ax = plt.subplots(figsize=(6.4, 3.6))
-wildcal.plots.accuracy_over_time(found, y, ax=ax)
+ax.fill_between(samples, low, high, alpha=0.2, label="95 % interval")
+ax.plot(samples, estimate, label="estimated accuracy")
+ax.plot(samples, realized, "k--", label="realized accuracy")
+for sample in alerts:
+    ax.axvline(sample, color="C3", label="drift alert" if sample == alerts[0] else None)
+ax.set(xlabel="sample", ylabel="accuracy of the last 400", ylim=(0, 1))
+ax.legend(loc="lower left")
 plt.show()

@@ -12,9 +12,9 @@ import wildcal
 metrics = wildcal.metrics
 
 plt.style.use(wildcal.plots.STYLE)
-suite = wildcal.suites.load("cifar10-resnet20")
+suite = wildcal._old.suites.load("cifar10-resnet20")
 clean = suite.split("validation")
-rows = wildcal.evaluation.environments(suite)
+rows = wildcal._old.evaluation.environments(suite)
 known = rows.y >= 0  # without OOD samples
 
 # %%

@@ -6,14 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 from wildcal.version import __version__
 
 if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is fast
-    from wildcal import metrics, suites, window
-    from wildcal._old import accuracy, plots
-    from wildcal._old.evaluation import choose_methods, compare, evaluate, evaluate_calibrator
-    from wildcal._old.evaluation.protocol import run_protocol
-    from wildcal._old.io.suite import Suite, SuiteWriter
+    from wildcal import accuracy, evaluation, metrics, suites, window
+    from wildcal._old import plots
     from wildcal._old.io.tables import InputRows, as_rows, read_rows
     from wildcal._old.report import make_page
-    from wildcal._old.stream import Stream
     from wildcal.calibrators.auto import AutoCalibrator
     from wildcal.calibrators.bbq import BBQ
     from wildcal.calibrators.density import DensityAwareCalibration
@@ -44,12 +40,30 @@ if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is 
     from wildcal.core.conversion import logits_from_logprobs, logits_from_proba, logits_from_score
     from wildcal.core.labels import ClassNames
     from wildcal.core.registry import CALIBRATORS, get_calibrator
+    from wildcal.evaluation import (
+        abstention_threshold,
+        compare,
+        compare_models,
+        evaluate,
+        get_methods,
+        run_benchmark,
+    )
     from wildcal.io.artifact import load, save
+    from wildcal.io.samples import SampleSet, read_samples
+    from wildcal.io.schema import Columns
+    from wildcal.io.suite import Suite
+    from wildcal.io.suite_writer import SuiteWriter
+    from wildcal.monitor.monitor import Monitor
     from wildcal.window.base import WindowCalibrator
+    from wildcal.window.label_shift import LabelShiftEM, with_prior
+    from wildcal.window.matching import ConfidenceMatching
     from wildcal.window.window_scaling import WindowScaling
 
-_PACKAGES: Final = ("calibrators", "core", "io", "metrics", "suites", "testing", "window", "_old")
-_OLD: Final = ("accuracy", "engine", "evaluation", "plots", "report", "stream")
+_PACKAGES: Final = (
+    *("accuracy", "calibrators", "core", "evaluation", "io", "metrics", "monitor", "suites"),
+    *("testing", "window", "_old"),
+)
+_OLD: Final = ("engine", "plots", "report")
 _PLACES: Final = {
     name: module
     for module, names in {
@@ -78,14 +92,19 @@ _PLACES: Final = {
         "wildcal.core.conversion": "logits_from_logprobs logits_from_proba logits_from_score",
         "wildcal.core.labels": "ClassNames",
         "wildcal.core.registry": "CALIBRATORS get_calibrator",
-        "wildcal._old.evaluation": "choose_methods compare evaluate evaluate_calibrator",
-        "wildcal._old.evaluation.protocol": "run_protocol",
+        "wildcal.evaluation": "abstention_threshold compare compare_models evaluate get_methods"
+        " run_benchmark",
         "wildcal.io.artifact": "load save",
-        "wildcal._old.io.suite": "Suite SuiteWriter",
+        "wildcal.monitor.monitor": "Monitor",
+        "wildcal.io.samples": "SampleSet read_samples",
+        "wildcal.io.schema": "Columns",
+        "wildcal.io.suite": "Suite",
+        "wildcal.io.suite_writer": "SuiteWriter",
         "wildcal._old.io.tables": "InputRows as_rows read_rows",
         "wildcal._old.report": "make_page",
-        "wildcal._old.stream": "Stream",
         "wildcal.window.base": "WindowCalibrator",
+        "wildcal.window.label_shift": "LabelShiftEM with_prior",
+        "wildcal.window.matching": "ConfidenceMatching",
         "wildcal.window.window_scaling": "WindowScaling",
     }.items()
     for name in names.split()
@@ -101,6 +120,10 @@ _RENAMED: Final = {
     "ContextScaling": "WindowScaling",
     "TemperatureMap": "TemperatureCalibrator",
     "FitSummary": "FitInfo",
+    "Stream": "Monitor",
+    "evaluate_calibrator": "evaluate(y, logits=, calibrator=)",
+    "choose_methods": "get_methods",
+    "run_protocol": "run_benchmark",
 }
 """Names of version 0.1."""
 
@@ -111,6 +134,8 @@ __all__ = [
     "BetaCalibration",
     "Calibrator",
     "ClassNames",
+    "Columns",
+    "ConfidenceMatching",
     "DensityAwareCalibration",
     "DirichletCalibration",
     "EnergyLinear",
@@ -123,11 +148,13 @@ __all__ = [
     "InputRows",
     "IsotonicMulticlass",
     "IsotonicOneVsRest",
+    "LabelShiftEM",
     "MatrixScaling",
+    "Monitor",
     "ParameterizedTemperatureScaling",
     "PlattScaling",
+    "SampleSet",
     "SplineCalibration",
-    "Stream",
     "StructuredMatrixScaling",
     "StructuredVectorScaling",
     "Suite",
@@ -141,13 +168,15 @@ __all__ = [
     "WindowCalibrator",
     "WindowScaling",
     "__version__",
+    "abstention_threshold",
     "accuracy",
     "as_rows",
-    "choose_methods",
     "compare",
+    "compare_models",
     "evaluate",
-    "evaluate_calibrator",
+    "evaluation",
     "get_calibrator",
+    "get_methods",
     "load",
     "logits_from_logprobs",
     "logits_from_proba",
@@ -156,10 +185,12 @@ __all__ = [
     "metrics",
     "plots",
     "read_rows",
-    "run_protocol",
+    "read_samples",
+    "run_benchmark",
     "save",
     "suites",
     "window",
+    "with_prior",
 ]
 
 

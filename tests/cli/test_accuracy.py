@@ -1,114 +1,110 @@
-"""`wildcal accuracy`: the estimates of the library, from files."""
+"""`wildcal accuracy` as a user runs it."""
 
 import csv
-import io
 import json
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from wildcal import accuracy
-from wildcal._old.cli.main import run
-from wildcal._old.core.convert import proba_floor, softmax
-from wildcal._old.testing import make_suite
-
-SUITE = make_suite(seed=2, n_tuning=300, n_test=200, n_ood_tuning=0)
+from wildcal.accuracy import ATC, get_estimator
+from wildcal.cli.main import run
+from wildcal.testing import make_suite
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
+    """Labelled samples of three sites, and unlabelled ones, with named columns."""
     monkeypatch.chdir(tmp_path)
-    np.savez("val.npz", logits=SUITE.tuning.logits, y=SUITE.tuning.y)
-    np.savez("today.npz", logits=SUITE.shifted.logits, y=SUITE.shifted.y)
-    return tmp_path
+    suite = make_suite(1500, 3, seed=0)
+    names = ["logit_cat", "logit_dog", "logit_fish"]
+    known = suite.calibration.y >= 0
+    first, second = suite.calibration.logits[known], suite.shifted.logits
+    frame = pd.DataFrame(np.concatenate([first, second]), columns=names)
+    y = np.concatenate([suite.calibration.y[known], suite.shifted.y])
+    frame["label"] = np.array(["cat", "dog", "fish"])[y]
+    frame["site"] = ["A"] * len(first) + ["B"] * 500 + ["C"] * (len(second) - 500)
+    frame.to_csv("sites.csv", index=False)
+    frame[frame.site == "A"].drop(columns="site").to_csv("val.csv", index=False)
+    new = make_suite(1000, 3, seed=1).shifted.logits
+    pd.DataFrame(new, columns=names).to_csv("today.csv", index=False)
+    return {"X": first, "y": y[: len(first)], "window": new}
 
 
 def test_fit_and_estimate(folder, capsys):
-    assert run("accuracy fit val.npz -o e.json".split()) == 0
-    expected = accuracy.make_estimator("atc-ne").fit(*SUITE.tuning)
-    capsys.readouterr()
-    assert run("accuracy estimate e.json today.npz".split()) == 0
-    found = expected.estimate(SUITE.shifted.logits)
-    assert capsys.readouterr().out == f"{found} (200 rows, atc-ne)\n"
-    assert run("accuracy estimate e.json today.npz --json".split()) == 0
-    assert json.loads(capsys.readouterr().out) == [{"rows": "0-199", **found.to_dict()}]
+    assert run(["accuracy", "fit", "val.csv", "-o", "e.json"]) == 0
+    assert "source samples" in capsys.readouterr().err
+    assert run(["accuracy", "estimate", "e.json", "today.csv", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    expected = ATC().fit(folder["X"], folder["y"]).estimate(folder["window"])
+    assert found["value"] == pytest.approx(expected.value, abs=1e-6)
+    assert found["low"] == pytest.approx(expected.low, abs=1e-6)
+    assert (found["first"], found["last"], found["n_samples"]) == (0, 999, 1000)
+    assert run(["accuracy", "estimate", "e.json", "today.csv"]) == 0
+    assert capsys.readouterr().out.strip() == f"{expected} (1,000 samples, atc-ne)"
 
 
-def test_an_estimator_remembers_what_its_rows_were(folder, capsys):
-    """Fitted on probabilities, it reads probabilities, with the same floor for zeros."""
-    proba = softmax(SUITE.tuning.logits).round(2)
-    proba /= proba.sum(axis=1, keepdims=True)
-    np.savez("p.npz", proba=proba, y=SUITE.tuning.y)
-    assert run("accuracy fit p.npz --input proba --method ac -o e.json".split()) == 0
-    _, about = accuracy.load_with_about("e.json")
-    assert (about.kind, about.floor) == ("proba", pytest.approx(proba_floor(proba)))
-    np.savez("few.npz", proba=proba[:3])  # too few to tell a floor of their own
-    capsys.readouterr()
-    assert run("accuracy estimate e.json few.npz".split()) == 0
-    assert "3 rows, ac" in capsys.readouterr().out
-
-
-def test_windows(folder, capsys):
-    assert run("accuracy fit val.npz --method ac -o e.json".split()) == 0
-    capsys.readouterr()
-    assert run("accuracy estimate e.json today.npz --window 80 --csv -".split()) == 0
-    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    assert [r["rows"] for r in rows] == ["0-79", "80-159", "160-199"]
-    part = accuracy.load("e.json").estimate(SUITE.shifted.logits[80:160])
-    assert float(rows[1]["value"]) == part.value
-    assert run("accuracy estimate e.json today.npz --window 80".split()) == 0
-    assert "below clean" in capsys.readouterr().out
-
-
-def test_a_window_that_is_too_small_is_warned_of(folder, capsys):
-    assert run("accuracy fit val.npz --method cot -o e.json".split()) == 0
-    np.savez("one.npz", logits=SUITE.shifted.logits[:1])
-    capsys.readouterr()
-    assert run("accuracy estimate e.json one.npz --quiet".split()) == 0
-    said = capsys.readouterr()
-    assert said.out.endswith("(1 row, cot)\n")
-    assert "with fewer than 512 rows others do better" in said.err
-    assert "a window of 1 row." in said.err
-    assert run("accuracy fit val.npz --method ac -o e.json".split()) == 0
-    capsys.readouterr()
-    assert run("accuracy estimate e.json one.npz --quiet".split()) == 0
-    assert capsys.readouterr().err == ""
-
-
-def test_windows_of_another_class_mix_are_named_in_one_line(folder, capsys):
-    assert run("accuracy fit val.npz --method cot -o e.json".split()) == 0
-    z = SUITE.clean.logits
-    of_one = np.resize(z[z.argmax(axis=1) == 0], (40, z.shape[1]))
-    np.savez("mixed.npz", logits=np.concatenate([of_one, of_one, z[:40], of_one]))
-    capsys.readouterr()
-    assert run("accuracy estimate e.json mixed.npz --window 40 --csv -".split()) == 0
-    said = [line for line in capsys.readouterr().err.splitlines() if "class mix" in line]
-    assert len(said) == 1
-    assert said[0].startswith("warning: 3 of 4 windows, rows 0-39, 40-79, 120-159: cot: the pred")
-
-
-def test_what_is_missing_goes_by_its_flag(folder, capsys):
-    assert run("accuracy fit val.npz --method gde -o e.json".split()) == 1
-    assert "gde compares two networks; pass --second, the logits" in capsys.readouterr().err
-
-
-def test_compare_on_a_suite(capsys):
-    line = "accuracy compare cifar10-resnet20 --methods ac,doc --setting whole --csv -"
+def test_domains_are_measured(folder, capsys):
+    line = "accuracy fit sites.csv --domain-column site --source-domain A -o e.json"
     assert run(line.split()) == 0
-    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    assert {r["estimator"] for r in rows} == {"ac", "doc"}
+    assert "Mean error on 2 other domains" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["atc-ne", "cot"])
+def test_windows(name, folder, capsys):
+    assert run(["accuracy", "fit", "val.csv", "--estimator", name, "-o", "e.json"]) == 0
+    line = "accuracy estimate e.json today.csv --window 400 --csv out.csv"
+    assert run(line.split()) == 0
+    with Path("out.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(r["first"], r["last"]) for r in rows] == [("0", "399"), ("400", "799"), ("800", "999")]
+    fitted = get_estimator(name).fit(folder["X"], folder["y"])
+    expected = fitted.estimate(folder["window"][400:800])
+    assert float(rows[1]["value"]) == pytest.approx(expected.value, abs=1e-4)
+    capsys.readouterr()
+    assert run("accuracy estimate e.json today.csv --window 400".split()) == 0
+    assert "400-799" in capsys.readouterr().out
+
+
+def test_a_second_network(folder, capsys):
+    assert run(["accuracy", "fit", "val.csv", "--estimator", "gde", "-o", "e.json"]) == 0
+    line = "accuracy estimate e.json today.csv --json"
+    assert run(line.split()) == 1
+    assert "--second-logits must be given to GDE" in capsys.readouterr().err
+    assert run([*line.split(), "--second-logits", "today.csv"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["value"] == 1.0
+
+
+def test_benchmark(capsys):
+    line = "accuracy benchmark cifar10-resnet20 --estimators ac,atc-ne --setting whole"
+    assert run([*line.split(), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["estimator"] for row in rows] == ["atc-ne", "ac"]
+    assert run(line.split()) == 0
+    assert "mean error" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "code", "text"),
     [
-        ("accuracy fit val.npz --method atcne -o x.json", "did you mean 'atc-ne'?"),
-        ("accuracy fit val.npz -o val.npz", "would replace"),
-        ("accuracy compare cifar10-resnet20 --methods magic", "there is no estimator 'magic'"),
-        ("accuracy estmate e.json", "Did you mean 'estimate'?"),
+        ("accuracy fit val.csv --estimator atc -o e.json", 1, "Try one of ac, doc, atc-ne"),
+        ("accuracy fit today.csv -o e.json", 1, "label"),
+        ("accuracy fit val.csv -o e.txt", 1, "must end in .json"),
+        ("accuracy compare x", 2, "`accuracy compare` was renamed `accuracy benchmark`"),
+        ("accuracy fit val.csv --method ac -o e.json", 2, "--method"),
+        ("accuracy benchmark pacs-resnet18", 1, "at least two kinds"),
     ],
 )
-def test_wrong_words(folder, capsys, line, said):
-    assert run(line.split()) != 0
-    assert said in capsys.readouterr().err
-    assert not (folder / "x.json").exists()
+def test_errors(line, code, text, folder, capsys):
+    assert run(line.split()) == code
+    said = capsys.readouterr().err
+    assert text in said
+    assert len(said.strip().splitlines()) == 1
+
+
+def test_a_calibrator_is_no_estimator(folder, capsys):
+    assert run(["fit", "val.csv", "-o", "c.json", "-q"]) == 0
+    capsys.readouterr()
+    assert run(["accuracy", "estimate", "c.json", "today.csv"]) == 1
+    assert "must be a file of `accuracy fit`" in capsys.readouterr().err

@@ -1,11 +1,10 @@
 """`wildcal report`: a whole page or none, and one line where something is wrong."""
 
 import csv
-import zipfile
 
 import pytest
 
-from wildcal._old.cli.main import run
+from wildcal.cli.main import run
 
 
 @pytest.fixture(autouse=True)
@@ -61,15 +60,3 @@ def test_an_old_page_survives_an_interrupt(tmp_path, monkeypatch, capsys):
     assert "interrupted" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
     assert (tmp_path / "report.html").read_text() == "old"
-
-
-def test_a_lost_cell_is_named_and_the_rest_is_there(tmp_path, capsys):
-    assert run("suite pack cifar10-vgg11-half -o packed.npz".split()) == 0
-    with zipfile.ZipFile("packed.npz") as packed:
-        packed.extractall("mine")
-    (tmp_path / "mine" / "fog-3.logits.npy").unlink()
-    assert run("report mine --methods ts --bootstrap 0".split()) == 0
-    assert "fog-3" in capsys.readouterr().err
-    page = (tmp_path / "report.html").read_text("utf-8")
-    assert "<h2>Left out</h2>" in page
-    assert "fog-3" in page

@@ -55,6 +55,7 @@ def path(tmp_path):
     return path
 
 
+@pytest.mark.filterwarnings("ignore:LabelShiftEM")  # the window is small
 @pytest.mark.parametrize("name", [*CALIBRATORS, "dac+energy", "adapted"])
 def test_round_trip(name, tmp_path):
     calibrator = fitted("window").adapt(X) if name == "adapted" else fitted(name)

@@ -19,16 +19,14 @@ if not os.environ.get("WILDCAL_REQUIRE_EXTRAS"):
 import cv2
 import PIL
 
-from wildcal._old.shift import corrupt
-from wildcal._old.shift.blur import glass_blur
-from wildcal._old.shift.elastic import elastic_transform
-from wildcal._old.shift.levels import rounded
-from wildcal._old.shift.motion import streak
-from wildcal._old.shift.noise import gaussian_noise, speckle_noise
-from wildcal._old.shift.parameters import STRENGTHS
-from wildcal._old.shift.plasma import plasma
-from wildcal._old.shift.spatter import spatter
-from wildcal._old.shift.weather import fog
+from wildcal.corruptions import corrupt
+from wildcal.corruptions.blur import glass_blur, streak
+from wildcal.corruptions.digital import elastic_transform
+from wildcal.corruptions.noise import gaussian_noise, speckle_noise
+from wildcal.corruptions.parameters import STRENGTHS
+from wildcal.corruptions.pixels import round_to_uint8
+from wildcal.corruptions.plasma import plasma
+from wildcal.corruptions.weather import fog, spatter
 
 LEVELS = ["1", "2", "3", "4", "5"]
 DETERMINISTIC = [
@@ -90,7 +88,7 @@ def test_deterministic(fixture, image, name, level):
 @pytest.mark.parametrize("level", LEVELS)
 def test_motion_blur_at_fixed_angles(fixture, image, level, angle):
     strength = STRENGTHS["cifar"]["motion_blur"][int(level) - 1]
-    got = rounded(streak(image, *strength, angle))
+    got = round_to_uint8(streak(image, *strength, angle))
     compare(got, fixture["motion_blur_numpy"][f"{level}@{angle}"], fixture, exact=True)
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wildcal import suites as shipped
-from wildcal._old.cli.extract import extract
+from wildcal._old import suites as shipped
 from wildcal._old.evaluation.protocol import choose_methods, run_protocol
 from wildcal._old.io.suite import Suite
 from wildcal._old.metrics import auroc
@@ -20,6 +19,7 @@ from wildcal._old.report import (
     plan,
 )
 from wildcal._old.report.names import family, is_transformer, suite_labels
+from wildcal.cli.extract import extract
 
 METHODS = ("identity", "ts", "ets", "irm", "irova", "irovats", "spline", "energy")
 

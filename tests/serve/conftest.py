@@ -1,4 +1,4 @@
-"""Real servers: uvicorn as a process of its own, one for each file of tests that needs it."""
+"""Real servers: `wildcal serve` as a process of its own."""
 
 import json
 import os
@@ -9,47 +9,43 @@ import sys
 import urllib.error
 import urllib.request
 
+import fastapi  # noqa: F401  # skip or fail where the extra is missing
 import numpy as np
 import pytest
 
 import wildcal
-from wildcal._old.calibrators.context import ContextScaling
-from wildcal._old.evaluation import environments
-from wildcal._old.io.artifact import save as save_context
+
+
+def draw(n, scale=1.0, seed=0, k=10):
+    """Return logits that are twice too large, and labels; a smaller scale is a shift."""
+    rng = np.random.default_rng(seed)
+    z = 2.5 * scale * rng.normal(size=(n, k))
+    y = (z + rng.gumbel(size=(n, k))).argmax(axis=1)
+    return (2 * z).astype(np.float32), y
+
+
+@pytest.fixture(scope="session", name="draw")
+def _draw():
+    return draw
 
 
 @pytest.fixture(scope="session")
-def suite():
-    return wildcal.suites.load("cifar10-resnet20")
+def scaled():
+    return wildcal.TemperatureScaling().fit(*draw(3000, seed=1))
 
 
 @pytest.fixture(scope="session")
-def clean(suite):
-    return suite.split("test")
+def window():
+    parts = [draw(1000, scale, seed=i) for i, scale in enumerate((1, 0.8, 0.6, 0.4))]
+    z, y = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return wildcal.WindowScaling().fit(z, y, domain=np.repeat(range(4), 1000))
 
 
 @pytest.fixture(scope="session")
-def foggy(suite):
-    return suite.split("fog-5")
-
-
-@pytest.fixture(scope="session")
-def context(suite):
-    rows = environments(suite)
-    return ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
-
-
-@pytest.fixture(scope="session")
-def scaled(suite):
-    split = suite.split("validation")
-    return wildcal.TemperatureScaling().fit(split.logits, split.y)
-
-
-@pytest.fixture(scope="session")
-def files(tmp_path_factory, context, scaled):
-    """Saved calibrators: `context.json`, `ts.json`."""
+def files(tmp_path_factory, scaled, window):
+    """A folder with the saved calibrators `window.json` and `ts.json`."""
     folder = tmp_path_factory.mktemp("calibrators")
-    save_context(context, folder / "context.json")
+    wildcal.save(window, folder / "window.json")
     wildcal.save(scaled, folder / "ts.json")
     return folder
 
@@ -57,22 +53,21 @@ def files(tmp_path_factory, context, scaled):
 class Server:
     """A running `wildcal serve`."""
 
-    def __init__(self, *options, cwd):
-        import wildcal._old.serve  # noqa: F401  # the message that names what is missing
-
+    def __init__(self, *options, cwd, before=None):
         words = [sys.executable, "-m", "wildcal", "serve", "--port", "0", *map(str, options)]
-        self.said = []
+        env = {**os.environ, "PYTHONUTF8": "1"}
+        self.lines = []
         self.process = subprocess.Popen(
-            words, cwd=cwd, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUTF8": "1"}
+            words, cwd=cwd, stderr=subprocess.PIPE, text=True, env=env, preexec_fn=before
         )
         for line in self.process.stderr:
-            self.said.append(line.rstrip())
+            self.lines.append(line.rstrip())
             if found := re.search(r"on (http://\S+)$", line):
                 self.url = found[1]
                 break
         else:
-            self.stop()
-            raise RuntimeError("\n".join(self.said))
+            self.process.wait()
+            raise RuntimeError("\n".join(self.lines))
         self.port = int(self.url.rsplit(":", 1)[1])
 
     def request(self, path, body=None, headers=None, method=None):
@@ -87,7 +82,14 @@ class Server:
     def get(self, path):
         return self.request(path)[2]
 
-    def infer(self, logits, model="context", stream=None, **more):
+    def metric(self, name):
+        """Return the value of a series, None if there is none."""
+        for line in self.get("/metrics").decode().splitlines():
+            if line.startswith(name + " "):
+                return float(line.rsplit(" ", 1)[1])
+        return None
+
+    def infer(self, logits, model="ts", stream=None, **more):
         """Return status and document of a request in JSON."""
         z = np.asarray(logits)
         kind = {"float16": "FP16", "float32": "FP32", "float64": "FP64"}[z.dtype.name]
@@ -98,19 +100,22 @@ class Server:
         status, _, body = self.request(f"/v2/models/{model}/infer", json.dumps(document).encode())
         return status, json.loads(body)
 
-    def process_lines(self):
-        """What it has said so far, up to the line after which nothing is pending."""
-        os.set_blocking(self.process.stderr.fileno(), False)
-        while line := self.process.stderr.readline():
-            self.said.append(line.rstrip())
-        os.set_blocking(self.process.stderr.fileno(), True)
-        return self.said
+    def feedback(self, *entries, model="ts"):
+        """Post labels; return status and document."""
+        body = json.dumps({"feedback": list(entries)}).encode()
+        status, _, body = self.request(f"/v2/models/{model}/feedback", body)
+        return status, json.loads(body)
+
+    def streams(self, model="ts"):
+        """Return the status of each stream by name."""
+        found = json.loads(self.get(f"/v2/models/{model}/streams"))["streams"]
+        return {each["stream"]: each for each in found}
 
     def stop(self, how=signal.SIGTERM):
         """Stop it and return its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(how)
-        self.said += self.process.communicate(timeout=30)[1].splitlines()
+        self.lines += self.process.communicate(timeout=30)[1].splitlines()
         return self.process.returncode
 
 
@@ -119,8 +124,8 @@ def start(files):
     """Start servers on the saved calibrators; they end with the file of tests."""
     running = []
 
-    def begin(*options):
-        running.append(Server(*options, cwd=files))
+    def begin(*options, before=None):
+        running.append(Server(*options, cwd=files, before=before))
         return running[-1]
 
     yield begin

@@ -1,74 +1,65 @@
-"""`/feedback` of a server: labels find their answers, once, and survive a restart."""
-
-import json
+"""`/feedback`: labels find their samples, once, and survive a restart."""
 
 import numpy as np
 import pytest
 
-import wildcal
-
 
 @pytest.fixture(scope="module")
 def server(start):
-    return start("context.json", "ts.json", "--state", "labels")
+    return start("window.json", "ts.json", "--state", "labels")
 
 
-def post(server, document, model="ts"):
-    status, _, body = server.request(f"/v2/models/{model}/feedback", json.dumps(document).encode())
-    return status, json.loads(body)
-
-
-def test_labels_find_their_answers(server, scaled, clean):
-    z, y = clean.logits[:600], clean.y[:600]
+def test_labels_find_their_samples(server, scaled, draw):
+    z, y = draw(600)
     for start in range(0, 600, 100):
-        server.infer(z[start : start + 100], "ts", stream="late", id=f"r{start}")
+        server.infer(z[start : start + 100], stream="late", id=f"r{start}")
     entries = [{"id": f"r{s}", "labels": y[s : s + 100].tolist()} for s in range(0, 600, 100)]
-    status, answer = post(server, {"feedback": [*entries, entries[0], {"id": "no", "labels": []}]})
+    status, answer = server.feedback(*entries, {"id": "no", "labels": []})
     assert (status, answer["accepted"], answer["unknown"]) == (200, 600, ["no"])
     found = answer["streams"]["late"]
-    right = scaled.predict(z) == y
-    assert found["accuracy"] == pytest.approx(right.mean())
-    assert found["ece"] == pytest.approx(
-        wildcal._old.metrics.ece(right, scaled.confidence(z)), abs=1e-6
-    )
-    assert found["verdict"] in ("still calibrated", "too few labels")
-    assert (
-        'wildcal_stream_labels{model="ts",stream="late"} 600.0' in server.get("/metrics").decode()
-    )
-    # Each answer has its labels once.
-    assert post(server, entries[0])[1] == {"accepted": 0, "unknown": ["r0"], "streams": {}}
-    (shown,) = json.loads(server.get("/v2/models/ts/streams"))["streams"]
-    assert (shown["stream"], shown["labels"]) == ("late", 600)
+    assert found["realized_accuracy"] == pytest.approx((scaled.predict(z) == y).mean())
+    assert found["calibration"] in ("calibrated", "too few labels")
+    assert server.metric('wildcal_labels{model="ts",stream="late"}') == 600
+    # Each sample has its label once.
+    assert server.feedback(entries[0])[1] == {"accepted": 0, "unknown": ["r0"], "streams": {}}
+    assert server.streams()["late"]["n_labels"] == 600
 
 
 @pytest.mark.parametrize(
-    ("document", "message"),
+    ("entries", "message"),
     [
-        ({"id": 3, "labels": []}, "with the id of a request"),
-        ({"id": "bad"}, "must be a list, one for each row"),
-        ({"id": "bad", "labels": [1]}, "one for each of its 2 rows"),
-        ({"id": "bad", "labels": [1, 10]}, "numbers from 0 to 9 or null, got 10"),
-        ({"id": "bad", "labels": [1, True]}, "numbers from 0 to 9 or null, got True"),
-        ({"id": "bad", "labels": [1, "cat"]}, "numbers from 0 to 9 or null, got 'cat'"),
-        ({"feedback": 3}, "feedback must be a list"),
-        ({"feedback": [{"id": "bad", "labels": [1, 2]}, 3]}, "feedback must be"),
+        ([{"id": 3, "labels": []}], "feedback.0.id"),
+        ([{"id": "bad"}], "feedback.0.labels: Field required"),
+        ([{"id": "bad", "labels": [1]}], "a label for each of the 2 samples of id 'bad', got 1"),
+        ([{"id": "bad", "labels": [1, 10]}], "from 0 to 9 or None, got 10"),
+        ([{"id": "bad", "labels": [1, True]}], "from 0 to 9 or None, got True"),
+        ([{"id": "bad", "labels": [1, "cat"]}], "from 0 to 9 or None, got 'cat'"),
+        ([{"id": "bad", "labels": [1, 2]}, 3], "feedback.1"),
     ],
 )
-def test_bad_feedback_changes_nothing(server, clean, document, message):
-    server.infer(clean.logits[:2], "ts", stream="bad", id="bad")
-    status, answer = post(server, document)
+def test_bad_feedback_changes_nothing(server, draw, entries, message):
+    server.infer(draw(2)[0], stream="bad", id="bad")
+    status, answer = server.feedback(*entries)
     assert status == 400
     assert message in answer["error"]
-    status, answer = post(server, {"id": "bad", "labels": [1, None]})
+    status, answer = server.feedback({"id": "bad", "labels": [1, None]})
     assert (status, answer["accepted"]) == (200, 1)
 
 
-def test_wrong_labels_say_refit_and_survive(server, start, clean):
+def test_an_id_that_is_used_again(server, draw):
+    server.infer(draw(2)[0], stream="first", id="again")
+    server.infer(draw(3)[0], stream="second", id="again")
+    _, answer = server.feedback({"id": "again", "labels": [1, 2, 3]})
+    assert list(answer["streams"]) == ["second"]
+    _, answer = server.feedback({"id": "again", "labels": [1, 2], "stream": "first"})
+    assert answer["unknown"] == ["again"]
+
+
+def test_wrong_labels_survive_a_restart(server, start, draw):
     y = np.random.default_rng(0).integers(0, 10, 300)
-    server.infer(clean.logits[:300], stream="wrong", id="w")
-    found = post(server, {"id": "w", "labels": y.tolist()}, "context")[1]["streams"]["wrong"]
-    assert found["verdict"] == "re-fit"
+    server.infer(draw(300)[0], "window", stream="wrong", id="w")
+    found = server.feedback({"id": "w", "labels": y.tolist()}, model="window")[1]
+    assert found["streams"]["wrong"]["calibration"] == "not calibrated"
     server.stop()
-    again = start("context.json", "ts.json", "--state", "labels")
-    text = again.get("/metrics").decode()
-    assert 'wildcal_stream_refit{model="context",stream="wrong"} 1.0' in text
+    again = start("window.json", "ts.json", "--state", "labels")
+    assert again.metric('wildcal_not_calibrated{model="window",stream="wrong"}') == 1

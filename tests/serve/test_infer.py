@@ -1,16 +1,17 @@
-"""`wildcal serve` as a process: the numbers of Python, windows of streams, and bad requests."""
+"""`wildcal serve` as a process: the numbers of Python, bad requests, bytes and limits."""
 
 import gzip
 import json
-import signal
 import struct
 
 import numpy as np
 import pytest
 
 import wildcal
+from wildcal.monitor import Monitor
 
-WINDOW = "estimated_accuracy estimated_accuracy_low estimated_accuracy_high drift alarm".split()
+STATUS = "estimated_accuracy estimated_accuracy_low estimated_accuracy_high".split()
+STATUS += ["accuracy_at_calibration", "drift_alert"]
 
 
 def arrays(document):
@@ -19,51 +20,49 @@ def arrays(document):
 
 @pytest.fixture(scope="module")
 def server(start):
-    return start("context.json", "plain=ts.json", "--max-rows", "1000", "--max-bytes", "200000")
+    options = ("--max-samples", "1000", "--max-bytes", "200000")
+    return start("window.json", "plain=ts.json", *options)
 
 
 def test_metadata(server):
     assert server.request("/v2/health/live")[0] == 200
     assert server.request("/v2/models/plain/versions/1/ready")[0] == 200
-    found = json.loads(server.get("/v2/models/context"))
+    found = json.loads(server.get("/v2/models/window"))
     assert found["inputs"] == [{"name": "logits", "datatype": "FP32", "shape": [-1, 10]}]
-    names = ["probabilities", "confidence", "label", "temperature"]
-    assert [o["name"] for o in found["outputs"]] == names + WINDOW
+    names = ["probabilities", "confidence", "label"]
+    assert [o["name"] for o in found["outputs"]] == names + STATUS
     plain = json.loads(server.get("/v2/models/plain/versions/1"))
-    assert [o["name"] for o in plain["outputs"]] == names
+    assert [o["name"] for o in plain["outputs"]] == [*names, "temperature", *STATUS]
     assert json.loads(server.get("/v2"))["version"] == wildcal.__version__
-    paths = json.loads(server.get("/openapi.json"))["paths"]
-    for path, operations in paths.items():
-        for operation in operations.values():
-            known = [p["schema"]["enum"] for p in operation["parameters"] if p["name"] == "model"]
-            assert known == ([["context", "plain"]] if "{model}" in path else [])
+
+
+def test_openapi(server):
+    document = json.loads(server.get("/openapi.json"))
+    infer = document["paths"]["/v2/models/{model}/infer"]["post"]
+    schema = infer["requestBody"]["content"]["application/json"]["schema"]
+    assert schema == {"$ref": "#/components/schemas/InferRequest"}
+    text = json.dumps(document)
+    for name in ("InferRequest", "InputTensor", "Parameters", "Labels", "InferResponse"):
+        assert name in document["components"]["schemas"]
+        assert f'"#/components/schemas/{name}"' in text
+    assert '"422"' not in text
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_numbers_of_a_row_alone(server, scaled, clean, dtype):
-    z = clean.logits[:50].astype(dtype)
+def test_numbers(server, scaled, draw, dtype):
+    z = draw(50)[0].astype(dtype)
     status, answer = server.infer(z, "plain", id="seven")
     found = arrays(answer)
     assert (status, answer["id"], answer["model_name"]) == (200, "seven", "plain")
     np.testing.assert_allclose(found["probabilities"], scaled.predict_proba(z), atol=1e-7)
     np.testing.assert_allclose(found["confidence"], scaled.confidence(z), atol=1e-7)
     np.testing.assert_array_equal(found["label"], scaled.predict(z))
+    kinds = {o["name"]: o["datatype"] for o in answer["outputs"]}
+    assert kinds["probabilities"] == ("FP64" if dtype == "float64" else "FP32")
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_a_row_alone_has_the_bits_it_has_among_others(server, clean, dtype):
-    z = clean.logits[:50].astype(dtype)
-    together = arrays(server.infer(z, "plain")[1])
-    wanted = [{"name": "label"}, {"name": "confidence"}]
-    for i in (0, 7, 49):
-        alone = arrays(server.infer(z[i : i + 1], "plain", outputs=wanted)[1])
-        assert list(alone) == ["label", "confidence"]
-        for name, values in alone.items():
-            np.testing.assert_array_equal(values, together[name][i : i + 1])
-
-
-def test_bfloat16_is_the_upper_half_of_a_float32(server, scaled, clean):
-    bits = np.ascontiguousarray(clean.logits[:5], "<f4").view("<u4") >> 16
+def test_bfloat16_is_the_upper_half_of_a_float32(server, scaled, draw):
+    bits = np.ascontiguousarray(draw(5)[0], "<f4").view("<u4") >> 16
     entry = {"name": "logits", "datatype": "BF16", "shape": [5, 10]}
     entry["parameters"] = {"binary_data_size": 100}
     head = json.dumps({"inputs": [entry]}).encode()
@@ -77,29 +76,28 @@ def test_bfloat16_is_the_upper_half_of_a_float32(server, scaled, clean):
     )
 
 
-def test_streams_have_windows_of_their_own(server, context, clean, foggy):
-    ours = {
-        "a": wildcal.Stream(context, alarm="sequential"),
-        "b/<b>": wildcal.Stream(context, alarm="sequential"),
-    }
-    for start in range(0, 400, 100):
-        for name, split in (("a", clean), ("b/<b>", foggy)):
-            z = split.logits[start : start + 100].astype(np.float64)
-            found = arrays(server.infer(z, stream=name)[1])
-            rows = ours[name].read(z)
-            np.testing.assert_array_equal(found["confidence"], rows.confidence)
-            np.testing.assert_array_equal(found["estimated_accuracy_low"], rows.accuracy_low)
-            np.testing.assert_array_equal(found["alarm"], rows.alarm)
-    assert found["alarm"][-1]
+def test_streams_have_monitors_of_their_own(server, window, draw):
+    ours = {"a": Monitor(window), "b/<b>": Monitor(window)}
+    outputs = [{"name": name} for name in ("confidence", *STATUS)]
+    for start in range(0, 800, 100):
+        for name, scale in (("a", 1.0), ("b/<b>", 0.4)):
+            z = draw(800, scale)[0][start : start + 100].astype(np.float64)
+            found = arrays(server.infer(z, "window", stream=name, outputs=outputs)[1])
+            expected = ours[name].update(z)
+            np.testing.assert_allclose(found["confidence"], expected.confidence)
+            status = ours[name].status()
+            for each in STATUS:
+                assert found[each] == pytest.approx(getattr(status, each), rel=1e-6)
+    assert found["drift_alert"].tolist() == [True]
 
 
-def test_only_the_outputs_that_are_asked_for(server, clean):
-    wanted = [{"name": "label"}, {"name": "drift"}]
-    _, answer = server.infer(clean.logits[:3], stream="few", outputs=wanted)
-    assert list(arrays(answer)) == ["label", "drift"]
-    status, answer = server.infer(clean.logits[:3], "plain", outputs=[{"name": "drift"}])
+def test_only_the_outputs_that_are_requested(server, draw):
+    wanted = [{"name": "label"}, {"name": "drift_alert"}]
+    _, answer = server.infer(draw(3)[0], "plain", stream="few", outputs=wanted)
+    assert list(arrays(answer)) == ["label", "drift_alert"]
+    status, answer = server.infer(draw(3)[0], "window", outputs=[{"name": "temperature"}])
     assert status == 400
-    assert "has no output 'drift'" in answer["error"]
+    assert "has no output 'temperature'" in answer["error"]
 
 
 def tensor(**changes):
@@ -108,48 +106,43 @@ def tensor(**changes):
 
 
 BAD = {
-    "no JSON": (b"nonsense", "the body must be JSON"),
-    "deep": (b"[" * 50_000, "the body must be JSON"),
-    "no object": (b"[]", "the body must be a JSON object"),
-    "no inputs": (b"{}", "inputs must be a list"),
-    "no name": (b'{"inputs": [3]}', "must be an object with a name"),
-    "NaN": (tensor(data=[float("nan")] * 10), "logits must be finite, but row 0 holds NaN"),
-    "inf": (tensor(data=[1e39] * 10), "logits must be finite, but row 0 holds +inf"),
-    "K": (tensor(shape=[1, 9], data=[1] * 9), "logits must have 10 columns, as in fit, got 9"),
-    "dtype": (tensor(datatype="INT64"), "logits must be of FP32, FP64, FP16, BF16"),
-    "text": (tensor(data=["1"] * 10), "logits must have data, a list of numbers"),
-    "ragged": (tensor(data=[[1], [1, 2]]), "logits must have data, a list of numbers"),
-    "count": (tensor(data=[1, 2]), "must have 10 numbers, got (2,)"),
-    "shape": (tensor(shape=[-1, 10]), "logits must have a shape"),
-    "1-D": (tensor(shape=[10]), "logits must have shape (n_samples, n_classes >= 2), got (10,)"),
-    "no rows": (tensor(shape=[0, 10], data=[]), "logits must have"),
-    "other name": (tensor(name="images"), "inputs of context must be logits, got 'images'"),
-    "rows": (tensor(shape=[1001, 10], data=[1] * 10010), "at most 1,000 rows, got 1,001"),
-    "proba": (tensor(shape=[20, 10], data=[0.1] * 200), "logits must be raw scores"),
-    "stream": (b'{"parameters": {"stream": 3}, "inputs": []}', "stream must be 1 to 200"),
-    "newline": (b'{"parameters": {"stream": "a\\n"}, "inputs": []}', "stream must be 1 to 200"),
+    "no JSON": (b"nonsense", "Invalid JSON"),
+    "deep": (b"[" * 50_000, "Invalid JSON"),
+    "no object": (b"[]", "object"),
+    "no inputs": (b"{}", "inputs: Field required"),
+    "no name": (b'{"inputs": [3]}', "inputs.0"),
+    "NaN": (tensor(data=[float("nan")] * 10), "logits must be finite, got nan in sample 0"),
+    "inf": (tensor(data=[1e39] * 10), "logits must be finite"),
+    "K": (tensor(shape=[1, 9], data=[1] * 9), "logits must have shape (n_samples, 10), got (1, 9)"),
+    "dtype": (tensor(datatype="INT64"), "inputs.0.datatype"),
+    "text": (tensor(data=["1"] * 10), "data of 'logits' must be a list of numbers"),
+    "ragged": (tensor(data=[[1], [1, 2]]), "data of 'logits' must be a list of numbers"),
+    "count": (tensor(data=[1, 2]), "must have 10 numbers for shape (1, 10), got (2,)"),
+    "shape": (tensor(shape=[-1, 10]), "inputs.0.shape.0"),
+    "1-D": (tensor(shape=[10]), "logits must have shape"),
+    "no samples": (tensor(shape=[0, 10], data=[]), "logits must have"),
+    "other name": (tensor(name="images"), "inputs of window must be logits, got 'images'"),
+    "samples": (tensor(shape=[1001, 10], data=[1] * 10010), "at most 1,000 samples, got 1,001"),
+    "stream": (b'{"parameters": {"stream": 3}, "inputs": [1]}', "parameters.stream"),
+    "newline": (b'{"parameters": {"stream": "a\\n"}, "inputs": [1]}', "parameters.stream"),
 }
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_requests_say_why_and_change_nothing(server, context, clean, case):
+def test_bad_requests_change_nothing(server, draw, case):
     body, message = BAD[case]
     stream = f"bad {case}"
-    ours = wildcal.Stream(context, alarm="sequential")
-    before = arrays(server.infer(clean.logits[:5], stream=stream)[1])
-    ours.read(clean.logits[:5])
+    server.infer(draw(5)[0], "window", stream=stream)
+    before = server.streams("window")[stream]
     marked = body.replace(
         b'{"inputs"', b'{"parameters": {"stream": "%s"}, "inputs"' % stream.encode()
     )
-    status, _, answer = server.request("/v2/models/context/infer", marked)
+    status, _, answer = server.request("/v2/models/window/infer", marked)
     error = json.loads(answer)["error"]
     assert status == 400
     assert message in error
     assert "\n" not in error
-    after = arrays(server.infer(clean.logits[5:9].astype(np.float64), stream=stream)[1])
-    expected = ours.read(clean.logits[5:9].astype(np.float64))
-    np.testing.assert_array_equal(after["drift"], expected.drift)
-    assert before["alarm"].shape == (5,)
+    assert server.streams("window")[stream] == before
 
 
 def binary(raw, shape=(1, 10), size=None, **more):
@@ -159,24 +152,24 @@ def binary(raw, shape=(1, 10), size=None, **more):
     return head + raw, {"Inference-Header-Content-Length": str(len(head))}
 
 
-ROW = struct.pack("<10f", *range(10))
+SAMPLE = struct.pack("<10f", *range(10))
 
 
 @pytest.mark.parametrize(
     ("request_", "status", "message"),
     [
-        (binary(ROW), 200, ""),
-        (binary(ROW[:-1]), 400, "must have 40 bytes, got 39"),
-        (binary(ROW + b"1", size=40), 400, "1 bytes follow the last input"),
-        (binary(ROW, size=41), 400, "must be at most the 40 bytes"),
-        (binary(ROW, size=-1), 400, "must be at most the 40 bytes"),
-        (binary(ROW, data=[1]), 400, "has both data and binary_data_size"),
-        (binary(ROW, shape=[1 << 39, 1 << 39]), 400, "must have"),
-        ((binary(ROW)[0], {"Inference-Header-Content-Length": "99999"}), 400, "must be 0 to"),
-        ((binary(ROW)[0], {"Inference-Header-Content-Length": "x"}), 400, "must be a whole"),
+        (binary(SAMPLE), 200, ""),
+        (binary(SAMPLE[:-1]), 400, "must have 40 bytes, got 39"),
+        (binary(SAMPLE + b"1", size=40), 400, "1 bytes follow the last input"),
+        (binary(SAMPLE, size=41), 400, "must be at most the 40 bytes"),
+        (binary(SAMPLE, size=-1), 400, "binary_data_size"),
+        (binary(SAMPLE, data=[1]), 400, "must have data or binary_data_size, got both"),
+        (binary(SAMPLE, shape=[1 << 39, 1 << 39]), 400, "must have"),
+        ((binary(SAMPLE)[0], {"Inference-Header-Content-Length": "99999"}), 400, "must be 0 to"),
+        ((binary(SAMPLE)[0], {"Inference-Header-Content-Length": "x"}), 400, "must be 0 to"),
         ((gzip.compress(tensor()), {"Content-Encoding": "gzip"}), 200, ""),
-        ((gzip.compress(tensor())[:-9], {"Content-Encoding": "gzip"}), 400, "not whole gzip"),
-        ((tensor(), {"Content-Encoding": "gzip"}), 400, "the body is not gzip"),
+        ((gzip.compress(tensor())[:-9], {"Content-Encoding": "gzip"}), 400, "must be whole gzip"),
+        ((tensor(), {"Content-Encoding": "gzip"}), 400, "the body must be gzip"),
         ((gzip.compress(b"0" * 10**6), {"Content-Encoding": "gzip"}), 413, "at most 200,000"),
         ((tensor(), {"Content-Encoding": "br"}), 415, "must be gzip or deflate"),
         ((b"0" * 200_001, {}), 413, "at most 200,000 bytes"),
@@ -185,7 +178,7 @@ ROW = struct.pack("<10f", *range(10))
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_bodies_of_bytes(server, request_, status, message):
-    found, _, body = server.request("/v2/models/context/infer", *request_)
+    found, _, body = server.request("/v2/models/window/infer", *request_)
     assert found == status
     assert message in json.loads(body).get("error", "")
 
@@ -198,6 +191,7 @@ def test_bodies_of_bytes(server, request_, status, message):
         ("/v2/models/plain/infer", "GET", 405),
         ("/v2/models/..%2F..%2Fetc%2Fpasswd/infer", "POST", 404),
         ("/nothing", "GET", 404),
+        ("/docs", "GET", 404),
     ],
 )
 def test_what_is_not_there(server, path, method, status):
@@ -212,7 +206,69 @@ def test_tokens(start, files):
     assert server.request("/v2/health/live")[0] == 200
     assert server.request("/v2/models/ts")[0] == 401
     for token, status in [("second-secret-of-many", 200), ("second-secret-of-manY", 401)]:
-        found = server.request("/v2/models/ts", headers={"Authorization": f"Bearer {token}"})
-        assert found[0] == status
-    assert server.stop(signal.SIGTERM) == 0
-    assert server.said[-1] == "Stopped."
+        headers = {"Authorization": f"Bearer {token}", "Host": "any.example"}
+        for path in ("/v2/models/ts", "/metrics", "/live"):
+            assert server.request(path, headers=headers)[0] == status
+    assert server.stop() == 0
+    assert server.lines[-1] == "Stopped."
+
+
+def test_a_slow_body_is_refused(scaled):
+    import asyncio
+
+    from wildcal.serve.app import make_app
+    from wildcal.serve.settings import Settings
+
+    app, sent = make_app(scaled, Settings(max_seconds=0.05)), []
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/v2/models/calibrator/infer",
+        "headers": [(b"host", b"localhost")],
+        "query_string": b"",
+    }
+
+    async def receive():
+        if not sent:
+            sent.append({"status": None})
+            return {"type": "http.request", "body": b"{", "more_body": True}
+        await asyncio.sleep(60)
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(app(scope, receive, send))
+    assert sent[1]["status"] == 408
+
+
+def test_mounted_in_another_application(scaled, draw):
+    import asyncio
+
+    from fastapi import FastAPI
+
+    from wildcal.serve import make_app
+
+    app, sent = FastAPI(), []
+    app.mount("/calibration", make_app({"m": scaled}))
+    z = draw(1)[0]
+    entry = {"name": "logits", "datatype": "FP32", "shape": [1, 10], "data": z.ravel().tolist()}
+    body = json.dumps({"inputs": [entry]}).encode()
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/calibration/v2/models/m/infer",
+        "root_path": "",
+        "headers": [(b"host", b"localhost")],
+        "query_string": b"",
+    }
+
+    async def receive():
+        return {"type": "http.request", "body": body}
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(app(scope, receive, send))
+    assert sent[0]["status"] == 200
+    found = arrays(json.loads(sent[1]["body"]))["probabilities"]
+    np.testing.assert_allclose(found, scaled.predict_proba(z), atol=1e-6)

@@ -5,14 +5,14 @@ import pytest
 from tritonclient import http
 from tritonclient.utils import InferenceServerException
 
-import wildcal
+from wildcal.monitor import Monitor
 
-OUTPUTS = ("probabilities", "confidence", "label", "temperature")
+OUTPUTS = ("probabilities", "confidence", "label")
 
 
 @pytest.fixture(scope="module")
 def server(start):
-    return start("context.json", "ts.json")
+    return start("window.json", "ts.json")
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def tensor(z, binary):
     return found
 
 
-def test_the_client_finds_its_way(client):
+def test_metadata(client):
     assert client.is_server_live()
     assert client.is_server_ready()
     assert client.is_model_ready("ts")
@@ -37,40 +37,46 @@ def test_the_client_finds_its_way(client):
     assert client.get_server_metadata()["name"] == "wildcal"
     assert client.get_model_metadata("ts")["platform"] == "wildcal"
     assert client.get_model_config("ts")["name"] == "ts"
-    assert [m["name"] for m in client.get_model_repository_index()] == ["context", "ts"]
+    assert [m["name"] for m in client.get_model_repository_index()] == ["window", "ts"]
 
 
 @pytest.mark.parametrize("binary", [False, True])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_the_numbers_of_python(client, scaled, context, clean, dtype, binary):
+def test_numbers(client, scaled, window, draw, dtype, binary):
     if dtype == "float16" and not binary:
-        pytest.skip("the client itself sends half precision as bytes only")
-    z = clean.logits[:64].astype(dtype)
+        pytest.skip("the client sends half precision as bytes only")
+    z = draw(64)[0].astype(dtype)
     wanted = [http.InferRequestedOutput(name, binary_data=binary) for name in OUTPUTS]
+    wanted.append(http.InferRequestedOutput("temperature", binary_data=binary))
     answer = client.infer("ts", [tensor(z, binary)], outputs=wanted)
-    np.testing.assert_allclose(
-        answer.as_numpy("probabilities"), scaled.predict_proba(z), atol=1e-6, rtol=0
-    )
-    np.testing.assert_allclose(
-        answer.as_numpy("confidence"), scaled.confidence(z), atol=1e-6, rtol=0
-    )
+    for name, expected in (
+        ("probabilities", scaled.predict_proba(z)),
+        ("confidence", scaled.confidence(z)),
+        ("temperature", scaled.temperatures(z)),
+    ):
+        np.testing.assert_allclose(answer.as_numpy(name), expected, atol=1e-6, rtol=0)
     np.testing.assert_array_equal(answer.as_numpy("label"), scaled.predict(z))
     name = f"{dtype} {binary}"
-    answer = client.infer("context", [tensor(z, binary)], parameters={"stream": name})
-    expected = wildcal.Stream(context, alarm="sequential")(z)
+    outputs = [http.InferRequestedOutput(o) for o in ("probabilities", "drift_alert")]
+    answer = client.infer(
+        "window", [tensor(z, binary)], outputs=outputs, parameters={"stream": name}
+    )
+    expected = Monitor(window).update(z).probabilities
     np.testing.assert_allclose(answer.as_numpy("probabilities"), expected, atol=1e-6, rtol=0)
-    assert answer.as_numpy("alarm").dtype == np.bool_
+    assert answer.as_numpy("drift_alert").dtype == np.bool_
 
 
-@pytest.mark.parametrize("packed", ["gzip", "deflate"])
-def test_packed_requests(client, scaled, clean, packed):
-    z = clean.logits[:20].astype(np.float32)
-    answer = client.infer("ts", [tensor(z, True)], request_compression_algorithm=packed)
+@pytest.mark.parametrize("compression", ["gzip", "deflate"])
+def test_compressed_requests(client, scaled, draw, compression):
+    z = draw(20)[0]
+    answer = client.infer("ts", [tensor(z, True)], request_compression_algorithm=compression)
     np.testing.assert_allclose(answer.as_numpy("confidence"), scaled.confidence(z), atol=1e-6)
 
 
-def test_its_errors_are_our_messages(client, clean):
-    z = clean.logits[:2].astype(np.float32).copy()
+def test_errors_have_our_message(client, draw):
+    z = draw(2)[0].copy()
     z[1, 3] = np.nan
-    with pytest.raises(InferenceServerException, match="logits must be finite, but row 1 holds"):
+    with pytest.raises(
+        InferenceServerException, match="logits must be finite, got nan in sample 1"
+    ):
         client.infer("ts", [tensor(z, True)])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.io
 
-from wildcal._old.cli.main import run
+from wildcal.cli.main import run
 
 NAMES = "airplane automobile bird cat deer dog frog horse ship truck".split()
 
@@ -42,12 +42,10 @@ def write_cifar10(folder, n_train, n_test, rng):
 
 @pytest.fixture(scope="session")
 def start():
-    """Start a command in a process that can be killed; what all of them import is read once."""
+    """Start a command in a process that can be killed; common imports are done once."""
     context = multiprocessing.get_context("forkserver")
     extras = ["cv2", "faiss", "onnxruntime", "PIL.Image", "scipy.io"]
-    context.set_forkserver_preload(
-        ["wildcal._old.cli.main", "wildcal._old.vision.extract", *extras]
-    )
+    context.set_forkserver_preload(["wildcal.cli.extract", "wildcal.vision.extract", *extras])
 
     def start(words):
         process = context.Process(target=run, args=(words,), daemon=True)
@@ -78,16 +76,17 @@ def small_data(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def foggy_data(small_data, tmp_path_factory):
-    """The small data sets, and published corrupted images of one type, so that cells are few."""
-    from wildcal._old.shift import corrupt
-    from wildcal._old.vision.datasets import cifar10
+    """The small data sets, and published corrupted images of one type, so that there are few."""
+    from wildcal.corruptions import corrupt
+    from wildcal.vision.datasets import cifar10
 
     root = tmp_path_factory.mktemp("data")
     for folder in small_data.iterdir():
         (root / folder.name).symlink_to(folder)
     (root / "CIFAR-10-C").mkdir()
     test = cifar10(small_data, "test")
-    foggy = [corrupt(test.read(slice(None)), "fog", severity, seed=0) for severity in range(1, 6)]
+    images = test.read(np.arange(len(test)))
+    foggy = [corrupt(images, "fog", severity) for severity in range(1, 6)]
     np.save(root / "CIFAR-10-C" / "fog.npy", np.concatenate(foggy))
     np.save(root / "CIFAR-10-C" / "labels.npy", np.tile(test.labels, 5).astype(np.uint8))
     return root

@@ -1,256 +1,227 @@
+"""Classifiers from torch modules, ONNX files and shipped weights, and features of their layers."""
+
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
+from torch import nn
 
-from wildcal._old.core.errors import FileFormatError
-from wildcal._old.vision.batches import Normalizer
-from wildcal._old.vision.classifiers import open_classifier
-from wildcal._old.vision.classifiers.torch_module import TorchClassifier
-from wildcal._old.vision.networks import build
-
-USUAL = Normalizer((0.4915, 0.4821, 0.4464), (0.2472, 0.2437, 0.2617))
-
-
-@pytest.fixture
-def images(rng):
-    return rng.integers(0, 256, (7, 32, 32, 3), dtype=np.uint8)
+from wildcal.core.exceptions import FileFormatError
+from wildcal.vision.classifiers import TorchClassifier, open_classifier
+from wildcal.vision.features import pooled_axes
+from wildcal.vision.images import Preprocess
+from wildcal.vision.networks import build
 
 
 @pytest.fixture
-def rng():
-    return np.random.default_rng(0)
+def pixels():
+    return np.random.default_rng(0).normal(size=(6, 32, 32, 3)).astype(np.float32)
 
 
-@pytest.fixture(scope="module")
-def network():
-    torch.manual_seed(0)
-    return build("resnet20", 10).eval()
-
-
-def by_hand(network, images):
-    """Channels first, in float64, an image at a time."""
-    x = (images / 255 - np.array(USUAL.mean)) / np.array(USUAL.std)
-    x = torch.from_numpy(x.transpose(0, 3, 1, 2))
+def logits_of(module, pixels):
     with torch.no_grad():
-        return torch.cat([network.double()(row[None]) for row in x]).numpy()
+        x = torch.from_numpy(pixels.transpose(0, 3, 1, 2).copy())
+        return module.eval()(x).numpy()
 
 
 @pytest.fixture
-def module(network, tmp_path, monkeypatch):
-    """A module of the user's own, in the working folder, and its weights."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "my_networks.py").write_text(
-        "from types import SimpleNamespace\n"
-        "from torch import nn\n"
-        "from wildcal._old.vision.networks import build\n"
-        "def small():\n    return build('resnet20', 10)\n"
-        "def nothing():\n    return 3\n"
-        "def sized(size):\n    return size\n"
-        "class Plain(nn.Module):\n"
-        "    def __init__(self):\n        super().__init__()\n"
-        "        self.fc = nn.Linear(3072, 2)\n"
-        "    def forward(self, x):\n"
-        "        return SimpleNamespace(logits=self.fc(x.view(-1, 3072)))\n"
-        "number = 7\n"
+def module_file(tmp_path, monkeypatch):
+    """Write a module with some functions and stand in its folder."""
+
+    def write(text, name="ownnet"):
+        (tmp_path / f"{name}.py").write_text(text)
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.delitem(__import__("sys").modules, name, raising=False)
+
+    return write
+
+
+CODE = """
+from torch import nn
+
+def net():
+    return nn.Sequential(nn.Conv2d(3, 4, 5, stride=4), nn.ReLU(), nn.Flatten(), nn.Linear(196, 10))
+
+def timm_like():
+    model = net()
+    model.pretrained_cfg = {"input_size": (3, 40, 40), "crop_pct": 0.8, "interpolation": "bicubic",
+                            "mean": (0.5, 0.5, 0.5), "std": (0.2, 0.2, 0.2)}
+    return model
+
+def nothing():
+    return 3
+"""
+
+
+def test_module_and_weights(module_file, pixels, tmp_path):
+    module_file(CODE)
+    torch.manual_seed(3)
+    net = nn.Sequential(nn.Conv2d(3, 4, 5, stride=4), nn.ReLU(), nn.Flatten(), nn.Linear(196, 10))
+    save_file(net.state_dict(), tmp_path / "w.safetensors")
+    found = open_classifier("ownnet:net", weights=tmp_path / "w.safetensors")
+    logits, features = found.outputs(pixels, ["0"])
+    np.testing.assert_allclose(logits, logits_of(net, pixels), atol=1e-5)
+    assert features["0"].shape == (6, 4)
+    assert found.about["kind"] == "module"
+    assert found.preprocess is None
+
+
+def test_preprocessing_is_read_from_the_model(module_file):
+    module_file(CODE, "ownnet2")
+    found = open_classifier("ownnet2:timm_like").preprocess
+    assert found == Preprocess(
+        crop=40, resize=50, interpolation="bicubic", mean=(0.5,) * 3, std=(0.2,) * 3
     )
-    save_file(network.float().state_dict(), tmp_path / "w.safetensors")
-    yield "my_networks:small"
-    import sys
-
-    sys.modules.pop("my_networks", None)
 
 
-def test_module_and_weights(module, network, images):
-    classifier = open_classifier(module, USUAL, weights="w.safetensors")
-    logits = classifier.logits(images)
-    assert logits.dtype == np.float32
-    np.testing.assert_allclose(logits, by_hand(network, images), atol=1e-4)
-    assert classifier.about["n_parameters"] == 272474
-    assert len(classifier.about["sha256"]) == 64
+def test_shipped_weights(pixels):
+    found = open_classifier("wildcal:cifar10-densenet-45")
+    assert found.about["name"] == "densenet-45"
+    assert found.preprocess.crop == 32
+    logits, features = found.outputs(pixels, found.default_layers(pixels)[:-1])
+    assert logits.shape == (6, 10)
+    assert next(iter(features)) == "stem"
+    with pytest.raises(ValueError, match=r"network must be one of wildcal:.*, got wildcal:nope"):
+        open_classifier("wildcal:nope")
 
 
-@pytest.mark.parametrize("batch", [None, 3])
-def test_onnx_equals_torch(network, images, export, tmp_path, batch):
-    """With a free batch size, and with a fixed one that does not divide the images."""
-    path = export(network.float(), tmp_path / "net.onnx", batch)
-    logits = open_classifier(str(path), USUAL).logits(images)
-    assert logits.dtype == np.float32
-    np.testing.assert_allclose(logits, by_hand(network, images), atol=1e-4)
+@pytest.mark.parametrize("batch", [None, 8])
+def test_onnx_equals_torch(small_network, export, tmp_path, pixels, batch):
+    network = small_network()
+    path = export(network, tmp_path / "net.onnx", batch)
+    found = open_classifier(str(path))
+    assert found.size == 32
+    assert found.batch_size == batch
+    logits, features = found.outputs(pixels)
+    np.testing.assert_allclose(logits, logits_of(network, pixels), atol=1e-5)
+    assert features == {}
 
 
-def test_onnx_with_channels_last(images, tmp_path):
-    import onnx
-    from onnx import TensorProto, helper
-
-    # The mean of each color.
-    node = helper.make_node("ReduceMean", ["x", "axes"], ["y"], keepdims=0)
-    graph = helper.make_graph(
-        [node],
-        "means",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 32, 32, 3])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 3])],
-        [helper.make_tensor("axes", TensorProto.INT64, [2], [1, 2])],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
-    onnx.save(model, tmp_path / "means.onnx")
-    logits = open_classifier(str(tmp_path / "means.onnx"), USUAL).logits(images)
-    np.testing.assert_allclose(logits, USUAL(images).mean((1, 2)), atol=1e-5)
-
-
-def test_damaged_onnx(tmp_path, export, network):
-    path = export(network.float(), tmp_path / "net.onnx")
-    path.write_bytes(path.read_bytes()[:5000])
-    with pytest.raises(FileFormatError, match="cannot read .*net.onnx as an ONNX network"):
-        open_classifier(str(path), USUAL)
-    with pytest.raises(FileNotFoundError, match="there is no network"):
-        open_classifier(str(tmp_path / "no.onnx"), USUAL)
-
-
-def test_onnx_that_takes_no_images(tmp_path):
-    import onnx
-    from onnx import TensorProto, helper
-
-    value = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        [helper.make_node("Identity", ["x"], ["y"])],
-        "rows",
-        [value("x", TensorProto.FLOAT, ["n", 5])],
-        [value("y", TensorProto.FLOAT, ["n", 5])],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
-    onnx.save(model, tmp_path / "rows.onnx")
-    with pytest.raises(ValueError, match=r"must take float images of shape \(n, 3, H, W\)"):
-        open_classifier(str(tmp_path / "rows.onnx"), USUAL)
+def test_layers_of_onnx(export, tmp_path, pixels):
+    torch.manual_seed(0)
+    network = build("resnet20", 10)
+    found = open_classifier(str(export(network, tmp_path / "net.onnx")))
+    layers = found.default_layers(pixels)
+    assert layers[-1] == "logits"
+    _, features = found.outputs(pixels, layers[:-1])
+    # Three resolutions, then the pooled features.
+    assert [values.shape[1] for values in features.values()] == [16, 32, 64, 64]
+    own = TorchClassifier(network, {})
+    _, wanted = own.outputs(pixels, ["stages.2", "pool"])
+    for name, values in zip(layers[2:4], wanted.values(), strict=True):
+        np.testing.assert_allclose(features[name], values, atol=1e-4)
+    with pytest.raises(ValueError, match=r"layers must be in the network, got 'nope'"):
+        found.outputs(pixels, ["nope"])
 
 
 @pytest.mark.parametrize(
-    ("target", "text"),
+    ("name", "layers"),
     [
-        ("my_networks:absent", "my_networks has no callable 'absent'"),
-        ("my_networks:number", "my_networks has no callable 'number'"),
-        ("my_networks:sized", "must be callable without arguments"),
-        ("my_networks:nothing", "must return a torch module, got int"),
-        ("not_there:small", "cannot import 'not_there' for not_there:small"),
-        ("resnet20", "cannot tell what resnet20 is: give a checkpoint"),
+        ("resnet20", ("stem", "stages.0", "stages.1", "stages.2", "pool", "logits")),
+        ("wrn-16-2", ("stem", "stages.0", "stages.1", "stages.2", "pool", "logits")),
+        ("vgg11-half", (*(f"features.{i}" for i in (3, 7, 14, 21, 28)), "logits")),
+        ("densenet-45", ("stem", "stages.5", "stages.13", "stages.23", "pool", "logits")),
     ],
 )
-def test_modules_that_cannot_be_used(module, target, text):
-    with pytest.raises(ValueError, match=text):
-        open_classifier(target, USUAL)
+def test_layers_of_our_networks(pixels, name, layers):
+    network = TorchClassifier(build(name, 10), {})
+    assert network.default_layers(pixels) == layers
 
 
-def test_weights_that_cannot_be_used(module, tmp_path, export, network):
-    with pytest.raises(FileFormatError, match=r"weights must be a .safetensors file, because"):
-        open_classifier(module, USUAL, weights="w.pt")
-    with pytest.raises(FileNotFoundError, match="there are no weights"):
-        open_classifier(module, USUAL, weights="x.safetensors")
-    save_file({"a": torch.zeros(1)}, "small.safetensors")
-    with pytest.raises(ValueError, match="do not fit my_networks:small"):
-        open_classifier(module, USUAL, weights="small.safetensors")
-    (tmp_path / "cut.safetensors").write_bytes((tmp_path / "w.safetensors").read_bytes()[:999])
-    with pytest.raises(FileFormatError, match=r"cannot read cut.safetensors"):
-        open_classifier(module, USUAL, weights="cut.safetensors")
-    path = export(network.float(), tmp_path / "net.onnx")
-    with pytest.raises(ValueError, match="weights are for module:callable"):
-        open_classifier(str(path), USUAL, weights="w.safetensors")
+def test_layers_of_other_networks(pixels):
+    plain = nn.Sequential(
+        *(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(8, 8, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(2048, 12)),
+        *(nn.ReLU(), nn.Linear(12, 10)),
+    )
+    assert TorchClassifier(plain, {}).default_layers(pixels) == ("1", "4", "7", "logits")
 
-
-def test_modules_that_look_at_the_layout_of_memory(module, images):
-    """`view` works, and so do outputs with the logits inside."""
-    classifier = open_classifier("my_networks:Plain", USUAL)
-    assert classifier.logits(images).shape == (7, 2)
-
-
-def test_module_without_a_file_is_known_by_its_weights(module):
-    hashes = set()
-    for seed in (0, 0, 1):
-        torch.manual_seed(seed)
-        hashes.add(open_classifier(module, USUAL).about["sha256"])
-    assert len(hashes) == 2
-
-
-def test_weights_beside_an_onnx_file_are_refused(network, export, tmp_path):
-    import onnx
-
-    path = export(network.float(), tmp_path / "net.onnx")
-    model = onnx.load(path)
-    onnx.save(model, path, save_as_external_data=True, location="net.data", size_threshold=0)
-    with pytest.raises(FileFormatError, match="keeps weights in other files"):
-        open_classifier(str(path), USUAL)
-
-
-@pytest.mark.parametrize("part", ["input", "output"])
-def test_networks_that_take_or_give_nothing(part, tmp_path):
-    from onnx import TensorProto, helper
-
-    shape = ["n", 3, 8, 8]
-    ends = {
-        "input": [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        "output": [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
-    }
-    node = helper.make_node("Relu", ["x"], ["y"])
-    if part == "input":
-        node = helper.make_node("Constant", [], ["y"], value_float=1.0)
-        ends["output"] = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [])]
-    ends[part] = []
-    graph = helper.make_graph([node], "net", ends["input"], ends["output"])
-    opset = helper.make_opsetid("", 17)
-    model = helper.make_model(graph, opset_imports=[opset], ir_version=8)
-    path = tmp_path / "net.onnx"
-    path.write_bytes(model.SerializeToString())
-    with pytest.raises(ValueError, match="it has no input or output|cannot read"):
-        open_classifier(str(path), USUAL)
-
-
-def test_networks_that_do_not_run_on_what_they_say_they_take(tmp_path):
-    """Another library's errors come out as one line that names the file."""
-    from onnx import TensorProto, helper
-
-    ends = [
-        helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, 2, "w"]),
-        helper.make_tensor_value_info("y", TensorProto.FLOAT, None),
-    ]
-    node = helper.make_node("Flatten", ["x"], ["y"])
-    graph = helper.make_graph([node], "net", ends[:1], ends[1:])
-    opset = helper.make_opsetid("", 17)
-    path = tmp_path / "net.onnx"
-    model = helper.make_model(graph, opset_imports=[opset], ir_version=8)
-    path.write_bytes(model.SerializeToString())
-    images = np.zeros((2, 8, 8, 3), np.uint8)
-    with pytest.raises(FileFormatError, match="cannot run .*net.onnx on images of shape"):
-        open_classifier(str(path), USUAL).logits(images)
-
-
-def test_unknown_device(module):
-    with pytest.raises(ValueError, match="cannot use the device 'abacus'"):
-        open_classifier(module, USUAL, device="abacus")
-
-
-def test_modules_of_users_read_channels_last(tmp_path, monkeypatch):
-    """Those that cannot, because they look at the memory, get what they can read."""
-    seen = []
-
-    class Watching(torch.nn.Module):
-        def __init__(self, views):
+    class Tokens(nn.Module):
+        def __init__(self):
             super().__init__()
-            self.conv, self.fc = torch.nn.Conv2d(3, 4, 3), torch.nn.Linear(4 * 900, 2)
-            self.views = views
+            self.embed = nn.Conv2d(3, 16, 8, stride=8)
+            layer = [nn.TransformerEncoderLayer(16, 2, 32, batch_first=True) for _ in range(3)]
+            self.blocks = nn.Sequential(*layer)
+            self.norm, self.head = nn.LayerNorm(16), nn.Linear(16, 10)
 
         def forward(self, x):
-            x = self.conv(x)
-            seen.append(x.is_contiguous(memory_format=torch.channels_last))
-            return self.fc(x.view(len(x), -1) if self.views else x.flatten(1))
+            tokens = self.embed(x).flatten(2).transpose(1, 2)
+            return self.head(self.norm(self.blocks(tokens).mean(1)))
 
-    images = np.random.default_rng(0).integers(0, 256, (3, 32, 32, 3), dtype=np.uint8)
-    torch.manual_seed(0)
-    plain, viewing = Watching(False), Watching(True)
-    viewing.load_state_dict(plain.state_dict())
-    found = TorchClassifier(plain, USUAL, {}).logits(images)
-    assert seen == [True, True]
-    seen.clear()
-    picky = TorchClassifier(viewing, USUAL, {})
-    np.testing.assert_allclose(picky.logits(images), found, atol=1e-5)
-    assert seen == [True, False]
-    picky.logits(images)
-    assert seen == [True, False, False]
+    network = TorchClassifier(Tokens(), {})
+    assert network.default_layers(pixels) == (*(f"blocks.{i}" for i in range(3)), "norm", "logits")
+    with pytest.raises(ValueError, match="layers must be given"):
+        TorchClassifier(nn.Flatten(), {}).default_layers(pixels)
+
+
+def test_features_before_an_in_place_layer(pixels):
+    module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(inplace=True), nn.Flatten())
+    classifier = TorchClassifier(module, {})
+    _, features = classifier.outputs(pixels, ["0"])
+    with torch.no_grad():
+        x = torch.from_numpy(pixels.transpose(0, 3, 1, 2).copy())
+        wanted = module[0](x).mean((2, 3)).numpy()
+    np.testing.assert_allclose(features["0"], wanted, atol=1e-5)
+    classifier.outputs(pixels)
+    assert not module[0]._forward_hooks
+
+
+def test_layers_that_run_twice(pixels):
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.act = nn.ReLU()
+
+        def forward(self, x):
+            return self.act(self.act(x)).mean((2, 3))
+
+    with pytest.raises(ValueError, match="layers must run once per image, got 12 outputs of act"):
+        TorchClassifier(Twice(), {}).outputs(pixels, ["act"])
+
+
+def test_pooled_axes():
+    assert pooled_axes((2, 8, 4, 4), "x") == (2, 3)
+    assert pooled_axes((2, 4, 4, 8), "x") == (1, 2)
+    assert pooled_axes((2, 9, 8), "x") == (1,)
+    assert pooled_axes((2, 8), "x") == ()
+    with pytest.raises(ValueError, match="layers must give 2 to 4 axes"):
+        pooled_axes((2,), "x")
+
+
+@pytest.mark.parametrize(
+    ("network", "error", "text"),
+    [
+        ("nothing", ValueError, "network must be a .safetensors or .onnx file"),
+        ("ownnet3:nothing", ValueError, "network must return a torch module, got int"),
+        ("ownnet3:absent", ValueError, "network must be a callable"),
+        ("absent_module:net", ValueError, "network must be importable"),
+        ("timm:resnet18", ImportError, "pip install timm"),
+        ("net.onnx", FileNotFoundError, r"there is no network net\.onnx"),
+        ("damaged.onnx", FileFormatError, r"cannot read damaged\.onnx as an ONNX network"),
+    ],
+)
+def test_networks_that_cannot_be_used(module_file, tmp_path, network, error, text):
+    if network.startswith("timm"):
+        try:
+            import timm  # noqa: F401
+        except ImportError:
+            pass
+        else:
+            pytest.skip("timm is installed")
+    module_file(CODE, "ownnet3")
+    (tmp_path / "damaged.onnx").write_bytes(b"nothing")
+    with pytest.raises(error, match=text):
+        open_classifier(network)
+
+
+def test_weights_that_cannot_be_used(module_file, tmp_path):
+    module_file(CODE, "ownnet4")
+    save_file({"x": torch.zeros(1)}, tmp_path / "w.safetensors")
+    (tmp_path / "w.pt").write_bytes(b"")
+    for name, text in (("w.pt", "must be a .safetensors file"), ("w.safetensors", "must fit")):
+        with pytest.raises(ValueError, match=text):
+            open_classifier("ownnet4:net", weights=tmp_path / name)
+    with pytest.raises(ValueError, match="weights are for module:function"):
+        open_classifier("wildcal:cifar10-densenet-45", weights=tmp_path / "w.pt")
+    with pytest.raises(ValueError, match="device must be usable, got 'nope'"):
+        open_classifier("ownnet4:net", device="nope")

@@ -1,33 +1,37 @@
+"""Extraction: what a suite has, interrupted runs, clusters, and networks fed in the wrong form."""
+
+import random
 import shutil
 import time
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
+from safetensors.torch import save_file
+from sklearn.datasets import load_digits
+from torch import nn
 
-from wildcal._old.cli.main import run
-from wildcal._old.io.suite import Suite
-from wildcal._old.io.suite.lock import is_written, writing
-from wildcal._old.shift import (
+from wildcal.cli.main import run
+from wildcal.corruptions import (
     CORRUPTIONS,
-    TUNING_TRANSFORMS,
     VALIDATION_CORRUPTIONS,
+    VALIDATION_TRANSFORMS,
     corrupt,
     transform,
 )
-from wildcal._old.vision.batches import Normalizer
-from wildcal._old.vision.classifiers import open_classifier
-from wildcal._old.vision.datasets import Split, cifar10, svhn
-from wildcal._old.vision.extract import extract
-from wildcal._old.vision.plan import PlanMaker
-from wildcal._old.vision.sizes import Sizes, usual_ood_rows
-from wildcal._old.vision.sources import make_plan, ood_there
-from wildcal._old.vision.training_data import NORMALIZERS
+from wildcal.io.suite import Suite
+from wildcal.io.suite_writer import SuiteWriter
+from wildcal.vision.classifiers import open_classifier
+from wildcal.vision.datasets import cifar10, svhn
+from wildcal.vision.extract import extract, implausible_conditions
+from wildcal.vision.extractor import Extractor, training_neighbors
+from wildcal.vision.images import CIFAR10, PRESETS
+from wildcal.vision.plan import Sizes, choose_transforms, make_plan, ood_sets
 
-SIZES = Sizes(corrupted=8, tuning=6, ood=5)
-TRANSFORMED = [
-    (name, level) for name, s in TUNING_TRANSFORMS.items() for level in range(1, len(s) + 1)
-]
+SMALL = ["--n-corrupted", "8", "--n-shifted-validation", "6", "--n-ood", "5"]
+# The network of these tests is not trained.
+COMMON = ["--allow-chance", "--transforms", "none"]
 
 
 @pytest.fixture(scope="module")
@@ -35,440 +39,326 @@ def network(tmp_path_factory, export, small_network):
     return export(small_network(), tmp_path_factory.mktemp("net") / "net.onnx")
 
 
-def plan(folder, **options):
-    chosen = {
-        "ood": {"svhn": folder, "textures": folder},
-        "extra": {},
-        "corrupted": None,
-        "sizes": SIZES,
-        "seed": 0,
-    } | options
-    return make_plan("cifar10", folder, **chosen)
-
-
 @pytest.fixture(scope="module")
 def suite(small_data, network, tmp_path_factory):
-    classifier = open_classifier(str(network), NORMALIZERS["cifar10"])
-    return extract(classifier, plan(small_data), tmp_path_factory.mktemp("suite") / "s")
+    folder = tmp_path_factory.mktemp("suite") / "s"
+    words = ["extract", str(small_data), "--network", str(network), *SMALL, "--allow-chance"]
+    assert run([*words, "-o", str(folder)]) == 0
+    return Suite.open(folder)
 
 
-def contents(folder):
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+def same(first, second, *, distances=False):
+    assert [s.name for s in first.splits] == [s.name for s in second.splits]
+    for a, b in zip(first.splits, second.splits, strict=True):
+        np.testing.assert_allclose(a.logits, b.logits, atol=1e-5)
+        np.testing.assert_array_equal(a.y, b.y)
+        if distances:
+            np.testing.assert_allclose(a.knn_distances, b.knn_distances, atol=1e-5)
 
 
 def test_splits(suite):
     assert suite.complete
-    assert [s.name for s in suite.tune("none")] == ["validation"]
-    assert [s.name for s in suite.tests("none")] == ["test"]
-    assert [s.rows for s in suite.tune("semantic")] == [5, 5]
-    assert [(s.name, s.rows) for s in suite.tests("semantic")] == [
-        ("svhn-test", 25),
-        ("textures-test", 15),
-    ]
-    cells = {(s.corruption, s.severity) for s in suite.tests("covariate")}
-    assert cells == {(name, level) for name in CORRUPTIONS for level in range(1, 6)}
-    cells = [(s.corruption, s.severity) for s in suite.tune("covariate")]
-    corrupted = [(name, level) for name in VALIDATION_CORRUPTIONS for level in range(1, 6)]
-    assert cells == corrupted + TRANSFORMED
-    assert len(cells) == 44
-    assert {s.rows for s in suite.tests("covariate")} == {8}
-    assert {s.rows for s in suite.tune("covariate")} == {6}
-
-
-def test_validation_is_the_part_kept_from_training(suite, small_data):
-    np.testing.assert_array_equal(
-        suite.split("validation").y, cifar10(small_data, "train").labels[180:]
-    )
+    by_name = {split.name: split for split in suite.splits}
+    changes = [(name, level) for name in VALIDATION_CORRUPTIONS for level in range(1, 6)]
+    for name, strengths in VALIDATION_TRANSFORMS.items():
+        changes += [(name, level) for level in range(1, len(strengths) + 1)]
+    shifted = [s for s in suite.calibration if s.is_shifted]
+    assert [(s.corruption, s.severity) for s in shifted] == changes
+    tested = {(s.corruption, s.severity) for s in suite.test if s.is_shifted}
+    assert tested == {(name, level) for name in CORRUPTIONS for level in range(1, 6)}
+    sizes = {name: by_name[name].n_samples for name in ("validation", "test", "fog-3")}
+    assert sizes == {"validation": 20, "test": 40, "fog-3": 8}
+    ood = [(s.name, s.n_samples) for s in suite.splits if s.is_ood]
+    assert ood[:2] == [("svhn-calibration", 5), ("svhn-test", 25)]
+    assert ood[2:] == [("textures-calibration", 5), ("textures-test", 15)]
 
 
 def test_logits_are_those_of_the_images(suite, small_data, network):
-    """Cells made here by hand: rows from the split file, corruption and network called plainly."""
-    classifier = open_classifier(str(network), NORMALIZERS["cifar10"])
-    test = cifar10(small_data, "test")
-    rows = Split.load(suite.path / "rows-test.json").rows("corrupted")
-    for name, level in (("fog", 3), ("gaussian_noise", 5)):
-        images = corrupt(test.read(slice(None)), name, level, seed=0)[rows]
-        split = suite.split(f"{name}-{level}")
-        np.testing.assert_allclose(split.logits, classifier.logits(images), atol=1e-5)
-        np.testing.assert_array_equal(split.y, test.labels[rows])
-    train = cifar10(small_data, "train")
-    rows = Split.load(suite.path / "rows-validation.json").rows("corrupted")
-    for change, name, level in ((corrupt, "spatter", 4), (transform, "cutout", 3)):
-        images = change(train.read(slice(None)), name, level, seed=0)[rows]
-        split = suite.split(f"validation-{name}-{level}")
-        np.testing.assert_allclose(split.logits, classifier.logits(images), atol=1e-5)
-        np.testing.assert_array_equal(split.y, train.labels[rows])
-    parts = Split.load(suite.path / "rows-svhn.json")
-    images = svhn(small_data).read(parts.rows("tune"))
-    np.testing.assert_allclose(
-        suite.split("svhn-tune").logits, classifier.logits(images), atol=1e-5
-    )
-    assert set(suite.split("svhn-tune").y) == {-1}
-    assert not set(parts.rows("tune")) & set(parts.rows("test"))
-
-
-def test_seed_changes_rows_and_noise(suite, small_data, network, tmp_path):
-    classifier = open_classifier(str(network), NORMALIZERS["cifar10"])
-    other = extract(classifier, plan(small_data, seed=1), tmp_path / "s")
-    assert not np.array_equal(other.split("fog-3").y, suite.split("fog-3").y)
-    np.testing.assert_array_equal(other.split("test").logits, suite.split("test").logits)
-
-
-def test_a_suite_that_lacks_cells_gets_them(suite, small_data, network, tmp_path):
-    """A finished suite without the transforms: only they are computed, and nothing else differs."""
-    classifier = open_classifier(str(network), NORMALIZERS["cifar10"])
-    before = extract(classifier, plan(small_data, transforms=()), tmp_path / "s")
-    assert before.complete
-    assert len(before.splits) == len(suite.splits) - 24
-    old = {p.name: p.stat().st_mtime_ns for p in before.path.iterdir() if p.suffix == ".npy"}
-    asked = []
-
-    class Counting:
-        def __getattr__(self, name):
-            return getattr(classifier, name)
-
-        def logits(self, images):
-            asked.append(len(images))
-            return classifier.logits(images)
-
-    after = extract(Counting(), plan(small_data), before.path)
-    assert asked == [32] * 24  # each of the 6 rows, filled up to a block
-    assert contents(after.path) == contents(suite.path)
-    assert old == {name: (after.path / name).stat().st_mtime_ns for name in old}
-
-
-def test_a_suite_with_more_cells_is_refused(suite, small_data, network):
-    classifier = open_classifier(str(network), NORMALIZERS["cifar10"])
-    before = contents(suite.path)
-    with pytest.raises(ValueError, match="holds validation-channel_swap-1, which was not"):
-        extract(classifier, plan(small_data, transforms=()), suite.path)
-    assert contents(suite.path) == before
-
-
-def test_transforms_are_not_for_tests(small_data):
+    indices = np.load(suite.path / "indices.npz")
     train, test = cifar10(small_data, "train"), cifar10(small_data, "test")
-    maker = PlanMaker(data={}, validation=train, test=test, types=("fog", "rotation"))
-    with pytest.raises(ValueError, match="name must be a corruption; 'rotation' is for tuning"):
-        maker.make()
+    sets = {"validation": train, "validation-rotation-2": train, "fog-3": test}
+    classifier = open_classifier(str(network))
+    for name, images in sets.items():
+        chosen = indices[name]
+        pixels = images.read(chosen)
+        if name == "fog-3":
+            pixels = corrupt(pixels, "fog", 3, indices=chosen)
+        if "rotation" in name:
+            pixels = transform(pixels, "rotation", 2, indices=chosen)
+        wanted, _ = classifier.outputs(CIFAR10.normalize(pixels))
+        np.testing.assert_allclose(suite.split(name).logits, wanted, atol=1e-5)
+        np.testing.assert_array_equal(suite.split(name).y, images.labels[chosen])
+    assert indices["validation"].min() == 180  # the images that a training leaves out
+    pixels = svhn(small_data, CIFAR10).read(indices["svhn-test"])
+    wanted, _ = classifier.outputs(CIFAR10.normalize(pixels))
+    np.testing.assert_allclose(suite.split("svhn-test").logits, wanted, atol=1e-5)
 
 
-def test_another_network_is_refused(small_network, suite, small_data, export, tmp_path):
-    path = export(small_network(seed=1), tmp_path / "net.onnx")
-    classifier = open_classifier(str(path), NORMALIZERS["cifar10"])
-    with pytest.raises(ValueError, match="was extracted from another network"):
-        extract(classifier, plan(small_data), suite.path)
+def test_the_same_images_in_all_corruptions_or_not(small_data):
+    def indices(**options):
+        plan = make_plan("cifar10", small_data, CIFAR10, sizes=Sizes(corrupted=8), **options)
+        return {c.name: c.indices.tolist() for c in plan.conditions}
+
+    paired, unpaired, other = indices(), indices(paired=False), indices(seed=1)
+    assert paired["fog-1"] == paired["snow-3"] != other["fog-1"]
+    assert unpaired["fog-1"] == unpaired["fog-5"] != unpaired["snow-3"]
 
 
-def test_another_normalization_is_refused(suite, small_data, network):
-    classifier = open_classifier(str(network), Normalizer((0.5,) * 3, (0.5,) * 3))
-    with pytest.raises(ValueError, match="was extracted from another network"):
-        extract(classifier, plan(small_data), suite.path)
+def test_published_corrupted_images(foggy_data, network, tmp_path):
+    words = ["extract", str(foggy_data), "--network", str(network), *SMALL, *COMMON]
+    assert run([*words, "--corrupted", str(foggy_data), "-o", str(tmp_path / "s")]) == 0
+    found = Suite.open(tmp_path / "s")
+    assert [s.name for s in found.test if s.is_shifted] == [f"fog-{i}" for i in range(1, 6)]
+    made = tmp_path / "made"
+    assert run([*words, "-o", str(made)]) == 0
+    wanted = Suite.open(made).split("fog-3")
+    np.testing.assert_allclose(found.split("fog-3").logits, wanted.logits, atol=1e-5)
 
 
-def test_wrong_number_of_classes(small_network, small_data, export, tmp_path):
-    path = export(small_network(7), tmp_path / "net.onnx")
-    classifier = open_classifier(str(path), NORMALIZERS["cifar10"])
-    with pytest.raises(ValueError, match="must give 10 logits per image, .* got 7"):
-        extract(classifier, plan(small_data), tmp_path / "s")
-
-
-def test_network_that_ends_in_a_softmax(small_network, small_data, export, tmp_path):
-    network = torch.nn.Sequential(small_network(), torch.nn.Softmax(1))
-    classifier = open_classifier(
-        str(export(network, tmp_path / "net.onnx")), NORMALIZERS["cifar10"]
-    )
-    with pytest.raises(ValueError, match="these are probabilities"):
-        extract(classifier, plan(small_data), tmp_path / "s")
-
-
-def test_published_corrupted_images(small_data, network, tmp_path, suite):
-    """CIFAR-10-C as published, made of our corruptions, gives the logits of those made here."""
-    test = cifar10(small_data, "test")
-    folder = tmp_path / "CIFAR-10-C"
-    folder.mkdir()
-    for name in CORRUPTIONS:
-        levels = [corrupt(test.read(slice(None)), name, s, seed=0) for s in range(1, 6)]
-        np.save(folder / f"{name}.npy", np.concatenate(levels))
-    np.save(folder / "labels.npy", np.tile(test.labels, 5))
-    classifier = open_classifier(str(network), NORMALIZERS["cifar10"])
-    made = extract(classifier, plan(small_data, corrupted=folder), tmp_path / "s")
-    for split in suite.tests("covariate"):
-        np.testing.assert_allclose(made.split(split.name).logits, split.logits, atol=1e-5)
-    (folder / "fog.npy").unlink()
-    assert "fog-3" not in {cell.name for cell in plan(small_data, corrupted=folder).cells}
-    np.save(folder / "labels.npy", np.tile(test.labels[::-1], 5))
-    with pytest.raises(ValueError, match="in the same order"):
-        extract(classifier, plan(small_data, corrupted=folder), tmp_path / "t")
-
-
-def command(data, network, output):
-    return [
-        *("extract", str(data), "--network", str(network)),
-        *("--rows", "8", "--tuning-rows", "6", "--ood-rows", "5", "-o", str(output)),
-    ]
-
-
-def splits_written(folder):
-    return len(list(folder.glob("*.labels.npy"))) if folder.exists() else 0
-
-
-def test_killed_again_and_again(small_data, network, suite, tmp_path, start, capsys):
-    """Killed in its first moments, then at three random numbers of splits."""
-    rng = np.random.default_rng(7)
-    folder = tmp_path / "s"
-    killed = 0
-    process = start(command(small_data, network, folder))
-    while not folder.exists() and process.is_alive():
-        time.sleep(0.0005)
-    process.kill()
-    process.join()
-    for target in np.sort(rng.choice(np.arange(0, 115), 3, replace=False)):
-        process = start(command(small_data, network, folder))
-        while splits_written(folder) <= target and process.is_alive():
+def test_killed_at_random_ten_times(foggy_data, network, tmp_path, start, capsys):
+    """Ends with the suite of a run that was not: each kill -9 loses at most one condition."""
+    words = ["extract", str(foggy_data), "--network", str(network), *SMALL, *COMMON]
+    words += ["--corrupted", str(foggy_data), "--features", "--layers", "logits"]
+    words += ["--n-neighbors", "3", "--transforms", "all", "-o"]  # 55 conditions
+    assert run([*words, str(tmp_path / "once")]) == 0
+    killed, rng, done = tmp_path / "killed", random.Random(0), 0
+    for _ in range(10):
+        process = start([*words, str(killed)])
+        more = done + rng.randint(1, 3)
+        while process.is_alive() and len(list(killed.glob("*/logits.npy"))) < more:
             time.sleep(0.001)
-        time.sleep(rng.uniform(0, 0.03))
-        killed += process.is_alive()
+        time.sleep(rng.uniform(0, 0.01))
+        assert process.is_alive()
         process.kill()
         process.join()
-        if folder.joinpath("manifest.json").exists():
-            assert not Suite.open(folder, verify=True).complete
-    assert killed == 3
-    assert run(command(small_data, network, folder)) == 0, capsys.readouterr().err
-    assert contents(folder) == contents(suite.path)
+        before, done = done, len(Suite.open(killed).splits)
+        assert before <= done < len(Suite.open(tmp_path / "once").splits)
+    assert done > 5
+    assert run([*words, str(killed)]) == 0
+    same(Suite.open(tmp_path / "once"), Suite.open(killed), distances=True)
+    assert not (killed / ".training-features").exists()
 
 
-def test_command_line(small_data, network, tmp_path, capsys):
-    words = command(small_data, network, tmp_path / "s")
-    assert run([*words, "--ood", "none", "--dtype", "float16"]) == 0
-    said = capsys.readouterr().err
-    *tenths, last = said.splitlines()
-    assert (len(tenths), tenths[-1]) == (10, "1,084 of 1,084 rows.")
-    assert last.startswith("Wrote 1,084 rows in 141 splits to ")
-    suite = Suite.open(tmp_path / "s", verify=True)
-    assert {s.dtype for s in suite.splits} == {"float16"}
-    assert suite.tune("semantic") == []
+def test_distances_are_added_to_a_finished_suite(foggy_data, network, tmp_path, capsys):
+    words = ["extract", str(foggy_data), "--network", str(network), *SMALL, *COMMON]
+    words += ["--corrupted", str(foggy_data), "-o", str(tmp_path / "s")]
+    assert run(words) == 0
+    plain = Suite.open(tmp_path / "s")
+    logits = plain.split("fog-3").logits.copy()
+    assert plain.split("fog-3").knn_distances is None
+    assert run([*words, "--features", "--n-neighbors", "7", "--layers", "logits"]) == 0
+    found = Suite.open(tmp_path / "s")
+    assert found.layers == ("logits",)
+    assert found.split("fog-3").knn_distances.shape == (8, 1)
+    np.testing.assert_allclose(found.split("fog-3").logits, logits, atol=1e-6)
+    # The k-th nearest training image by all distances.
+    classifier, train = open_classifier(str(network)), cifar10(foggy_data, "train")
+    features, _ = classifier.outputs(CIFAR10.normalize(train.read(np.arange(180))))
+    unit = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (features, logits)]
+    wanted = np.sort(((unit[1][:, None] - unit[0]) ** 2).sum(axis=2), axis=1)[:, 6]
+    np.testing.assert_allclose(found.split("fog-3").knn_distances[:, 0], wanted, atol=1e-5)
+    assert run([*words, "--features", "--n-neighbors", "5", "--layers", "logits"]) == 1
+    assert "n_neighbors: 7 there, 5 here" in capsys.readouterr().err
 
 
-def test_command_line_without_transforms(small_data, network, tmp_path, capsys):
-    words = command(small_data, network, tmp_path / "s")
-    assert run([*words, "--ood", "none", "--transforms", "none"]) == 0
-    assert "Wrote 940 rows in 117 splits to " in capsys.readouterr().err
-    assert run([*words, "--ood", "none", "--transforms", "none", "--test-rows", "9"]) == 1
-    assert "was extracted from other rows (rows-test.json)" in capsys.readouterr().err
+def test_on_a_cluster(foggy_data, network, tmp_path):
+    pytest.importorskip("distributed")
+    words = ["extract", str(foggy_data), "--network", str(network), *SMALL, *COMMON]
+    words += ["--corrupted", str(foggy_data), "--features", "--layers", "logits"]
+    assert run([*words, "-o", str(tmp_path / "here")]) == 0
+    assert run([*words, "-o", str(tmp_path / "there"), "--scheduler", "local"]) == 0
+    same(Suite.open(tmp_path / "here"), Suite.open(tmp_path / "there"), distances=True)
 
 
-def test_folders_of_classes(small_network, small_data, export, tmp_path, capsys):
-    """Any data set, as folders of pictures; further sets of its classes and of other classes."""
-    from PIL import Image
-
-    images = cifar10(small_data, "test")
-    for part in ("data/validation", "data/test", "sketches"):
-        for label, name in enumerate(("cat", "dog")):
-            place = tmp_path / part / name
-            place.mkdir(parents=True)
-            for i in np.flatnonzero(images.labels == label):
-                Image.fromarray(images.read(np.array([i]))[0]).resize((40, 48)).save(
-                    place / f"{i}.png"
-                )
-    network = export(small_network(2), tmp_path / "net.onnx")
-    words = ["extract", str(tmp_path / "data"), "--dataset", "folders", "--size", "32"]
-    words += ["--network", str(network), "-o", str(tmp_path / "s"), "--rows", "4"]
-    words += ["--extra", f"sketches={tmp_path / 'sketches'}", "--ood", f"svhn={small_data}"]
-    words += ["--ood", f"stripes={small_data / 'dtd' / 'images'}"]
-    assert run(words) == 0, capsys.readouterr().err
-    suite = Suite.open(tmp_path / "s", verify=True)
-    assert suite.class_names == ("cat", "dog")
-    assert (suite.data["name"], suite.data["layout"]) == ("data", "folders")
-    # Of images that nobody knows, only the colors are changed.
-    changed = {s.corruption for s in suite.tune("covariate")} - set(VALIDATION_CORRUPTIONS)
-    assert changed == {"posterize", "solarize", "gamma", "gray", "inverted", "channel_swap"}
-    assert [s.name for s in suite.tests("semantic")] == ["svhn-test", "stripes-test"]
-    sketches = suite.split("sketches")
-    assert (sketches.shift, sketches.corruption, sketches.rows) == ("covariate", None, 8)
-    np.testing.assert_array_equal(sketches.y, suite.split("test").y)
+def test_another_network_or_more_conditions_are_refused(
+    suite, small_data, export, small_network, network, tmp_path, capsys
+):
+    other = export(small_network(seed=1), tmp_path / "other.onnx")
+    folder = shutil.copytree(suite.path, tmp_path / "s")
+    words = ["extract", str(small_data), *SMALL, "--allow-chance", "-o", str(folder), "--network"]
+    assert run([*words, str(other)]) == 1
+    assert "model must be that of the suite" in capsys.readouterr().err
+    assert run([*words, str(network), "--transforms", "none"]) == 1
+    assert "--output must be another folder" in capsys.readouterr().err
+    assert run([*words, str(network), "--seed", "1"]) == 1
+    assert "must be that of the suite" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("words", "text"),
-    [
-        (["--ood", "svhn=nowhere"], "nowhere"),
-        (["--mean", "1,2"], "give three numbers"),
-        (["--std", "1,0,1"], "give three numbers"),
-        (["--extra", "a", "--extra", "a=b"], "a name was given twice"),
-        (["--extra", "svhn"], "the name 'svhn' is taken"),
-        (["--ood", "test=here"], "the name 'test' is taken"),
-        (["--ood", "none", "--ood", "svhn"], "--ood none excludes other sets"),
-        (["--extra", "imagenet-r"], "imagenet-r"),
-        (["--extra", "my set=here"], "here"),
-        (["--size", "64"], "the images of cifar10 have 32 x 32 pixels, not 64 x 64"),
-        (["--network", "absent.onnx"], "there is no network absent.onnx"),
-    ],
-)
-def test_wrong_words(small_data, network, tmp_path, capsys, words, text):
-    code = run([*command(small_data, network, tmp_path / "s"), *words])
-    assert code in (1, 2)
-    assert text in capsys.readouterr().err
+def test_a_damaged_split_is_written_again(suite, small_data, network, tmp_path):
+    folder = shutil.copytree(suite.path, tmp_path / "s")
+    damaged = folder / "fog-3" / "logits.npy"
+    damaged.write_bytes(damaged.read_bytes()[:-4] + b"1234")
+    words = ["extract", str(small_data), "--network", str(network), *SMALL, "--allow-chance"]
+    assert run([*words, "-o", str(folder)]) == 0
+    same(suite, Suite.open(folder))
+
+
+def test_training_images_that_are_for_validation_are_refused(small_data, network, tmp_path):
+    plan = make_plan("cifar10", small_data, CIFAR10, transforms=["none"], sizes=Sizes(corrupted=4))
+    neighbors = training_neighbors("cifar10", small_data, CIFAR10, k=1, layers=("logits",))
+    object.__setattr__(neighbors, "indices", np.arange(100, 200))
+    extractor = Extractor(lambda: open_classifier(str(network)), plan, CIFAR10, neighbors)
+    with pytest.raises(ValueError, match="20 of 20 validation images are among them"):
+        extract(extractor, tmp_path / "s")
+
+
+def test_networks_that_do_not_match(small_data, export, small_network, tmp_path, capsys):
+    words = ["extract", str(small_data), "-o", str(tmp_path / "s"), "--network"]
+    assert run([*words, str(export(small_network(7), tmp_path / "seven.onnx"))]) == 1
+    assert "--network must return 10 logits per image" in capsys.readouterr().err
+    network = str(export(small_network(), tmp_path / "net.onnx"))
+    assert run([*words, network, "--crop", "64"]) == 1
+    assert "--crop must be 32" in capsys.readouterr().err
+    assert run([*words, network, "--transforms", "blurry"]) == 1
+    assert "--transforms must be among color" in capsys.readouterr().err
+    assert run([*words, network, "--n-test", "100"]) == 1
+    assert "--n-test must be at most 40, got 100" in capsys.readouterr().err
+    assert run([*words, network, "--features", "--n-neighbors", "500"]) == 1
+    assert "--n-neighbors must be at most the number of training" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("last", [nn.Softmax(1), nn.LogSoftmax(1)])
+def test_networks_that_end_in_a_softmax(small_data, export, small_network, tmp_path, capsys, last):
+    network = export(nn.Sequential(small_network(), last), tmp_path / "net.onnx")
+    words = ["extract", str(small_data), "--network", str(network), "--allow-chance"]
+    assert run([*words, "-o", str(tmp_path / "s")]) == 1
+    assert "logits" in capsys.readouterr().err.splitlines()[-1]
     assert not (tmp_path / "s").exists()
 
 
-def test_imagenet_and_its_relatives(small_network, export, tmp_path, capsys, monkeypatch):
-    """Labels of every set are those of the 1000 classes; every class tunes and tests."""
-    from PIL import Image
+def test_transforms_that_change_the_class(tmp_path):
+    writer = SuiteWriter(tmp_path / "s", class_names=["a", "b"])
+    right = {f"gamma-{i}": 90 - 5 * i for i in range(5)} | {"vertical_flip-1": 20}
+    for name, n in right.items():
+        logits = np.tile([2.0, 0.0], (100, 1))
+        y = (np.arange(100) >= n).astype(int)
+        writer.add(f"validation-{name}", logits, y, role="calibration", domain=name)
+    writer.finish()
+    found = implausible_conditions(Suite.open(tmp_path / "s"))
+    assert found == {"validation-vertical_flip-1": 0.2}
 
-    from wildcal._old.vision.datasets import imagenet_wnids
 
-    monkeypatch.setattr("wildcal._old.vision.sources.CORRUPTIONS", ("fog", "frost"))
+def test_chance_is_refused(small_data, network, tmp_path, capsys):
+    words = ["extract", str(small_data), "--network", str(network), "-o", str(tmp_path / "s")]
+    assert run(words) == 1
+    text = capsys.readouterr().err
+    assert "conditions" in text  # the plan comes first
+    assert "within noise of chance" in text
+    assert "--allow-chance" in text
+    assert not (tmp_path / "s").exists()
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory):
+    """Folders of the digits of scikit-learn, and a network trained on levels up to 255."""
+    home = tmp_path_factory.mktemp("digits")
+    found = load_digits()
+    images = np.kron(found.images, np.ones((4, 4))).astype(np.float32) / 16
+    parts = {"train": slice(0, 700), "validation": slice(700, 1000), "test": slice(1000, 1300)}
+    for part, chosen in parts.items():
+        for i, (image, label) in enumerate(zip(images[chosen], found.target[chosen], strict=True)):
+            folder = home / "data" / part / str(label)
+            folder.mkdir(parents=True, exist_ok=True)
+            picture = Image.fromarray((255 * image).astype(np.uint8)).convert("RGB")
+            picture.save(folder / f"{i}.png")
+    (home / "digitsnet.py").write_text(
+        "from torch import nn\n"
+        "def net():\n"
+        "    return nn.Sequential(nn.Conv2d(3, 16, 4, stride=4), nn.ReLU(), nn.Conv2d(16, 32, 3),"
+        " nn.ReLU(), nn.Flatten(), nn.Linear(1152, 10))\n"
+    )
+    torch.manual_seed(0)
+    net = nn.Sequential(
+        *(nn.Conv2d(3, 16, 4, stride=4), nn.ReLU(), nn.Conv2d(16, 32, 3), nn.ReLU()),
+        *(nn.Flatten(), nn.Linear(1152, 10)),
+    )
+    pixels = np.repeat((255 * images[:700]).astype(np.uint8)[..., None], 3, axis=3)
+    x = torch.from_numpy(PRESETS["caffe"].normalize(pixels)).permute(0, 3, 1, 2)
+    y = torch.from_numpy(found.target[:700])
+    optimizer = torch.optim.Adam(net.parameters(), 1e-3)
+    for _ in range(80):
+        loss = nn.functional.cross_entropy(net(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    save_file(net.state_dict(), home / "w.safetensors")
+    return home
+
+
+def test_folders_of_small_pictures(digits, tmp_path, monkeypatch, capsys):
+    """They keep their size; the wrong colors are named; the right ones give a suite."""
+    monkeypatch.chdir(digits)
+    words = ["extract", "data", "--dataset", "folders", "--network", "digitsnet:net"]
+    words += ["--weights", "w.safetensors", "--n-corrupted", "20", "-o", str(tmp_path / "s")]
+    assert run(words) == 1
+    colors = "--mean 123.68,116.779,103.939, --std 1,1,1, --channels bgr, --scale 255"
+    assert f" with {colors}. Try these." in capsys.readouterr().err
+    words += colors.replace(", --", " --").split()
+    assert run([*words, "--features", "--n-train", "300"]) == 0
+    text = capsys.readouterr().err
+    assert "center 32 x 32" in text
+    assert "Accuracy on 300 in-distribution images: 9" in text
+    assert "about" in text or "after 0 s" in text
+    found = Suite.open(tmp_path / "s")
+    test = found.split("test")
+    assert (test.logits.argmax(axis=1) == test.y).mean() > 0.85
+    assert found.layers[-1] == "logits"
+    # A 6 upside down is a 9: by default only colors are changed.
+    changed = {s.corruption for s in found.calibration if s.is_shifted}
+    assert changed == {*VALIDATION_CORRUPTIONS, *choose_transforms(["color"], "folders")}
+
+
+def test_ood_and_extra_sets(digits, network, tmp_path, monkeypatch, capsys):
+    shutil.copytree(digits / "data" / "test", tmp_path / "data" / "night")
+    shutil.copytree(digits / "data" / "test", tmp_path / "dice")
+    for part in ("validation", "test"):
+        (tmp_path / "data" / part).symlink_to(digits / "data" / part)
+    monkeypatch.chdir(tmp_path)
+    words = ["extract", "data", "--dataset", "folders", "--network", str(network), *COMMON, *SMALL]
+    assert run([*words, "--ood", "dice=dice", "--extra", "night", "-o", "s"]) == 0
+    found = Suite.open("s")
+    assert found.split("night").domain == "night"
+    assert found.split("dice-test").is_ood
+    assert run([*words, "--ood", "none", "-o", "t"]) == 0
+    assert not any(split.is_ood for split in Suite.open("t").splits)
+    assert run([*words, "--ood", "absent", "-o", "u"]) == 1
+    assert "data/absent was not found" in capsys.readouterr().err
+
+
+def test_imagenet(export, small_network, tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
-    wnids = np.array(imagenet_wnids())
-    for place, chosen in (("val", [3, 500, 999, 7]), ("imagenet-r", [500, 999])):
-        for wnid in wnids[chosen]:
-            folder = tmp_path / place / wnid
+    for part, n in (("data/val", 8), ("data/imagenet-r", 2)):
+        for k in range(4):
+            folder = tmp_path / part / str(k)
             folder.mkdir(parents=True)
-            for i in range(4):
-                picture = rng.integers(0, 256, (44, 40, 3), dtype=np.uint8)
-                Image.fromarray(picture).save(folder / f"{i}.JPEG")
-    network = export(small_network(1000), tmp_path / "net.onnx")
-    words = ["extract", str(tmp_path), "--dataset", "imagenet", "--size", "32", "--rows", "2"]
-    words += ["--network", str(network), "--ood", "none"]
-    words += ["--extra", f"imagenet-r={tmp_path / 'imagenet-r'}", "--transforms", "gray"]
-    assert run([*words, "-o", str(tmp_path / "s")]) == 0, capsys.readouterr().err
-    suite = Suite.open(tmp_path / "s", verify=True)
-    assert suite.n_classes == 1000
-    assert [suite.split(name).rows for name in ("validation", "test", "fog-3")] == [4, 4, 2]
-    assert set(suite.split("imagenet-r").y) == {500, 999}
-    rows = Split.load(suite.path / "rows-images.json")
-    assert not set(rows.rows("validation")) & set(rows.rows("test"))
-    words += ["--preprocess", "caffe", "--interpolation", "bicubic", "--resize", "40"]
-    words += ["--validation-rows", "8", "--test-rows", "6", "-o", str(tmp_path / "t")]
-    assert run(words) == 0, capsys.readouterr().err
-    suite = Suite.open(tmp_path / "t", verify=True)
-    assert sorted(suite.split("validation").y) == [3, 3, 7, 7, 500, 500, 999, 999]
-    assert set(suite.split("test").y) == {3, 7, 500, 999}
-    told = {key: suite.data[key] for key in ("name", "size", "resize", "interpolation")}
-    assert told == {"name": "imagenet", "size": 32, "resize": 40, "interpolation": "bicubic"}
-    assert suite.network["normalize"]["channels"] == "bgr"
-    assert suite.network["normalize"]["scale"] == 255.0
-    assert run([*words[:-2], "--test-rows", "9", "-o", str(tmp_path / "u")]) == 1
-    said = capsys.readouterr().err
-    assert "there are 16 images for validation and test together, fewer than 17" in said
+            for i in range(n):
+                pixels = rng.integers(0, 256, (40, 50, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(folder / f"{i}.jpg")
+    network = str(export(small_network(1000), tmp_path / "net.onnx"))
+    monkeypatch.chdir(tmp_path)
+    words = ["extract", "data", "--dataset", "imagenet", "--network", network, *COMMON]
+    words += ["--n-corrupted", "4", "--extra", "imagenet-r=data", "-o", "s"]
+    assert run(words) == 0
+    found = Suite.open("s")
+    assert (found.split("validation").n_samples, found.split("test").n_samples) == (8, 8)
+    assert sorted(found.split("validation").y) == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert sorted(found.split("imagenet-r").y) == [0, 0, 1, 1, 2, 2, 3, 3]
+    indices = np.load("s/indices.npz")
+    assert not set(indices["validation"]) & set(indices["test"])
 
 
-def test_sets_of_other_classes(small_data, foggy_data, network, tmp_path, capsys):
-    """By default those that are there, with the paper's numbers of rows where there are as many."""
-    assert plan(small_data, sizes=Sizes()).data["sizes"]["ood"] == 100
-    notes = plan(small_data, sizes=Sizes()).notes
-    assert notes[0] == (
-        "svhn: 15 rows tune, not 100, because it has 30 images and half of them are for tests."
-    )
-    assert len(notes) == 2
-    assert plan(small_data, sizes=Sizes(ood=4)).notes == ()
-    assert [usual_ood_rows(k) for k in (2, 10, 100, 1000, 21841)] == [100, 100, 400, 3500, 3500]
-    capped = plan(small_data, sizes=Sizes(ood=4, ood_test=6))
-    assert {c.name: len(c.rows) for c in capped.cells if c.shift == "semantic"} == {
-        "svhn-tune": 4,
-        "textures-tune": 4,
-        "svhn-test": 6,
-        "textures-test": 6,
-    }
-    assert list(ood_there(small_data)) == ["svhn", "textures"]
-    assert ood_there(tmp_path) == {}
-    words = ["extract", str(foggy_data), "--network", str(network), "--rows", "1"]
-    words += ["--tuning-rows", "1", "--transforms", "none", "--corrupted", str(foggy_data)]
+def test_ood_sets_of_a_folder(small_data, tmp_path):
+    assert set(ood_sets(small_data)) == {"svhn", "textures"}
+    assert ood_sets(tmp_path) == {}
+
+
+def test_progress_without_a_terminal(small_data, network, tmp_path, capsys, monkeypatch):
+    from wildcal.cli import extract as module
+
+    monkeypatch.setattr(module, "_EVERY", 0.0)
+    words = ["extract", str(small_data), "--network", str(network), *SMALL, *COMMON]
+    started = time.monotonic()
     assert run([*words, "-o", str(tmp_path / "s")]) == 0
-    said = capsys.readouterr().err
-    assert said.startswith("Sets of other classes: svhn, textures.\nsvhn: 15 rows tune, not 100,")
-
-
-def test_names_that_no_split_may_have(small_data):
-    with pytest.raises(ValueError, match="cannot be the name of a split"):
-        plan(small_data, ood={"my set": small_data / "dtd" / "images"})
-    folder = small_data / "dtd" / "images"
-    with pytest.raises(ValueError, match="the name 'SVHN-tune' is taken"):
-        plan(small_data, ood={"svhn": small_data, "SVHN": folder})
-
-
-def test_log_softmax_is_refused(small_network, small_data, export, tmp_path):
-    network = torch.nn.Sequential(small_network(), torch.nn.LogSoftmax(1))
-    classifier = open_classifier(
-        str(export(network, tmp_path / "net.onnx")), NORMALIZERS["cifar10"]
-    )
-    with pytest.raises(ValueError, match="every row is normalized"):
-        extract(classifier, plan(small_data), tmp_path / "s")
-
-
-def test_other_images_are_refused(suite, small_data, network, tmp_path):
-    """A folder never mixes two data sets, be they as large as each other."""
-    other = tmp_path / "data"
-    shutil.copytree(small_data, other)
-    path = other / "cifar-10-batches-bin" / "test_batch.bin"
-    raw = bytearray(path.read_bytes())
-    raw[5] ^= 255
-    path.write_bytes(raw)
-    classifier = open_classifier(str(network), NORMALIZERS["cifar10"])
-    with pytest.raises(ValueError, match="was extracted from other data"):
-        extract(classifier, plan(other), suite.path)
-
-
-def test_split_with_other_rows_is_computed_again(suite, small_data, network, tmp_path):
-    from wildcal._old.io.suite import SuiteWriter
-
-    shutil.copytree(suite.path, tmp_path / "s")
-    writer = SuiteWriter(
-        tmp_path / "s",
-        network=suite.network,
-        data=suite.data,
-        seed=suite.seed,
-        versions=suite.versions,
-        n_classes=10,
-        class_names=suite.class_names,
-    )
-    assert writer.done("fog-3", rows=8)
-    assert not writer.done("fog-3", rows=7)
-
-
-def test_rows_files_hold_rows_of_the_data_set(suite, small_data):
-    kept = Split.load(suite.path / "rows-validation.json")
-    rows = kept.rows("corrupted")
-    assert (kept.data, kept.n) == ("cifar10-train", 200)
-    assert rows.min() >= 180
-    labels = cifar10(small_data, "train").labels[rows]
-    np.testing.assert_array_equal(suite.split("validation-spatter-1").y, labels)
-
-
-def test_house_numbers_in_the_size_of_the_network(small_data):
-    made = svhn(small_data, size=48).read(slice(2))
-    assert made.shape == (2, 48, 48, 3)
-    plain = svhn(small_data).read(slice(2))
-    assert abs(made.mean() - plain.mean()) < 2
-
-
-def test_other_folders_do_not_pass_for_textures(small_data, tmp_path):
-    (tmp_path / "cat").mkdir()
-    shutil.copy(next((small_data / "dtd" / "images" / "banded").iterdir()), tmp_path / "cat")
-    with pytest.raises(FileNotFoundError, match="DTD was not found"):
-        plan(small_data, ood={"textures": tmp_path})
-
-
-def test_network_of_another_size_is_refused_before_the_work(small_data, network, tmp_path):
-    classifier = open_classifier(str(network), NORMALIZERS["cifar10"])
-    classifier.size = 64
-    with pytest.raises(ValueError, match="takes images of 64 x 64 pixels, not 32; give crop=64"):
-        extract(classifier, plan(small_data), tmp_path / "s")
-    classifier.size, classifier.class_names = None, ("cat", "dog")
-    with pytest.raises(ValueError, match="trained for other classes"):
-        extract(classifier, plan(small_data), tmp_path / "s")
-    assert not (tmp_path / "s").exists()
-
-
-def test_one_writer_at_a_time(small_data, network, tmp_path):
-    classifier = open_classifier(str(network), NORMALIZERS["cifar10"])
-    folder = tmp_path / "s"
-    folder.mkdir()
-    assert not is_written(folder)
-    with writing(folder):
-        assert is_written(folder)
-        with pytest.raises(ValueError, match="another extraction is writing to"):
-            extract(classifier, plan(small_data), folder)
-    assert not is_written(folder)
-    assert not is_written(tmp_path / "absent")
-    assert list(folder.iterdir()) == []
+    assert time.monotonic() > started
+    lines = capsys.readouterr().err.splitlines()
+    assert sum(" images" in line and " of " in line for line in lines) > 50

@@ -211,13 +211,6 @@ def wrap(calibrator: Any) -> Any:
     return Bridged(calibrator) if isinstance(calibrator, Calibrator) else calibrator
 
 
-def wrap_for_server(calibrator: Any) -> Any:
-    """Return `wrap`; the old server serves a window calibrator with its base."""
-    new: Any = unwrap(calibrator)
-    is_window = isinstance(new, Calibrator) and _is_window(new)
-    return wrap(new.base_) if is_window else wrap(calibrator)
-
-
 def unwrap(calibrator: Any) -> Any:
     """Return the new calibrator inside a wrapped one; others are returned as they are."""
     return calibrator.new if isinstance(calibrator, Bridged) else calibrator

@@ -131,7 +131,7 @@ def masked_apply(xp: Any, formula: Callable[..., Array], z: Array, *inputs: Arra
     Their logits are replaced by a very small finite number before and their probabilities by zero
     after, the others divided by their sum.
     """
-    if is_numpy(xp) and not np.isneginf(z.min()):
+    if is_numpy(xp) and z.min() != -np.inf:
         return formula(xp, z, *inputs)
     masked = z == -xp.inf
     p = formula(xp, xp.where(masked, xp.max(z, axis=-1, keepdims=True) + _MASKED, z), *inputs)
@@ -141,7 +141,7 @@ def masked_apply(xp: Any, formula: Callable[..., Array], z: Array, *inputs: Arra
 
 def unmask(z: FloatArray) -> FloatArray:
     """Return NumPy logits with -inf replaced by a very small finite number."""
-    if not np.isneginf(z.min()):
+    if z.min() != -np.inf:
         return z
     return np.where(np.isneginf(z), z.max(axis=1, keepdims=True) + _MASKED, z)
 

@@ -1,4 +1,4 @@
-"""Names of the methods.
+"""Names of the methods and of the accuracy estimators.
 
 A method is registered by its short name with the place of its class and the options that the name
 stands for. Classes are imported when they are needed.
@@ -42,8 +42,22 @@ CALIBRATORS: dict[str, tuple[str, dict[str, Any]]] = {
     "irovats": (f"{_HERE}.isotonic_one_vs_rest:IsotonicOneVsRest", {"temperature": True}),
     "dac": (f"{_HERE}.density:DensityAwareCalibration", {}),
     "window": ("wildcal.window.window_scaling:WindowScaling", {}),
+    "match": ("wildcal.window.matching:ConfidenceMatching", {}),
+    "label-shift": ("wildcal.window.label_shift:LabelShiftEM", {}),
 }
 """Class and options of each method by its short name."""
+
+ESTIMATORS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "ac": ("wildcal.accuracy.confidence:AC", {}),
+    "doc": ("wildcal.accuracy.confidence:DoC", {}),
+    "atc-ne": ("wildcal.accuracy.threshold:ATC", {}),
+    "atc-mc": ("wildcal.accuracy.threshold:ATC", {"score": "confidence"}),
+    "cot": ("wildcal.accuracy.cot:COT", {}),
+    "cott": ("wildcal.accuracy.cot:COTT", {}),
+    "gde": ("wildcal.accuracy.agreement:GDE", {}),
+    "cbpe": ("wildcal.accuracy.cbpe:CBPE", {}),
+}
+"""Class and options of each accuracy estimator by its short name."""
 
 ALIASES: Final = {"temperature": "ts", "sigmoid": "platt"}
 RENAMED: Final = {"tsmix": "ts-mix", "context": "window", "em-bcts": "label-shift"}
@@ -56,8 +70,8 @@ _ENTRY_POINTS: Final = "wildcal.calibrators"
 def get_calibrator(name: str, **options: Any) -> "Calibrator":
     """Return an unfitted calibrator by its name.
 
-    `dac+NAME` is density-aware calibration before another method; MODULE:CLASS is a class of your
-    own.
+    `dac+NAME` is density-aware calibration before another method, `match+NAME` confidence matching
+    to an accuracy estimator; MODULE:CLASS is a class of your own.
 
     Examples
     --------
@@ -69,6 +83,9 @@ def get_calibrator(name: str, **options: Any) -> "Calibrator":
     name = ALIASES.get(name, name)
     if name.startswith("dac+"):
         return get_calibrator("dac", base=get_calibrator(name.removeprefix("dac+")), **options)
+    if name.startswith("match+") and name.removeprefix("match+") in ESTIMATORS:
+        place, defaults = ESTIMATORS[name.removeprefix("match+")]
+        return get_calibrator("match", estimator=import_class(place)(**defaults), **options)
     if name not in CALIBRATORS:
         _load_plugin(name)
     place, defaults = CALIBRATORS[name]
@@ -85,7 +102,8 @@ def register(name: str, place: str, **options: Any) -> None:
 
 def registered_class(class_name: str) -> type[Any]:
     """Return a class by its name in an artifact; only registered classes are found."""
-    places = [place for place, _ in CALIBRATORS.values()] + list(_OTHER_CLASSES.values())
+    places = [place for place, _ in [*CALIBRATORS.values(), *ESTIMATORS.values()]]
+    places += _OTHER_CLASSES.values()
     for place in places:
         if place.partition(":")[2] == class_name:
             return import_class(place)
@@ -105,6 +123,13 @@ def import_class(place: str) -> type[Any]:
     module, _, name = place.partition(":")
     found: type[Any] = getattr(import_module(module), name)
     return found
+
+
+def load_installed() -> None:
+    """Register the methods that installed packages provide as entry points."""
+    for point in entry_points(group=_ENTRY_POINTS):
+        if point.name not in CALIBRATORS:
+            register(point.name, point.value)
 
 
 def _load_plugin(name: str) -> None:

@@ -39,6 +39,8 @@ class Scores:
     """Labels, -1 for OOD samples; None if only `correct` is known."""
     proba: NDArray[Any] | None = None
     """Probabilities (n, K) as they were given, not copied."""
+    predicted: IntArray | None = None
+    """Argmax of the probabilities."""
 
     def __len__(self) -> int:
         return len(self.confidence)
@@ -71,6 +73,16 @@ class Scores:
         squares = [np.einsum("ij,ij->i", p, p) for p in self.blocks()]
         return np.asarray(np.maximum(np.concatenate(squares) - 2 * self._true_proba + 1, 0))
 
+    def bins(self, n_bins: int) -> IntArray:
+        """Return the equal-width bin of each confidence."""
+        if n_bins not in self._bins:
+            self._bins[n_bins] = bin_index(self.confidence, n_bins)
+        return self._bins[n_bins]
+
+    @cached_property
+    def _bins(self) -> dict[int, IntArray]:
+        return {}
+
     @cached_property
     def order(self) -> IntArray:
         """Indices that sort the samples by confidence."""
@@ -92,6 +104,7 @@ class Scores:
             weight=self.weight[chosen],
             y=None if self.y is None else self.y[chosen],
             proba=None if self.proba is None else self.proba[chosen],
+            predicted=None if self.predicted is None else self.predicted[chosen],
         )
 
     def positive(self) -> "Scores":
@@ -136,7 +149,7 @@ def check_scores(y: Any, proba: Any, sample_weight: Any = None) -> Scores:
     predicted = array.argmax(axis=1)
     top = array[np.arange(len(array)), predicted].astype(np.float64)
     weight = _counts(sample_weight, len(array))
-    return Scores(np.minimum(top, 1.0), predicted == labels, weight, labels, array)
+    return Scores(np.minimum(top, 1.0), predicted == labels, weight, labels, array, predicted)
 
 
 def _from_confidence(y: Any, confidence: Any, sample_weight: Any) -> Scores:
@@ -207,7 +220,25 @@ def per_replicate(function: Callable[[FloatArray], Any], weights: FloatArray) ->
 
 def mean(column: NDArray[Any], weights: FloatArray) -> Any:
     """Return the weighted mean of a column: a number, or shape (B,)."""
-    return column @ weights / weights.sum(axis=0)
+    return column @ weights / total(weights)
+
+
+def total(weights: FloatArray) -> Any:
+    """Return the sum of weights: a number, or shape (B,)."""
+    return np.ones(len(weights)) @ weights  # much faster than sum(axis=0)
+
+
+def bin_sums(
+    values: NDArray[Any], index: IntArray, n_bins: int, weights: FloatArray
+) -> NDArray[Any]:
+    """Return the weighted sums of values by bin, shape (n_bins,) or (n_bins, B)."""
+    if weights.ndim == 1:
+        return np.bincount(index, values * weights, n_bins)
+    from scipy.sparse import csr_array  # slow to import
+
+    n = len(values)
+    matrix = csr_array((values.astype(np.float64), (index, np.arange(n))), shape=(n_bins, n))
+    return np.asarray(matrix @ weights)
 
 
 def bin_index(confidence: FloatArray, n_bins: int) -> IntArray:

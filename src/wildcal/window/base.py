@@ -5,17 +5,19 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import numpy as np
 from array_api_compat import is_dask_array
 from numpy.typing import NDArray
 
 from wildcal.calibrators.temperature import TemperatureScaling
-from wildcal.core.arrays import Array, FloatArray
-from wildcal.core.calibrator import Calibrator
+from wildcal.core.arrays import Array, FloatArray, clip
+from wildcal.core.calibrator import Calibrator, TemperatureCalibrator
 from wildcal.core.exceptions import InputError
 from wildcal.core.validation import Samples
+
+_SMALLEST_PROBA: Final = 1e-30
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,15 +116,7 @@ class WindowCalibrator(_Wrapper):
         top = self._adapted(self.adjustment(None))._apply(_top, X, knn_distances)
         if is_dask_array(top):
             return self._sum_chunks(top)
-        if hasattr(top, "detach"):  # torch
-            if sys.modules["torch"].jit.is_tracing():
-                raise self._not_adapted()
-            top = top.detach().cpu()
-        try:
-            top = np.asarray(top, dtype=np.float64)
-        except (TypeError, ValueError, RuntimeError) as error:  # the array is traced
-            raise self._not_adapted() from error
-        return WindowStatistics(*_sums(self.n_classes_, top).reshape(2, -1))
+        return WindowStatistics(*_sums(self.n_classes_, self._to_numpy(top)).reshape(2, -1))
 
     def adapt(self, window: Any, *, knn_distances: Any = None) -> "AdaptedCalibrator":
         """Return a calibrator for a window, given as samples X or as `WindowStatistics`."""
@@ -145,6 +139,30 @@ class WindowCalibrator(_Wrapper):
     def _adjustment_to(self, X: Any, knn_distances: Any) -> Any:
         """Return the adjustment to the samples X."""
         return self.adjustment(self.window_statistics(X, knn_distances=knn_distances))
+
+    def _to_numpy(self, values: Array) -> FloatArray:
+        """Return an array of any library in float64; arrays that are traced raise."""
+        if hasattr(values, "detach"):  # torch
+            if sys.modules["torch"].jit.is_tracing():
+                raise self._not_adapted()
+            values = values.detach().cpu()
+        try:
+            return np.asarray(values, dtype=np.float64)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise self._not_adapted() from error
+
+    def _unadjusted(self, X: Any, knn_distances: Any) -> FloatArray:
+        """Return probabilities without an adjustment, two columns with ``input="confidence"``."""
+        p = self._adapted(self.adjustment(None)).predict_proba(X, knn_distances=knn_distances)
+        p = self._to_numpy(p)
+        return p if p.ndim == 2 else np.stack([1 - p, p], axis=1)
+
+    def _log_proba(self, xp: Any, z: Array, *inputs: Array) -> Array:
+        """Return log-probabilities of the base, up to a constant in each sample."""
+        if isinstance(self.base_, TemperatureCalibrator):  # keeps the order of nearly equal classes
+            u = z - xp.max(z, axis=-1, keepdims=True)
+            return u / self.base_._temperatures(xp, z, *inputs)
+        return xp.log(clip(xp, self.base_.formula(xp, z, *inputs), _SMALLEST_PROBA, None))
 
     def _adapted(self, adjustment: Any) -> "AdaptedCalibrator":
         adapted = AdaptedCalibrator(calibrator=self)

@@ -12,8 +12,8 @@ from typing import Any, Final, TypeAlias
 import array_api_compat.numpy as np_compat
 import numpy as np
 
-from wildcal.core.arrays import Array, FloatArray, IntArray, clip, in_blocks, largest, softmax
-from wildcal.core.calibrator import FitInfo, TemperatureCalibrator, fit_base
+from wildcal.core.arrays import Array, FloatArray, IntArray, in_blocks, largest, softmax
+from wildcal.core.calibrator import FitInfo, fit_base
 from wildcal.core.optimize import TemperatureObjective, exp_link, newton, temperature_losses
 from wildcal.core.validation import Samples, check_number
 from wildcal.window.base import WindowCalibrator, WindowStatistics, window_sums
@@ -24,13 +24,14 @@ SPREAD: Final = np.array([0.25, 1.0, 3.0])
 # Prior standard deviation of the slope w.
 SLOPE: Final = 0.10
 # Model error of the log temperature of a domain: small or large, equally likely.
-TAUS: Final = (0.1, 0.3)
+TAUS: Final = (0.05, 0.15)
 # Each class starts with this many samples of average confidence.
 SMOOTH: Final = 2.0
 
 # Without domains the prior is used, which does not hold for more classes.
 _MAX_CLASSES: Final = 200
-_SMALLEST_PROBA: Final = 1e-30
+# Smaller domains say little about windows.
+_MIN_DOMAIN: Final = 50
 # Range of a log temperature.
 _BOUND: Final = 5.0
 
@@ -190,6 +191,12 @@ class WindowScaling(WindowCalibrator):
         self.model_weights_ = np.array([0.0, 0.5, 0.5])
         if len(groups) > 1:
             self._fit_domains(u, y, w, domain)
+            smallest = min(len(g) for g in groups)
+            if smallest < _MIN_DOMAIN:
+                notes.append(
+                    f"the smallest domain has {smallest} samples. Try merging domains until each"
+                    f" has {_MIN_DOMAIN}."
+                )
         elif data.n_classes <= _MAX_CLASSES:
             notes.append(
                 "there are no domains, so the coefficients are half of those of image networks,"
@@ -297,13 +304,6 @@ class WindowScaling(WindowCalibrator):
             f"mu: {self.offset_:.4g}; b_D: {b_d:.4g}; b_S: {b_s:.4g}; w: {self.slope_:.4g};"
             f" probabilities that mu, b_D and b_S are used: {used}. {verdict}"
         )
-
-    def _log_proba(self, xp: Any, z: Array, *inputs: Array) -> Array:
-        """Return log-probabilities of the base, up to a constant in each sample."""
-        if isinstance(self.base_, TemperatureCalibrator):  # keeps the order of nearly equal classes
-            u = z - xp.max(z, axis=-1, keepdims=True)
-            return u / self.base_._temperatures(xp, z, *inputs)
-        return xp.log(clip(xp, self.base_.formula(xp, z, *inputs), _SMALLEST_PROBA, None))
 
     def _shape(self, xp: Any, u: Array) -> Array:
         return xp.tanh((_margin(xp, u) - self.margin_mean_) / self.margin_std_)

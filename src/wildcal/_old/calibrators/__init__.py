@@ -4,7 +4,6 @@ from typing import Any, Final
 
 from wildcal._old.bridge import Bridged, bridged_class
 from wildcal._old.calibrators.context import Context, ContextScaling
-from wildcal._old.calibrators.more import WINDOW_METHODS, make_window_method
 from wildcal._old.calibrators.own import add_own
 from wildcal._old.core.calibrator import Calibrator
 from wildcal.core.exceptions import InputError
@@ -23,8 +22,6 @@ DENSITY_METHODS: Final[tuple[str, ...]] = tuple(
 
 def make_calibrator(name: str) -> Calibrator:
     """Return an unfitted calibrator by its short name, with the interface of 0.1."""
-    if name in WINDOW_METHODS:
-        return make_window_method(name)
     prefix, _, base = name.partition("+")
     if prefix == "dac-first":
         first = get_calibrator(f"dac+{base}" if base else "dac")
@@ -44,7 +41,6 @@ __all__ = [
     "CALIBRATORS",
     "DENSITY_METHODS",
     "PAPER_METHODS",
-    "WINDOW_METHODS",
     "Context",
     "ContextScaling",
     "make_calibrator",

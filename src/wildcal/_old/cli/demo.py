@@ -44,11 +44,11 @@ def demo(context: click.Context, output: Path, bootstrap: int) -> None:
     Example:
       wildcal demo -o demo-output
     """
-    from wildcal._old.cli.main import cli
     from wildcal._old.cli.suite_compare import compare_on_suites, print_suites
     from wildcal._old.evaluation.protocol import choose_methods
     from wildcal._old.report.page import make_page
-    from wildcal.suites import load, names
+    from wildcal._old.suites import load, names
+    from wildcal.cli.main import cli
 
     load(FIRST)  # or what to install, before anything is made
     output.mkdir(parents=True, exist_ok=True)
@@ -71,13 +71,13 @@ def demo(context: click.Context, output: Path, bootstrap: int) -> None:
     def at(name: str) -> str:
         return str(output / name)
 
-    saved = ["--with", at("ts.json"), "--with", at("energy.json")]
+    saved = ["--calibrator", at("energy.json")]
     energy = ["--method", "energy", "--ood", at("svhn.npz"), "-o", at("energy.json")]
     for words in (
         ["fit", at("val.npz"), "--method", "ts", "-o", at("ts.json")],
         ["fit", at("val.npz"), *energy],
-        ["inspect", at("energy.json")],
-        ["apply", at("energy.json"), at("shifted.npz"), "-o", at("proba.npz")],
+        ["show", at("energy.json")],
+        ["predict", at("energy.json"), at("shifted.npz"), "--overwrite", "-o", at("proba.npz")],
         ["evaluate", at("clean.npz"), *saved],
         ["evaluate", at("shifted.npz"), "--ood", at("textures.npz"), *saved],
     ):

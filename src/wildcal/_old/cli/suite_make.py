@@ -11,13 +11,20 @@ from typing import Any
 import click
 
 from wildcal._old.cli.declared import Declared, input_options
-from wildcal._old.cli.fit import read_notes
 from wildcal._old.cli.options import PATH, Command, quiet_option, refuse_same
 from wildcal._old.cli.output import progress_bar, say
 from wildcal._old.io import About
 from wildcal._old.io.files import check_writable
 from wildcal._old.io.suite import Suite
 from wildcal._old.io.suite.compose import ZEROS, Shifted, write_suite
+
+
+def read_notes(context: click.Context, option: click.Parameter, values: Iterable[str]) -> Any:
+    """Read NAME=WORDS."""
+    pairs = [value.partition("=") for value in values]
+    if not all(name and equals for name, equals, _ in pairs):
+        raise click.BadParameter("give NAME=WORDS such as network=resnet20.")
+    return {name: words for name, _, words in pairs}
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,6 @@ COMMANDS: Final = {
     " of one neighbor, with the logits",
     "its training first": "`wildcal train --resume`",
     "`wildcal.CALIBRATORS` has their names": "`wildcal methods` lists them",
-    "`wildcal._old.accuracy.save`": "`wildcal accuracy fit`",
     "`wildcal.save`": "`wildcal fit`",
     "wildcal.core.registry.register": "--use MODULE:CLASS",
 }

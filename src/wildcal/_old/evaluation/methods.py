@@ -11,7 +11,6 @@ from wildcal._old.calibrators import (
     CALIBRATORS,
     DENSITY_METHODS,
     PAPER_METHODS,
-    WINDOW_METHODS,
     make_calibrator,
 )
 from wildcal._old.calibrators.own import add_own
@@ -27,7 +26,6 @@ _UNFITTED: Final = "identity"
 SHORT_LISTS: Final = {
     "paper": PAPER_METHODS,
     "all": tuple(CALIBRATORS),
-    "windows": tuple(WINDOW_METHODS),
 }
 """Names that stand for several methods."""
 
@@ -151,13 +149,13 @@ def choose_methods(names: Sequence[str] | None = None) -> list[Method]:
 
 
 def _is_known(name: str) -> bool:
-    ours = name in CALIBRATORS or name in DENSITY_METHODS or name in WINDOW_METHODS
+    ours = name in CALIBRATORS or name in DENSITY_METHODS
     return ours or add_own(name, CALIBRATORS) is not None
 
 
 def _calibrator(name: str) -> Calibrator:
     if _is_known(name):
         return make_calibrator(name)
-    near = get_close_matches(name, [*CALIBRATORS, *DENSITY_METHODS, *WINDOW_METHODS], 1)
+    near = get_close_matches(name, [*CALIBRATORS, *DENSITY_METHODS], 1)
     guess = f"did you mean {near[0]!r}? " if near else ""
     raise ValueError(f"there is no method {name!r}; {guess}`wildcal.CALIBRATORS` has their names.")

@@ -16,7 +16,6 @@ import numpy as np
 
 from wildcal._old import bridge
 from wildcal._old.calibrators.context import ContextScaling
-from wildcal._old.calibrators.more import WINDOW_METHODS, window_class
 from wildcal._old.calibrators.temperature import TemperatureScaling
 from wildcal._old.core.calibrator import Calibrator, FitSummary
 from wildcal._old.core.checks import check_choice
@@ -175,8 +174,6 @@ def _rebuild_options(document: dict[str, Json]) -> Calibrator:
     known: dict[str, type[Calibrator]] = {
         kind.name: kind for kind in (ContextScaling, TemperatureScaling)
     }
-    if isinstance(method, str) and method in WINDOW_METHODS:
-        known[method] = window_class(method)
     if not isinstance(method, str) or method not in known:
         raise ValueError(f"unknown method {method!r:.80}")
     calibrator = known[method](**_decode_all(known[method], document["options"], "options"))

@@ -1,1 +1,0 @@
-"""Images and networks to logits: data sets, networks, training and extraction of suites."""

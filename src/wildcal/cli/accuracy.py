@@ -1,0 +1,249 @@
+"""`wildcal accuracy`: estimate the accuracy on samples without labels."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from wildcal.cli.options import (
+    PATH,
+    columns_options,
+    csv_option,
+    json_option,
+    metadata_option,
+    open_suite,
+    output_option,
+    quiet_option,
+    read_labeled,
+    standard_input,
+)
+from wildcal.cli.output import (
+    as_csv,
+    check_output,
+    print_json,
+    print_line,
+    print_table,
+    progress_bar,
+    say,
+    write_text,
+)
+from wildcal.core.exceptions import InputError
+from wildcal.io.schema import Columns
+
+
+@click.group()
+def accuracy() -> None:
+    """Estimate the accuracy on samples without labels, with an interval.
+
+    \b
+    Example:
+      wildcal accuracy fit val.csv -o estimator.json
+      wildcal accuracy estimate estimator.json today.csv
+    """
+
+
+@accuracy.command(no_args_is_help=True)
+@click.argument("source", type=PATH, nargs=-1, required=True)
+@click.option("--estimator", default="atc-ne", show_default=True, help="Name of an estimator.")
+@click.option("--source-domain", metavar="NAME", help="The in-distribution domain.")
+@columns_options
+@metadata_option
+@output_option
+@quiet_option
+def fit(
+    source: tuple[Path, ...],
+    estimator: str,
+    source_domain: str | None,
+    columns: Columns,
+    metadata: dict[str, str],
+    output: Path,
+) -> None:
+    """Fit an accuracy estimator on held-out samples with labels and save it.
+
+    SOURCE is as for `wildcal fit`. With --domain-column, intervals have the error that is measured
+    on the domains.
+
+    \b
+    Example:
+      wildcal accuracy fit val.csv -o estimator.json
+      wildcal accuracy fit sites.parquet --domain-column site --source-domain A -o estimator.json
+    """
+    from wildcal.accuracy import get_estimator
+    from wildcal.io.artifact import save
+
+    check_output(output, suffixes=(".json",))
+    fitted = get_estimator(estimator)
+    samples = read_labeled(source, columns)
+    if samples.sample_weight is not None:
+        raise InputError("weight_column must be left out: estimators count samples.")
+    with progress_bar(f"Fitting {fitted.title}"):
+        fitted.fit(
+            samples.X,
+            samples.y,
+            input=samples.input,
+            domain=samples.domain,
+            source_domain=source_domain,
+        )
+    fitted.class_names_ = samples.class_names
+    save(fitted, output, metadata=metadata, columns=columns.to_dict())
+    say(f"Accuracy {fitted.source_accuracy_:.1%} on {fitted.n_source_:,} source samples.")
+    if len(fitted.domain_errors_):
+        error = np.abs(fitted.domain_errors_).mean()
+        say(f"Mean error on {len(fitted.domain_errors_)} other domains: {100 * error:.1f} points.")
+    say(f"Wrote {output}.")
+
+
+@accuracy.command(no_args_is_help=True)
+@click.argument("estimator", type=PATH)
+@click.argument("source", type=PATH, nargs=-1, required=True)
+@click.option("--second-logits", type=PATH, help="The same samples of a second network, for gde.")
+@click.option("--window", type=click.IntRange(min=1), help="Samples of one estimate.  [all]")
+@columns_options
+@json_option
+@csv_option
+@quiet_option
+def estimate(
+    estimator: Path,
+    source: tuple[Path, ...],
+    second_logits: Path | None,
+    window: int | None,
+    columns: Columns,
+    as_json: bool,
+    csv_output: Path | None,
+) -> None:
+    """Estimate the accuracy on SOURCE with a saved ESTIMATOR. Labels are not read.
+
+    \b
+    Example:
+      wildcal accuracy estimate estimator.json today.csv
+      wildcal accuracy estimate estimator.json 'month/*.parquet' --window 1000 --csv days.csv
+    """
+    from wildcal.accuracy import AccuracyEstimator
+    from wildcal.cli.options import load_calibrator
+
+    fitted, columns = load_calibrator(estimator, columns)
+    if not isinstance(fitted, AccuracyEstimator):
+        raise InputError(
+            f"estimator must be a file of `accuracy fit`, got {estimator}, a calibrator.",
+            "estimator",
+        )
+    other = None
+    if second_logits is not None:
+        from wildcal.io.samples import read_samples
+
+        other = read_samples(second_logits, columns=columns, labels=False).X
+    rows, start = [], 0
+    with standard_input(source) as path, progress_bar("Estimating"):
+        for found in _estimates(fitted, _parts(path, columns, fitted), window, other):
+            last = start + found.n_samples - 1
+            rows.append({"first": start, "last": last, **found.to_dict()})
+            start = last + 1
+    if as_json:
+        print_json(rows)
+    elif csv_output is not None:
+        write_text(csv_output, as_csv(list(rows[0]), [list(row.values()) for row in rows]))
+    elif len(rows) == 1:
+        print_line(f"{found} ({found.n_samples:,} samples, {fitted.name})")
+    else:
+        percent = [[f"{100 * row[k]:.1f}" for k in ("value", "low", "high")] for row in rows]
+        names = [f"{row['first']}-{row['last']}" for row in rows]
+        print_table(
+            ("samples", "accuracy", "low", "high"),
+            [(name, *cells) for name, cells in zip(names, percent, strict=True)],
+            caption=f"In percent, with 95 % intervals. {fitted.title.capitalize()}.",
+        )
+
+
+@accuracy.command(no_args_is_help=True)
+@click.argument("suite")
+@click.option("--estimators", metavar="NAME,...", help="Which estimators.  [all]")
+@click.option("--second-suite", help="A suite of a second network, for gde.")
+@click.option(
+    "--setting",
+    "settings",
+    multiple=True,
+    type=click.Choice(["whole", "512", "128", "32", "dirichlet-1", "dirichlet-0.3"]),
+    default=("whole", "128"),
+    show_default=True,
+    help="Samples of a window, or 256 with other class frequencies; repeatable.",
+)
+@json_option
+@csv_option
+@quiet_option
+def benchmark(
+    suite: str,
+    estimators: str | None,
+    second_suite: str | None,
+    settings: tuple[str, ...],
+    as_json: bool,
+    csv_output: Path | None,
+) -> None:
+    """Compare estimators on SUITE: each kind of shift is left out of the fit and estimated.
+
+    It needs shifted calibration splits, which `wildcal extract` adds to a suite.
+
+    \b
+    Example:
+      wildcal accuracy benchmark cifar10-resnet20 --estimators ac,atc-ne,cot
+    """
+    from wildcal.accuracy import benchmark_estimators, summarize
+
+    names = None if estimators is None else [name.strip() for name in estimators.split(",")]
+    second = None if second_suite is None else open_suite(second_suite)
+    with progress_bar("Estimating") as bar:
+        windows = benchmark_estimators(
+            open_suite(suite),
+            names,
+            settings=settings,
+            second_suite=second,
+            progress=lambda _: bar.advance(),
+        )
+    rows = summarize(windows)
+    if as_json:
+        print_json(rows)
+        return
+    if csv_output is not None:
+        cells = [list(window.to_dict().values()) for window in windows]
+        write_text(csv_output, as_csv(list(windows[0].to_dict()), cells))
+        return
+    keys = ("mae", "worst", "bias", "coverage", "width")
+    print_table(
+        ("windows", "estimator", "mean error", "worst", "bias", "coverage", "width"),
+        [(r["setting"], r["estimator"], *(f"{100 * r[key]:.1f}" for key in keys)) for r in rows],
+        n_left=2,
+        caption="In percent, for windows whose kind of shift was not in the fit.",
+    )
+
+
+def _parts(source: Any, columns: Columns, fitted: Any) -> Iterator[Any]:
+    """Yield the scores of files batch by batch."""
+    from wildcal.io.samples import iter_samples
+
+    source = source if isinstance(source, Path) else list(source)
+    for samples in iter_samples(source, columns, labels=False, n_classes=fitted.n_classes_):
+        yield samples.X
+
+
+def _estimates(fitted: Any, parts: Iterator[Any], window: int | None, second: Any) -> Iterator[Any]:
+    """Yield the estimate of each window; sums are used where a window is larger than a batch."""
+    start = 0
+    if window is None and fitted.summable:
+        total = None
+        for x in parts:
+            more = None if second is None else second[start : start + len(x)]
+            part = fitted.statistics(x, second_logits=more)
+            total, start = part if total is None else total + part, start + len(x)
+        yield fitted.estimate(total)
+        return
+    rest: list[Any] = []
+    for x in (*parts, None):
+        rest += [] if x is None else [x]
+        n = sum(map(len, rest))
+        while n and (x is None or (window is not None and n >= window)):
+            whole = np.concatenate(rest)
+            size = min(window or n, n)
+            more = None if second is None else second[start : start + size]
+            yield fitted.estimate(whole[:size], second_logits=more)
+            rest, n, start = [whole[size:]], n - size, start + size

@@ -1,0 +1,354 @@
+"""`wildcal extract`: logits of a network on in-distribution, shifted and OOD images, as a suite."""
+
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from wildcal.cli.options import PATH, quiet_option, scheduler_option, seed_option
+from wildcal.cli.output import is_quiet, progress_bar, say
+
+if TYPE_CHECKING:
+    from wildcal.vision.extractor import Neighbors
+    from wildcal.vision.images import Preprocess
+
+_COUNT: Final = click.IntRange(min=1)
+_K: Final = {"cifar10": 50, "cifar100": 200}
+# Seconds between two lines where no progress bar is shown.
+_EVERY: Final = 10.0
+_SIZES: Final = {
+    "n_validation": "In-distribution images for calibration, every class in proportion."
+    "  [all; a quarter of imagenet]",
+    "n_test": "In-distribution images for tests.  [all; a quarter of imagenet]",
+    "n_corrupted": "Images per corrupted test condition.  [all]",
+    "n_shifted_validation": "Images per corrupted or transformed validation condition.  [1000]",
+    "n_ood": "Images of each OOD set for calibration.  [100, 400 or 3500 by the number of classes]",
+    "n_ood_test": "Images of each OOD set for tests.  [all others]",
+}
+
+
+def _named(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> Any:
+    """Read NAME or NAME=FOLDER."""
+    pairs = [value.partition("=") for value in values]
+    if len({name for name, _, _ in pairs}) < len(pairs):
+        raise click.BadParameter("must be different names.")
+    return {name: Path(folder) if folder else None for name, _, folder in pairs}
+
+
+def _names(context: click.Context, option: click.Parameter, value: str | None) -> Any:
+    return None if value is None else tuple(word.strip() for word in value.split(","))
+
+
+def _numbers(context: click.Context, option: click.Parameter, value: str | None) -> Any:
+    try:
+        return None if value is None else tuple(float(word) for word in value.split(","))
+    except ValueError:
+        message = f"must be three numbers such as 0.485,0.456,0.406, got {value!r}."
+        raise click.BadParameter(message) from None
+
+
+def _sizes(command: Any) -> Any:
+    for name, text in reversed(_SIZES.items()):
+        command = click.option(f"--{name.replace('_', '-')}", type=_COUNT, help=text)(command)
+    return command
+
+
+@click.command(no_args_is_help=True)
+@click.argument("data", type=PATH)
+@click.option(
+    "--network",
+    required=True,
+    help="Checkpoint of `wildcal train` (.safetensors), ONNX file (.onnx), module:function,"
+    " torchvision:NAME, timm:NAME, hf:NAME, or wildcal:NAME for weights that come with wildcal.",
+)
+@click.option("--weights", type=PATH, help="For module:function, a .safetensors file.")
+@click.option("-o", "--output", type=PATH, required=True, help="Folder of the suite.")
+@click.option(
+    "--dataset",
+    type=click.Choice(["cifar10", "cifar100", "imagenet", "folders"]),
+    default="cifar10",
+    show_default=True,
+    help="Layout of DATA.",
+)
+@click.option("--name", help="Name of the data in the suite.  [the data set, or the folder]")
+@_sizes
+@click.option(
+    "--paired/--unpaired",
+    default=True,
+    show_default=True,
+    help="All corruptions of the same images, or of a draw of their own for each type.",
+)
+@click.option(
+    "--transforms",
+    callback=_names,
+    metavar="color|geometric|all|none|NAME,...",
+    help="Transformed validation images. Choose those that keep the class.  [all; color for"
+    " folders]",
+)
+@click.option(
+    "--ood",
+    multiple=True,
+    callback=_named,
+    metavar="NAME[=FOLDER]",
+    help="OOD set: svhn, textures, or a folder of classes; repeatable; `none` for none."
+    "  [svhn and textures, if they are in DATA]",
+)
+@click.option(
+    "--extra",
+    multiple=True,
+    callback=_named,
+    metavar="NAME[=FOLDER]",
+    help="More images of the same classes: imagenet-r, imagenet-a, imagenet-sketch, or a folder of"
+    " classes; repeatable.",
+)
+@click.option("--corrupted", type=PATH, help="Folder of published corrupted images.")
+@click.option("--features", is_flag=True, help="Measure distances to the training images, for dac.")
+@click.option(
+    "--layers",
+    callback=_names,
+    metavar="NAME,...",
+    help="With --features: the layers.  [the ends of the blocks, and logits]",
+)
+@click.option(
+    "--n-neighbors", type=_COUNT, help="With --features: k of the k-th neighbor.  [50, 200, 10]"
+)
+@click.option(
+    "--index",
+    type=click.Choice(["exact", "ivf"]),
+    default="exact",
+    show_default=True,
+    help="With --features: search all training images, or approximately.",
+)
+@click.option(
+    "--train", type=PATH, help="With --features: folder of training images.  [DATA/train]"
+)
+@click.option(
+    "--n-train", type=_COUNT, help="With --features: training images.  [all; 1 % of imagenet]"
+)
+@click.option(
+    "--preprocess",
+    "preset",
+    type=click.Choice(["torchvision", "timm-0.5", "caffe", "unit"]),
+    help="How the network expects its pictures; the options below replace parts of it."
+    "  [as the network says; torchvision for imagenet]",
+)
+@click.option(
+    "--crop",
+    type=_COUNT,
+    help="Side of the center crop.  [size of the pictures if all are alike; 224]",
+)
+@click.option(
+    "--resize", type=_COUNT, help="Short side before the crop.  [8/7 of the crop for imagenet]"
+)
+@click.option("--interpolation", type=click.Choice(["nearest", "bilinear", "bicubic", "lanczos"]))
+@click.option("--mean", callback=_numbers, metavar="R,G,B", help="Subtracted from the colors.")
+@click.option("--std", callback=_numbers, metavar="R,G,B", help="Divides the colors.")
+@click.option("--channels", type=click.Choice(["rgb", "bgr"]), help="Order of the colors.  [rgb]")
+@click.option(
+    "--scale", type=float, help="Value of white before the mean is subtracted: 1 or 255.  [1]"
+)
+@click.option(
+    "--allow-chance", is_flag=True, help="Go on if the accuracy is within noise of chance."
+)
+@seed_option
+@click.option(
+    "--dtype",
+    type=click.Choice(["float16", "float32"]),
+    default="float32",
+    show_default=True,
+    help="How logits are stored.",
+)
+@click.option("--device", default="cpu", show_default=True, help="Any device of torch.")
+@scheduler_option
+@quiet_option
+def extract(
+    data: Path,
+    network: str,
+    weights: Path | None,
+    output: Path,
+    dataset: str,
+    allow_chance: bool,
+    dtype: str,
+    device: str,
+    scheduler: str | None,
+    **options: Any,
+) -> None:
+    """Run a network on the images in the folder DATA and write its logits as a suite.
+
+    The suite has validation images, also under 4 corruptions and under transforms; test images,
+    also under 19 corruptions at 5 severities; and OOD sets for both. Images are corrupted on the
+    fly. An interrupted run continues when it is started again.
+
+    \b
+    Layouts of DATA:
+      cifar10, cifar100  the published folders; svhn and dtd beside them
+      imagenet           val/n01440764/*.JPEG, or val/0/*.JPEG by class index
+      folders            validation/CLASS/*.png and test/CLASS/*.png
+    With --features, training images of the last two are in train/CLASS/.
+
+    \b
+    Example:
+      wildcal extract data --network resnet20.safetensors --n-corrupted 2000 -o suite
+      wildcal extract data --dataset imagenet --network timm:vit_base_patch16_224 -o suite
+      wildcal extract data --dataset folders --network mymodels:cnn --weights w.safetensors -o suite
+      wildcal extract data --network resnet20.safetensors --features -o suite
+    """
+    from wildcal.vision.classifiers import open_classifier
+    from wildcal.vision.extract import check_accuracy, implausible_conditions
+    from wildcal.vision.extract import extract as run
+    from wildcal.vision.extractor import Extractor
+    from wildcal.vision.plan import Sizes, choose_preprocess, make_plan, ood_sets
+
+    open_network = partial(open_classifier, network, weights=weights, device=device)
+    classifier = open_network()
+    look = {
+        name: options[name]
+        for name in (
+            "preset",
+            "crop",
+            "resize",
+            "interpolation",
+            "mean",
+            "std",
+            "channels",
+            "scale",
+        )
+    }
+    preprocess, colors_known = choose_preprocess(dataset, data, classifier, **look)
+    ood = options["ood"]
+    plan = make_plan(
+        dataset,
+        data,
+        preprocess,
+        name=options["name"],
+        ood=ood_sets(data) if not ood else {} if "none" in ood else _folders(ood, data),
+        extra=_folders(options["extra"], data),
+        corrupted=options["corrupted"],
+        transforms=options["transforms"],
+        sizes=Sizes(
+            validation=options["n_validation"],
+            test=options["n_test"],
+            corrupted=options["n_corrupted"],
+            shifted_validation=options["n_shifted_validation"] or 1000,
+            ood=options["n_ood"],
+            ood_test=options["n_ood_test"],
+        ),
+        paired=options["paired"],
+        seed=options["seed"],
+    )
+    neighbors = _neighbors(dataset, data, preprocess, options) if options["features"] else None
+    extractor = Extractor(open_network, plan, preprocess, neighbors)
+    extractor.classifier = classifier
+    for line in (plan.summary(), *plan.notes, _in_words(preprocess)):
+        say(line)
+    extractor.check()
+    accuracy, n = check_accuracy(extractor, colors_known=colors_known, allow_chance=allow_chance)
+    say(f"Accuracy on {n:,} in-distribution images: {accuracy:.1%}.")
+    total = plan.n_samples + (len(neighbors.indices) if neighbors else 0)
+    with _Steps(total) as steps:
+        suite = run(
+            extractor,
+            output,
+            dtype=dtype,
+            scheduler=scheduler,
+            progress=steps.advance,
+            on_found=steps.find,
+            on_condition=steps.finish_condition,
+        )
+    for name, found in implausible_conditions(suite).items():
+        say(
+            f"{name}: accuracy {found:.1%}, far below all others: does it change what the image"
+            " shows? If so, leave it out of --transforms."
+        )
+    say(
+        f"Wrote {plan.n_samples:,} samples in {len(suite.splits)} splits to {output};"
+        f" `wildcal suite show {output}` lists them."
+    )
+
+
+def _neighbors(
+    dataset: str, data: Path, preprocess: "Preprocess", options: dict[str, Any]
+) -> "Neighbors":
+    from wildcal.vision.extractor import training_neighbors
+
+    return training_neighbors(
+        dataset,
+        data,
+        preprocess,
+        folder=options["train"],
+        n=options["n_train"],
+        seed=options["seed"],
+        layers=options["layers"],
+        k=options["n_neighbors"] or _K.get(dataset, 10),
+        index=options["index"],
+    )
+
+
+def _folders(named: dict[str, Path | None], data: Path) -> dict[str, Path]:
+    """Return the folder of each set: DATA for svhn and textures, DATA/NAME for others."""
+    usual = {"svhn": data, "textures": data}
+    return {name: folder or usual.get(name, data / name) for name, folder in named.items()}
+
+
+def _in_words(preprocess: "Preprocess") -> str:
+    mean, std = (
+        " ".join(f"{v:.4g}" for v in values) for values in (preprocess.mean, preprocess.std)
+    )
+    return (
+        f"Images: short side {preprocess.resize}, center {preprocess.crop} x {preprocess.crop},"
+        f" {preprocess.interpolation}; mean {mean}, std {std}, {preprocess.channels}, white"
+        f" {preprocess.scale:g}."
+    )
+
+
+class _Steps:
+    """A progress bar, or a line every ten seconds where there is no terminal."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._bar = progress_bar("Extracting", total)
+        self._lines = not (is_quiet() or sys.stderr.isatty())
+        self._done = self._computed = 0
+        self._start = self._last = time.monotonic()
+        self._is_first = True
+
+    def __enter__(self) -> "_Steps":
+        self._progress = self._bar.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._bar.__exit__(*error)
+
+    def advance(self, n: int) -> None:
+        """Count images."""
+        self._progress.advance(n)
+        self._done += n
+        self._computed += n
+        now = time.monotonic()
+        if self._lines and now - self._last >= _EVERY:
+            self._last = now
+            say(f"{self._done:,} of {self._total:,} images{self._remaining()}.")
+
+    def find(self, n: int) -> None:
+        """Count images that an earlier run has done."""
+        self._progress.advance(n)
+        self._done += n
+
+    def finish_condition(self, name: str, n: int) -> None:
+        """Print the estimated time after the first condition."""
+        if self._is_first:
+            self._is_first = False
+            seconds = time.monotonic() - self._start
+            say(f"{name}: {n:,} samples after {seconds:.0f} s{self._remaining()}.")
+
+    def _remaining(self) -> str:
+        seconds = time.monotonic() - self._start
+        if not self._computed or seconds < 1:
+            return ""
+        left = (self._total - self._done) * seconds / self._computed
+        return (
+            f", about {left / 60:.0f} minutes left" if left > 90 else f", about {left:.0f} s left"
+        )

@@ -1,0 +1,121 @@
+"""`wildcal train`: a network for CIFAR from a folder of published images."""
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from wildcal.cli.options import PATH, quiet_option, seed_option
+from wildcal.cli.output import check_output, progress_bar, say
+from wildcal.core.exceptions import InputError
+
+if TYPE_CHECKING:
+    from wildcal.vision.train import Progress
+
+# Seconds between two lines where no progress bar is shown.
+_EVERY: Final = 10.0
+
+
+@click.command(no_args_is_help=True)
+@click.argument("data", type=PATH)
+@click.option(
+    "--network",
+    required=True,
+    help="resnet20, wrn-16-2, vgg11-half, densenet-45, se-resnet20 for a CPU; a wrong name lists"
+    " all.",
+)
+@click.option(
+    "--dataset", type=click.Choice(["cifar10", "cifar100"]), default="cifar10", show_default=True
+)
+@click.option("-o", "--output", type=PATH, required=True, help="Checkpoint (.safetensors).")
+@click.option("--resume", is_flag=True, help="Continue the training of OUTPUT.")
+@click.option("--start", type=PATH, help="Checkpoint whose weights to begin with.")
+@click.option("--epochs", type=int, default=16, show_default=True)
+@click.option("--batch-size", type=int, default=128, show_default=True)
+@click.option("--learning-rate", type=float, default=0.2, show_default=True, help="At its peak.")
+@click.option("--weight-decay", type=float, default=5e-4, show_default=True)
+@click.option(
+    "--warm-up",
+    type=float,
+    default=0.2,
+    show_default=True,
+    help="Share of the steps in which the learning rate rises.",
+)
+@click.option(
+    "--small-crops",
+    type=float,
+    default=0.4,
+    show_default=True,
+    help="Share of the epochs, at the start, on 24 x 24 pixels.",
+)
+@seed_option
+@click.option("--device", default="cpu", show_default=True, help="Any device of torch.")
+@quiet_option
+def train(
+    data: Path,
+    network: str,
+    dataset: str,
+    output: Path,
+    resume: bool,
+    start: Path | None,
+    device: str,
+    **options: Any,
+) -> None:
+    """Train a network on the CIFAR images in the folder DATA.
+
+    The last tenth of the training images (45,000 to 49,999) is not learned from; `wildcal extract`
+    takes its calibration samples there. A checkpoint is written after every epoch, and --resume
+    continues after the last one.
+
+    \b
+    Example:
+      wildcal train data --network resnet20 -o resnet20.safetensors
+      wildcal train data --network resnet20 -o resnet20.safetensors --resume
+      wildcal train data --network resnet20 --start resnet20.safetensors -o longer.safetensors
+    """
+    from wildcal.vision.checkpoint import Checkpoint
+    from wildcal.vision.networks import NETWORKS
+    from wildcal.vision.train import Recipe, read_training_data
+    from wildcal.vision.train import train as run
+
+    if network not in NETWORKS:
+        raise InputError(f"network must be one of {', '.join(NETWORKS)}, got {network}.", "network")
+    recipe = Recipe(**options)
+    check_output(output, suffixes=[".safetensors"])
+    if output.exists() and not resume:
+        raise InputError(f"output must not exist, got {output}. Try resume=True.", "output")
+    images = read_training_data(dataset, data)
+    start_from = None if start is None else Checkpoint.load(start)
+    last = time.monotonic()
+    with progress_bar(network, recipe.epochs) as bar:
+
+        def report(state: "Progress") -> None:
+            nonlocal last
+            is_end = state.watched_accuracy is not None
+            if not is_end:
+                bar.advance(1 / state.n_steps)
+            if not is_end and (sys.stderr.isatty() or time.monotonic() - last < _EVERY):
+                return
+            last = time.monotonic()
+            held_out = f", {state.watched_accuracy:.1%} on held-out images" if is_end else ""
+            say(
+                f"epoch {state.epoch + 1} of {recipe.epochs}, step {state.step} of"
+                f" {state.n_steps}: loss {state.loss:.3f}, accuracy {state.accuracy:.1%}{held_out}."
+            )
+
+        checkpoint = run(
+            network,
+            images,
+            output,
+            recipe=recipe,
+            start=start_from,
+            device=device,
+            progress=report,
+        )
+    accuracy, n = checkpoint.history[-1]["watched"], len(images.watched_labels)
+    say(
+        f"Wrote {output}: {network} after {recipe.epochs} epochs, accuracy {accuracy:.1%} on {n:,}"
+        " held-out images."
+    )

@@ -1,0 +1,282 @@
+"""`Extractor`: logits and neighbor distances of the conditions of a plan."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wildcal.core.exceptions import InputError
+from wildcal.core.validation import check_input, check_raw_logits
+from wildcal.vision.classifiers import Classifier
+from wildcal.vision.datasets import CIFAR, image_folder
+from wildcal.vision.features import LOGITS
+from wildcal.vision.images import Images, ImageSet, Indices, Preprocess
+from wildcal.vision.neighbors import Features, NeighborSearch, unit_vectors
+from wildcal.vision.plan import Condition, Plan
+from wildcal.vision.splits import draw, n_learned
+
+# Images of 32 x 32 pixels that a CPU runs fastest together; larger ones in proportion.
+_CPU_PIXELS: Final = 32 * 32 * 32
+_MIN_BATCH: Final = 8
+_GPU_FACTOR: Final = 16
+# Training images whose features are kept together until the suite is complete.
+PART: Final = 5000
+_N_TRIED: Final = 8
+Progress = Callable[[int], object]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Neighbors:
+    """Distances to the k-th nearest training image, for density-aware calibration.
+
+    Parameters
+    ----------
+    training
+        The images that the network was trained on.
+    indices
+        Which of them are searched.
+    layers
+        Names of layers; "logits" are the logits. Default: see `layers.default_layers`.
+    k
+        Which neighbor.
+    index
+        "exact" or "ivf".
+    """
+
+    training: ImageSet
+    indices: Indices
+    layers: tuple[str, ...] | None = None
+    k: int = 10
+    index: str = "exact"
+
+
+def training_neighbors(
+    dataset: str,
+    data: Path,
+    preprocess: Preprocess,
+    *,
+    folder: Path | None = None,
+    n: int | None = None,
+    seed: int = 0,
+    **options: Any,
+) -> Neighbors:
+    """Return the training images of a data set, to search neighbors in.
+
+    Parameters
+    ----------
+    dataset
+        cifar10 and cifar100: the first nine tenths of the training images. Others: the folders of
+        classes in `train` inside `data`.
+    data
+        Where the data are.
+    preprocess
+        How pictures are cropped.
+    folder
+        Another folder of folders of classes.
+    n
+        How many, drawn at random. Default: all, of imagenet 1 %.
+    seed
+        Of the draw.
+    options
+        Options of `Neighbors`.
+    """
+    if folder is None and dataset in CIFAR:
+        images = CIFAR[dataset](data, "train")
+        there = np.arange(n_learned(len(images)))
+    else:
+        images = image_folder(folder or data / "train", preprocess)
+        there = np.arange(len(images))
+    if n is None:
+        n = max(1, len(there) // 100) if dataset == "imagenet" else len(there)
+    if n > len(there):
+        raise InputError(f"n_train must be at most {len(there):,}, got {n:,}.", "n_train")
+    k = options.get("k", 10)
+    if k > n:
+        raise InputError(
+            f"n_neighbors must be at most the number of training images, {n:,}, got {k}.",
+            "n_neighbors",
+        )
+    return Neighbors(training=images, indices=np.sort(draw(there, n, seed)), **options)
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """The samples of one condition."""
+
+    logits: NDArray[np.float32]
+    y: NDArray[np.int64] | None
+    knn_distances: NDArray[np.float32] | None
+    n_known: int
+    """Images that are among the training images."""
+
+
+class Extractor:
+    """A network that reads the conditions of a plan; a copy is sent to each worker of a cluster.
+
+    Parameters
+    ----------
+    open_network
+        Returns the classifier; called once per process.
+    plan
+        What to read.
+    preprocess
+        How the network expects its images.
+    neighbors
+        Which distances to measure, if any.
+    """
+
+    def __init__(
+        self,
+        open_network: Callable[[], Classifier],
+        plan: Plan,
+        preprocess: Preprocess,
+        neighbors: Neighbors | None = None,
+    ) -> None:
+        self._open_network = open_network
+        self.plan, self.preprocess, self.neighbors = plan, preprocess, neighbors
+        self.layers: tuple[str, ...] = ()
+        self.n_features: tuple[int, ...] = ()
+        self.train_features: list[Features] = []
+        self._lock = Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        opened = ("classifier", "_search", "_lock")
+        return {name: value for name, value in vars(self).items() if name not in opened}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._lock = Lock()
+
+    @cached_property
+    def classifier(self) -> Classifier:
+        """The network."""
+        return self._open_network()
+
+    @cached_property
+    def _search(self) -> NeighborSearch:
+        assert self.neighbors is not None
+        return NeighborSearch(self.train_features, self.neighbors.k, index=self.neighbors.index)
+
+    def check(self) -> None:
+        """Try the network on a few images: its classes, and which layers it has."""
+        condition = self.plan.conditions[0]
+        images = condition.open()
+        pixels = self.preprocess.normalize(images.read(condition.indices[:_N_TRIED]))
+        classifier, n_classes = self.classifier, len(self.plan.class_names)
+        if classifier.size not in (None, self.preprocess.crop):
+            raise InputError(
+                f"crop must be {classifier.size} for this network, got {self.preprocess.crop}.",
+                "crop",
+            )
+        if classifier.class_names not in (None, self.plan.class_names):
+            raise InputError("network must be trained for the classes of the images.", "network")
+        if classifier.batch_size:
+            pixels = pixels[: classifier.batch_size]
+        logits, _ = classifier.outputs(pixels)
+        if logits.ndim != 2 or logits.shape[1] != n_classes:
+            raise InputError(
+                f"network must return {n_classes} logits per image, one per class of the data, got"
+                f" shape {logits.shape} for {len(pixels)} images.",
+                "network",
+            )
+        check_input(logits, "logits", n_classes=n_classes)  # refuses probabilities
+        check_raw_logits(logits, "a suite")
+        if self.neighbors is None:
+            return
+        given = self.neighbors.layers
+        self.layers = classifier.default_layers(pixels) if given is None else given
+        if not all(self.layers) or len(set(self.layers)) < len(self.layers):
+            raise InputError(
+                f"layers must be different names, got {','.join(self.layers)}.", "layers"
+            )
+        features = self._vectors(*classifier.outputs(pixels, self._inner))
+        if given is None:  # leave out layers with the features of the one before
+            new = [i == 0 or not _equal(features[i - 1], features[i]) for i in range(len(features))]
+            self.layers = tuple(name for name, keep in zip(self.layers, new, strict=True) if keep)
+            features = [values for values, keep in zip(features, new, strict=True) if keep]
+        self.n_features = tuple(values.shape[1] for values in features)
+
+    def run(self, name: str, progress: Progress = lambda n: None) -> Result:
+        """Return the logits and distances of a condition."""
+        condition = next(c for c in self.plan.conditions if c.name == name)
+        images, n_known = condition.open(), 0
+        logits, distances = [], []
+        with self._lock:
+            for pixels in self._batches(condition, images):
+                z, inner = self.classifier.outputs(pixels, self._inner)
+                logits.append(z)
+                if self.neighbors is not None:
+                    found, known = self._search(self._vectors(z, inner))
+                    distances.append(found)
+                    n_known += known
+                progress(len(z))
+        return Result(
+            np.concatenate(logits),
+            None if condition.domain is None else images.labels[condition.indices],
+            np.concatenate(distances) if distances else None,
+            n_known,
+        )
+
+    def training_part(self, part: int) -> list[Features]:
+        """Return the features of a part of the training images, one array per layer."""
+        assert self.neighbors is not None
+        indices = self.neighbors.indices[part * PART : (part + 1) * PART]
+        training = self.neighbors.training
+        plain = Condition(
+            name="training", role="calibration", domain="source", source=training, indices=indices
+        )
+        with self._lock:
+            found = [
+                self._vectors(*self.classifier.outputs(pixels, self._inner))
+                for pixels in self._batches(plain, training)
+            ]
+        return [np.concatenate(layer) for layer in zip(*found, strict=True)]
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts of the training images."""
+        return 0 if self.neighbors is None else -(-len(self.neighbors.indices) // PART)
+
+    @property
+    def _inner(self) -> tuple[str, ...]:
+        return tuple(name for name in self.layers if name != LOGITS)
+
+    def _vectors(
+        self, logits: NDArray[np.float32], features: dict[str, NDArray[np.float32]]
+    ) -> list[Features]:
+        return [unit_vectors((features | {LOGITS: logits})[name]) for name in self.layers]
+
+    def _batches(self, condition: Condition, images: ImageSet) -> Iterator[NDArray[np.float32]]:
+        """Yield normalized images; a thread prepares the next while the network runs."""
+        size = self.batch_size()
+        parts = [condition.indices[i : i + size] for i in range(0, len(condition.indices), size)]
+
+        def prepare(indices: Indices) -> NDArray[np.float32]:
+            pixels: Images = condition.pixels(images, indices, self.plan.seed)
+            return self.preprocess.normalize(pixels)
+
+        with ThreadPoolExecutor(1) as pool:
+            coming = pool.submit(prepare, parts[0])
+            for following in [*parts[1:], None]:
+                ready = coming.result()
+                if following is not None:
+                    coming = pool.submit(prepare, following)
+                yield ready
+
+    def batch_size(self) -> int:
+        """Return how many images the network reads at once."""
+        if self.classifier.batch_size:
+            return self.classifier.batch_size
+        on_cpu = getattr(self.classifier, "device", "cpu") == "cpu"
+        size = max(_MIN_BATCH, _CPU_PIXELS // self.preprocess.crop**2)
+        return size if on_cpu else _GPU_FACTOR * size
+
+
+def _equal(first: Features, second: Features) -> bool:
+    return first.shape == second.shape and np.allclose(first, second, rtol=1e-5, atol=1e-6)

@@ -1,0 +1,137 @@
+"""Features of a torch module: which layers, and their outputs averaged over positions."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from wildcal.core.exceptions import InputError
+from wildcal.vision.features import LOGITS, check_layer, pooled_axes
+from wildcal.vision.networks import VGG, DenseNet, ResNet, WideResNet
+
+
+@contextmanager
+def pooled_outputs(network: nn.Module, layers: Sequence[str]) -> Iterator[dict[str, list[Any]]]:
+    """Yield a dict that collects the averaged outputs of layers while the network runs."""
+    modules = {name: m for name, m in network.named_modules(remove_duplicate=False) if name}
+    outputs: dict[str, list[Any]] = {name: [] for name in layers}
+
+    def hook(name: str) -> Callable[[nn.Module, Any, Any], None]:
+        def keep(module: nn.Module, inputs: Any, output: Any) -> None:
+            if not isinstance(output, Tensor):
+                raise InputError(
+                    f"layers must return a tensor, got {type(output).__name__} of {name}.", "layers"
+                )
+            # A copy, because a later layer may write into the same memory.
+            values = output.detach().float().clone()
+            axes = pooled_axes(values.shape, name)
+            outputs[name].append((values.mean(axes) if axes else values).cpu().numpy())
+
+        return keep
+
+    for name in layers:
+        check_layer(name, list(modules))
+    handles = [modules[name].register_forward_hook(hook(name)) for name in layers]
+    try:
+        yield outputs
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def joined(outputs: dict[str, list[Any]], n: int) -> dict[str, NDArray[np.float32]]:
+    """Return the collected outputs as one array of n rows per layer."""
+    for name, parts in outputs.items():
+        if sum(map(len, parts)) != n:
+            raise InputError(
+                f"layers must run once per image, got {sum(map(len, parts)):,} outputs of {name}"
+                f" for {n:,} images. Try the layer around it.",
+                "layers",
+            )
+    return {name: np.concatenate(parts) for name, parts in outputs.items()}
+
+
+def default_layers(network: nn.Module, run: Callable[[], object]) -> tuple[str, ...]:
+    """Return the layers that density-aware calibration reads by default.
+
+    In our own networks these are the stem, the end of each stage and the pooled features. In
+    others: the last layer at each resolution of the picture, or each block of a transformer, and
+    the layer before the last linear one. The logits come last.
+
+    Parameters
+    ----------
+    network
+        A torch module.
+    run
+        Runs it on a few images.
+    """
+    return *(_own_layers(network) or _found_layers(network, run)), LOGITS
+
+
+def _own_layers(network: nn.Module) -> tuple[str, ...]:
+    if isinstance(network, ResNet | WideResNet):
+        return ("stem", *(f"stages.{i}" for i in range(len(network.stages))), "pool")
+    if isinstance(network, DenseNet):
+        ends = [i for i, m in enumerate(network.stages) if isinstance(m, nn.AvgPool2d)]
+        return ("stem", *(f"stages.{i}" for i in ends), "pool")
+    if isinstance(network, VGG):
+        ends = [i for i, m in enumerate(network.features) if isinstance(m, nn.MaxPool2d)]
+        return tuple(f"features.{i}" for i in ends)
+    return ()
+
+
+def _found_layers(network: nn.Module, run: Callable[[], object]) -> tuple[str, ...]:
+    shapes: dict[str, tuple[int, ...]] = {}  # in the order in which the layers end
+    n_calls: dict[str, int] = {}
+
+    def hook(name: str) -> Callable[[nn.Module, Any, Any], None]:
+        def note(module: nn.Module, inputs: Any, output: Any) -> None:
+            n_calls[name] = n_calls.get(name, 0) + 1
+            if isinstance(output, Tensor):
+                shapes[name] = tuple(output.shape)
+
+        return note
+
+    modules = {name: module for name, module in network.named_modules() if name}
+    handles = [module.register_forward_hook(hook(name)) for name, module in modules.items()]
+    try:
+        run()
+    finally:
+        for handle in handles:
+            handle.remove()
+    once = {name: shape for name, shape in shapes.items() if n_calls[name] == 1}
+    last: dict[tuple[int, ...], str] = {}  # the last picture at each resolution
+    for name, shape in once.items():
+        if len(shape) == 4 and min(shape[2:]) > 1:
+            last[shape[2:]] = name
+    found = list(last.values()) if len(last) > 1 else _blocks(modules, once)
+    linear = [name for name in once if isinstance(modules[name], nn.Linear)]
+    order = list(once)
+    if linear and order.index(linear[-1]) > 0 and len(once[linear[-1]]) == 2:
+        before = order[order.index(linear[-1]) - 1]
+        if len(once[before]) == 2:
+            found.append(before)
+    if not found:
+        raise InputError(
+            "layers must be given: the network has no pictures of several resolutions and no"
+            f" blocks. Its layers are {', '.join(order[:20])}.",
+            "layers",
+        )
+    return tuple(dict.fromkeys(found))
+
+
+def _blocks(modules: dict[str, nn.Module], shapes: dict[str, tuple[int, ...]]) -> list[str]:
+    """Return the members of the longest list of modules that give tokens or pictures."""
+    lists = [
+        [
+            f"{name}.{i}"
+            for i, _ in module.named_children()
+            if len(shapes.get(f"{name}.{i}", ())) > 2
+        ]
+        for name, module in modules.items()
+        if isinstance(module, nn.ModuleList | nn.Sequential)
+    ]
+    return max(lists, key=len, default=[])

@@ -1,0 +1,394 @@
+"""Networks for 32 x 32 pixels in five families: the sizes of the paper, and sizes for a CPU.
+
+VGG with batch normalization (Simonyan and Zisserman, 2015), ResNet (He et al., 2016), SE-ResNet
+(Hu et al., 2018), WideResNet (Zagoruyko and Komodakis, 2016) and DenseNet (Huang et al., 2017).
+ResNets of depth 6n + 2 are those of the CIFAR section of the ResNet paper; the other depths are its
+ImageNet networks with a 3 x 3 stem that does not reduce the picture.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from wildcal.core.exceptions import InputError, MissingExtraError
+
+try:
+    import torch
+    from torch import Tensor, nn
+except ImportError as error:
+    raise MissingExtraError(
+        'wildcal.vision.networks needs PyTorch. Install it with: pip install "wildcal[vision]"'
+    ) from error
+
+
+def conv(
+    n_in: int, n_out: int, kernel: int = 3, *, stride: int = 1, bias: bool = False
+) -> nn.Module:
+    """Return a convolution that keeps the size of the picture, or divides it by `stride`."""
+    return nn.Conv2d(n_in, n_out, kernel, stride, padding=kernel // 2, bias=bias)
+
+
+def conv_norm_relu(
+    n_in: int, n_out: int, kernel: int = 3, *, stride: int = 1, bias: bool = False
+) -> list[nn.Module]:
+    """Return a convolution, its batch normalization and a ReLU."""
+    return [
+        conv(n_in, n_out, kernel, stride=stride, bias=bias),
+        nn.BatchNorm2d(n_out),
+        nn.ReLU(inplace=True),
+    ]
+
+
+def norm_relu_conv(
+    n_in: int, n_out: int, kernel: int = 3, *, stride: int = 1, bias: bool = False
+) -> list[nn.Module]:
+    """Return the same three in the order of pre-activation networks."""
+    return [
+        nn.BatchNorm2d(n_in),
+        nn.ReLU(inplace=True),
+        conv(n_in, n_out, kernel, stride=stride, bias=bias),
+    ]
+
+
+class GlobalPool(nn.Module):
+    """The mean over the picture, one number per channel."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return shape (n, channels)."""
+        return x.mean((2, 3))
+
+
+def initialize(network: nn.Module) -> None:
+    """Draw the weights of convolutions as He et al. (2015) do; the rest keeps torch's start."""
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+
+
+WIDTHS: Final = (64, 128, 256, 512, 512)
+CONVOLUTIONS: Final = {11: (1, 1, 2, 2, 2), 16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4, 4)}
+"""Depth -> convolutions in each of the five stages."""
+
+
+class VGG(nn.Module):
+    """Five stages of 3 x 3 convolutions, each halving the picture at its end.
+
+    Parameters
+    ----------
+    width
+        Factor on the number of channels.
+    hidden
+        Width of the two hidden layers of the head, 4096 in the paper; 0 for a linear head.
+    """
+
+    def __init__(self, depth: int, n_classes: int, *, width: float = 1.0, hidden: int = 0) -> None:
+        super().__init__()
+        channels = [round(w * width) for w in WIDTHS]
+        layers: list[nn.Module] = []
+        n_in = 3
+        for n_out, repeats in zip(channels, CONVOLUTIONS[depth], strict=True):
+            for _ in range(repeats):
+                layers += conv_norm_relu(n_in, n_out, bias=True)
+                n_in = n_out
+            # ceil_mode accepts sizes that are no multiple of 32.
+            layers.append(nn.MaxPool2d(2, ceil_mode=True))
+        self.features = nn.Sequential(*layers)
+        self.pool = GlobalPool()
+        self.head = _head(n_in, hidden, n_classes)
+        initialize(self)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits, shape (n, n_classes)."""
+        logits: Tensor = self.head(self.pool(self.features(x)))
+        return logits
+
+
+def _head(n_in: int, hidden: int, n_classes: int) -> nn.Module:
+    if not hidden:
+        return nn.Linear(n_in, n_classes)
+    return nn.Sequential(
+        nn.Linear(n_in, hidden),
+        nn.ReLU(inplace=True),
+        nn.Dropout(),
+        nn.Linear(hidden, hidden),
+        nn.ReLU(inplace=True),
+        nn.Dropout(),
+        nn.Linear(hidden, n_classes),
+    )
+
+
+_BASIC: Final = {18: (2, 2, 2, 2)}
+_BOTTLENECK: Final = {50: (3, 4, 6, 3), 101: (3, 4, 23, 3)}
+_EXPANSION: Final = 4
+_REDUCTION: Final = 16
+
+
+class SqueezeExcite(nn.Module):
+    """Weigh the channels by a small network that reads their means."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        # 16-channel networks would otherwise be squeezed through a single number.
+        hidden = max(channels // _REDUCTION, 4)
+        self.weigh = nn.Sequential(
+            GlobalPool(),
+            nn.Linear(channels, hidden),
+            nn.ReLU(inplace=True),
+            nn.Linear(hidden, channels),
+            nn.Sigmoid(),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the weighed channels."""
+        weighed: Tensor = x * self.weigh(x)[:, :, None, None]
+        return weighed
+
+
+class Block(nn.Module):
+    """Two 3 x 3 convolutions, or a bottleneck of three, around a shortcut."""
+
+    def __init__(
+        self, n_in: int, width: int, *, stride: int, bottleneck: bool, squeeze: bool
+    ) -> None:
+        super().__init__()
+        # The reference SE-ResNet keeps the convolutions' biases, which its counts include.
+        n_out = width * _EXPANSION if bottleneck else width
+        if bottleneck:
+            layers = [
+                *conv_norm_relu(n_in, width, 1, bias=squeeze),
+                *conv_norm_relu(width, width, stride=stride, bias=squeeze),
+                conv(width, n_out, 1, bias=squeeze),
+            ]
+        else:
+            layers = [
+                *conv_norm_relu(n_in, width, stride=stride, bias=squeeze),
+                conv(width, n_out, bias=squeeze),
+            ]
+        layers.append(nn.BatchNorm2d(n_out))
+        if squeeze:
+            layers.append(SqueezeExcite(n_out))
+        self.residual = nn.Sequential(*layers)
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or n_in != n_out:
+            self.shortcut = nn.Sequential(
+                conv(n_in, n_out, 1, stride=stride, bias=squeeze), nn.BatchNorm2d(n_out)
+            )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the rectified sum of both branches."""
+        return torch.relu(self.residual(x) + self.shortcut(x))
+
+
+class ResNet(nn.Module):
+    """Residual stages behind a 3 x 3 stem; `squeeze` makes it an SE-ResNet."""
+
+    def __init__(self, depth: int, n_classes: int, *, squeeze: bool = False) -> None:
+        super().__init__()
+        repeats, first = _stages(depth)
+        bottleneck = depth in _BOTTLENECK
+        self.stem = nn.Sequential(*conv_norm_relu(3, first, bias=squeeze))
+        stages = []
+        n_in = first
+        for number, count in enumerate(repeats):
+            blocks = []
+            for i in range(count):
+                stride = 2 if number > 0 and i == 0 else 1
+                block_width = first * 2**number
+                blocks.append(
+                    Block(n_in, block_width, stride=stride, bottleneck=bottleneck, squeeze=squeeze)
+                )
+                n_in = block_width * _EXPANSION if bottleneck else block_width
+            stages.append(nn.Sequential(*blocks))
+        self.stages = nn.Sequential(*stages)
+        self.pool = GlobalPool()
+        self.head = nn.Linear(n_in, n_classes)
+        initialize(self)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits, shape (n, n_classes)."""
+        logits: Tensor = self.head(self.pool(self.stages(self.stem(x))))
+        return logits
+
+
+def _stages(depth: int) -> tuple[tuple[int, ...], int]:
+    """Return the blocks of each stage and the channels of the first."""
+    large = _BASIC | _BOTTLENECK
+    if depth in large:
+        return large[depth], 64
+    return ((depth - 2) // 6,) * 3, 16
+
+
+class WideBlock(nn.Module):
+    """Two pre-activated 3 x 3 convolutions around a shortcut."""
+
+    def __init__(self, n_in: int, n_out: int, *, stride: int, dropout: float) -> None:
+        super().__init__()
+        *activation, second = norm_relu_conv(n_out, n_out, bias=True)
+        self.residual = nn.Sequential(
+            *norm_relu_conv(n_in, n_out, stride=stride, bias=True),
+            *activation,
+            *([nn.Dropout(dropout)] if dropout else []),
+            second,
+        )
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or n_in != n_out:
+            self.shortcut = conv(n_in, n_out, 1, stride=stride, bias=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the sum of both branches."""
+        total: Tensor = self.residual(x) + self.shortcut(x)
+        return total
+
+
+class WideResNet(nn.Module):
+    """WRN-depth-width: three stages of (depth - 4) / 6 blocks, `width` times 16, 32, 64 channels.
+
+    The convolutions have biases, as the reference has.
+    """
+
+    def __init__(self, depth: int, n_classes: int, *, width: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.stem = conv(3, 16, bias=True)
+        stages = []
+        n_in = 16
+        for number in range(3):
+            n_out = 16 * width * 2**number
+            blocks = []
+            for i in range((depth - 4) // 6):
+                stride = 2 if number > 0 and i == 0 else 1
+                blocks.append(WideBlock(n_in, n_out, stride=stride, dropout=dropout))
+                n_in = n_out
+            stages.append(nn.Sequential(*blocks))
+        self.stages = nn.Sequential(*stages)
+        self.norm = nn.Sequential(nn.BatchNorm2d(n_in), nn.ReLU(inplace=True))
+        self.pool = GlobalPool()
+        self.head = nn.Linear(n_in, n_classes)
+        initialize(self)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits, shape (n, n_classes)."""
+        logits: Tensor = self.head(self.pool(self.norm(self.stages(self.stem(x)))))
+        return logits
+
+
+class DenseLayer(nn.Module):
+    """Add `growth` channels to those that are there."""
+
+    def __init__(self, n_in: int, growth: int) -> None:
+        super().__init__()
+        self.grow = nn.Sequential(
+            *norm_relu_conv(n_in, 4 * growth, 1), *norm_relu_conv(4 * growth, growth)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the old channels followed by the new ones."""
+        return torch.cat([x, self.grow(x)], 1)
+
+
+class DenseNet(nn.Module):
+    """Dense blocks of the given lengths; transitions halve the channels and the picture.
+
+    Parameters
+    ----------
+    transition_relu
+        Whether transitions have a ReLU, as in the DenseNet paper. The widely used CIFAR networks,
+        and the checkpoint of the energy calibration paper, have none.
+    """
+
+    def __init__(
+        self, blocks: Sequence[int], n_classes: int, *, growth: int, transition_relu: bool = True
+    ) -> None:
+        super().__init__()
+        channels = 2 * growth
+        self.stem = conv(3, channels)
+        stages: list[nn.Module] = []
+        for number, length in enumerate(blocks):
+            if number:
+                half = channels // 2
+                norm, relu, convolution = norm_relu_conv(channels, half, 1)
+                transition = [norm, relu] if transition_relu else [norm]
+                stages += [*transition, convolution, nn.AvgPool2d(2)]
+                channels = half
+            for _ in range(length):
+                stages.append(DenseLayer(channels, growth))
+                channels += growth
+        self.stages = nn.Sequential(*stages)
+        self.norm = nn.Sequential(nn.BatchNorm2d(channels), nn.ReLU(inplace=True))
+        self.pool = GlobalPool()
+        self.head = nn.Linear(channels, n_classes)
+        initialize(self)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits, shape (n, n_classes)."""
+        logits: Tensor = self.head(self.pool(self.norm(self.stages(self.stem(x)))))
+        return logits
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A family at one depth and width; `make(n_classes=...)` draws its weights."""
+
+    family: str
+    make: Callable[..., nn.Module]
+
+
+def _vgg(depth: int, *, width: float = 1.0, hidden: int = 0) -> Network:
+    return Network("VGG", partial(VGG, depth, width=width, hidden=hidden))
+
+
+def _resnet(depth: int) -> Network:
+    return Network("ResNet", partial(ResNet, depth))
+
+
+def _se_resnet(depth: int) -> Network:
+    return Network("SE-ResNet", partial(ResNet, depth, squeeze=True))
+
+
+def _wide(depth: int, width: int, dropout: float = 0.0) -> Network:
+    return Network("WideResNet", partial(WideResNet, depth, width=width, dropout=dropout))
+
+
+def _dense(blocks: tuple[int, ...], growth: int, *, transition_relu: bool = True) -> Network:
+    make = partial(DenseNet, blocks, growth=growth, transition_relu=transition_relu)
+    return Network("DenseNet", make)
+
+
+NETWORKS: dict[str, Network] = {
+    # The paper's.
+    "vgg19": _vgg(19, hidden=4096),
+    "wrn-40-10": _wide(40, 10, dropout=0.5),
+    "densenet201": _dense((6, 12, 48, 32), 32, transition_relu=False),
+    "se-resnet50": _se_resnet(50),
+    "se-resnet101": _se_resnet(101),
+    # Minutes per epoch on a few CPU cores.
+    "vgg11-half": _vgg(11, width=0.5),
+    "resnet20": _resnet(20),
+    "wrn-16-2": _wide(16, 2),
+    "densenet-45": _dense((2, 4, 6, 8), 12),
+    "densenet-small": _dense((6, 12, 24, 16), 12),
+    "se-resnet20": _se_resnet(20),
+    # Between the two.
+    "vgg16": _vgg(16),
+    "resnet18": _resnet(18),
+    "wrn-16-4": _wide(16, 4),
+    "wrn-40-2": _wide(40, 2),
+    "se-resnet18": _se_resnet(18),
+}
+
+
+def build(name: str, n_classes: int) -> nn.Module:
+    """Return a network with fresh weights, drawn from torch's generator.
+
+    Examples
+    --------
+    >>> from wildcal.vision.networks import build
+    >>> network = build("resnet20", n_classes=10)
+    >>> sum(p.numel() for p in network.parameters())
+    272474
+    """
+    if name not in NETWORKS:
+        raise InputError(f"network must be one of {', '.join(NETWORKS)}, got {name!r}.", "network")
+    return NETWORKS[name].make(n_classes=n_classes)

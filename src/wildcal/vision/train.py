@@ -1,0 +1,294 @@
+"""Train a network on CIFAR, one checkpoint per epoch; a run that was stopped continues."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from wildcal.core.exceptions import InputError
+from wildcal.core.validation import check_number
+from wildcal.vision.checkpoint import Checkpoint
+from wildcal.vision.datasets import CIFAR
+from wildcal.vision.images import CIFAR10, CIFAR100, Images, Indices, Preprocess
+from wildcal.vision.networks import build
+from wildcal.vision.splits import n_learned
+
+_PAD: Final = 4
+"""Black pixels around an image, into which crops may reach."""
+_N_WATCHED: Final = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """Nesterov SGD over one cycle of the learning rate, with random crops and flips.
+
+    No label smoothing, no mixup and no choice of the best epoch, so that the network is as
+    overconfident as those in use.
+
+    Parameters
+    ----------
+    epochs, batch_size, learning_rate, momentum, weight_decay, seed
+        As usual; the learning rate is that at its peak.
+    warm_up
+        Share of the steps in which the learning rate rises; then it falls linearly to zero.
+    small_crops
+        Share of the epochs, at the start, on crops of 24 x 24 pixels: 56 % of the work.
+    """
+
+    epochs: int = 16
+    batch_size: int = 128
+    learning_rate: float = 0.2
+    momentum: float = 0.9
+    weight_decay: float = 5e-4
+    warm_up: float = 0.2
+    small_crops: float = 0.4
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_number("epochs", self.epochs, 1, whole=True)
+        check_number("batch_size", self.batch_size, 2, whole=True)
+        check_number("seed", self.seed, 0, whole=True)
+        for name in ("learning_rate", "weight_decay"):
+            check_number(name, getattr(self, name), 0)
+        for name in ("momentum", "warm_up", "small_crops"):
+            check_number(name, getattr(self, name), 0, 1)
+
+    def crop(self, epoch: int) -> int:
+        """Return the side of the crops of an epoch, counted from 0."""
+        return 24 if epoch < round(self.small_crops * self.epochs) else 32
+
+    def rate(self, progress: float) -> float:
+        """Return the learning rate at a share 0..1 of all steps."""
+        rising = progress / self.warm_up if self.warm_up else 1.0
+        falling = (1 - progress) / (1 - self.warm_up) if self.warm_up < 1 else 1.0
+        return self.learning_rate * min(rising, falling)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """Images to learn from, and held-out images whose accuracy is reported."""
+
+    name: str
+    class_names: tuple[str, ...]
+    preprocess: Preprocess
+    images: Images
+    labels: Indices
+    watched_images: Images
+    watched_labels: Indices
+
+
+def read_training_data(dataset: str, folder: str | Path) -> TrainingData:
+    """Return the training images of "cifar10" or "cifar100" without those for calibration."""
+    images = CIFAR[dataset](folder, "train")
+    n = n_learned(len(images))
+    learned, watched = np.arange(n), np.arange(n, min(n + _N_WATCHED, len(images)))
+    return TrainingData(
+        name=dataset,
+        class_names=images.class_names,
+        preprocess={"cifar10": CIFAR10, "cifar100": CIFAR100}[dataset],
+        images=images.read(learned),
+        labels=images.labels[learned],
+        watched_images=images.read(watched),
+        watched_labels=images.labels[watched],
+    )
+
+
+@dataclass(frozen=True)
+class Progress:
+    """State of the training: loss and accuracy are means over the epoch so far."""
+
+    epoch: int
+    step: int
+    n_steps: int
+    loss: float
+    accuracy: float
+    watched_accuracy: float | None = None
+    """Set once, at the end of each epoch."""
+
+
+def train(
+    network: str,
+    data: TrainingData,
+    path: Path,
+    *,
+    recipe: Recipe,
+    start: Checkpoint | None = None,
+    device: str = "cpu",
+    progress: Callable[[Progress], object] = lambda state: None,
+) -> Checkpoint:
+    """Train until `recipe.epochs` are done and return the last checkpoint, which is at `path`.
+
+    A checkpoint of the same training at `path` is continued. The randomness of an epoch depends on
+    the seed and its number only, so an interrupted run ends with the weights of one in one piece.
+
+    Parameters
+    ----------
+    network
+        A name in `NETWORKS`.
+    data
+        What to learn.
+    path
+        Where checkpoints are written.
+    recipe
+        How to learn.
+    start
+        A trained network of the same kind whose weights to begin with.
+    device
+        Any device of torch.
+    progress
+        Called after every step.
+    """
+    torch.manual_seed(recipe.seed)
+    model = build(network, len(data.class_names)).to(device)
+    # CPUs prefer channels-last images; the stubs of torch do not have the argument.
+    model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    if start is not None:
+        if (start.network, start.data) != (network, data.name):
+            raise InputError(
+                f"start must be a {network} for {data.name}, got a {start.network} for"
+                f" {start.data}.",
+                "start",
+            )
+        model.load_state_dict(start.weights)
+    checkpoint = Checkpoint(
+        network=network,
+        data=data.name,
+        class_names=data.class_names,
+        mean=data.preprocess.mean,
+        std=data.preprocess.std,
+        recipe=asdict(recipe) | ({} if start is None else {"start": start.sha256}),
+        weights={},
+    )
+    optimizer = torch.optim.SGD(
+        model.parameters(),
+        lr=recipe.learning_rate,
+        momentum=recipe.momentum,
+        weight_decay=recipe.weight_decay,
+        nesterov=recipe.momentum > 0,
+    )
+    if path.exists():
+        checkpoint = _resumed(path, checkpoint)
+        model.load_state_dict(checkpoint.weights)
+        for name, parameter in model.named_parameters():
+            if name in checkpoint.momentum:
+                buffer = torch.empty_like(parameter).copy_(checkpoint.momentum[name])
+                optimizer.state[parameter]["momentum_buffer"] = buffer
+    for epoch in range(len(checkpoint.history), recipe.epochs):
+        state = _run_epoch(model, optimizer, data, recipe, epoch, device, progress)
+        watched = _accuracy(model, data, device)
+        progress(Progress(epoch, state.n_steps, state.n_steps, state.loss, state.accuracy, watched))
+        checkpoint.history.append(
+            {"loss": state.loss, "accuracy": state.accuracy, "watched": watched}
+        )
+        checkpoint.weights = {n: t.cpu() for n, t in model.state_dict().items()}
+        checkpoint.momentum = {}
+        if epoch + 1 < recipe.epochs and recipe.momentum:
+            checkpoint.momentum = {
+                name: optimizer.state[p]["momentum_buffer"].cpu()
+                for name, p in model.named_parameters()
+            }
+        checkpoint.save(path)
+    return checkpoint
+
+
+def augmented_batches(
+    data: TrainingData, rng: np.random.Generator, *, size: int, crop: int
+) -> Iterator[tuple[Images, Indices]]:
+    """Yield every image once, in random order, cropped and flipped at random.
+
+    Crops as large as the image reach into a black border, smaller ones stay inside the image.
+    """
+    border = _PAD if crop == data.images.shape[1] else 0
+    padded = np.pad(data.images, ((0, 0), (border, border), (border, border), (0, 0)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (crop, crop), axis=(1, 2))
+    n = len(padded)
+    order = rng.permutation(n)
+    corners = rng.integers(0, windows.shape[1], size=(n, 2))
+    flips: NDArray[np.bool_] = np.less(rng.random(n), 0.5)
+    for first in range(0, n - 1, size):  # batch normalization needs two images
+        part = slice(first, first + size)
+        cut = windows[order[part], corners[part, 0], corners[part, 1]].transpose(0, 2, 3, 1)
+        cut[flips[part]] = cut[flips[part], :, ::-1]
+        yield np.ascontiguousarray(cut), data.labels[order[part]]
+
+
+def _run_epoch(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    data: TrainingData,
+    recipe: Recipe,
+    epoch: int,
+    device: str,
+    progress: Callable[[Progress], object],
+) -> Progress:
+    torch.manual_seed((recipe.seed * 100_003 + epoch + 1) % 2**63)  # for dropout
+    rng = np.random.default_rng([recipe.seed, epoch])
+    n_steps = -(-len(data.labels) // recipe.batch_size)
+    loss_sum = n_right = n_seen = 0.0
+    state = Progress(epoch, 0, n_steps, 0.0, 0.0)
+    model.train()
+    batches = augmented_batches(data, rng, size=recipe.batch_size, crop=recipe.crop(epoch))
+    for step, (images, labels) in enumerate(batches):
+        for group in optimizer.param_groups:
+            group["lr"] = recipe.rate((epoch + (step + 0.5) / n_steps) / recipe.epochs)
+        y = torch.from_numpy(labels).to(device)
+        logits = model(_as_input(data.preprocess, images).to(device))
+        loss = cross_entropy(logits, y)
+        if not torch.isfinite(loss):
+            raise FloatingPointError(
+                f"the loss became {loss.item()} in epoch {epoch + 1}."
+                f" Try a learning rate below {recipe.learning_rate:g}."
+            )
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        n_seen += len(labels)
+        loss_sum += loss.item() * len(labels)
+        n_right += float((logits.argmax(1) == y).sum())
+        state = Progress(epoch, step + 1, n_steps, loss_sum / n_seen, n_right / n_seen)
+        progress(state)
+    return state
+
+
+def _accuracy(model: nn.Module, data: TrainingData, device: str) -> float:
+    model.eval()
+    n_right = 0
+    with torch.inference_mode():
+        for first in range(0, len(data.watched_labels), 100):
+            part = slice(first, first + 100)
+            logits = model(_as_input(data.preprocess, data.watched_images[part]).to(device))
+            n_right += int((logits.argmax(1).cpu().numpy() == data.watched_labels[part]).sum())
+    return n_right / len(data.watched_labels)
+
+
+def _as_input(preprocess: Preprocess, images: Images) -> torch.Tensor:
+    """Return normalized images as (n, 3, height, width), channels-last in memory."""
+    return torch.from_numpy(preprocess.normalize(images)).permute(0, 3, 1, 2)
+
+
+def _resumed(path: Path, new: Checkpoint) -> Checkpoint:
+    """Return the checkpoint at `path`, or raise if it belongs to another training."""
+    found = Checkpoint.load(path)
+
+    def options(checkpoint: Checkpoint) -> dict[str, Any]:
+        about = {name: getattr(checkpoint, name) for name in ("network", "data", "mean", "std")}
+        return about | checkpoint.recipe
+
+    theirs, ours = options(found), options(new)
+    for name in (*ours, *theirs):
+        if theirs.get(name) != ours.get(name):
+            raise InputError(
+                f"{name} must be that of the training in {path}, {theirs.get(name)}, got"
+                f" {ours.get(name)}. Try another output.",
+                name,
+            )
+    if len(found.history) < found.recipe["epochs"] and found.recipe["momentum"] > 0:
+        if not found.momentum:
+            raise InputError(f"{path} must have the state of the optimizer to continue.", "path")
+    return found

@@ -1,0 +1,305 @@
+"""Label shift: reweight the probabilities of classes that are more or less frequent in a window."""
+
+import copy
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, NamedTuple
+
+import array_api_compat.numpy as np_compat
+import numpy as np
+from scipy.stats import chi2
+
+from wildcal.calibrators.vector import VectorScaling
+from wildcal.core.arrays import Array, FloatArray, in_blocks
+from wildcal.core.calibrator import Calibrator, FitInfo, fit_base
+from wildcal.core.exceptions import InputError
+from wildcal.core.validation import Samples, check_number, warn
+from wildcal.window.base import AdaptedCalibrator, WindowCalibrator, WindowStatistics
+
+# A class that is predicted for less than this part of its source samples cannot be counted.
+_MIN_RECALL: Final = 0.25
+# Probability that a window which label shift explains is said to be of another kind.
+_FALSE_WARNINGS: Final = 0.01
+# The 97.5 % quantile of the normal distribution; an interval of larger half width is too wide.
+_Z: Final = 1.959963984540054
+_MAX_ERROR: Final = 0.05
+# Cells of the test with fewer expected samples are merged.
+_MIN_EXPECTED: Final = 5.0
+_MAX_STEPS: Final = 5000
+# EM ends this near to the largest log-likelihood, in nats for the whole window.
+_TOLERANCE: Final = 1e-3
+_SMALLEST: Final = 1e-12
+
+
+class PriorEstimate(NamedTuple):
+    """Class frequencies of a window."""
+
+    prior: FloatArray
+    standard_error: FloatArray
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class LabelShiftEM(WindowCalibrator):
+    """p_k = u_k q_k / pi_k, divided by the sum over classes.
+
+    u are probabilities of the base, pi their mean on source samples. q are the class frequencies of
+    the window, by EM. Right if samples of a class look as they do in the
+    source and only class frequencies change; wrong under any other shift. The predicted class may
+    change.
+
+    `fit` warns if the predictions of a class say little about its frequency. `adapt` warns if label
+    shift does not explain the window, or if the class frequencies are uncertain.
+
+    Parameters
+    ----------
+    base
+        A calibrator. An unfitted one is fitted on source samples. Default:
+        `VectorScaling(tied=True)`, bias-corrected temperature scaling.
+    min_window
+        Smaller windows get the base.
+
+    Attributes
+    ----------
+    base_
+        The fitted base.
+    prior_
+        pi, shape (n_classes,).
+    cells_
+        Share of the source samples of each class (row) by predicted class and confidence: below the
+        median of that prediction, or above. Shape (n_classes, 2 n_classes).
+    medians_
+        These medians.
+
+    References
+    ----------
+    Alexandari et al., Maximum likelihood with bias-corrected calibration is hard-to-beat at label
+    shift adaptation, ICML 2020. EM: Saerens et al., Neural Computation 14, 2002.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> def draw(n, prior):
+    ...     y = rng.choice(3, n, p=prior)
+    ...     return rng.normal(size=(n, 3)) + 2 * np.eye(3)[y], y
+    >>> calibrator = LabelShiftEM().fit(*draw(5000, [1 / 3, 1 / 3, 1 / 3]))
+    >>> window, _ = draw(5000, [0.7, 0.2, 0.1])
+    >>> calibrator.estimate_prior(window).prior.round(1)
+    array([0.7, 0.2, 0.1])
+    """
+
+    name = "label-shift"
+    title = "label shift by EM"
+    reference = "Alexandari et al., ICML 2020"
+
+    min_window: int = 16
+    prior_: FloatArray = field(init=False)
+    cells_: FloatArray = field(init=False)
+    medians_: FloatArray = field(init=False)
+
+    @property
+    def preserves_accuracy(self) -> bool:  # type: ignore[override]
+        """False: the predicted class may change."""
+        return False
+
+    def _inner(self) -> Calibrator:
+        return self.base or VectorScaling(tied=True)
+
+    def _check_options(self) -> None:
+        check_number("min_window", self.min_window, 1, whole=True)
+
+    def _fit(self, data: Samples) -> FitInfo:
+        self.base_ = fit_base(self._inner(), data, self.input_)
+        data = data.subset(data.is_source)
+        inputs = () if data.knn_distances is None or not self.requires else (data.knn_distances,)
+        p = in_blocks(lambda *b: self.base_.formula(np_compat, *b), data.logits, *inputs)
+        prior = np.maximum(data.weight @ p / data.weight.sum(), _SMALLEST)
+        self.prior_ = prior / prior.sum()
+        predicted, confidence = p.argmax(axis=1), p.max(axis=1)
+        self.medians_ = np.array(
+            [
+                np.median(confidence[predicted == k]) if (predicted == k).any() else 1.0
+                for k in range(data.n_classes)
+            ]
+        )
+        k = data.n_classes
+        counts = np.zeros((k, 2 * k))
+        np.add.at(counts, (data.y, self._cell(p)), data.weight)
+        total = counts.sum(axis=1, keepdims=True)
+        self.cells_ = counts / np.maximum(total, 1e-12)
+        recall = self.cells_[:, :k].diagonal() + self.cells_[:, k:].diagonal()
+        notes = list(self.base_.fit_info_.warnings)
+        weak = np.flatnonzero(recall < _MIN_RECALL)
+        if len(weak):
+            which = weak[np.argmin(recall[weak])]
+            name = which if data.class_names is None else data.class_names[which]
+            notes.append(
+                f"{len(weak)} of {k} classes are predicted for less than {_MIN_RECALL:.0%} of their"
+                f" source samples (class {name}: {recall[which]:.0%}), so predictions say little"
+                " about class frequencies. Try with_prior if they are known."
+            )
+        return FitInfo(warnings=tuple(note for note in notes if note not in data.warnings))
+
+    def estimate_prior(self, X: Any, *, knn_distances: Any = None) -> PriorEstimate:
+        """Return the class frequencies of a window of samples, with standard errors."""
+        self.check_is_fitted()
+        return self._estimate(self._unadjusted(X, knn_distances))
+
+    def adjustment(self, window: WindowStatistics | None) -> FloatArray:
+        """Return q / pi; ones without a window."""
+        if window is not None:
+            raise InputError(
+                "window must be samples for LabelShiftEM, got statistics. Try adapt(X).", "window"
+            )
+        return np.ones(self.n_classes_)
+
+    def _adjustment_to(self, X: Any, knn_distances: Any) -> FloatArray:
+        p = self._unadjusted(X, knn_distances)
+        if len(p) < self.min_window:
+            return self.adjustment(None)
+        found = self._estimate(p)
+        self._warn(p, found)
+        return found.prior / self.prior_
+
+    def adapted_formula(self, xp: Any, z: Array, adjustment: Any, *inputs: Array) -> Array:
+        """Return the probabilities of the base times q / pi, normalized."""
+        p = self.base_.formula(xp, z, *inputs) * adjustment
+        return p / xp.sum(p, axis=-1, keepdims=True)
+
+    def describe(self) -> str:
+        """Return the fitted numbers in words."""
+        self.check_is_fitted()
+        return (
+            f"class frequencies of the source: {self.prior_.min():.3g} to {self.prior_.max():.3g}"
+        )
+
+    def _cell(self, p: FloatArray) -> Any:
+        predicted = p.argmax(axis=1)
+        return predicted + p.shape[1] * (p.max(axis=1) >= self.medians_[predicted])
+
+    def _estimate(self, p: FloatArray) -> PriorEstimate:
+        q = class_frequencies(p, self.prior_)
+        ratio = p / self.prior_
+        ratio /= (ratio @ q)[:, None]
+        # The inverse information on the plane where frequencies sum to 1.
+        k = len(q)
+        basis = np.linalg.qr(np.hstack([np.ones((k, 1)), np.eye(k)[:, 1:]]))[0][:, 1:]
+        information = basis.T @ (ratio.T @ ratio) @ basis
+        variance = ((basis @ np.linalg.pinv(information, hermitian=True)) * basis).sum(axis=1)
+        return PriorEstimate(q, np.sqrt(np.maximum(variance, 0)))
+
+    def _warn(self, p: FloatArray, found: PriorEstimate) -> None:
+        """Warn if label shift does not explain a window, or if the frequencies are uncertain."""
+        n, k = p.shape
+        observed = np.bincount(self._cell(p), minlength=2 * k).astype(np.float64)
+        expected = n * found.prior @ self.cells_
+        # Source frequencies have an error of their own: this adds it to the variance.
+        scale = 1 + n / max(float(self.fit_info_.n_samples), 1.0)
+        small = expected < _MIN_EXPECTED
+        observed = np.append(observed[~small], observed[small].sum())
+        expected = np.append(expected[~small], max(expected[small].sum(), 1.0))
+        statistic = ((observed - expected) ** 2 / (expected * scale)).sum()
+        if statistic > chi2.isf(_FALSE_WARNINGS, max(len(observed) - 1, 1)):
+            warn(
+                "LabelShiftEM: the predictions of the window are not those of the source with other"
+                " class frequencies, so more than these has changed and the probabilities may be"
+                " wrong. Try WindowScaling.",
+                level=5,
+            )
+        error = _Z * float(found.standard_error.max())
+        if error > _MAX_ERROR:
+            warn(
+                "LabelShiftEM: the class frequencies of the window are uncertain, that of one class"
+                f" by {error:.2f}. Try a larger window, or with_prior if they are known.",
+                level=5,
+            )
+
+
+def class_frequencies(p: FloatArray, prior: FloatArray) -> Array:
+    """Return the q that maximizes sum_i log(sum_k q_k p_ik / prior_k) + K sum_k prior_k log(q_k).
+
+    K is the number of classes: one sample for each class is added, at the source frequencies, so
+    that no class is ruled out. By EM.
+
+    >>> p = np.array([[0.9, 0.1], [0.1, 0.9], [0.9, 0.1], [0.3, 0.7]])
+    >>> class_frequencies(p, np.array([0.5, 0.5])).round(2)
+    array([0.55, 0.45])
+    """
+    n, k = p.shape
+    ratio = p / prior
+    ratio /= ratio.max(axis=1, keepdims=True)
+    q = prior
+    for _ in range(_MAX_STEPS):
+        counts = q * ((1 / np.maximum(ratio @ q, 1e-290)) @ ratio)
+        new = (counts + k * prior) / (n + k)
+        short = (n + k) * float((new / q).max() - 1)  # bounds the distance to the maximum
+        q = new / new.sum()
+        if short < _TOLERANCE:
+            break
+    return q
+
+
+def with_prior(calibrator: Calibrator, prior: Any, source_prior: Any = None) -> AdaptedCalibrator:
+    """Return a calibrator for other class frequencies that are known (Bayes' rule).
+
+    p_k = u_k prior_k / source_prior_k, divided by the sum over classes, where u are the
+    probabilities of `calibrator`. It is an ordinary calibrator, which can be saved and exported.
+
+    Parameters
+    ----------
+    calibrator
+        A fitted calibrator. A window calibrator must be adapted first.
+    prior
+        Class frequencies where the calibrator will be used, shape (n_classes,).
+    source_prior
+        Class frequencies of its calibration samples. Default: those of the labels of its fit.
+
+    Notes
+    -----
+    If a classifier was trained on undersampled data and calibrated on such data as well, `prior`
+    has the frequencies before undersampling. Calibration samples with the real frequencies need no
+    correction.
+
+    Examples
+    --------
+    >>> from wildcal import VectorScaling
+    >>> rng = np.random.default_rng(0)
+    >>> logits = rng.normal(size=(2000, 2))
+    >>> y = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)  # balanced
+    >>> rare = with_prior(VectorScaling().fit(logits, y), [0.95, 0.05])
+    >>> rare.predict_proba([[0.0, 0.0]]).round(2)
+    array([[0.95, 0.05]])
+    """
+    calibrator.check_is_fitted()
+    if isinstance(calibrator, WindowCalibrator):
+        raise InputError(
+            "calibrator must be adapted to a window first. Try calibrator.adapt(window).",
+            "calibrator",
+        )
+    if source_prior is None:
+        if calibrator.profile_ is None or calibrator.profile_.label_counts is None:
+            raise InputError(
+                "source_prior must be given: the calibrator has no class frequencies.",
+                "source_prior",
+            )
+        counts = calibrator.profile_.label_counts
+        source_prior = (counts + 0.5) / (counts + 0.5).sum()
+    shift = LabelShiftEM(base=calibrator)
+    for shared in fields(Calibrator):
+        setattr(shift, shared.name, copy.copy(getattr(calibrator, shared.name)))
+    k = calibrator.n_classes_
+    shift.base_, shift.prior_ = calibrator, _checked_prior("source_prior", source_prior, k)
+    shift.cells_, shift.medians_ = np.zeros((k, 2 * k)), np.zeros(k)
+    return shift._adapted(_checked_prior("prior", prior, k) / shift.prior_)
+
+
+def _checked_prior(name: str, prior: Any, n_classes: int) -> FloatArray:
+    array = np.asarray(prior, dtype=np.float64)
+    if array.shape != (n_classes,):
+        raise InputError(f"{name} must have shape ({n_classes},), got {array.shape}.", name)
+    least = 0.0 if name == "prior" else np.finfo(np.float64).tiny
+    if not (np.isfinite(array).all() and array.min() >= least and abs(array.sum() - 1) < 1e-3):
+        raise InputError(
+            f"{name} must be {'positive' if least else 'not negative'} and sum to 1, got"
+            f" {array.round(4).tolist()!r:.80} with sum {array.sum():.4g}.",
+            name,
+        )
+    return np.asarray(array / array.sum())
