@@ -74,6 +74,7 @@ def run(name: str, figure: Path) -> str:
     try:
         with rc_context(), contextlib.redirect_stdout(said):
             plt.switch_backend("agg")
+            plt.close("all")
             runpy.run_path(str(SCRIPTS / f"plot_{name}.py"))
             (number,) = plt.get_fignums()
             with rc_context(STYLE):

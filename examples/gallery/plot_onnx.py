@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 import wildcal
 from wildcal.interop.onnx import attach
 
-plt.style.use(wildcal._old.plots.STYLE)
+plt.style.use(wildcal.plots.STYLE)
 
 # %%
 # A classifier, as some other framework would have written it: pixels in, scores out.
@@ -59,5 +59,5 @@ right = scores.argmax(axis=1) == y[1000:]
 raw = softmax(scores, axis=1).max(axis=1)
 figure, ax = plt.subplots(figsize=(5.0, 3.8))
 for name, said in (("softmax", raw), ("served", confidence)):
-    wildcal._old.plots.ReliabilityDisplay.from_predictions(right, said, name=name, n_bins=10, ax=ax)
+    wildcal.plots.ReliabilityDisplay.from_predictions(right, said, name=name, n_bins=10, ax=ax)
 plt.show()

@@ -14,7 +14,7 @@ from sklearn.neural_network import MLPClassifier
 
 import wildcal
 
-plt.style.use(wildcal._old.plots.STYLE)
+plt.style.use(wildcal.plots.STYLE)
 
 
 def dead_rows(pictures, severity, seed=0):
@@ -62,6 +62,6 @@ for method in results.ranked("cameras"):
     print(f"{method.name:9} {mean.value:5.1%} ({mean.low:.1%} to {mean.high:.1%})")
 
 figure, ax = plt.subplots(figsize=(5.8, 3.6))
-wildcal._old.plots.severity_curves(results, ax=ax)
+wildcal.plots.severity_curves(results, ax=ax)
 ax.set_title("ECE as rows of pixels die")
 plt.show()

@@ -14,7 +14,7 @@ from sklearn.svm import LinearSVC
 import wildcal
 from wildcal.interop.sklearn import CalibratedClassifier
 
-plt.style.use(wildcal._old.plots.STYLE)
+plt.style.use(wildcal.plots.STYLE)
 X, y = load_digits(return_X_y=True)
 X, X_test, y, y_test = train_test_split(X, y, test_size=0.5, random_state=0, stratify=y)
 
@@ -32,6 +32,6 @@ for (name, model), ax in zip(models.items(), axes, strict=True):
     proba = model.fit(X, y).predict_proba(X_test)
     found = wildcal.evaluate(y_test, proba, metrics=["accuracy", "ece", "nll"], n_boot=200)
     print(f"{name:21} accuracy {found.accuracy:.1%}, ECE {found.ece:.1%}, log loss {found.nll:.2f}")
-    wildcal._old.plots.confidence_histogram(y_test, proba, ax=ax)
+    wildcal.plots.confidence_histogram(y_test, proba, ax=ax)
     ax.set_title(f"{name}\n{ax.get_title()}")
 plt.show()
