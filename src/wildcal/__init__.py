@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 from wildcal.version import __version__
 
 if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is fast
-    from wildcal import metrics, suites, window
+    from wildcal import evaluation, metrics, suites, window
     from wildcal._old import accuracy, plots
-    from wildcal._old.evaluation import choose_methods, compare, evaluate, evaluate_calibrator
+    from wildcal._old.evaluation import choose_methods, compare
     from wildcal._old.evaluation.protocol import run_protocol
     from wildcal._old.io.suite import Suite, SuiteWriter
     from wildcal._old.io.tables import InputRows, as_rows, read_rows
@@ -44,12 +44,23 @@ if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is 
     from wildcal.core.conversion import logits_from_logprobs, logits_from_proba, logits_from_score
     from wildcal.core.labels import ClassNames
     from wildcal.core.registry import CALIBRATORS, get_calibrator
+    from wildcal.evaluation import evaluate
     from wildcal.io.artifact import load, save
     from wildcal.window.base import WindowCalibrator
     from wildcal.window.window_scaling import WindowScaling
 
-_PACKAGES: Final = ("calibrators", "core", "io", "metrics", "suites", "testing", "window", "_old")
-_OLD: Final = ("accuracy", "engine", "evaluation", "plots", "report", "stream")
+_PACKAGES: Final = (
+    "calibrators",
+    "core",
+    "evaluation",
+    "io",
+    "metrics",
+    "suites",
+    "testing",
+    "window",
+    "_old",
+)
+_OLD: Final = ("accuracy", "engine", "plots", "report", "stream")
 _PLACES: Final = {
     name: module
     for module, names in {
@@ -78,7 +89,8 @@ _PLACES: Final = {
         "wildcal.core.conversion": "logits_from_logprobs logits_from_proba logits_from_score",
         "wildcal.core.labels": "ClassNames",
         "wildcal.core.registry": "CALIBRATORS get_calibrator",
-        "wildcal._old.evaluation": "choose_methods compare evaluate evaluate_calibrator",
+        "wildcal._old.evaluation": "choose_methods compare",
+        "wildcal.evaluation": "evaluate",
         "wildcal._old.evaluation.protocol": "run_protocol",
         "wildcal.io.artifact": "load save",
         "wildcal._old.io.suite": "Suite SuiteWriter",
@@ -101,6 +113,7 @@ _RENAMED: Final = {
     "ContextScaling": "WindowScaling",
     "TemperatureMap": "TemperatureCalibrator",
     "FitSummary": "FitInfo",
+    "evaluate_calibrator": "evaluate(y, logits=, calibrator=)",
 }
 """Names of version 0.1."""
 
@@ -146,7 +159,7 @@ __all__ = [
     "choose_methods",
     "compare",
     "evaluate",
-    "evaluate_calibrator",
+    "evaluation",
     "get_calibrator",
     "load",
     "logits_from_logprobs",

@@ -1,166 +1,155 @@
-"""Evaluation: the numbers are those of the metrics, whatever the chunking."""
+"""`evaluate`: inputs, groups, intervals, output."""
 
-import sys
+import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from wildcal import EnergyScaling, Identity, evaluate, metrics
-from wildcal._old.core.errors import NotFittedError
-from wildcal._old.evaluation import METRICS, evaluate_calibrator
-from wildcal._old.testing import join, make_suite
-
-SUITE = make_suite(0, n_tuning=1000, n_ood_tuning=80, n_test=1500)
-TEST = join(SUITE.shifted, SUITE.ood)
-FITTED = EnergyScaling().fit(*SUITE.tuning)
+import wildcal
+from wildcal import evaluate, metrics
+from wildcal.core.exceptions import InputError
 
 
-def test_each_number_is_that_of_its_metric():
-    y, z = SUITE.shifted.y, SUITE.shifted.logits
-    proba = FITTED.predict_proba(z)
-    result = evaluate(y, proba, n_boot=50)
-    for name in (
-        "accuracy", "mean_confidence", "ece", "mce", "sce", "equal_mass_ece", "kde_ece",
-        "ks_error", "brier", "top_label_brier", "nll", "aurc", "excess_ece",
-    ):  # fmt: skip
-        assert result[name] == pytest.approx(getattr(metrics, name)(y, proba), rel=1e-6), name
-    right = proba.argmax(axis=1) == y
-    confidence = proba.max(axis=1)
-    assert result["noise_floor"] == pytest.approx(metrics.noise_floor(confidence), rel=1e-6)
-    assert result["misclassification_auroc"] == pytest.approx(metrics.auroc(right, confidence))
-    assert result.n_rows == 1500
-    assert result.n_ood == 0
-    assert not [name for name in result if name.startswith("ood_")]
-
-
-def test_ood_rows_count_for_the_ood_metrics_alone():
-    with_ood = evaluate_calibrator(FITTED, *TEST, n_boot=0)
-    without = evaluate_calibrator(FITTED, *SUITE.shifted, n_boot=0)
-    assert set(with_ood) == {name for name, m in METRICS.items() if m.classes is None}
-    for name in without:
-        assert with_ood[name] == without[name]
-    confidence = FITTED.confidence(TEST.logits)
-    assert with_ood["ood_auroc"] == pytest.approx(metrics.auroc(TEST.y >= 0, confidence))
-    assert with_ood["ood_mean_confidence"] == pytest.approx(confidence[TEST.y < 0].mean(), rel=1e-6)
-
-
-def test_blocks_change_nothing(monkeypatch):
-    whole = evaluate_calibrator(FITTED, *TEST, n_boot=20)
-    monkeypatch.setattr("wildcal._old.core.blocks.CLASSES_FIRST_ELEMENTS", 700)
-    monkeypatch.setattr("wildcal._old.evaluation.resample._MOST_COUNTS", 9000)
-    seen = []
-    pieces = evaluate_calibrator(FITTED, *TEST, n_boot=20, progress=seen.append)
-    assert sum(seen) == len(TEST.y)
-    assert len(seen) > 5
-    for name in whole:
-        assert pieces[name] == pytest.approx(whole[name], rel=1e-10)
-        if whole.estimate(name).low is not None:
-            assert pieces.estimate(name).low == pytest.approx(whole.estimate(name).low, rel=1e-9)
-
-
-def test_every_metric_has_an_interval_that_holds_it():
-    result = evaluate_calibrator(FITTED, *TEST, n_boot=50)
-    for name, metric in METRICS.items():
-        if metric.classes is not None:  # for two classes alone
-            continue
-        e = result.estimate(name)
-        if metric.drawn is None:
-            assert (name, e.low) == ("noise_floor", None)
-        else:
-            assert e.low <= e.value <= e.high, name
-            assert e.low < e.high, name
-    assert result.estimate("ece").floor == result.noise_floor
-    assert result.estimate("ece").excess == pytest.approx(result.excess_ece)
-
-
-def test_some_metrics_alone():
-    result = evaluate_calibrator(FITTED, *TEST, metrics=["nll", "ood_auroc"], n_boot=10)
-    assert list(result) == ["nll", "ood_auroc"]
-    assert result.nll == result["nll"] == evaluate_calibrator(FITTED, *TEST, n_boot=0).nll
-    with pytest.raises(AttributeError, match="has no 'ece': it was not measured"):
-        result.ece  # noqa: B018
-    with pytest.raises(AttributeError, match="by their names"):
-        result.eces  # noqa: B018
-    with pytest.raises(ValueError, match="metrics must be one of"):
-        evaluate_calibrator(FITTED, *TEST, metrics=["eces"])
-
-
-def test_shown_and_handed_on():
-    result = evaluate_calibrator(FITTED, *TEST, n_boot=10)
-    lines = str(result).splitlines()
-    assert lines[0] == f"1,500 rows, {result.n_ood:,} out-of-distribution rows, 15 bins"
-    assert f"{100 * result.ece:.2f}" in next(x for x in lines if x.startswith("ECE"))
-    assert result.to_csv().splitlines()[1].startswith("accuracy,0.")
-    assert "ece" in dir(result)
-    pandas = pytest.importorskip("pandas")
-    frame = result.to_pandas()
-    assert isinstance(frame, pandas.DataFrame)
-    assert frame.set_index("metric").value["nll"] == result.nll
-
-
-@pytest.mark.filterwarnings("ignore:kde_ece is rough")  # two rows have no bandwidth
-def test_predicted_class_of_the_raw_logits_decides():
-    """Rounding ties in the output must not change accuracy."""
-    proba = np.array([[0.5, 0.5], [0.5, 0.5]])
-    assert evaluate([1, 1], proba, pred=[1, 1], n_boot=0)["accuracy"] == 1
-    assert evaluate([1, 1], proba, n_boot=0)["accuracy"] == 0
-
-
-def test_intervals_hold_the_truth_about_as_often_as_they_say():
-    """Accuracy of a coin: the 90 % interval covers it in about 90 % of 100 draws."""
+@pytest.fixture
+def samples():
     rng = np.random.default_rng(0)
-    covered = 0
-    for _ in range(100):
-        p = rng.uniform(0.5, 1, 300)
-        y = (rng.random(300) > p).astype(int)
-        m = evaluate(y, np.column_stack([p, 1 - p]), n_boot=200, level=0.9, metrics=["accuracy"])
-        m = m.estimate("accuracy")
-        covered += m.low <= 0.75 <= m.high
-    assert 80 <= covered <= 98
+    z = rng.normal(size=(600, 3)) * 2
+    proba = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    y = (proba.cumsum(axis=1) > rng.random((600, 1))).argmax(axis=1)
+    return y, proba
 
 
-def test_intervals_stay_inside_the_range_of_the_metric():
-    p = np.linspace(0.8, 0.99, 30)
-    y = (np.arange(30) < 1).astype(int)  # 29 of 30 right
-    result = evaluate(y, np.column_stack([p, 1 - p]), n_boot=200)
-    assert result.estimates["accuracy"].high <= 1
-    assert result.estimates["brier"].low >= 0
-    assert result.estimates["nll"].low >= 0
+def test_every_metric_that_applies(samples):
+    result = evaluate(*samples, n_bootstrap=50)
+    expected = {name for name, m in metrics.METRICS.items() if m.needs in ("top", "proba")}
+    assert set(result) == expected
+    for name in ("accuracy", "nll", "classwise_ece", "aurc"):
+        assert float(result[name]) == getattr(metrics, name)(*samples)
+    assert result.ece.floor == metrics.noise_floor(samples[1].max(axis=1))
+    assert result.nll.low < result.nll.value < result.nll.high
+    assert result.reliability.ece == pytest.approx(result.ece.value)
+    assert result.risk_coverage.risk[-1] == pytest.approx(1 - result.accuracy.value)
 
 
-def test_the_row_of_a_nan_is_that_of_the_whole_matrix(monkeypatch):
-    monkeypatch.setattr("wildcal._old.core.blocks.CLASSES_FIRST_ELEMENTS", 700)
-    spoiled = TEST.logits.copy()
-    spoiled[777, 3] = np.nan
-    with pytest.raises(ValueError, match="row 777 holds NaN"):
-        evaluate_calibrator(FITTED, spoiled, TEST.y)
-    with pytest.raises(NotFittedError, match="EnergyScaling is not fitted"):
-        evaluate_calibrator(EnergyScaling(), *TEST)
+def test_ood_samples_count_for_ood_metrics_only(samples):
+    y, proba = samples
+    mixed = evaluate([*y, -1, -1], np.concatenate([proba, proba[:2]]), n_bootstrap=20)
+    alone = evaluate(y, proba, n_bootstrap=20)
+    assert (mixed.n_samples, mixed.n_ood) == (600, 2)
+    assert mixed.ece.value == alone.ece.value
+    assert mixed.ood_mean_confidence.value == pytest.approx(proba[:2].max(axis=1).mean())
+    assert "ood_auroc" not in alone
 
 
-def test_many_rows_draw_fewer_replicates_and_say_so(monkeypatch):
-    # The limit is on rows times replicates; a hundredth of both shows the same in little time.
-    module = sys.modules[evaluate.__module__]
-    monkeypatch.setattr(module, "_MOST_DRAWS", 1_000_000)
-    p = np.linspace(0.8, 1, 2_500)
-    y = (np.arange(len(p)) % 10 == 0).astype(int)
-    result = evaluate(y, np.column_stack([p, 1 - p]), n_boot=1000)
-    assert result.n_boot == 400
-    assert result.to_dict()["n_boot"] == 400
+def test_confidences(samples):
+    y, proba = samples
+    correct, confidence = proba.argmax(axis=1) == y, proba.max(axis=1)
+    result = evaluate(correct, confidence, n_bootstrap=0)
+    assert result.ece.value == evaluate(y, proba, n_bootstrap=0).ece.value
+    assert "nll" not in result
+    named = evaluate(correct.astype(int), confidence, input="confidence", n_bootstrap=0)
+    assert named.ece.value == result.ece.value
 
 
-def test_plain_dict_and_repr():
-    result = evaluate_calibrator(FITTED, *TEST, n_boot=20)
-    document = result.to_dict()
-    assert document["metrics"]["ece"]["low"] <= document["metrics"]["ece"]["high"]
-    assert len(document["reliability"]["count"]) == 15
-    assert repr(result).startswith("Evaluation(n_rows=1500, accuracy=")
+def test_one_dimensional_probabilities_of_class_1():
+    p, y = np.array([0.1, 0.8, 0.6]), np.array([0, 1, 0])
+    result = evaluate(y, p, input="proba", n_bootstrap=0)
+    assert result.nll.value == pytest.approx(-np.log([0.9, 0.8, 0.4]).mean())
+    with pytest.raises(InputError, match="Try input='proba' .* or input='confidence'"):
+        evaluate(y, p)
 
 
-def test_all_right_and_only_ood():
-    z = SUITE.clean.logits
-    result = evaluate_calibrator(Identity().fit(*SUITE.clean), z, z.argmax(axis=1), n_boot=0)
-    assert result["accuracy"] == 1
-    assert "misclassification_auroc" not in result.estimates
-    with pytest.raises(ValueError, match="some in-distribution rows"):
-        evaluate_calibrator(FITTED, *SUITE.ood)
+def test_calibrator_on_logits():
+    suite = wildcal.testing.make_suite(seed=0)
+    (z, y), (test, labels) = suite.calibration, suite.shifted
+    z, y = z[y >= 0], y[y >= 0]
+    calibrator = wildcal.get_calibrator("vector").fit(z, y)
+    result = evaluate(labels, logits=test, calibrator=calibrator, n_bootstrap=0)
+    assert result.nll.value == metrics.nll(labels, calibrator.predict_proba(test))
+    known = labels >= 0
+    raw = (test.argmax(axis=1) == labels)[known].mean()
+    assert result.uncalibrated_accuracy == pytest.approx(raw)
+    assert "accuracy, uncalibrated" in str(result)
+    same = evaluate(labels, logits=test, calibrator=wildcal.get_calibrator("ts").fit(z, y))
+    assert same.uncalibrated_accuracy is None
+
+
+def test_a_pooled_error_does_not_hide_a_group():
+    rng = np.random.default_rng(0)
+    country = np.array(["DE"] * 3000 + ["IN"] * 3000)
+    confidence = rng.uniform(0.4, 0.9, 6000)
+    shift = np.where(country == "IN", 0.08, -0.08)
+    correct = rng.random(6000) < confidence - shift
+    result = evaluate(correct, confidence, groups=country)
+    assert result.ece.value < 0.03
+    assert result.groups["IN"].ece.value > 0.06
+    assert set(result.groups) == {"DE", "IN"}
+    assert result.worst_group in ("DE", "IN")
+    assert result.worst_group_by("accuracy") == "IN"
+    assert result.groups["IN"].excess_ece.low > 0.04
+    assert result.groups["IN"].n_samples == 3000
+
+
+def test_weights_are_counts(samples):
+    y, proba = samples
+    counts = np.random.default_rng(0).integers(1, 4, len(y))
+    weighted = evaluate(y, proba, sample_weight=counts, n_bootstrap=0)
+    repeated = evaluate(np.repeat(y, counts), np.repeat(proba, counts, axis=0), n_bootstrap=0)
+    for name in repeated:
+        assert weighted[name].value == pytest.approx(repeated[name].value, rel=1e-7, abs=1e-9)
+
+
+def test_names_of_classes_from_a_frame(samples):
+    y, proba = samples
+    frame = pd.DataFrame(proba, columns=["cat", "dog", "bee"])
+    names = np.array(["cat", "dog", "bee"], dtype=object)[y]
+    assert evaluate(names, frame, n_bootstrap=0).nll.value == metrics.nll(y, proba)
+
+
+def test_json_and_frame(samples):
+    y, proba = samples
+    result = evaluate(y, proba, groups=y % 2, n_bootstrap=20)
+    found = json.loads(json.dumps(result.to_dict()))
+    assert found["format"] == "wildcal evaluation"
+    assert found["format_version"] == 1
+    assert found["metrics"]["ece"]["noise_floor"] == result.ece.floor
+    assert found["metrics"]["ece"]["verdict"] in ("within noise", "above noise floor")
+    assert set(found["groups"]) == {"0", "1"}
+    frame = result.to_frame()
+    assert set(frame.group) == {"", "0", "1"}
+    row = frame[(frame.group == "1") & (frame.metric == "nll")].iloc[0]
+    assert row.value == result.groups["1"].nll.value
+
+
+def test_tables(samples):
+    y, proba = samples
+    result = evaluate(y, proba, groups=y % 2, n_bootstrap=20)
+    assert f"{100 * result.ece.value:.2f}" in str(result)
+    assert "<table" in result._repr_html_()
+    table = result.group_table()
+    excess = table.heads.index("excess ECE")
+    assert [row[excess].value for row in table.rows] == sorted(
+        (row[excess].value for row in table.rows), reverse=True
+    )
+
+
+def test_input_errors(samples):
+    y, proba = samples
+    with pytest.raises(InputError, match="either proba, or logits and calibrator"):
+        evaluate(y)
+    with pytest.raises(InputError, match="Unknown metric 'eec'"):
+        evaluate(y, proba, metrics=["eec"])
+    with pytest.raises(InputError, match="groups must have one label per sample"):
+        evaluate(y, proba, groups=y[:5])
+    with pytest.raises(InputError, match="must contain in-distribution samples"):
+        evaluate(np.full(600, -1), proba)
+    with pytest.raises(AttributeError, match=r"Try metrics=\['nll'\]"):
+        _ = evaluate(y, proba, metrics=["ece"]).nll
+
+
+def test_torch_tensors(samples):
+    torch = pytest.importorskip("torch")
+    y, proba = samples
+    found = evaluate(torch.tensor(y), torch.tensor(proba, requires_grad=True), n_bootstrap=0)
+    assert found.ece.value == pytest.approx(metrics.ece(y, proba))

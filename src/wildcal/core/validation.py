@@ -105,7 +105,7 @@ def check_samples(
         _check_index(X, name, column)
     notes: list[str] = []
     feature_names = column_names(X)
-    values = check_input(_in_memory(X), input)
+    values = check_input(in_memory(X), input)
     eps = 1e-30
     if input in ("proba", "confidence"):
         eps = smallest_positive(values, 2 if values.ndim == 1 else values.shape[1])
@@ -335,7 +335,7 @@ def check_domain(domain: Any, y: IntArray, source_domain: Any) -> IntArray:
 
 def check_distances(knn_distances: Any, n: int, n_layers: int | None = None) -> NDArray[Any]:
     """Return distances to training samples, shape (n_samples, n_layers), finite, not negative."""
-    array = _as_float(_in_memory(knn_distances))
+    array = _as_float(in_memory(knn_distances))
     array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2 or len(array) != n or (n_layers or array.shape[1]) != array.shape[1]:
         wanted = f"({n}, {n_layers or 'n_layers'})"
@@ -452,7 +452,7 @@ def _plain(values: Any, name: str) -> NDArray[Any]:
         ) from None
 
 
-def _in_memory(X: Any) -> Any:
+def in_memory(X: Any) -> Any:
     """Return an array of another library as a NumPy array; larger than memory ones raise."""
     if hasattr(X, "dask"):
         raise InputError("X must be in memory, got a Dask array. Try a sample of it for fit.", "X")

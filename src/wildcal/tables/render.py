@@ -1,0 +1,224 @@
+"""Tables as plain text, on a terminal, and in Markdown, LaTeX, HTML and csv."""
+
+import csv
+import io
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from textwrap import fill
+from typing import Any, Final
+
+from wildcal.tables.table import ABSENT, Cell, Table
+
+_WIDTH: Final = 100
+_LATEX: Final = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+} | {character: "\\" + character for character in "&%$#_{}"}
+_TABLE_STYLE: Final = "border-collapse:collapse;color:inherit;background:none"
+_CELL_STYLE: Final = "padding:0.2em 0.7em;color:inherit;background:none;text-align:"
+
+
+def to_text(table: Table) -> str:
+    """Return a table as lines of text; the best of a column has a star.
+
+    Examples
+    --------
+    >>> from wildcal.tables import Column, number
+    >>> rows = ((Cell("ts"), number(0.02)), (Cell("identity"), number(0.1)))
+    >>> print(to_text(Table("Test", (Column("method", False), Column("ECE")), rows)))
+    Test
+    method      ECE
+    ts         2.00
+    identity  10.00
+    """
+    lines = [table.heads]
+    lines += [[f"{cell}{' *' * (cell.rank == 1)}" for cell in row] for row in table.rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    sides = [">" if column.is_number else "<" for column in table.columns]
+    body = [
+        "  ".join(f"{t:{s}{w}}" for t, s, w in zip(line, sides, widths, strict=True)).rstrip()
+        for line in lines
+    ]
+    notes = [fill(note, _WIDTH) for note in table.notes]
+    return "\n".join([*([table.title] if table.title else []), *body, *notes])
+
+
+def print_table(table: Table) -> None:
+    """Print a table to stdout. A narrow terminal leaves out columns, see `Column.priority`."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    console = Console(file=sys.stdout)
+    if not console.is_terminal:  # a pipe or a file has no width
+        console = Console(file=sys.stdout, width=300)
+    heads, notes = table.heads, list(table.notes)
+    widths = dict(
+        zip(
+            heads,
+            (
+                max(map(len, column)) + 3
+                for column in zip(
+                    heads, *([str(c) for c in row] for row in table.rows), strict=True
+                )
+            ),
+            strict=True,
+        )
+    )
+    optional = sorted((c.priority, c.head) for c in table.columns if c.priority)
+    left_out = []
+    while optional and sum(widths.values()) > console.width:
+        left_out.append(optional.pop()[1])
+        del widths[left_out[-1]]
+    if left_out:
+        table = table.select(list(widths))
+        notes.append(f"Columns left out to fit the screen: {', '.join(left_out)}.")
+    shown = RichTable(box=box.SIMPLE_HEAD)
+    for column in table.columns:
+        justify: Any = "right" if column.is_number else "left"
+        shown.add_column(Text(_printable(column.head)), justify=justify, overflow="fold")
+    for row in table.rows:
+        shown.add_row(*(Text(_printable(str(c)), "bold" if c.rank == 1 else "") for c in row))
+    if table.title:
+        console.print(Text(_printable(table.title), "bold"))
+    console.print(shown)
+    for note in notes:
+        console.print(Text(_printable(note)))
+
+
+def to_markdown(table: Table, *, title: bool = True) -> str:
+    r"""Return a table in Markdown with its title and notes; the best is bold.
+
+    Examples
+    --------
+    >>> from wildcal.tables import Column, number, with_ranks
+    >>> cells = with_ranks([number(0.1), number(0.2)], "lower")
+    >>> print(to_markdown(Table("", (Column("a_b"), Column("c")), (tuple(cells),))))
+    | a\_b | c |
+    |--:|--:|
+    | **10.00** | 20.00 |
+    """
+
+    def line(cells: Iterable[str]) -> str:
+        return f"| {' | '.join(cells)} |"
+
+    rule = "".join("--:|" if column.is_number else "---|" for column in table.columns)
+    lines = [f"**{_markdown(table.title)}**", ""] if title and table.title else []
+    lines += [line(map(_markdown, table.heads)), f"|{rule}"]
+    lines += [
+        line(_marked(cell, "**{}**", "<u>{}</u>", _markdown) for cell in r) for r in table.rows
+    ]
+    lines += [line for note in table.notes for line in ("", _markdown(note))]
+    return "\n".join(lines)
+
+
+def to_latex(table: Table, *, label: str | None = None, notes: bool = True) -> str:
+    r"""Return a LaTeX table for the booktabs package: best bold, second underlined.
+
+    Parameters
+    ----------
+    table
+        Its title is the caption; cells are shown without their notes, such as intervals.
+    label
+        Name for ``\ref``.
+    notes
+        Whether the notes of the table stand below the tabular.
+    """
+    sides = "".join("r" if column.is_number else "l" for column in table.columns)
+
+    def line(cells: Iterable[str]) -> str:
+        return rf"{' & '.join(cells)} \\"
+
+    def shown(cell: Cell) -> str:
+        if cell.text == ABSENT:
+            return "--"
+        return _marked(
+            Cell(cell.text, rank=cell.rank), r"\textbf{{{}}}", r"\underline{{{}}}", _latex
+        )
+
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        *([rf"\caption{{{_latex(table.title)}}}"] if table.title else []),
+        *([rf"\label{{{label}}}"] if label else []),
+        rf"\begin{{tabular}}{{{sides}}}",
+        r"\toprule",
+        line(map(_latex, table.heads)),
+        r"\midrule",
+        *(line(map(shown, row)) for row in table.rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+        *(rf"\par {{\footnotesize {_latex(note)}}}" for note in table.notes if notes),
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def to_html(table: Table) -> str:
+    """Return a table for a notebook, all text escaped, colors inherited."""
+
+    def line(tag: str, cells: Sequence[str], styles: Sequence[str]) -> str:
+        found = "".join(
+            f'<{tag} style="{_CELL_STYLE}{style}">{escape(cell)}</{tag}>'
+            for cell, style in zip(cells, styles, strict=True)
+        )
+        return f"<tr>{found}</tr>"
+
+    sides = ["right;white-space:nowrap" if c.is_number else "left" for c in table.columns]
+    head = line("th", table.heads, [f"{s};border-bottom:1px solid currentColor" for s in sides])
+    body = "".join(
+        line(
+            "td",
+            [str(cell) for cell in row],
+            [s + ";font-weight:bold" * (c.rank == 1) for c, s in zip(row, sides, strict=True)],
+        )
+        for row in table.rows
+    )
+    caption = f'<caption style="text-align:left;caption-side:top">{escape(table.title)}</caption>'
+    notes = "".join(f"<p><small>{escape(note)}</small></p>" for note in table.notes)
+    return (
+        f'<table style="{_TABLE_STYLE}">{caption}<thead>{head}</thead><tbody>{body}</tbody></table>'
+        + notes
+    )
+
+
+def to_csv(records: Sequence[Mapping[str, Any]]) -> str:
+    r"""Return records with the same keys as csv, numbers in full precision.
+
+    Examples
+    --------
+    >>> to_csv([{"a": 1.5, "b": None}])
+    'a,b\n1.5,\n'
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    if records:
+        writer.writerow(records[0])
+        writer.writerows(record.values() for record in records)
+    return text.getvalue()
+
+
+def _marked(cell: Cell, best: str, second: str, plain: Any) -> str:
+    text = plain(cell.text)
+    text = {1: best, 2: second}.get(cell.rank or 0, "{}").format(text)
+    return f"{text} {plain(cell.note)}" if cell.note else text
+
+
+def _markdown(text: str) -> str:
+    return re.sub(r"([\\`*_<>|\[\]])", r"\\\1", text)
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(character, character) for character in text)
+
+
+def _printable(text: str) -> str:
+    """Return text without control characters: names come from files of others."""
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
