@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # What every interpreter and every set of versions must pass: small, and the heart of the package.
-CORE := tests/core tests/contract tests/io/test_artifact.py tests/io/test_rows.py tests/stream/test_stream.py tests/test_public_api.py
+CORE := tests/core tests/contract tests/io/test_artifact.py tests/io/test_rows.py tests/monitor/test_monitor.py tests/test_public_api.py
 VERSION = $(shell $(PYTHON) -c "import sys; print('%d.%d' % sys.version_info[:2])")
 
 # numba and lightning are what probmetrics and torch-uncertainty need and do not say.
@@ -86,7 +86,7 @@ test-whole-on:
 test-minimal:
 	$(call environment,$(VENV)-minimal)
 	$(VENV)-minimal/bin/python -m pip install --quiet --editable packages/suites --editable . --group test-minimal
-	$(VENV)-minimal/bin/python -m pytest -r s -o addopts="-q --import-mode=importlib" tests/core tests/io tests/metrics tests/stream \
+	$(VENV)-minimal/bin/python -m pytest -r s -o addopts="-q --import-mode=importlib" tests/core tests/io tests/metrics tests/monitor \
 		tests/cli/test_cli.py tests/shift tests/interop tests/test_public_api.py
 
 # With exactly the oldest declared versions. Old builds of torch bring 2 GB of CUDA, so it stays out;
@@ -96,7 +96,7 @@ test-oldest:
 	$(VENV)-oldest/bin/python -m pip install --quiet --constraint constraints/oldest.txt \
 		--editable packages/suites --editable ".[safetensors,shift,features,sklearn,report,tables]" --group test-core
 	$(VENV)-oldest/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile \
-		tests/core tests/io tests/stream tests/shift tests/metrics tests/cli/test_cli.py \
+		tests/core tests/io tests/monitor tests/shift tests/metrics tests/cli/test_cli.py \
 		tests/report/test_plots.py tests/interop/test_sklearn.py tests/vision/test_neighbors.py
 
 # Inside Lightning, transformers' Trainer and MLflow, which are more to install than all the rest.

@@ -116,7 +116,7 @@ def load(
 
 def measure(folder: Path):
     """Yield a row of the table for each kind of request."""
-    logits = wildcal.suites.load(SUITE).split("test").logits.astype(np.float32)
+    logits = wildcal._old.suites.load(SUITE).split("test").logits.astype(np.float32)
     for model in ("ts", "context"):
         for rows in (1, 64):
             for binary in (True, False):

@@ -16,7 +16,7 @@ SUITE = "cifar10-resnet20"
 
 def save_calibrators(folder: Path) -> None:
     """Write context.json and ts.json."""
-    suite = wildcal.suites.load(SUITE)
+    suite = wildcal._old.suites.load(SUITE)
     rows, clean = environments(suite), suite.split("validation")
     context = ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
     save_context(context, folder / "context.json")

@@ -132,30 +132,6 @@ def windows() -> str:
     return markdown(["estimator", *SETTINGS.values()], lines)
 
 
-ALARMS = {
-    "sequential": "any row (`sequential`)",
-    "often": "any row, `false_alarms_per_100k=50`",
-    "window": "each new window (`window`)",
-}
-
-
-def alarms() -> str:
-    """Return the median delay by severity, the streams that were noticed, and false alarms."""
-    rows, lines = read("studies/alarm"), []
-    for test, name in ALARMS.items():
-        mine = [row for row in rows if row["test"] == test]
-        cells = []
-        for severity in "12345":
-            found = [row for row in mine if row["severity"] == severity]
-            delay = statistics.median(float(row["delay"]) for row in found)
-            noticed, streams = (sum(int(r[key]) for r in found) for key in ("noticed", "streams"))
-            cells.append(f"{delay:,.0f} ({100 * noticed / streams:.0f} %)")
-        false = statistics.mean(float(row["per_100k"]) for row in mine if row["kind"] == "clean")
-        lines.append([name, *cells, f"{false:.1f}"])
-    header = ["alarm decided at", "severity 1", *"2345", "false alarms in 100,000 rows"]
-    return markdown(header, lines)
-
-
 # How often calibration harms
 
 

@@ -183,7 +183,6 @@ MADE: dict[str, Callable[[], str]] = {
     "accuracy-estimators": tables.estimators,
     "accuracy-whole": tables.whole,
     "accuracy-windows": tables.windows,
-    "alarm": tables.alarms,
     "by-severity": partial(shipped, "severity"),
     "choose-clean": partial(tables.choices, "clean"),
     "choose-shifted": partial(tables.choices, "shifted"),
@@ -198,7 +197,6 @@ MADE: dict[str, Callable[[], str]] = {
     "scale-metrics": scale_metrics,
     "serve-speed": tables.serving,
     "shipped-suites": cifar10_suites,
-    "stream": partial(shipped, "stream", 1),
 }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from wildcal import CALIBRATORS, metrics
-from wildcal._old.cli.main import cli
+from wildcal.cli.main import cli
 from wildcal._old.vision.shipped import shipped_names
 
 ROOT = Path(__file__).parents[1]

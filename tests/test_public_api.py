@@ -63,7 +63,7 @@ def test_calibrators_files_and_evaluation_come_without_scipy():
 
 
 def test_help_imports_no_command():
-    modules = modules_of("from wildcal._old.cli.main import run\nrun(['--help'])")
+    modules = modules_of("from wildcal.cli.main import run\nrun(['--help'])")
     assert slow(modules) == set()
     assert {m for m in modules if m.startswith(("numpy", "wildcal.cal", "wildcal.io"))} == set()
     assert "wildcal._old.cli.fit" not in modules
@@ -73,7 +73,7 @@ def test_a_fit_of_one_temperature_imports_nothing_slow(tmp_path):
     logits = np.array([[3.0, 0.0], [3.0, 0.0], [0.0, 2.0], [1.0, 0.0]])
     np.savez(tmp_path / "rows.npz", logits=logits, y=np.array([0, 0, 1, 1]))
     words = ["fit", str(tmp_path / "rows.npz"), "--method", "ts", "-o", str(tmp_path / "ts.json")]
-    modules = modules_of(f"from wildcal._old.cli.main import run\nassert run({words!r}) == 0")
+    modules = modules_of(f"from wildcal.cli.main import run\nassert run({words!r}) == 0")
     assert slow(modules) == set()
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from wildcal import suites
+from wildcal._old import suites
 from wildcal._old.calibrators import PAPER_METHODS
 from wildcal._old.core.errors import MissingExtraError
 from wildcal._old.evaluation.protocol import run_protocol

@@ -25,7 +25,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import scipy
 
-from wildcal import __version__, suites
+from wildcal import __version__
+
+from wildcal._old import suites
 from wildcal._old.accuracy import ESTIMATORS, compare_estimators
 from wildcal._old.accuracy.compare import SETTINGS, Cell, summarize
 from wildcal._old.io.suite import Suite

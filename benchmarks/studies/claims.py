@@ -23,7 +23,9 @@ from pathlib import Path
 
 import numpy as np
 
-from wildcal import EnergyScaling, suites
+from wildcal import EnergyScaling
+
+from wildcal._old import suites
 from wildcal._old.cli.opening import open_suite
 from wildcal._old.evaluation.protocol import Method, Results, choose_methods, run_protocol
 from wildcal._old.evaluation.protocol.tuning import ood_set

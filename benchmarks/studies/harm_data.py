@@ -16,7 +16,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neural_network import MLPClassifier
 
-from wildcal import logits_from_proba, logits_from_score, suites
+from wildcal import logits_from_proba, logits_from_score
+
+from wildcal._old import suites
 from wildcal.interop.sklearn import mlp_logits
 
 MOST_ROWS, MOST_TRAINING_ROWS = 12_000, 3_000

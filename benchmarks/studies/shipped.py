@@ -1,4 +1,4 @@
-"""What the shipped suites show, for README and docs: the numbers of `make demo`, streams, curves.
+"""What the shipped suites show, for README and docs: the numbers of `make demo`, curves.
 
     python benchmarks/studies/shipped.py    writes shipped/NAME.csv, a few minutes
     python docs/make.py                     then, for the pages
@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from wildcal import Identity, Stream, get_calibrator, suites
-from wildcal._old.calibrators.context import ContextScaling
+from wildcal import Identity, get_calibrator
+from wildcal._old import suites
 from wildcal._old.cli.demo import FIRST, demo_splits
-from wildcal._old.evaluation import METRICS, Evaluation, environments, evaluate_calibrator
+from wildcal._old.evaluation import METRICS, Evaluation, evaluate_calibrator
 from wildcal._old.evaluation.protocol import Results, choose_methods, run_protocol
 from wildcal._old.evaluation.suite_table import suite_table
 from wildcal._old.metrics import TopLabelAccumulator
@@ -103,30 +103,6 @@ def demo() -> Iterator[Line]:
             yield split, METRICS[metric].title.strip(), *cells
 
 
-def stream() -> Iterator[Line]:
-    """Yield what streams say of windows of 256 rows, by severity, on corruptions not tuned on."""
-    windows: dict[int, list[list[float]]] = {}
-    for name in suites.names("cifar10"):
-        suite = suites.load(name)
-        rows = environments(suite)
-        fitted = ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
-        seen = {split.corruption for split in suite.tune("covariate")} - {None}
-        for split in suite.tests():
-            if split.shift == "semantic" or split.corruption in seen:
-                continue
-            read = Stream(fitted, alarm="window").read(split.logits)
-            right = read.pred == split.y
-            for end in range(256, len(right) + 1, 256):
-                accuracy, last = right[end - 256 : end].mean(), end - 1
-                held = read.accuracy_low[last] <= accuracy <= read.accuracy_high[last]
-                error = abs(read.accuracy[last] - accuracy)
-                windows.setdefault(split.severity or 0, []).append([error, held, read.alarm[last]])
-    means = {level: 100 * np.mean(values, axis=0) for level, values in sorted(windows.items())}
-    yield "severity", *("clean" if level == 0 else level for level in means)
-    for i, label in enumerate(("error, in points", "interval held, in %", "alarm, in %")):
-        yield label, *(f"{mean[i]:.1f}" for mean in means.values())
-
-
 def reliability() -> Iterator[Line]:
     """Yield the points of reliability curves under corruptions that no method was tuned on."""
     suite = suites.load(FIRST)
@@ -148,7 +124,7 @@ def reliability() -> Iterator[Line]:
                 yield method.name, len(cells), *numbers
 
 
-TABLES = {f.__name__: f for f in (paper, severity, demo, stream, reliability)}
+TABLES = {f.__name__: f for f in (paper, severity, demo, reliability)}
 
 
 def main() -> None:

@@ -9,8 +9,8 @@ import numpy as np
 
 import wildcal
 
-plt.style.use(wildcal.plots.STYLE)
-suite = wildcal.suites.load("cifar10-vgg11-half")
+plt.style.use(wildcal._old.plots.STYLE)
+suite = wildcal._old.suites.load("cifar10-vgg11-half")
 
 # %%
 # Three groups: pictures that the network gets right, those that it gets wrong, and textures, which belong
@@ -21,6 +21,6 @@ logits = np.concatenate([part.logits[:2000] for part in parts])
 y = np.concatenate([part.y[:2000] for part in parts])
 
 figure, ax = plt.subplots(figsize=(5.6, 3.6))
-wildcal.plots.energy_histograms(logits, y, groups="all", ax=ax)
+wildcal._old.plots.energy_histograms(logits, y, groups="all", ax=ax)
 print(ax.get_title())
 plt.show()

@@ -38,7 +38,7 @@ def logits(pictures):
 
 
 folder = Path(tempfile.mkdtemp())
-writer = wildcal.SuiteWriter(folder / "cameras", n_classes=10, network={"name": "MLP"})
+writer = wildcal._old.io.suite.SuiteWriter(folder / "cameras", n_classes=10, network={"name": "MLP"})
 writer.add("tune", logits(X[600:1000]), y[600:1000], role="tune")
 pictures = X[1000:].reshape(-1, 8, 8)
 writer.add("test", logits(pictures), y[1000:])
@@ -52,7 +52,7 @@ writer.finish()
 # The whole protocol, and a page that can be sent by mail. The energy method is not among the methods: what a
 # model says after its softmax has lost its energy.
 
-suite = wildcal.Suite.open(folder / "cameras")
+suite = wildcal._old.io.suite.Suite.open(folder / "cameras")
 methods = wildcal.choose_methods(["identity", "ts", "irm", "auto"])
 results = wildcal.run_protocol({"cameras": suite}, methods, n_boot=100, observe=True)
 page = wildcal.make_page(results, "cameras", suite)

@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 from wildcal.version import __version__
 
 if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is fast
-    from wildcal import evaluation, metrics, suites, window
-    from wildcal._old import accuracy, plots
+    from wildcal import accuracy, evaluation, metrics, suites, window
+    from wildcal._old import plots
     from wildcal._old.evaluation import choose_methods, compare
     from wildcal._old.evaluation.protocol import run_protocol
-    from wildcal._old.io.suite import Suite, SuiteWriter
     from wildcal._old.io.tables import InputRows, as_rows, read_rows
     from wildcal._old.report import make_page
-    from wildcal._old.stream import Stream
     from wildcal.calibrators.auto import AutoCalibrator
     from wildcal.calibrators.bbq import BBQ
     from wildcal.calibrators.density import DensityAwareCalibration
@@ -46,21 +44,17 @@ if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is 
     from wildcal.core.registry import CALIBRATORS, get_calibrator
     from wildcal.evaluation import evaluate
     from wildcal.io.artifact import load, save
+    from wildcal.io.suite import Suite
+    from wildcal.io.suite_writer import SuiteWriter
+    from wildcal.monitor.monitor import Monitor
     from wildcal.window.base import WindowCalibrator
     from wildcal.window.window_scaling import WindowScaling
 
 _PACKAGES: Final = (
-    "calibrators",
-    "core",
-    "evaluation",
-    "io",
-    "metrics",
-    "suites",
-    "testing",
-    "window",
-    "_old",
+    *("accuracy", "calibrators", "core", "evaluation", "io", "metrics", "monitor"),
+    *("suites", "testing", "window", "_old"),
 )
-_OLD: Final = ("accuracy", "engine", "plots", "report", "stream")
+_OLD: Final = ("engine", "plots", "report")
 _PLACES: Final = {
     name: module
     for module, names in {
@@ -93,10 +87,11 @@ _PLACES: Final = {
         "wildcal.evaluation": "evaluate",
         "wildcal._old.evaluation.protocol": "run_protocol",
         "wildcal.io.artifact": "load save",
-        "wildcal._old.io.suite": "Suite SuiteWriter",
+        "wildcal.monitor.monitor": "Monitor",
+        "wildcal.io.suite": "Suite",
+        "wildcal.io.suite_writer": "SuiteWriter",
         "wildcal._old.io.tables": "InputRows as_rows read_rows",
         "wildcal._old.report": "make_page",
-        "wildcal._old.stream": "Stream",
         "wildcal.window.base": "WindowCalibrator",
         "wildcal.window.window_scaling": "WindowScaling",
     }.items()
@@ -114,6 +109,7 @@ _RENAMED: Final = {
     "TemperatureMap": "TemperatureCalibrator",
     "FitSummary": "FitInfo",
     "evaluate_calibrator": "evaluate(y, logits=, calibrator=)",
+    "Stream": "Monitor",
 }
 """Names of version 0.1."""
 
@@ -137,10 +133,10 @@ __all__ = [
     "IsotonicMulticlass",
     "IsotonicOneVsRest",
     "MatrixScaling",
+    "Monitor",
     "ParameterizedTemperatureScaling",
     "PlattScaling",
     "SplineCalibration",
-    "Stream",
     "StructuredMatrixScaling",
     "StructuredVectorScaling",
     "Suite",

@@ -13,7 +13,7 @@ def main() -> None:
     watched = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if watched:
         signal.signal(signal.SIGINT, _leave)
-    from wildcal._old.cli.main import main as run
+    from wildcal.cli.main import main as run
 
     if watched:
         signal.signal(signal.SIGINT, signal.default_int_handler)

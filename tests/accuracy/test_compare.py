@@ -43,13 +43,13 @@ def test_rank_correlation():
 
 @pytest.fixture(scope="module")
 def shipped():
-    return wildcal.suites.load("cifar10-resnet20")
+    return wildcal._old.suites.load("cifar10-resnet20")
 
 
 def test_on_a_shipped_suite(shipped):
     cells = compare_estimators(
         shipped, ["ac", "atc-ne", "gde"], settings=["whole", "32 rows"], draws=1,
-        types=["saturate", "spatter"], second=wildcal.suites.load("cifar10-wrn-16-2"),
+        types=["saturate", "spatter"], second=wildcal._old.suites.load("cifar10-wrn-16-2"),
     )  # fmt: skip
     assert len(cells) == 3 * 2 * 10
     assert {cell.n for cell in cells} == {1000, 32}
@@ -80,7 +80,7 @@ def test_refusals(shipped):
 
 def test_two_networks_that_saw_other_rows_are_refused():
     """Their agreement would be that of strangers."""
-    suite, other = (wildcal.suites.load(f"cifar10-{n}") for n in ("resnet20", "se-resnet20"))
+    suite, other = (wildcal._old.suites.load(f"cifar10-{n}") for n in ("resnet20", "se-resnet20"))
     with pytest.raises(WildcalError, match="of the second suite has other labels"):
         compare_estimators(
             suite, ["gde"], types=["saturate", "spatter"], second=other, settings=("whole",)

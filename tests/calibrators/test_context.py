@@ -164,32 +164,6 @@ def test_the_prediction_is_that_of_the_formula(n):
         np.testing.assert_allclose(got, t, rtol=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore::wildcal._old.core.errors.CalibrationWarning")
-@pytest.mark.parametrize("class_mix", ["any", "clean"])
-def test_rows_that_gather_in_one_class_and_stay_sure_are_told_as_the_formula_does(class_mix):
-    """Some rows too many are hidden and some unsure; and a stream of them has the same bits."""
-    fitted = ContextScaling(class_mix=class_mix).fit(Z, Y, environment=E)
-    fitted.beta_h_ = 0.7  # whatever it is
-    window = SHIFTED.copy()
-    window[: len(window) // 4, 2] = window[: len(window) // 4].max(axis=1) + 1.5
-    window = window[np.random.default_rng(0).permutation(len(window))]
-    offsets = {}
-    for n in (20, 150, len(window)):
-        offsets[n] = slow_offset(fitted, window[:n])
-        got = fitted.offset(fitted.context(window[:n]))
-        assert got == pytest.approx(offsets[n], rel=1e-5, abs=1e-8)
-    assert slow_hidden(fitted, window)[2] > 0.05
-    assert slow_unsure(fitted, window).mean() > 0.05
-    for name in ("beta_h_", "counted_"):
-        other = copy(fitted)
-        setattr(other, name, 0.0)
-        assert abs(slow_offset(other, window) - offsets[len(window)]) > 1e-3
-    row_by_row, together = (wildcal.Stream(fitted, 150) for _ in range(2))
-    np.testing.assert_array_equal(
-        np.concatenate([row_by_row(row[None]) for row in window[:400]]), together(window[:400])
-    )
-
-
 def slow_offset_of_many(fitted, z):
     """The same from 32 classes on, where each class is judged by itself."""
     n, n_classes = z.shape
@@ -217,34 +191,6 @@ def slow_offset_of_many(fitted, z):
     q2 = ((c2 - c0) / 0.9 - (c1 - c0) / 0.4) / 0.5
     s = -((c1 - c0) / 0.4 - 0.4 * q2)
     return np.clip((s - np.sqrt(max(s * s - 4 * q2 * gap, 0))) / (2 * q2), -1, 2.5)
-
-
-@pytest.mark.filterwarnings("ignore::wildcal._old.core.errors.CalibrationWarning")
-@pytest.mark.parametrize(
-    ("class_mix", "beta_2", "lead"),
-    [("any", 0.0, 0.3), ("clean", 0.0, 0.3), ("any", 0.9, 0.3), ("any", 0.0, 3.0)],
-)
-def test_the_formula_of_many_classes(class_mix, beta_2, lead):
-    """And a stream of it has the same bits row by row as at once."""
-    z, y, e = environments_of(3, n_classes=40, n=1000)
-    fitted = ContextScaling(class_mix=class_mix).fit(z, y, environment=e)
-    assert fitted.beta_2_ == 0
-    fitted.beta_2_ = beta_2  # a thousand classes have it
-    fitted.beta_h_ = 1.0 - beta_2 / 2  # and of so many this is less
-    shifted = make_suite(5, n_classes=40, n_test=600).shifted.logits.astype(np.float64)
-    # Half of them called one class, and unsure or nearly as sure as usual: a price.
-    shifted[::2, 7] = shifted[::2].max(axis=1) + lead
-    for n in (5, 60, 600):
-        around, a = fitted.context(shifted[:n]), slow_offset_of_many(fitted, shifted[:n])
-        assert fitted.offset(around) == pytest.approx(a, rel=1e-5, abs=1e-8)
-    assert a > 0.05
-    assert slow_hidden(fitted, shifted)[7] > 0.1
-    assert min(fitted.beta_h_, fitted.counted_) > 0
-    assert "class counts" not in " ".join(fitted.describe())
-    row_by_row, together = (wildcal.Stream(fitted, 50) for _ in range(2))
-    np.testing.assert_array_equal(
-        np.concatenate([row_by_row(row[None]) for row in shifted[:140]]), together(shifted[:140])
-    )
 
 
 def test_rows_far_ahead_lose_less_in_a_shifted_window():
@@ -610,32 +556,6 @@ def test_without_a_context_rows_do_not_depend_on_each_other():
     np.testing.assert_array_equal(FITTED.predict_proba(SHIFTED, context=empty), whole)
 
 
-def test_a_known_class_mix_reads_a_window_of_one_class_as_errors(tmp_path):
-    """In Python, by a stream, and from a file: all say the same, and another word is refused."""
-    clean = Z[E == 0], Y[E == 0]
-    free, known = (ContextScaling(class_mix=mix).fit(*clean) for mix in ("any", "clean"))
-    assert learned(known) == learned(free)
-    one = Z[(E == 0) & (Z.argmax(axis=1) == 1)]
-    with pytest.warns(CalibrationWarning, match='context: the predicted .* Use class_mix="any"'):
-        around = known.context(one)
-    sure = [of.confidence(one, context=around).mean() for of in (free, known)]
-    assert sure[1] < sure[0] - 0.1
-    path = tmp_path / "known.json"
-    save(known, path)
-    loaded = load(path)
-    assert loaded.class_mix == "clean"
-    np.testing.assert_array_equal(
-        loaded.confidence(one, context=around), known.confidence(one, context=around)
-    )
-    assert any("come as often" in line for line in known.describe())
-    row_by_row, together = (wildcal.Stream(known, len(one)) for _ in range(2))
-    np.testing.assert_array_equal(
-        np.concatenate([row_by_row(row[None]) for row in one]), together(one)
-    )
-    with pytest.raises(ValueError, match="class_mix must be"):
-        ContextScaling(class_mix="balanced").fit(Z, Y)
-
-
 def test_windows_that_refute_a_known_class_mix_are_warned_of_once():
     """Clean windows and shifted ones are not; nor is anything where the mix is not known."""
     clean, one = E == 0, Z[(E == 0) & (Z.argmax(axis=1) == 1)]
@@ -655,7 +575,7 @@ def test_windows_that_refute_a_known_class_mix_are_warned_of_once():
 @pytest.mark.parametrize("learns", [True, False])
 def test_a_thousand_classes_and_few_rows_are_no_harm(learns):
     """Environments of 20 rows say nothing of prices; their slope was 242 and spoiled streams."""
-    suite = wildcal.suites.load("imagenet-resnet18")
+    suite = wildcal._old.suites.load("imagenet-resnet18")
     rows = wildcal._old.evaluation.environments(suite)
     clean = rows.environment == 0
     plain = TemperatureScaling().fit(rows.logits[clean], rows.y[clean])
@@ -685,30 +605,6 @@ def test_contexts_of_another_kind_are_refused():
         CONTEXT + first
     with pytest.raises(ValueError, match="context must be what the method `context` returns"):
         FITTED.predict_proba(SHIFTED, context=SHIFTED)
-
-
-def test_contexts_of_another_fit_are_refused(tmp_path):
-    fitted = ContextScaling().fit(Z, Y, environment=E)
-    other = ContextScaling().fit(2 * Z, Y, environment=E)
-    around = fitted.context(SHIFTED)
-    with pytest.raises(
-        ValueError, match="context must be made by this calibrator, got that of ano"
-    ):
-        other.predict_proba(SHIFTED, context=around)
-    with pytest.raises(ValueError, match="from the same calibrator"):
-        around + other.context(SHIFTED)
-    live = wildcal.Stream(fitted, window=50)
-    live(SHIFTED)
-    with pytest.raises(ValueError, match="context must be made by this calibrator"):
-        other.predict_proba(SHIFTED, context=live.context)
-    expected = fitted.predict_proba(SHIFTED, context=around)
-    save(fitted, tmp_path / "context.json")
-    again = load(tmp_path / "context.json")
-    np.testing.assert_array_equal(again.predict_proba(SHIFTED, context=around), expected)
-    twice = around + again.context(SHIFTED)
-    fitted.predict_proba(SHIFTED, context=twice + live.context)
-    with pytest.raises(ValueError, match="context must be made by this calibrator"):
-        other.predict_proba(SHIFTED, context=twice)
 
 
 def test_contexts_that_do_not_say_who_made_them_are_read_as_before():
@@ -859,7 +755,7 @@ def test_it_stores_as_many_numbers_as_it_says():
 
 @pytest.fixture(scope="module")
 def real():
-    suite = wildcal.suites.load("cifar10-resnet20")
+    suite = wildcal._old.suites.load("cifar10-resnet20")
 
     def other(split):
         return split.corruption != "speckle_noise"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from wildcal import accuracy
-from wildcal._old.cli.main import run
+from wildcal.cli.main import run
 from wildcal._old.core.convert import proba_floor, softmax
 from wildcal._old.testing import make_suite
 

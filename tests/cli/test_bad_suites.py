@@ -6,7 +6,7 @@ import io
 import numpy as np
 import pytest
 
-from wildcal._old.cli.main import run
+from wildcal.cli.main import run
 from wildcal._old.io.suite import Suite, SuiteWriter
 
 COMPARE = ["--methods", "ts,energy", "--bootstrap", "0"]

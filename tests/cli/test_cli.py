@@ -13,7 +13,7 @@ import pytest
 
 from wildcal import EnergyScaling, load
 from wildcal._old.calibrators.temperature import TemperatureScaling as OldTemperatureScaling
-from wildcal._old.cli.main import cli, run
+from wildcal.cli.main import cli, run
 from wildcal._old.cli.output import print_table, progress_bar
 from wildcal._old.core.labels import ClassNames
 from wildcal._old.io import About, load_with_about, save
@@ -359,7 +359,7 @@ def test_kill_cleans_up(folder):
     """A fit ended by SIGTERM while it writes leaves no temporary file."""
     code = (
         "import json, os, signal\n"
-        "from wildcal._old.cli.main import main\n"
+        "from wildcal.cli.main import main\n"
         "old = json.dump\n"
         "def slow(*a, **k):\n"
         "    old(*a, **k); os.kill(os.getpid(), signal.SIGTERM)\n"
@@ -377,7 +377,7 @@ def test_a_fit_starts_without_scipy(folder):
     """To import its solvers takes longer than all the rest of a small fit."""
     code = (
         "import sys\n"
-        "from wildcal._old.cli.main import run\n"
+        "from wildcal.cli.main import run\n"
         "assert run('fit val.npz -q -o auto.json'.split()) == 0\n"
         "assert 'scipy' not in sys.modules\n"
         "assert 'wildcal._old.evaluation.protocol' not in sys.modules\n"

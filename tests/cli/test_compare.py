@@ -9,7 +9,7 @@ import pytest
 
 from wildcal import CALIBRATORS, get_calibrator
 from wildcal._old.calibrators import PAPER_METHODS, WINDOW_METHODS
-from wildcal._old.cli.main import run
+from wildcal.cli.main import run
 
 
 def test_the_paper_in_one_table(folder, capsys):

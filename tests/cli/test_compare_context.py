@@ -5,7 +5,7 @@ import pytest
 
 from wildcal._old.calibrators import CALIBRATORS, PAPER_METHODS
 from wildcal._old.cli.choice import choose
-from wildcal._old.cli.main import run
+from wildcal.cli.main import run
 from wildcal._old.io.suite import SuiteWriter
 
 

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from wildcal._old.cli.main import run
+from wildcal.cli.main import run
 from wildcal._old.core.errors import CalibrationWarning
 from wildcal._old.evaluation.protocol import choose_methods, run_protocol
 from wildcal._old.evaluation.suite_table import suite_table

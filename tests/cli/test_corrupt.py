@@ -13,7 +13,7 @@ if not os.environ.get("WILDCAL_REQUIRE_EXTRAS"):
     pytest.importorskip("cv2")
     pytest.importorskip("PIL")
 
-from wildcal._old.cli.main import run
+from wildcal.cli.main import run
 from wildcal._old.shift import CORRUPTIONS, corrupt, transform
 from wildcal._old.shift.images import read_batch, read_picture, write_picture
 
@@ -161,7 +161,7 @@ def test_without_the_extra(folder, capsys, monkeypatch):
 
 SLOW = """
 import sys
-from wildcal._old.cli.main import main
+from wildcal.cli.main import main
 main(sys.argv[1:])
 """
 

@@ -7,9 +7,9 @@ import pytest
 
 import wildcal
 from wildcal import DensityAwareCalibration, EnsembleTemperatureScaling
-from wildcal._old.cli.main import run
 from wildcal._old.metrics import ece
 from wildcal._old.testing import make_suite
+from wildcal.cli.main import run
 
 SUITE = make_suite(2, n_classes=5, n_tuning=600, n_ood_tuning=80, n_test=400)
 KNOWN = SUITE.tuning.y >= 0
@@ -116,7 +116,6 @@ def test_evaluate_beside_others(folder, capsys):
         ("apply dac.json test.npz --window all -o x.npz", "--window is for window"),
         ("evaluate test-plain.npz --with dac.json", "needs distances"),
         ("compare val.npz test.npz --methods dac+ets", "compared on suites only"),
-        ("stream dac.json", "dac"),
     ],
 )
 def test_one_line_for_what_went_wrong(folder, capsys, line, said):
@@ -177,7 +176,7 @@ def test_an_array_of_another_name_is_no_distance(folder, capsys):
 
 def test_from_a_suite_to_files(folder, capsys):
     """What a suite holds of a split, as a file, gives what the suite gives."""
-    suite = wildcal.suites.load("cifar10-resnet20")
+    suite = wildcal._old.suites.load("cifar10-resnet20")
     assert run("fit --method dac+ets --suite cifar10-resnet20 -o dac.json".split()) == 0
     assert "distances to training images in 5 layers" in capsys.readouterr().err
     assert run("suite rows cifar10-resnet20 fog-5 -o fog.npz".split()) == 0
@@ -211,7 +210,7 @@ def test_methods_of_suites_can_be_saved(folder, capsys, name):
     from wildcal._old.evaluation.protocol.fitted import fit_method
     from wildcal._old.evaluation.protocol.tuning import read_tuning
 
-    suite = wildcal.suites.load("cifar10-vgg11-half")
+    suite = wildcal._old.suites.load("cifar10-vgg11-half")
     expected = fit_method(choose_methods([name])[0], read_tuning(suite, None, None)).calibrator
     logits = suite.split("fog-5").logits
     np.testing.assert_allclose(

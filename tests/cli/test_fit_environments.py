@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from wildcal import TemperatureScaling, WindowScaling, load
-from wildcal._old.cli.main import run
+from wildcal.cli.main import run
 from wildcal._old.core.errors import CalibrationWarning
 from wildcal._old.evaluation import environments, evaluate
 from wildcal._old.io import load as load_old

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from wildcal import load
-from wildcal._old.cli.main import run
+from wildcal.cli.main import run
 from wildcal._old.io import load_with_about
 from wildcal._old.testing import make_suite
 

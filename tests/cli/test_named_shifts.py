@@ -6,7 +6,7 @@ import io
 import numpy as np
 import pytest
 
-from wildcal._old.cli.main import run
+from wildcal.cli.main import run
 from wildcal._old.io.suite import Suite
 from wildcal._old.metrics import ece
 from wildcal._old.testing import make_suite

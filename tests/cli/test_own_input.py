@@ -2,7 +2,7 @@
 
 import pytest
 
-from wildcal._old.cli.main import run
+from wildcal.cli.main import run
 
 LINES = [
     "fit a.npz --ood b.npz -o a.json --labels a.json",
@@ -23,10 +23,6 @@ LINES = [
     "suite rows a.npz val -o a.npz",
     "suite pack a.npz -o a.npz",
     "suite make --tune a.npz --test b.npz --test-ood c=c.npz -o c.npz",
-    "stream a.json --metrics-file a.json",
-    "stream a.json --state s.json --metrics-file s.json",
-    "merge a.json s.json -o a.json",
-    "merge a.json s.json t.json -o t.json",
     "corrupt a.npz --name fog --severity 3 -o a.npz",
     "corrupt a.png --gallery a.png",
 ]

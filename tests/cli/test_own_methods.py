@@ -9,7 +9,7 @@ import pytest
 from wildcal import CALIBRATORS
 from wildcal._old.calibrators import CALIBRATORS as OLD
 from wildcal._old.calibrators import own
-from wildcal._old.cli.main import run
+from wildcal.cli.main import run
 from wildcal._old.testing import make_suite
 from wildcal.core import registry
 from wildcal.core.exceptions import FileFormatError

@@ -5,7 +5,7 @@ import zipfile
 
 import pytest
 
-from wildcal._old.cli.main import run
+from wildcal.cli.main import run
 
 
 @pytest.fixture(autouse=True)

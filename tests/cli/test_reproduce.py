@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from wildcal import suites as shipped
-from wildcal._old.cli.main import run
+from wildcal._old import suites as shipped
+from wildcal.cli.main import run
 from wildcal._old.io.suite import Suite, SuiteWriter
 from wildcal._old.report import ARTIFACTS
 from wildcal._old.testing import make_suite

@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from wildcal._old.cli.main import run
+from wildcal.cli.main import run
 from wildcal._old.core import room
 from wildcal._old.io.sources import open_shards
 

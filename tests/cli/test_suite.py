@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from wildcal import suites
-from wildcal._old.cli.main import run
+from wildcal._old import suites
+from wildcal.cli.main import run
 from wildcal._old.io.suite import Suite, SuiteWriter
 from wildcal._old.io.suite.lock import writing
 

@@ -10,9 +10,9 @@ import pytest
 
 import wildcal
 from wildcal._old.calibrators.context import ContextScaling
-from wildcal._old.cli.main import run
 from wildcal._old.io import save
 from wildcal._old.testing import make_suite
+from wildcal.cli.main import run
 
 SUITE = make_suite(seed=1, n_tuning=100, n_test=100, n_ood_tuning=0)
 SOURCE = str(Path(wildcal.__file__).parents[1])
@@ -27,9 +27,7 @@ def shell(line: str, folder: Path, *first: str) -> subprocess.CompletedProcess[s
     return subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize(
-    "words", ["stream context.json", "evaluate -", "apply context.json - -o out.npz"]
-)
+@pytest.mark.parametrize("words", ["evaluate -", "apply context.json - -o out.npz"])
 def test_closed_standard_input_is_one_line(words, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdin", None)  # what Python makes of `<&-`

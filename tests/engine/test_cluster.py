@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("distributed", reason="dask and distributed are not installed")
 
-from wildcal._old.cli.main import run
+from wildcal.cli.main import run
 
 pytestmark = pytest.mark.filterwarnings("ignore::wildcal._old.core.errors.CalibrationWarning")
 

@@ -217,9 +217,9 @@ def test_numbers():
 
 def test_of_a_run():
     """The same from suites on disk, which is what people have."""
-    name = wildcal.suites.names("cifar10")[0]
+    name = wildcal._old.suites.names("cifar10")[0]
     found = run_protocol(
-        {name: wildcal.suites.load(name)},
+        {name: wildcal._old.suites.load(name)},
         [Method("none", Identity()), Method("mine", TemperatureScaling())],
         metrics=("ece", "mean_confidence"),
     )

@@ -7,7 +7,9 @@ import shutil
 import numpy as np
 import pytest
 
-from wildcal import EnergyScaling, get_calibrator, suites
+from wildcal import EnergyScaling, get_calibrator
+
+from wildcal._old import suites
 from wildcal._old.evaluation.protocol import Results, choose_methods, run_protocol
 from wildcal._old.evaluation.suite_table import caption
 from wildcal._old.io.suite import Suite, SuiteWriter

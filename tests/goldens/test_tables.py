@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wildcal import suites
-from wildcal._old.cli.main import run
+from wildcal._old import suites
+from wildcal.cli.main import run
 
 FOLDER = Path(__file__).parent / "tables"
 TOLERANCE = 0.01

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wildcal import SuiteWriter
+from wildcal._old.io.suite import SuiteWriter
 from wildcal._old.io.files import replacing
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from wildcal._old.accuracy import ESTIMATORS, make_estimator
 from wildcal._old.calibrators import CALIBRATORS, WINDOW_METHODS, ContextScaling, make_calibrator
-from wildcal._old.cli.main import run
+from wildcal.cli.main import run
 from wildcal._old.core import room
 from wildcal._old.core.engine import watched_by
 from wildcal._old.core.errors import TooLargeError

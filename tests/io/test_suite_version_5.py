@@ -6,7 +6,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from wildcal import suites
+from wildcal._old import suites
 from wildcal._old.core.errors import FileFormatError
 from wildcal._old.io.suite import Suite
 from wildcal._old.io.suite.version_5 import split_hash

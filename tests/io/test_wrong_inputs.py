@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wildcal._old.cli.main import run
+from wildcal.cli.main import run
 from wildcal._old.core.convert import softmax
 from wildcal._old.core.labels import ClassNames
 from wildcal._old.io import as_rows, read_rows

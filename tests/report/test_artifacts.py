@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wildcal import suites as shipped
+from wildcal._old import suites as shipped
 from wildcal._old.cli.extract import extract
 from wildcal._old.evaluation.protocol import choose_methods, run_protocol
 from wildcal._old.io.suite import Suite

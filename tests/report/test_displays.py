@@ -6,7 +6,6 @@ import pytest
 from wildcal import (
     EnergyScaling,
     Identity,
-    Stream,
     TemperatureScaling,
     compare,
     plots,
@@ -15,7 +14,6 @@ from wildcal._old.calibrators.context import ContextScaling
 from wildcal._old.evaluation.protocol import choose_methods, run_protocol
 from wildcal._old.metrics import auroc
 from wildcal._old.metrics import reliability as reliability_table
-from wildcal._old.stream import StreamRows
 from wildcal._old.testing import join, make_suite
 
 DRAWN = make_suite(0, n_tuning=400, n_ood_tuning=100, n_test=500)
@@ -105,40 +103,6 @@ def test_energy_of_right_wrong_and_unknown_rows(ax):
         rows = right | other
         seen.append(f"{100 * auroc(right[rows], score[rows]):.1f} %")
     assert ax.get_title() == f"AUROC, correct against incorrect {seen[0]}, unknown {seen[1]}"
-
-
-def test_accuracy_over_time(ax):
-    alarm = np.array([0, 0, 1, 1, 0, 1], bool)
-    estimate = np.linspace(0.9, 0.4, 6)
-    read = StreamRows(
-        first=10,
-        pred=np.array([0, 1, 0, 1, 0, 1]),
-        confidence=estimate,
-        temperature=np.ones(6),
-        accuracy=estimate,
-        accuracy_low=estimate - 0.1,
-        accuracy_high=estimate + 0.1,
-        drift=np.ones(6),
-        alarm=alarm,
-    )
-    plots.accuracy_over_time(read, [0, 0, 0, 1, 1, -1], window=2, ax=ax)
-    said, true = ax.lines
-    np.testing.assert_array_equal(said.get_xdata(), np.arange(10, 16))
-    np.testing.assert_allclose(said.get_ydata(), 100 * estimate)
-    np.testing.assert_allclose(true.get_ydata(), [100, 50, 50, 100, 50, 0])
-    spans = [(patch.get_x(), patch.get_x() + patch.get_width()) for patch in ax.patches]
-    assert spans == [(12, 13), (15, 16)]
-    assert legend(ax).count("alarm") == 1
-    with pytest.raises(ValueError, match="rows and y"):
-        plots.accuracy_over_time(read, [0, 0], ax=ax)
-
-
-def test_a_real_stream_without_labels(ax):
-    stream = Stream(ContextScaling().fit(*DRAWN.clean), window=64)
-    read = stream.read(DRAWN.shifted.logits[:200])
-    plots.accuracy_over_time(read, window=64, ax=ax)
-    assert "accuracy, from labels" not in legend(ax)
-    assert ax.get_xlim() == (0, 199)
 
 
 def test_forest_of_a_comparison(ax):

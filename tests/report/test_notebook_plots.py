@@ -12,13 +12,11 @@ from wildcal import (
     CALIBRATORS,
     EnergyScaling,
     IsotonicMulticlass,
-    Stream,
     TemperatureScaling,
     compare,
     get_calibrator,
     plots,
 )
-from wildcal._old.calibrators.context import ContextScaling
 from wildcal._old.core.errors import MissingExtraError, NotFittedError
 from wildcal._old.evaluation.protocol import Method, choose_methods, run_protocol
 from wildcal._old.metrics import auroc
@@ -55,9 +53,7 @@ def test_every_function_is_public_and_returns_the_axes(axes, results, suites):
     ts = TemperatureScaling().fit(*DRAWN.clean)
     proba = ts.predict_proba(DRAWN.clean.logits)
     compared = compare({"ts": TemperatureScaling()}, DRAWN.clean, DRAWN.shifted, n_boot=5)
-    read = Stream(ContextScaling().fit(*DRAWN.clean)).read(DRAWN.shifted.logits[:20])
     calls = {
-        "accuracy_over_time": (read,),
         "confidence_histogram": (DRAWN.clean.y, proba),
         "corruption_bars": (results, "vgg"),
         "energy_boxes": (suites["vgg"],),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.io
 
-from wildcal._old.cli.main import run
+from wildcal.cli.main import run
 
 NAMES = "airplane automobile bird cat deer dog frog horse ship truck".split()
 
@@ -46,7 +46,7 @@ def start():
     context = multiprocessing.get_context("forkserver")
     extras = ["cv2", "faiss", "onnxruntime", "PIL.Image", "scipy.io"]
     context.set_forkserver_preload(
-        ["wildcal._old.cli.main", "wildcal._old.vision.extract", *extras]
+        ["wildcal.cli.main", "wildcal._old.vision.extract", *extras]
     )
 
     def start(words):

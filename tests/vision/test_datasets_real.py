@@ -100,7 +100,7 @@ def test_imagenet(needs):
 )
 def test_shipped_weights_give_the_shipped_logits(needs, name, reader, folder, apart):
     needs("torch")
-    from wildcal import suites
+    from wildcal._old import suites
     from wildcal._old.vision.batches import Normalizer
     from wildcal._old.vision.classifiers import open_classifier
 

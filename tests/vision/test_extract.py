@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import torch
 
-from wildcal._old.cli.main import run
 from wildcal._old.io.suite import Suite
 from wildcal._old.io.suite.lock import is_written, writing
 from wildcal._old.shift import (
@@ -23,6 +22,7 @@ from wildcal._old.vision.plan import PlanMaker
 from wildcal._old.vision.sizes import Sizes, usual_ood_rows
 from wildcal._old.vision.sources import make_plan, ood_there
 from wildcal._old.vision.training_data import NORMALIZERS
+from wildcal.cli.main import run
 
 SIZES = Sizes(corrupted=8, tuning=6, ood=5)
 TRANSFORMED = [

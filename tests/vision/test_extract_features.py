@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from wildcal._old.cli.main import run
 from wildcal._old.core.parallel import use_threads
 from wildcal._old.io.suite import Suite
 from wildcal._old.shift import corrupt
@@ -25,6 +24,7 @@ from wildcal._old.vision.sources import make_plan
 from wildcal._old.vision.training_data import NORMALIZERS
 from wildcal._old.vision.training_features import CACHE
 from wildcal._old.vision.training_images import TrainingImages, training_images, without_shared
+from wildcal.cli.main import run
 
 LOOK = make_preprocess("cifar10")
 LAYERS = tuple(f"/features/features.{i}/Relu_output_0" for i in (2, 6, 13, 20, 27))

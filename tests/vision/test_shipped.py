@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from wildcal._old.cli.main import run
 from wildcal._old.vision import shipped
 from wildcal._old.vision.batches import Normalizer
 from wildcal._old.vision.checkpoint import Checkpoint
 from wildcal._old.vision.classifiers import open_classifier
 from wildcal._old.vision.networks import build
+from wildcal.cli.main import run
 
 NORMALIZE = Normalizer((0.5,) * 3, (0.25,) * 3)
 

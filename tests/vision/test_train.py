@@ -10,13 +10,13 @@ import time
 import pytest
 import torch
 
-from wildcal._old.cli.main import run
 from wildcal._old.core.errors import FileFormatError
 from wildcal._old.vision.checkpoint import Checkpoint
 from wildcal._old.vision.networks import NETWORKS, build
 from wildcal._old.vision.recipe import Recipe
 from wildcal._old.vision.train import train
 from wildcal._old.vision.training_data import read_training_data
+from wildcal.cli.main import run
 
 
 @pytest.mark.parametrize("name", NETWORKS)

@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from wildcal import suites
-from wildcal._old.cli.main import run
+from wildcal._old import suites
 from wildcal._old.evaluation.methods import Method, parse
 from wildcal._old.evaluation.protocol.fitted import fit_method
 from wildcal._old.evaluation.protocol.tuning import read_tuning
 from wildcal._old.testing import make_suite
+from wildcal.cli.main import run
 
 SUITE = make_suite(0, n_classes=4, n_tuning=400, n_ood_tuning=0, n_test=250)
 

@@ -17,7 +17,7 @@ from wildcal.core import arrays
 from wildcal.core.arrays import Array
 from wildcal.core.conversion import to_logits
 from wildcal.core.exceptions import ConvergenceWarning, InputError, NotFittedError
-from wildcal.core.profile import N_BINS, Profile
+from wildcal.core.profile import Profile, make_profile
 from wildcal.core.validation import (
     Samples,
     check_column_names,
@@ -179,7 +179,7 @@ class Calibrator(ABC):
         self._check_finite()
         source = samples.subset(samples.is_source)
         predicted = source.logits.argmax(axis=1)
-        self.profile_ = _profile_of(source, predicted, input)
+        self.profile_ = make_profile(source.logits, source.y, input)
         n_wrong = int((predicted != source.y).sum())
         notes = [*samples.warnings, *info.warnings, *self._mistake_notes(n_wrong)]
         notes += self._frequency_notes(source)
@@ -460,30 +460,6 @@ def fit_base(base: Calibrator, samples: Samples, input: str) -> Calibrator:
             )
         return base
     return clone(base).fit_samples(samples.subset(samples.is_source | samples.is_ood), input=input)
-
-
-def _profile_of(source: Samples, predicted: NDArray[np.int64], input: str) -> Profile:
-    column = 1 if input == "confidence" else None
-    confidence = arrays.in_blocks(partial(_uncalibrated, column), source.logits)
-    correct = source.y == (1 if input == "confidence" else predicted)
-    # Round numbers such as 0.6 belong to the bin above in spite of rounding.
-    bins = np.minimum((confidence * N_BINS + 1e-5).astype(np.int64), N_BINS - 1)
-    n_wrong = int((~correct).sum())
-    threshold = np.partition(confidence, n_wrong)[n_wrong] if n_wrong < len(correct) else 1.0
-    return Profile(
-        n_samples=len(correct),
-        accuracy=float(correct.mean()),
-        class_counts=np.bincount(predicted, minlength=source.n_classes),
-        histogram=np.bincount(bins, minlength=N_BINS),
-        atc_threshold=float(threshold),
-    )
-
-
-def _uncalibrated(column: int | None, z: NDArray[Any]) -> NDArray[Any]:
-    """Return the softmax probability of a class, of the predicted one if it is None."""
-    below = np.maximum(z - z.max(axis=1, keepdims=True), arrays.LOG_TINY)
-    e = np.exp(below.astype(np.float32))
-    return np.asarray((1 if column is None else e[:, column]) / e.sum(axis=1))
 
 
 def _apply_chunk(calibrator: Calibrator, reduce: Callable[..., Array], x: Any, *inputs: Any) -> Any:

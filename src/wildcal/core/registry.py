@@ -1,4 +1,4 @@
-"""Names of the methods.
+"""Names of the methods and of the accuracy estimators.
 
 A method is registered by its short name with the place of its class and the options that the name
 stands for. Classes are imported when they are needed.
@@ -45,6 +45,16 @@ CALIBRATORS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 """Class and options of each method by its short name."""
 
+ESTIMATORS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "ac": ("wildcal.accuracy.confidence:AC", {}),
+    "doc": ("wildcal.accuracy.confidence:DoC", {}),
+    "atc-ne": ("wildcal.accuracy.threshold:ATC", {}),
+    "atc-mc": ("wildcal.accuracy.threshold:ATC", {"score": "confidence"}),
+    "gde": ("wildcal.accuracy.agreement:GDE", {}),
+    "cbpe": ("wildcal.accuracy.cbpe:CBPE", {}),
+}
+"""Class and options of each accuracy estimator by its short name."""
+
 ALIASES: Final = {"temperature": "ts", "sigmoid": "platt"}
 RENAMED: Final = {"tsmix": "ts-mix", "context": "window", "em-bcts": "label-shift"}
 """Names of version 0.1."""
@@ -85,7 +95,8 @@ def register(name: str, place: str, **options: Any) -> None:
 
 def registered_class(class_name: str) -> type[Any]:
     """Return a class by its name in an artifact; only registered classes are found."""
-    places = [place for place, _ in CALIBRATORS.values()] + list(_OTHER_CLASSES.values())
+    places = [place for place, _ in [*CALIBRATORS.values(), *ESTIMATORS.values()]]
+    places += _OTHER_CLASSES.values()
     for place in places:
         if place.partition(":")[2] == class_name:
             return import_class(place)

@@ -1,4 +1,4 @@
-"""Save and load fitted calibrators as JSON files.
+"""Save and load fitted calibrators and accuracy estimators as JSON files.
 
 A file holds the options and fitted numbers of dataclasses that are registered. Nothing is imported
 from a name in a file, and no pickle is involved.
@@ -10,7 +10,7 @@ import json
 import os
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, overload
+from typing import Any, Final, Literal, Protocol, overload, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +23,24 @@ from wildcal.io.atomic import atomic_write
 from wildcal.version import __version__
 
 FORMAT: Final = "wildcal calibrator"
+"""Format of every file, also of one of an accuracy estimator."""
 FORMAT_VERSION: Final = 2
 # Larger arrays are stored as base64, with their dtype and shape.
 _MAX_LISTED: Final = 64
 _MAX_BYTES: Final = 1 << 31
 # Parts of calibrators that are no calibrators themselves.
 _PARTS: Final[dict[str, type[Any]]] = {"FitInfo": FitInfo, "Profile": Profile}
+
+
+@runtime_checkable
+class Fitted(Protocol):
+    """What can be saved besides calibrators: accuracy estimators."""
+
+    def check_is_fitted(self) -> None:
+        """Raise NotFittedError unless it was fitted."""
+
+    def check_loaded(self) -> None:
+        """Raise ValueError if numbers from a file are missing or cannot be used."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +62,12 @@ def save(
     metadata: dict[str, Any] | None = None,
     columns: dict[str, Any] | None = None,
 ) -> None:
-    """Write a fitted calibrator to a JSON file.
+    """Write a fitted calibrator or accuracy estimator to a JSON file.
 
     Parameters
     ----------
     calibrator
-        A fitted calibrator.
+        A fitted calibrator or accuracy estimator.
     path
         Where to write; an existing file is replaced.
     metadata
@@ -63,7 +75,7 @@ def save(
     columns
         The declaration of columns that reading files used.
     """
-    if not isinstance(calibrator, Calibrator):
+    if not isinstance(calibrator, Calibrator | Fitted):
         raise InputError(
             f"calibrator must be a Calibrator, got {type(calibrator).__name__}.", "calibrator"
         )
@@ -94,7 +106,7 @@ def load(
 
 
 def load(path: str | os.PathLike[str], *, return_info: bool = False) -> Any:
-    """Return a calibrator from a file of `save`, with `return_info` also an `ArtifactInfo`."""
+    """Return what `save` wrote to a file, with `return_info` also an `ArtifactInfo`."""
     document = _read(Path(path))
     payload = {key: document.get(key) for key in ("calibrator", "metadata", "columns")}
     if document.get("sha256") != _digest(payload):
@@ -114,6 +126,9 @@ def load(path: str | os.PathLike[str], *, return_info: bool = False) -> Any:
 
 def _check_prediction(calibrator: Any) -> None:
     """Raise unless a calibrator can predict: fitted numbers may be missing or of a wrong type."""
+    if isinstance(calibrator, Fitted):
+        calibrator.check_loaded()
+        return
     if not isinstance(calibrator, Calibrator):
         raise ValueError(f"it must hold a calibrator, got {type(calibrator).__name__}")
     k = calibrator.n_classes_

@@ -9,7 +9,7 @@ import click
 from wildcal._old.cli.output import warn
 from wildcal._old.core.errors import FileFormatError
 from wildcal._old.io.suite import Suite
-from wildcal.suites import HOW_TO_INSTALL, load, names
+from wildcal._old.suites import HOW_TO_INSTALL, load, names
 
 
 def open_suite(path: Path, *, partial: bool = False) -> Suite:

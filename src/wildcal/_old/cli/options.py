@@ -47,37 +47,6 @@ distances_option = click.option(
     help="Distances to training rows, if in a file of their own; for dac and dac+NAME.",
 )
 
-per_100k_option = click.option(
-    "--false-alarms-per-100k",
-    "per_100k",
-    default=1.0,
-    show_default=True,
-    type=float,
-    help="How many alarms 100,000 clean rows may raise on average; for --alarm sequential.",
-)
-
-alarm_option = click.option(
-    "--alarm",
-    default="sequential",
-    show_default=True,
-    type=click.Choice(["sequential", "window"]),
-    help="Decide at any row, or each time a window is all new.",
-)
-
-false_alarms_option = click.option(
-    "--false-alarms",
-    default=0.01,
-    show_default=True,
-    type=float,
-    help="How often a window of clean rows may look too far from clean.",
-)
-
-on_alarm_option = click.option(
-    "--on-alarm",
-    metavar="COMMAND|URL",
-    help="Told of each alarm as JSON: a command on its standard input, an address by POST.",
-)
-
 methods_option = click.option(
     "--methods",
     default="paper",

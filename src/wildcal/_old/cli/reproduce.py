@@ -14,7 +14,7 @@ from wildcal._old.report.model import MissingInputs, TableArtifact
 from wildcal._old.report.names import DATA_TITLES
 from wildcal._old.report.paper import beside_paper
 from wildcal._old.report.write import PICTURES, TEXTS, write_artifact
-from wildcal.suites import HOW_TO_INSTALL, load, names
+from wildcal._old.suites import HOW_TO_INSTALL, load, names
 
 
 class _ManySuites(click.Command):

@@ -65,7 +65,7 @@ def environments(
     Examples
     --------
     >>> import wildcal
-    >>> rows = environments(wildcal.suites.load("cifar10-resnet20"))
+    >>> rows = environments(wildcal._old.suites.load("cifar10-resnet20"))
     >>> bool((rows.y[rows.environment == rows.environment.max()] == -1).all())
     True
     """

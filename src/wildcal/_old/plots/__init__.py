@@ -8,13 +8,11 @@ from wildcal._old.plots.differences import forest
 from wildcal._old.plots.predictions import ReliabilityDisplay, confidence_histogram, reliability
 from wildcal._old.plots.results import corruption_bars, ood_confidence_bars, severity_curves
 from wildcal._old.plots.scores import energy_boxes, energy_histograms, temperature_curve
-from wildcal._old.plots.timeline import accuracy_over_time
 from wildcal._old.report.style import STYLE
 
 __all__ = [
     "STYLE",
     "ReliabilityDisplay",
-    "accuracy_over_time",
     "confidence_histogram",
     "corruption_bars",
     "energy_boxes",

@@ -90,7 +90,7 @@ def plan(
     >>> import wildcal
     >>> from wildcal._old.report import choose_artifacts, plan
     >>> chosen = choose_artifacts(["table6"])
-    >>> study = plan(chosen, {"mine": wildcal.suites.load("cifar10-resnet20")})
+    >>> study = plan(chosen, {"mine": wildcal._old.suites.load("cifar10-resnet20")})
     >>> print(chosen[0].make(study).title)
     Table 6: vision transformers, average ECE and KDE-ECE
     """

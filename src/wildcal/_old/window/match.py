@@ -58,7 +58,7 @@ class MatchedConfidence(WindowTemperature):
     Examples
     --------
     >>> import wildcal
-    >>> suite = wildcal.suites.load("cifar10-resnet20")
+    >>> suite = wildcal._old.suites.load("cifar10-resnet20")
     >>> clean, window = suite.split("validation"), suite.split("validation-spatter-4").logits
     >>> calibrator = MatchedConfidence(estimator="atc-ne").fit(clean.logits, clean.y)
     >>> around = calibrator.context(window)

@@ -100,7 +100,7 @@ class ContextScaling(WindowMap):
     Examples
     --------
     >>> import wildcal
-    >>> suite = wildcal.suites.load("cifar10-resnet20")
+    >>> suite = wildcal._old.suites.load("cifar10-resnet20")
     >>> logits, y, environment = wildcal._old.evaluation.environments(suite)
     >>> calibrator = ContextScaling().fit(logits, y, environment=environment)
     >>> foggy = suite.split("fog-5").logits

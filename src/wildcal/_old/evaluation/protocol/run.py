@@ -79,7 +79,7 @@ def run_protocol(
     Examples
     --------
     >>> import wildcal
-    >>> suites = {name: wildcal.suites.load(name) for name in wildcal.suites.names("cifar10")[:1]}
+    >>> suites = {name: wildcal._old.suites.load(name) for name in wildcal._old.suites.names("cifar10")[:1]}
     >>> results = wildcal.run_protocol(suites, ["identity", "ts"])
     >>> [results.average(s, "ts").value < results.average(s, "identity").value for s in suites]
     [True]

@@ -60,7 +60,7 @@ def make_page(results: Results, name: str, suite: Suite) -> str:
     >>> import wildcal
     >>> from wildcal._old.evaluation.protocol import choose_methods, run_protocol
     >>> from wildcal._old.report import make_page
-    >>> suite = wildcal.suites.load("cifar10-resnet20")
+    >>> suite = wildcal._old.suites.load("cifar10-resnet20")
     >>> results = run_protocol({"mine": suite}, choose_methods(["identity", "ts"]), observe=True)
     >>> make_page(results, "mine", suite)[:15]
     '<!doctype html>'

@@ -1,0 +1,337 @@
+"""The contract of an accuracy estimator: the accuracy on samples without labels."""
+
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass, field, fields
+from functools import partial
+from typing import Any, ClassVar, Final, Self
+
+import array_api_compat.numpy as np_compat
+import numpy as np
+
+from wildcal.calibrators.temperature import TemperatureScaling
+from wildcal.core.arrays import Array, FloatArray, IntArray, in_blocks
+from wildcal.core.exceptions import InputError, NotFittedError
+from wildcal.core.registry import ESTIMATORS, import_class
+from wildcal.core.validation import (
+    Samples,
+    check_column_names,
+    check_input,
+    check_samples,
+    in_memory,
+    warn,
+)
+
+# The 97.5 % quantile of the normal distribution: intervals of 95 %.
+_Z: Final = 1.959963984540054
+# The default error of a fall counts as much as that of so many domains.
+_DEFAULT_DOMAINS: Final = 2.0
+
+
+@dataclass(frozen=True)
+class AccuracyEstimate:
+    """The estimated accuracy on a window, with a 95 % interval.
+
+    Examples
+    --------
+    >>> print(AccuracyEstimate(0.831, 0.802, 0.856, n_samples=1000))
+    83.1 % (80.2 to 85.6)
+    """
+
+    value: float
+    low: float
+    high: float
+    n_samples: int
+
+    def to_dict(self) -> dict[str, float]:
+        """Return the fields by name."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return f"{100 * self.value:.1f} % ({100 * self.low:.1f} to {100 * self.high:.1f})"
+
+
+@dataclass(frozen=True)
+class AccuracyStatistics:
+    """What an estimator needs to know of a window; ``a + b`` is that of both windows together."""
+
+    estimator: str
+    """Name of the estimator."""
+    n_samples: int
+    total: float
+    """Sum over samples of a number whose mean is the estimated accuracy."""
+
+    def __add__(self, other: "AccuracyStatistics") -> "AccuracyStatistics":
+        if not isinstance(other, AccuracyStatistics):
+            return NotImplemented
+        if self.estimator != other.estimator:
+            raise InputError(
+                f"statistics must be of one estimator, got {self.estimator!r} and"
+                f" {other.estimator!r}.",
+                "window",
+            )
+        return AccuracyStatistics(
+            self.estimator, self.n_samples + other.n_samples, self.total + other.total
+        )
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class AccuracyEstimator(ABC):
+    """Estimates the accuracy of a classifier on unlabelled samples.
+
+    A method writes `_values`, and `_fit` if it learns something from source samples. Both get
+    probabilities after temperature scaling of the source samples.
+
+    Attributes
+    ----------
+    n_classes_, input_, feature_names_in_
+        What `fit` was given.
+    calibrator_
+        Temperature scaling of the source samples.
+    source_accuracy_, n_source_
+        Accuracy on source samples, and their number.
+    source_value_, value_variance_, error_variance_
+        Of source samples: the estimate; the variance over samples of the numbers whose mean it is;
+        the variance over samples of their error.
+    relative_error_
+        Error of the estimate, per unit of its fall below `source_value_`.
+    domain_errors_
+        Estimate minus accuracy on the domains of the fit, except the source. No domain is used for
+        its own estimate.
+    """
+
+    name: ClassVar[str]
+    """The registered short name."""
+    title: ClassVar[str]
+    reference: ClassVar[str]
+    summable: ClassVar[bool] = True
+    """Windows have `statistics`, which add up."""
+    assumes_source_prior: ClassVar[bool] = False
+    """Wrong for windows with other class frequencies."""
+    min_window: ClassVar[int] = 32
+    """For smaller windows other estimators are better."""
+    requires_second_logits: ClassVar[bool] = False
+    """`estimate` needs the logits of a second network for the same samples."""
+    default_relative_error: ClassVar[float]
+    """`relative_error_` without domains: that of the shipped networks, rounded up."""
+
+    n_classes_: int = field(init=False)
+    input_: str = field(init=False)
+    feature_names_in_: tuple[str, ...] | None = field(init=False)
+    calibrator_: TemperatureScaling = field(init=False)
+    source_accuracy_: float = field(init=False)
+    n_source_: int = field(init=False)
+    source_value_: float = field(init=False)
+    value_variance_: float = field(init=False)
+    error_variance_: float = field(init=False)
+    relative_error_: float = field(init=False)
+    domain_errors_: FloatArray = field(init=False)
+
+    @abstractmethod
+    def _values(self, p: FloatArray, second_logits: FloatArray | None = None) -> Array:
+        """Return a number for each sample; their mean is the estimated accuracy."""
+
+    def _fit(self, p: FloatArray, y: IntArray) -> None:
+        """Set what the method learns from source samples."""
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        input: str = "logits",
+        domain: Any = None,
+        source_domain: Any = None,
+    ) -> Self:
+        """Fit on held-out labelled samples and return self.
+
+        Parameters
+        ----------
+        X
+            Shape (n_samples, n_classes): array, tensor or DataFrame. One column for a binary score.
+        y
+            Class indices, or names that are columns of X. OOD samples (-1) are left out.
+        input
+            What X is: "logits", "proba", "log_proba" or "score".
+        domain
+            Labels of the domains that samples come from. With domains, intervals have the error
+            measured on them.
+        source_domain
+            The label of the in-distribution domain. Default: 0 or "source".
+        """
+        samples = check_samples(X, y, input=input, domain=domain, source_domain=source_domain)
+        for message in samples.warnings:
+            warn(f"{type(self).__name__}: {message}")
+        return self.fit_samples(samples, input=input)
+
+    def fit_samples(self, samples: Samples, *, input: str = "logits") -> Self:
+        """Fit on checked samples and return self."""
+        if input == "confidence":
+            raise InputError(
+                "input must have a column for each class, or be a binary score, got 'confidence'.",
+                "input",
+            )
+        self._check_options()
+        self.input_, self.feature_names_in_ = input, samples.feature_names
+        self.n_classes_ = samples.n_classes
+        samples = samples.subset(~samples.is_ood)
+        source = samples.subset(samples.is_source)
+        self.calibrator_ = TemperatureScaling().fit_samples(source, input=input)
+        p = self._proba_of(source)
+        correct = p.argmax(axis=1) == source.y
+        self.source_accuracy_, self.n_source_ = float(correct.mean()), len(source)
+        self._fit(p, source.y)
+        self._fit_errors(p, correct, samples)
+        return self
+
+    def statistics(self, window: Any, *, second_logits: Any = None) -> AccuracyStatistics:
+        """Return statistics of a window, which can be added and passed to `estimate`.
+
+        Raises
+        ------
+        InputError
+            If the estimator needs all samples of a window together (`summable` is False).
+        """
+        if not self.summable:
+            raise InputError(
+                f"{type(self).__name__} has no statistics: it needs all samples of a window"
+                " together. Try estimate(window), or ATC.",
+                "window",
+            )
+        return self._statistics(window, second_logits)
+
+    def estimate(self, window: Any, *, second_logits: Any = None) -> AccuracyEstimate:
+        """Return the estimated accuracy on a window, given as samples X or as statistics.
+
+        Parameters
+        ----------
+        window
+            Unlabelled samples of the kind given to `fit`, or `AccuracyStatistics`.
+        second_logits
+            Outputs of a second network for the same samples, for GDE.
+        """
+        self.check_is_fitted()
+        if not isinstance(window, AccuracyStatistics):
+            window = self._statistics(window, second_logits)
+        if window.estimator != self.name or window.n_samples < 1:
+            raise InputError(
+                f"window must be samples or statistics of {self.name!r} with at least one sample,"
+                f" got statistics of {window.estimator!r} with {window.n_samples}.",
+                "window",
+            )
+        n = window.n_samples
+        value = min(max(window.total / n, 0.0), 1.0)
+        below, above = self._margins(value, n)
+        return AccuracyEstimate(value, max(value - below, 0.0), min(value + above, 1.0), n)
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether `fit` was called."""
+        return hasattr(self, "domain_errors_")
+
+    def check_is_fitted(self) -> None:
+        """Raise NotFittedError unless `fit` was called."""
+        if not self.is_fitted:
+            raise NotFittedError(f"{type(self).__name__} is not fitted; call fit(X, y) first.")
+
+    def check_loaded(self) -> None:
+        """Raise ValueError unless an estimator read from a file can be used."""
+        self.check_is_fitted()
+        numbers = self._margins(self.source_value_, 1)
+        if not (np.isfinite([*numbers, self.source_accuracy_]).all() and self.n_source_ > 0):
+            raise ValueError("its numbers are not finite")
+        shape = (1,) if self.input_ == "score" else (1, self.n_classes_)
+        p = self.calibrator_.predict_proba(np.full(shape, 1 / self.n_classes_))
+        if p.shape != (1, self.n_classes_):
+            raise ValueError(f"its calibrator must have {self.n_classes_} classes")
+        if self.summable and not np.isfinite(self._values(p, p)).all():
+            raise ValueError("its estimates are not finite")
+
+    def __repr__(self) -> str:
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in own.items())})"
+
+    def _check_options(self) -> None:
+        """Raise InputError if an option has a value that is not allowed."""
+
+    def _proba_of(self, samples: Samples) -> FloatArray:
+        return in_blocks(partial(self.calibrator_.formula, np_compat), samples.logits)
+
+    def _checked(self, X: Any, kind: str) -> FloatArray:
+        check_column_names(X, self.feature_names_in_)
+        return check_input(in_memory(X), kind, n_classes=self.n_classes_).astype(np.float64)
+
+    def _statistics(self, window: Any, second_logits: Any) -> AccuracyStatistics:
+        self.check_is_fitted()
+        x, second = self._checked(window, self.input_), []
+        if self.requires_second_logits:
+            if second_logits is None:
+                raise InputError(
+                    f"second_logits must be given to {type(self).__name__}.", "second_logits"
+                )
+            second = [self._checked(second_logits, self.input_)]
+            if len(second[0]) != len(x):
+                raise InputError(
+                    f"second_logits must have {len(x)} samples, got {len(second[0])}.",
+                    "second_logits",
+                )
+        proba = partial(self.calibrator_.probabilities, np_compat)
+        if self.summable:
+            values = in_blocks(lambda block, *more: self._values(proba(block), *more), x, *second)
+        else:
+            values = self._values(in_blocks(proba, x), *second)
+        return AccuracyStatistics(self.name, len(x), float(values.sum()))
+
+    def _fit_errors(self, p: FloatArray, correct: Any, samples: Samples) -> None:
+        """Set the sampling error from source samples, and the error under shift from domains."""
+        values = self._values(p)
+        self.source_value_ = float(values.mean())
+        self.value_variance_ = float(values.var())
+        self.error_variance_ = float((values - correct).var())
+        errors, squared_errors, squared_falls = [], 0.0, 0.0
+        domain = np.zeros(len(samples)) if samples.domain is None else samples.domain
+        for d in range(1, samples.n_domains):
+            shifted = samples.subset(np.asarray(domain == d))
+            p, n = self._proba_of(shifted), len(shifted)
+            value = float(self._values(p).mean())
+            errors.append(value - float((p.argmax(axis=1) == shifted.y).mean()))
+            squared_errors += max(errors[-1] ** 2 - self._sampling_variance(value, n), 0.0)
+            squared_falls += self._squared_fall(value, n)
+        self.domain_errors_ = np.array(errors)
+        default = self.default_relative_error**2
+        measured = squared_errors / squared_falls if squared_falls > 0 else default
+        weight = _DEFAULT_DOMAINS / (_DEFAULT_DOMAINS + len(errors))
+        self.relative_error_ = float(np.sqrt(weight * default + (1 - weight) * measured))
+
+    def _sampling_variance(self, value: float, n: int) -> float:
+        """Return the variance of the error that drawing window and source samples gives."""
+        a, least = self.source_accuracy_, 1 / (self.n_source_ + 4)
+        ratio = max(1.0, value * (1 - value) / max(a * (1 - a), least))
+        return max(self.error_variance_, least) * ratio * (1 / n + 1 / self.n_source_)
+
+    def _squared_fall(self, value: float, n: int) -> float:
+        """Return the squared difference to the source estimate, beyond what chance gives."""
+        chance = self.value_variance_ * (1 / n + 1 / self.n_source_)
+        return max((self.source_value_ - value) ** 2 - chance, 0.0)
+
+    def _margins(self, value: float, n: int) -> tuple[float, float]:
+        """Return how far the interval reaches below and above the estimate."""
+        variance = self._sampling_variance(value, n)
+        variance += self.relative_error_**2 * self._squared_fall(value, n)
+        return _Z * float(np.sqrt(variance)), _Z * float(np.sqrt(variance))
+
+
+def get_estimator(name: str, **options: Any) -> AccuracyEstimator:
+    """Return an unfitted accuracy estimator by its name.
+
+    Examples
+    --------
+    >>> get_estimator("atc-mc")
+    ATC(score='confidence')
+    """
+    if name not in ESTIMATORS:
+        raise InputError(
+            f"Unknown estimator {name!r}. Try one of {', '.join(ESTIMATORS)}.", "estimator"
+        )
+    place, defaults = ESTIMATORS[name]
+    estimator: AccuracyEstimator = import_class(place)(**{**defaults, **options})
+    return estimator

@@ -1,0 +1,1 @@
+"""The command line: every command reads, calls the library and prints."""

@@ -1,0 +1,162 @@
+"""Options that several commands share."""
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from wildcal.cli.output import QUIET
+from wildcal.core.exceptions import InputError
+from wildcal.io.schema import INPUTS, Columns
+
+PATH = click.Path(path_type=Path)  # type: ignore[type-var]
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _set_quiet(context: click.Context, option: click.Parameter, value: bool) -> None:
+    context.meta[QUIET] = value or context.meta.get(QUIET, False)
+
+
+def _names(context: click.Context, option: click.Parameter, value: str | None) -> Any:
+    if value is None:
+        return None
+    names = tuple(word.strip() for word in value.split(","))
+    if not all(names):
+        raise click.BadParameter(f"must be names separated by commas, got {value!r}.")
+    return names
+
+
+def _pairs(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> Any:
+    """Return NAME=VALUE words as a dict."""
+    found = {}
+    for value in values:
+        name, equals, text = value.partition("=")
+        if not (name.strip() and equals):
+            raise click.BadParameter(f"must be NAME=VALUE, got {value!r}.")
+        found[name.strip()] = text
+    return found
+
+
+def _replicates(context: click.Context, option: click.Parameter, value: int) -> int:
+    if value == 1 or value < 0:
+        raise click.BadParameter(f"must be 0 for no intervals, or at least 2, got {value}.")
+    return value
+
+
+quiet_option = click.option(
+    "-q",
+    "--quiet",
+    is_flag=True,
+    expose_value=False,
+    callback=_set_quiet,
+    help="Print only results, warnings and errors.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+csv_option = click.option(
+    "--csv", "csv_output", type=PATH, metavar="FILE", help="Write a csv file; - for stdout."
+)
+output_option = click.option("-o", "--output", type=PATH, required=True, help="File to write.")
+overwrite_option = click.option("--overwrite", is_flag=True, help="Replace existing files.")
+calibrators_option = click.option(
+    "--calibrator", "calibrators", type=PATH, multiple=True, help="A saved calibrator; repeatable."
+)
+n_bins_option = click.option(
+    "--n-bins", default=15, show_default=True, type=click.IntRange(1, 1000), help="Bins of the ECE."
+)
+n_bootstrap_option = click.option(
+    "--n-bootstrap",
+    default=200,
+    show_default=True,
+    type=int,
+    callback=_replicates,
+    help="Replicates for 95 % intervals; 0 for none.",
+)
+seed_option = click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
+methods_option = click.option(
+    "--methods", callback=_names, metavar="NAME,...", help="Methods to compare."
+)
+params_option = click.option(
+    "--param",
+    "params",
+    multiple=True,
+    callback=_pairs,
+    metavar="NAME=VALUE",
+    help="Option of the method; repeatable.",
+)
+metadata_option = click.option(
+    "--metadata",
+    multiple=True,
+    callback=_pairs,
+    metavar="NAME=TEXT",
+    help="Note to keep in the file; repeatable.",
+)
+scheduler_option = click.option(
+    "--scheduler",
+    metavar="ADDRESS|local",
+    help="Run on Dask: the address of a scheduler, or `local` for processes on this machine.",
+)
+knn_option = click.option(
+    "--knn-file", type=PATH, help="Distances to training samples (.npy, .npz), for dac."
+)
+
+_COLUMN_OPTIONS = (
+    click.option(
+        "--input",
+        "input",
+        type=click.Choice(INPUTS),
+        help="What the scores are.  [logits, or as declared at fit]",
+    ),
+    click.option(
+        "--score-columns",
+        callback=_names,
+        metavar="NAME,...",
+        help="Columns of the classes in order, or a prefix such as 'logit_*'.",
+    ),
+    click.option("--label-column", metavar="NAME", help="Column of the label.  [label, y]"),
+    click.option("--group-column", metavar="NAME", help="Column to evaluate by group."),
+    click.option("--domain-column", metavar="NAME", help="Column of the domain."),
+    click.option("--weight-column", metavar="NAME", help="Column of the sample weight."),
+    click.option("--id-column", metavar="NAME", help="Column of the sample's id."),
+    click.option("--positive-class", metavar="LABEL", help="With two classes, label of class 1."),
+    click.option(
+        "--correct-column",
+        metavar="NAME",
+        help="With --input confidence: whether the prediction was right.",
+    ),
+    click.option("--percent", is_flag=True, help="Scores are 0 to 100."),
+    click.option("--class-names", callback=_names, metavar="NAME,...", help="Classes in order."),
+)
+
+
+def columns_options(command: Command) -> Command:
+    """Add the options that declare columns; the command gets them as `columns`."""
+
+    @wraps(command)
+    def with_columns(*args: Any, **options: Any) -> Any:
+        names = ("input", "score_columns", "label_column", "group_column", "domain_column")
+        more = ("weight_column", "id_column", "positive_class", "correct_column", "percent")
+        declared = {name: options.pop(name) for name in (*names, *more, "class_names")}
+        return command(*args, columns=Columns(**declared), **options)
+
+    for option in reversed(_COLUMN_OPTIONS):
+        with_columns = option(with_columns)
+    return with_columns  # type: ignore[return-value]
+
+
+def open_suite(name: str | Path) -> Any:
+    """Return the suite at a path or, if nothing is there, the installed one of that name."""
+    from wildcal import suites
+    from wildcal.io.suite import Suite
+
+    if Path(name).exists():
+        return Suite.open(name)
+    if str(name) in suites.list():
+        return suites.load(str(name))
+    installed = ", ".join(suites.list()) or 'none; pip install "wildcal[suites]"'
+    raise InputError(
+        f"suite must be a folder, a .npz or the name of an installed suite ({installed}), got"
+        f" {name}.",
+        "suite",
+    )

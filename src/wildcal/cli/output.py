@@ -1,0 +1,161 @@
+"""Results go to stdout; notes, warnings and progress to stderr."""
+
+import csv
+import io
+import json
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from wildcal.core.exceptions import InputError
+from wildcal.io.atomic import atomic_write
+
+STANDARD: Final = Path("-")
+"""Standard input or output."""
+QUIET: Final = "wildcal.quiet"
+# Width of tables that are not printed to a terminal.
+_WIDTH: Final = 200
+
+
+class Progress:
+    """A progress bar; `advance(n)` moves it."""
+
+    def __init__(self, bar: Any = None) -> None:
+        self._bar = bar
+
+    def advance(self, n: float = 1) -> None:
+        """Move the bar by n."""
+        if self._bar is not None:
+            self._bar.advance(self._bar.task_ids[0], n)
+
+
+@contextmanager
+def progress_bar(description: str, total: float | None = None) -> Iterator[Progress]:
+    """Show a bar on stderr if it is a terminal; without a total, only the elapsed time."""
+    if is_quiet() or not sys.stderr.isatty():
+        yield Progress()
+        return
+    from rich import progress
+    from rich.console import Console
+
+    columns = [
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.TaskProgressColumn(),
+        progress.TimeElapsedColumn(),
+        progress.TimeRemainingColumn(),
+    ]
+    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        bar.add_task(description, total=total)
+        yield Progress(bar)
+
+
+def is_quiet() -> bool:
+    """Return whether --quiet was given."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(QUIET))
+
+
+def say(text: str) -> None:
+    """Print a line to stderr, unless --quiet was given."""
+    if not is_quiet():
+        warn(text)
+
+
+def warn(text: str) -> None:
+    """Print a warning or an error to stderr."""
+    click.echo(printable(text), err=True)
+
+
+def print_line(text: str) -> None:
+    """Print a line to stdout."""
+    click.echo(printable(text))
+
+
+def print_json(document: Any) -> None:
+    """Print JSON to stdout; NaN becomes null."""
+    click.echo(json.dumps(_plain(document), indent=2, allow_nan=False))
+
+
+def print_table(
+    header: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    title: str | None = None,
+    caption: str | None = None,
+    n_left: int = 1,
+) -> None:
+    """Print a table to stdout by rich; the first `n_left` columns are text."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, caption=caption, title_justify="left", caption_justify="left")
+    for i, name in enumerate(header):
+        table.add_column(name, justify="left" if i < n_left else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*(printable(str(cell)) for cell in row))
+    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _WIDTH)
+    console.print(table)
+
+
+def as_csv(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Return a table as csv."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([header, *rows])
+    return text.getvalue()
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text to a file, or to stdout if the path is `-`."""
+    if path == STANDARD:
+        click.echo(text, nl=False)
+        return
+    with atomic_write(path) as file:
+        file.write(text)
+
+
+def check_output(path: Path, *, overwrite: bool = True, suffixes: Sequence[str] = ()) -> None:
+    """Raise, before the work, if a file cannot be written."""
+    if path == STANDARD:
+        return
+    if suffixes and path.suffix not in suffixes:
+        raise InputError(f"output must end in {' or '.join(suffixes)}, got {path}.", "output")
+    if path.exists() and not overwrite:
+        raise InputError(f"output must not exist, got {path}. Try overwrite=True.", "output")
+    if path.is_dir() and suffixes:
+        raise InputError(f"output must be a file, got the folder {path}.", "output")
+    if not path.parent.is_dir():
+        raise InputError(f"output must be in a folder that exists, got {path}.", "output")
+    context = click.get_current_context(silent=True)
+    given = [] if context is None else [v for k, v in context.params.items() if "output" not in k]
+    if any(path.resolve() == other.resolve() for other in _paths(given)):
+        raise InputError(f"output must not be a file that is read, got {path}.", "output")
+
+
+def printable(text: str) -> str:
+    """Return a text without control characters."""
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "tolist"):  # NumPy
+        return _plain(value.tolist())
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _paths(value: Any) -> Iterator[Path]:
+    if isinstance(value, Path):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _paths(item)

@@ -1,0 +1,138 @@
+"""`wildcal serve`: calibrators as a service."""
+
+from pathlib import Path
+
+import click
+
+from wildcal.cli.monitor import SAVE_EVERY, SaveEvery, load_estimator, monitor_options
+from wildcal.cli.options import PATH, quiet_option
+from wildcal.cli.output import say
+from wildcal.core.exceptions import InputError, WildcalError
+from wildcal.io.artifact import load
+
+
+@click.command(no_args_is_help=True)
+@click.argument("calibrators", nargs=-1, required=True, metavar="[NAME=]CALIBRATOR...")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535))
+@click.option("--token-file", type=PATH, help="Bearer tokens, one per line. [no token is needed]")
+@click.option(
+    "--allow-host",
+    "hosts",
+    multiple=True,
+    metavar="NAME",
+    help="Name in the Host header to accept without tokens, besides localhost and IP addresses.",
+)
+@click.option("--state", type=PATH, metavar="FOLDER", help="Keep the streams in this folder.")
+@click.option(
+    "--save-every",
+    type=SAVE_EVERY,
+    default="10s",
+    show_default=True,
+    help="Save streams after so many seconds (10s) or samples (500).",
+)
+@monitor_options
+@click.option(
+    "--estimator",
+    "estimators",
+    multiple=True,
+    metavar="[NAME=]FILE",
+    help=("A saved accuracy estimator of the calibrator NAME, instead of ATC; repeatable."),
+)
+@click.option(
+    "--max-streams",
+    default=1000,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Streams in memory; others are on disk.",
+)
+@click.option(
+    "--max-samples",
+    default=65536,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Samples of one request.",
+)
+@click.option(
+    "--max-bytes",
+    default=1 << 24,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Bytes of the body of one request.",
+)
+@click.option(
+    "--max-connections",
+    default=1000,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Open connections.",
+)
+@quiet_option
+def serve(
+    calibrators: tuple[str, ...],
+    host: str,
+    port: int,
+    token_file: Path | None,
+    hosts: tuple[str, ...],
+    state: Path | None,
+    save_every: SaveEvery,
+    window: int,
+    false_alert_rate: float,
+    on_alert: str | None,
+    estimators: tuple[str, ...],
+    max_streams: int,
+    max_samples: int,
+    max_bytes: int,
+    max_connections: int,
+) -> None:
+    """Serve saved calibrators by the Open Inference Protocol, as KServe and Triton do.
+
+    The address itself shows a live page: estimated accuracy, drift and alerts of each stream.
+    /metrics is for Prometheus. Needs the extra `serve`.
+
+    \b
+    Example:
+      wildcal serve resnet=calibrator.json --state streams
+      curl localhost:8000/v2/models/resnet
+    """
+    # Here, so that other commands do not wait for the import.
+    from wildcal.serve.app import Service
+    from wildcal.serve.run import run
+    from wildcal.serve.security import read_tokens
+    from wildcal.serve.settings import Settings
+
+    paths = dict(map(_named, calibrators))
+    if len(paths) < len(calibrators):
+        raise InputError("calibrators must have different names. Try NAME=FILE.", "calibrators")
+    settings = Settings(
+        window=window,
+        false_alert_rate=false_alert_rate,
+        tokens=() if token_file is None else read_tokens(token_file),
+        hosts=(host, *hosts),
+        state=state,
+        save_seconds=save_every.seconds,
+        save_samples=save_every.samples,
+        on_alert=on_alert,
+        max_streams=max_streams,
+        max_samples=max_samples,
+        max_bytes=max_bytes,
+        max_connections=max_connections,
+    )
+    watched = {}
+    for word in estimators:
+        name, path = _named(word) if "=" in word else (next(iter(paths)), Path(word))
+        if name not in paths:
+            raise InputError(f"estimators must name a calibrator, got {name!r}.", "estimators")
+        watched[name] = load_estimator(path)
+    service = Service({name: load(path) for name, path in paths.items()}, settings, watched)
+    for stream in service.streams.all():
+        say(f"Stream {stream.name} of {stream.model}: after sample {stream.monitor.n_samples:,}.")
+    saved = run(service, host, port, lambda text: click.echo(text, err=True))
+    if not saved:
+        raise WildcalError(f"the streams could not be saved in {state}.")
+    say("Stopped." if state is None else f"Stopped. The streams are in {state}.")
+
+
+def _named(word: str) -> tuple[str, Path]:
+    name, equals, path = word.partition("=")
+    return (name, Path(path)) if equals else (Path(word).stem, Path(word))

@@ -1,0 +1,324 @@
+"""Suites: the logits of one model on calibration, test, shifted and OOD splits."""
+
+import hashlib
+import os
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wildcal.core.exceptions import FileFormatError, InputError
+from wildcal.io.atomic import atomic_write
+from wildcal.io.suite_manifest import (
+    DTYPES,
+    MANIFEST,
+    SOURCE,
+    Manifest,
+    SplitInfo,
+    read_manifest,
+)
+
+# Arrays that were decompressed are kept up to this many bytes per suite.
+_MAX_CACHED: Final = 1 << 28
+_MAX_BYTES: Final = 1 << 33
+# What a damaged archive or array raises.
+_DAMAGE: Final = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, NotImplementedError)
+# The oldest time a zip archive can hold: packed bytes do not depend on the clock.
+_NO_TIME: Final = (1980, 1, 1, 0, 0, 0)
+
+
+class Split:
+    """The samples of one split; arrays are read when they are first used."""
+
+    def __init__(self, info: SplitInfo, suite: "Suite") -> None:
+        self.info, self._suite = info, suite
+        self.name, self.role, self.domain = info.name, info.role, info.domain
+        self.corruption, self.severity = info.corruption, info.severity
+        self.n_samples = info.n_samples
+
+    def __repr__(self) -> str:
+        return f"Split({self.name!r}, {self.role}, domain={self.domain!r}, n={self.n_samples})"
+
+    @property
+    def is_source(self) -> bool:
+        """Whether the samples are in distribution and of the source domain."""
+        return self.domain == SOURCE
+
+    @property
+    def is_ood(self) -> bool:
+        """Whether the samples are of none of the classes."""
+        return self.domain is None
+
+    @property
+    def is_shifted(self) -> bool:
+        """Whether the samples are in distribution and of another domain than the source."""
+        return self.domain not in (None, SOURCE)
+
+    @property
+    def logits(self) -> NDArray[Any]:
+        """Shape (n_samples, n_classes), read-only; float16 is converted to float32."""
+        return self._suite.array(self.info, "logits")
+
+    @property
+    def y(self) -> NDArray[np.int64]:
+        """Class indices of shape (n_samples,), -1 for OOD samples."""
+        return self._suite.array(self.info, "y")
+
+    @property
+    def knn_distances(self) -> NDArray[Any] | None:
+        """Squared distances to training samples, shape (n_samples, n_layers), or None."""
+        if "knn_distances" not in self.info.arrays:
+            return None
+        return self._suite.array(self.info, "knn_distances")
+
+    def verify(self) -> None:
+        """Raise a FileFormatError unless the arrays have the checksum of the manifest."""
+        arrays = {name: self._suite.stored(self.info, name) for name in self.info.arrays}
+        if split_hash(arrays) != self.info.sha256:
+            raise FileFormatError(
+                f"{self._suite.path}: split {self.name} is damaged: its checksum does not match."
+            )
+
+
+class Suite:
+    """The logits of one model on many splits, from a folder or one .npz.
+
+    Examples
+    --------
+    >>> from wildcal import suites
+    >>> suite = suites.load("pacs-resnet18")
+    >>> [split.name for split in suite.test if split.is_shifted]
+    ['art', 'cartoon', 'sketch']
+    >>> suite.split("sketch").logits.shape
+    (3929, 7)
+    """
+
+    def __init__(self, path: Path, manifest: Manifest) -> None:
+        self.path, self.manifest = path, manifest
+        self.class_names, self.input = manifest.class_names, manifest.input
+        self.n_classes = len(manifest.class_names)
+        self.model, self.data = manifest.model, manifest.data
+        self.seed, self.versions = manifest.seed, manifest.versions
+        self.knn, self.complete = manifest.knn, manifest.complete
+        self.splits = tuple(Split(info, self) for info in manifest.splits)
+        self._archive: zipfile.ZipFile | None = None
+        self._cached: dict[str, NDArray[Any]] = {}
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Self:
+        """Return the suite in a folder or .npz; an unfinished one has the splits written so far."""
+        path = Path(path)
+        if not path.exists():
+            raise FileFormatError(f"{path} does not exist.")
+        if path.is_file() and not zipfile.is_zipfile(path):
+            raise FileFormatError(f"{path} must be a suite: a folder or .npz with {MANIFEST}.")
+        try:
+            with _member(path, None, MANIFEST) as (file, _):
+                text = file.read()
+        except _DAMAGE:
+            raise FileFormatError(
+                f"{path} must be a suite, got {'a folder' if path.is_dir() else 'an archive'}"
+                f" without {MANIFEST}."
+            ) from None
+        return cls(path, read_manifest(text, path))
+
+    def __repr__(self) -> str:
+        state = "" if self.complete else ", unfinished"
+        return f"Suite({str(self.path)!r}, {len(self.splits)} splits{state})"
+
+    def __reduce__(self) -> Any:
+        return Suite, (self.path, self.manifest)
+
+    @property
+    def name(self) -> str:
+        """The name of the file or folder."""
+        return self.path.stem if self.path.suffix == ".npz" else self.path.name
+
+    @property
+    def calibration(self) -> tuple[Split, ...]:
+        """The splits to fit on."""
+        return tuple(split for split in self.splits if split.role == "calibration")
+
+    @property
+    def test(self) -> tuple[Split, ...]:
+        """The splits to test on."""
+        return tuple(split for split in self.splits if split.role == "test")
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The columns of `knn_distances`."""
+        return tuple(layer["name"] for layer in (self.knn or {}).get("layers", ()))
+
+    def split(self, name: str) -> Split:
+        """Return the split with a name."""
+        names = [split.name for split in self.splits]
+        if name in names:
+            return self.splits[names.index(name)]
+        near = get_close_matches(name, names, n=5, cutoff=0.5) or names[:5]
+        raise InputError(
+            f"name must be a split of {self.path}, got {name!r}. Try {', '.join(near) or 'none'}.",
+            "name",
+        )
+
+    def verify(self, progress: Callable[[int], object] | None = None) -> None:
+        """Raise a FileFormatError unless all arrays have the checksums of the manifest.
+
+        `progress` is called with the number of samples of each verified split.
+        """
+        for split in self.splits:
+            split.verify()
+            if progress is not None:
+                progress(split.n_samples)
+
+    def array(self, info: SplitInfo, name: str) -> NDArray[Any]:
+        """Return an array of a split as it is used: float16 converted, values checked."""
+        key = f"{info.name}/{name}"
+        if key in self._cached:
+            return self._cached[key]
+        array = self.stored(info, name)
+        if array.dtype == np.float16:
+            array = array.astype(np.float32)
+        if name == "y":
+            low, high = (-1, -1) if info.domain is None else (0, self.n_classes - 1)
+            if array.min() < low or array.max() > high:
+                raise FileFormatError(f"{self.path}: y of {info.name} must lie in [{low}, {high}].")
+        array.setflags(write=False)
+        kept = sum(other.nbytes for other in self._cached.values())
+        if not isinstance(array, np.memmap) and kept + array.nbytes <= _MAX_CACHED:
+            self._cached[key] = array
+        return array
+
+    def stored(self, info: SplitInfo, name: str) -> NDArray[Any]:
+        """Return an array of a split as it is stored; in a folder it is mapped into memory."""
+        shape: tuple[int, ...] = (info.n_samples,)
+        if name == "logits":
+            shape = (info.n_samples, self.n_classes)
+        elif name == "knn_distances":
+            shape = (info.n_samples, len(self.layers))
+        member, dtype = f"{info.name}/{name}.npy", np.dtype(info.arrays[name]).newbyteorder("<")
+        try:
+            if self._archive is None and self.path.is_file():
+                self._archive = zipfile.ZipFile(self.path)
+            with _member(self.path, self._archive, member) as (file, size):
+                version = np.lib.format.read_magic(file)
+                read = np.lib.format.read_array_header_1_0
+                if version != (1, 0):
+                    read = np.lib.format.read_array_header_2_0
+                found = read(file)
+                if found != (shape, False, dtype):
+                    raise ValueError(f"it must be {dtype} {shape}, got {found[2]} {found[0]}")
+                if size - file.tell() != dtype.itemsize * int(np.prod(shape)):
+                    raise ValueError("it is cut short")
+                if self._archive is None:
+                    return np.memmap(self.path / member, dtype, "r", file.tell(), shape)
+                return np.frombuffer(file.read(), dtype).reshape(shape)
+        except _DAMAGE as error:
+            raise FileFormatError(f"{self.path}: {member} cannot be read: {error}.") from error
+
+    def pack(
+        self, path: str | os.PathLike[str], *, dtype: str | None = None, step: float | None = None
+    ) -> None:
+        """Write the suite to one compressed .npz.
+
+        Parameters
+        ----------
+        path
+            The file to write.
+        dtype
+            Store logits and distances in this type, such as "float16".
+        step
+            Round logits to multiples of this number, such as 1/8: files become smaller.
+            Rounding changes no predicted class.
+        """
+        if dtype not in (None, *DTYPES):
+            raise InputError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}.", "dtype")
+        infos = []
+        with atomic_write(path, "wb") as file, zipfile.ZipFile(file, "w") as archive:
+            for split in self.splits:
+                split.verify()
+                arrays = {name: self.stored(split.info, name) for name in split.info.arrays}
+                arrays["logits"] = rounded(arrays["logits"], dtype, step)
+                if "knn_distances" in arrays and dtype is not None:
+                    arrays["knn_distances"] = arrays["knn_distances"].astype(dtype)
+                for name, array in arrays.items():
+                    with archive.open(_zip_info(f"{split.name}/{name}.npy"), "w") as member:
+                        np.lib.format.write_array(member, array, allow_pickle=False)
+                infos.append(described(split.info, arrays))
+            data = dict(self.data) if step is None else {**self.data, "logits_step": step}
+            manifest = {**vars(self.manifest), "splits": tuple(infos), "data": data}
+            archive.writestr(_zip_info(MANIFEST), Manifest(**manifest).to_json())
+
+
+def described(info: SplitInfo, arrays: Mapping[str, NDArray[Any]]) -> SplitInfo:
+    """Return the description of a split with these arrays."""
+    fields = {
+        "n_samples": len(arrays["y"]),
+        "arrays": {name: arrays[name].dtype.name for name in sorted(arrays)},
+        "sha256": split_hash(arrays),
+    }
+    return SplitInfo(**{**vars(info), **fields})
+
+
+def split_hash(arrays: Mapping[str, NDArray[Any]]) -> str:
+    r"""Return the SHA-256 of the arrays of one split.
+
+    For each array, in the order of the names, it covers the line ``NAME DTYPE SHAPE\n``, such as
+    ``logits float16 (5000, 10)``, and the values in C order, little-endian.
+    """
+    digest = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype.name} {array.shape}\n".encode())
+        digest.update(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data.cast("B"))
+    return digest.hexdigest()
+
+
+def rounded(
+    logits: NDArray[Any], dtype: str | None = None, step: float | None = None
+) -> NDArray[Any]:
+    """Return logits rounded to multiples of `step` and to `dtype`, predicted classes unchanged."""
+    stored = logits if step is None else (np.rint(logits / np.float64(step)) * step)
+    wanted = np.dtype(dtype or logits.dtype).newbyteorder("<")
+    with np.errstate(over="ignore"):
+        stored = np.ascontiguousarray(stored, wanted)
+    if (np.isfinite(logits) & ~np.isfinite(stored)).any():
+        raise InputError(f"dtype must hold the logits, got {wanted.name}. Try a wider one.", "dtype")
+    predicted = logits.argmax(axis=1)
+    for i in np.flatnonzero(stored.argmax(axis=1) != predicted):
+        # Rounding made earlier classes as large as the predicted one.
+        ties = np.flatnonzero(stored[i] >= stored[i, predicted[i]])
+        ties = ties[ties != predicted[i]]
+        below = np.nextafter(stored[i, predicted[i]], stored.dtype.type(-np.inf))
+        stored[i, ties] = below
+    return stored
+
+
+@contextmanager
+def _member(
+    path: Path, archive: zipfile.ZipFile | None, name: str
+) -> Iterator[tuple[Any, int]]:
+    """Open one file of a folder or archive; its size is given too."""
+    if path.is_dir():
+        with (path / name).open("rb") as file:
+            yield file, (path / name).stat().st_size
+        return
+    opened = archive or zipfile.ZipFile(path)
+    try:
+        info = opened.getinfo(name)
+        if info.file_size > _MAX_BYTES:
+            raise ValueError(f"{name} has {info.file_size} bytes, more than {_MAX_BYTES}")
+        with opened.open(info) as member:
+            yield member, info.file_size
+    finally:
+        if archive is None:
+            opened.close()
+
+
+def _zip_info(name: str) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(name, _NO_TIME)
+    info.compress_type, info.create_system, info.external_attr = zipfile.ZIP_DEFLATED, 3, 0o644 << 16
+    return info

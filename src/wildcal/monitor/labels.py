@@ -1,0 +1,164 @@
+"""Delayed labels: realized accuracy, and a test of whether confidence is still calibrated."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from wildcal.core.arrays import FloatArray
+
+N_BINS: Final = 15
+WINDOW: Final = 1_000
+"""Labels that accuracy and ECE are of, at most."""
+N_BUCKETS: Final = 20
+TOLERANCE: Final = 0.05
+"""Difference of confidence and accuracy that the test allows."""
+ERROR: Final = 0.01
+"""Probability that the test ever says "not calibrated" of a calibrated stream."""
+
+# Ranges of confidence with bets of their own, and parts of the largest bet.
+_RANGES: Final = (0.5, 0.9)
+_PARTS: Final = np.array([0.9, 0.4, 0.15])
+_N_BETS: Final = 2 * len(_PARTS)
+# The interval of the gap is narrowest, relative to the best one, at this many labels.
+_NARROWEST: Final = 50.0
+
+
+@dataclass
+class CalibrationTest:
+    """Test of "confidence is within a tolerance of accuracy", valid at any time.
+
+    A sample with confidence p is right (y = 1) or not. A bet multiplies its wealth by
+    1 + a (+-(p - y) - tolerance), a fair game or worse while the statement holds. There are bets
+    for three ranges of confidence. A part 1 / (t (t + 1)) of the wealth is bet from label t on.
+    """
+
+    n: int = 0
+    gap: float = 0.0
+    """Sum of p - y."""
+    wealth: FloatArray = field(default_factory=lambda: np.zeros((len(_RANGES) + 1, _N_BETS)))
+    highest: float = 1.0
+
+    def update(self, confidence: FloatArray, correct: FloatArray) -> None:
+        """Take labels in, in the order they came."""
+        over = confidence - correct
+        signed = np.concatenate([np.outer(over, _PARTS), np.outer(-over, _PARTS)], axis=1)
+        factors = 1 + (signed - TOLERANCE * np.tile(_PARTS, 2)) / (1 + TOLERANCE)
+        for i, part in enumerate(np.digitize(confidence, _RANGES).tolist()):
+            self.n += 1
+            self.wealth += 1 / (self.n * (self.n + 1))
+            self.wealth[part] *= factors[i]
+            np.minimum(self.wealth, 1e100, out=self.wealth)
+            self.highest = max(self.highest, float(self.wealth.mean()) + 1 / (self.n + 1))
+        self.gap += float(over.sum())
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Interval of mean confidence minus accuracy; 99 % at all times at once."""
+        if not self.n:
+            return -1.0, 1.0
+        spread = self.n / 4 + _NARROWEST
+        reach = np.sqrt(spread * np.log(spread / _NARROWEST / ERROR**2)) / self.n
+        mean = self.gap / self.n
+        return max(-1.0, float(mean - reach)), min(1.0, float(mean + reach))
+
+    @property
+    def result(self) -> str:
+        """One of "not calibrated", "calibrated" (within twice the tolerance), "too few labels"."""
+        if self.highest >= 1 / ERROR:
+            return "not calibrated"
+        low, high = self.interval
+        within = -2 * TOLERANCE <= low and high <= 2 * TOLERANCE
+        return "calibrated" if within else "too few labels"
+
+
+@dataclass
+class DelayedLabels:
+    """Predictions that wait for their labels, and what the labels said.
+
+    Parameters
+    ----------
+    sums
+        For each of 20 buckets of 50 labels and each of 15 bins of confidence: samples, sum of the
+        confidence p, right predictions, sum of p (1 - p).
+    n
+        Labels in all.
+    test
+        Of the labels since `restart_test`.
+    pending
+        Predicted classes and confidences by id, the oldest first.
+    """
+
+    sums: FloatArray = field(default_factory=lambda: np.zeros((N_BUCKETS, N_BINS, 4)))
+    n: int = 0
+    test: CalibrationTest = field(default_factory=CalibrationTest)
+    pending: dict[str, tuple[list[int], list[float]]] = field(default_factory=dict)
+    n_pending: int = 0
+
+    def remember(self, key: str, predicted: list[int], confidence: list[float]) -> None:
+        """Keep the predictions of an id; those of an earlier one with that id are forgotten."""
+        self.forget(key)
+        self.pending[key] = (predicted, confidence)
+        self.n_pending += len(predicted)
+
+    def forget(self, key: str) -> tuple[list[int], list[float]] | None:
+        """Remove an id and return its predictions, None if it is not known."""
+        found = self.pending.pop(key, None)
+        if found is not None:
+            self.n_pending -= len(found[0])
+        return found
+
+    def limit(self, n: int) -> None:
+        """Forget the oldest ids until at most n samples wait."""
+        while self.n_pending > n:
+            self.forget(next(iter(self.pending)))
+
+    def add(self, confidence: Sequence[float], correct: Sequence[bool]) -> None:
+        """Take labeled samples in: their confidence, and whether the prediction was right."""
+        p, y = np.asarray(confidence, np.float64), np.asarray(correct, np.float64)
+        size = WINDOW // N_BUCKETS
+        bucket = (self.n + np.arange(len(p))) // size
+        for number in np.unique(bucket).tolist():
+            mine, slot = bucket == number, number % N_BUCKETS
+            if self.n <= number * size:
+                self.sums[slot] = 0.0
+            bins = np.minimum((p[mine] * N_BINS).astype(np.int64), N_BINS - 1)
+            columns = np.stack([np.ones(mine.sum()), p[mine], y[mine], p[mine] * (1 - p[mine])])
+            np.add.at(self.sums[slot], bins, columns.T)
+        self.n += len(p)
+        self.test.update(p, y)
+
+    def restart_test(self) -> None:
+        """Test the labels from now on: earlier ones say nothing about samples after a drift."""
+        if self.test.result != "not calibrated":
+            self.test = CalibrationTest()
+
+    def status(self) -> dict[str, Any]:
+        """Return the numbers of the last 1,000 labels, and the result of the test."""
+        if not self.n:
+            return {}
+        n, p, y, variance = self.sums.sum(axis=0).T
+        low, high = self.test.interval
+        return {
+            "n_labels": self.n,
+            "realized_accuracy": float(y.sum() / n.sum()),
+            "ece": float(np.abs(p - y).sum() / n.sum()),
+            "noise_floor": float(np.sqrt(2 / np.pi * variance).sum() / n.sum()),
+            "gap_low": low,
+            "gap_high": high,
+            "calibration": self.test.result,
+        }
+
+    def merged(self, other: "DelayedLabels") -> "DelayedLabels":
+        """Return both together; the wealth of the tests is averaged."""
+        a, b = self.test, other.test
+        test = CalibrationTest(
+            a.n + b.n, a.gap + b.gap, (a.wealth + b.wealth) / 2, max(a.highest, b.highest)
+        )
+        new = DelayedLabels(
+            self.sums + other.sums, self.n + other.n, test, dict(self.pending), self.n_pending
+        )
+        for key, (predicted, confidence) in other.pending.items():
+            new.remember(key, predicted, confidence)
+        return new

@@ -1,0 +1,175 @@
+"""The state of a monitor: sums in buckets, and its JSON form."""
+
+import hashlib
+import json
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+
+from wildcal.core.arrays import FloatArray
+from wildcal.core.exceptions import FileFormatError
+from wildcal.io.artifact import encode
+from wildcal.io.atomic import atomic_write
+from wildcal.monitor.drift import DriftState
+from wildcal.monitor.labels import DelayedLabels
+
+N_BUCKETS: Final = 20
+FORMAT: Final = "wildcal monitor"
+FORMAT_VERSION: Final = 1
+_MAX_BYTES: Final = 1 << 28
+
+
+@dataclass
+class MonitorState:
+    """What a monitor knows of its stream.
+
+    Parameters
+    ----------
+    sums
+        For each bucket: samples, samples above the ATC threshold, sum of the calibrated confidence,
+        sum of the accuracy estimator.
+    histogram
+        Samples of each bucket by uncalibrated confidence.
+    classes
+        Statistics of each bucket for a calibrator that adapts to windows: counts and confidence
+        sums of each class.
+    bucket
+        Number of the newest bucket; it is in slot ``bucket % 20``.
+    """
+
+    sums: FloatArray
+    histogram: FloatArray
+    classes: FloatArray | None
+    drift: DriftState
+    labels: DelayedLabels
+    bucket: int = 0
+
+    def clear(self, slot: int) -> None:
+        """Empty a bucket."""
+        self.sums[slot] = self.histogram[slot] = 0.0
+        if self.classes is not None:
+            self.classes[slot] = 0.0
+
+    def merged(self, other: "MonitorState") -> "MonitorState":
+        """Return the state of two streams together; the newest buckets are added, and so on."""
+        shift = self.bucket - other.bucket
+
+        def both(a: FloatArray, b: FloatArray) -> FloatArray:
+            return np.asarray(a + np.roll(b, shift, axis=0))
+
+        classes = None
+        if self.classes is not None and other.classes is not None:
+            classes = both(self.classes, other.classes)
+        return MonitorState(
+            both(self.sums, other.sums),
+            both(self.histogram, other.histogram),
+            classes,
+            self.drift.merged(other.drift),
+            self.labels.merged(other.labels),
+            self.bucket,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        document: dict[str, Any] = _plain(self)
+        return document
+
+    def restored(self, document: dict[str, Any], expected: str, path: str | Path) -> Self:
+        """Return a state of the same shapes from what `to_dict` returned."""
+        if document.get("calibrator") != expected:
+            raise FileFormatError(
+                f"{path} is of another calibrator or accuracy estimator. Try those it was saved"
+                " with, or a new state."
+            )
+        try:
+            new: Self = _filled(self, document)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise FileFormatError(f"{path} is not a valid monitor state: {error}") from error
+        return new
+
+
+def write_state(path: str | Path, document: dict[str, Any]) -> None:
+    """Write a document with its checksum, to a temporary name first."""
+    write_text(path, state_text(document))
+
+
+def state_text(document: dict[str, Any]) -> str:
+    """Return the text of a state file."""
+    payload = json.dumps(document, allow_nan=False, separators=(",", ":"))
+    digest = hashlib.sha256(payload.encode()).hexdigest()
+    head = {"format": FORMAT, "format_version": FORMAT_VERSION, "sha256": digest}
+    return f'{json.dumps(head)[:-1]}, "state": {payload}}}\n'
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a file under a temporary name, then rename it."""
+    with atomic_write(path) as file:
+        file.write(text)
+
+
+def read_state(path: str | Path) -> dict[str, Any]:
+    """Return the document of a file; FileFormatError if it is damaged."""
+    path = Path(path)
+    if path.stat().st_size > _MAX_BYTES:
+        raise FileFormatError(f"{path} is too large for a monitor state.")
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if found["format"] != FORMAT:
+            raise FileFormatError(f"{path} is a JSON file, but not of a monitor state.")
+        if found["format_version"] != FORMAT_VERSION:
+            raise FileFormatError(f"{path} was written by another version of wildcal.")
+        document: dict[str, Any] = found["state"]
+        payload = json.dumps(document, allow_nan=False, separators=(",", ":"))
+        digest = found["sha256"]
+    except FileFormatError:
+        raise
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise FileFormatError(f"{path} is not a monitor state: {error}") from error
+    if hashlib.sha256(payload.encode()).hexdigest() != digest:
+        raise FileFormatError(f"{path} is damaged: its checksum does not match its content.")
+    return document
+
+
+def stream_file(folder: Path, model: str, stream: str) -> Path:
+    """Return the file of a stream of a server: a hash, so nothing in a request names a file."""
+    return folder / f"{hashlib.sha256(f'{model}/{stream}'.encode()).hexdigest()}.json"
+
+
+def fingerprint(*parts: Any) -> str:
+    """Return a SHA-256 of calibrator and estimator."""
+    document = [None if part is None else encode(part) for part in parts]
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return dict(value) if isinstance(value, dict) else value
+
+
+def _filled(template: Any, document: Any) -> Any:
+    """Return values of the types and shapes of a template; its arrays of zero rows may grow."""
+    if is_dataclass(template) and not isinstance(template, type):
+        own = {f.name: getattr(template, f.name) for f in fields(template)}
+        return type(template)(**{name: _filled(old, document[name]) for name, old in own.items()})
+    if isinstance(template, np.ndarray):
+        array = np.asarray(document, dtype=template.dtype)
+        if not template.size:
+            array = array.reshape(-1, *template.shape[1:])
+        elif array.shape != template.shape:
+            raise ValueError(f"shape {array.shape} instead of {template.shape}")
+        if not np.isfinite(array).all() or (array < 0).any():
+            raise ValueError("numbers must be finite and not negative")
+        return array
+    if isinstance(template, dict):
+        return {
+            str(key): ([int(c) for c in predicted], [float(p) for p in confidence])
+            for key, (predicted, confidence) in document.items()
+        }
+    if type(document) is not type(template) and not (template is None and document is None):
+        raise ValueError(f"{document!r:.40} instead of a {type(template).__name__}")
+    return document

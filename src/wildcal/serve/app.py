@@ -1,0 +1,360 @@
+"""The routes of the server, as a FastAPI application that other applications can mount."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import Any, Final
+
+from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi.responses import HTMLResponse, JSONResponse
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+from pydantic_core import to_json
+from starlette.exceptions import HTTPException as BaseHTTPException
+
+from wildcal.accuracy.base import AccuracyEstimator
+from wildcal.core.calibrator import Calibrator
+from wildcal.core.exceptions import InputError
+from wildcal.monitor.alerts import notify
+from wildcal.serve import dashboard
+from wildcal.serve.metrics import Metrics
+from wildcal.serve.model import VERSION, Model
+from wildcal.serve.protocol import (
+    HEADER,
+    ErrorResponse,
+    Feedback,
+    FeedbackResponse,
+    InferRequest,
+    InferResponse,
+    Labels,
+    decompressed,
+    parse,
+    read_request,
+    write_response,
+)
+from wildcal.serve.security import Security
+from wildcal.serve.settings import Settings
+from wildcal.serve.streams import Stream, Streams
+from wildcal.version import __version__
+
+LOG: Final = logging.getLogger("wildcal.serve")
+_MAX_NOTIFICATIONS: Final = 32
+_ERRORS: Final[dict[int | str, dict[str, Any]]] = {
+    status: {"model": ErrorResponse} for status in (400, 401, 403, 404, 408, 413, 415, 429, 503)
+}
+
+
+def make_app(
+    calibrators: Calibrator | Mapping[str, Calibrator],
+    settings: Settings | None = None,
+    *,
+    estimators: Mapping[str, AccuracyEstimator] | None = None,
+) -> FastAPI:
+    """Return the application that `wildcal serve` runs.
+
+    To mount it in an application of yours, enter its lifespan in yours: with a state folder, that
+    saves the streams at intervals and at the end.
+
+    Parameters
+    ----------
+    calibrators
+        A fitted calibrator, served as "calibrator", or several by name.
+    settings
+        Options and limits.
+    estimators
+        Accuracy estimators by the name of their calibrator.
+
+    Examples
+    --------
+    >>> import wildcal
+    >>> from fastapi import FastAPI
+    >>> calibrator = wildcal.TemperatureScaling().fit([[3, 0], [2, 0], [1, 0]] * 9, [0, 0, 1] * 9)
+    >>> your_app = FastAPI()
+    >>> your_app.mount("/calibration", make_app(calibrator))
+    """
+    if isinstance(calibrators, Calibrator):
+        calibrators = {"calibrator": calibrators}
+    return Service(calibrators, settings or Settings(), estimators or {}).app
+
+
+class Service:
+    """The parts of a server and its routes."""
+
+    def __init__(
+        self,
+        calibrators: Mapping[str, Calibrator],
+        settings: Settings,
+        estimators: Mapping[str, AccuracyEstimator],
+    ) -> None:
+        self.settings = settings
+        self.models = {
+            name: Model(name, calibrator, settings, estimators.get(name))
+            for name, calibrator in calibrators.items()
+        }
+        self.streams = Streams(self.models, settings)
+        self.metrics = Metrics(self.streams)
+        self.saved = True
+        """Whether the last save succeeded."""
+        self._notifications: set[asyncio.Task[None]] = set()
+        self.app = FastAPI(
+            title="wildcal",
+            version=__version__,
+            description="Calibrated confidence by the Open Inference Protocol, version 2.",
+            docs_url=None,  # these pages load scripts from another host
+            redoc_url=None,
+            lifespan=self._lifespan,
+        )
+        self.app.add_middleware(Security, settings=settings)
+        self.app.add_exception_handler(BaseHTTPException, _refuse)
+        self.app.add_exception_handler(InputError, _refuse)
+        self.app.add_exception_handler(Exception, _fail)
+        self._add_routes()
+        self.app.openapi = self._openapi  # type: ignore[method-assign]
+
+    def _add_routes(self) -> None:
+        get = partial(self.app.get, responses=_ERRORS)
+        post = partial(self.app.post, responses=_ERRORS)
+        of_model = "/v2/models/{model}"
+        for path in (of_model, of_model + "/versions/{version}"):
+            post(
+                path + "/infer",
+                response_model=InferResponse,
+                openapi_extra=_body(InferRequest),
+            )(self.infer)
+            post(
+                path + "/feedback",
+                response_model=FeedbackResponse,
+                openapi_extra=_body(Feedback),
+            )(self.feedback)
+            get(path)(self.metadata)
+            get(path + "/ready")(self.is_ready)
+            get(path + "/config")(self.config)
+            get(path + "/streams")(self.list_streams)
+        get("/v2")(self.server)
+        get("/v2/health/live")(self.health)
+        get("/v2/health/ready")(self.health)
+        post("/v2/repository/index")(self.index)
+        get("/metrics", response_class=Response)(self.prometheus)
+        get("/live")(self.live)
+        get("/", response_class=HTMLResponse)(self.page)
+
+    async def infer(self, request: Request, model: str, version: str = VERSION) -> Response:
+        """Calibrate samples and take them into their stream."""
+        found = self._model(model, version)
+        start, status = time.perf_counter(), 500
+        try:
+            answer = await self._infer(request, found)
+            status = 200
+            return answer
+        except HTTPException as error:
+            status = error.status_code
+            raise
+        except InputError:
+            status = 400
+            raise
+        finally:
+            self.metrics.requests.labels(found.name, status).inc()
+            self.metrics.seconds.labels(found.name).observe(time.perf_counter() - start)
+
+    async def _infer(self, request: Request, model: Model) -> Response:
+        headers = request.headers
+        body = await request.body()
+        body = decompressed(body, headers.get("content-encoding"), self.settings.max_bytes)
+        asked, tensors = read_request(body, headers.get(HEADER))
+        x, near = model.read(asked, tensors)
+        try:
+            stream = await self._stream(model, asked.stream, x, near)
+            result = stream.monitor.update(x, asked.id, knn_distances=near)
+        except InputError as error:  # X has the name of its tensor here
+            text = str(error)
+            raise InputError(
+                model.calibrator.input_ + text[1:] if text.startswith("X ") else text, error.param
+            ) from error
+        if asked.id is not None:
+            self.streams.remember(stream, asked.id, len(x))
+        status = stream.note(result, len(x))
+        self.metrics.samples.labels(model.name).inc(len(x))
+        if status is not None:
+            self.metrics.alerts.labels(model.name).inc(len(result.alerts))
+            self._alert(stream, status.to_dict())
+        outputs = model.answer(asked, x, result, stream.monitor)
+        content, size = write_response(model.name, VERSION, asked, outputs)
+        if self._is_due(stream):
+            try:
+                await self.streams.save(stream)
+            except OSError as error:  # from now on requests are refused until a save succeeds
+                self.streams.failed(stream, error)
+        if size is None:
+            return Response(content, media_type="application/json")
+        more = {HEADER: str(size)}
+        return Response(content, headers=more, media_type="application/octet-stream")
+
+    async def _stream(self, model: Model, name: str, x: Any, near: Any) -> Stream:
+        """Return the stream of samples that were checked; 429 or 503 if it cannot take them."""
+        if self.streams.live(model.name, name) is None:
+            model.monitor.new().update(x, knn_distances=near)  # refused samples open no stream
+        while True:
+            stream = self.streams.open(model, name)
+            assert stream is not None
+            if not self._is_due(stream):
+                return stream
+            try:
+                await self.streams.save(stream)
+            except OSError as error:
+                self.streams.failed(stream, error)
+                raise HTTPException(503, "the stream cannot be saved. Try again.") from error
+
+    def _is_due(self, stream: Stream) -> bool:
+        """Return whether a stream must be saved before it takes more samples."""
+        most = self.settings.save_samples
+        return self.settings.state is not None and most is not None and stream.n_unsaved >= most
+
+    async def feedback(
+        self, request: Request, model: str, version: str = VERSION
+    ) -> dict[str, Any]:
+        """Take labels of earlier samples: all that are known, or none if one is not valid."""
+        found = self._model(model, version)
+        body = await request.body()
+        body = decompressed(body, request.headers.get("content-encoding"), self.settings.max_bytes)
+        checked, unknown = [], []
+        for entry in parse(Feedback, body).feedback:
+            name = entry.stream or self.streams.stream_of(found.name, entry.id)
+            stream = None if name is None else self.streams.open(found, name, create=False)
+            if stream is None or entry.id not in stream.monitor.pending:
+                unknown.append(entry.id)
+                continue
+            checked.append((stream, entry.id, stream.monitor.check_labels(entry.id, entry.labels)))
+        accepted, changed = 0, {}
+        for stream, key, labels in checked:
+            n = stream.monitor.take_labels(labels)
+            self.streams.labeled(found.name, key)
+            stream.note(None, max(n, 1))
+            accepted += n
+            changed[stream.name] = stream
+        statuses = {name: stream.monitor.status().to_dict() for name, stream in changed.items()}
+        return {"accepted": accepted, "unknown": unknown, "streams": statuses}
+
+    async def metadata(self, model: str, version: str = VERSION) -> dict[str, Any]:
+        """Return inputs and outputs of a model."""
+        return self._model(model, version).describe()
+
+    async def config(self, model: str, version: str = VERSION) -> dict[str, Any]:
+        """Return the configuration of a model."""
+        return self._model(model, version).config()
+
+    async def is_ready(self, model: str, version: str = VERSION) -> dict[str, Any]:
+        """Answer 200 if there is such a model."""
+        return {"name": self._model(model, version).name, "ready": True}
+
+    async def list_streams(self, model: str, version: str = VERSION) -> dict[str, Any]:
+        """Return the status of the streams of a model that are in memory."""
+        name = self._model(model, version).name
+        mine = [stream for stream in self.streams.all() if stream.model == name]
+        return {"streams": [{"stream": s.name, **s.monitor.status().to_dict()} for s in mine]}
+
+    async def server(self) -> dict[str, Any]:
+        """Return the metadata of the server."""
+        return {"name": "wildcal", "version": __version__, "extensions": ["binary_tensor_data"]}
+
+    async def health(self) -> dict[str, Any]:
+        """Answer 200."""
+        return {"live": True, "ready": True}
+
+    async def index(self) -> list[dict[str, Any]]:
+        """Return the models."""
+        ready = {"version": VERSION, "state": "READY", "reason": ""}
+        return [{"name": name, **ready} for name in self.models]
+
+    async def prometheus(self) -> Response:
+        """Return the metrics in the text format of Prometheus."""
+        return Response(self.metrics.text(), media_type="text/plain; version=0.0.4")
+
+    async def live(self) -> Response:
+        """Return what the page shows."""
+        return Response(to_json(dashboard.numbers(self.streams)), media_type="application/json")
+
+    async def page(self) -> Response:
+        """Return the live page."""
+        return HTMLResponse(dashboard.page(), headers={"Content-Security-Policy": dashboard.POLICY})
+
+    def _model(self, name: str, version: str) -> Model:
+        found = self.models.get(name)
+        if found is None or version != VERSION:
+            raise HTTPException(404, f"there is no such model; there are {', '.join(self.models)}.")
+        return found
+
+    def _alert(self, stream: Stream, status: dict[str, Any]) -> None:
+        LOG.warning("alert in stream %r of %s: %s", stream.name, stream.model, status["message"])
+        if self.settings.on_alert is None:
+            return
+        if len(self._notifications) >= _MAX_NOTIFICATIONS:
+            self.metrics.notification_failures.inc()
+            return
+        event = {"time": time.time(), "model": stream.model, "stream": stream.name, **status}
+        task = asyncio.create_task(self._notify(self.settings.on_alert, event))
+        self._notifications.add(task)  # or it might be collected before it is done
+        task.add_done_callback(self._notifications.discard)
+
+    async def _notify(self, target: str, event: dict[str, Any]) -> None:
+        try:
+            await asyncio.to_thread(notify, target, event)
+        except Exception as error:  # whatever happens, it is counted and the service goes on
+            self.metrics.notification_failures.inc()
+            LOG.error("%s did not get an alert: %s", target, error)
+
+    @asynccontextmanager
+    async def _lifespan(self, _: FastAPI) -> AsyncIterator[None]:
+        task = asyncio.create_task(self.forever(self._save))
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+            self.saved = await self.streams.save_all()
+            await asyncio.gather(*self._notifications)
+
+    async def _save(self) -> None:
+        """Save the streams at intervals."""
+        while self.settings.save_seconds is not None:
+            await asyncio.sleep(self.settings.save_seconds)
+            await self.streams.save_all()
+
+    async def forever(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Run a background task; a failure is logged and counted, and it starts again."""
+        while True:
+            try:
+                return await work()
+            except Exception:
+                self.metrics.task_failures.inc()
+                LOG.exception("a background task failed and starts again")
+                await asyncio.sleep(1.0)
+
+    def _openapi(self) -> dict[str, Any]:
+        """Return the document of the framework, with the bodies that are parsed here."""
+        if self.app.openapi_schema is None:
+            document = FastAPI.openapi(self.app)
+            kinds: list[Any] = [(kind, "validation") for kind in (InferRequest, Feedback, Labels)]
+            _, found = models_json_schema(kinds, ref_template="#/components/schemas/{model}")
+            document["components"]["schemas"] |= found["$defs"]
+            self.app.openapi_schema = document
+        return self.app.openapi_schema
+
+
+def _body(kind: type[BaseModel]) -> dict[str, Any]:
+    schema = {"$ref": f"#/components/schemas/{kind.__name__}"}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+async def _refuse(_: Request, error: Exception) -> Response:
+    if isinstance(error, BaseHTTPException):
+        return JSONResponse({"error": error.detail}, error.status_code, headers=error.headers)
+    return JSONResponse({"error": str(error)}, 400)
+
+
+async def _fail(_: Request, error: Exception) -> Response:
+    LOG.error("unexpected %s", type(error).__name__, exc_info=error)
+    return JSONResponse({"error": "internal error; the log of the server has the details."}, 500)

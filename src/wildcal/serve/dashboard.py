@@ -1,0 +1,41 @@
+"""The live page, and the numbers that it asks for."""
+
+from importlib.resources import files
+from typing import Any, Final
+
+from wildcal.serve.streams import Streams
+
+MAX_SHOWN: Final = 30
+POLICY: Final = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:;"
+    " connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+)
+"""Nothing is loaded from another host, whatever the names of streams hold."""
+
+
+def page() -> bytes:
+    """Return the HTML page."""
+    return files("wildcal.serve").joinpath("dashboard.html").read_bytes()
+
+
+def numbers(streams: Streams) -> dict[str, Any]:
+    """Return status and history of the streams: alerting ones first, then the most recent."""
+    found = [(stream, stream.monitor.status()) for stream in reversed(streams.all())]
+    found.sort(key=lambda pair: not pair[1].drift_alert)
+    return {
+        "n_streams": len(found),
+        "n_alerting": sum(status.drift_alert for _, status in found),
+        "n_samples": sum(status.n_samples for _, status in found),
+        "streams": [
+            {
+                "model": stream.model,
+                "stream": stream.name,
+                **status.to_dict(),
+                "histogram": stream.monitor.histogram.tolist(),
+                "histogram_at_calibration": stream.monitor.histogram_at_calibration.tolist(),
+                "points": stream.points,
+                "alerts": stream.alerts,
+            }
+            for stream, status in found[:MAX_SHOWN]
+        ],
+    }

@@ -1,0 +1,156 @@
+"""A fitted calibrator as a model of the Open Inference Protocol."""
+
+import re
+from typing import Any, Final
+
+import numpy as np
+from fastapi import HTTPException
+from numpy.typing import NDArray
+
+from wildcal.accuracy.base import AccuracyEstimator
+from wildcal.core.calibrator import Calibrator, TemperatureCalibrator
+from wildcal.core.exceptions import InputError
+from wildcal.monitor.monitor import Monitor, MonitorResult
+from wildcal.serve.protocol import InferRequest
+from wildcal.serve.settings import Settings
+
+VERSION: Final = "1"
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_STATUS: Final = (
+    "estimated_accuracy",
+    "estimated_accuracy_low",
+    "estimated_accuracy_high",
+    "accuracy_at_calibration",
+    "drift_alert",
+)
+"""Outputs about the stream, of shape (1,)."""
+
+
+class Model:
+    """A calibrator with a name; its monitors share what does not change."""
+
+    def __init__(
+        self,
+        name: str,
+        calibrator: Calibrator,
+        settings: Settings,
+        estimator: AccuracyEstimator | None = None,
+    ) -> None:
+        if not _NAME.fullmatch(name):
+            raise InputError(
+                f"name of a model must be letters, digits, '.', '-' and '_', got {name!r:.80}.",
+                "name",
+            )
+        self.name, self.calibrator, self.max_samples = name, calibrator, settings.max_samples
+        self.monitor = Monitor(
+            calibrator,
+            window=settings.window,
+            false_alert_rate=settings.false_alert_rate,
+            estimator=estimator,
+        )
+        """A monitor without samples."""
+        self.inputs = self._inputs()
+        self.outputs = self._outputs()
+
+    def describe(self) -> dict[str, Any]:
+        """Return the metadata of the protocol."""
+        names = self.calibrator.class_names_
+        return {
+            "name": self.name,
+            "versions": [VERSION],
+            "platform": "wildcal",
+            "inputs": self.inputs,
+            "outputs": self.outputs,
+            "properties": {
+                "method": self.calibrator.name,
+                "title": self.calibrator.title,
+                "class_names": None if names is None else list(names),
+            },
+        }
+
+    def config(self) -> dict[str, Any]:
+        """Return the configuration, as Triton has it."""
+
+        def entry(tensor: dict[str, Any]) -> dict[str, Any]:
+            kind = f"TYPE_{tensor['datatype']}"
+            return {"name": tensor["name"], "data_type": kind, "dims": tensor["shape"][1:]}
+
+        return {
+            "name": self.name,
+            "platform": "wildcal",
+            "max_batch_size": self.max_samples,
+            "input": [entry(tensor) for tensor in self.inputs],
+            "output": [entry(tensor) for tensor in self.outputs],
+        }
+
+    def read(
+        self, request: InferRequest, tensors: dict[str, NDArray[Any]]
+    ) -> tuple[NDArray[Any], NDArray[Any] | None]:
+        """Return samples and distances of a request; their values are not checked here."""
+        names = {tensor["name"] for tensor in self.inputs}
+        if tensors.keys() != names:
+            given = ", ".join(repr(name[:40]) for name in tensors)
+            raise HTTPException(
+                400, f"inputs of {self.name} must be {' and '.join(sorted(names))}, got {given}."
+            )
+        known = {tensor["name"] for tensor in self.outputs}
+        for output in request.outputs or []:
+            if output.name not in known:
+                raise HTTPException(
+                    400,
+                    f"{self.name} has no output {output.name!r:.60}; it has"
+                    f" {', '.join(sorted(known))}.",
+                )
+        x = tensors[self.calibrator.input_]
+        if len(x) > self.max_samples:
+            raise HTTPException(
+                400, f"inputs must have at most {self.max_samples:,} samples, got {len(x):,}."
+            )
+        return x, tensors.get("knn_distances")
+
+    def answer(
+        self, request: InferRequest, x: NDArray[Any], result: MonitorResult, monitor: Monitor
+    ) -> dict[str, NDArray[Any]]:
+        """Return the outputs that a request wants, in its order."""
+        wanted = [output.name for output in request.outputs or []]
+        if request.outputs is None:
+            extra = (*_STATUS, "temperature")
+            wanted = [each["name"] for each in self.outputs if each["name"] not in extra]
+        status = monitor.status() if any(name in _STATUS for name in wanted) else None
+        found: dict[str, NDArray[Any]] = {}
+        for name in wanted:
+            if name in _STATUS:
+                value = getattr(status, name)
+                kind = np.bool_ if name == "drift_alert" else np.float32
+                found[name] = np.array([value], kind)
+            elif name == "temperature":
+                assert isinstance(self.calibrator, TemperatureCalibrator)
+                found[name] = self.calibrator.temperatures(x).astype(result.probabilities.dtype)
+            elif name == "label":
+                found[name] = result.predicted
+            else:
+                found[name] = getattr(result, name)
+        return found
+
+    def _inputs(self) -> list[dict[str, Any]]:
+        kind, k = self.calibrator.input_, self.calibrator.n_classes_
+        shape = [-1] if kind in ("score", "confidence") else [-1, k]
+        found = [{"name": kind, "datatype": "FP32", "shape": shape}]
+        if "knn_distances" in self.calibrator.requires:
+            layers = getattr(self.calibrator, "n_layers", -1)
+            found.append({"name": "knn_distances", "datatype": "FP32", "shape": [-1, layers]})
+        return found
+
+    def _outputs(self) -> list[dict[str, Any]]:
+        shapes = {"probabilities": [-1, self.calibrator.n_classes_], "confidence": [-1]}
+        shapes["label"] = [-1]
+        if self.calibrator.input_ == "confidence":
+            shapes = {"confidence": [-1]}
+        elif isinstance(self.calibrator, TemperatureCalibrator) and not self.calibrator.requires:
+            shapes["temperature"] = [-1]
+        shapes |= {name: [1] for name in _STATUS}
+        types = {"label": "INT64", "drift_alert": "BOOL"}
+        return [
+            {"name": name, "datatype": types.get(name, "FP32"), "shape": shape}
+            for name, shape in shapes.items()
+        ]

@@ -1,0 +1,248 @@
+"""Messages of the Open Inference Protocol, version 2, and its binary tensors."""
+
+import zlib
+from math import prod
+from typing import Annotated, Any, Final, Literal, TypeVar
+
+import numpy as np
+from fastapi import HTTPException
+from numpy.typing import NDArray
+from pydantic import BaseModel, Field, StrictBool, StrictInt, StrictStr, ValidationError
+from pydantic_core import to_json
+
+HEADER: Final = "inference-header-content-length"
+DEFAULT_STREAM: Final = "default"
+_BYTES: Final = {"FP16": 2, "BF16": 2, "FP32": 4, "FP64": 8}
+_DTYPES: Final = {"FP16": "<f2", "FP32": "<f4", "FP64": "<f8", "BF16": "<f4"}
+_NAMES: Final = {"f2": "FP16", "f4": "FP32", "f8": "FP64", "i8": "INT64", "b1": "BOOL"}
+
+Size = Annotated[int, Field(strict=True, ge=0, lt=1 << 40)]
+# Letters and marks; a control character could forge lines of a log.
+StreamName = Annotated[
+    str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f-\x9f]+$")
+]
+Message = TypeVar("Message", bound=BaseModel)
+
+
+class Parameters(BaseModel):
+    """Parameters of a request, a tensor or a requested output."""
+
+    stream: StreamName = DEFAULT_STREAM
+    """The stream that the samples belong to, such as a camera or a tenant."""
+    binary_data_output: StrictBool = False
+    binary_data: StrictBool | None = None
+    binary_data_size: Size | None = None
+
+
+class InputTensor(BaseModel):
+    """A tensor: numbers in `data`, or bytes behind the JSON part."""
+
+    name: StrictStr
+    datatype: Literal["FP16", "BF16", "FP32", "FP64"]
+    shape: list[Size] = Field(min_length=1, max_length=8)
+    parameters: Parameters | None = None
+    data: Any = None
+    """Numbers, flat or nested as the shape."""
+
+
+class RequestedOutput(BaseModel):
+    """An output of an answer."""
+
+    name: StrictStr
+    parameters: Parameters | None = None
+
+
+class InferRequest(BaseModel):
+    """Samples to be calibrated."""
+
+    id: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    """Names the samples when their labels arrive."""
+    parameters: Parameters | None = None
+    inputs: list[InputTensor] = Field(min_length=1, max_length=8)
+    outputs: list[RequestedOutput] | None = None
+
+    @property
+    def stream(self) -> str:
+        """The name of the stream."""
+        return self.parameters.stream if self.parameters else DEFAULT_STREAM
+
+
+class OutputTensor(BaseModel):
+    """A tensor of an answer."""
+
+    name: str
+    datatype: str
+    shape: list[int]
+    parameters: dict[str, Any] | None = None
+    data: list[Any] | None = None
+
+
+class InferResponse(BaseModel):
+    """Calibrated samples."""
+
+    model_name: str
+    model_version: str
+    id: str | None = None
+    outputs: list[OutputTensor]
+
+
+class Labels(BaseModel):
+    """Labels of the samples of an earlier request."""
+
+    id: Annotated[str, Field(min_length=1, max_length=200)]
+    labels: list[StrictInt | StrictBool | StrictStr | None]
+    """One for each sample: a class index, a class name, or null where it is not known."""
+    stream: StreamName | None = None
+    """Needed only for a stream that was not used since the server started."""
+
+
+class Feedback(BaseModel):
+    """Labels that arrive later."""
+
+    feedback: list[Labels]
+
+
+class FeedbackResponse(BaseModel):
+    """What became of them."""
+
+    accepted: int
+    """Samples that got a label."""
+    unknown: list[str]
+    """Ids that are not known, or have their labels."""
+    streams: dict[str, dict[str, Any]]
+    """The status of each stream."""
+
+
+class ErrorResponse(BaseModel):
+    """Why a request was refused."""
+
+    error: str
+
+
+def parse(kind: type[Message], text: bytes | memoryview) -> Message:
+    """Return a message; HTTPException 400 with one line if it is not valid."""
+    try:
+        return kind.model_validate_json(bytes(text))
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in found["loc"])
+        message = found["msg"][:300]
+        raise HTTPException(400, f"{place}: {message}." if place else f"{message}.") from None
+
+
+def read_request(
+    body: bytes, head_size: str | None
+) -> tuple[InferRequest, dict[str, NDArray[Any]]]:
+    """Return a request and its tensors by name."""
+    if head_size is None:
+        head, raw = body, memoryview(b"")
+    else:
+        if not head_size.isascii() or not head_size.isdigit() or int(head_size) > len(body):
+            raise HTTPException(
+                400,
+                f"{HEADER} must be 0 to {len(body)}, the size of the body, got {head_size!r:.40}.",
+            )
+        head, raw = body[: int(head_size)], memoryview(body)[int(head_size) :]
+    request = parse(InferRequest, head)
+    for name, entries in (("inputs", request.inputs), ("outputs", request.outputs or [])):
+        if len({entry.name for entry in entries}) < len(entries):
+            raise HTTPException(400, f"{name} must have different names.")
+    tensors, start = {}, 0
+    for tensor in request.inputs:
+        size = tensor.parameters.binary_data_size if tensor.parameters else None
+        if size is None:
+            tensors[tensor.name] = _from_numbers(tensor)
+            continue
+        if size > len(raw) - start:
+            raise HTTPException(
+                400,
+                f"binary_data_size of {tensor.name!r:.60} must be at most the {len(raw) - start}"
+                f" bytes behind the JSON part, got {size}.",
+            )
+        tensors[tensor.name] = _from_bytes(tensor, raw[start : start + size])
+        start += size
+    if start < len(raw):
+        raise HTTPException(400, f"{len(raw) - start} bytes follow the last input.")
+    return request, tensors
+
+
+def _from_numbers(tensor: InputTensor) -> NDArray[Any]:
+    try:
+        array = np.array(tensor.data)
+    except (ValueError, OverflowError):  # lists of different lengths, or nested too deep
+        array = np.array(None)
+    # Not converted to floats above: NumPy would read the text "1" as a number.
+    if not isinstance(tensor.data, list) or array.dtype.kind not in "iuf":
+        raise HTTPException(400, f"data of {tensor.name!r:.60} must be a list of numbers.")
+    shape = tuple(tensor.shape)
+    if array.size != prod(shape) or (array.ndim > 1 and array.shape != shape):
+        raise HTTPException(
+            400,
+            f"data of {tensor.name!r:.60} must have {prod(shape)} numbers for shape {shape}, got"
+            f" {array.shape}.",
+        )
+    with np.errstate(over="ignore"):  # becomes infinite, and is refused as such
+        return array.astype(_DTYPES[tensor.datatype]).reshape(shape)
+
+
+def _from_bytes(tensor: InputTensor, raw: memoryview) -> NDArray[Any]:
+    expected = _BYTES[tensor.datatype] * prod(tensor.shape)
+    if tensor.data is not None:
+        raise HTTPException(
+            400, f"{tensor.name!r:.60} must have data or binary_data_size, got both."
+        )
+    if len(raw) != expected:
+        raise HTTPException(
+            400,
+            f"{tensor.name!r:.60} of shape {tensor.shape} must have {expected} bytes, got"
+            f" {len(raw)}.",
+        )
+    if tensor.datatype == "BF16":  # the upper half of a float32
+        return (np.frombuffer(raw, "<u2").astype("<u4") << 16).view("<f4").reshape(tensor.shape)
+    return np.frombuffer(bytes(raw), _DTYPES[tensor.datatype]).reshape(tensor.shape)
+
+
+def write_response(
+    model: str, version: str, request: InferRequest, outputs: dict[str, NDArray[Any]]
+) -> tuple[bytes, int | None]:
+    """Return the body of an answer, and the size of its JSON part if bytes follow it."""
+    default = bool(request.parameters and request.parameters.binary_data_output)
+    wanted = {o.name: o.parameters.binary_data for o in request.outputs or [] if o.parameters}
+    described, parts = [], []
+    for name, array in outputs.items():
+        entry: dict[str, Any] = {
+            "name": name,
+            "datatype": _NAMES[array.dtype.str[1:]],
+            "shape": list(array.shape),
+        }
+        binary = wanted.get(name)
+        if default if binary is None else binary:
+            parts.append(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
+            entry["parameters"] = {"binary_data_size": len(parts[-1])}
+        else:
+            entry["data"] = array.ravel().tolist()
+        described.append(entry)
+    document: dict[str, Any] = {"model_name": model, "model_version": version}
+    if request.id is not None:
+        document["id"] = request.id
+    document["outputs"] = described
+    head = to_json(document)
+    return (b"".join([head, *parts]), len(head)) if parts else (head, None)
+
+
+def decompressed(body: bytes, encoding: str | None, limit: int) -> bytes:
+    """Return a body without its Content-Encoding."""
+    if encoding in (None, "", "identity"):
+        return body
+    if encoding not in ("gzip", "deflate"):
+        raise HTTPException(415, f"Content-Encoding must be gzip or deflate, got {encoding!r:.40}.")
+    reader = zlib.decompressobj(wbits=31 if encoding == "gzip" else 15)
+    try:
+        found = reader.decompress(body, limit + 1)
+    except zlib.error:
+        raise HTTPException(400, f"the body must be {encoding}, as its header says.") from None
+    if len(found) > limit:
+        raise HTTPException(413, f"the body must have at most {limit:,} bytes.")
+    if not reader.eof:
+        raise HTTPException(400, f"the body must be whole {encoding}, got a part.")
+    return found

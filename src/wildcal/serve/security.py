@@ -1,0 +1,122 @@
+"""Middleware: Host and Origin, tokens, size and time of bodies."""
+
+import asyncio
+import hmac
+import ipaddress
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from fastapi import HTTPException
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from wildcal.core.exceptions import FileFormatError
+from wildcal.serve.settings import Settings
+
+# Probes have no token; the page has no numbers of its own and asks for a token.
+OPEN: Final = frozenset({"/", "/v2/health/live", "/v2/health/ready"})
+_SHORTEST: Final = 16
+_HOW: Final = "Try: python -c 'import secrets; print(secrets.token_urlsafe())'"
+
+
+class Security:
+    """Refuses requests that may not come in; limits the body of the others."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app, self._settings = app, settings
+        self._tokens = [token.encode() for token in settings.tokens]
+        self._hosts = {"localhost", *(host.lower() for host in settings.hosts)}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer 400, 401 or 403, or pass the request on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        refused = self._refused(headers, path)
+        if refused is not None:
+            status, message = refused
+            more = {"www-authenticate": "Bearer"} if status == 401 else None
+            await JSONResponse({"error": message}, status, more)(scope, receive, send)
+            return
+        await self._app(scope, self._limited(receive), send)
+
+    def _refused(self, headers: Headers, path: str) -> tuple[int, str] | None:
+        host = headers.get("host", "")
+        # A browser names the page that a request comes from; our own has the same host.
+        origin = headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc != host:
+            return 403, "requests of other web pages are refused."
+        if self._tokens:
+            if path in OPEN or self._accepts(headers.get("authorization", "")):
+                return None
+            return 401, "a token is needed: Authorization: Bearer TOKEN."
+        # Without tokens a name that an attacker points at this machine (DNS rebinding) must not do.
+        if not self._is_known(host):
+            return (
+                403,
+                "the Host header must be localhost, an IP address or a host of --allow-host.",
+            )
+        return None
+
+    def _accepts(self, authorization: str) -> bool:
+        scheme, _, given = authorization.partition(" ")
+        # All are compared, so the time does not depend on which one matches.
+        matches = [hmac.compare_digest(given.strip().encode(), token) for token in self._tokens]
+        return any(matches) and scheme.lower() == "bearer"
+
+    def _is_known(self, host: str) -> bool:
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+            if name in self._hosts:
+                return True
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return True
+
+    def _limited(self, receive: Receive) -> Receive:
+        """Return a `receive` that raises for a body that is too large or too slow."""
+        settings, size = self._settings, 0
+        deadline = asyncio.get_running_loop().time() + settings.max_seconds
+        whole = False
+
+        async def limited() -> Message:
+            nonlocal size, whole
+            if whole:  # the client leaves, which may take any time
+                return await receive()
+            try:
+                async with asyncio.timeout_at(deadline):
+                    message = await receive()
+            except TimeoutError:
+                raise HTTPException(
+                    408, f"the body must arrive within {settings.max_seconds:g} s."
+                ) from None
+            size += len(message.get("body", b""))
+            whole = not message.get("more_body", False)
+            if size > settings.max_bytes:
+                raise HTTPException(
+                    413, f"the body must have at most {settings.max_bytes:,} bytes."
+                )
+            return message
+
+        return limited
+
+
+def read_tokens(path: Path) -> tuple[str, ...]:
+    """Return the tokens in a file, one a line; empty lines and those with # are left out."""
+    try:
+        lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise FileFormatError(f"cannot read the token file {path}: {why}. {_HOW}") from error
+    tokens = tuple(line for line in lines if line and not line.startswith("#"))
+    if not tokens or not all(len(token) >= _SHORTEST and token.isascii() for token in tokens):
+        raise FileFormatError(
+            f"{path} must have one token per line, each of at least {_SHORTEST} ASCII characters."
+            f" {_HOW}"
+        )
+    return tokens
