@@ -99,7 +99,7 @@ class HistogramDisplay(Display):
             ax.text(0.03, 0.97, f"AUROC {100 * self.auroc:.1f} %", va="top", fontsize=7,
                     transform=ax.transAxes)  # fmt: skip
         if legend:
-            ax.legend(loc="upper right", ncols=2, columnspacing=1.0, handlelength=1.2)
+            ax.legend(loc="upper center", ncols=2, columnspacing=1.0, handlelength=1.2)
 
 
 @dataclass(eq=False)

@@ -161,7 +161,7 @@ class ReliabilityDisplay(Display):
         text = _error_text(self.error)
         ax.errorbar(
             b.confidence[filled], y, lengths, fmt=_MARKERS[n_drawn % len(_MARKERS)], ms=3.5,
-            lw=0.9, capsize=1.5, color=color, label=f"{self.name}: {text}" if has_legend else None,
+            lw=0.9, capsize=1.5, color=color, clip_on=False, label=f"{self.name}: {text}" if has_legend else None,
         )  # fmt: skip
         steps = self.isotonic
         x = np.column_stack([steps.low, steps.high]).ravel()
