@@ -1,4 +1,4 @@
-"""Time and memory of predict, fit and import, on one thread; ratios to another version.
+"""Time and memory of predict, fit, import and ONNX files, on one thread; ratios to another version.
 
     python benchmarks/speed.py                                    every job of the installed version
     python benchmarks/speed.py --against .venv-old/bin/python     and its ratio to 0.1 (`make old`)
@@ -6,8 +6,9 @@
 
 Each version runs in a worker process that uses public names only. Per job the workers take turns,
 and the least processor time of each counts, so a busy machine changes both numbers alike. Extra MB
-is the peak memory of predict beyond its input and output. Import is `from wildcal import
-TemperatureScaling` after NumPy: names are imported lazily, so the package alone says nothing.
+is the peak memory of predict beyond its input and output. The job "onnx" runs an exported file in
+ONNX Runtime. Import is `from wildcal import TemperatureScaling` after NumPy: names are imported
+lazily, so the package alone says nothing.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import tracemalloc
 import warnings
@@ -30,6 +32,11 @@ SIZES = ((1_000, 10), (50_000, 10), (50_000, 100), (5_000, 1_000))
 PREDICT = ("ts", "energy", "vector", "isotonic", "irova", "irm", "bbq", "spline", "histogram")
 FIT = ("ts", "ets", "energy", "vector", "dirichlet", "sms", "irova")
 FIT_SIZES = SIZES[:3]
+ONNX = (
+    *("ts", "ets", "hts", "pts", "energy", "energy-linear", "vector", "matrix", "dirichlet", "svs"),
+    *("sms", "beta", "isotonic", "histogram", "bbq", "spline", "irm", "irova", "irovats", "auto"),
+)
+ONNX_SIZES = ((1_000, 10), (1_000, 100))
 TO_PREDICT = 5_000
 """A calibrator whose predictions are timed is fitted on at most so many samples."""
 SECONDS = 0.05
@@ -62,6 +69,8 @@ def all_jobs() -> Iterator[Job]:
     for method in FIT:
         yield from (Job("fit", method, n, k) for n, k in FIT_SIZES)
     yield from (Job("fit", "auto", n, k) for n, k in SIZES[:2])
+    for method in ONNX:
+        yield from (Job("onnx", method, n, k) for n, k in ONNX_SIZES)
 
 
 # The functions of a worker must run with the public names of either version.
@@ -100,7 +109,23 @@ def prepare(job: Job) -> Callable[[], Any]:
         return lambda: get_calibrator(job.method).fit(z, y)
     calibrator = get_calibrator(job.method).fit(z[:TO_PREDICT], y[:TO_PREDICT])
     rows = z[: job.samples]
+    if job.task == "onnx":
+        session = export(calibrator)
+        return lambda: session.run(["probabilities"], {"logits": rows})
     return lambda: calibrator.predict_proba(rows)
+
+
+def export(calibrator: Any) -> Any:
+    """Return a session of ONNX Runtime with an exported calibrator."""
+    import onnxruntime
+    from wildcal.interop import onnx
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "calibrator.onnx"
+        onnx.export(calibrator, path)
+        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
 def measure(job: Job) -> float:

@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 
 import wildcal
 
-plt.style.use(wildcal._old.plots.STYLE)
+plt.style.use(wildcal.plots.STYLE)
 suite = wildcal._old.suites.load("cifar10-vgg11-half")
 print("layers:", ", ".join(suite.layers))
 
@@ -29,5 +29,5 @@ for base in names[::2]:
     print(f"dac+{base:6} {value:+.1f} points ({low:+.1f} to {high:+.1f})")
 
 figure, ax = plt.subplots(figsize=(6.0, 3.6))
-wildcal._old.plots.forest(results, "ts", ax=ax)
+wildcal.plots.forest(results, "ts", ax=ax)
 plt.show()

@@ -9,7 +9,7 @@ import numpy as np
 
 import wildcal
 
-plt.style.use(wildcal._old.plots.STYLE)
+plt.style.use(wildcal.plots.STYLE)
 suite = wildcal._old.suites.load("cifar10-vgg11-half")
 
 # %%
@@ -21,6 +21,6 @@ logits = np.concatenate([part.logits[:2000] for part in parts])
 y = np.concatenate([part.y[:2000] for part in parts])
 
 figure, ax = plt.subplots(figsize=(5.6, 3.6))
-wildcal._old.plots.energy_histograms(logits, y, groups="all", ax=ax)
+wildcal.plots.energy_histograms(logits, y, groups="all", ax=ax)
 print(ax.get_title())
 plt.show()

@@ -12,7 +12,7 @@ from scipy.special import softmax
 
 import wildcal
 
-plt.style.use(wildcal._old.plots.STYLE)
+plt.style.use(wildcal.plots.STYLE)
 suite = wildcal._old.suites.load("cifar10-wrn-16-2")
 pool, test = suite.split("validation"), suite.split("test")
 

@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 
 import wildcal
 
-plt.style.use(wildcal._old.plots.STYLE)
+plt.style.use(wildcal.plots.STYLE)
 suite = wildcal._old.suites.load("cifar10-resnet20")
 clean, others = suite.split("validation"), suite.split("svhn-tune")
 blurred = suite.split("glass_blur-3")
@@ -28,7 +28,7 @@ energy = wildcal.get_calibrator("energy").fit(
 
 figure, ax = plt.subplots(figsize=(5.2, 4.0))
 for calibrator in (uncalibrated, ts, energy):
-    shown = wildcal._old.plots.ReliabilityDisplay.from_calibrator(
+    shown = wildcal.plots.ReliabilityDisplay.from_calibrator(
         calibrator, blurred.logits, blurred.y, ax=ax, n_bins=10
     )
     print(f"{calibrator.name:9} ECE {shown.table.ece:.1%}")

@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 
 import wildcal
 
-plt.style.use(wildcal._old.plots.STYLE)
+plt.style.use(wildcal.plots.STYLE)
 suite = wildcal._old.suites.load("cifar10-vgg11-half")
 methods = wildcal.choose_methods(["identity", "ts", "ets", "irm", "spline", "energy"])
 results = wildcal.run_protocol({"VGG-11-half": suite}, methods, metrics=("ece",), n_boot=100)
@@ -22,5 +22,5 @@ for method in results.ranked("VGG-11-half"):
     print(f"{method.name:9} {mean.value:5.1%} ({mean.low:.1%} to {mean.high:.1%})")
 
 figure, ax = plt.subplots(figsize=(6.2, 3.8))
-wildcal._old.plots.severity_curves(results, ax=ax)
+wildcal.plots.severity_curves(results, ax=ax)
 plt.show()

@@ -11,9 +11,9 @@ import numpy as np
 import wildcal
 from wildcal._old.calibrators.context import ContextScaling
 
-plt.style.use(wildcal._old.plots.STYLE)
+plt.style.use(wildcal.plots.STYLE)
 suite = wildcal._old.suites.load("cifar10-resnet20")
-rows = wildcal._old.evaluation.environments(suite)
+rows = wildcal.evaluation.environments(suite)
 calibrator = ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
 
 # %%
@@ -36,5 +36,5 @@ for end in range(1000, 6001, 1000):
     )
 
 figure, ax = plt.subplots(figsize=(6.4, 3.6))
-wildcal._old.plots.accuracy_over_time(found, y, ax=ax)
+wildcal.plots.accuracy_over_time(found, y, ax=ax)
 plt.show()

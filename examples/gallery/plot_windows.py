@@ -8,12 +8,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import wildcal
-from wildcal._old.metrics import excess_ece
 
-plt.style.use(wildcal._old.plots.STYLE)
+metrics = wildcal.metrics
+
+plt.style.use(wildcal.plots.STYLE)
 suite = wildcal._old.suites.load("cifar10-resnet20")
 clean = suite.split("validation")
-rows = wildcal._old.evaluation.environments(suite)
+rows = wildcal.evaluation.environments(suite)
 known = rows.y >= 0  # without OOD samples
 
 # %%
@@ -47,7 +48,9 @@ for name, calibrator in methods.items():
     for size in (8, 32, 128, 1000):
         errors[name][size] = np.mean(
             [
-                excess_ece(logits.argmax(axis=1) == y, confidence(calibrator, logits, size))
+                wildcal.metrics.excess_ece(
+                    logits.argmax(axis=1) == y, confidence(calibrator, logits, size)
+                )
                 for logits, y in splits
             ]
         )

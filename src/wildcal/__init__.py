@@ -44,6 +44,8 @@ if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is 
     from wildcal.core.registry import CALIBRATORS, get_calibrator
     from wildcal.evaluation import evaluate
     from wildcal.io.artifact import load, save
+    from wildcal.io.samples import SampleSet, read_samples
+    from wildcal.io.schema import Columns
     from wildcal.io.suite import Suite
     from wildcal.io.suite_writer import SuiteWriter
     from wildcal.monitor.monitor import Monitor
@@ -88,6 +90,8 @@ _PLACES: Final = {
         "wildcal._old.evaluation.protocol": "run_protocol",
         "wildcal.io.artifact": "load save",
         "wildcal.monitor.monitor": "Monitor",
+        "wildcal.io.samples": "SampleSet read_samples",
+        "wildcal.io.schema": "Columns",
         "wildcal.io.suite": "Suite",
         "wildcal.io.suite_writer": "SuiteWriter",
         "wildcal._old.io.tables": "InputRows as_rows read_rows",
@@ -120,6 +124,7 @@ __all__ = [
     "BetaCalibration",
     "Calibrator",
     "ClassNames",
+    "Columns",
     "DensityAwareCalibration",
     "DirichletCalibration",
     "EnergyLinear",
@@ -136,6 +141,7 @@ __all__ = [
     "Monitor",
     "ParameterizedTemperatureScaling",
     "PlattScaling",
+    "SampleSet",
     "SplineCalibration",
     "StructuredMatrixScaling",
     "StructuredVectorScaling",
@@ -165,6 +171,7 @@ __all__ = [
     "metrics",
     "plots",
     "read_rows",
+    "read_samples",
     "run_protocol",
     "save",
     "suites",

@@ -1,149 +1,207 @@
-"""Every command that takes rows takes a folder of shards, and can compare what is in them."""
+"""A data engineer's shards: Parquet files with class columns, ids, countries and times."""
 
+import json
 import os
+import signal
 
 import numpy as np
 import pytest
 
-from wildcal.cli.main import run
-from wildcal._old.core import room
-from wildcal._old.io.sources import open_shards
+pyarrow = pytest.importorskip("pyarrow")
+from pyarrow import parquet  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore::wildcal._old.core.errors.CalibrationWarning")
+from wildcal import load  # noqa: E402
+from wildcal.cli.main import run  # noqa: E402
 
-N, K = 300, 3
+CLASSES = ("cat", "dog", "fish", "bird")
+N_FILES, N_SAMPLES = 20, 300
+DECLARED = f"--score-columns {','.join(CLASSES)} --label-column species"
 
 
-def write(folder, name, seed=0, n=N, **more):
-    """Write rows as shards in a folder and as one file, and return both."""
+def shard(seed):
+    """Logits that are too large by 2; in one country by 3."""
     rng = np.random.default_rng(seed)
-    y = rng.integers(0, K, n)
-    logits = rng.standard_normal((n, K)).astype(np.float32)
-    logits[np.arange(n), y] += 1.5
-    columns = {"logits": logits, "y": y, **more}
-    shards, file = folder / name, folder / f"{name}.npz"
-    shards.mkdir()
-    for i, part in enumerate((slice(0, n // 3), slice(n // 3, n))):
-        np.savez(shards / f"{i}.npz", **{key: column[part] for key, column in columns.items()})
-    np.savez(file, **columns)
-    return shards, file
+    z = rng.normal(0, 1.5, (N_SAMPLES, 4))
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    y = (p.cumsum(axis=1) > rng.random((N_SAMPLES, 1))).argmax(axis=1)
+    country = rng.choice(["DE", "FR", "IN"], N_SAMPLES)
+    z = (z * np.where(country == "IN", 3, 2)[:, None]).astype(np.float32)
+    start = seed * N_SAMPLES
+    columns = {
+        "row_id": np.array([f"{k:06d}" for k in range(start, start + N_SAMPLES)]),
+        "country": country,
+        **{name: z[:, k] for k, name in enumerate(CLASSES)},
+        "ts": np.arange(start, start + N_SAMPLES).astype("datetime64[s]"),
+        "species": np.array(CLASSES)[y],
+    }
+    table = pyarrow.table(columns)
+    dictionary = table["country"].dictionary_encode()
+    return table.set_column(1, "country", dictionary)
 
 
-def said(capsys, *words):
-    assert not run([str(word) for word in words]), capsys.readouterr().err
-    return capsys.readouterr().out
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("shards")
+    (folder / "data").mkdir()
+    for seed in range(N_FILES):
+        parquet.write_table(
+            shard(seed), folder / "data" / f"part-{seed:03d}.parquet", row_group_size=100
+        )
+    return folder
 
 
-def refused(capsys, *words):
-    assert run([str(word) for word in words])
-    return capsys.readouterr().err
-
-
-def spoil(path):
-    """Change a number of a file, and neither its size nor its time."""
-    before = path.stat()
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-
-
-# The commands that read shards piece by piece.
-COMMANDS = {
-    "fit": "fit rows --method ts -o again.json",
-    "apply": "apply ts.json rows -o out",
-    "evaluate": "evaluate rows --with ts.json",
-    "compare": "compare rows rows --methods ts",
-    "accuracy fit": "accuracy fit rows -o again.json",
-    "accuracy estimate": "accuracy estimate atc.json rows",
-}
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_verify_notices_what_size_and_time_do_not_tell(name, tmp_path, capsys, monkeypatch):
+@pytest.fixture
+def here(shards, tmp_path, monkeypatch):
+    (tmp_path / "data").symlink_to(shards / "data")
     monkeypatch.chdir(tmp_path)
-    shards, file = write(tmp_path, "rows")
-    said(capsys, "fit", file, "--method", "ts", "-o", "ts.json")
-    said(capsys, "accuracy", "fit", file, "-o", "atc.json")
-    opened = open_shards
-
-    def then_spoiled(where, *, verify=False):
-        source = opened(where, verify=verify)
-        spoil(shards / "1.npz")
-        return source
-
-    monkeypatch.setattr("wildcal._old.io.sources.opening.open_shards", then_spoiled)
-    said_no = refused(capsys, *COMMANDS[name].split(), "--verify")
-    assert "the shard rows/1.npz changed while it was read: its content is another" in said_no
+    return tmp_path
 
 
-def test_verify_changes_no_number(tmp_path, capsys):
-    shards, _ = write(tmp_path, "rows")
-    for flag, name in ((), "plain.json"), (("--verify",), "verified.json"):
-        said(capsys, "fit", shards, "--method", "energy", "-o", tmp_path / name, *flag)
-    assert (tmp_path / "plain.json").read_bytes() == (tmp_path / "verified.json").read_bytes()
+def same_but(out, given, added):
+    table, original = parquet.read_table(out), parquet.read_table(given)
+    assert table.column_names == [*original.column_names, *added]
+    assert table.select(original.column_names).equals(original)
+    return table
 
 
-def test_verify_is_for_shards(tmp_path, capsys):
-    _, file = write(tmp_path, "rows")
-    words = "fit", file, "--method", "ts", "-o", tmp_path / "ts.json", "--verify"
-    assert "--verify is for a folder or a pattern of shards." in refused(capsys, *words)
+def test_fit_on_a_sample_and_predict_to_the_same_files(here, capsys):
+    assert run(f"fit data/*.parquet {DECLARED} --sample 2000 -o auto.json".split()) == 0
+    assert "Drew 2,000 of 6,000 samples uniformly" in capsys.readouterr().err
+    # The columns are those of the fit.
+    assert run(["predict", "auto.json", "data/*.parquet", "-o", "out", "--proba"]) == 0
+    assert sorted(os.listdir("out")) == sorted(os.listdir("data"))
+    calibrator = load("auto.json")
+    assert calibrator.class_names_ == CLASSES
+    added = ["confidence", "predicted", *(f"proba_{name}" for name in CLASSES)]
+    for name in sorted(os.listdir("out"))[::6]:
+        table = same_but(f"out/{name}", f"data/{name}", added)
+        z = np.column_stack([table[c].to_numpy() for c in CLASSES])
+        p = calibrator.predict_proba(z)
+        np.testing.assert_allclose(table["confidence"], p.max(axis=1), atol=1e-6)
+        assert table["predicted"].to_pylist() == [CLASSES[k] for k in p.argmax(axis=1)]
+        np.testing.assert_allclose(table["proba_dog"], p[:, 1], atol=1e-6)
 
 
-def test_a_suite_of_shards_is_that_of_files(tmp_path, capsys):
-    """Also a mixture of both, and rows of other classes without labels."""
-    made = []
-    kinds = {name: write(tmp_path, name, i) for i, name in enumerate(("val", "test", "fog", "out"))}
-    for kind, name in ((0, "of-shards"), (1, "of-files")):
-        val, test, fog, out = (paths[kind] for paths in kinds.values())
-        said(capsys, "suite", "make", "--tune", val, "--test", test, "--shifted", f"fog={fog}",
-             "--test-ood", f"other={out}", "-o", tmp_path / f"{name}.npz")  # fmt: skip
-        made.append((tmp_path / f"{name}.npz").read_bytes())
-    assert made[0] == made[1]
+def test_a_second_run_asks_before_it_overwrites(here, capsys):
+    assert run(f"fit data {DECLARED} --method ts -o ts.json -q".split()) == 0
+    assert run("predict ts.json data -o out".split()) == 0
+    before = os.stat("out/part-000.parquet").st_mtime_ns
+    capsys.readouterr()
+    assert run("predict ts.json data -o out".split()) == 1
+    assert "--output must not exist" in capsys.readouterr().err
+    assert os.stat("out/part-000.parquet").st_mtime_ns == before
+    assert run("predict ts.json data -o out --overwrite".split()) == 0
+    assert run("predict ts.json data -o data --overwrite".split()) == 1
+    assert "--output must not" in capsys.readouterr().err
 
 
-def test_two_networks_in_shards(tmp_path, capsys):
-    (first, file), (second, other) = write(tmp_path, "first"), write(tmp_path, "second", 1)
-    found = []
-    for rows, beside in ((first, second), (file, other), (first, other)):
-        estimator = tmp_path / "gde.json"
-        two = rows, "--second", beside
-        said(capsys, "accuracy", "fit", *two, "--method", "gde", "-o", estimator)
-        words = "accuracy", "estimate", estimator, *two, "--json"
-        found.append(said(capsys, *words))
-    assert found[0] == found[1] == found[2]
+def test_a_damaged_file_leaves_nothing_half_written(here, capsys):
+    assert run(f"fit data {DECLARED} --method ts -o ts.json -q".split()) == 0
+    bad = here / "bad"
+    bad.mkdir()
+    table = shard(0)
+    nan = table["cat"].to_numpy().copy()
+    nan[250] = np.nan
+    parquet.write_table(table, bad / "a.parquet")
+    changed = table.set_column(table.column_names.index("cat"), "cat", pyarrow.array(nan))
+    parquet.write_table(changed, bad / "b.parquet")
+    assert run("predict ts.json bad -o out".split()) == 1
+    assert "bad/b.parquet: X must be finite, got nan" in capsys.readouterr().err
+    assert os.listdir("out") == ["a.parquet"]
+    assert len(parquet.read_table("out/a.parquet")) == N_SAMPLES
 
 
-def test_shards_that_are_held_need_room(tmp_path, capsys, monkeypatch):
-    shards, _ = write(tmp_path, "rows")
-    monkeypatch.setattr(room, "free_bytes", lambda: 1000.0)
-    words = "suite", "make", "--tune", shards, "--test", shards, "-o", tmp_path / "mine"
-    assert "This command holds all rows" in refused(capsys, *words)
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "jsonl", "feather", "npz"])
+def test_every_format_keeps_its_columns(here, ending):
+    """Leading zeros, times and texts stay as they are."""
+    assert run(f"fit data {DECLARED} --method ts -o ts.json -q".split()) == 0
+    table, name = shard(3).slice(0, 5), f"part.{ending}"
+    plain = {c: table[c].to_pylist() for c in table.column_names}
+    plain["ts"] = [str(t) for t in plain["ts"]]
+    if ending == "feather":
+        from pyarrow import feather
+
+        feather.write_feather(table, name)
+    elif ending == "npz":
+        np.savez(name, **{c: np.array(v) for c, v in plain.items()})
+    elif ending == "jsonl":
+        rows = [dict(zip(plain, row, strict=True)) for row in zip(*plain.values(), strict=True)]
+        (here / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        rows = [",".join(map(str, row)) for row in zip(*plain.values(), strict=True)]
+        text = "\n".join([",".join(plain), *rows]) + "\n"
+        if ending == "csv":
+            (here / name).write_text(text)
+        else:
+            import gzip
+
+            (here / name).write_bytes(gzip.compress(text.encode()))
+    assert run(f"predict ts.json {name} -o out/".split()) == 0
+    path = here / "out" / name
+    z = np.column_stack([plain[c] for c in CLASSES]).astype(np.float32)
+    confidence = load("ts.json").confidence(z)
+    if ending == "npz":
+        with np.load(path) as found:
+            assert found["row_id"].tolist() == plain["row_id"]
+            np.testing.assert_allclose(found["confidence"], confidence, atol=1e-6)
+        return
+    if ending == "feather":
+        from pyarrow import feather
+
+        found = feather.read_table(path)
+        assert found.select(table.column_names).equals(table)
+        np.testing.assert_allclose(found["confidence"], confidence, atol=1e-6)
+    elif ending == "jsonl":
+        found = [json.loads(line) for line in path.read_text().splitlines()]
+        assert [{k: r[k] for k in plain} for r in found] == rows
+        np.testing.assert_allclose([r["confidence"] for r in found], confidence, atol=1e-6)
+    else:
+        text = path.read_bytes() if ending == "csv" else gzip.decompress(path.read_bytes())
+        lines = text.decode().splitlines()
+        assert lines[0] == ",".join([*plain, "confidence", "predicted"])
+        for line, row, c in zip(lines[1:], rows, confidence, strict=True):
+            assert line.startswith(f"{row},")
+            assert float(line.split(",")[-2]) == pytest.approx(c, abs=1e-6)
 
 
-def test_options_about_columns_are_refused_beside_shards(tmp_path, capsys):
-    shards, _ = write(tmp_path, "rows")
-    words = ["suite", "make", "--tune", shards, "--test", shards, "-o", tmp_path / "mine"]
-    assert "is a set of shards, which bring" in refused(capsys, *words, "--label-column", "label")
+def test_dask_writes_the_same_files(here, needs):
+    needs("distributed")
+    assert run(f"fit data {DECLARED} --method ts -o ts.json -q".split()) == 0
+    assert run("predict ts.json data -o alone".split()) == 0
+    assert run("predict ts.json data -o cluster --scheduler local".split()) == 0
+    for name in os.listdir("data"):
+        assert parquet.read_table(f"alone/{name}").equals(parquet.read_table(f"cluster/{name}"))
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "apply ts.json rows -o out",
-        "evaluate rows --with ts.json",
-        "accuracy estimate atc.json rows",
-    ],
-)
-def test_what_was_fitted_on_probabilities_does_not_read_logits(
-    words, tmp_path, capsys, monkeypatch
-):
-    """As it did without a word, where it read shards piece by piece."""
-    monkeypatch.chdir(tmp_path)
-    _, file = write(tmp_path, "rows")
-    with np.load(file) as columns:
-        e = np.exp(columns["logits"])
-        np.savez("proba.npz", proba=e / e.sum(axis=1, keepdims=True), y=columns["y"])
-    said(capsys, *"fit proba.npz --input proba --method ts -o ts.json".split())
-    said(capsys, *"accuracy fit proba.npz --input proba --method atc-ne -o atc.json".split())
-    assert "which hold logits, not proba" in refused(capsys, *words.split())
+def test_a_killed_worker_changes_nothing(here, needs):
+    needs("distributed")
+    from distributed import Client, LocalCluster
+
+    assert run(f"fit data {DECLARED} --method ts -o ts.json -q".split()) == 0
+    assert run("predict ts.json data -o alone".split()) == 0
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        with Client(cluster) as client:
+            pids = client.run(os.getpid)
+            # The first task of one worker ends its process; the task is run again.
+            client.submit(kill_once, str(here / "killed"), workers=[next(iter(pids))],
+                          allow_other_workers=True, pure=False)  # fmt: skip
+            assert run(
+                ["predict", "ts.json", "data", "-o", "out", "--scheduler", cluster.scheduler_address]
+            ) == 0
+    assert (here / "killed").exists()
+    assert sorted(os.listdir("out")) == sorted(os.listdir("alone"))
+    for name in os.listdir("alone"):
+        assert parquet.read_table(f"alone/{name}").equals(parquet.read_table(f"out/{name}"))
+
+
+def kill_once(flag):
+    if not os.path.exists(flag):
+        open(flag, "w").close()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_wrong_scheduler_is_one_line(here, capsys, needs):
+    needs("distributed")
+    assert run(f"fit data {DECLARED} --method ts -o ts.json -q".split()) == 0
+    assert run("predict ts.json data -o out --scheduler nowhere".split()) == 1
+    assert "--scheduler must be 'local' or the address" in capsys.readouterr().err

@@ -43,6 +43,12 @@ def test_export(fitted, samples, tmp_path, name):
         compare(found["confidence"], p.max(axis=1))
         np.testing.assert_array_equal(found["probabilities"][1::9, 1], 0.0)
         assert found["probabilities"].dtype == found["confidence"].dtype == np.float32
+    x, *others = samples(calibrator, 9)
+    for i in range(5):
+        x[i, i] = np.nan  # is not hidden
+    found = run(file, logits=x, **({"knn_distances": others[0]} if others else {}))
+    np.testing.assert_array_equal(np.isnan(found["confidence"]), np.arange(9) < 5)
+    assert np.isnan(found["probabilities"][:5]).all()
     content = file.read_bytes()  # with no path of this machine
     for part in (b".py", str(Path(__file__).parents[2]).encode(), str(tmp_path).encode()):
         assert part not in content

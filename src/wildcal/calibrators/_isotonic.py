@@ -56,5 +56,5 @@ def fit_isotonic(
 def normalized(xp: Any, f: Array, p: Array) -> Array:
     """Return f + 1e-9 p divided by its sum; uniform where f is zero for all classes."""
     total = xp.sum(f, axis=-1, keepdims=True)
-    f = xp.where(total > 0, f + _TIE_BREAKER * p, xp.ones_like(f))
+    f = xp.where(total == 0, xp.ones_like(f), f + _TIE_BREAKER * p)  # NaN stays NaN
     return f / xp.sum(f, axis=-1, keepdims=True)

@@ -175,6 +175,8 @@ def run(words: Sequence[str]) -> int:
             if "--debug" in words:
                 traceback.print_exc()
             text = " ".join(str(error).split()) or type(error).__name__
+            if isinstance(error, OSError) and error.filename:
+                text = f"{error.filename}: {error.strerror}."
             expected = isinstance(error, WildcalError | ValueError | OSError | MemoryError)
             hint = "" if expected else f" ({type(error).__name__}; --debug shows where)"
             warn(f"error: {text}{hint}")
@@ -191,7 +193,7 @@ def with_option_names(text: str, options: Mapping[str, str], param: str | None =
     >>> with_option_names("y must lie in [0, 9].", options, "y")
     'y must lie in [0, 9]. (--label-column)'
     """
-    if param in options and text.startswith(f"{param} "):
+    if param is not None and param in options and text.startswith(f"{param} "):
         text = options[param] + text[len(param) :]
     elif param in _OPTIONS and _OPTIONS[param] in options:
         text += f" ({options[_OPTIONS[param]]})"
@@ -199,7 +201,7 @@ def with_option_names(text: str, options: Mapping[str, str], param: str | None =
     def replaced(match: re.Match[str]) -> str:
         if match[1] not in options:
             return match[0]
-        value = re.sub(r"[\[\]()'\"]", "", match[2]).replace(", ", ",")
+        value = re.sub(r"[\[\]()'\"]|^True$", "", match[2]).replace(", ", ",")
         return f"{options[match[1]]} {value}".strip()
 
     return re.sub(r"\b(\w+)=('[^']*'|\"[^\"]*\"|[\[(][^\])]*[\])]|True|\d[\d.]*|)", replaced, text)
@@ -221,9 +223,9 @@ def _name_options(command: click.Command) -> None:
         return
     inner = command.callback
     options = {
-        param.name: max(param.opts, key=len)
+        str(param.name): max(param.opts, key=len)
         for param in command.params
-        if isinstance(param, click.Option) and param.name
+        if isinstance(param, click.Option)
     }
     assert inner is not None
 
@@ -247,8 +249,9 @@ def _show_usage_error(error: click.UsageError) -> None:
         text = f"`{error.option_name}` was renamed `{_RENAMED_OPTIONS[error.option_name]}` in 0.2."
     elif found := re.match(r"No such command '([^']*)'", text):
         name = f"{parent} {found[1]}".strip()
-        command = error.ctx.command if error.ctx else None
-        known = command.list_commands(error.ctx) if isinstance(command, click.Group) else []
+        known: list[str] = []
+        if error.ctx is not None and isinstance(error.ctx.command, click.Group):
+            known = error.ctx.command.list_commands(error.ctx)
         near = get_close_matches(found[1], known, 1)
         if name in _RENAMED:
             text = f"`{name}` was renamed `{_RENAMED[name]}` in 0.2."

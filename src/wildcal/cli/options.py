@@ -1,17 +1,20 @@
 """Options that several commands share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import click
 
-from wildcal.cli.output import QUIET
+from wildcal.cli.output import QUIET, STANDARD, progress_bar
 from wildcal.core.exceptions import InputError
 from wildcal.io.schema import INPUTS, Columns
 
-PATH = click.Path(path_type=Path)  # type: ignore[type-var]
+PATH = click.Path(path_type=Path)
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -140,9 +143,10 @@ def columns_options(command: Command) -> Command:
         declared = {name: options.pop(name) for name in (*names, *more, "class_names")}
         return command(*args, columns=Columns(**declared), **options)
 
+    decorated: Any = with_columns
     for option in reversed(_COLUMN_OPTIONS):
-        with_columns = option(with_columns)
-    return with_columns  # type: ignore[return-value]
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]
 
 
 def open_suite(name: str | Path) -> Any:
@@ -160,3 +164,57 @@ def open_suite(name: str | Path) -> Any:
         f" {name}.",
         "suite",
     )
+
+
+def load_calibrator(path: Path, columns: Columns) -> tuple[Any, Columns]:
+    """Return a saved calibrator, and the columns: as given, else as declared at its fit."""
+    from wildcal.io.artifact import load
+    from wildcal.io.chunked import columns_for
+
+    calibrator, info = load(path, return_info=True)
+    return calibrator, columns_for(calibrator, columns.or_else(Columns.from_dict(info.columns)))
+
+
+def read_labeled(
+    source: Path | tuple[Path, ...],
+    columns: Columns,
+    *,
+    knn_file: Path | None = None,
+    labels_file: Path | None = None,
+    max_samples: int | None = None,
+) -> Any:
+    """Return the samples of files, which must have labels."""
+    from wildcal.io.samples import read_samples
+
+    y = None if labels_file is None else read_array(labels_file)
+    with standard_input(source) as path, progress_bar("Reading"):
+        samples = read_samples(path, y, columns=columns, max_samples=max_samples)
+    if knn_file is not None:
+        samples = replace(samples, knn_distances=read_array(knn_file))
+    samples.require_labels()
+    return samples
+
+
+def read_array(path: Path) -> Any:
+    """Return the only array of a file of labels or distances, or its only column."""
+    from wildcal.io.formats import read_batches
+
+    for batch in read_batches(path):
+        if len(batch) != 1:
+            raise InputError(f"{path} must have one array or column, got {', '.join(batch)}.")
+        return next(iter(batch.values()))
+    raise InputError(f"{path} must have one array or column, got none.")
+
+
+@contextmanager
+def standard_input(source: Any) -> Iterator[Any]:
+    """Give a path for standard input (`-`): a temporary .csv or .jsonl file."""
+    if source not in (STANDARD, (STANDARD,)):
+        yield source
+        return
+    data = click.get_binary_stream("stdin").read()
+    ending = ".jsonl" if data.lstrip()[:1] == b"{" else ".csv"
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / f"stdin{ending}"
+        path.write_bytes(data)
+        yield path

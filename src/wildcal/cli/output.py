@@ -89,17 +89,32 @@ def print_table(
     title: str | None = None,
     caption: str | None = None,
     n_left: int = 1,
+    width: int | None = None,
 ) -> None:
-    """Print a table to stdout by rich; the first `n_left` columns are text."""
+    """Print a table to stdout by rich; the first `n_left` columns are text.
+
+    On a terminal it has the width of that, else `width` or 200 columns.
+    """
+    from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=title, caption=caption, title_justify="left", caption_justify="left")
+    table = Table(
+        title=title,
+        caption=caption,
+        title_justify="left",
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1),
+        pad_edge=False,
+    )
     for i, name in enumerate(header):
-        table.add_column(name, justify="left" if i < n_left else "right", overflow="fold")
+        table.add_column(
+            name, justify="left" if i < n_left else "right", overflow="fold", no_wrap=i == 0
+        )
     for row in rows:
         table.add_row(*(printable(str(cell)) for cell in row))
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _WIDTH)
+    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else width or _WIDTH)
     console.print(table)
 
 

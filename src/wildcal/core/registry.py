@@ -118,6 +118,13 @@ def import_class(place: str) -> type[Any]:
     return found
 
 
+def load_installed() -> None:
+    """Register the methods that installed packages provide as entry points."""
+    for point in entry_points(group=_ENTRY_POINTS):
+        if point.name not in CALIBRATORS:
+            register(point.name, point.value)
+
+
 def _load_plugin(name: str) -> None:
     """Register MODULE:CLASS or an entry point under its name, or raise."""
     for point in entry_points(group=_ENTRY_POINTS, name=name):

@@ -1,6 +1,6 @@
 """`evaluate`: all metrics of one set of predictions, by group and with intervals."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -105,11 +105,11 @@ def evaluate(
             "proba",
         ):
             uncalibrated = np.asarray(in_memory(logits)).argmax(axis=1)
-    scores = _scores(y, in_memory(proba), input, names, sample_weight)
+    scores = scores_of(y, proba, input, names, sample_weight)
     options: dict[str, Any] = {"n_bins": n_bins, "level": level, "seed": seed}
     if n_bootstrap is None:
         n_bootstrap = DEFAULT_BOOTSTRAP if len(scores) <= MAX_SAMPLES else 0
-    by_group = _split(scores, groups)
+    by_group = split_by_group(scores, groups)
     mine = chosen if metrics is not None else [m for m in chosen if m.name in GROUP_METRICS]
     return evaluate_scores(
         scores,
@@ -119,7 +119,7 @@ def evaluate(
             name: evaluate_scores(part, mine, n_bootstrap=n_bootstrap, **options)
             for name, part in by_group.items()
         },
-        uncalibrated_accuracy=_accuracy(scores, uncalibrated),
+        raw=uncalibrated,
         progress=progress,
         **options,
     )
@@ -133,10 +133,11 @@ def evaluate_scores(
     n_bootstrap: int,
     level: float,
     seed: int,
+    raw: NDArray[Any] | None = None,
+    groups: Mapping[str, Evaluation] | None = None,
     progress: Callable[[int], None] | None = None,
-    **more: Any,
 ) -> Evaluation:
-    """Return the evaluation of checked samples; `more` are other fields of `Evaluation`."""
+    """Return the evaluation of checked samples; `raw` are predicted classes of the logits."""
     inside = scores.subset(~scores.is_ood) if scores.is_ood.any() else scores
     if not len(inside):
         raise InputError("y must contain in-distribution samples, got none.", "y")
@@ -164,14 +165,16 @@ def evaluate_scores(
         risk_coverage=compute_risk_coverage(inside, inside.weight).thinned(),
         binary_reliability=binary,
         replicates=drawn,
-        **more,
+        uncalibrated_accuracy=_accuracy(scores, raw),
+        groups=groups or {},
     )
 
 
-def _scores(
+def scores_of(
     y: Any, proba: Any, input: str | None, names: tuple[str, ...] | None, sample_weight: Any
 ) -> Scores:
     """Return checked samples; one-dimensional probabilities need `input` or boolean y."""
+    proba = in_memory(proba)
     if np.ndim(proba) == 1 or np.shape(proba)[1:] == (1,):
         proba, labels = np.asarray(proba).reshape(-1), np.asarray(y)
         if input == "proba":
@@ -193,7 +196,7 @@ def _scores(
     return check_scores(y, proba, sample_weight)
 
 
-def _split(scores: Scores, groups: Any) -> dict[str, Scores]:
+def split_by_group(scores: Scores, groups: Any) -> dict[str, Scores]:
     """Return the in-distribution samples of each group by its name."""
     if groups is None:
         return {}

@@ -2,14 +2,27 @@
 
 from typing import TYPE_CHECKING, Final
 
-from wildcal.metrics import METRICS, Estimate
-from wildcal.tables import Cell, Column, Table, number
+from wildcal.metrics import METRICS, Estimate, Metric
+from wildcal.tables import Cell, Column, Table, number, with_ranks
 
 if TYPE_CHECKING:
-    from wildcal.evaluation.results import Evaluation
+    from wildcal.evaluation.results import (
+        Comparison,
+        Evaluation,
+        MethodResult,
+        ModelComparison,
+    )
 
 UNITS: Final = "In per cent, except scores (NLL, Brier), slope, intercept and z."
 FLOOR: Final = "Noise floor: the expected value of a perfectly calibrated model on these samples."
+
+_COMPARED: Final = (
+    *("nll", "ece", "excess_ece", "binary_ece", "accuracy", "brier_score", "top_label_brier"),
+    *("ood_auroc", "ood_mean_confidence"),
+)
+"""Metrics that a comparison shows, in this order."""
+_PRIORITY: Final = {"excess_ece": 2, "brier_score": 4, "top_label_brier": 4, "ood_auroc": 3,
+                    "ood_mean_confidence": 4}  # fmt: skip
 
 
 def evaluation_table(evaluation: "Evaluation") -> Table:
@@ -70,3 +83,96 @@ def _interval_cell(estimate: Estimate, *, percent: bool) -> Cell:
         return Cell("")
     low, high = (number(end, percent=percent).text for end in estimate.interval)
     return Cell(f"{low} to {high}")
+
+
+def comparison_table(comparison: "Comparison") -> Table:
+    """Return a row for each method, best first."""
+    failed = [f"{name} failed: {reason}" for name, reason in comparison.failed.items()]
+    if not comparison.methods:
+        return Table("No method could be fitted.", (), (), tuple(failed))
+    first = comparison.best.evaluation
+    metric = METRICS[comparison.sort]
+    shown = [comparison.sort, *(n for n in _COMPARED if n != comparison.sort)]
+    shown = [name for name in shown if name in first]
+    columns = [Column("method", is_number=False), Column(metric.title), Column("to best")]
+    for name in shown[1:]:
+        columns.append(Column(METRICS[name].title, priority=_PRIORITY.get(name, 1)))
+        columns += [Column("noise floor", priority=2)] if name == "ece" else []
+    columns += [
+        Column("accuracy preserved", is_number=False, priority=3),
+        Column("fit (s)", priority=6),
+        Column("data used", is_number=False, priority=5),
+    ]
+    values = {name: _ranked_column(comparison, name) for name in shown}
+    rows = []
+    for i, method in enumerate(comparison.methods):
+        row = [Cell(method.name), values[shown[0]][i], _difference_cell(method, metric)]
+        for name in shown[1:]:
+            row.append(values[name][i])
+            if name == "ece":
+                row.append(number(method.evaluation[name].floor))
+        kept = "yes" if method.preserves_accuracy else f"no ({method.changed:.1%} changed)"
+        row += [
+            Cell(kept),
+            Cell(f"{method.fit_seconds:.2f}", method.fit_seconds),
+            Cell(str(method.information)),
+        ]
+        rows.append(tuple(row))
+    notes = [
+        f"Sorted by {metric.title}. {UNITS} {FLOOR}",
+        "To best: paired difference to the first method on the same bootstrap replicates; n.s.: its"
+        f" {100 * first.level:g} % interval contains 0.",
+    ]
+    ood = f", {first.n_ood:,} OOD samples" if first.n_ood else ""
+    title = f"{first.n_samples:,} test samples{ood}"
+    return Table(title, tuple(columns), tuple(rows), (*notes, *failed))
+
+
+def model_table(comparison: "ModelComparison") -> Table:
+    """Return a row for each metric: values of all models, differences to the first."""
+    names = list(comparison.evaluations)
+    first = comparison.evaluations[names[0]]
+    columns = [Column("metric", is_number=False), Column(names[0])]
+    for name in names[1:]:
+        columns += [Column(name), Column(f"{name} - {names[0]}"), Column("verdict", False)]
+    rows = []
+    for metric_name, estimate in first.estimates.items():
+        metric = METRICS[metric_name]
+        row = [Cell(metric.title), number(estimate.value, percent=metric.is_percent)]
+        for name in names[1:]:
+            gap = comparison.differences[name].get(metric_name)
+            other = comparison.evaluations[name].estimates.get(metric_name)
+            interval = None
+            if gap is not None and gap.low is not None and gap.high is not None:
+                interval = (gap.low, gap.high)
+            row.append(number(other.value if other else None, percent=metric.is_percent))
+            row.append(
+                number(gap.value if gap else None, interval, percent=metric.is_percent, sign=True)
+            )
+            row.append(Cell(comparison.verdicts[name].get(metric_name, "")))
+        rows.append(tuple(row))
+    level = f"{100 * first.level:g} %"
+    notes = [UNITS, f"Differences with paired {level} intervals on the same bootstrap replicates."]
+    if comparison.margin is not None:
+        notes.append(f"Equivalent: the interval lies within {comparison.margin:g}.")
+    return Table(f"{first.n_samples:,} samples", tuple(columns), tuple(rows), tuple(notes))
+
+
+def _ranked_column(comparison: "Comparison", name: str) -> list[Cell]:
+    """Return one metric of all methods, the best marked."""
+    metric = METRICS[name]
+    cells = []
+    for method in comparison.methods:
+        estimate = method.evaluation.estimates.get(name)
+        interval = estimate.interval if estimate and name == comparison.sort else None
+        value = estimate.value if estimate else None
+        cells.append(number(value, interval, percent=metric.is_percent))
+    return with_ranks(cells, metric.better)
+
+
+def _difference_cell(method: "MethodResult", metric: Metric) -> Cell:
+    gap = method.difference
+    if gap is None:
+        return Cell("best")
+    note = "" if gap.low is None or gap.is_significant else "n.s."
+    return number(gap.value, percent=metric.is_percent, sign=True, note=note)

@@ -17,6 +17,7 @@ try:
     import ndonnx as ndx
     import onnx
     import onnxruntime
+    import spox.opset.ai.onnx.v21 as operators
     from onnx import version_converter
 except ImportError as error:
     raise MissingExtraError(
@@ -25,6 +26,8 @@ except ImportError as error:
 
 PREFIX: Final = "calibrated_"
 _NORMALIZING: Final = ("Softmax", "LogSoftmax")
+# Operators whose inputs broadcast.
+_ELEMENTWISE: Final = ("Add", "Sub", "Mul", "Div", "Max", "Min", "Equal", "LessOrEqual", "Where")
 # Float32 probabilities of two runtimes agree to this for nearly all samples.
 _TOLERANCE: Final = 1e-5
 
@@ -73,13 +76,51 @@ def as_model(calibrator: Calibrator) -> onnx.ModelProto:
         n_layers = getattr(calibrator, "n_layers", None)
         inputs["knn_distances"] = ndx.argument(shape=("n", n_layers), dtype=ndx.float32)
     x, *others = inputs.values()
-    p = calibrator.converted(ndx, x).probabilities(ndx, x, *others)
+    xp = _Namespace()
+    p = calibrator.converted(xp, x).probabilities(xp, x, *others)
     outputs = {"probabilities": p}
     if calibrator.input_ != "confidence":
-        outputs["confidence"] = ndx.max(p, axis=-1)
+        outputs["confidence"] = xp.max(p, axis=-1)
     model = ndx.build(inputs, outputs)
+    _reshape_constants(model)
     model.producer_name, model.doc_string = "wildcal", f"Calibrated by {calibrator!r}."
     return model
+
+
+class _Namespace:
+    """The functions of ndonnx, with one ONNX operator where it needs many or has none.
+
+    `ndonnx.max` adds ten operators for empty arrays and NaN.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(ndx, name)
+
+    def max(self, x: Any, *, axis: int, keepdims: bool = False) -> Any:
+        axes = operators.const(np.array([axis]))
+        return ndx.asarray(operators.reduce_max(x.unwrap_spox(), axes, keepdims=keepdims))
+
+    def topk(self, x: Any, k: int, *, dim: int) -> tuple[Any, Any]:
+        values, indices = operators.top_k(x.unwrap_spox(), operators.const([k]), axis=dim)
+        return ndx.asarray(values), ndx.asarray(indices)
+
+
+def _reshape_constants(model: onnx.ModelProto) -> None:
+    """Give numbers that are combined with columns the shape (1, 1).
+
+    ONNX Runtime adds one of shape () to a column of 1,000 samples in 6.6 us, this one in 0.4 us.
+    """
+    graph = onnx.shape_inference.infer_shapes(model).graph
+    matrices = {v.name for v in graph.value_info if len(v.type.tensor_type.shape.dim) == 2}
+    users: dict[str, list[bool]] = {}
+    for node in model.graph.node:
+        for name in node.input:
+            is_elementwise = node.op_type in _ELEMENTWISE and node.output[0] in matrices
+            users.setdefault(name, []).append(is_elementwise)
+    for node in model.graph.node:
+        if node.op_type == "Constant" and all(users[node.output[0]]):
+            value = node.attribute[0].t
+            value.dims[:] = value.dims or [1, 1]
 
 
 def attach(

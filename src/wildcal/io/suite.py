@@ -286,7 +286,9 @@ def rounded(
     with np.errstate(over="ignore"):
         stored = np.ascontiguousarray(stored, wanted)
     if (np.isfinite(logits) & ~np.isfinite(stored)).any():
-        raise InputError(f"dtype must hold the logits, got {wanted.name}. Try a wider one.", "dtype")
+        raise InputError(
+            f"dtype must hold the logits, got {wanted.name}. Try a wider one.", "dtype"
+        )
     predicted = logits.argmax(axis=1)
     for i in np.flatnonzero(stored.argmax(axis=1) != predicted):
         # Rounding made earlier classes as large as the predicted one.
@@ -298,9 +300,7 @@ def rounded(
 
 
 @contextmanager
-def _member(
-    path: Path, archive: zipfile.ZipFile | None, name: str
-) -> Iterator[tuple[Any, int]]:
+def _member(path: Path, archive: zipfile.ZipFile | None, name: str) -> Iterator[tuple[Any, int]]:
     """Open one file of a folder or archive; its size is given too."""
     if path.is_dir():
         with (path / name).open("rb") as file:
@@ -320,5 +320,9 @@ def _member(
 
 def _zip_info(name: str) -> zipfile.ZipInfo:
     info = zipfile.ZipInfo(name, _NO_TIME)
-    info.compress_type, info.create_system, info.external_attr = zipfile.ZIP_DEFLATED, 3, 0o644 << 16
+    info.compress_type, info.create_system, info.external_attr = (
+        zipfile.ZIP_DEFLATED,
+        3,
+        0o644 << 16,
+    )
     return info

@@ -39,6 +39,8 @@ class Scores:
     """Labels, -1 for OOD samples; None if only `correct` is known."""
     proba: NDArray[Any] | None = None
     """Probabilities (n, K) as they were given, not copied."""
+    predicted: IntArray | None = None
+    """Argmax of the probabilities."""
 
     def __len__(self) -> int:
         return len(self.confidence)
@@ -92,6 +94,7 @@ class Scores:
             weight=self.weight[chosen],
             y=None if self.y is None else self.y[chosen],
             proba=None if self.proba is None else self.proba[chosen],
+            predicted=None if self.predicted is None else self.predicted[chosen],
         )
 
     def positive(self) -> "Scores":
@@ -136,7 +139,7 @@ def check_scores(y: Any, proba: Any, sample_weight: Any = None) -> Scores:
     predicted = array.argmax(axis=1)
     top = array[np.arange(len(array)), predicted].astype(np.float64)
     weight = _counts(sample_weight, len(array))
-    return Scores(np.minimum(top, 1.0), predicted == labels, weight, labels, array)
+    return Scores(np.minimum(top, 1.0), predicted == labels, weight, labels, array, predicted)
 
 
 def _from_confidence(y: Any, confidence: Any, sample_weight: Any) -> Scores:

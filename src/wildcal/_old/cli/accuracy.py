@@ -19,7 +19,6 @@ from wildcal._old.accuracy import (
 )
 from wildcal._old.accuracy.compare import SETTINGS
 from wildcal._old.cli.declared import Declared, input_options, refuse_other_kinds, with_columns
-from wildcal._old.cli.fit import check_target
 from wildcal._old.cli.groups import SuggestingGroup
 from wildcal._old.cli.opening import open_suite
 from wildcal._old.cli.options import (
@@ -40,6 +39,7 @@ from wildcal._old.cli.sharded import (
 )
 from wildcal._old.core.span import span
 from wildcal._old.io import About
+from wildcal._old.io.files import check_writable
 from wildcal._old.io.tables.source import few
 from wildcal._old.tables import Cell, Column, Table, csv, number
 from wildcal._old.tables.terminal import show
@@ -267,3 +267,10 @@ def _summary(records: Sequence[dict[str, Any]]) -> Table:
     ]
     note = "In percent, over windows of shifted rows whose kind of shift was not fitted on."
     return Table("Estimators of accuracy", columns, tuple(rows), (note,))
+
+
+def check_target(output: Path) -> None:
+    """Raise, before the work, if an estimator could not be saved there."""
+    if output.suffix != ".json":
+        raise click.UsageError(f"-o must end in .json, got {output}.")
+    check_writable(output)

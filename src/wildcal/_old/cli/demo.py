@@ -44,11 +44,11 @@ def demo(context: click.Context, output: Path, bootstrap: int) -> None:
     Example:
       wildcal demo -o demo-output
     """
-    from wildcal.cli.main import cli
     from wildcal._old.cli.suite_compare import compare_on_suites, print_suites
     from wildcal._old.evaluation.protocol import choose_methods
     from wildcal._old.report.page import make_page
     from wildcal._old.suites import load, names
+    from wildcal.cli.main import cli
 
     load(FIRST)  # or what to install, before anything is made
     output.mkdir(parents=True, exist_ok=True)

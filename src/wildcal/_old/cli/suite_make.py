@@ -11,7 +11,6 @@ from typing import Any
 import click
 
 from wildcal._old.cli.declared import Declared, input_options
-from wildcal._old.cli.fit import read_notes
 from wildcal._old.cli.options import PATH, Command, quiet_option, refuse_same
 from wildcal._old.cli.output import progress_bar, say
 from wildcal._old.io import About
@@ -172,3 +171,11 @@ def make_suite(
     if ZEROS in made.data:
         say(f"note: probabilities of zero were {made.data[ZEROS]}.")
     return made
+
+
+def read_notes(context: click.Context, option: click.Parameter, values: Iterable[str]) -> Any:
+    """Read NAME=WORDS."""
+    pairs = [value.partition("=") for value in values]
+    if not all(name and equals for name, equals, _ in pairs):
+        raise click.BadParameter("give NAME=WORDS such as network=resnet20.")
+    return {name: words for name, _, words in pairs}

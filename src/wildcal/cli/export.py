@@ -1,17 +1,16 @@
-"""`wildcal export`: a saved calibrator as an ONNX file, alone or behind a network."""
+"""`wildcal export`: write a calibrator as an ONNX file, alone or behind a network."""
 
 from pathlib import Path
 
 import click
 
-from wildcal._old.cli.options import PATH, quiet_option, refuse_same
-from wildcal._old.cli.output import say
-from wildcal.io.artifact import load
+from wildcal.cli.options import PATH, output_option, quiet_option
+from wildcal.cli.output import check_output, say
 
 
 @click.command(no_args_is_help=True)
 @click.argument("calibrator", type=PATH)
-@click.option("-o", "--output", type=PATH, required=True, help="The file to write: .onnx.")
+@output_option
 @click.option("--attach", "classifier", type=PATH, help="An ONNX classifier to attach it to.")
 @click.option(
     "--logits-output",
@@ -35,12 +34,11 @@ def export(
       wildcal export energy.json -o calibrator.onnx
       wildcal export energy.json -o calibrated.onnx --attach classifier.onnx
     """
-    refuse_same(output)
     if classifier is None and logits_output is not None:
         raise click.UsageError("--logits-output goes with --attach.")
-    if output.suffix != ".onnx":
-        raise click.BadParameter(f"must end in .onnx, got {output.name}.", param_hint="--output")
+    check_output(output, suffixes=(".onnx",))
     from wildcal.interop import onnx
+    from wildcal.io.artifact import load
 
     fitted = load(calibrator)
     if classifier is None:
@@ -49,4 +47,4 @@ def export(
         say(f"Wrote {output}: {fitted.input_} -> {outputs}.")
     else:
         value = onnx.attach(classifier, fitted, output, logits_output)
-        say(f"Wrote {output}: {classifier} with a calibrator behind {value!r}.")
+        say(f"Wrote {output}: {classifier} with a calibrator after {value!r}.")

@@ -1,0 +1,191 @@
+"""`wildcal fit`: fit a calibrator on held-out samples."""
+
+import ast
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from wildcal.cli.options import (
+    PATH,
+    columns_options,
+    knn_option,
+    metadata_option,
+    output_option,
+    params_option,
+    quiet_option,
+    read_labeled,
+)
+from wildcal.cli.output import check_output, progress_bar, say
+from wildcal.cli.show import fit_line
+from wildcal.core.exceptions import InputError
+from wildcal.io.schema import Columns
+
+
+@click.command(no_args_is_help=True)
+@click.argument("source", type=PATH, nargs=-1)
+@click.option("--method", default="auto", show_default=True, help="See `wildcal methods`.")
+@params_option
+@click.option("--ood", type=PATH, help="Samples of none of the classes, for energy methods.")
+@click.option("--source-domain", metavar="NAME", help="The in-distribution domain.")
+@click.option("--suite", metavar="SUITE", help="Fit on the calibration splits of a suite.")
+@click.option(
+    "--sample",
+    type=click.IntRange(min=1),
+    help="Draw at most so many samples.  [200,000, or 1,000 for each class]",
+)
+@click.option("--labels-file", type=PATH, help="Labels, if they are in another file.")
+@knn_option
+@columns_options
+@metadata_option
+@output_option
+@quiet_option
+def fit(
+    source: tuple[Path, ...],
+    method: str,
+    params: dict[str, str],
+    ood: Path | None,
+    source_domain: str | None,
+    suite: str | None,
+    sample: int | None,
+    labels_file: Path | None,
+    knn_file: Path | None,
+    columns: Columns,
+    metadata: dict[str, str],
+    output: Path,
+) -> None:
+    """Fit a calibrator on held-out samples and save it.
+
+    SOURCE is a file of scores and labels (.csv .jsonl .parquet .arrow .feather .npz .npy
+    .safetensors .pt), several of them, a folder, a pattern or - for standard input. Samples must
+    not be those that the classifier was trained on. Columns named logit_CLASS or proba_CLASS, and
+    label or y, need no declaration. A declaration is saved with the calibrator.
+
+    \b
+    Example:
+      wildcal fit val.csv -o calibrator.json
+      wildcal fit 'val/*.parquet' --score-columns cat,dog,fish --label-column species -o auto.json
+      wildcal fit val.csv --input proba --score-columns 'p_*' --label-column answer -o auto.json
+      wildcal fit val.npz --method energy --ood ood.npz --param theta_bounds=paper -o energy.json
+    """
+    from wildcal.core.registry import get_calibrator
+    from wildcal.io.artifact import save
+
+    if bool(source) == (suite is not None):
+        raise click.UsageError("give SOURCE or --suite.")
+    check_output(output, suffixes=(".json",))
+    calibrator = get_calibrator(method)
+    calibrator.set_params(**{name: parsed(value) for name, value in params.items()})
+    if suite is not None:
+        samples = _of_suite(suite, calibrator)
+    else:
+        samples = _sampled(source, columns, sample, labels_file, knn_file)
+    if ood is not None:
+        if not calibrator.uses_ood:
+            raise InputError(f"ood must be left out: {method} does not use OOD samples.", "ood")
+        samples = _with_ood(samples, ood, columns)
+    with progress_bar(f"Fitting {calibrator.title}"):
+        calibrator.fit(
+            samples.X,
+            samples.y,
+            input=samples.input,
+            sample_weight=samples.sample_weight,
+            domain=samples.domain,
+            source_domain=source_domain,
+            knn_distances=samples.knn_distances if calibrator.requires else None,
+        )
+    calibrator.class_names_ = samples.class_names
+    save(calibrator, output, metadata=metadata, columns=columns.to_dict())
+    say(fit_line(calibrator))
+    if calibrator.fit_info_.message:
+        say(calibrator.fit_info_.message)
+    say(f"Wrote {output}.")
+
+
+def parsed(text: str) -> Any:
+    """Return an option of a method: a number, True, None, a list, or the text itself."""
+    with suppress(ValueError, SyntaxError):
+        return ast.literal_eval(text)
+    return text
+
+
+def _sampled(
+    source: tuple[Path, ...],
+    columns: Columns,
+    sample: int | None,
+    labels_file: Path | None,
+    knn_file: Path | None,
+) -> Any:
+    """Return the samples of files, at most as many as a fit uses."""
+    from wildcal.io.samples import default_sample, iter_samples, list_files
+
+    size = sample
+    if size is None and source != (Path("-"),):
+        path = list_files(list(source))[0]
+        first = next(iter_samples(path, columns))
+        size = default_sample(1 if first.X.ndim == 1 else first.X.shape[1])
+    whole = source == (Path("-"),) or labels_file is not None or knn_file is not None
+    samples = read_labeled(
+        source,
+        columns,
+        knn_file=knn_file,
+        labels_file=labels_file,
+        max_samples=None if whole else size,
+    )
+    if samples.n_total is not None:
+        say(
+            f"Drew {len(samples):,} of {samples.n_total:,} samples uniformly; --sample N draws"
+            " another number."
+        )
+    return samples
+
+
+def _with_ood(samples: Any, path: Path, columns: Columns) -> Any:
+    """Return samples with those of another file appended, with the label -1."""
+    from wildcal.io.samples import read_samples
+
+    declared = replace(columns, label_column=None, weight_column=None, domain_column=None)
+    declared = replace(declared, input=samples.input, class_names=samples.class_names)
+    other = read_samples(path, columns=declared, labels=False)
+    n = len(other)
+    arrays: dict[str, Any] = {
+        "X": np.concatenate([samples.X, other.X]),
+        "y": np.concatenate([samples.y, np.full(n, -1)]),
+    }
+    if samples.sample_weight is not None:
+        arrays["sample_weight"] = np.concatenate([samples.sample_weight, np.ones(n)])
+    if samples.domain is not None:
+        arrays["domain"] = np.concatenate([samples.domain, np.full(n, samples.domain[0])])
+    if samples.knn_distances is not None:
+        if other.knn_distances is None:
+            raise InputError(f"{path} must have k-NN distances too.", "ood")
+        arrays["knn_distances"] = np.concatenate([samples.knn_distances, other.knn_distances])
+    return replace(samples, **arrays)
+
+
+def _of_suite(name: str, calibrator: Any) -> Any:
+    """Return the calibration samples of a suite that a method uses."""
+    from wildcal.cli.options import open_suite
+    from wildcal.io.samples import SampleSet
+
+    suite = open_suite(name)
+    splits = [s for s in suite.calibration if s.is_source]
+    if calibrator.uses_ood:
+        splits += [s for s in suite.calibration if s.is_ood]
+    if hasattr(calibrator, "adapt"):
+        splits += [s for s in suite.calibration if s.is_shifted]
+    if not splits:
+        raise InputError(f"suite must have calibration splits, got {name}.", "suite")
+    say(f"Calibration splits: {', '.join(s.name for s in splits[:6])}{', ...' * (len(splits) > 6)}")
+    distances = [s.knn_distances for s in splits]
+    return SampleSet(
+        X=np.concatenate([s.logits for s in splits]),
+        y=np.concatenate([s.y for s in splits]),
+        input=suite.input,
+        class_names=suite.class_names,
+        domain=np.repeat([s.domain or "ood" for s in splits], [s.n_samples for s in splits]),
+        knn_distances=np.concatenate(distances) if all(d is not None for d in distances) else None,
+    )

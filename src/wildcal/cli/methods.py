@@ -1,0 +1,53 @@
+"""`wildcal methods`: the methods, what they use and where they come from."""
+
+import click
+
+from wildcal.cli.options import json_option, quiet_option
+from wildcal.cli.output import print_json, print_table
+
+
+@click.command()
+@json_option
+@quiet_option
+def methods(as_json: bool) -> None:
+    """List the methods: what they use, whether the predicted class stays, and the reference.
+
+    Density-aware calibration goes before any of them: dac+ets.
+
+    \b
+    Example:
+      wildcal methods
+    """
+    from wildcal.core.registry import CALIBRATORS, get_calibrator, load_installed
+
+    load_installed()
+    described = {}
+    for name in CALIBRATORS:
+        method = get_calibrator(name)
+        described[name] = {
+            "title": method.title,
+            "class": type(method).__name__,
+            "uses": _uses(method),
+            "preserves_accuracy": method.preserves_accuracy,
+            "reference": method.reference,
+        }
+    if as_json:
+        print_json(described)
+        return
+    rows = [
+        (name, m["title"], m["uses"], "yes" if m["preserves_accuracy"] else "no", m["reference"])
+        for name, m in described.items()
+    ]
+    header = ("name", "method", "uses", "class kept", "reference")
+    print_table(header, rows, n_left=len(header), width=100)
+
+
+def _uses(method: object) -> str:
+    """Return what a method uses besides labels."""
+    found = {
+        "OOD samples": getattr(method, "uses_ood", False),
+        "raw logits": getattr(method, "requires_raw_logits", False),
+        "k-NN distances": bool(getattr(method, "requires", ())),
+        "a window": hasattr(method, "adapt"),
+    }
+    return ", ".join(name for name, used in found.items() if used)

@@ -1,0 +1,132 @@
+"""`wildcal predict`: files of samples with calibrated confidence."""
+
+import shutil
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import click
+
+from wildcal.cli.options import (
+    PATH,
+    columns_options,
+    load_calibrator,
+    output_option,
+    overwrite_option,
+    quiet_option,
+    scheduler_option,
+    standard_input,
+)
+from wildcal.cli.output import STANDARD, check_output, progress_bar, say
+from wildcal.core.exceptions import InputError
+from wildcal.io.schema import Columns
+
+
+@click.command(no_args_is_help=True)
+@click.argument("calibrator", type=PATH)
+@click.argument("source", type=PATH, nargs=-1, required=True)
+@output_option
+@overwrite_option
+@click.option("--proba", is_flag=True, help="Also write proba_CLASS for each class.")
+@click.option(
+    "--window",
+    type=click.Choice(["all", "file"]),
+    default="all",
+    show_default=True,
+    help="For window methods: adapt to all samples, or to each file.",
+)
+@scheduler_option
+@columns_options
+@quiet_option
+def predict(
+    calibrator: Path,
+    source: tuple[Path, ...],
+    output: Path,
+    overwrite: bool,
+    proba: bool,
+    window: str,
+    scheduler: str | None,
+    columns: Columns,
+) -> None:
+    """Add calibrated confidence to files of samples.
+
+    Each file gives a file of the same name and format in the folder -o, with all its columns and
+    confidence, predicted and, with --proba, proba_CLASS. For a single file -o may be a file.
+    Columns are those declared at the fit.
+
+    \b
+    Example:
+      wildcal predict calibrator.json 'data/*.parquet' -o out/
+      wildcal predict calibrator.json test.csv -o calibrated.csv --proba
+      wildcal predict calibrator.json - -o - < scores.csv
+      wildcal predict calibrator.json data/ -o out/ --scheduler local
+    """
+    from wildcal.io.samples import list_files
+
+    fitted, columns = load_calibrator(calibrator, columns)
+    with standard_input(source) as path, TemporaryDirectory() as folder:
+        files = list_files(path if isinstance(path, Path) else list(path))
+        place = Path(folder) / files[0].name if output == STANDARD else output
+        targets = _targets(files, place, columns, overwrite or output == STANDARD)
+        n, mean = _predict(files, targets, fitted, columns, proba, window, scheduler)
+        if output == STANDARD:
+            with targets[0].open("rb") as file:
+                shutil.copyfileobj(file, sys.stdout.buffer)
+    where = "standard output" if output == STANDARD else output
+    say(f"Wrote {n:,} samples in {len(files)} files to {where}; mean confidence {mean:.2%}.")
+
+
+def _targets(files: list[Path], output: Path, columns: Columns, overwrite: bool) -> list[Path]:
+    """Return the files to write, checked before the work."""
+    from wildcal.io.chunked import check_columns, output_paths
+
+    for path in files:
+        check_columns(path, columns)
+    targets = output_paths(files, output, columns)
+    if targets != [output]:
+        output.mkdir(parents=True, exist_ok=True)
+    for target in targets:
+        check_output(target, overwrite=overwrite)
+        if any(target.resolve() == path.resolve() for path in files):
+            raise InputError(f"output must not replace its input {target}.", "output")
+    return targets
+
+
+def _predict(
+    files: list[Path],
+    targets: list[Path],
+    fitted: Any,
+    columns: Columns,
+    proba: bool,
+    window: str,
+    scheduler: str | None,
+) -> tuple[int, float]:
+    """Write all files; return the number of samples and their mean confidence."""
+    from wildcal.io.chunked import predict_file, window_statistics
+
+    if not hasattr(fitted, "adapt"):
+        window = ""
+    elif window == "all":
+        with progress_bar("Reading the window"):
+            fitted = fitted.adapt(window_statistics(files, fitted, columns))
+    tasks = list(zip(files, targets, strict=True))
+
+    def task(path: Path, target: Path) -> tuple[int, float]:
+        adapted = fitted
+        if window == "file":
+            adapted = fitted.adapt(window_statistics([path], fitted, columns))
+        return predict_file(path, target, adapted, columns, proba=proba)
+
+    n, total = 0, 0.0
+    with progress_bar("Predicting", total=len(tasks)) as progress:
+        if scheduler is None:
+            found = (task(*each) for each in tasks)
+        else:
+            from wildcal.interop.dask import run_tasks
+
+            found = run_tasks(task, tasks, scheduler)
+        for n_part, total_part in found:
+            n, total = n + n_part, total + total_part
+            progress.advance()
+    return n, total / max(n, 1)

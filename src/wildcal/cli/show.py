@@ -1,0 +1,76 @@
+"""`wildcal show`: what a saved calibrator is."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from wildcal.cli.options import PATH, json_option, quiet_option
+from wildcal.cli.output import print_json, print_line
+
+
+@click.command(no_args_is_help=True)
+@click.argument("calibrator", type=PATH)
+@json_option
+@quiet_option
+def show(calibrator: Path, as_json: bool) -> None:
+    """Describe a saved CALIBRATOR. The checksum of the file is verified first.
+
+    \b
+    Example:
+      wildcal show energy.json
+    """
+    from wildcal.io.artifact import load
+
+    fitted, info = load(calibrator, return_info=True)
+    if as_json:
+        print_json(json.loads(calibrator.read_text("utf-8")))
+        return
+    for line in (*_lines(fitted), *_stored(fitted, info)):
+        print_line(line)
+
+
+def fit_line(fitted: Any) -> str:
+    """Return one sentence about a fit."""
+    info = fitted.fit_info_
+    samples = f"{info.n_samples - info.n_ood:,} samples"
+    if info.n_ood:
+        samples += f" and {info.n_ood:,} OOD samples"
+    if info.n_domains > 1:
+        samples += f" of {info.n_domains} domains"
+    line = f"Fitted {fitted.title} on {samples}, {fitted.n_classes_} classes"
+    if info.loss_before == info.loss_before:  # not NaN
+        line += f": {info.loss} {info.loss_before:.5g} -> {info.loss_after:.5g}"
+    return line + ("." if info.converged else ", NOT CONVERGED.")
+
+
+def _lines(fitted: Any) -> list[str]:
+    title = f"{fitted.title[0].upper()}{fitted.title[1:]} ({fitted.name})"
+    lines = [f"{title}, {fitted.reference}." if fitted.reference else f"{title}.", fit_line(fitted)]
+    if described := fitted.describe():
+        lines.append(f"Fitted numbers: {described}.")
+    if fitted.fit_info_.message:
+        lines.append(fitted.fit_info_.message)
+    stays = "never changes" if fitted.preserves_accuracy else "may change"
+    return [
+        *lines,
+        f"It {stays} the predicted class.",
+        *(f"Warning: {text}" for text in fitted.fit_info_.warnings),
+    ]
+
+
+def _stored(fitted: Any, info: Any) -> list[str]:
+    lines = [f"Input: {fitted.input_}."]
+    names = fitted.class_names_
+    if names is not None:
+        more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+        lines.append(f"Classes: {', '.join(names[:8])}{more}.")
+    for name, value in info.columns.items():
+        text = ", ".join(map(str, value)) if isinstance(value, list) else value
+        lines.append(f"{name}: {text}")
+    return [
+        *lines,
+        *(f"{name}: {text}" for name, text in info.metadata.items()),
+        f"Written by wildcal {info.version}.",
+    ]

@@ -1,0 +1,312 @@
+"""`wildcal suite`: list, show, create and export suites."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import click
+import numpy as np
+
+from wildcal.cli.options import (
+    PATH,
+    columns_options,
+    json_option,
+    open_suite,
+    output_option,
+    overwrite_option,
+    quiet_option,
+)
+from wildcal.cli.output import check_output, print_json, print_line, print_table, progress_bar, say
+from wildcal.core.arrays import logsumexp, softmax
+from wildcal.core.conversion import to_logits
+from wildcal.core.exceptions import InputError
+from wildcal.io.atomic import atomic_write
+from wildcal.io.schema import Columns
+from wildcal.io.suite_manifest import DTYPES
+
+_DESCRIBED: Final = (
+    *("input", "class_names", "model", "data", "knn", "seed", "versions", "complete"),
+)
+
+
+def _named_files(context: click.Context, option: click.Parameter, values: Any) -> Any:
+    """Return NAME=FILE words as pairs."""
+    pairs = [value.partition("=") for value in values]
+    if not all(name and path for name, _, path in pairs):
+        raise click.BadParameter("must be NAME=FILE.")
+    return [(name, Path(path)) for name, _, path in pairs]
+
+
+@click.group()
+def suite() -> None:
+    """Work with suites: the logits of one model on many splits.
+
+    \b
+    Example:
+      wildcal suite list
+      wildcal suite show cifar10-resnet20
+    """
+
+
+@suite.command("list")
+@json_option
+@quiet_option
+def list_suites(as_json: bool) -> None:
+    """List the installed suites.
+
+    \b
+    Example:
+      wildcal suite list
+    """
+    from wildcal import suites
+
+    found = {name: suites.load(name) for name in suites.list()}
+    rows = [
+        (name, s.n_classes, len(s.splits), sum(split.n_samples for split in s.splits))
+        for name, s in found.items()
+    ]
+    if as_json:
+        print_json(
+            [dict(zip(("name", "classes", "splits", "samples"), r, strict=True)) for r in rows]
+        )
+    elif rows:
+        print_table(
+            ("suite", "classes", "splits", "samples"),
+            [(name, k, n, f"{total:,}") for name, k, n, total in rows],
+        )
+    else:
+        say('No suite is installed. Install them with: pip install "wildcal[suites]"')
+
+
+@suite.command(no_args_is_help=True)
+@click.argument("name", metavar="SUITE")
+@click.option("--splits", "each", is_flag=True, help="Do not pool corruptions by severity.")
+@click.option("--verify", is_flag=True, help="Compare the checksums first.")
+@json_option
+@quiet_option
+def show(name: str, each: bool, verify: bool, as_json: bool) -> None:
+    """Show the splits of a suite: accuracy, confidence and energy of the raw logits.
+
+    \b
+    Example:
+      wildcal suite show cifar10-resnet20
+      wildcal suite show cifar10-resnet20 --splits --json
+    """
+    opened = open_suite(name)
+    n_samples = sum(split.n_samples for split in opened.splits)
+    if verify:
+        with progress_bar("Verifying", total=n_samples) as progress:
+            opened.verify(progress.advance)
+    groups: dict[str, list[Any]] = {}
+    for split in opened.splits:
+        pooled = split.severity is not None and not each
+        key = f"{split.role}, severity {split.severity}" if pooled else split.name
+        groups.setdefault(key, []).append(split)
+    rows = []
+    with progress_bar("Reading", total=len(groups)) as progress:
+        for key, splits in groups.items():
+            rows.append({"name": key, **_summary(splits)})
+            progress.advance()
+    about = {key: getattr(opened.manifest, key) for key in _DESCRIBED}
+    if as_json:
+        print_json({"path": str(opened.path), **about, "verified": verify, "summary": rows})
+        return
+    print_line(
+        f"{opened.path}: {opened.n_classes} classes, {len(opened.splits)} splits, {n_samples:,}"
+        f" samples, {'complete' if opened.complete else 'UNFINISHED'}"
+        f"{', every checksum matches' * verify}"
+    )
+    for key in ("model", "data", "knn", "versions"):
+        if about[key]:
+            print_line(f"{key:9} {_one_line(about[key])}")
+    cells = [
+        (
+            *(row[key] for key in ("name", "role", "domain", "splits")),
+            f"{row['samples']:,}",
+            "" if row["accuracy"] is None else f"{100 * row['accuracy']:.2f}",
+            f"{100 * row['confidence']:.2f}",
+            f"{row['energy']:.3f}",
+        )
+        for row in rows
+    ]
+    print_table(
+        ("split", "role", "domain", "splits", "samples", "accuracy", "confidence", "energy"),
+        cells,
+        caption="Raw logits: accuracy and mean confidence in %, mean free energy -logsumexp(z).",
+        n_left=3,
+    )
+
+
+@suite.command(no_args_is_help=True)
+@click.option("--calibration", type=PATH, required=True, help="Samples to fit on.")
+@click.option("--test", type=PATH, required=True, help="Test samples of the source domain.")
+@click.option(
+    "--shifted",
+    multiple=True,
+    callback=_named_files,
+    metavar="NAME[:SEVERITY]=FILE",
+    help="Test samples of a shifted domain, with a severity from 1 to 5; repeatable.",
+)
+@click.option(
+    "--ood",
+    multiple=True,
+    callback=_named_files,
+    metavar="NAME=FILE",
+    help="OOD samples to fit on; repeatable.",
+)
+@click.option(
+    "--test-ood",
+    multiple=True,
+    callback=_named_files,
+    metavar="NAME=FILE",
+    help="OOD samples to test on; repeatable.",
+)
+@click.option("--model", metavar="NAME", help="Name of the model, for tables.")
+@click.option("--data", metavar="NAME", help="Name of the data, for tables.")
+@columns_options
+@output_option
+@quiet_option
+def create(
+    calibration: Path,
+    test: Path,
+    shifted: list[tuple[str, Path]],
+    ood: list[tuple[str, Path]],
+    test_ood: list[tuple[str, Path]],
+    model: str | None,
+    data: str | None,
+    columns: Columns,
+    output: Path,
+) -> None:
+    """Make a suite of files of samples: a folder, or one file if -o ends in .npz.
+
+    \b
+    Example:
+      wildcal suite create --calibration val.csv --test test.csv --shifted night=night.csv -o cars
+      wildcal suite create --calibration val.csv --test test.csv --shifted fog:3=fog.csv -o cars.npz
+    """
+    from wildcal.io.samples import read_samples
+    from wildcal.io.suite import Suite
+    from wildcal.io.suite_writer import SuiteWriter
+
+    if output.exists():
+        raise InputError(f"output must not exist, got {output}.", "output")
+    plan = [("calibration", calibration, "calibration", True), ("test", test, "test", True)]
+    plan += [(name.replace(":", "-"), path, "test", True) for name, path in shifted]
+    plan += [(f"{name}-calibration", path, "calibration", False) for name, path in ood]
+    plan += [(f"{name}-test", path, "test", False) for name, path in test_ood]
+    severities = {name.replace(":", "-"): name.partition(":") for name, _ in shifted}
+    with TemporaryDirectory(dir=output.parent) as temporary:
+        folder, writer = Path(temporary) / output.stem, None
+        with progress_bar("Writing", total=len(plan)) as progress:
+            for name, path, role, labels in plan:
+                declared = columns if labels else replace(columns, label_column=None)
+                samples = read_samples(path, columns=declared, labels=labels)
+                logits = np.asarray(to_logits(np, samples.X, samples.input, 1e-6))
+                if writer is None:
+                    names = samples.class_names or tuple(map(str, range(logits.shape[1])))
+                    columns = replace(
+                        columns, class_names=columns.class_names or samples.class_names
+                    )
+                    writer = SuiteWriter(
+                        folder,
+                        class_names=names,
+                        model={"name": model} if model else {},
+                        data={"name": data} if data else {},
+                    )
+                domain, _, severity = severities.get(name, ("source", "", ""))
+                writer.add(
+                    name,
+                    logits,
+                    samples.require_labels() if labels else None,
+                    role=role,
+                    domain=name if name in severities else "source",
+                    corruption=domain if severity else None,
+                    severity=int(severity) if severity else None,
+                )
+                progress.advance()
+        assert writer is not None
+        writer.finish()
+        if output.suffix == ".npz":
+            Suite.open(folder).pack(output)
+        else:
+            folder.rename(output)
+    say(f"Wrote {len(plan)} splits to {output}.")
+
+
+@suite.command(no_args_is_help=True)
+@click.argument("name", metavar="SUITE")
+@click.argument("split", required=False)
+@click.option("--dtype", type=click.Choice(DTYPES), help="Precision of logits; whole suites only.")
+@click.option("--step", type=float, help="Round logits to multiples; whole suites only.")
+@overwrite_option
+@output_option
+@quiet_option
+def export(
+    name: str,
+    split: str | None,
+    dtype: str | None,
+    step: float | None,
+    overwrite: bool,
+    output: Path,
+) -> None:
+    """Write one SPLIT as a file of samples, or the whole suite as one compressed .npz.
+
+    \b
+    Example:
+      wildcal suite export cifar10-resnet20 fog-5 -o fog.npz
+      wildcal suite export extracted/ -o suite.npz --dtype float16 --step 0.125
+    """
+    check_output(output, overwrite=overwrite, suffixes=(".npz",))
+    opened = open_suite(name)
+    if split is None:
+        if not opened.complete:
+            raise InputError(
+                f"suite must be complete, got {name}. Try extracting it again.", "suite"
+            )
+        with progress_bar("Packing"):
+            opened.pack(output, dtype=dtype, step=step)
+        say(
+            f"Wrote {len(opened.splits)} splits to {output} ({output.stat().st_size / 1e6:.1f} MB)."
+        )
+        return
+    found = opened.split(split)
+    found.verify()
+    arrays = {"logits": found.logits, "y": found.y, "knn_distances": found.knn_distances}
+    if found.is_ood:
+        del arrays["y"]
+    arrays = {key: array for key, array in arrays.items() if array is not None}
+    with atomic_write(output, "wb") as file:
+        np.savez(file, **arrays)
+    say(f"Wrote {', '.join(arrays)} of {found.n_samples:,} samples to {output}.")
+
+
+def _summary(splits: list[Any]) -> dict[str, Any]:
+    """Return the numbers of a group of splits; samples count alike."""
+    n = sum(split.n_samples for split in splits)
+    right, confidence, total_energy = 0, 0.0, 0.0
+    for split in splits:
+        z = split.logits.astype(np.float64)
+        right += int((z.argmax(axis=1) == split.y).sum())
+        confidence += float(softmax(np, z).max(axis=1).sum())
+        total_energy += -float(logsumexp(np, z).sum())
+    first = splits[0]
+    domain = "ood" if first.is_ood else first.domain if len(splits) == 1 else "shifted"
+    return {
+        "role": first.role,
+        "domain": domain,
+        "splits": len(splits),
+        "samples": n,
+        "accuracy": None if first.is_ood else right / n,
+        "confidence": confidence / n,
+        "energy": total_energy / n,
+    }
+
+
+def _one_line(values: Mapping[str, Any]) -> str:
+    return ", ".join(
+        f"{key} {value if isinstance(value, str) else json.dumps(value)}"
+        for key, value in values.items()
+    )

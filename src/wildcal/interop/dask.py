@@ -1,0 +1,160 @@
+"""Dask: predict and evaluate data frames, and run tasks on a cluster."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import reduce
+from typing import Any, Final
+
+import numpy as np
+
+from wildcal.core.exceptions import InputError, MissingExtraError
+from wildcal.io.chunked import columns_for, result_names, results
+from wildcal.io.frames import frame_batches
+from wildcal.io.samples import SampleSet, to_samples
+from wildcal.io.schema import Columns, resolve
+
+_INSTALL: Final = 'Install Dask with: pip install "wildcal[dask]"'
+_FAN_IN: Final = 8
+_TIMEOUT: Final = 10  # seconds until a scheduler must answer
+
+
+def predict(
+    frame: Any,
+    calibrator: Any,
+    *,
+    columns: Columns | None = None,
+    proba: bool = False,
+    **declared: Any,
+) -> Any:
+    """Return a Dask DataFrame with the columns confidence, predicted and, if asked for, proba_*.
+
+    Nothing is computed, but for a window calibrator the statistics of all samples, to which it is
+    adapted.
+
+    Parameters
+    ----------
+    frame
+        A Dask DataFrame.
+    calibrator
+        Fitted.
+    columns
+        Which column is what. Or the fields of `Columns` as arguments.
+    proba
+        Whether probabilities of all classes are added.
+    **declared
+        Fields of `Columns`, such as ``score_columns=["cat", "dog"]``.
+    """
+    declaration = columns_for(calibrator, Columns(**declared) if columns is None else columns)
+    if hasattr(calibrator, "adapt"):
+        parts = _per_partition(_statistics, frame, calibrator, declaration)
+        calibrator = calibrator.adapt(_tree(_add, parts).compute())
+    empty = frame._meta.iloc[:0]
+    example = _example(empty, calibrator, declaration, proba)
+    return frame.map_partitions(_predicted, calibrator, declaration, proba, example, meta=example)
+
+
+def run_tasks(
+    function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], scheduler: str
+) -> Iterator[Any]:
+    """Yield the results of `function(*task)` on a cluster, in the order in which they finish.
+
+    Tasks of a worker that ends are run again by another one.
+
+    Parameters
+    ----------
+    function
+        Called with the elements of each task.
+    tasks
+        The arguments of each call.
+    scheduler
+        The address of a Dask scheduler, or "local" for one process per core on this machine.
+    """
+    with connect(scheduler) as client:
+        from distributed import as_completed
+
+        futures = [client.submit(function, *task, pure=False) for task in tasks]
+        for future in as_completed(futures):
+            yield future.result()
+
+
+@contextmanager
+def connect(scheduler: str) -> Iterator[Any]:
+    """Give a Dask client for an address, or for processes on this machine with "local"."""
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError as error:
+        raise MissingExtraError(f"the scheduler needs Dask. {_INSTALL}") from error
+    if scheduler == "local":
+        workers = {"n_workers": os.cpu_count(), "threads_per_worker": 1}
+        with LocalCluster(**workers, dashboard_address=None) as cluster, Client(cluster) as client:
+            yield client
+        return
+    try:
+        client = Client(scheduler, timeout=_TIMEOUT)
+    except (OSError, ValueError, TimeoutError) as error:
+        raise InputError(
+            f"scheduler must be 'local' or the address of a Dask scheduler, got {scheduler!r}.",
+            "scheduler",
+        ) from error
+    with client:
+        yield client
+
+
+def partition_samples(frame: Any, columns: Columns, *, labels: bool) -> SampleSet:
+    """Return the samples of one partition, a pandas DataFrame."""
+    batches = frame_batches(frame)
+    assert batches is not None
+    batch = next(batches)
+    return to_samples(batch, resolve(tuple(batch), columns, labels=labels))
+
+
+def _predicted(frame: Any, calibrator: Any, columns: Columns, proba: bool, example: Any) -> Any:
+    """Return one partition with the columns of predictions added."""
+    if not len(frame):
+        return example
+    found = results(calibrator, partition_samples(frame, columns, labels=False), proba=proba)
+    names = result_names([str(name) for name in frame.columns], list(found))
+    return frame.assign(**{names[name]: values for name, values in found.items()})
+
+
+def _example(empty: Any, calibrator: Any, columns: Columns, proba: bool) -> Any:
+    """Return the frame without samples that a prediction has."""
+    resolved = resolve([str(name) for name in empty.columns], columns, labels=False)
+    dtypes = {empty[name].dtype for name in resolved.scores}
+    x = np.zeros((1, len(resolved.scores)), np.float32 if dtypes == {np.dtype("f4")} else float)
+    if resolved.input == "proba":
+        x = np.full((1, calibrator.n_classes_), 1 / calibrator.n_classes_, x.dtype)
+    x = x[:, 0] if resolved.input in ("score", "confidence") else x
+    knn = np.zeros((1, len(resolved.knn))) if resolved.knn else None
+    names = columns.class_names
+    sample = SampleSet(X=x, input=resolved.input, class_names=names, knn_distances=knn)
+    found = results(calibrator, sample, proba=proba)
+    added = result_names([str(name) for name in empty.columns], list(found))
+    return empty.assign(**{added[name]: values[:0] for name, values in found.items()})
+
+
+def _statistics(frame: Any, calibrator: Any, columns: Columns) -> Any:
+    if not len(frame):
+        return None
+    return calibrator.window_statistics(partition_samples(frame, columns, labels=False).X)
+
+
+def _per_partition(function: Callable[..., Any], frame: Any, *arguments: Any) -> list[Any]:
+    import dask
+
+    return [dask.delayed(function)(part, *arguments) for part in frame.to_delayed()]
+
+
+def _tree(combine: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
+    """Return a delayed value: parts combined in groups, and those again."""
+    import dask
+
+    while len(parts) > 1:
+        groups = [parts[i : i + _FAN_IN] for i in range(0, len(parts), _FAN_IN)]
+        parts = [dask.delayed(combine)(group) for group in groups]
+    return parts[0]
+
+
+def _add(parts: list[Any]) -> Any:
+    return reduce(lambda a, b: b if a is None else a if b is None else a + b, parts)

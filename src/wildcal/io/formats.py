@@ -1,0 +1,402 @@
+"""Read tables and arrays from files, batch by batch.
+
+A file is a `Source`: its column names and an iterator of batches. A batch maps names to NumPy
+arrays, which are converted when they are used; `raw` is what the writer of the format needs.
+"""
+
+import csv
+import gzip
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wildcal.core.exceptions import FileFormatError, InputError, MissingExtraError
+
+BATCH: Final = 1 << 16
+"""Samples that are read at a time."""
+_DELIMITERS: Final = ",;\t"
+
+
+class Batch(Mapping[str, NDArray[Any]]):
+    """Columns of some samples."""
+
+    def __init__(self, raw: Any, names: Sequence[str], get: Callable[[str], NDArray[Any]]) -> None:
+        self.raw, self._names, self._get = raw, tuple(names), get
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self._get(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+class Source(ABC):
+    """A file: the names of its columns, and batches of its samples."""
+
+    names: tuple[str, ...]
+    kind: str
+    """Which writer writes the same format: "arrow", "csv", "jsonl" or "arrays"."""
+    n_samples: int | None = None
+
+    @abstractmethod
+    def batches(self, names: Sequence[str] | None = None) -> Iterator[Batch]:
+        """Yield batches, of only some columns where that saves time."""
+
+
+def open_source(path: Path) -> Source:
+    """Return the source of a file, by the ending of its name."""
+    if not path.exists():
+        raise FileFormatError(f"{path} does not exist.")
+    ending = _ending(path)
+    if ending not in SOURCES:
+        known = " ".join(SOURCES)
+        raise FileFormatError(f"{path} must have one of the endings {known}, got {path.name}.")
+    try:
+        return SOURCES[ending](path)
+    except (InputError, FileFormatError, MissingExtraError):
+        raise
+    except Exception as error:  # whatever a damaged file makes a library raise
+        raise _damaged(path, error) from error
+
+
+def read_batches(path: Path, names: Sequence[str] | None = None) -> Iterator[Batch]:
+    """Yield the batches of a file; damage is a FileFormatError."""
+    batches = open_source(path).batches(names)
+    while True:
+        try:
+            batch = next(batches)
+        except StopIteration:
+            return
+        except (InputError, FileFormatError, MissingExtraError):
+            raise
+        except Exception as error:
+            raise _damaged(path, error) from error
+        yield batch
+
+
+class ArrowSource(Source):
+    """Parquet, Arrow and Feather files."""
+
+    kind = "arrow"
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with _open_arrow(path) as (schema, n_samples, _):
+            self.schema, self.n_samples = schema, n_samples
+        self.names = tuple(schema.names)
+        _check_unique(self.names, path)
+
+    def batches(self, names: Sequence[str] | None = None) -> Iterator[Batch]:
+        """Yield record batches."""
+        with _open_arrow(self.path) as (_, _, read):
+            for record in read(names):
+                if record.num_rows:
+                    yield arrow_batch(record)
+
+
+class CsvSource(Source):
+    """Text with column names in the first line; values are text until they are used."""
+
+    kind = "csv"
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with _text(path) as file:
+            line = file.readline()
+        self.delimiter = max(_DELIMITERS, key=line.count)
+        self.names = tuple(next(csv.reader([line], delimiter=self.delimiter), ()))
+        if not self.names or all(_is_number(name) for name in self.names):
+            raise InputError(
+                f"{path} must have column names in the first line, got {line.strip()!r:.60}."
+            )
+        _check_unique(self.names, path)
+
+    def batches(self, names: Sequence[str] | None = None) -> Iterator[Batch]:
+        """Yield batches of text columns, parsed by pyarrow where it is installed."""
+        if find_spec("pyarrow") is not None:
+            yield from self._by_arrow(names)
+            return
+        with _text(self.path) as file:
+            rows = csv.reader(file, delimiter=self.delimiter)
+            next(rows)
+            while part := list(islice(rows, BATCH)):
+                wrong = next((row for row in part if len(row) != len(self.names)), None)
+                if wrong is not None:
+                    raise InputError(
+                        f"{self.path} must have {len(self.names)} columns in each line, got"
+                        f" {len(wrong)}: {self.delimiter.join(wrong)!r:.60}."
+                    )
+                columns = dict(zip(self.names, zip(*part, strict=True), strict=True))
+                yield _text_batch(self.names, columns)
+
+    def _by_arrow(self, names: Sequence[str] | None) -> Iterator[Batch]:
+        import pyarrow
+        from pyarrow import csv as arrow_csv
+
+        with pyarrow.input_stream(str(self.path)) as stream:
+            reader = arrow_csv.open_csv(
+                stream,
+                arrow_csv.ReadOptions(
+                    column_names=list(self.names), skip_rows=1, block_size=1 << 24
+                ),
+                arrow_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+                arrow_csv.ConvertOptions(
+                    column_types={name: pyarrow.string() for name in self.names},
+                    include_columns=None if names is None else list(names),
+                    strings_can_be_null=False,
+                ),
+            )
+            for record in reader:
+                if record.num_rows:
+                    yield arrow_batch(record)
+
+
+class JsonLinesSource(Source):
+    """One JSON object a line."""
+
+    kind = "jsonl"
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        first = next(self._records(1), None)
+        if first is None:
+            raise InputError(f"{path}: there are no samples.")
+        self.first = first[0]
+        self.names = tuple(self.first)
+
+    def batches(self, names: Sequence[str] | None = None) -> Iterator[Batch]:
+        """Yield batches of records."""
+        for records in self._records(BATCH):
+            yield _json_batch(self.names, records)
+
+    def _records(self, size: int) -> Iterator[list[dict[str, Any]]]:
+        with _text(self.path) as file:
+            lines = (line for line in enumerate(file, start=1) if line[1].strip())
+            while part := list(islice(lines, size)):
+                yield [self._record(number, line) for number, line in part]
+
+    def _record(self, number: int, line: str) -> dict[str, Any]:
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            raise InputError(f"{self.path} must be JSON in line {number}: {error}.") from None
+        if not isinstance(record, dict):
+            raise InputError(f"{self.path} must have an object in line {number}, got {line!r:.60}.")
+        return record
+
+
+class ArraySource(Source):
+    """Files of named arrays: .npz, .npy, .safetensors, .pt."""
+
+    kind = "arrays"
+
+    def __init__(self, path: Path, arrays: Mapping[str, Any]) -> None:
+        self.path, self._arrays = path, arrays
+        self.names = tuple(arrays)
+
+    def batches(self, names: Sequence[str] | None = None) -> Iterator[Batch]:
+        """Yield all samples at once."""
+        yield Batch(self._arrays, self.names, lambda name: np.asarray(self._arrays[name]))
+
+
+def arrow_batch(record: Any) -> Batch:
+    """Return a pyarrow RecordBatch or Table as a batch."""
+    return Batch(record, record.schema.names, lambda name: arrow_column(record.column(name)))
+
+
+def _text_batch(names: Sequence[str], columns: Mapping[str, Sequence[str]]) -> Batch:
+    return Batch(columns, names, lambda name: np.array(columns[name], dtype=object))
+
+
+def _json_batch(names: Sequence[str], records: Sequence[Mapping[str, Any]]) -> Batch:
+    return Batch(records, names, lambda name: json_column(records, name))
+
+
+def arrow_column(column: Any) -> NDArray[Any]:
+    """Return a pyarrow column as NumPy: lists as rows of a matrix, missing numbers as NaN."""
+    import pyarrow
+
+    if hasattr(column, "combine_chunks"):
+        column = column.combine_chunks()
+        if isinstance(column, pyarrow.ChunkedArray):
+            column = pyarrow.concat_arrays(column.chunks)
+    if pyarrow.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if (
+        pyarrow.types.is_list(column.type)
+        or pyarrow.types.is_large_list(column.type)
+        or (pyarrow.types.is_fixed_size_list(column.type))
+    ):
+        flat = column.flatten()
+        width = len(flat) // max(len(column), 1)
+        lengths = column.value_lengths().to_numpy(zero_copy_only=False)
+        if not (lengths == width).all():
+            raise InputError("score_columns must be lists of equal length.", "score_columns")
+        return np.asarray(flat.to_numpy(zero_copy_only=False).reshape(len(column), width))
+    if pyarrow.types.is_decimal(column.type):
+        column = column.cast(pyarrow.float64())
+    return np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+def _open_arrow(path: Path) -> Any:
+    """Open a Parquet or Arrow file; yields its schema, length and a reader of record batches."""
+    return _ArrowFile(path)
+
+
+class _ArrowFile:
+    def __init__(self, path: Path) -> None:
+        if find_spec("pyarrow") is None:
+            raise MissingExtraError(
+                f'{path} needs pyarrow. Install it with: pip install "wildcal[tables]"'
+            )
+        self.path = path
+
+    def __enter__(self) -> Any:
+        import pyarrow
+        from pyarrow import ipc, parquet
+
+        if self.path.suffix == ".parquet":
+            self._file = file = parquet.ParquetFile(self.path)
+            return (
+                file.schema_arrow,
+                file.metadata.num_rows,
+                lambda names: file.iter_batches(BATCH, columns=names, use_threads=False),
+            )
+        self._file = pyarrow.memory_map(str(self.path))
+        try:
+            reader = ipc.open_file(self._file)
+            n = reader.num_record_batches
+            records: Iterable[Any] = (reader.get_batch(i) for i in range(n))
+        except pyarrow.ArrowInvalid:
+            records = reader = ipc.open_stream(self._file)
+        return reader.schema, None, lambda names: records
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+
+def _npz(path: Path) -> Source:
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        if "manifest.json" in archive.files:
+            raise InputError(f"{path} is a suite, expected a file of samples.")
+        arrays = {}
+        for name in archive.files:
+            try:
+                arrays[name] = archive[name]
+            except ValueError as error:
+                if "pickle" not in str(error):
+                    raise
+    return ArraySource(path, arrays)
+
+
+def _npy(path: Path) -> Source:
+    array = np.load(path, allow_pickle=False, mmap_mode="r")
+    return ArraySource(path, {"logits" if array.ndim == 2 else "label": array})
+
+
+def _safetensors(path: Path) -> Source:
+    if find_spec("safetensors") is None:
+        raise MissingExtraError(
+            f'{path} needs safetensors. Install it with: pip install "wildcal[tables]"'
+        )
+    from safetensors import safe_open
+
+    if find_spec("torch") is not None:  # NumPy has no bfloat16
+        with safe_open(path, "pt") as file:
+            return ArraySource(path, {n: as_array(file.get_tensor(n)) for n in file.keys()})
+    with safe_open(path, "np") as file:
+        return ArraySource(path, {name: file.get_tensor(name) for name in file.keys()})
+
+
+def _torch(path: Path) -> Source:
+    if find_spec("torch") is None:
+        raise MissingExtraError(f"{path} needs torch. Install it with: pip install torch")
+    import torch
+
+    found = torch.load(path, map_location="cpu", weights_only=True)
+    if isinstance(found, torch.Tensor):
+        found = {"logits": found}
+    if not isinstance(found, dict):
+        raise InputError(f"{path} must hold a tensor or a dict of tensors.")
+    tensors = {str(k): as_array(v) for k, v in found.items() if isinstance(v, torch.Tensor)}
+    return ArraySource(path, tensors)
+
+
+def as_array(tensor: Any) -> NDArray[Any]:
+    """Return a tensor as NumPy, half precision as float32."""
+    tensor = tensor.detach().cpu()
+    return np.asarray(tensor.float() if tensor.dtype.itemsize == 2 else tensor)
+
+
+SOURCES: Final[dict[str, Callable[[Path], Source]]] = {
+    ".parquet": ArrowSource,
+    ".arrow": ArrowSource,
+    ".feather": ArrowSource,
+    ".csv": CsvSource,
+    ".csv.gz": CsvSource,
+    ".tsv": CsvSource,
+    ".jsonl": JsonLinesSource,
+    ".jsonl.gz": JsonLinesSource,
+    ".npz": _npz,
+    ".npy": _npy,
+    ".safetensors": _safetensors,
+    ".pt": _torch,
+}
+"""The reader of each format by the ending of a file's name."""
+
+
+def _ending(path: Path) -> str:
+    name = path.name.lower()
+    return next((end for end in sorted(SOURCES, key=len, reverse=True) if name.endswith(end)), "")
+
+
+def _text(path: Path) -> IO[str]:
+    if path.name.endswith(".gz"):
+        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+    return path.open(encoding="utf-8-sig", newline="")
+
+
+def json_column(records: Sequence[Mapping[str, Any]], name: str) -> NDArray[Any]:
+    """Return a field of JSON objects: numbers, a matrix of lists, or objects."""
+    values = [record.get(name) for record in records]
+    if isinstance(values[0], list):
+        try:
+            return np.array(values, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"{name} must be lists of numbers of equal length.", "score_columns"
+            ) from None
+    if all(isinstance(value, int | float) for value in values):
+        return np.array(values)
+    found = np.empty(len(values), dtype=object)
+    found[:] = values
+    return found
+
+
+def _check_unique(names: Sequence[str], path: Path) -> None:
+    double = next((name for name in names if names.count(name) > 1), None)
+    if double is not None:
+        raise InputError(f"{path} must have different column names, got {double!r} twice.")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _damaged(path: Path, error: Exception) -> FileFormatError:
+    text = " ".join(str(error).split()).rstrip(".")[:200] or type(error).__name__
+    return FileFormatError(f"{path} cannot be read: {text}.")

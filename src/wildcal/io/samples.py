@@ -1,0 +1,314 @@
+"""Read samples: scores, labels and what stands beside them."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wildcal.core.conversion import logits_from_logprobs
+from wildcal.core.exceptions import FileFormatError, InputError
+from wildcal.core.validation import check_distances, check_input
+from wildcal.io.formats import SOURCES, Batch, Source, open_source, read_batches
+from wildcal.io.frames import frame_batches, to_array
+from wildcal.io.lm_eval import LogSource
+from wildcal.io.schema import Columns, Resolved, as_numbers, labels_of, resolve, scores_of
+
+_MIN_SAMPLE: Final = 200_000
+_SAMPLES_PER_CLASS: Final = 1_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleSet:
+    """Samples as `fit` and `evaluate` take them.
+
+    Examples
+    --------
+    >>> from wildcal import TemperatureScaling, read_samples
+    >>> table = {"logit_cat": [2.0, 0.1], "logit_dog": [0.5, 1.0], "label": ["cat", "dog"]}
+    >>> samples = read_samples(table)
+    >>> samples.class_names, samples.y
+    (('cat', 'dog'), array([0, 1]))
+    """
+
+    X: NDArray[Any]
+    """Scores of shape (n_samples, n_classes), or (n_samples,) of a score or confidence."""
+    y: NDArray[Any] | None = None
+    """Class indices, -1 for OOD samples; with a confidence, whether the prediction was right."""
+    input: str = "logits"
+    class_names: tuple[str, ...] | None = None
+    sample_weight: NDArray[Any] | None = None
+    domain: NDArray[Any] | None = None
+    group: NDArray[Any] | None = None
+    id: NDArray[Any] | None = None
+    knn_distances: NDArray[Any] | None = None
+    n_total: int | None = None
+    """Number of samples that these were drawn from, if not all were kept."""
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def take(self, index: Any) -> "SampleSet":
+        """Return the samples at an index or mask."""
+        arrays: dict[str, Any] = {name: value[index] for name, value in self._arrays().items()}
+        return replace(self, **arrays)
+
+    def require_labels(self) -> NDArray[Any]:
+        """Return y, or raise."""
+        if self.y is None:
+            raise InputError(
+                "label_column must be given: no column is named label or y.", "label_column"
+            )
+        return self.y
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        each = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: value for name, value in each.items() if isinstance(value, np.ndarray)}
+
+
+def read_samples(
+    source: Any,
+    y: Any = None,
+    *,
+    columns: Columns | None = None,
+    labels: bool = True,
+    max_samples: int | None = None,
+    seed: int = 0,
+    **declared: Any,
+) -> SampleSet:
+    """Return the samples of files, a frame or arrays.
+
+    Parameters
+    ----------
+    source
+        A path, a pattern such as ``data/*.parquet``, a folder, a list of paths, a frame (pandas,
+        polars, pyarrow, Dask), a dict of arrays, or an array or tensor of scores.
+    y
+        Labels, if they are not in the source.
+    columns
+        Which column is what. Or the fields of `Columns` as arguments.
+    labels
+        Whether labels and what stands beside them are read.
+    max_samples
+        Draw at most so many samples, uniformly and in one pass. Default: all.
+    seed
+        Of the draw.
+    **declared
+        Fields of `Columns`, such as ``score_columns=["cat", "dog"], label_column="species"``.
+
+    Examples
+    --------
+    >>> from wildcal import read_samples
+    >>> table = {"cat": [0.9, 0.2], "dog": [0.1, 0.8], "species": ["cat", "dog"], "row": [7, 8]}
+    >>> read_samples(
+    ...     table, input="proba", score_columns=["cat", "dog"], label_column="species"
+    ... ).y
+    array([0, 1])
+    """
+    declaration = Columns(**declared) if columns is None else columns
+    parts = iter_samples(source, declaration, labels=labels)
+    found = _sample(parts, max_samples, seed) if max_samples else _concatenate(list(parts))
+    if y is not None:
+        given = to_array(y)
+        if len(given) != len(found):
+            raise InputError(f"y must have {len(found)} labels, got {len(given)}.", "y")
+        resolved = _resolved_arrays(declaration, found)
+        indices, names = labels_of(given, resolved, _n_classes(found.X))
+        found = replace(found, y=indices, class_names=names)
+    return found
+
+
+def iter_samples(
+    source: Any, columns: Columns, *, labels: bool = True, n_classes: int | None = None
+) -> Iterator[SampleSet]:
+    """Yield the samples of a source batch by batch."""
+    batches = None if isinstance(source, str | Path) else frame_batches(source)
+    if batches is not None:
+        for batch in batches:
+            yield to_samples(batch, resolve(tuple(batch), columns, labels=labels))
+    elif isinstance(source, str | Path) or _is_paths(source):
+        for path in list_files(source):
+            for _, samples in read_file(path, columns, labels=labels, n_classes=n_classes):
+                yield samples
+    else:
+        x = to_array(source)
+        name = columns.score_columns[0] if columns.score_columns else "X"
+        kind = columns.input or "logits"
+        resolved = resolve(
+            [name], replace(columns, score_columns=(name,), input=kind), labels=False
+        )
+        yield to_samples(Batch(x, [name], lambda _: x), resolved)
+
+
+def read_file(
+    path: Path,
+    columns: Columns,
+    *,
+    labels: bool = True,
+    n_classes: int | None = None,
+    all_columns: bool = False,
+) -> Iterator[tuple[Batch, SampleSet]]:
+    """Yield the batches of a file and their samples; errors name the file.
+
+    `all_columns` also reads the columns that are not used, for writing them.
+    """
+    try:
+        source, columns = open_table(path, columns, n_classes)
+        resolved = resolve(source.names, columns, labels=labels)
+        names = None if all_columns else resolved.names
+        n = 0
+        batches = source.batches() if isinstance(source, LogSource) else read_batches(path, names)
+        for batch in batches:
+            samples = to_samples(batch, resolved)
+            yield batch, samples
+            n += len(samples)
+        if not n:
+            raise InputError("there are no samples.")
+    except InputError as error:
+        raise InputError(f"{path}: {error}", error.param) from error
+
+
+def open_table(
+    path: Path, columns: Columns, n_classes: int | None = None
+) -> tuple[Source, Columns]:
+    """Return a file as a source, and the declaration of its columns."""
+    if columns.input != "lm-eval":
+        return open_source(path), columns
+    if columns.score_columns not in (None, ("acc",), ("acc_norm",)):
+        raise InputError(
+            "score_columns must be acc or acc_norm with input='lm-eval', got"
+            f" {', '.join(columns.score_columns)}.",
+            "score_columns",
+        )
+    source = LogSource(path, columns.score_columns == ("acc_norm",), n_classes)
+    more: dict[str, Any] = {
+        "input": "logits",
+        "score_columns": ("logits",),
+        "label_column": "label",
+    }
+    identifier = columns.id_column or "doc_id"
+    return source, replace(columns, **more, id_column=identifier)
+
+
+def to_samples(batch: Mapping[str, NDArray[Any]], resolved: Resolved) -> SampleSet:
+    """Return the samples of a batch, checked."""
+    if resolved.input == "log_proba" and len(resolved.scores) == 1:
+        first = batch[resolved.scores[0]]
+        if first.dtype == object and isinstance(first[0], Mapping | list):
+            names = resolved.class_names
+            if names is None:
+                raise InputError("class_names must be given for lists of tokens.", "class_names")
+            batch = {**batch, resolved.scores[0]: logits_from_logprobs(first.tolist(), names)}
+    x = check_input(scores_of(batch, resolved), resolved.input)
+    names = resolved.class_names
+    if names is not None and len(names) != _n_classes(x):
+        raise InputError(
+            f"class_names must be {_n_classes(x)} names, got {len(names)}.", "class_names"
+        )
+    y = None
+    if resolved.label is not None:
+        y, names = labels_of(batch[resolved.label], resolved, _n_classes(x))
+    knn = None
+    if resolved.knn:
+        parts = [as_numbers(batch[name], name) for name in resolved.knn]
+        knn = check_distances(parts[0] if len(parts) == 1 else np.array(parts).T, len(x))
+    columns = {
+        "sample_weight": resolved.weight,
+        "domain": resolved.domain,
+        "group": resolved.group,
+        "id": resolved.id,
+    }
+    more: dict[str, Any] = {}
+    for role, name in columns.items():
+        more[role] = None if name is None else batch[name]
+    if more["sample_weight"] is not None:
+        more["sample_weight"] = as_numbers(more["sample_weight"], str(resolved.weight))
+    for role, values in {"label": y, **more}.items():
+        if values is not None and len(values) != len(x):
+            raise InputError(f"{role} must have {len(x)} values, got {len(values)}.", role)
+    return SampleSet(X=x, y=y, input=resolved.input, class_names=names, knn_distances=knn, **more)
+
+
+def list_files(source: Any) -> list[Path]:
+    """Return the files of a path, a folder, a pattern or a list of those, sorted."""
+    if not isinstance(source, str | Path):
+        return [path for each in source for path in list_files(each)]
+    path = Path(source)
+    if path.is_dir():
+        found = [p for p in path.iterdir() if p.name.endswith(tuple(SOURCES)) and p.is_file()]
+        if (path / "manifest.json").exists():
+            raise InputError(f"{path} is a suite, expected files of samples.")
+    elif path.exists() or not set("*?[") & set(path.name):
+        return [path]
+    else:
+        found = [p for p in path.parent.glob(path.name) if p.is_file()]
+    found = sorted(p for p in found if not p.name.startswith("."))
+    if not found:
+        raise FileFormatError(f"{source} has no files of samples ({' '.join(SOURCES)}).")
+    return found
+
+
+def default_sample(n_classes: int) -> int:
+    """Return how many samples a fit uses at most."""
+    return max(_MIN_SAMPLE, _SAMPLES_PER_CLASS * n_classes)
+
+
+def _n_classes(x: NDArray[Any]) -> int:
+    return 2 if x.ndim == 1 else int(x.shape[1])
+
+
+def _is_paths(source: Any) -> bool:
+    return isinstance(source, list | tuple) and bool(source) and isinstance(source[0], str | Path)
+
+
+def _resolved_arrays(columns: Columns, found: SampleSet) -> Resolved:
+    names = columns.class_names or found.class_names
+    return Resolved(found.input, ("X",), names, "y", None, None, None, None, (), columns)
+
+
+def _concatenate(parts: Sequence[SampleSet]) -> SampleSet:
+    """Return all samples; those of logs with fewer options get masked classes."""
+    if not parts:
+        raise InputError("source must have samples, got none.", "source")
+    first = parts[0]
+    if any((p.class_names, p.input) != (first.class_names, first.input) for p in parts):
+        raise InputError("source must be files with the same classes and scores.", "source")
+    width = max(_n_classes(part.X) for part in parts)
+    arrays: dict[str, Any] = {}
+    for name in first._arrays():
+        each = [part._arrays()[name] for part in parts]
+        if name == "X" and first.X.ndim == 2:
+            each = [_padded(x, width) for x in each]
+        arrays[name] = each[0] if len(each) == 1 else np.concatenate(each)
+    return replace(first, **arrays)
+
+
+def _padded(x: NDArray[Any], width: int) -> NDArray[Any]:
+    missing = width - x.shape[1]
+    return x if not missing else np.pad(x, ((0, 0), (0, missing)), constant_values=-np.inf)
+
+
+def _sample(parts: Iterable[SampleSet], size: int, seed: int) -> SampleSet:
+    """Return a uniform sample in one pass: each sample gets a random key, the smallest stay."""
+    rng = np.random.default_rng(seed)
+    kept: list[SampleSet] = []
+    keys = np.empty(0)
+    n_total = 0
+    for part in parts:
+        n_total += len(part)
+        new = rng.random(len(part))
+        limit = np.partition(keys, size - 1)[size - 1] if len(keys) >= size else 1.0
+        mask = new < limit
+        kept.append(part.take(mask))
+        keys = np.concatenate([keys, new[mask]])
+        if len(keys) > 2 * size:
+            whole = _concatenate(kept)
+            best = np.sort(np.argpartition(keys, size)[:size])
+            kept, keys = [whole.take(best)], keys[best]
+    found = _concatenate(kept)
+    if n_total > size:
+        best = np.sort(np.argpartition(keys, size - 1)[:size])
+        found = replace(found.take(best), n_total=n_total)
+    return found
