@@ -22,6 +22,8 @@ class Display:
 
     size: ClassVar[tuple[float, float]] = (style.COLUMN, 2.5)
     """Width and height in inches of a figure with one panel."""
+    shares_y: ClassVar[bool] = True
+    """Whether panels side by side have the same vertical axis."""
     ax_: "Axes"
     figure_: "Figure"
 

@@ -93,13 +93,13 @@ class HistogramDisplay(Display):
             ax.annotate(f"bar to {top:.0f}", (self.edges[-1], usual), xytext=(-8, 0), ha="right",
                         va="top", textcoords="offset points", fontsize=6.5)  # fmt: skip
             top = usual
-        ax.set_ylim(0, 1.3 * top)  # room for the legend
+        ax.set_ylim(0, 1.2 * top)
         ax.set(xlabel=self.score, ylabel="Density")
         if self.auroc is not None:
             ax.text(0.03, 0.97, f"AUROC {100 * self.auroc:.1f} %", va="top", fontsize=7,
                     transform=ax.transAxes)  # fmt: skip
         if legend:
-            ax.legend(loc="upper center", ncols=2, columnspacing=1.0, handlelength=1.2)
+            ax.legend(loc="lower center", bbox_to_anchor=(0.5, 0.98), ncols=3, handlelength=1.2)
 
 
 @dataclass(eq=False)
@@ -121,6 +121,7 @@ class EnergyDisplay(Display):
     """Five quantiles of the negative energy by group: severities, then OOD sets."""
     accuracy: dict[str, float]
     """Accuracy by group; OOD sets have none."""
+    shares_y: ClassVar[bool] = False
     size: ClassVar[tuple[float, float]] = (COLUMN, 2.5)
 
     @classmethod

@@ -121,7 +121,8 @@ class DotsDisplay(Display):
             ends = [self.scale * (floors[i].floor or 0.0) for i in at]  # type: ignore[union-attr]
             ax.barh(at, ends, height=1.0, color=GRAY, alpha=0.3, lw=0, label="noise floor")
         n = len(self.series)
-        offsets = np.linspace(-0.3, 0.3, n) if n > 1 else [0.0]
+        is_one_per_row = sum(map(len, self.series.values())) == len(rows)
+        offsets = np.zeros(n) if is_one_per_row else np.linspace(-0.3, 0.3, n)
         for offset, (name, series) in zip(offsets, self.series.items(), strict=True):
             style = styles[name]
             for filled in (True, False):
@@ -135,7 +136,7 @@ class DotsDisplay(Display):
                     x, y, xerr=_lengths(list(chosen.values()), self.scale), ls="none",
                     marker=style.marker, ms=3.6 if n < 4 else 3.0, color=style.color,
                     elinewidth=0.9, mfc=style.color if filled else "white",
-                    label=name if is_first else None,
+                    label=name if is_first and not is_one_per_row else None,
                 )  # fmt: skip
         ax.set_yticks(range(len(rows)), rows, parse_math=False)
         ax.set_ylim(len(rows) - 0.5, -0.5)
@@ -143,12 +144,13 @@ class DotsDisplay(Display):
         ax.set_xlabel(self.x_label, parse_math=False)
         if not self.zero:
             ax.set_xlim(left=0)
-        if legend and n > 1:
+        if legend and not is_one_per_row:
             _legend(ax)
 
     def panel_height(self, width: float) -> float:
         """Return a height at which the names of the rows have room."""
-        return 0.5 + len(self.rows) * (0.15 + 0.018 * len(self.series))
+        n = sum(map(len, self.series.values())) / len(self.rows)
+        return 0.5 + len(self.rows) * (0.15 + 0.018 * n)
 
     def _is_filled(self, e: Estimate) -> bool:
         return not self.zero or e.low is None or e.high is None or e.low > 0 or e.high < 0
@@ -193,10 +195,10 @@ class HeatmapDisplay(Display):
             for row, e in column.items():
                 value = 100 * e.value
                 is_unclear = e.low is not None and e.high is not None and e.low <= 0 <= e.high
-                color = "white" if abs(value) > 0.6 * limit else "black"
+                color = "white" if abs(value) > 0.6 * limit else GRAY if is_unclear else "black"
                 ax.text(
                     j, rows.index(row), f"({value:+.1f})" if is_unclear else f"{value:+.1f}",
-                    ha="center", va="center", color=GRAY if is_unclear else color, fontsize=6.5,
+                    ha="center", va="center", color=color, fontsize=6.5,
                 )  # fmt: skip
         ax.set_yticks(range(len(rows)), rows, parse_math=False)
         ax.set_xticks(range(len(self.columns)), list(self.columns), parse_math=False, rotation=30,

@@ -163,7 +163,7 @@ def grid(
     panel = height if height is not None else kinds[0].panel_height(width / n_columns)
     figure = new_figure(width, panel * n_rows + 0.25)
     with rc_context(STYLE):
-        axes = figure.subplots(n_rows, n_columns, squeeze=False, sharex=True, sharey=True)
+        axes = figure.subplots(n_rows, n_columns, squeeze=False)
         for i, (name, display) in enumerate(displays.items()):
             ax = axes.flat[i]
             display.draw(ax, legend=False)
@@ -173,16 +173,31 @@ def grid(
                 display.hide_y_label(ax)
             if not is_lowest:
                 display.hide_x_label(ax)
-            ax.tick_params(labelbottom=is_lowest and not ax.child_axes)
-        below = [child for ax in axes.flat for child in ax.child_axes]
-        for child in below:
-            child.set_ylim(0, max(other.get_ylim()[1] for other in below))
+            has_below = bool(ax.child_axes)
+            ax.tick_params(labelbottom=is_lowest and not has_below)
+        used = list(axes.flat[: len(displays)])
+        _share(used, "x")
+        if kinds[0].shares_y:
+            _share(used, "y")
+            for ax in axes[:, 1:].flat:
+                ax.tick_params(labelleft=False)
+        below = [child for ax in used for child in ax.child_axes]
+        _share(below, "y")
         for ax in axes.flat[len(displays) :]:
             ax.set_axis_off()
         one_legend(figure, list(axes.flat))
         if title:
             figure.suptitle(title, fontsize=9)
     return figure
+
+
+def _share(axes: Sequence["Axes"], which: str) -> None:
+    """Give axes the same limits."""
+    limits = [getattr(ax, f"get_{which}lim")() for ax in axes]
+    if limits and all(low < high for low, high in limits):  # rows of names run downward
+        common = min(low for low, _ in limits), max(high for _, high in limits)
+        for ax in axes:
+            getattr(ax, f"set_{which}lim")(common)
 
 
 def one_legend(figure: "Figure", axes: Sequence["Axes"]) -> None:
