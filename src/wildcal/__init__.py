@@ -6,10 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wildcal.version import __version__
 
 if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is fast
-    from wildcal import accuracy, evaluation, metrics, suites, window
-    from wildcal._old import plots
-    from wildcal._old.evaluation import choose_methods, compare
-    from wildcal._old.evaluation.protocol import run_protocol
+    from wildcal import accuracy, evaluation, metrics, plots, suites, window
     from wildcal._old.io.tables import InputRows, as_rows, read_rows
     from wildcal._old.report import make_page
     from wildcal.calibrators.auto import AutoCalibrator
@@ -42,7 +39,14 @@ if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is 
     from wildcal.core.conversion import logits_from_logprobs, logits_from_proba, logits_from_score
     from wildcal.core.labels import ClassNames
     from wildcal.core.registry import CALIBRATORS, get_calibrator
-    from wildcal.evaluation import evaluate
+    from wildcal.evaluation import (
+        abstention_threshold,
+        compare,
+        compare_models,
+        evaluate,
+        get_methods,
+        run_benchmark,
+    )
     from wildcal.io.artifact import load, save
     from wildcal.io.samples import SampleSet, read_samples
     from wildcal.io.schema import Columns
@@ -85,9 +89,8 @@ _PLACES: Final = {
         "wildcal.core.conversion": "logits_from_logprobs logits_from_proba logits_from_score",
         "wildcal.core.labels": "ClassNames",
         "wildcal.core.registry": "CALIBRATORS get_calibrator",
-        "wildcal._old.evaluation": "choose_methods compare",
-        "wildcal.evaluation": "evaluate",
-        "wildcal._old.evaluation.protocol": "run_protocol",
+        "wildcal.evaluation": "abstention_threshold compare compare_models evaluate get_methods"
+        " run_benchmark",
         "wildcal.io.artifact": "load save",
         "wildcal.monitor.monitor": "Monitor",
         "wildcal.io.samples": "SampleSet read_samples",
@@ -114,6 +117,9 @@ _RENAMED: Final = {
     "FitSummary": "FitInfo",
     "evaluate_calibrator": "evaluate(y, logits=, calibrator=)",
     "Stream": "Monitor",
+    "choose_methods": "get_methods",
+    "run_protocol": "run_benchmark",
+    "make_page": "make_report",
 }
 """Names of version 0.1."""
 
@@ -156,13 +162,15 @@ __all__ = [
     "WindowCalibrator",
     "WindowScaling",
     "__version__",
+    "abstention_threshold",
     "accuracy",
     "as_rows",
-    "choose_methods",
     "compare",
+    "compare_models",
     "evaluate",
     "evaluation",
     "get_calibrator",
+    "get_methods",
     "load",
     "logits_from_logprobs",
     "logits_from_proba",
@@ -172,7 +180,7 @@ __all__ = [
     "plots",
     "read_rows",
     "read_samples",
-    "run_protocol",
+    "run_benchmark",
     "save",
     "suites",
     "window",

@@ -185,9 +185,20 @@ def test_a_killed_worker_changes_nothing(here, needs):
             # The first task of one worker ends its process; the task is run again.
             client.submit(kill_once, str(here / "killed"), workers=[next(iter(pids))],
                           allow_other_workers=True, pure=False)  # fmt: skip
-            assert run(
-                ["predict", "ts.json", "data", "-o", "out", "--scheduler", cluster.scheduler_address]
-            ) == 0
+            assert (
+                run(
+                    [
+                        "predict",
+                        "ts.json",
+                        "data",
+                        "-o",
+                        "out",
+                        "--scheduler",
+                        cluster.scheduler_address,
+                    ]
+                )
+                == 0
+            )
     assert (here / "killed").exists()
     assert sorted(os.listdir("out")) == sorted(os.listdir("alone"))
     for name in os.listdir("alone"):

@@ -1,371 +1,226 @@
-"""Suites: what is written comes back, from a folder and from one file, and can be asked for."""
+"""Suites are written split by split, survive a killed writer, and damage is found."""
 
-import io
 import json
-import math
 import pickle
 import zipfile
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 
-from wildcal._old.core.errors import FileFormatError
-from wildcal._old.io.suite import Suite, SuiteWriter
-from wildcal._old.io.suite import files as suite_files
-from wildcal._old.io.suite.arrays import (
-    coarse_logits,
-    content_hash,
-    npy_header,
-    read_header,
-    stored_logits,
-)
-from wildcal._old.io.suite.summary import grouped, summarize
+from wildcal import Suite, SuiteWriter
+from wildcal.core.exceptions import FileFormatError, InputError
 
-HEADER = {
-    "network": {"name": "tiny", "n_parameters": 12, "widths": (4, 8)},
-    "data": {"name": "drawn"},
-    "seed": 3,
-    "versions": {"numpy": "2.0"},
-    "n_classes": 4,
-    "class_names": ["cat", "dög", "eel", "fox"],
-}
+RNG = np.random.default_rng(0)
+Z = RNG.normal(0, 3, (50, 4)).astype(np.float32)
+Y = np.arange(50) % 4
+KNN = {"layers": [{"name": "a", "n_features": 3}, {"name": "b", "n_features": 2}]}
+NAMES = ["ant", "bee", "cat", "dog"]
 
 
-def draw(seed, rows=6):
-    rng = np.random.default_rng(seed)
-    return 3 * rng.normal(size=(rows, 4)), rng.integers(0, 4, rows)
+def writer_of(folder, **options):
+    given = {"class_names": NAMES, "model": {"name": "m"}, "data": {"name": "d"}, "knn": KNN}
+    return SuiteWriter(folder, **{**given, **options})
 
 
-def add_all(writer):
-    """Two clean splits, two corruptions at two severities for each role, and others."""
-    writer.add("val", *draw(0), role="tune", shift="none")
-    writer.add("test", *draw(1, 5), role="test", shift="none")
-    seed = 2
-    for role, names in (("tune", ("speckle",)), ("test", ("fog", "snow"))):
-        for corruption in names:
-            for severity in (1, 5):
-                shifted = {"shift": "covariate", "corruption": corruption, "severity": severity}
-                name = f"{corruption}-{severity}"
-                writer.add(name, *draw(seed, 4 + seed), role=role, **shifted)
-                seed += 1
-    writer.add("svhn", draw(20)[0], np.full(6, -1), role="test", shift="semantic")
-    writer.add("v2", *draw(21), role="test", shift="covariate")
-    writer.finish(writer.names)
-
-
-def write(folder, **options):
-    add_all(SuiteWriter(folder, **(HEADER | options)))
-    return folder
+def fill(writer):
+    writer.add("validation", Z, Y, role="calibration", knn_distances=np.ones((50, 2)))
+    writer.add("test", Z + 1, Y)
+    writer.add("fog-3", Z + 2, Y, corruption="fog", severity=3)
+    writer.add("night", Z + 3, Y, domain="night")
+    writer.add("dice", Z + 4)
 
 
 @pytest.fixture
 def folder(tmp_path):
-    return write(tmp_path / "suite")
+    writer = writer_of(tmp_path / "suite")
+    fill(writer)
+    writer.finish()
+    return tmp_path / "suite"
 
 
-def content(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-def test_folder_round_trip(folder):
-    suite = Suite.open(folder, verify=True)
-    assert repr(suite) == f"Suite({str(folder)!r}, 10 splits)"
-    assert suite.network == {"name": "tiny", "n_parameters": 12, "widths": [4, 8]}
-    assert (suite.data, suite.seed, suite.versions) == ({"name": "drawn"}, 3, {"numpy": "2.0"})
-    assert (suite.n_classes, suite.class_names) == (4, ("cat", "dög", "eel", "fox"))
-    assert suite.path == folder
+def test_a_suite_has_what_was_written(folder):
+    suite = Suite.open(folder)
+    suite.verify()
     assert suite.complete
-    val = suite.split("val")
-    z, y = draw(0)
-    assert isinstance(val.logits, np.memmap)
-    assert val.logits.dtype == np.float32
-    np.testing.assert_array_equal(val.logits, z.astype(np.float32))
-    assert val.y.dtype == np.int64
-    np.testing.assert_array_equal(val.y, y)
-    assert (val.name, val.role, val.shift, val.rows) == ("val", "tune", "none", 6)
-    assert (val.corruption, val.severity, val.dtype) == (None, None, "float32")
-    np.testing.assert_array_equal(suite.split("svhn").y, -1)
+    assert suite.class_names == tuple(NAMES)
+    assert [s.name for s in suite.calibration] == ["validation"]
+    assert [s.name for s in suite.test] == ["test", "fog-3", "night", "dice"]
+    assert [s.domain for s in suite.test] == ["source", "fog-3", "night", None]
+    assert [s.is_ood for s in suite.test] == [False, False, False, True]
+    split = suite.split("night")
+    np.testing.assert_array_equal(split.logits, Z + 3)
+    np.testing.assert_array_equal(split.y, Y)
+    assert split.knn_distances is None
+    assert suite.split("validation").knn_distances.shape == (50, 2)
+    assert (suite.split("dice").y == -1).all()
+    assert isinstance(split.logits, np.memmap)
+    with pytest.raises(ValueError, match="read-only"):
+        split.logits[0] = 0
 
 
-def test_other_programs_can_read_it(folder, tmp_path):
-    np.testing.assert_array_equal(np.load(folder / "val.labels.npy"), draw(0)[1])
-    assert np.load(folder / "val.labels.npy").dtype == np.uint8
-    assert np.load(folder / "svhn.labels.npy").dtype == np.int8
-    assert json.loads((folder / "manifest.json").read_text("utf-8"))["format"] == "wildcal-suite"
-    Suite.open(folder).pack(tmp_path / "s.npz")
-    with np.load(tmp_path / "s.npz") as packed:
-        np.testing.assert_array_equal(packed["val.logits"], np.load(folder / "val.logits.npy"))
-        assert json.loads(packed["manifest.json"])["seed"] == 3
-
-
-def test_arrays_saved_by_numpy_are_read(folder):
-    for name in ("val.logits.npy", "val.labels.npy"):
-        np.save(folder / name, np.load(folder / name))
-    Suite.open(folder, verify=True)
-
-
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_packed_round_trip(tmp_path, dtype):
-    folder = write(tmp_path / "suite", dtype=dtype)
+def test_one_file_has_the_same_bytes_each_time(folder, tmp_path):
     suite = Suite.open(folder)
-    suite.pack(tmp_path / "s.npz")
-    packed = Suite.open(tmp_path / "s.npz", verify=True)
-    assert packed.splits == suite.splits
-    for split in packed.splits:
-        mine = suite.split(split.name)
-        assert split.logits.dtype == (np.float64 if dtype == "float64" else np.float32)
-        np.testing.assert_array_equal(split.logits, mine.logits)
-        np.testing.assert_array_equal(split.y, mine.y)
+    for name in ("a.npz", "b.npz"):
+        suite.pack(tmp_path / name)
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+    packed = Suite.open(tmp_path / "a.npz")
+    packed.verify()
+    for split in suite.splits:
+        np.testing.assert_array_equal(packed.split(split.name).logits, split.logits)
+    with np.load(tmp_path / "a.npz") as arrays:
+        assert arrays["night/logits"].shape == (50, 4)
+    again = pickle.loads(pickle.dumps(packed))
+    np.testing.assert_array_equal(again.split("test").logits, Z + 1)
 
 
-def test_packing_depends_on_the_content_alone(folder, tmp_path):
-    suite = Suite.open(folder)
-    suite.pack(tmp_path / "a.npz")
-    (folder / "val.logits.npy").touch()
-    suite.pack(tmp_path / "b.npz")
-    Suite.open(tmp_path / "a.npz").pack(tmp_path / "c.npz")
-    first = (tmp_path / "a.npz").read_bytes()
-    assert (tmp_path / "b.npz").read_bytes() == first
-    assert (tmp_path / "c.npz").read_bytes() == first
-    with zipfile.ZipFile(tmp_path / "a.npz") as archive:
-        assert {info.date_time for info in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+@pytest.mark.parametrize(("dtype", "step"), [("float16", None), (None, 0.5), ("float16", 0.25)])
+def test_rounding_keeps_every_predicted_class(folder, tmp_path, dtype, step):
+    writer = writer_of(tmp_path / "close")
+    close = np.repeat(RNG.normal(0, 3, (50, 1)), 4, axis=1) + RNG.normal(0, 1e-4, (50, 4))
+    writer.add("test", close, Y)
+    writer.finish()
+    Suite.open(tmp_path / "close").pack(tmp_path / "close.npz", dtype=dtype, step=step)
+    found = Suite.open(tmp_path / "close.npz")
+    found.verify()
+    logits = found.split("test").logits
+    np.testing.assert_array_equal(logits.argmax(axis=1), close.astype("f4").argmax(axis=1))
+    assert np.abs(logits - close).max() < (0.01 if step is None else step)
+    assert found.data.get("logits_step") == step
 
 
-def test_packing_in_half_precision(folder, tmp_path):
-    suite = Suite.open(folder)
-    suite.pack(tmp_path / "s.npz", dtype="float16")
-    packed = Suite.open(tmp_path / "s.npz", verify=True)
-    for mine, split in zip(suite.splits, packed.splits, strict=True):
-        assert split.dtype == "float16"
-        assert split.sha256 != mine.sha256
-        assert split.logits.dtype == np.float32
-        np.testing.assert_array_equal(split.logits, mine.logits.astype(np.float16))
+def test_a_second_run_continues(tmp_path):
+    first = writer_of(tmp_path / "suite")
+    first.add("validation", Z, Y, role="calibration")
+    assert not Suite.open(tmp_path / "suite").complete
+    (tmp_path / "suite" / "validation" / ".logits.npy.abc.tmp").write_bytes(b"half")
+    second = writer_of(tmp_path / "suite")
+    assert second.names == ("validation",)
+    assert second.done("validation", n_samples=50)
+    assert not second.done("validation", n_samples=51)
+    assert not second.done("test")
+    assert not list(tmp_path.rglob("*.tmp"))
+    fill(second)
+    second.finish(["test", "validation", "fog-3", "night", "dice"])
+    whole = writer_of(tmp_path / "whole")
+    fill(whole)
+    whole.finish(["test", "validation", "fog-3", "night", "dice"])
+    for path in (tmp_path / "whole").rglob("*.*"):
+        other = tmp_path / "suite" / path.relative_to(tmp_path / "whole")
+        assert path.read_bytes() == other.read_bytes()
 
 
-def test_half_precision_has_an_end(tmp_path):
-    writer = SuiteWriter(tmp_path / "s", **HEADER)
-    writer.add("val", [[7e4, 0, 0, 0]], [0], role="tune", shift="none")
-    text = (
-        "split val: logits must lie within ±65504 to be stored as float16, got 70000."
-        " Try a wider dtype."
-    )
-    with pytest.raises(ValueError, match="split val") as error:
-        Suite.open(tmp_path / "s").pack(tmp_path / "s.npz", dtype="float16")
-    assert str(error.value) == text
-    assert not (tmp_path / "s.npz").exists()
-    half = SuiteWriter(tmp_path / "half", **HEADER, dtype="float16")
-    with pytest.raises(ValueError, match="within ±65504"):
-        half.add("val", [[0, 0, 0, -7e4]], [0], role="tune", shift="none")
+def test_distances_are_added_later(tmp_path):
+    writer = writer_of(tmp_path / "suite")
+    writer.add("test", Z, Y)
+    writer.add_distances("test", np.full((50, 2), 2.0))
+    split = Suite.open(tmp_path / "suite").split("test")
+    split.verify()
+    assert (split.knn_distances == 2).all()
+    np.testing.assert_array_equal(split.logits, Z)
 
 
-@pytest.mark.parametrize("dtype", [None, "float16"])
-def test_packing_with_a_step(tmp_path, dtype):
-    """Class 1 wins by less than a step and still wins; what is rounded is a multiple of it."""
-    z = np.array([[3.99, 4.01, 0.3, -0.3], [5.03, 5.01, 0.1, -70.06]], np.float32)
-    writer = SuiteWriter(tmp_path / "s", **HEADER)
-    writer.add("val", z, [1, 0], role="tune", shift="none")
-    writer.finish(["val"])
-    Suite.open(tmp_path / "s").pack(tmp_path / "s.npz", step=0.125, dtype=dtype)
-    packed = Suite.open(tmp_path / "s.npz", verify=True)
-    expected = np.array([[4, 4, 0.25, -0.25], [5, 5, 0.125, -70]], dtype or "float32")
-    expected[0, 0] = np.nextafter(expected[0, 0], expected.dtype.type(0))
-    np.testing.assert_array_equal(packed.split("val").logits, expected)
-    assert packed.data["logits_step"] == 0.125
-    assert "logits_step" not in Suite.open(tmp_path / "s").data
-
-
-@pytest.mark.parametrize("step", [0.0, -0.125, 0.1, 2.0, math.nan, math.inf])
-def test_a_step_is_a_power_of_two(folder, tmp_path, step):
-    with pytest.raises(ValueError, match="step must be a power of two of at most 1, such as 0.125"):
-        Suite.open(folder).pack(tmp_path / "s.npz", step=step)
-    assert not (tmp_path / "s.npz").exists()
-
-
-@given(seed=st.integers(0, 1000), step=st.sampled_from([1.0, 0.25, 0.125]))
-def test_a_step_keeps_every_winner(seed, step):
-    z = np.random.default_rng(seed).normal(size=(50, 40)).astype(np.float32)
-    coarse = coarse_logits(z, step)
-    assert coarse.dtype == z.dtype
-    np.testing.assert_array_equal(coarse.argmax(axis=1), z.argmax(axis=1))
-    assert np.abs(coarse - z).max() <= step / 2 + 1e-6
-
-
-def test_packing_needs_a_proper_name_and_sound_content(folder, tmp_path):
-    suite = Suite.open(folder)
-    with pytest.raises(ValueError, match="must end in .npz"):
-        suite.pack(tmp_path / "s.zip")
-    with pytest.raises(ValueError, match="dtype must be one of"):
-        suite.pack(tmp_path / "s.npz", dtype="int8")
-    np.save(folder / "val.logits.npy", np.zeros((6, 4), np.float32))
-    with pytest.raises(FileFormatError, match="split val was changed"):
-        suite.pack(tmp_path / "s.npz")
-    assert [p.name for p in tmp_path.iterdir()] == ["suite"]
-
-
-def test_an_unfinished_suite_says_so_and_packs_as_such(tmp_path):
-    writer = SuiteWriter(tmp_path / "s", **HEADER)
-    empty = Suite.open(tmp_path / "s")
-    assert empty.splits == ()
-    assert not empty.complete
-    assert repr(empty).endswith("0 splits, unfinished)")
-    writer.add("val", *draw(0), role="tune", shift="none")
-    Suite.open(tmp_path / "s").pack(tmp_path / "s.npz")
-    packed = Suite.open(tmp_path / "s.npz")
-    assert not packed.complete
-    with pytest.raises(ValueError, match="Near names: val"):
-        packed.split("test")
-
-
-def test_selecting(folder):
-    suite = Suite.open(folder)
-
-    def names(splits):
-        return [split.name for split in splits]
-
-    assert names(suite.tune()) == ["val", "speckle-1", "speckle-5"]
-    assert names(suite.tune("none")) == ["val"]
-    assert names(suite.tests("covariate")) == ["fog-1", "fog-5", "snow-1", "snow-5", "v2"]
-    assert names(suite.tests(severity=5)) == ["fog-5", "snow-5"]
-    assert names(suite.tests(shift="covariate", corruption="fog")) == ["fog-1", "fog-5"]
-    assert names(suite.tests("semantic")) == ["svhn"]
-    assert suite.tests(corruption="frost") == []
-    with pytest.raises(ValueError, match="shift must be one of"):
-        suite.tests("clean")
-    with pytest.raises(ValueError, match=r"has no split 'fog-3'\. Near names: fog-5, fog-1"):
-        suite.split("fog-3")
-
-
-def test_what_was_read_is_kept_within_limits(folder, tmp_path, monkeypatch):
-    Suite.open(folder).pack(tmp_path / "s.npz")
-    suite = Suite.open(tmp_path / "s.npz")
-    assert suite.split("val").logits is suite.split("val").logits
-    assert suite.split("val").y is suite.split("val").y
-    for array in (suite.split("val").logits, suite.split("val").y, Suite.open(folder).splits[0].y):
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = 0
-    monkeypatch.setattr(suite_files, "KEPT_BYTES", 100)
-    suite = Suite.open(tmp_path / "s.npz")
-    assert suite.split("val").logits is suite.split("val").logits  # 96 bytes
-    assert suite.split("test").logits is not suite.split("test").logits
-
-
-def test_half_precision_from_a_folder_is_converted_once(tmp_path):
-    suite = Suite.open(write(tmp_path / "s", dtype="float16"))
-    assert suite.split("val").logits is suite.split("val").logits
-
-
-def test_a_suite_can_be_handed_to_another_process(folder, tmp_path):
-    Suite.open(folder).pack(tmp_path / "s.npz")
-    for path in (folder, tmp_path / "s.npz"):
-        pickle.loads(pickle.dumps(Suite.open(path))).verify()
-
-
-def test_verify_tells_its_progress(folder):
-    seen = []
-    suite = Suite.open(folder)
-    suite.verify(seen.append)
-    assert seen == [split.rows for split in suite.splits]
-
-
-def test_the_hash_is_the_one_that_is_documented(folder):
-    import hashlib
-
-    z, y = draw(0)
-    content = b"logits float32 6 4\n" + z.astype("<f4").tobytes()
-    content += b"labels 6\n" + y.astype("<i8").tobytes()
-    assert Suite.open(folder).split("val").sha256 == hashlib.sha256(content).hexdigest()
-
-
-def test_groups(folder):
-    """Pooled numbers are those of all rows together."""
-    suite = Suite.open(folder)
-    groups = grouped(summarize(suite))
-    assert [(g.name, g.role, g.cells) for g in groups] == [
-        ("clean", "tune", 1),
-        ("clean", "test", 1),
-        ("severity 1", "test", 2),
-        ("severity 5", "test", 2),
-        ("severity 1", "tune", 1),
-        ("severity 5", "tune", 1),
-        ("svhn", "test", 1),
-        ("v2", "test", 1),
-    ]
-    together = suite.tests(severity=5)
-    z = np.vstack([split.logits for split in together]).astype(np.float64)
-    y = np.concatenate([split.y for split in together])
-    total = np.exp(z).sum(axis=1)
-    assert groups[3].rows == len(y)
-    assert groups[3].accuracy == pytest.approx((z.argmax(axis=1) == y).mean())
-    assert groups[3].mean_confidence == pytest.approx((np.exp(z.max(axis=1)) / total).mean())
-    assert groups[3].mean_energy == pytest.approx(-np.log(total).mean())
-    assert groups[6].accuracy is None
-
-
-@given(
-    logits=st.integers(1, 9).flatmap(
-        lambda rows: arrays(np.float32, (rows, 3), elements=st.floats(-1e4, 1e4, width=32))
-    ),
-    seed=st.integers(0, 99),
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"class_names": ["a", "b", "c", "d"]}, "class_names must be that of the suite"),
+        ({"model": {"name": "other"}}, "model must be that of the suite in .*'m' there, 'other'"),
+        ({"seed": 1}, "seed must be that of the suite"),
+        ({"dtype": "int8"}, "dtype must be one of float16, float32, float64"),
+        ({"model": {"when": object()}}, "plain JSON values"),
+    ],
 )
-def test_any_logits_come_back(tmp_path_factory, logits, seed):
-    # A whole matrix that looks like probabilities is refused, so one row never does.
-    logits[0, 0] = 2
-    folder = tmp_path_factory.mktemp("any")
-    y = np.random.default_rng(seed).integers(0, 3, len(logits))
-    writer = SuiteWriter(
-        folder / "s",
-        **HEADER | {"n_classes": 3, "class_names": ["a", "b", "c"]},
-    )
-    writer.add("x", logits, y, role="tune", shift="none")
-    Suite.open(folder / "s").pack(folder / "s.npz")
-    for path in (folder / "s", folder / "s.npz"):
-        split = Suite.open(path, verify=True).split("x")
-        assert split.logits.tobytes() == logits.tobytes()
-        np.testing.assert_array_equal(split.y, y)
+def test_another_source_is_refused(folder, options, message):
+    with pytest.raises(InputError, match=message):
+        writer_of(folder, **options)
 
 
-@given(
-    array=st.sampled_from([np.float16, np.float32, np.float64, np.uint8, np.int16]).flatmap(
-        lambda dtype: arrays(dtype, st.sampled_from([(1,), (7,), (123456,), (3, 2), (1, 1000)]))
-    )
+@pytest.mark.parametrize(
+    ("name", "logits", "y", "options", "message"),
+    [
+        ("../x", Z, Y, {}, "name must be letters, digits"),
+        ("x", Z[:, :3], Y, {}, "shape"),
+        ("x", Z, Y[1:], {}, "y must have shape"),
+        ("x", Z, Y - 1, {}, "all samples of a split or for none"),
+        ("x", Z, Y + 1, {}, "y must lie in"),
+        ("x", Z, Y, {"role": "tune"}, "role must be"),
+        ("x", Z, Y, {"severity": 3}, "given together"),
+        ("x", Z, Y, {"corruption": "fog", "severity": 6}, "severity must be 1 to 5"),
+        ("x", Z, Y, {"knn_distances": np.ones((50, 3))}, "knn_distances must have shape"),
+        ("x", np.where(Z > 5, np.nan, Z), Y, {}, "finite"),
+    ],
 )
-def test_headers_are_those_of_numpy(array):
-    file = io.BytesIO(npy_header(array) + array.tobytes())
-    assert np.load(file).tobytes() == array.tobytes()
-    assert len(npy_header(array)) % 64 == 0
-    file.seek(0)
-    header = read_header(file)
-    assert (np.dtype(header.descr), header.shape) == (array.dtype, array.shape)
-    assert header.size == len(file.getvalue())
+def test_wrong_splits_are_refused(tmp_path, name, logits, y, options, message):
+    writer = writer_of(tmp_path / "suite")
+    with pytest.raises(InputError, match=message):
+        writer.add(name, logits, y, **options)
+    assert Suite.open(tmp_path / "suite").splits == ()
 
 
-def test_the_hash_does_not_depend_on_the_layout():
-    z, y = draw(0)
-    assert content_hash(np.asfortranarray(z), y.astype(np.uint8)) == content_hash(z, y)
-    assert content_hash(z.astype(">f8"), y) == content_hash(z, y)
+def change(path, edit):
+    document = json.loads(path.read_text())
+    edit(document)
+    path.write_text(json.dumps(document))
 
 
-def test_float16_keeps_the_winner(tmp_path):
-    """2049 rounds to 2048, which class 0 has already; class 1 is to win all the same."""
-    z = np.array([[2048, 2049, 0, 0], [2049, 2048, 0, 0], [1, 1.0001, 1.00005, 0]], np.float32)
-    assert (z.astype(np.float16).argmax(axis=1) != z.argmax(axis=1)).tolist() == [True, False, True]
-    writer = SuiteWriter(tmp_path / "s", **HEADER)
-    writer.add("val", z, [0, 1, 2], role="tune", shift="none")
-    writer.finish(["val"])
-    Suite.open(tmp_path / "s").pack(tmp_path / "s.npz", dtype="float16")
-    packed = Suite.open(tmp_path / "s.npz", verify=True).split("val").logits
-    np.testing.assert_array_equal(packed[0], np.array([2047, 2048, 0, 0], np.float16))
-    np.testing.assert_array_equal(packed.argmax(axis=1), z.argmax(axis=1))
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda d: d.update(format_version=4),
+        lambda d: d.pop("model"),
+        lambda d: d.update(colour="red"),
+        lambda d: d["splits"][0].pop("sha256"),
+        lambda d: d["splits"][0].update(name="../../etc"),
+        lambda d: d["splits"][0].update(arrays={"logits": "object", "y": "int64"}),
+        lambda d: d["splits"].append(d["splits"][0]),
+        lambda d: d.update(splits=3),
+    ],
+)
+def test_a_changed_manifest_is_refused(folder, edit):
+    change(folder / "manifest.json", edit)
+    with pytest.raises(FileFormatError):
+        Suite.open(folder)
 
 
-@given(seed=st.integers(0, 1000), scale=st.sampled_from([1e-3, 1.0, 1e3]))
-def test_float16_keeps_every_winner(seed, scale):
-    z = (np.random.default_rng(seed).normal(size=(50, 40)) * scale).astype(np.float32)
-    z += np.float32(10 * scale)  # numbers that lie close together, relative to their size
-    stored = stored_logits(z, 40, "float16")
-    np.testing.assert_array_equal(stored.argmax(axis=1), z.argmax(axis=1))
-    step = np.spacing(np.abs(z).astype(np.float16)).astype(np.float64)
-    assert (np.abs(stored.astype(np.float64) - z) <= 1.5 * step).all()
+def test_damage_is_found(folder, tmp_path):
+    path = folder / "test" / "logits.npy"
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 1
+    path.write_bytes(content)
+    suite = Suite.open(folder)
+    with pytest.raises(FileFormatError, match="split test is damaged"):
+        suite.verify()
+    path.write_bytes(content[:-10])
+    with pytest.raises(FileFormatError, match="test/logits.npy cannot be read: it is cut short"):
+        _ = Suite.open(folder).split("test").logits
+    path.unlink()
+    with pytest.raises(FileFormatError, match="test/logits.npy cannot be read"):
+        _ = Suite.open(folder).split("test").logits
+    change(folder / "manifest.json", lambda d: d["splits"][2].update(n_samples=10**12))
+    with pytest.raises(FileFormatError, match="fog-3/logits.npy cannot be read: it must be"):
+        _ = Suite.open(folder).split("fog-3").logits
+
+
+@pytest.mark.parametrize("content", [b"", b"text", None])
+def test_what_is_no_suite(tmp_path, content):
+    path = tmp_path / "x.npz"
+    if content is None:
+        np.savez(path, logits=Z)
+    else:
+        path.write_bytes(content)
+    for each in (path, tmp_path, tmp_path / "gone"):
+        with pytest.raises(FileFormatError):
+            Suite.open(each)
+
+
+def test_a_cut_archive(folder, tmp_path):
+    Suite.open(folder).pack(tmp_path / "x.npz")
+    content = (tmp_path / "x.npz").read_bytes()
+    (tmp_path / "x.npz").write_bytes(content[: len(content) // 2])
+    with pytest.raises(FileFormatError):
+        Suite.open(tmp_path / "x.npz")
+    assert not zipfile.is_zipfile(tmp_path / "x.npz")
+
+
+def test_an_unknown_split_names_near_ones(folder):
+    with pytest.raises(InputError, match="got 'fog-4'. Try fog-3"):
+        Suite.open(folder).split("fog-4")

@@ -115,7 +115,9 @@ def changed(array, row, column, value):
     return out
 
 
-LINES = "\n".join(json.dumps({"logits": z, "y": int(k)}) for z, k in zip(Z.tolist(), Y, strict=True))
+LINES = "\n".join(
+    json.dumps({"logits": z, "y": int(k)}) for z, k in zip(Z.tolist(), Y, strict=True)
+)
 BUFFER = io.BytesIO()
 np.save(BUFFER, Z)
 NAMES = np.array(["ant", "bee", "cat", "dog"])
@@ -160,7 +162,9 @@ CASES = {
         "x.pt", "a tensor or a dict of tensors", lambda p: pt(p, [1, 2]), ("torch",)
     ),
     # Tables that are not square, or have no names.
-    "a ragged csv": case("x.csv", "cannot be read", "logit_a,logit_b,y\n1,2,0\n1,2\n", ("pyarrow",)),
+    "a ragged csv": case(
+        "x.csv", "cannot be read", "logit_a,logit_b,y\n1,2,0\n1,2\n", ("pyarrow",)
+    ),
     "a header alone": case("x.csv", "there are no samples", "logit_a,logit_b,y\n"),
     "two columns of one name": case("x.csv", "different column names, got 'a'", "a,a\n1,2\n"),
     "numbers in the first line": case("x.csv", "column names in the first line", "1,2\n3,4\n"),
@@ -200,9 +204,7 @@ CASES = {
     "logits as probabilities": case(
         "x.csv", "must lie in [0, 1]", table(y=Y), input="proba", score_columns="logit_*"
     ),
-    "percent": case(
-        "x.csv", ("got 9", "percent"), table("proba_", 100 * P, y=Y), input="proba"
-    ),
+    "percent": case("x.csv", ("got 9", "percent"), table("proba_", 100 * P, y=Y), input="proba"),
     "one sample off": case(
         "x.csv",
         ("sum to 1", "sample 7"),
@@ -256,14 +258,10 @@ CASES = {
     "a label too many": case(
         "x.npz", "must lie in [0, 3]", lambda p: npz(p, y=np.where(Y == 3, 9, Y))
     ),
-    "tokens to ignore": case(
-        "x.npz", "-100", lambda p: npz(p, y=np.where(Y == 0, -100, Y))
-    ),
+    "tokens to ignore": case("x.npz", "-100", lambda p: npz(p, y=np.where(Y == 0, -100, Y))),
     "one-hot labels": case("x.npz", "one column", lambda p: npz(p, y=np.eye(4)[Y])),
     "broken labels": case("x.npz", "whole numbers", lambda p: npz(p, y=Y + 0.5)),
-    "a missing label": case(
-        "x.csv", "no label in sample 1", "logit_a,logit_b,y\n1,2,a\n3,4,\n"
-    ),
+    "a missing label": case("x.csv", "no label in sample 1", "logit_a,logit_b,y\n1,2,a\n3,4,\n"),
     "too few labels": case("x.npz", "must have 40 values, got 39", lambda p: npz(p, y=Y[1:])),
     "names without classes": case("x.npz", "class_names", lambda p: npz(p, y=NAMES[Y])),
     "an unknown name": case("x.csv", "'bird'", "logit_a,logit_b,y\n1,2,a\n3,4,bird\n"),

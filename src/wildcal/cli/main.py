@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from functools import wraps
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -155,6 +156,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(words: Sequence[str]) -> int:
     """Run one command line and return its exit code."""
+    if sys.stderr is None:  # closed by the shell
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         warnings.simplefilter("always", CalibrationWarning)
@@ -175,8 +178,8 @@ def run(words: Sequence[str]) -> int:
             if "--debug" in words:
                 traceback.print_exc()
             text = " ".join(str(error).split()) or type(error).__name__
-            if isinstance(error, OSError) and error.filename:
-                text = f"{error.filename}: {error.strerror}."
+            if isinstance(error, OSError) and error.strerror:
+                text = f"{error.filename}: " * bool(error.filename) + f"{error.strerror}."
             expected = isinstance(error, WildcalError | ValueError | OSError | MemoryError)
             hint = "" if expected else f" ({type(error).__name__}; --debug shows where)"
             warn(f"error: {text}{hint}")

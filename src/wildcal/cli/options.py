@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -104,7 +105,7 @@ knn_option = click.option(
     "--knn-file", type=PATH, help="Distances to training samples (.npy, .npz), for dac."
 )
 
-_COLUMN_OPTIONS = (
+_COLUMN_OPTIONS: tuple[Any, ...] = (
     click.option(
         "--input",
         "input",
@@ -212,7 +213,9 @@ def standard_input(source: Any) -> Iterator[Any]:
     if source not in (STANDARD, (STANDARD,)):
         yield source
         return
-    data = click.get_binary_stream("stdin").read()
+    if sys.stdin is None:
+        raise InputError("standard input is closed; pipe samples into the command.")
+    data = sys.stdin.buffer.read()
     ending = ".jsonl" if data.lstrip()[:1] == b"{" else ".csv"
     with TemporaryDirectory() as folder:
         path = Path(folder) / f"stdin{ending}"

@@ -121,7 +121,7 @@ def _predict(
     n, total = 0, 0.0
     with progress_bar("Predicting", total=len(tasks)) as progress:
         if scheduler is None:
-            found = (task(*each) for each in tasks)
+            found: Any = (task(*each) for each in tasks)
         else:
             from wildcal.interop.dask import run_tasks
 

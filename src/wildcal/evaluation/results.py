@@ -21,7 +21,7 @@ FORMAT_VERSION: Final = 1
 """Version of the JSON that `to_dict` returns."""
 
 
-class _Shown:
+class Shown:
     """Shows its table in a terminal and in notebooks."""
 
     def table(self) -> Table:
@@ -50,7 +50,7 @@ class _Shown:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evaluation(_Shown):
+class Evaluation(Shown):
     """Metrics of one set of predictions: ``evaluation.ece`` is an `Estimate`.
 
     Fractions, not per cent.
@@ -186,7 +186,7 @@ class MethodResult:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison(_Shown):
+class Comparison(Shown):
     """Methods fitted on the same samples and measured on the same test samples, best first."""
 
     methods: tuple[MethodResult, ...]
@@ -238,7 +238,7 @@ class Comparison(_Shown):
 
 
 @dataclass(frozen=True, eq=False)
-class ModelComparison(_Shown):
+class ModelComparison(Shown):
     """Two or more models on the same samples: paired differences to the first."""
 
     evaluations: Mapping[str, Evaluation]

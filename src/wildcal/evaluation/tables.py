@@ -6,6 +6,7 @@ from wildcal.metrics import METRICS, Estimate, Metric
 from wildcal.tables import Cell, Column, Table, number, with_ranks
 
 if TYPE_CHECKING:
+    from wildcal.evaluation.benchmark_results import BenchmarkResults
     from wildcal.evaluation.results import (
         Comparison,
         Evaluation,
@@ -21,6 +22,8 @@ _COMPARED: Final = (
     *("ood_auroc", "ood_mean_confidence"),
 )
 """Metrics that a comparison shows, in this order."""
+_OOD_COLUMNS: Final = {"ood_mean_confidence": "confidence on", "ood_auroc": "AUROC of"}
+"""Metrics of OOD splits that a benchmark shows."""
 _PRIORITY: Final = {"excess_ece": 2, "brier_score": 4, "top_label_brier": 4, "ood_auroc": 3,
                     "ood_mean_confidence": 4}  # fmt: skip
 
@@ -176,3 +179,91 @@ def _difference_cell(method: "MethodResult", metric: Metric) -> Cell:
         return Cell("best")
     note = "" if gap.low is None or gap.is_significant else "n.s."
     return number(gap.value, percent=metric.is_percent, sign=True, note=note)
+
+
+def benchmark_table(results: "BenchmarkResults", suite: str, metric: str) -> Table:
+    """Return a row for each method of a suite, the best average first."""
+    info = METRICS[metric]
+    order = results.ranked(suite, metric)
+    averages = {m.name: results.average(suite, m.name, metric) for m in order}
+    floored = any(a.floor is not None for a in averages.values())
+    conditions = results.conditions(suite)
+    more = [
+        name
+        for name in results.metrics
+        if name != metric and METRICS[name].needs != "ood" and name != "mean_confidence"
+    ]
+    sets = [
+        (split, name)
+        for split in results.ood_splits(suite)
+        for name in _OOD_COLUMNS
+        if results.estimate(suite, order[0].name, split, name) is not None
+    ]
+    columns = [
+        Column("method", is_number=False),
+        Column(f"average {info.title}"),
+        Column("to best"),
+        *([Column("excess", priority=8), Column("noise floor", priority=3)] if floored else []),
+        *(Column(c, priority=0 if c in ("0", "5", "source") else 1) for c in conditions),
+        *(Column(f"average {METRICS[name].title}", priority=7) for name in more),
+        *(Column(f"{_OOD_COLUMNS[name]} {split}", priority=9) for split, name in sets),
+        Column("data used", is_number=False, priority=10),
+    ]
+    rows = []
+    for method in order:
+        average = averages[method.name]
+        row = [
+            Cell(method.name),
+            number(average.value, average.interval, percent=info.is_percent),
+            _average_difference(results, suite, method.name, order[0].name, metric),
+        ]
+        if floored:
+            row += [number(average.excess), number(average.floor)]
+        row += [number(value, percent=info.is_percent) for value in average.conditions]
+        for name in more:
+            value = results.average(suite, method.name, name).value
+            row.append(number(value, percent=METRICS[name].is_percent))
+        for split, name in sets:
+            found = results.estimate(suite, method.name, split, name)
+            row.append(number(found.value if found else None))
+        rows.append(tuple([*row, Cell(str(method.information))]))
+    return Table(
+        suite, tuple(columns), tuple(rows), tuple(_benchmark_notes(results, suite, metric))
+    )
+
+
+def _average_difference(
+    results: "BenchmarkResults", suite: str, method: str, best: str, metric: str
+) -> Cell:
+    if method == best:
+        return Cell("best")
+    gap = results.difference(suite, method, best, metric)
+    note = "" if gap.low is None or gap.is_significant else "n.s."
+    return number(gap.value, percent=METRICS[metric].is_percent, sign=True, note=note)
+
+
+def _benchmark_notes(results: "BenchmarkResults", suite: str, metric: str) -> list[str]:
+    info, found = METRICS[metric], results.suites[suite]
+    unit = " in per cent" if info.is_percent else ""
+    over = "the source and of each shift"
+    if results.has_severities(suite):
+        over = "the source (0) and the means over corruptions at severities 1 to 5"
+    notes = [f"{info.title}{unit}; average: the mean of {over}. {FLOOR}"]
+    if found.n_bootstrap:
+        notes.append(
+            f"Intervals: {100 * found.level:g} %, bootstrap over images. To best: paired difference"
+            " to the first method; n.s.: its interval contains 0."
+        )
+    average = results.average(suite, results.ranked(suite, metric)[0].name, metric)
+    if average.excess is not None and average.excess < average.value / 2:
+        notes.append(
+            "More than half of the best average is noise floor: the splits have few samples."
+            " Compare the excess, or use more samples."
+        )
+    if f"{found.ood_set}-test" in results.ood_splits(suite):
+        notes.append(
+            f"{found.ood_set}-test: other samples of the set that methods were fitted with."
+        )
+    notes += [f"{name} failed: {reason}" for name, reason in found.failed.items()]
+    skipped = {k: v for k, v in results.skipped.items() if k.startswith(f"{suite}: ")}
+    return notes + [f"Skipped {name}: {reason}" for name, reason in skipped.items()]

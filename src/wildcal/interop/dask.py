@@ -9,6 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from wildcal.core.exceptions import InputError, MissingExtraError
+from wildcal.evaluation.chunked import evaluate_part, merge, score_samples
+from wildcal.evaluation.results import Evaluation
 from wildcal.io.chunked import columns_for, result_names, results
 from wildcal.io.frames import frame_batches
 from wildcal.io.samples import SampleSet, to_samples
@@ -131,7 +133,8 @@ def _example(empty: Any, calibrator: Any, columns: Columns, proba: bool) -> Any:
     sample = SampleSet(X=x, input=resolved.input, class_names=names, knn_distances=knn)
     found = results(calibrator, sample, proba=proba)
     added = result_names([str(name) for name in empty.columns], list(found))
-    return empty.assign(**{added[name]: values[:0] for name, values in found.items()})
+    series = {name: empty._constructor_sliced(values).iloc[:0] for name, values in found.items()}
+    return empty.assign(**{added[name]: values for name, values in series.items()})
 
 
 def _statistics(frame: Any, calibrator: Any, columns: Columns) -> Any:
@@ -158,3 +161,69 @@ def _tree(combine: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
 
 def _add(parts: list[Any]) -> Any:
     return reduce(lambda a, b: b if a is None else a if b is None else a + b, parts)
+
+
+def map_reduce(
+    function: Callable[..., Any],
+    tasks: Sequence[tuple[Any, ...]],
+    combine: Callable[[list[Any]], Any],
+    *,
+    scheduler: str,
+) -> Any:
+    """Return the results of `function(*task)`, combined in a tree on a cluster, in their order."""
+    with connect(scheduler) as client:
+        futures = [client.submit(function, *task, pure=False) for task in tasks]
+        while len(futures) > 1:
+            groups = [futures[i : i + _FAN_IN] for i in range(0, len(futures), _FAN_IN)]
+            futures = [client.submit(combine, group, pure=False) for group in groups]
+        return client.gather(futures[0])
+
+
+def evaluate(
+    frame: Any,
+    calibrator: Any = None,
+    *,
+    columns: Columns | None = None,
+    metrics: Sequence[str] | None = None,
+    n_bins: int = 15,
+    n_bootstrap: int | None = None,
+    level: float = 0.95,
+    seed: int = 0,
+    **declared: Any,
+) -> Evaluation:
+    """Return metrics of the samples of a Dask DataFrame, by tree reduction.
+
+    Parameters
+    ----------
+    frame
+        A Dask DataFrame.
+    calibrator
+        Fitted; None for the scores as they are.
+    columns
+        Which column is what. Or the fields of `Columns` as arguments.
+    metrics, n_bins, n_bootstrap, level, seed
+        As in `wildcal.evaluate`.
+    **declared
+        Fields of `Columns`, such as ``label_column="species", group_column="country"``.
+    """
+    declaration = Columns(**declared) if columns is None else columns
+    if calibrator is not None:
+        declaration = columns_for(calibrator, declaration)
+    parts = _per_partition(_partition_scores, frame, calibrator, declaration)
+    part = _tree(_merge, parts).compute()
+    if part is None:
+        raise InputError("frame must have samples, got none.", "frame")
+    return evaluate_part(
+        part, metrics=metrics, n_bins=n_bins, n_bootstrap=n_bootstrap, level=level, seed=seed
+    )
+
+
+def _partition_scores(frame: Any, calibrator: Any, columns: Columns) -> Any:
+    if not len(frame):
+        return None
+    return score_samples(partition_samples(frame, columns, labels=True), calibrator)
+
+
+def _merge(parts: list[Any]) -> Any:
+    found = [part for part in parts if part is not None]
+    return merge(found) if found else None

@@ -69,9 +69,14 @@ def open_source(path: Path) -> Source:
         raise _damaged(path, error) from error
 
 
-def read_batches(path: Path, names: Sequence[str] | None = None) -> Iterator[Batch]:
+def read_batches(
+    path: Path, names: Sequence[str] | None = None, row_groups: Sequence[int] | None = None
+) -> Iterator[Batch]:
     """Yield the batches of a file; damage is a FileFormatError."""
-    batches = open_source(path).batches(names)
+    source = open_source(path)
+    if row_groups is not None and isinstance(source, ArrowSource):
+        source.row_groups = row_groups
+    batches = source.batches(names)
     while True:
         try:
             batch = next(batches)
@@ -88,6 +93,8 @@ class ArrowSource(Source):
     """Parquet, Arrow and Feather files."""
 
     kind = "arrow"
+    row_groups: Sequence[int] | None = None
+    """The row groups of a Parquet file that are read, all by default."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -99,7 +106,7 @@ class ArrowSource(Source):
     def batches(self, names: Sequence[str] | None = None) -> Iterator[Batch]:
         """Yield record batches."""
         with _open_arrow(self.path) as (_, _, read):
-            for record in read(names):
+            for record in read(names, self.row_groups):
                 if record.num_rows:
                     yield arrow_batch(record)
 
@@ -270,7 +277,9 @@ class _ArrowFile:
             return (
                 file.schema_arrow,
                 file.metadata.num_rows,
-                lambda names: file.iter_batches(BATCH, columns=names, use_threads=False),
+                lambda names, groups: file.iter_batches(
+                    BATCH, row_groups=groups, columns=names, use_threads=False
+                ),
             )
         self._file = pyarrow.memory_map(str(self.path))
         try:
@@ -279,7 +288,7 @@ class _ArrowFile:
             records: Iterable[Any] = (reader.get_batch(i) for i in range(n))
         except pyarrow.ArrowInvalid:
             records = reader = ipc.open_stream(self._file)
-        return reader.schema, None, lambda names: records
+        return reader.schema, None, lambda names, groups: records
 
     def __exit__(self, *_: object) -> None:
         self._file.close()

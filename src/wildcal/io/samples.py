@@ -149,17 +149,23 @@ def read_file(
     labels: bool = True,
     n_classes: int | None = None,
     all_columns: bool = False,
+    row_groups: Sequence[int] | None = None,
 ) -> Iterator[tuple[Batch, SampleSet]]:
     """Yield the batches of a file and their samples; errors name the file.
 
-    `all_columns` also reads the columns that are not used, for writing them.
+    `all_columns` also reads the columns that are not used, for writing them; `row_groups` reads
+    only those of a Parquet file.
     """
     try:
         source, columns = open_table(path, columns, n_classes)
         resolved = resolve(source.names, columns, labels=labels)
         names = None if all_columns else resolved.names
         n = 0
-        batches = source.batches() if isinstance(source, LogSource) else read_batches(path, names)
+        batches = (
+            source.batches()
+            if isinstance(source, LogSource)
+            else read_batches(path, names, row_groups)
+        )
         for batch in batches:
             samples = to_samples(batch, resolved)
             yield batch, samples
@@ -188,7 +194,7 @@ def open_table(
         "score_columns": ("logits",),
         "label_column": "label",
     }
-    identifier = columns.id_column or "doc_id"
+    identifier = columns.id_column or ("doc_id" if "doc_id" in source.names else None)
     return source, replace(columns, **more, id_column=identifier)
 
 

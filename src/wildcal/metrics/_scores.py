@@ -73,6 +73,16 @@ class Scores:
         squares = [np.einsum("ij,ij->i", p, p) for p in self.blocks()]
         return np.asarray(np.maximum(np.concatenate(squares) - 2 * self._true_proba + 1, 0))
 
+    def bins(self, n_bins: int) -> IntArray:
+        """Return the equal-width bin of each confidence."""
+        if n_bins not in self._bins:
+            self._bins[n_bins] = bin_index(self.confidence, n_bins)
+        return self._bins[n_bins]
+
+    @cached_property
+    def _bins(self) -> dict[int, IntArray]:
+        return {}
+
     @cached_property
     def order(self) -> IntArray:
         """Indices that sort the samples by confidence."""
@@ -210,7 +220,25 @@ def per_replicate(function: Callable[[FloatArray], Any], weights: FloatArray) ->
 
 def mean(column: NDArray[Any], weights: FloatArray) -> Any:
     """Return the weighted mean of a column: a number, or shape (B,)."""
-    return column @ weights / weights.sum(axis=0)
+    return column @ weights / total(weights)
+
+
+def total(weights: FloatArray) -> Any:
+    """Return the sum of weights: a number, or shape (B,)."""
+    return np.ones(len(weights)) @ weights  # much faster than sum(axis=0)
+
+
+def bin_sums(
+    values: NDArray[Any], index: IntArray, n_bins: int, weights: FloatArray
+) -> NDArray[Any]:
+    """Return the weighted sums of values by bin, shape (n_bins,) or (n_bins, B)."""
+    if weights.ndim == 1:
+        return np.bincount(index, values * weights, n_bins)
+    from scipy.sparse import csr_array  # slow to import
+
+    n = len(values)
+    matrix = csr_array((values.astype(np.float64), (index, np.arange(n))), shape=(n_bins, n))
+    return np.asarray(matrix @ weights)
 
 
 def bin_index(confidence: FloatArray, n_bins: int) -> IntArray:

@@ -10,9 +10,11 @@ from wildcal.core.validation import check_choice
 from wildcal.metrics._scores import (
     Scores,
     bin_index,
+    bin_sums,
     measure,
     measure_in_distribution,
     per_replicate,
+    total,
 )
 from wildcal.metrics.noise import compute_noise_floor
 
@@ -159,10 +161,8 @@ def classwise_ece(
 
 def compute_ece(scores: Scores, weights: FloatArray, *, n_bins: int = 15) -> Any:
     """See `ece`."""
-    index, gap = bin_index(scores.confidence, n_bins), scores.gap
-    return per_replicate(
-        lambda w: np.abs(np.bincount(index, gap * w, n_bins)).sum() / w.sum(), weights
-    )
+    index = scores.bins(n_bins)
+    return np.abs(bin_sums(scores.gap, index, n_bins, weights)).sum(axis=0) / total(weights)
 
 
 def compute_excess_ece(scores: Scores, weights: FloatArray, *, n_bins: int = 15) -> Any:
@@ -173,14 +173,10 @@ def compute_excess_ece(scores: Scores, weights: FloatArray, *, n_bins: int = 15)
 
 def compute_mce(scores: Scores, weights: FloatArray, *, n_bins: int = 15) -> Any:
     """See `mce`."""
-    index, gap = bin_index(scores.confidence, n_bins), scores.gap
-
-    def value(w: FloatArray) -> Any:
-        count = np.bincount(index, w, n_bins)
-        sums = np.abs(np.bincount(index, gap * w, n_bins))
-        return (sums / np.where(count > 0, count, np.inf)).max()
-
-    return per_replicate(value, weights)
+    index = scores.bins(n_bins)
+    count = bin_sums(np.ones(len(scores)), index, n_bins, weights)
+    sums = np.abs(bin_sums(scores.gap, index, n_bins, weights))
+    return (sums / np.where(count > 0, count, np.inf)).max(axis=0)
 
 
 def compute_ks_error(scores: Scores, weights: FloatArray, *, n_bins: int = 15) -> Any:
@@ -241,10 +237,10 @@ def compute_classwise_ece(scores: Scores, weights: FloatArray, *, n_bins: int = 
         low = np.where(index == 0, gap, 0.0)
         sample, column = np.nonzero(index)
         place, gap = column * n_bins + index[sample, column], gap[sample, column]
-        for total, w in zip(sums, columns[part].T, strict=True):
-            total += np.bincount(place, gap * w[sample], k * n_bins)
-            total[::n_bins] += w @ low
-    values = np.abs(sums).sum(axis=1) / (columns.sum(axis=0) * k)
+        for row, w in zip(sums, columns[part].T, strict=True):
+            row += np.bincount(place, gap * w[sample], k * n_bins)
+            row[::n_bins] += w @ low
+    values = np.abs(sums).sum(axis=1) / (total(columns) * k)
     return values if weights.ndim == 2 else values[0]
 
 

@@ -1,12 +1,13 @@
 """The ECE that a perfectly calibrated model has on a finite sample."""
 
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from wildcal.core.arrays import FloatArray, IntArray
-from wildcal.metrics._scores import Scores, bin_index, measure
+from wildcal.metrics._scores import Scores, measure
 
 # Above this variance of the number of right samples in a bin an expansion is accurate to 1e-4.
 _EXPAND_ABOVE: Final = 10.0
@@ -16,7 +17,7 @@ _RESIDUES: Final = 64
 # Samples whose characteristic functions are computed together.
 _BLOCK: Final = 1 << 15
 # Simulated errors of a calibrated model.
-_N_DRAWS: Final = 4000
+_N_DRAWS: Final = 2000
 
 
 def noise_floor(
@@ -48,18 +49,22 @@ def noise_floor(
 def compute_noise_floor(scores: Scores, weights: FloatArray, *, n_bins: int = 15) -> Any:
     """See `noise_floor`. Replicates share the value of the samples."""
     w = weights if weights.ndim == 1 else scores.weight
-    gaps = _expected_gaps(scores.confidence, bin_index(scores.confidence, n_bins), n_bins, w)
+    gaps = _expected_gaps(scores.confidence, scores.bins(n_bins), n_bins, w)
     value = gaps.sum() / w.sum()
     return value if weights.ndim == 1 else np.full(weights.shape[1], value)
 
 
 def noise_limit(scores: Scores, *, n_bins: int = 15, level: float = 0.95) -> float:
     """Return the ECE that a calibrated model exceeds with probability (1 - level) / 2."""
-    index, p = bin_index(scores.confidence, n_bins), scores.confidence
+    index, p = scores.bins(n_bins), scores.confidence
     variance = np.bincount(index, scores.weight * p * (1 - p), n_bins)
-    noise = np.random.default_rng(0).normal(scale=np.sqrt(variance), size=(_N_DRAWS, n_bins))
-    errors = np.abs(noise).sum(axis=1) / scores.weight.sum()
+    errors = _absolute_normal(n_bins) @ np.sqrt(variance) / scores.weight.sum()
     return float(np.quantile(errors, (1 + level) / 2))
+
+
+@lru_cache(maxsize=4)
+def _absolute_normal(n_bins: int) -> FloatArray:
+    return np.abs(np.random.default_rng(0).normal(size=(_N_DRAWS, n_bins)))
 
 
 def _expected_gaps(p: FloatArray, index: IntArray, n_bins: int, w: FloatArray) -> FloatArray:
@@ -100,16 +105,17 @@ def _exact(p: FloatArray, index: IntArray, w: FloatArray, mean: FloatArray) -> F
     """
     n_bins = len(mean)
     turn = np.exp(-2j * np.pi * np.arange(_RESIDUES // 2 + 1) / _RESIDUES) - 1
-    size, angle = np.zeros((2, n_bins, len(turn)))
+    transform = np.ones((n_bins, len(turn)), dtype=np.complex128)
+    order = np.argsort(index, kind="stable")
+    p, index, w = p[order], index[order], w[order]
     for start in range(0, len(p), _BLOCK):
         part = slice(start, start + _BLOCK)
         factor = 1 + p[part, None] * turn
-        with np.errstate(divide="ignore"):  # p = 1/2 gives a factor of 0
-            log_size = np.log(np.abs(factor)) * w[part, None]
-        for total, values in ((size, log_size), (angle, np.angle(factor) * w[part, None])):
-            for k in range(1, len(turn)):
-                total[:, k] += np.bincount(index[part], values[:, k], n_bins)
-    chance = np.fft.irfft(np.exp(size) * np.exp(1j * angle), _RESIDUES)
+        if (w[part] != 1).any():
+            factor = factor ** w[part, None]
+        bins, starts = np.unique(index[part], return_index=True)
+        transform[bins] *= np.multiply.reduceat(factor, starts, axis=0)
+    chance = np.fft.irfft(transform, _RESIDUES)
     # Of the numbers with the same residue, the one nearest to the mean.
     residue = np.arange(_RESIDUES)
     number = residue + _RESIDUES * np.rint((mean[:, None] - residue) / _RESIDUES)

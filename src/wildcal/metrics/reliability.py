@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from wildcal.core.arrays import FloatArray
 from wildcal.core.validation import check_number
-from wildcal.metrics._scores import MAX_BINS, Scores, bin_index, check_scores
+from wildcal.metrics._scores import MAX_BINS, Scores, check_scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +115,7 @@ def compute_reliability(
     scores: Scores, weights: FloatArray, *, n_bins: int = 15, level: float = 0.95
 ) -> Reliability:
     """See `reliability`."""
-    index = bin_index(scores.confidence, n_bins)
+    index = scores.bins(n_bins)
     columns = (np.ones(len(scores)), scores.confidence, scores.correct)
     sums = [np.bincount(index, weights * c, n_bins).astype(np.float64) for c in columns]
     count, confidence, hits = sums

@@ -19,6 +19,14 @@ from wildcal._old.io.suite import Suite
 from wildcal._old.io.suite.compose import ZEROS, Shifted, write_suite
 
 
+def read_notes(context: click.Context, option: click.Parameter, values: Iterable[str]) -> Any:
+    """Read NAME=WORDS."""
+    pairs = [value.partition("=") for value in values]
+    if not all(name and equals for name, equals, _ in pairs):
+        raise click.BadParameter("give NAME=WORDS such as network=resnet20.")
+    return {name: words for name, _, words in pairs}
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """The files that a suite is made of besides those to tune and to test on."""
@@ -171,11 +179,3 @@ def make_suite(
     if ZEROS in made.data:
         say(f"note: probabilities of zero were {made.data[ZEROS]}.")
     return made
-
-
-def read_notes(context: click.Context, option: click.Parameter, values: Iterable[str]) -> Any:
-    """Read NAME=WORDS."""
-    pairs = [value.partition("=") for value in values]
-    if not all(name and equals for name, equals, _ in pairs):
-        raise click.BadParameter("give NAME=WORDS such as network=resnet20.")
-    return {name: words for name, _, words in pairs}
