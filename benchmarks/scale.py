@@ -1,6 +1,6 @@
 """Predict and evaluate Parquet shards: time on two workers against one process, and peak memory.
 
-    python benchmarks/scale.py --rows 5000000 --output benchmarks/scale.csv
+python benchmarks/scale.py --rows 5000000 --output benchmarks/scale.csv
 """
 
 import argparse
@@ -36,7 +36,8 @@ if __name__ == "__main__":
 """
 PREDICT = "code = run(sys.argv[1:]); assert code == 0, code"
 EVALUATE = (
-    "evaluate_files(sys.argv[1], load_with_columns(sys.argv[2])[1], load(sys.argv[2]), {run})"
+    "evaluate_files(sys.argv[1], load_with_columns(sys.argv[2])[1], load(sys.argv[2]),"
+    " n_bootstrap=0, {run})"
 )
 
 
@@ -92,12 +93,11 @@ def measure(folder, n_rows):
     setup = (
         "from functools import partial\nfrom wildcal import load\n"
         "from wildcal.evaluation.chunked import evaluate_files\n"
-        "from wildcal.interop.dask import map_reduce\n"
+        "from wildcal.interop.dask import run_tree\n"
         "from wildcal.io.chunked import load_with_columns"
     )
     alone, two = (
-        EVALUATE.format(run=run)
-        for run in ("run=None", "run=partial(map_reduce, scheduler='local')")
+        EVALUATE.format(run=run) for run in ("run=None", "run=partial(run_tree, scheduler='local')")
     )
     yield "evaluate", 1, *timed(setup, alone, shards, calibrator)
     yield "evaluate", 2, *timed(setup, two, shards, calibrator)

@@ -118,6 +118,7 @@ def prepare(job: Job) -> Callable[[], Any]:
 def export(calibrator: Any) -> Any:
     """Return a session of ONNX Runtime with an exported calibrator."""
     import onnxruntime
+
     from wildcal.interop import onnx
 
     options = onnxruntime.SessionOptions()

@@ -36,10 +36,7 @@ LAYERS = {
 # Rows of the table in docs/architecture.md.
 DOCUMENTED = ("core", "calibrators", "accuracy", "window", "io", "interop", "testing.py")
 # Modules outside `_old` that still use version 0.1; the others never import it.
-UNPORTED = {
-    *("__init__.py", "__main__.py", "interop/lightning.py"),
-    *("interop/onnx.py", "interop/torchmetrics.py", "interop/transformers.py"),
-}
+UNPORTED = {"__init__.py"}
 NUMERIC = {"array_api_compat", "numpy", "scipy"}
 # What each layer may take from outside the standard library.
 OUTSIDE = {layer: NUMERIC for layer in LAYERS} | {
@@ -72,7 +69,17 @@ OUTSIDE = {layer: NUMERIC for layer in LAYERS} | {
     "report": {*NUMERIC, "matplotlib", "jinja2"},
     "interop": {
         *NUMERIC,
-        *("rich", "sklearn", "torch", "ndonnx", "onnx", "onnxruntime", "dask", "jax"),
+        *(
+            "rich",
+            "sklearn",
+            "torch",
+            "ndonnx",
+            "onnx",
+            "onnxruntime",
+            "spox",
+            "dask",
+            "distributed",
+        ),
         *("starlette", "torchmetrics", "lightning", "pytorch_lightning", "transformers"),
     },
     "cli": {"numpy", "click", "rich"},

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from wildcal import CALIBRATORS, metrics
-from wildcal.cli.main import COMMANDS
 from wildcal._old.vision.shipped import shipped_names
+from wildcal.cli.main import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -20,6 +20,8 @@ TEXT = "\n".join(page.read_text("utf-8") for page in PAGES)
 def test_examples_run(page, needs):
     if ">>> import torch" in page.read_text("utf-8"):
         needs("torch")
+    if "wildcal.interop.onnx" in page.read_text("utf-8"):
+        needs("ndonnx")
     results = doctest.testfile(str(page), module_relative=False)
     assert results.failed == 0
 

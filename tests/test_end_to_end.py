@@ -21,7 +21,7 @@ from sklearn.linear_model import LogisticRegression
 CLASSES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 # How each step is written on the command line. A renamed command or option changes here only.
 FIT = "fit {data} --method {method} --output {output}"
-PREDICT = "apply {calibrator} {data} --output {output}"
+PREDICT = "predict {calibrator} {data} --output {output} --proba"
 EVALUATE = "evaluate {data} --with {calibrator} --json"
 COMPARE = "compare {calibration} {test} --methods ts,vector --json"
 REPORT = "report {calibration} {test} --methods ts,vector --output {output}"
@@ -70,8 +70,8 @@ def fitted(request, wildcal, samples):
     """A saved calibrator, `ts` or `auto`, and its probabilities of the test samples."""
     method, data = request.param.split()
     wildcal(FIT, data=data, method=method, output=f"{method}.json")
-    wildcal(PREDICT, calibrator=f"{method}.json", data="test.parquet", output=f"{method}.csv")
-    table = arrow_csv.read_csv(wildcal.folder / f"{method}.csv")
+    wildcal(PREDICT, calibrator=f"{method}.json", data="test.parquet", output=f"{method}.parquet")
+    table = parquet.read_table(wildcal.folder / f"{method}.parquet")
     return f"{method}.json", np.column_stack([table[f"proba_{name}"] for name in CLASSES])
 
 
@@ -105,7 +105,8 @@ def test_report(wildcal, samples):
     assert "vector" in page
 
 
-def test_export(wildcal, samples, fitted):
+def test_export(wildcal, samples, fitted, needs):
+    needs("ndonnx")
     (logits, _), (calibrator, proba) = samples, fitted
     wildcal(EXPORT, calibrator=calibrator, output="calibrator.onnx")
     session = onnxruntime.InferenceSession(wildcal.folder / "calibrator.onnx")

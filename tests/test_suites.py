@@ -1,6 +1,5 @@
 """The installed suites hold what studies need."""
 
-
 import numpy as np
 import pytest
 

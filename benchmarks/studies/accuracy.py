@@ -26,7 +26,6 @@ import numpy as np
 import scipy
 
 from wildcal import __version__
-
 from wildcal._old import suites
 from wildcal._old.accuracy import ESTIMATORS, compare_estimators
 from wildcal._old.accuracy.compare import SETTINGS, Cell, summarize

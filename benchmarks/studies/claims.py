@@ -24,7 +24,6 @@ from pathlib import Path
 import numpy as np
 
 from wildcal import EnergyScaling
-
 from wildcal._old import suites
 from wildcal._old.cli.opening import open_suite
 from wildcal._old.evaluation.protocol import Method, Results, choose_methods, run_protocol

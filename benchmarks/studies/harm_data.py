@@ -17,7 +17,6 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neural_network import MLPClassifier
 
 from wildcal import logits_from_proba, logits_from_score
-
 from wildcal._old import suites
 from wildcal.interop.sklearn import mlp_logits
 

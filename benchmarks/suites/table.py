@@ -7,7 +7,6 @@ import argparse
 import pathlib
 
 from wildcal import CALIBRATORS
-
 from wildcal._old import suites
 from wildcal._old.calibrators import PAPER_METHODS
 from wildcal._old.evaluation.protocol import Results, choose_methods, run_protocol

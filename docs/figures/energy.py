@@ -6,7 +6,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from wildcal import EnergyScaling
-
 from wildcal._old import suites
 from wildcal.calibrators.energy import Gaussian
 

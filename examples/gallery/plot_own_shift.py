@@ -38,7 +38,9 @@ def logits(pictures):
 
 
 folder = Path(tempfile.mkdtemp())
-writer = wildcal._old.io.suite.SuiteWriter(folder / "cameras", n_classes=10, network={"name": "MLP"})
+writer = wildcal._old.io.suite.SuiteWriter(
+    folder / "cameras", n_classes=10, network={"name": "MLP"}
+)
 writer.add("tune", logits(X[600:1000]), y[600:1000], role="tune")
 pictures = X[1000:].reshape(-1, 8, 8)
 writer.add("test", logits(pictures), y[1000:])

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from wildcal import accuracy
-from wildcal.cli.main import run
 from wildcal._old.core.convert import proba_floor, softmax
 from wildcal._old.testing import make_suite
+from wildcal.cli.main import run
 
 SUITE = make_suite(seed=2, n_tuning=300, n_test=200, n_ood_tuning=0)
 

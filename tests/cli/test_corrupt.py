@@ -13,9 +13,9 @@ if not os.environ.get("WILDCAL_REQUIRE_EXTRAS"):
     pytest.importorskip("cv2")
     pytest.importorskip("PIL")
 
-from wildcal.cli.main import run
 from wildcal._old.shift import CORRUPTIONS, corrupt, transform
 from wildcal._old.shift.images import read_batch, read_picture, write_picture
+from wildcal.cli.main import run
 
 
 def draw(n, height=32, width=32):

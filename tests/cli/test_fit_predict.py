@@ -23,8 +23,9 @@ def mail(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, seed in (("mail", 0), ("more", 1)):
         lines = [
-            f"{k},{p},{'spam' if y else 'ham'}" for k, (p, y) in enumerate(zip(*spam(400, seed)))
-        ]  # noqa: B905, E501
+            f"{k},{p},{'spam' if y else 'ham'}"
+            for k, (p, y) in enumerate(zip(*spam(400, seed), strict=True))
+        ]
         (tmp_path / f"{name}.csv").write_text("\n".join(["id,p_spam,kind", *lines]) + "\n")
     return tmp_path
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from wildcal._old import suites as shipped
-from wildcal.cli.main import run
 from wildcal._old.io.suite import Suite, SuiteWriter
 from wildcal._old.report import ARTIFACTS
 from wildcal._old.testing import make_suite
+from wildcal.cli.main import run
 
 
 def write_suite(folder, network="vgg11-half", seed=0):

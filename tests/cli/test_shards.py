@@ -3,6 +3,9 @@
 import json
 import os
 import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +19,10 @@ from wildcal.cli.main import run  # noqa: E402
 CLASSES = ("cat", "dog", "fish", "bird")
 N_FILES, N_SAMPLES = 20, 300
 DECLARED = f"--score-columns {','.join(CLASSES)} --label-column species"
+
+
+def listed(folder="."):
+    return sorted(path.name for path in Path(folder).iterdir())
 
 
 def shard(seed):
@@ -69,11 +76,11 @@ def test_fit_on_a_sample_and_predict_to_the_same_files(here, capsys):
     assert "Drew 2,000 of 6,000 samples uniformly" in capsys.readouterr().err
     # The columns are those of the fit.
     assert run(["predict", "auto.json", "data/*.parquet", "-o", "out", "--proba"]) == 0
-    assert sorted(os.listdir("out")) == sorted(os.listdir("data"))
+    assert listed("out") == listed("data")
     calibrator = load("auto.json")
     assert calibrator.class_names_ == CLASSES
     added = ["confidence", "predicted", *(f"proba_{name}" for name in CLASSES)]
-    for name in sorted(os.listdir("out"))[::6]:
+    for name in listed("out")[::6]:
         table = same_but(f"out/{name}", f"data/{name}", added)
         z = np.column_stack([table[c].to_numpy() for c in CLASSES])
         p = calibrator.predict_proba(z)
@@ -85,11 +92,11 @@ def test_fit_on_a_sample_and_predict_to_the_same_files(here, capsys):
 def test_a_second_run_asks_before_it_overwrites(here, capsys):
     assert run(f"fit data {DECLARED} --method ts -o ts.json -q".split()) == 0
     assert run("predict ts.json data -o out".split()) == 0
-    before = os.stat("out/part-000.parquet").st_mtime_ns
+    before = Path("out/part-000.parquet").stat().st_mtime_ns
     capsys.readouterr()
     assert run("predict ts.json data -o out".split()) == 1
     assert "--output must not exist" in capsys.readouterr().err
-    assert os.stat("out/part-000.parquet").st_mtime_ns == before
+    assert Path("out/part-000.parquet").stat().st_mtime_ns == before
     assert run("predict ts.json data -o out --overwrite".split()) == 0
     assert run("predict ts.json data -o data --overwrite".split()) == 1
     assert "--output must not" in capsys.readouterr().err
@@ -107,7 +114,7 @@ def test_a_damaged_file_leaves_nothing_half_written(here, capsys):
     parquet.write_table(changed, bad / "b.parquet")
     assert run("predict ts.json bad -o out".split()) == 1
     assert "bad/b.parquet: X must be finite, got nan" in capsys.readouterr().err
-    assert os.listdir("out") == ["a.parquet"]
+    assert listed("out") == ["a.parquet"]
     assert len(parquet.read_table("out/a.parquet")) == N_SAMPLES
 
 
@@ -169,7 +176,7 @@ def test_dask_writes_the_same_files(here, needs):
     assert run(f"fit data {DECLARED} --method ts -o ts.json -q".split()) == 0
     assert run("predict ts.json data -o alone".split()) == 0
     assert run("predict ts.json data -o cluster --scheduler local".split()) == 0
-    for name in os.listdir("data"):
+    for name in listed("data"):
         assert parquet.read_table(f"alone/{name}").equals(parquet.read_table(f"cluster/{name}"))
 
 
@@ -181,34 +188,17 @@ def test_a_killed_worker_changes_nothing(here, needs):
     assert run("predict ts.json data -o alone".split()) == 0
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
         with Client(cluster) as client:
-            pids = client.run(os.getpid)
-            # The first task of one worker ends its process; the task is run again.
-            client.submit(kill_once, str(here / "killed"), workers=[next(iter(pids))],
-                          allow_other_workers=True, pure=False)  # fmt: skip
-            assert (
-                run(
-                    [
-                        "predict",
-                        "ts.json",
-                        "data",
-                        "-o",
-                        "out",
-                        "--scheduler",
-                        cluster.scheduler_address,
-                    ]
-                )
-                == 0
-            )
-    assert (here / "killed").exists()
-    assert sorted(os.listdir("out")) == sorted(os.listdir("alone"))
-    for name in os.listdir("alone"):
+            (pid, *_) = client.run(os.getpid).values()
+        words = ["predict", "ts.json", "data", "-o", "out", "--scheduler"]
+        with ThreadPoolExecutor() as pool:
+            code = pool.submit(run, [*words, cluster.scheduler_address])
+            while not (here / "out" / "part-000.parquet").exists() and not code.done():
+                time.sleep(0.001)
+            os.kill(pid, signal.SIGKILL)
+            assert code.result() == 0
+    assert listed("out") == listed("alone")
+    for name in listed("alone"):
         assert parquet.read_table(f"alone/{name}").equals(parquet.read_table(f"out/{name}"))
-
-
-def kill_once(flag):
-    if not os.path.exists(flag):
-        open(flag, "w").close()
-        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_a_wrong_scheduler_is_one_line(here, capsys, needs):

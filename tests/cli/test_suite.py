@@ -1,13 +1,17 @@
 """suite list, show, create and export."""
 
 import json
-import os
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from wildcal import Suite, suites
 from wildcal.cli.main import run
+
+
+def listed(folder="."):
+    return sorted(path.name for path in Path(folder).iterdir())
 
 
 def test_list(capsys):
@@ -62,12 +66,12 @@ def test_create_and_export(folder, capsys):
     packed = Suite.open("packed.npz")
     assert packed.split("test").info.arrays["logits"] == "float16"
     assert packed.data["logits_step"] == 0.25
-    assert not [name for name in os.listdir() if name.startswith("tmp")]
+    assert not [name for name in listed() if name.startswith("tmp")]
 
 
 def test_a_failed_create_leaves_nothing(folder, capsys):
     line = "suite create --calibration val.npz --test ood.npz -o mine"
-    before = sorted(os.listdir())
+    before = listed()
     assert run(line.split()) == 1
     assert "label_column" in capsys.readouterr().err.replace("-", "_")
-    assert sorted(os.listdir()) == before
+    assert listed() == before

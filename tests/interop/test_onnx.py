@@ -7,6 +7,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
+from scipy.stats import norm
 
 from wildcal.core.exceptions import FileFormatError, InputError
 from wildcal.core.registry import CALIBRATORS
@@ -158,14 +159,61 @@ def test_attach_refuses_outputs(fitted, classifier, tmp_path, nodes, more, given
     assert not (tmp_path / "out.onnx").exists()
 
 
+def test_attach_reads_weights_beside_the_file(fitted, classifier, tmp_path):
+    path, file = classifier(), tmp_path / "out" / "calibrated.onnx"
+    file.parent.mkdir()
+    model = onnx.load(path)
+    onnx.save(model, path, save_as_external_data=True, location="w.bin", size_threshold=0)
+    attach(path, fitted("ts"), file)
+    found = run(file, x=X.astype(np.float32))
+    compare(found["calibrated_probabilities"], fitted("ts").predict_proba(found["scores"]))
+
+
+@pytest.mark.parametrize(("opset", "ir_version"), [(7, 3), (13, 7), (17, 8), (22, 10), (24, 11)])
+def test_attach_matches_versions(fitted, classifier, tmp_path, opset, ir_version):
+    """Nodes of other domains stay; each domain is imported once."""
+    path, file = classifier(SOFTMAX, outputs=("p",)), tmp_path / "calibrated.onnx"
+    model = onnx.load(path)
+    model.ir_version, model.opset_import[0].version = ir_version, opset
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    model.graph.node.insert(1, helper.make_node("Gelu", ["s"], ["scores"], domain="com.microsoft"))
+    model.graph.node[0].output[0] = "s"
+    if ir_version < 4:  # weights are inputs too
+        model.graph.input.append(helper.make_tensor_value_info("w", 1, WEIGHTS.shape))
+    onnx.save(model, path)
+    assert attach(path, fitted("energy"), file) == "scores"
+    written = {o.domain: o.version for o in onnx.load(file).opset_import}
+    assert written == {"": max(opset, 21), "com.microsoft": 1}
+    assert len(onnx.load(file).opset_import) == 2
+    found = run(file, x=X.astype(np.float32))["calibrated_probabilities"]
+    s = gelu(X.astype(np.float32) @ WEIGHTS.astype(np.float32))
+    compare(found, fitted("energy").predict_proba(s))
+
+
+def gelu(x):
+    return (x * norm.cdf(x)).astype(np.float32)
+
+
 def test_attach_refuses_files(fitted, classifier, tmp_path):
     path, out = classifier(), tmp_path / "out.onnx"
     with pytest.raises(InputError, match="needs knn_distances"):
         attach(path, fitted("dac"), out)
     model = onnx.load(path)
     onnx.save(model, path, save_as_external_data=True, location="w.bin", size_threshold=0)
-    with pytest.raises(FileFormatError, match="keeps weights in other files"):
+    (tmp_path / "w.bin").rename(tmp_path.parent / "w.bin")
+    model = onnx.load(path, load_external_data=False)
+    next(
+        e for e in model.graph.initializer[0].external_data if e.key == "location"
+    ).value = "../w.bin"
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(FileFormatError, match=r"must be an ONNX model: .*\.\./w\.bin"):
         attach(path, fitted("ts"), out)
+    node = helper.make_node("BatchNormalization", ["scores", *"wwww"], ["y"], is_test=0)
+    model = onnx.load(classifier(node, outputs=("scores",)))
+    model.opset_import[0].version = 6
+    onnx.save(model, path)
+    with pytest.raises(InputError, match="classifier must be convertible from opset 6 to 21"):
+        attach(path, fitted("ts"), out, output="scores")
     path.write_bytes(b"no model")
     with pytest.raises(FileFormatError, match="must be an ONNX model"):
         attach(path, fitted("ts"), out)

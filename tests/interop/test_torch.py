@@ -117,3 +117,74 @@ def test_collected_features_are_averaged_over_positions():
     logits, _, features = collect(network, [(images, torch.zeros(6))], features=["0"])
     np.testing.assert_allclose(features["0"], logits, atol=1e-6)
     assert not network[0]._forward_hooks
+
+
+def test_half_precision_around_a_calibrator(fitted, samples):
+    """Neither autocast nor half() round the fitted numbers."""
+    for name in ("irova", "matrix"):
+        (x,) = tensors(samples(fitted(name)))
+        module = as_module(fitted(name))
+        expected = module(x)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            torch.testing.assert_close(module(x), expected, rtol=0, atol=0)
+        torch.testing.assert_close(module.half()(x), expected, rtol=0, atol=0)
+        assert module.to("meta").bound(torch.float32)  # devices are followed
+        assert {buffer.device.type for buffer in module.buffers()} == {"meta"}
+
+
+def test_shapes_are_checked(fitted, samples):
+    x, distances = tensors(samples(fitted("dac")))
+    with pytest.raises(InputError, match=r"X must have shape \(n_samples, 5\), got \(3, 4\)"):
+        as_module(fitted("ts"))(x[:3, :4])
+    with pytest.raises(InputError, match="knn_distances must be given to DensityAware"):
+        as_module(fitted("dac"))(x)
+    with pytest.raises(InputError, match="knn_distances must not be given to TemperatureScaling"):
+        as_module(fitted("ts"))(x, distances)
+
+
+def test_attached_networks_return_logits(fitted, network):
+    """A softmax before the calibrator raises at the first batch."""
+    x, calibrator = torch.randn(20, 3), fitted("ts")
+    model = attach(torch.nn.Sequential(network, torch.nn.Softmax(dim=1)).eval(), calibrator)
+    with pytest.raises(InputError, match="X must be logits, got values in"):
+        model(x)
+    frozen = network.train()
+    frozen[0].eval()
+    assert attach(frozen, calibrator).training
+    assert not frozen[0].training
+    attached = attach(network.eval(), calibrator)
+    attached(x)
+    probabilities = fitted("ts", "proba")
+    model = attach(torch.nn.Sequential(network, torch.nn.Softmax(dim=1)).eval(), probabilities)
+    torch.testing.assert_close(model(x), as_module(probabilities)(network(x).softmax(dim=1)))
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if not name.startswith("dac")])
+def test_compile(fitted, network, name):
+    """torch.compile makes one graph of the network and its calibrator, for any batch size."""
+    torch.compiler.reset()  # it counts compilations of a function of all models
+    model = attach(network.eval(), fitted(name))
+    compiled = torch.compile(model, fullgraph=True, backend="eager")
+    for n in (1, 8, 33):
+        x = torch.randn(n, 3)
+        torch.testing.assert_close(compiled(x), model(x))
+
+
+def test_collect_shows_progress(network, monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich then takes stderr for a terminal
+    collect(network, [(torch.randn(4, 3), torch.zeros(4))] * 3)
+    captured = capsys.readouterr()
+    assert "Collecting logits" in captured.err
+    assert captured.out == ""
+
+
+def test_collect_restores_modes_and_checks_batches(network):
+    network.train()
+    network[0].eval()
+    x = torch.randn(4, 3)
+    collect(network, [(x, torch.zeros(4))], device="cpu")
+    assert [module.training for module in network] == [False, True, True]
+    with pytest.raises(InputError, match="must yield .inputs, labels. with a tensor .* got dict"):
+        collect(network, [{"x": x, "y": 0}])
+    with pytest.raises(InputError, match="at least one batch"):
+        collect(network, [])

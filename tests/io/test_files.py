@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wildcal._old.io.suite import SuiteWriter
 from wildcal._old.io.files import replacing
+from wildcal._old.io.suite import SuiteWriter
 
 
 def _left(folder: Path, name: str, *, old: bool = True) -> Path:

@@ -45,9 +45,7 @@ def start():
     """Start a command in a process that can be killed; what all of them import is read once."""
     context = multiprocessing.get_context("forkserver")
     extras = ["cv2", "faiss", "onnxruntime", "PIL.Image", "scipy.io"]
-    context.set_forkserver_preload(
-        ["wildcal.cli.main", "wildcal._old.vision.extract", *extras]
-    )
+    context.set_forkserver_preload(["wildcal.cli.main", "wildcal._old.vision.extract", *extras])
 
     def start(words):
         process = context.Process(target=run, args=(words,), daemon=True)

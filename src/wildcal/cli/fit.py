@@ -14,6 +14,7 @@ from wildcal.cli.options import (
     columns_options,
     knn_option,
     metadata_option,
+    open_suite,
     output_option,
     params_option,
     quiet_option,
@@ -70,23 +71,29 @@ def fit(
       wildcal fit 'val/*.parquet' --score-columns cat,dog,fish --label-column species -o auto.json
       wildcal fit val.csv --input proba --score-columns 'p_*' --label-column answer -o auto.json
       wildcal fit val.npz --method energy --ood ood.npz --param theta_bounds=paper -o energy.json
+      wildcal fit --suite cifar10-resnet20 --method ts@source,shifted -o ts.json
     """
     from wildcal.core.registry import get_calibrator
+    from wildcal.evaluation.methods import MethodSpec
     from wildcal.io.artifact import save
 
     if bool(source) == (suite is not None):
         raise click.UsageError("give SOURCE or --suite.")
     check_output(output, suffixes=(".json",))
-    calibrator = get_calibrator(method)
+    if suite is None:
+        calibrator = get_calibrator(method)
+    else:
+        spec = MethodSpec.parse(method)
+        calibrator = spec.calibrator
     calibrator.set_params(**{name: parsed(value) for name, value in params.items()})
     if suite is not None:
-        samples = _of_suite(suite, calibrator)
+        samples = _of_suite(suite, spec)
     else:
         samples = _sampled(source, columns, sample, labels_file, knn_file)
     if ood is not None:
         if not calibrator.uses_ood:
             raise InputError(f"ood must be left out: {method} does not use OOD samples.", "ood")
-        samples = _with_ood(samples, ood, columns)
+        samples = with_ood(samples, ood, columns)
     with progress_bar(f"Fitting {calibrator.title}"):
         calibrator.fit(
             samples.X,
@@ -143,7 +150,7 @@ def _sampled(
     return samples
 
 
-def _with_ood(samples: Any, path: Path, columns: Columns) -> Any:
+def with_ood(samples: Any, path: Path, columns: Columns) -> Any:
     """Return samples with those of another file appended, with the label -1."""
     from wildcal.io.samples import read_samples
 
@@ -166,26 +173,13 @@ def _with_ood(samples: Any, path: Path, columns: Columns) -> Any:
     return replace(samples, **arrays)
 
 
-def _of_suite(name: str, calibrator: Any) -> Any:
+def _of_suite(name: str, spec: Any) -> Any:
     """Return the calibration samples of a suite that a method uses."""
-    from wildcal.cli.options import open_suite
+    from wildcal.evaluation.splits import read_calibration
     from wildcal.io.samples import SampleSet
 
     suite = open_suite(name)
-    splits = [s for s in suite.calibration if s.is_source]
-    if calibrator.uses_ood:
-        splits += [s for s in suite.calibration if s.is_ood]
-    if hasattr(calibrator, "adapt"):
-        splits += [s for s in suite.calibration if s.is_shifted]
-    if not splits:
-        raise InputError(f"suite must have calibration splits, got {name}.", "suite")
-    say(f"Calibration splits: {', '.join(s.name for s in splits[:6])}{', ...' * (len(splits) > 6)}")
-    distances = [s.knn_distances for s in splits]
-    return SampleSet(
-        X=np.concatenate([s.logits for s in splits]),
-        y=np.concatenate([s.y for s in splits]),
-        input=suite.input,
-        class_names=suite.class_names,
-        domain=np.repeat([s.domain or "ood" for s in splits], [s.n_samples for s in splits]),
-        knn_distances=np.concatenate(distances) if all(d is not None for d in distances) else None,
-    )
+    calibration = read_calibration(suite)
+    requires = bool(spec.calibrator.requires)
+    arguments = calibration.fit_arguments(spec.data, knn_distances=requires)
+    return SampleSet(class_names=suite.class_names, **arguments)

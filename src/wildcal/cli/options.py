@@ -23,7 +23,8 @@ def _set_quiet(context: click.Context, option: click.Parameter, value: bool) -> 
     context.meta[QUIET] = value or context.meta.get(QUIET, False)
 
 
-def _names(context: click.Context, option: click.Parameter, value: str | None) -> Any:
+def names_of(context: click.Context, option: click.Parameter, value: str | None) -> Any:
+    """Return names separated by commas as a tuple."""
     if value is None:
         return None
     names = tuple(word.strip() for word in value.split(","))
@@ -79,7 +80,7 @@ n_bootstrap_option = click.option(
 )
 seed_option = click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
 methods_option = click.option(
-    "--methods", callback=_names, metavar="NAME,...", help="Methods to compare."
+    "--methods", callback=names_of, metavar="NAME,...", help="Methods to compare."
 )
 params_option = click.option(
     "--param",
@@ -114,7 +115,7 @@ _COLUMN_OPTIONS: tuple[Any, ...] = (
     ),
     click.option(
         "--score-columns",
-        callback=_names,
+        callback=names_of,
         metavar="NAME,...",
         help="Columns of the classes in order, or a prefix such as 'logit_*'.",
     ),
@@ -130,7 +131,7 @@ _COLUMN_OPTIONS: tuple[Any, ...] = (
         help="With --input confidence: whether the prediction was right.",
     ),
     click.option("--percent", is_flag=True, help="Scores are 0 to 100."),
-    click.option("--class-names", callback=_names, metavar="NAME,...", help="Classes in order."),
+    click.option("--class-names", callback=names_of, metavar="NAME,...", help="Classes in order."),
 )
 
 
@@ -152,14 +153,15 @@ def columns_options(command: Command) -> Command:
 
 def open_suite(name: str | Path) -> Any:
     """Return the suite at a path or, if nothing is there, the installed one of that name."""
-    from wildcal import suites
     from wildcal.io.suite import Suite
+    from wildcal.suites import list as list_suites
+    from wildcal.suites import load
 
     if Path(name).exists():
         return Suite.open(name)
-    if str(name) in suites.list():
-        return suites.load(str(name))
-    installed = ", ".join(suites.list()) or 'none; pip install "wildcal[suites]"'
+    if str(name) in list_suites():
+        return load(str(name))
+    installed = ", ".join(list_suites()) or 'none; pip install "wildcal[suites]"'
     raise InputError(
         f"suite must be a folder, a .npz or the name of an installed suite ({installed}), got"
         f" {name}.",

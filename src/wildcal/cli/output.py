@@ -13,7 +13,6 @@ from typing import Any, Final
 import click
 
 from wildcal.core.exceptions import InputError
-from wildcal.io.atomic import atomic_write
 
 STANDARD: Final = Path("-")
 """Standard input or output."""
@@ -131,6 +130,8 @@ def write_text(path: Path, text: str) -> None:
     if path == STANDARD:
         click.echo(text, nl=False)
         return
+    from wildcal.io.atomic import atomic_write
+
     with atomic_write(path) as file:
         file.write(text)
 

@@ -61,9 +61,10 @@ def list_suites(as_json: bool) -> None:
     Example:
       wildcal suite list
     """
-    from wildcal import suites
+    from wildcal.suites import list as list_names
+    from wildcal.suites import load
 
-    found = {name: suites.load(name) for name in suites.list()}
+    found = {name: load(name) for name in list_names()}
     rows = [
         (name, s.n_classes, len(s.splits), sum(split.n_samples for split in s.splits))
         for name, s in found.items()

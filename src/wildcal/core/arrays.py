@@ -7,9 +7,10 @@ for samples have shape (n_samples, 1), so that they broadcast against `z`.
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
+import array_api_compat
 import array_api_compat.numpy as np_compat
 import numpy as np
-from array_api_compat import array_namespace, device, is_numpy_array
+from array_api_compat import array_namespace, is_numpy_array
 from numpy.typing import NDArray
 
 Array: TypeAlias = Any
@@ -35,6 +36,13 @@ def is_numpy(xp: Any) -> bool:
 def namespace(x: Array) -> Any:
     """Return the array namespace of `x`."""
     return np_compat if is_numpy_array(x) else array_namespace(x)
+
+
+def device(x: Array) -> Any:
+    """Return the device of `x`."""
+    if hasattr(x, "detach"):  # torch.compile cannot trace the function of array-api-compat
+        return x.device
+    return array_api_compat.device(x)
 
 
 def convert(xp: Any, value: NDArray[Any], like: Array) -> Array:
@@ -162,3 +170,26 @@ def in_blocks(
         out[part] = result
     assert out is not None
     return out
+
+
+def in_chunks(function: Callable[..., Array], x: Array, *inputs: Array) -> Array:
+    """Return `function(x, *inputs)` of Dask arrays, computed for chunks of samples when needed."""
+    if x.ndim == 2:
+        x = x.rechunk({1: -1})
+    known = not np.isnan(x.chunks[0]).any()
+    inputs = tuple(a.rechunk({1: -1} | ({0: x.chunks[0]} if known else {})) for a in inputs)
+    # One sample, valid as an input of any kind, for the dtype and shape of the result.
+    one = [np.eye(1, *a.shape[1:], dtype=a.dtype).reshape(1, *a.shape[1:]) for a in (x, *inputs)]
+    empty = function(*one)[:0]
+
+    def apply(*chunk: NDArray[Any]) -> Array:
+        return function(*chunk) if len(chunk[0]) else empty
+
+    return x.map_blocks(
+        apply,
+        *inputs,
+        chunks=(x.chunks[0], *((size,) for size in empty.shape[1:])),
+        drop_axis=[1] if empty.ndim < x.ndim else [],
+        new_axis=[1] if empty.ndim > x.ndim else None,
+        meta=empty,
+    )

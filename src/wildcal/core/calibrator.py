@@ -14,7 +14,7 @@ from array_api_compat import is_dask_array
 from numpy.typing import NDArray
 
 from wildcal.core import arrays
-from wildcal.core.arrays import Array
+from wildcal.core.arrays import Array, device
 from wildcal.core.conversion import to_logits
 from wildcal.core.exceptions import ConvergenceWarning, InputError, NotFittedError
 from wildcal.core.profile import Profile, make_profile
@@ -22,6 +22,7 @@ from wildcal.core.validation import (
     Samples,
     check_column_names,
     check_distances,
+    check_distances_shape,
     check_foreign_array,
     check_input,
     check_raw_logits,
@@ -307,13 +308,7 @@ class Calibrator(ABC):
         """Apply to each chunk of samples of a Dask array."""
         check_foreign_array(X, self.input_, self.n_classes_)
         inputs = self._extra_inputs(X, knn_distances)
-        function = partial(_apply_chunk, self, reduce)
-        example = function(*(np.ones((1, *x.shape[1:]), x.dtype) for x in (X, *inputs)))
-        chunked = [x if x.ndim == 1 else x.rechunk({1: -1}) for x in (X, *inputs)]
-        more: dict[str, Any] = {"dtype": example.dtype, "meta": example}
-        if X.ndim == 2 and example.ndim == 1:
-            more["drop_axis"] = 1
-        return chunked[0].map_blocks(function, *chunked[1:], **more)
+        return arrays.in_chunks(partial(_apply_chunk, self, reduce), X, *inputs)
 
     def _extra_inputs(self, x: Array, knn_distances: Any) -> tuple[Array, ...]:
         if "knn_distances" not in self.requires:
@@ -322,10 +317,14 @@ class Calibrator(ABC):
             raise InputError(
                 f"knn_distances must be given to {type(self).__name__}.", "knn_distances"
             )
+        n_layers = getattr(self, "n_layers", None)
         if isinstance(x, np.ndarray):
-            n_layers = getattr(self, "n_layers", None)
             return (check_distances(knn_distances, len(x), n_layers).astype(x.dtype, copy=False),)
-        return (knn_distances,)
+        xp = arrays.namespace(x)
+        if not is_foreign_array(knn_distances):
+            knn_distances = xp.asarray(knn_distances, device=device(x))
+        check_distances_shape(knn_distances.shape, x.shape[0], n_layers)
+        return (knn_distances if is_dask_array(x) else xp.astype(knn_distances, x.dtype),)
 
     def _reads_energy(self) -> bool:
         """Return whether the fitted numbers use the free energy."""

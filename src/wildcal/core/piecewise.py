@@ -7,9 +7,8 @@ A table has shape (m,), one for all entries of `x`, or (n_classes, m), one for e
 from typing import Any
 
 import numpy as np
-from array_api_compat import device
 
-from wildcal.core.arrays import Array, FloatArray, clip, is_numpy
+from wildcal.core.arrays import Array, FloatArray, clip, device, is_numpy
 
 
 def pad(knots: FloatArray, *columns: FloatArray, size: int | None = None) -> tuple[FloatArray, ...]:

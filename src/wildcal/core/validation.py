@@ -337,14 +337,20 @@ def check_distances(knn_distances: Any, n: int, n_layers: int | None = None) -> 
     """Return distances to training samples, shape (n_samples, n_layers), finite, not negative."""
     array = _as_float(in_memory(knn_distances))
     array = array[:, None] if array.ndim == 1 else array
-    if array.ndim != 2 or len(array) != n or (n_layers or array.shape[1]) != array.shape[1]:
-        wanted = f"({n}, {n_layers or 'n_layers'})"
-        raise InputError(
-            f"knn_distances must have shape {wanted}, got {array.shape}.", "knn_distances"
-        )
+    check_distances_shape(array.shape, n, n_layers)
     if not (np.isfinite(array).all() and array.min() >= 0):
         raise InputError("knn_distances must be finite and not negative.", "knn_distances")
     return array
+
+
+def check_distances_shape(shape: tuple[Any, ...], n: Any, n_layers: int | None) -> None:
+    """Raise unless `shape` is (n, n_layers). None is any number, NaN (of Dask arrays) too."""
+    pairs = [(g, w) for g, w in zip(shape, (n, n_layers), strict=False) if w is not None]
+    if len(shape) != 2 or any(g != w and not np.isnan(g + w) for g, w in pairs):
+        wanted = f"({n}, {n_layers or 'n_layers'})"
+        raise InputError(
+            f"knn_distances must have shape {wanted}, got {tuple(shape)}.", "knn_distances"
+        )
 
 
 def check_choice(name: str, value: Any, choices: Iterable[Any]) -> None:

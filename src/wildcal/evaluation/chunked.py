@@ -13,6 +13,7 @@ from wildcal.core.conversion import to_logits
 from wildcal.core.exceptions import InputError
 from wildcal.evaluation.evaluate import GROUP_METRICS, evaluate_scores
 from wildcal.evaluation.results import Evaluation
+from wildcal.io.formats import ArrowSource, open_source
 from wildcal.io.samples import SampleSet, list_files, read_file
 from wildcal.io.schema import Columns
 from wildcal.metrics._scores import Scores, check_scores
@@ -107,16 +108,12 @@ def evaluate_part(
             groups[str(name)] = evaluate_scores(
                 scores.subset(mask), mine, n_bootstrap=n_bootstrap, **options
             )
-    accuracy = None
-    known = ~scores.is_ood
-    if (part["base_correct"] != part["correct"])[known].any():
-        accuracy = float(np.average(part["base_correct"][known], weights=scores.weight[known]))
     return evaluate_scores(
         scores,
         chosen,
         n_bootstrap=n_bootstrap,
         groups=groups,
-        uncalibrated_accuracy=accuracy,
+        raw=part.get("raw"),
         **options,
     )
 
@@ -138,13 +135,9 @@ def score_samples(samples: SampleSet, calibrator: Any = None) -> Part:
     y = samples.require_labels()
     p = _probabilities(samples, calibrator)
     scores = check_scores(y, p, samples.sample_weight)
-    base = scores.correct
-    if calibrator is not None and not calibrator.preserves_accuracy and samples.X.ndim == 2:
-        base = samples.X.argmax(axis=1) == y
     part: Part = {
         "confidence": scores.confidence,  # float64: rounded ones lie on the edges of bins
         "correct": scores.correct,
-        "base_correct": base,
         "weight": scores.weight.astype(np.float32),
         "y": np.zeros(len(y), np.int32) if scores.y is None else scores.y.astype(np.int32),
         "n_classes": scores.n_classes,
@@ -153,6 +146,8 @@ def score_samples(samples: SampleSet, calibrator: Any = None) -> Part:
     if scores.n_classes:
         part["log_loss"] = scores.log_loss.astype(np.float32)
         part["squared_error"] = scores.squared_error.astype(np.float32)
+    if calibrator is not None and not calibrator.preserves_accuracy and samples.X.ndim == 2:
+        part["raw"] = samples.X.argmax(axis=1).astype(np.int32)
     if scores.n_classes == 2:
         part["proba"] = p.astype(np.float32)
     if samples.group is not None:
@@ -182,13 +177,9 @@ def pieces(files: Iterable[Path]) -> list[tuple[Path, list[int] | None]]:
     """Return one task for each file, or for each row group of a Parquet file."""
     found: list[tuple[Path, list[int] | None]] = []
     for path in files:
-        groups: list[list[int] | None] = [None]
-        if path.suffix == ".parquet":
-            from pyarrow import parquet
-
-            with parquet.ParquetFile(path) as file:
-                groups = [[i] for i in range(file.metadata.num_row_groups)] or [None]
-        found += [(path, group) for group in groups]
+        source = open_source(path)
+        n_groups = source.n_row_groups if isinstance(source, ArrowSource) else 0
+        found += [(path, [i]) for i in range(n_groups)] or [(path, None)]
     return found
 
 

@@ -13,7 +13,12 @@ from wildcal.core.calibrator import Calibrator, clone
 from wildcal.core.exceptions import CalibrationWarning, InputError
 from wildcal.core.registry import get_calibrator
 from wildcal.core.validation import check_number, in_memory
-from wildcal.evaluation.evaluate import evaluate_scores, scores_of, split_by_group
+from wildcal.evaluation.evaluate import (
+    accuracy_of,
+    evaluate_scores,
+    scores_of,
+    split_by_group,
+)
 from wildcal.evaluation.information import information_used
 from wildcal.evaluation.results import Comparison, Evaluation, MethodResult
 from wildcal.metrics._scores import MAX_BINS, Scores
@@ -198,7 +203,7 @@ def _evaluated(
         scores,
         metrics,
         n_bootstrap=n_bootstrap,
-        raw=raw,
+        uncalibrated_accuracy=accuracy_of(scores, raw),
         groups={
             name: evaluate_scores(part, metrics, n_bootstrap=n_bootstrap, **options)
             for name, part in parts.items()

@@ -163,11 +163,10 @@ def _add(parts: list[Any]) -> Any:
     return reduce(lambda a, b: b if a is None else a if b is None else a + b, parts)
 
 
-def map_reduce(
+def run_tree(
     function: Callable[..., Any],
     tasks: Sequence[tuple[Any, ...]],
     combine: Callable[[list[Any]], Any],
-    *,
     scheduler: str,
 ) -> Any:
     """Return the results of `function(*task)`, combined in a tree on a cluster, in their order."""

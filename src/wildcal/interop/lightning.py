@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal._old.io.files import check_writable
 from wildcal.core.calibrator import Calibrator
-from wildcal.core.exceptions import MissingExtraError
+from wildcal.core.exceptions import InputError, MissingExtraError
 from wildcal.core.registry import get_calibrator
 from wildcal.io.artifact import save
+from wildcal.io.atomic import check_writable
 
 try:
     from lightning.pytorch import Callback
@@ -21,50 +21,45 @@ except ImportError:
     except ImportError:
         Callback = None
 
-__all__ = ["CalibrationCallback"]
-
-Read = Callable[[Any, Any], tuple[Any, Any]]
-"""From what `validation_step` returned and the batch to logits (n, K) and true classes (n,)."""
-Parts = list[tuple[NDArray[Any], NDArray[Any]]]
-"""Logits and labels, batch by batch."""
+Batches = list[tuple[NDArray[Any], NDArray[Any]]]
+"""Logits and labels of each batch."""
 
 
 def _from_outputs(outputs: Any, batch: Any) -> tuple[Any, Any]:
-    """Return the fields that the default asks `validation_step` for."""
+    """Return the fields "logits" and "y" of the output of `validation_step`."""
     try:
         return outputs["logits"], outputs["y"]
     except (TypeError, KeyError, IndexError):
-        raise ValueError(
-            "validation_step must return a dict with 'logits' (n, K) and 'y' (n,), got"
-            f" {type(outputs).__name__}. Or give the callback read=, a function of what it returns"
-            " and the batch."
+        raise InputError(
+            "validation_step must return a dict with 'logits' (n, n_classes) and 'y' (n,), got"
+            f" {type(outputs).__name__}. Or pass read=, a function of that output and the batch.",
+            "read",
         ) from None
 
 
 class CalibrationCallback(Callback or object):  # type: ignore[misc]
-    """Fit a calibrator on the rows of the last validation, and write it.
+    """Fit a calibrator on the samples of the last validation, and write it.
 
-    In `trainer.fit` this happens once, at the end, for the weights that training ended with; in
-    `trainer.validate` right after the rows, so `trainer.validate(..., ckpt_path="best")` makes the
-    calibrator of the best weights. The rows of all processes are gathered, and the first of them
-    fits and writes. The rows of the sanity check before training are left out.
+    After `trainer.fit` it belongs to the final weights; `trainer.validate(..., ckpt_path="best")`
+    writes one for the best weights. Samples of all processes are gathered, and the first process
+    fits and writes. Samples of the sanity check before training are left out.
 
     Parameters
     ----------
     path
-        The file to write, as `wildcal.save` does.
+        The file to write, as by `wildcal.save`.
     method
-        The calibrator, by its name or as an object that is not fitted yet.
+        An unfitted calibrator or its name.
     read
-        From (what `validation_step` returned, batch) to (logits, y). By default the former is a
-        dict with these names.
+        (Output of `validation_step`, batch) -> (logits, labels). Default: the output is a dict with
+        "logits" and "y".
     dataloader_idx
         Which of several validation loaders.
 
     Attributes
     ----------
     calibrator_
-        What was written, in the process that wrote it.
+        The fitted calibrator, in the process that wrote it.
     """
 
     def __init__(
@@ -72,7 +67,7 @@ class CalibrationCallback(Callback or object):  # type: ignore[misc]
         path: str | Path,
         method: str | Calibrator = "auto",
         *,
-        read: Read = _from_outputs,
+        read: Callable[[Any, Any], tuple[Any, Any]] = _from_outputs,
         dataloader_idx: int = 0,
     ) -> None:
         if Callback is None:
@@ -80,14 +75,14 @@ class CalibrationCallback(Callback or object):  # type: ignore[misc]
                 "wildcal.interop.lightning needs Lightning. Install it with:"
                 ' pip install "wildcal[lightning]"'
             )
-        check_writable(path)  # now, and not after hours of training
+        check_writable(path)  # before training, not after it
         self.path, self.read, self.dataloader_idx = Path(path), read, dataloader_idx
         self.method = get_calibrator(method) if isinstance(method, str) else method
-        self._rows: Parts = []
+        self._batches: Batches = []
 
     def on_validation_epoch_start(self, trainer: Any, pl_module: Any) -> None:
-        """Forget the rows of the validation before."""
-        self._rows = []
+        """Drop the samples of an earlier validation."""
+        self._batches = []
 
     def on_validation_batch_end(
         self,
@@ -98,33 +93,33 @@ class CalibrationCallback(Callback or object):  # type: ignore[misc]
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        """Keep the rows of a batch, off the device."""
+        """Keep the logits and labels of a batch in memory of the CPU."""
         if dataloader_idx == self.dataloader_idx and not trainer.sanity_checking:
             logits, y = (tensor.detach() for tensor in self.read(outputs, batch))
-            self._rows.append((logits.float().cpu().numpy(), y.cpu().numpy()))
+            self._batches.append((logits.float().cpu().numpy(), y.cpu().numpy()))
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-        """Write the calibrator, if it was `trainer.validate` that asked."""
+        """Write the calibrator after `trainer.validate`."""
         if trainer.state.fn == "validate":
-            self._write(trainer, pl_module)
+            self._write(trainer)
 
     def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
-        """Write the calibrator of the last validation, if there was one."""
-        self._write(trainer, pl_module)
+        """Write the calibrator after `trainer.fit`."""
+        self._write(trainer)
 
-    def _write(self, trainer: Any, pl_module: Any) -> None:
-        rows = everyones(self._rows) if trainer.world_size > 1 else self._rows
-        self._rows = []
-        if rows and trainer.is_global_zero:
-            logits, y = (np.concatenate(parts) for parts in zip(*rows, strict=True))
+    def _write(self, trainer: Any) -> None:
+        batches = gather(self._batches) if trainer.world_size > 1 else self._batches
+        self._batches = []
+        if batches and trainer.is_global_zero:
+            logits, y = (np.concatenate(parts) for parts in zip(*batches, strict=True))
             self.calibrator_ = self.method.fit(logits, y)
             save(self.calibrator_, self.path)
 
 
-def everyones(mine: Parts) -> Parts:
-    """Return what every process of the job has, in the order of the processes."""
+def gather(own: Batches) -> Batches:
+    """Return the batches of all processes, in the order of their ranks."""
     from torch import distributed
 
-    found: list[Parts] = [[] for _ in range(distributed.get_world_size())]
-    distributed.all_gather_object(found, mine)
-    return [part for parts in found for part in parts]
+    found: list[Batches] = [[] for _ in range(distributed.get_world_size())]
+    distributed.all_gather_object(found, own)
+    return [batch for batches in found for batch in batches]

@@ -7,7 +7,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal._old.io.files import refuse_external_data
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.conversion import ONE_COLUMN
 from wildcal.core.exceptions import FileFormatError, InputError, MissingExtraError, WildcalError
@@ -156,7 +155,7 @@ def attach(
     found = value = _find_output(model, calibrator, output)
     _check_classes(model, value, calibrator)
     opset = max(_opset(model), _opset(added))
-    model, added = (version_converter.convert_version(m, opset) for m in (model, added))
+    model, added = _converted(model, opset), _converted(added, opset)
     model.ir_version = added.ir_version = max(model.ir_version, added.ir_version)
     kept = [out.name for out in model.graph.output]
     if value not in kept:
@@ -174,6 +173,7 @@ def attach(
         io_map=[(value, f"{PREFIX}{calibrator.input_}")],
         outputs=[*kept, *(output.name for output in added.graph.output)],
     )
+    del merged.opset_import[-len(added.opset_import) :]  # those of the classifier are the same
     onnx.checker.check_model(merged, full_check=True)
     onnxruntime.InferenceSession(merged.SerializeToString(), providers=["CPUExecutionProvider"])
     _write(merged, path)
@@ -250,10 +250,23 @@ def _opset(model: onnx.ModelProto) -> int:
     return next(int(o.version) for o in model.opset_import if o.domain in ("", "ai.onnx"))
 
 
-def _read(path: Path) -> onnx.ModelProto:
-    refuse_external_data(path)
+def _converted(model: onnx.ModelProto, opset: int) -> onnx.ModelProto:
+    """Return a model of another version of the operators."""
+    if _opset(model) == opset:
+        return model
     try:
-        model = onnx.load(path, load_external_data=False)
+        return version_converter.convert_version(model, opset)
+    except Exception as error:
+        raise InputError(
+            f"classifier must be convertible from opset {_opset(model)} to {opset}, got"
+            f" {str(error).splitlines()[-1]:.200} Try exporting it with opset {opset}.",
+            "classifier",
+        ) from error
+
+
+def _read(path: Path) -> onnx.ModelProto:
+    try:
+        model = onnx.load(path)  # with weights in other files of its folder
         onnx.checker.check_model(model)
     except Exception as error:
         if isinstance(error, OSError):

@@ -4,14 +4,15 @@ The module computes the same formula as `predict_proba`; its buffers are the fit
 """
 
 import copy
-from collections.abc import Iterable, Iterator, Sized
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sized
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Final, Self
 
 import numpy as np
 
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.exceptions import InputError, MissingExtraError
+from wildcal.core.validation import check_foreign_array, check_input
 
 try:
     import array_api_compat.torch as xp
@@ -21,9 +22,16 @@ except ImportError as error:
         'wildcal.interop.torch needs torch. Install it with: pip install "wildcal[torch]"'
     ) from error
 
+# Fewer samples do not show that outputs are probabilities.
+_N_JUDGED: Final = 8
+
 
 class CalibratorModule(torch.nn.Module):
-    """A fitted calibrator as a module: forward(logits) or forward(logits, knn_distances)."""
+    """A fitted calibrator as a module: forward(logits) or forward(logits, knn_distances).
+
+    Its numbers and its arithmetic stay in float32 or float64 when the network around it is in half
+    precision.
+    """
 
     def __init__(self, calibrator: Calibrator):
         super().__init__()
@@ -52,11 +60,36 @@ class CalibratorModule(torch.nn.Module):
 
     def forward(self, x: torch.Tensor, knn_distances: torch.Tensor | None = None) -> torch.Tensor:
         """Return probabilities, shape (n_samples, n_classes)."""
+        check_foreign_array(x, self._calibrator.input_, self._calibrator.n_classes_)
+        if ("knn_distances" in self._calibrator.requires) != (knn_distances is not None):
+            verb = "be given to" if knn_distances is None else "not be given to"
+            raise InputError(
+                f"knn_distances must {verb} {type(self._calibrator).__name__}.", "knn_distances"
+            )
         if x.dtype not in (torch.float32, torch.float64):
             x = x.float()
         inputs = () if knn_distances is None else (knn_distances.to(x.dtype),)
-        result: torch.Tensor = self.bound(x.dtype).probabilities(xp, x, *inputs)
+        with _no_autocast(x.device.type):
+            result: torch.Tensor = self.bound(x.dtype).probabilities(xp, x, *inputs)
         return result
+
+    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Self:
+        """Move the buffers to a device, but leave their precision."""
+        before = dict(self._buffers)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        for name, buffer in before.items():
+            moved = self._buffers[name]
+            if buffer is not None and moved is not None and moved.dtype != buffer.dtype:
+                self._buffers[name] = buffer.to(moved.device)
+        return self
+
+
+def _no_autocast(device_type: str) -> AbstractContextManager[Any]:
+    """Return a context without automatic half precision."""
+    available = torch.amp.is_autocast_available(device_type)
+    if available and torch.is_autocast_enabled(device_type):
+        return torch.autocast(device_type, enabled=False)
+    return nullcontext()
 
 
 def as_module(calibrator: Calibrator) -> CalibratorModule:
@@ -73,18 +106,34 @@ def as_module(calibrator: Calibrator) -> CalibratorModule:
 
 
 class CalibratedModel(torch.nn.Module):
-    """A network followed by its calibrator: forward(x) returns calibrated probabilities."""
+    """A network followed by its calibrator: forward(x) returns calibrated probabilities.
+
+    In evaluation mode the outputs of the first batch are checked as those given to `predict_proba`
+    are: probabilities instead of logits raise.
+    """
 
     def __init__(self, model: torch.nn.Module, calibrator: Calibrator):
         super().__init__()
         self.model, self.calibrator = model, as_module(calibrator)
+        self.training = model.training  # train() would change frozen layers of the network
+        self._is_checked = False
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return calibrated probabilities of the outputs of the network."""
         outputs = self.model(x)
         logits = getattr(outputs, "logits", outputs)
+        if not (self.training or self._is_checked or torch.compiler.is_compiling()):
+            self._check(logits)
         result: torch.Tensor = self.calibrator(logits)
         return result
+
+    def _check(self, logits: torch.Tensor) -> None:
+        if len(logits) < _N_JUDGED or logits.is_meta:
+            return
+        fitted = self.calibrator._calibrator
+        values = logits.detach().float().cpu().numpy()
+        check_input(values, fitted.input_, n_classes=fitted.n_classes_)
+        self._is_checked = True
 
 
 def attach(model: torch.nn.Module, calibrator: Calibrator) -> CalibratedModel:
@@ -103,7 +152,7 @@ def attach(model: torch.nn.Module, calibrator: Calibrator) -> CalibratedModel:
             " knn_distances).",
             "calibrator",
         )
-    return CalibratedModel(model, calibrator).train(model.training)
+    return CalibratedModel(model, calibrator)
 
 
 def collect(
@@ -122,7 +171,7 @@ def collect(
     loader
         Yields (inputs, labels) batches.
     device
-        Where to run; default: where the parameters of the model are.
+        Where to run; the model is moved there. Default: where its parameters are.
     features
         Names of submodules whose outputs, averaged over positions, are returned in a dict.
     """
@@ -130,22 +179,37 @@ def collect(
         device = next((p.device for p in model.parameters()), torch.device("cpu"))
     kept: dict[str, list[Any]] = {name: [] for name in features or ()}
     hooks = [model.get_submodule(name).register_forward_hook(_keep(kept[name])) for name in kept]
-    logits, labels, training = [], [], model.training
+    logits, labels = [], []
+    was_training = {module: module.training for module in model.modules()}
     try:
-        model.eval()
+        model.to(device).eval()
         with torch.no_grad(), _progress(loader) as batches:
-            for inputs, y in batches:
+            for batch in batches:
+                inputs, y = _inputs_and_labels(batch)
                 outputs = model(inputs.to(device))
                 logits.append(getattr(outputs, "logits", outputs).float().cpu().numpy())
-                labels.append(np.asarray(y))
+                labels.append(torch.as_tensor(y).cpu().numpy())
     finally:
-        model.train(training)
+        for module, training in was_training.items():
+            module.training = training
         for hook in hooks:
             hook.remove()
+    if not logits:
+        raise InputError("loader must yield at least one batch.", "loader")
     found = np.concatenate(logits), np.concatenate(labels)
     if features is None:
         return found
     return *found, {name: np.concatenate(parts) for name, parts in kept.items()}
+
+
+def _inputs_and_labels(batch: Any) -> tuple[torch.Tensor, Any]:
+    if isinstance(batch, tuple | list) and len(batch) == 2 and isinstance(batch[0], torch.Tensor):
+        return batch[0], batch[1]
+    raise InputError(
+        f"loader must yield (inputs, labels) with a tensor of inputs, got {type(batch).__name__}."
+        " Try a generator: ((batch['x'], batch['y']) for batch in loader).",
+        "loader",
+    )
 
 
 def _keep(parts: list[Any]) -> Any:

@@ -1,59 +1,56 @@
 """ECE with its noise floor as a torchmetrics `Metric` (extra `torchmetrics`)."""
 
+from collections.abc import Callable
 from typing import Any, Final, Literal
 
+import array_api_compat.numpy as np_compat
 import numpy as np
 
-from wildcal._old.core.checks import check_choice, check_logits
-from wildcal._old.core.convert import softmax
-from wildcal._old.core.errors import MissingExtraError
-from wildcal._old.metrics.inputs import top_label
-from wildcal._old.metrics.noise import NoiseFloor
-from wildcal._old.metrics.top_label import TopLabelAccumulator
+from wildcal.core.arrays import softmax
+from wildcal.core.exceptions import MissingExtraError
+from wildcal.core.validation import check_choice, check_input, check_number
+from wildcal.metrics import accuracy, ece, excess_ece, mean_confidence, noise_floor
+from wildcal.metrics._scores import check_scores
 
 try:
     import torch
     from torch import Tensor
     from torchmetrics import Metric
+    from torchmetrics.utilities import dim_zero_cat
 except ImportError as error:
     raise MissingExtraError(
         "wildcal.interop.torchmetrics needs torch and torchmetrics. Install them with:"
         ' pip install "wildcal[torchmetrics]"'
     ) from error
 
-__all__ = ["CalibrationError"]
-
-_OUTPUTS: Final = ("ece", "noise_floor", "excess_ece", "accuracy", "mean_confidence")
+_Functions = dict[str, Callable[..., float]]
+_BINNED: Final[_Functions] = {"ece": ece, "noise_floor": noise_floor, "excess_ece": excess_ece}
+_RESULTS: Final[_Functions] = {"accuracy": accuracy, "mean_confidence": mean_confidence, **_BINNED}
 
 
 class CalibrationError(Metric):
-    """The ECE of all rows seen, and what a perfectly calibrated model would show on them.
+    """ECE of all samples, and the noise floor: the ECE of a calibrated model on as many samples.
 
-    The numbers are those of `wildcal._old.metrics.ece` and `noise_floor` on all rows at once, however
-    they were divided into batches and processes: every state is a sum. The floor's transform is a
-    product over rows, so its state is the sum of the logarithms.
+    The values are those of the functions in `wildcal.metrics` on the samples of all batches and
+    processes. The state is a confidence and a flag for each sample.
 
     Parameters
     ----------
     n_bins
-        Number of equal-width bins (lo, hi].
-    kind
+        Number of bins of equal width.
+    input
         What `update` is given: "logits" or "proba".
     returns
-        One of "ece", "noise_floor", "excess_ece", "accuracy" and "mean_confidence", which `compute`
-        returns as a number, or several, which it returns as a dict.
+        One of "ece", "noise_floor", "excess_ece", "accuracy" and "mean_confidence": `compute`
+        returns a number. Or several: `compute` returns a dict.
     ignore_index
-        Rows with this target are left out. A target of -1 that is not ignored counts as wrong.
+        Samples with this label are left out.
     **options
         Those of every torchmetrics `Metric`.
 
-    Notes
-    -----
-    Sums are float64. On a device without it (MPS) keep the metric on the CPU.
-
     Examples
     --------
-    >>> metric = CalibrationError(kind="proba", returns=("ece", "noise_floor"))
+    >>> metric = CalibrationError(input="proba", returns=("ece", "noise_floor"))
     >>> metric.update(torch.tensor([[0.5, 0.5], [0.5, 0.5]]), torch.tensor([0, 0]))
     >>> {name: round(float(value), 6) for name, value in metric.compute().items()}
     {'ece': 0.5, 'noise_floor': 0.25}
@@ -62,84 +59,55 @@ class CalibrationError(Metric):
     is_differentiable = False
     higher_is_better = False
     full_state_update = False
-    count: Tensor
-    correct: Tensor
-    confidence: Tensor
-    cumulants: Tensor
-    log_size: Tensor
-    angle: Tensor
+    confidence: list[Tensor]
+    correct: list[Tensor]
 
     def __init__(
         self,
         n_bins: int = 15,
         *,
-        kind: Literal["logits", "proba"] = "logits",
+        input: Literal["logits", "proba"] = "logits",
         returns: str | tuple[str, ...] = "ece",
         ignore_index: int | None = None,
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        check_choice("kind", kind, ("logits", "proba"))
-        self._single = isinstance(returns, str)
-        self._returns = (returns,) if isinstance(returns, str) else tuple(returns)
-        for name in self._returns:
-            check_choice("returns", name, _OUTPUTS)
-        self.n_bins = TopLabelAccumulator(n_bins).n_bins
-        self.kind, self.ignore_index = kind, ignore_index
-        for name, blank in _sums(TopLabelAccumulator(n_bins), NoiseFloor(n_bins)).items():
-            self.add_state(name, torch.from_numpy(blank), dist_reduce_fx="sum")
+        check_number("n_bins", n_bins, 1, whole=True)
+        check_choice("input", input, ("logits", "proba"))
+        for name in (returns,) if isinstance(returns, str) else returns:
+            check_choice("returns", name, _RESULTS)
+        self.n_bins, self.input, self.returns = n_bins, input, returns
+        self.ignore_index = ignore_index
+        self.add_state("confidence", [], dist_reduce_fx="cat")
+        self.add_state("correct", [], dist_reduce_fx="cat")
 
     def update(self, preds: Tensor, target: Tensor) -> None:
-        """Take in rows: scores or probabilities (n, K), and true classes (n,)."""
-        z, y = _array(preds), _array(target)
-        if self.ignore_index is not None and z.ndim == 2 and y.shape == z.shape[:1]:
-            z, y = z[y != self.ignore_index], y[y != self.ignore_index]
-        if not len(z):
+        """Add samples: logits or probabilities (n, n_classes), and labels (n,)."""
+        device = preds.device
+        preds, target = preds.detach().cpu(), target.detach().cpu()
+        if self.ignore_index is not None:
+            kept = target != self.ignore_index
+            preds, target = preds[kept], target[kept]
+        if not len(preds):
             return
-        proba = softmax(check_logits(z, fitting=True)) if self.kind == "logits" else z
-        correct, confidence = top_label(y, proba, None)
-        counts = TopLabelAccumulator(self.n_bins).update(correct, confidence)
-        for name, more in _sums(counts, NoiseFloor(self.n_bins).update(confidence)).items():
-            state = getattr(self, name)
-            setattr(self, name, state + torch.from_numpy(more).to(state.device))
+        x = check_input(preds.float().numpy() if preds.itemsize < 4 else preds.numpy(), self.input)
+        proba = softmax(np_compat, x.astype(np.float64)) if self.input == "logits" else x
+        scores = check_scores(target.numpy(), proba)
+        confidence = torch.from_numpy(scores.confidence.astype(x.dtype))
+        self.confidence.append(confidence.to(device))
+        self.correct.append(torch.from_numpy(scores.correct.astype(bool)).to(device))
 
     def compute(self) -> Tensor | dict[str, Tensor]:
-        """Return what `returns` names, of all rows of all processes; NaN without rows."""
-        counts, floor = TopLabelAccumulator(self.n_bins), NoiseFloor(self.n_bins)
-        counts.count, counts.correct_sum = _array(self.count), _array(self.correct)
-        counts.confidence_sum = _array(self.confidence)
-        floor.n, floor.cumulants = counts.n, _array(self.cumulants)
-        size, angle = np.exp(_array(self.log_size)), _array(self.angle)
-        floor.transform = size * np.exp(1j * angle)
-        found = {
-            "ece": counts.ece,
-            "noise_floor": floor.value,
-            "excess_ece": lambda: counts.ece() - floor.value(),
-            "accuracy": counts.accuracy,
-            "mean_confidence": counts.mean_confidence,
-        }
-        device = self.count.device
-        values = {
-            n: torch.tensor(found[n](), dtype=torch.float64, device=device) for n in self._returns
-        }
-        return values[self._returns[0]] if self._single else values
+        """Return the results of all samples; NaN without samples."""
+        if isinstance(self.returns, str):
+            return self._result(self.returns)
+        return {name: self._result(name) for name in self.returns}
 
-
-def _array(tensor: Tensor) -> Any:
-    """Return a tensor as an array, wherever it is; NumPy has no bfloat16."""
-    tensor = tensor.detach().cpu()
-    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
-
-
-def _sums(counts: TopLabelAccumulator, floor: NoiseFloor) -> dict[str, Any]:
-    """Return what is known of some rows as arrays that add."""
-    with np.errstate(divide="ignore"):  # a row of 0.5 makes a factor of zero, and exp(-inf) is it
-        log_size = np.log(np.abs(floor.transform))
-    return {
-        "count": counts.count,
-        "correct": counts.correct_sum,
-        "confidence": counts.confidence_sum,
-        "cumulants": floor.cumulants,
-        "log_size": log_size,
-        "angle": np.angle(floor.transform),
-    }
+    def _result(self, name: str) -> Tensor:
+        if not len(self.confidence):
+            return torch.tensor(torch.nan)
+        confidence, correct = (dim_zero_cat(s) for s in (self.confidence, self.correct))
+        options = {"n_bins": self.n_bins} if name in _BINNED else {}
+        samples = (correct, confidence) if name != "noise_floor" else (confidence,)
+        value = _RESULTS[name](*(s.cpu().numpy() for s in samples), **options)
+        return torch.tensor(value, dtype=torch.float32, device=confidence.device)

@@ -8,6 +8,11 @@ from pathlib import Path
 from typing import IO, Any
 
 
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raise an OSError unless a file can be written to the folder of `path`."""
+    tempfile.TemporaryFile(dir=Path(path).resolve().parent).close()
+
+
 @contextmanager
 def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]]:
     """Open a temporary file beside `path`, and rename it to `path` when the block succeeds."""

@@ -46,7 +46,6 @@ class Source(ABC):
     names: tuple[str, ...]
     kind: str
     """Which writer writes the same format: "arrow", "csv", "jsonl" or "arrays"."""
-    n_samples: int | None = None
 
     @abstractmethod
     def batches(self, names: Sequence[str] | None = None) -> Iterator[Batch]:
@@ -98,14 +97,14 @@ class ArrowSource(Source):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with _open_arrow(path) as (schema, n_samples, _):
-            self.schema, self.n_samples = schema, n_samples
+        with _ArrowFile(path) as (schema, n_row_groups, _):
+            self.schema, self.n_row_groups = schema, n_row_groups
         self.names = tuple(schema.names)
         _check_unique(self.names, path)
 
     def batches(self, names: Sequence[str] | None = None) -> Iterator[Batch]:
         """Yield record batches."""
-        with _open_arrow(self.path) as (_, _, read):
+        with _ArrowFile(self.path) as (_, _, read):
             for record in read(names, self.row_groups):
                 if record.num_rows:
                     yield arrow_batch(record)
@@ -255,12 +254,9 @@ def arrow_column(column: Any) -> NDArray[Any]:
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
-def _open_arrow(path: Path) -> Any:
-    """Open a Parquet or Arrow file; yields its schema, length and a reader of record batches."""
-    return _ArrowFile(path)
-
-
 class _ArrowFile:
+    """A Parquet or Arrow file: its schema, number of row groups, and reader of record batches."""
+
     def __init__(self, path: Path) -> None:
         if find_spec("pyarrow") is None:
             raise MissingExtraError(
@@ -276,7 +272,7 @@ class _ArrowFile:
             self._file = file = parquet.ParquetFile(self.path)
             return (
                 file.schema_arrow,
-                file.metadata.num_rows,
+                file.metadata.num_row_groups,
                 lambda names, groups: file.iter_batches(
                     BATCH, row_groups=groups, columns=names, use_threads=False
                 ),
@@ -288,7 +284,7 @@ class _ArrowFile:
             records: Iterable[Any] = (reader.get_batch(i) for i in range(n))
         except pyarrow.ArrowInvalid:
             records = reader = ipc.open_stream(self._file)
-        return reader.schema, None, lambda names, groups: records
+        return reader.schema, 0, lambda names, groups: records
 
     def __exit__(self, *_: object) -> None:
         self._file.close()

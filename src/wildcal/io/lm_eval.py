@@ -133,7 +133,7 @@ class LogSource(JsonLinesSource):
         self._normalize, self._n_classes = normalize, n_classes
         if "filtered_resps" not in self.first:
             raise InputError(
-                "input='lm-eval' needs lines with filtered_resps, as --log_samples writes them.",
+                "input='lm-eval' needs lines with filtered_resps, as its logger writes them.",
                 "input",
             )
         document = self.first.get("doc")

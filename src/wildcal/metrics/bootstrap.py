@@ -42,6 +42,9 @@ class Estimate:
     def __float__(self) -> float:
         return self.value
 
+    def __format__(self, spec: str) -> str:
+        return format(self.value, spec) if spec else str(self)
+
     @property
     def interval(self) -> tuple[float, float] | None:
         """The ends of the interval, None without bootstrap."""

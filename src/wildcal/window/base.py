@@ -4,9 +4,11 @@ import sys
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
+from array_api_compat import is_dask_array
 from numpy.typing import NDArray
 
 from wildcal.calibrators.temperature import TemperatureScaling
@@ -110,16 +112,17 @@ class WindowCalibrator(_Wrapper):
         """Return the statistics of a window, of predictions without an adjustment."""
         self.check_is_fitted()
         top = self._adapted(self.adjustment(None))._apply(_top, X, knn_distances)
+        if is_dask_array(top):
+            return self._sum_chunks(top)
         if hasattr(top, "detach"):  # torch
             if sys.modules["torch"].jit.is_tracing():
                 raise self._not_adapted()
             top = top.detach().cpu()
         try:
-            predicted, confidence = np.asarray(top, dtype=np.float64).T
+            top = np.asarray(top, dtype=np.float64)
         except (TypeError, ValueError, RuntimeError) as error:  # the array is traced
             raise self._not_adapted() from error
-        predicted = predicted.astype(np.int64)
-        return window_sums(predicted, np.ones(len(predicted)), confidence, self.n_classes_)
+        return WindowStatistics(*_sums(self.n_classes_, top).reshape(2, -1))
 
     def adapt(self, window: Any, *, knn_distances: Any = None) -> "AdaptedCalibrator":
         """Return a calibrator for a window, given as samples X or as `WindowStatistics`."""
@@ -151,12 +154,23 @@ class WindowCalibrator(_Wrapper):
         return adapted
 
     def _apply(self, reduce: Callable[[Any, Array], Array], X: Any, knn_distances: Any) -> Array:
-        return self.adapt(X, knn_distances=knn_distances)._apply(reduce, X, knn_distances)
+        result = self.adapt(X, knn_distances=knn_distances)._apply(reduce, X, knn_distances)
+        if getattr(result, "requires_grad", False):  # gradients would leave out the adjustment
+            raise self._not_adapted()
+        return result
+
+    def _sum_chunks(self, top: Array) -> WindowStatistics:
+        """Return the statistics of a Dask array in one pass over its chunks."""
+        k = self.n_classes_
+        chunks = ((1,) * top.numblocks[0], (2 * k,))
+        sums = top.map_blocks(partial(_sums, k), chunks=chunks, dtype=np.float64).sum(axis=0)
+        return WindowStatistics(*sums.compute().reshape(2, -1))
 
     def _not_adapted(self) -> InputError:
         return InputError(
             f"{type(self).__name__} must be adapted to a window first: it has no formula for single"
-            " samples. Try calibrator.adapt(window), which can be traced and exported.",
+            " samples. Try calibrator.adapt(window), which can be traced, differentiated and"
+            " exported.",
             "calibrator",
         )
 
@@ -220,3 +234,10 @@ def _top(xp: Any, p: Array) -> Array:
     if p.ndim == 1:  # input="confidence"
         p = xp.stack([1 - p, p], axis=1)
     return xp.stack([xp.astype(xp.argmax(p, axis=-1), p.dtype), xp.max(p, axis=-1)], axis=1)
+
+
+def _sums(n_classes: int, top: NDArray[Any]) -> FloatArray:
+    """Return counts and confidence sums of what `_top` returns, shape (1, 2 * n_classes)."""
+    predicted, confidence = top.astype(np.float64).T
+    sums = window_sums(predicted.astype(np.int64), np.ones(len(top)), confidence, n_classes)
+    return np.concatenate([sums.counts, sums.confidence_sums])[None]

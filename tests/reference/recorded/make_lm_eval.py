@@ -1,4 +1,4 @@
-"""Sample logs written by lm-evaluation-harness: `python make_lm_eval.py`, in an environment with it.
+"""Sample logs written by lm-evaluation-harness, in an environment that has it.
 
 A model of random log-likelihoods answers five questions of three tasks; the logs are those of
 `--log_samples`. Recorded with lm_eval 0.4.13.

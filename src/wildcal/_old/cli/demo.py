@@ -76,8 +76,9 @@ def demo(context: click.Context, output: Path, bootstrap: int) -> None:
     for words in (
         ["fit", at("val.npz"), "--method", "ts", "-o", at("ts.json")],
         ["fit", at("val.npz"), *energy],
-        ["inspect", at("energy.json")],
-        ["apply", at("energy.json"), at("shifted.npz"), "-o", at("proba.npz")],
+        ["show", at("energy.json")],
+        ["predict", at("energy.json"), at("shifted.npz"), "--proba", "--overwrite", "-o"]
+        + [at("proba.npz")],  # noqa: RUF005
         ["evaluate", at("clean.npz"), *saved],
         ["evaluate", at("shifted.npz"), "--ood", at("textures.npz"), *saved],
     ):

@@ -1,0 +1,87 @@
+"""`wildcal compare-models`: two or more models on the same samples."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from wildcal.cli.evaluate import uncalibrated
+from wildcal.cli.options import (
+    PATH,
+    columns_options,
+    csv_option,
+    json_option,
+    n_bins_option,
+    n_bootstrap_option,
+    names_of,
+    quiet_option,
+    read_labeled,
+    seed_option,
+)
+from wildcal.cli.output import STANDARD, print_json, write_text
+from wildcal.core.exceptions import InputError
+from wildcal.io.schema import Columns
+
+
+@click.command(name="compare-models", no_args_is_help=True)
+@click.argument("source", type=PATH, nargs=-1, required=True)
+@click.option("--margin", type=click.FloatRange(min=0), help="Largest equivalent difference.")
+@click.option("--metrics", callback=names_of, metavar="NAME,...", help="Metrics.  [all]")
+@columns_options
+@n_bins_option
+@n_bootstrap_option
+@seed_option
+@json_option
+@csv_option
+@quiet_option
+def compare_models(
+    source: tuple[Path, ...],
+    margin: float | None,
+    metrics: tuple[str, ...] | None,
+    columns: Columns,
+    n_bins: int,
+    n_bootstrap: int,
+    seed: int,
+    as_json: bool,
+    csv_output: Path | None,
+) -> None:
+    """Compare models by their predictions of the same samples, in the same order.
+
+    The first file is the reference. Differences have paired intervals. With --margin 0.01,
+    differences of at most 0.01 (one point of accuracy) are equivalent.
+
+    \b
+    Example:
+      wildcal compare-models old.parquet new.parquet
+      wildcal compare-models old.csv new.csv --margin 0.01 --metrics accuracy,nll,ece
+    """
+    from wildcal.evaluation import compare_models as run
+    from wildcal.tables import print_table, to_csv
+
+    models: dict[str, Any] = {}
+    input = None
+    ids: Any = None
+    for path in source:
+        samples = read_labeled(path, columns)
+        proba = uncalibrated(samples)
+        input = samples.input if proba.ndim == 1 else None
+        if ids is not None and samples.id is not None and (samples.id != ids).any():
+            raise InputError(f"source must have the same ids in the same order, got {path}.")
+        ids = samples.id
+        name = path.stem if path.stem not in models else str(path)
+        models[name] = (samples.y, proba)
+    result = run(
+        models,
+        margin=margin,
+        input=input,
+        metrics=metrics,
+        n_bins=n_bins,
+        n_bootstrap=n_bootstrap,
+        seed=seed,
+    )
+    if csv_output is not None:
+        write_text(csv_output, to_csv(result.records()))
+    if as_json:
+        print_json(result.to_dict())
+    elif csv_output != STANDARD:
+        print_table(result.table())
