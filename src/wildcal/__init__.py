@@ -8,7 +8,6 @@ from wildcal.version import __version__
 if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is fast
     from wildcal import accuracy, evaluation, metrics, plots, suites, window
     from wildcal._old.io.tables import InputRows, as_rows, read_rows
-    from wildcal._old.report import make_page
     from wildcal.calibrators.auto import AutoCalibrator
     from wildcal.calibrators.bbq import BBQ
     from wildcal.calibrators.density import DensityAwareCalibration
@@ -53,14 +52,15 @@ if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is 
     from wildcal.io.suite import Suite
     from wildcal.io.suite_writer import SuiteWriter
     from wildcal.monitor.monitor import Monitor
+    from wildcal.report.page import make_report
     from wildcal.window.base import WindowCalibrator
     from wildcal.window.window_scaling import WindowScaling
 
 _PACKAGES: Final = (
-    *("accuracy", "calibrators", "core", "evaluation", "io", "metrics", "monitor"),
-    *("suites", "testing", "window", "_old"),
+    *("accuracy", "calibrators", "core", "evaluation", "io", "metrics", "monitor", "plots"),
+    *("report", "suites", "testing", "window", "_old"),
 )
-_OLD: Final = ("engine", "plots", "report")
+_OLD: Final = ("engine",)
 _PLACES: Final = {
     name: module
     for module, names in {
@@ -98,7 +98,7 @@ _PLACES: Final = {
         "wildcal.io.suite": "Suite",
         "wildcal.io.suite_writer": "SuiteWriter",
         "wildcal._old.io.tables": "InputRows as_rows read_rows",
-        "wildcal._old.report": "make_page",
+        "wildcal.report.page": "make_report",
         "wildcal.window.base": "WindowCalibrator",
         "wildcal.window.window_scaling": "WindowScaling",
     }.items()
@@ -175,7 +175,7 @@ __all__ = [
     "logits_from_logprobs",
     "logits_from_proba",
     "logits_from_score",
-    "make_page",
+    "make_report",
     "metrics",
     "plots",
     "read_rows",

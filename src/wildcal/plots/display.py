@@ -47,7 +47,9 @@ class Display:
 
     def plot(self, ax: "Axes | None" = None) -> Self:
         """Draw on an axis, by default a new one, and keep it as `ax_`."""
-        self.ax_ = style.new_axes(self.size[0], self.panel_height(self.size[0])) if ax is None else ax
+        self.ax_ = (
+            style.new_axes(self.size[0], self.panel_height(self.size[0])) if ax is None else ax
+        )
         from matplotlib import rc_context
 
         with rc_context(style.STYLE):

@@ -143,7 +143,7 @@ class ReliabilityDisplay(Display):
 
     def draw(self, ax: "Axes", *, legend: bool = True) -> None:
         """Draw the diagram in a square panel, and the samples in each bin below it."""
-        below = next((c for c in ax.child_axes if c.get_label() == _HISTOGRAM), None)
+        below: Any = next((c for c in ax.child_axes if c.get_label() == _HISTOGRAM), None)
         n_drawn = len(ax.containers)
         color = CURVES[n_drawn % len(CURVES)]
         if below is None:
@@ -161,7 +161,8 @@ class ReliabilityDisplay(Display):
         text = _error_text(self.error)
         ax.errorbar(
             b.confidence[filled], y, lengths, fmt=_MARKERS[n_drawn % len(_MARKERS)], ms=3.5,
-            lw=0.9, capsize=1.5, color=color, clip_on=False, label=f"{self.name}: {text}" if has_legend else None,
+            lw=0.9, capsize=1.5, color=color, clip_on=False,
+            label=f"{self.name}: {text}" if has_legend else None,
         )  # fmt: skip
         steps = self.isotonic
         x = np.column_stack([steps.low, steps.high]).ravel()

@@ -208,7 +208,7 @@ class HeatmapDisplay(Display):
             spine.set_visible(False)
         bar = ax.figure.colorbar(image, ax=ax, fraction=0.03, pad=0.01)
         bar.set_label(self.label)
-        bar.outline.set_visible(False)  # type: ignore[operator]
+        bar.outline.set_visible(False)
 
 
 def _lengths(estimates: Sequence[Estimate], scale: float = 100.0) -> Any:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from wildcal.core.exceptions import InputError, MissingExtraError
@@ -221,7 +222,7 @@ def one_legend(figure: "Figure", axes: Sequence["Axes"]) -> None:
 
 def save(figure: "Figure", path: str | os.PathLike[str]) -> None:
     """Write a figure as .png, .svg or .pdf, without dates: equal figures are equal files."""
-    suffix = os.path.splitext(path)[1].lower()
+    suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
         raise InputError(f"path must end in {', '.join(SUFFIXES)}, got {path}.", "path")
     from matplotlib import rc_context

@@ -188,7 +188,7 @@ def line_chart(
     if floor is not None:
         line = _path(zip(range(len(floor)), floor, strict=True), x, y)
         picture.parts.append(tag("path", d=line, class_="floor"))
-    for method, c in reversed(curves.items()):
+    for method, c in reversed(list(curves.items())):
         style = marks.style(method)
         if c.low is not None and c.high is not None:
             there = [f"{x(v):g} {y(t):g}" for v, t in zip(c.x, c.low, strict=True)]

@@ -131,9 +131,7 @@ def shift_section(content: Content) -> Iterator[Section]:
     curves = {m: Curve(x, [100 * v for v in a.conditions]) for m, a in averages.items()}
     floor = [100 * v for v in averages[content.order[0]].floors]
     ticks = [(float(i), c) for i, c in enumerate(conditions)]
-    chart = line_chart(
-        curves, content.marks, ("severity", "ECE (%)"), ticks=ticks, floor=floor
-    )
+    chart = line_chart(curves, content.marks, ("severity", "ECE (%)"), ticks=ticks, floor=floor)
     caption = f"Dashed: noise floor of {shown(content.order[0])}."
     charts = [Chart("ECE by severity", chart, caption)]
     yield Section("ECE under shift", [], legend, charts, [_by_corruption(content)])
@@ -231,11 +229,9 @@ def risk_section(content: Content) -> Iterator[Section]:
             for m in content.order
             if (c := curves.get(m)) is not None
         }
-        best = [m for m in content.order if m in found][0]
+        best = next(iter(found))
         coverage = 100 * curves[best].coverage_at(0.95)
-        chart = line_chart(
-            found, content.marks, ("coverage (%)", "error rate (%)"), dots=False
-        )
+        chart = line_chart(found, content.marks, ("coverage (%)", "error rate (%)"), dots=False)
         text = f"At an accuracy of 95 % {shown(best)} answers {coverage:.1f} % of these samples."
         charts.append(Chart(f"{kind.capitalize()} samples", chart, text))
     if charts:
@@ -254,9 +250,7 @@ def groups_section(content: Content) -> Iterator[Section]:
         return
     last = list(found.values())[-1]
     names = sorted(last.groups, key=lambda g: -float(last.groups[g].excess_ece))
-    columns = {
-        m: [_percent(e.groups[g].ece) for g in names] for m, e in found.items()
-    }
+    columns = {m: [_percent(e.groups[g].ece) for g in names] for m, e in found.items()}
     chart = dots_chart(names, columns, content.marks, "ECE (%)")
     heads = ["group", "samples", "accuracy (%)"]
     heads += [f"ECE (%), {shown(m)}" for m in found] + ["noise floor (%)"]
@@ -330,15 +324,16 @@ def ood_section(content: Content) -> Iterator[Section]:
         charts.append(Chart(f"Mean confidence on {_plain(ood_set(split))}", chart))
     if charts:
         note = (
-            "Samples of none of the classes: every prediction is wrong, lower is better. The OOD set"
-            " of the calibration is not shown."
+            "Samples of none of the classes: every prediction is wrong, lower is better. The OOD"
+            " set of the calibration is not shown."
         )
         yield Section("OOD samples", [note], charts=charts)
 
 
 def energy_section(content: Content) -> Iterator[Section]:
     """Yield densities of confidence and energy, and the energy by condition."""
-    raw, charts = content.kept.raw, []
+    raw = content.kept.raw
+    charts: list[Chart] = []
     source = [s.name for s in content.suite.test if s.is_source and s.name in raw]
     if source:
         own = raw[source[0]]
@@ -366,18 +361,18 @@ def energy_section(content: Content) -> Iterator[Section]:
             if n not in ood
         }
         caption = "Boxes: quartiles; lines: 5 % to 95 %; corruptions pooled."
-        charts.append(Chart("Negative energy and accuracy", box_chart(quantiles, accuracy), caption))
+        charts.append(
+            Chart("Negative energy and accuracy", box_chart(quantiles, accuracy), caption)
+        )
     if charts:
         note = (
-            "Of the logits, without calibration. AUROC: probability that a sample of the first group"
-            " has the higher score; 50 % is chance."
+            "Of the logits, without calibration. AUROC: probability that a sample of the first"
+            " group has the higher score; 50 % is chance."
         )
         yield Section("Energy and confidence", [note], charts=charts)
 
 
-def _histograms(
-    own: RawScores, other: RawScores | None, names: tuple[str, str]
-) -> Iterator[Chart]:
+def _histograms(own: RawScores, other: RawScores | None, names: tuple[str, str]) -> Iterator[Chart]:
     sets = [own] if other is None else [own, other]
     first = own.correct if other is None else np.arange(sum(len(s.energy) for s in sets)) < len(
         own.energy
@@ -437,5 +432,3 @@ def _percent(e: Any) -> tuple[float, float, float]:
 def _plain(text: object) -> str:
     line = " ".join(str(text).split())[:60]
     return "".join(c if c.isprintable() else "?" for c in line)
-
-

@@ -1,4 +1,4 @@
-"""The result in a few sentences: the lowest NLL and ECE, how certain, and apparent contradictions."""
+"""The result in a few sentences: the lowest NLL and ECE, and how certain they are."""
 
 import math
 
@@ -33,7 +33,8 @@ def _lowest(results: BenchmarkResults, suite: str, metric: str) -> str | None:
     if average.interval is not None:
         level = results.suites[suite].level
         ends = " to ".join(_number(metric, v) for v in average.interval)
-        text += f" ({100 * level:g} % interval {ends})"
+        kind = ", corrected for bias," if METRICS[metric].kind == "error" else ""
+        text += f" ({100 * level:g} % interval{kind} {ends})"
     if "identity" in order and best != "identity":
         value = results.average(suite, "identity", metric).value
         text += f", {_number(metric, value)} uncalibrated"

@@ -95,7 +95,7 @@ def _texts(made: Any, formats: Sequence[str], pictures: Sequence[str]) -> dict[s
         if "md" in formats:
             found["md"] = to_markdown(made.table) + "\n"
         if "tex" in formats:
-            found["tex"] = to_latex(made.table, label=f"tab:{made.name}")
+            found["tex"] = to_latex(made.table, label=f"tab:{made.name}", cell_notes=True)
         if "html" in formats:
             from wildcal.tables import to_html
 

@@ -107,7 +107,9 @@ def fig4(study: Study, name: str = "fig4") -> PaperFigure | Missing:
         results = study.results(suite)
         if results is None or not results.has_severities(suite):
             continue
-        curves = {method_title(m): levels for m in methods if (levels := _levels(results, suite, m))}
+        curves = {
+            method_title(m): levels for m in methods if (levels := _levels(results, suite, m))
+        }
         if curves:
             average = results.average(suite, "energy", "ece")
             panels[str(study.names[suite])] = SeverityDisplay(curves, average.floors)
@@ -301,9 +303,7 @@ def _records(panels: Any, suite: str | None) -> list[dict[str, Any]]:
     ]
 
 
-def _pooled_notes(
-    study: Study, suites: Sequence[str], what: str = "pooled"
-) -> tuple[str, ...]:
+def _pooled_notes(study: Study, suites: Sequence[str], what: str = "pooled") -> tuple[str, ...]:
     names = [str(study.names[s]) for s in suites if study.is_pooled(s)]
     if not names:
         return ()

@@ -97,6 +97,8 @@ class Study:
     methods: tuple[str, ...] = ()
     authors: bool = True
     n_bootstrap: int = 0
+    intervals: bool = False
+    """Whether tables show intervals."""
     progress: Callable[[str, int], None] = lambda name, n: None
     _done: dict[Any, BenchmarkResults] = field(default_factory=dict, init=False)
 

@@ -31,6 +31,9 @@ _POOLED_NOTE: Final = (
     "Corruption types of a severity are pooled where conditions have fewer than"
     f" {FEW_SAMPLES} samples: "
 )
+_INTERVAL_NOTE: Final = (
+    "Intervals: 95 %, bootstrap over images; those of the ECE are corrected for its upward bias."
+)
 _RANK_NOTE: Final = (
     "Bold: lowest of the row, where the paired 95 % interval of its difference to the second"
     " excludes 0."
@@ -141,8 +144,8 @@ def table7(study: Study, *, paper: bool = False) -> PaperTable | Missing:
         if split.domain in NATURAL_SHIFTS
     ]  # fmt: skip
     extra = " ".join(f"--extra {name}" for name in NATURAL_SHIFTS)
-    needs = ("an ImageNet suite with test splits of ImageNet-R, -A or -Sketch",
-             f"wildcal extract DATA --dataset imagenet --network NETWORK.onnx {extra} -o SUITE")  # fmt: skip
+    command = f"wildcal extract DATA --dataset imagenet --network NETWORK.onnx {extra} -o SUITE"
+    needs = ("an ImageNet suite with test splits of ImageNet-R, -A or -Sketch", command)
     title = "ECE (%) under natural covariate shift."
     return _table(study, "table7", title, KEEP_CLASSES, rows, paper=paper, needs=needs)
 
@@ -161,9 +164,13 @@ def table8(study: Study, *, paper: bool = False) -> PaperTable | Missing:
             values["sota"] = row.values[baseline]
             rows.append(replace(row, labels=(*row.labels, SET_TITLES[ood]), values=values))
             best.append(f"{row.labels[1]} {method_title(baseline)}")
-    note = f"SoTA: the baseline with the lowest value on the test sets ({', '.join(dict.fromkeys(best))})."
+    chosen = ", ".join(dict.fromkeys(best))
+    note = f"SoTA: the baseline with the lowest value on the test sets ({chosen})."
     heads = ("data set", "network", "calibrated with")
-    needs = ("calibration samples of both SVHN and Textures", f"{EXTRACT} --ood svhn --ood textures")
+    needs = (
+        "calibration samples of both SVHN and Textures",
+        f"{EXTRACT} --ood svhn --ood textures",
+    )
     title = "Average ECE (%) by the OOD set in the calibration."
     return _table(study, "table8", title, ("identity", "sota", "energy"), rows, paper=paper,
                   needs=needs, heads=heads, notes=(note,))  # fmt: skip
@@ -241,37 +248,47 @@ def _table(
         columns.append(Column("noise floor"))
     lines, records, errors, n_published = [], [], [], 0
     for row in found:
-        cells = [number(e.value) if (e := row.values[m]) is not None else Cell(ABSENT) for m in methods]
+        cells = [_cell(row.values[m], study.intervals) for m in methods]
         if row.winner in methods:
             i = list(methods).index(str(row.winner))
             cells[i] = with_ranks([cells[i]], "lower")[0]
         lines.append((*map(Cell, row.labels), *cells, *([number(row.floor)] if has_floor else [])))
-        published = published_row(name, row.labels) if paper else None
+        own = str(study.suites[row.suite].model.get("name", row.labels[1]))  # not the --label
+        published = published_row(name, (row.labels[0], own, *row.labels[2:])) if paper else None
         records += _records(row, titles, heads, published)
         if published is not None:
             n_published += 1
             lines.append(_published_line(published, row, list(titles.values()), has_floor))
             errors += [f"* {published.error}."] if published.error else []
-    pooled = [str(study.names[s]) for s in dict.fromkeys(r.suite for r in found) if study.is_pooled(s)]
+    pooled = [
+        str(study.names[s]) for s in dict.fromkeys(r.suite for r in found) if study.is_pooled(s)
+    ]
     is_average = name not in ("table3", "table7")
     shown = {titles.get(m, m) for m in methods}
     used = {f"{_title(study, m)}: {row.data_used[m]}" for row in found[:1] for m in methods
-            if row.data_used.get(m, "nothing") not in ("nothing", row.data_used.get("ts"))}  # fmt: skip
+            if "," in row.data_used.get(m, "").partition(" labels")[2]}  # fmt: skip
     all_notes = [
         *([_AVERAGE_NOTE] if is_average else []),
         *([_AUTHORS_NOTE] if study.authors and shown & {"IRM", "IROvA", "SPLINE"} else []),
         *_dagger_notes(study, found, methods),
         *([f"{_POOLED_NOTE}{', '.join(pooled)}."] if pooled and is_average else []),
         *([_RANK_NOTE] if is_average and study.n_bootstrap else []),
+        *([_INTERVAL_NOTE] if study.intervals else []),
         *notes,
-        *(["Data used beyond calibration labels: " + "; ".join(sorted(used)) + "."] if used else []),
+        *([f"Data used beyond calibration labels: {'; '.join(sorted(used))}."] if used else []),
         *(["Rows marked (paper) are the paper's, of a network of the same family."]
           if n_published else []),
         *(["The paper has no row of the same data set and family of networks."]
           if paper and not n_published else []),
         *dict.fromkeys(errors),
     ]  # fmt: skip
-    return PaperTable(name, Table(title, tuple(columns), tuple(lines), tuple(all_notes)), tuple(records))
+    return PaperTable(
+        name, Table(title, tuple(columns), tuple(lines), tuple(all_notes)), tuple(records)
+    )
+
+
+def _cell(e: Estimate | None, intervals: bool) -> Cell:
+    return Cell(ABSENT) if e is None else number(e.value, e.interval if intervals else None)
 
 
 def _title(study: Study, method: str) -> str:
@@ -288,8 +305,8 @@ def _dagger_notes(study: Study, rows: Sequence[Row], methods: Sequence[str]) -> 
         if (e := row.values.get(COUNTED)) is not None
     ]
     text = (
-        "† The authors' ECE probably leaves confidences above 1 out of its last bin; the column does"
-        " the same."
+        "† The authors' ECE probably leaves confidences above 1 out of its last bin; so does this"
+        " column."
     )
     return [text + (f" Counted there: {', '.join(counted)}." if counted else "")]
 
@@ -316,10 +333,11 @@ def _records(
         record |= {"method": title.rstrip("†")}
         for key in ("value", "low", "high", "floor"):
             value = None if e is None else getattr(e, key)
-            record["noise_floor" if key == "floor" else key] = None if value is None else 100 * value
+            record["noise_floor" if key == "floor" else key] = (
+                None if value is None else 100 * value
+            )
         record["is_best"] = method == row.winner
         record["data_used"] = row.data_used.get(method, "")
         record["paper"] = None if published is None else published.values.get(title.rstrip("†"))
         found.append(record)
     return found
-
