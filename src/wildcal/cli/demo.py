@@ -76,7 +76,7 @@ def demo(context: click.Context, output: Path, n_bootstrap: int) -> None:
          "-o", at("energy.json")],
         ["show", at("energy.json")],
         ["predict", at("energy.json"), at("shifted.npz"), "--proba", "--overwrite",
-         "-o", at("proba.csv")],
+         "-o", at("proba.npz")],
         ["evaluate", at("test.npz"), *saved],
         ["evaluate", at("shifted.npz"), "--ood", at("textures.npz"), *saved],
     ):  # fmt: skip

@@ -37,11 +37,11 @@ class ReliabilityDisplay(Display):
 
     Examples
     --------
-    >>> from wildcal import TemperatureScaling
+    >>> from wildcal import EnergyScaling
     >>> from wildcal.testing import make_suite
     >>> suite = make_suite(seed=0)
-    >>> ts = TemperatureScaling().fit(*suite.calibration)
-    >>> display = ReliabilityDisplay.from_estimator(ts, *suite.shifted, name="ts", n_bootstrap=0)
+    >>> energy = EnergyScaling().fit(*suite.calibration)
+    >>> display = ReliabilityDisplay.from_estimator(energy, *suite.shifted, n_bootstrap=0)
     >>> list(display.frame().columns)
     ['curve', 'confidence', 'accuracy', 'low', 'high', 'n_samples']
     """
