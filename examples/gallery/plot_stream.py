@@ -1,40 +1,38 @@
-"""Accuracy without labels, as the world drifts.
+"""Monitor a stream without labels.
 
-A camera whose pictures get foggier, then clear up. Nobody labels them. A stream tells, at every row, how
-accurate the network is on the last 256 rows, and raises an alarm. The dashed line is the truth, for which
-one would have to label every picture.
+A stream of images that become foggy, then clear. `Monitor` estimates the accuracy of the last samples without
+labels and raises an alert when the stream drifts.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 
-import wildcal
-from wildcal._old.calibrators.context import ContextScaling
+from wildcal import EnergyScaling, Monitor, suites
+from wildcal.plots import STYLE, MonitorDisplay
 
-plt.style.use(wildcal.plots.STYLE)
-suite = wildcal._old.suites.load("cifar10-resnet20")
-rows = wildcal.evaluation.environments(suite)
-calibrator = ContextScaling().fit(rows.logits, rows.y, environment=rows.environment)
+plt.style.use(STYLE)
+suite = suites.load("cifar10-resnet20")
+source = suite.split("validation")
+monitor = Monitor(EnergyScaling().fit(source.logits, source.y))
 
 # %%
-# A thousand clean rows, then fog of growing strength, then clean rows again. Fog was not among the
-# conditions that the method learned from.
+# 1,000 samples of each part of the stream, in batches of 50.
 
-weather = ["test", "fog-1", "fog-3", "fog-5", "fog-2"]
-parts = [suite.split(name) for name in weather]
-cuts = [(part.logits[:1000], part.y[:1000]) for part in parts]
-cuts.append((parts[0].logits[1000:2000], parts[0].y[1000:2000]))
-logits, y = (np.concatenate(column) for column in zip(*cuts, strict=True))
-
-found = wildcal.Stream(calibrator).read(logits)
-for end in range(1000, 6001, 1000):
-    true = np.mean(found.pred[end - 256 : end] == y[end - 256 : end])
+parts = [suite.split(name) for name in ("test", "fog-1", "fog-3", "fog-5", "fog-2")]
+statuses = []
+for part in parts:
+    for batch in np.split(part.logits[:1000], 20):
+        monitor.update(batch)
+        statuses.append(monitor.status())
+    accuracy = np.mean(part.logits[600:1000].argmax(axis=1) == part.y[600:1000])
+    now = statuses[-1]
+    alert = ", drift alert" if now.drift_alert else ""
     print(
-        f"row {end}: estimated {found.accuracy[end - 1]:.0%}"
-        f" ({found.accuracy_low[end - 1]:.0%} to {found.accuracy_high[end - 1]:.0%}),"
-        f" true {true:.0%}{', alarm' if found.alarm[end - 1] else ''}"
+        f"{part.name}: estimated {now.estimated_accuracy:.0%}"
+        f" ({now.estimated_accuracy_low:.0%} to {now.estimated_accuracy_high:.0%}),"
+        f" true {accuracy:.0%}{alert}"
     )
 
-figure, ax = plt.subplots(figsize=(6.4, 3.6))
-wildcal.plots.accuracy_over_time(found, y, ax=ax)
+figure, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
+MonitorDisplay(statuses).plot(ax)
 plt.show()

@@ -12,7 +12,7 @@ from wildcal.core.arrays import FloatArray, logsumexp
 from wildcal.core.validation import check_input
 from wildcal.metrics import auroc
 from wildcal.plots.display import Display
-from wildcal.plots.style import COLUMN, CURVES, GROUPS
+from wildcal.plots.style import COLUMN, CURVES, GROUPS, add_legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -99,7 +99,9 @@ class HistogramDisplay(Display):
             ax.text(0.03, 0.97, f"AUROC {100 * self.auroc:.1f} %", va="top", fontsize=7,
                     transform=ax.transAxes)  # fmt: skip
         if legend:
-            ax.legend(loc="lower center", bbox_to_anchor=(0.5, 0.98), ncols=3, handlelength=1.2)
+            add_legend(
+                ax, loc="lower center", bbox_to_anchor=(0.5, 0.98), ncols=3, handlelength=1.2
+            )
 
 
 @dataclass(eq=False)
@@ -231,4 +233,4 @@ class TemperatureDisplay(Display):
             ax.plot(self.energy, middle, color=color, lw=1.3, label=name)
         ax.set(xlabel="Negative energy", ylabel="Temperature")
         if legend and len(self.temperatures) > 1:
-            ax.legend()
+            add_legend(ax)

@@ -19,7 +19,7 @@ from wildcal.metrics import (
     risk_coverage,
 )
 from wildcal.plots.display import Display
-from wildcal.plots.style import COLUMN, CURVES, GRAY
+from wildcal.plots.style import COLUMN, CURVES, GRAY, add_legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -172,8 +172,7 @@ class ReliabilityDisplay(Display):
         top = max(below.dataLim.y1, float(b.count.max()))
         below.set_ylim(0, 1.08 * top)
         if has_legend:
-            for entry in ax.legend(loc="lower right", handlelength=1.2).get_texts():
-                entry.set_parse_math(False)
+            add_legend(ax, loc="lower right", handlelength=1.2)
         else:
             n = f"n = {b.count.sum():,.0f}"
             ax.text(0.97, 0.03, f"{text}\n{n}", ha="right", transform=ax.transAxes, fontsize=7)
@@ -232,7 +231,7 @@ class RiskCoverageDisplay(Display):
         ax.set(xlim=(0, 1), xlabel="Coverage", ylabel="Error rate (risk)")
         ax.set_ylim(0, 1.1 * highest or 1.0)
         if legend:
-            ax.legend(loc="upper left")
+            add_legend(ax, loc="upper left")
 
 
 def _error_text(error: Estimate) -> str:

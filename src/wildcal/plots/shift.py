@@ -8,7 +8,7 @@ import numpy as np
 
 from wildcal.metrics import Estimate
 from wildcal.plots.display import Display
-from wildcal.plots.style import COLUMN, GRAY, PAGE, method_styles
+from wildcal.plots.style import COLUMN, GRAY, PAGE, add_legend, method_styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,7 +69,7 @@ class SeverityDisplay(Display):
         ax.set_xticks(range(n_levels))
         ax.set_ylim(bottom=0)
         if legend:
-            _legend(ax)
+            add_legend(ax, loc="best", handlelength=2.4)
 
 
 @dataclass(eq=False)
@@ -145,7 +145,7 @@ class DotsDisplay(Display):
         if not self.zero:
             ax.set_xlim(left=0)
         if legend and not is_one_per_row:
-            _legend(ax)
+            add_legend(ax, loc="best", handlelength=2.4)
 
     def panel_height(self, width: float) -> float:
         """Return a height at which the names of the rows have room."""
@@ -221,8 +221,3 @@ def _lengths(estimates: Sequence[Estimate], scale: float = 100.0) -> Any:
             [max(0.0, scale * ((e.high or 0.0) - e.value)) for e in estimates],
         ]
     )
-
-
-def _legend(ax: "Axes") -> None:
-    for text in ax.legend(loc="best", handlelength=2.4).get_texts():
-        text.set_parse_math(False)

@@ -44,7 +44,6 @@ STYLE: Final[dict[Any, Any]] = {
     "pdf.fonttype": 42,  # text stays text
     "svg.fonttype": "none",
     "svg.hashsalt": "wildcal",
-    "text.parse_math": False,  # a dollar in a name is a dollar
 }
 """Settings of matplotlib: ``plt.style.use(STYLE)``, or ``with plt.rc_context(STYLE):``."""
 
@@ -216,8 +215,17 @@ def one_legend(figure: "Figure", axes: Sequence["Axes"]) -> None:
     legend = figure.legend(
         found.values(), found.keys(), loc="outside lower center", ncols=n_columns
     )
+    _as_written(legend)
+
+
+def add_legend(ax: "Axes", **options: Any) -> None:
+    """Add a legend to an axis, with names as they are written."""
+    _as_written(ax.legend(**options))
+
+
+def _as_written(legend: Any) -> None:
     for text in legend.get_texts():
-        text.set_parse_math(False)
+        text.set_parse_math(False)  # a dollar in a name is a dollar
 
 
 def save(figure: "Figure", path: str | os.PathLike[str]) -> None:
