@@ -65,7 +65,7 @@ OUTSIDE = {layer: NUMERIC for layer in LAYERS} | {
         "faiss",
         "dask",
     },
-    "plots": {*NUMERIC, "matplotlib"},
+    "plots": {*NUMERIC, "matplotlib", "pandas"},
     "report": {*NUMERIC, "matplotlib", "jinja2"},
     "interop": {
         *NUMERIC,

@@ -13,10 +13,10 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from wildcal._old.cli.demo import FIRST, demo_splits
 
 from wildcal import Identity, get_calibrator
 from wildcal._old import suites
-from wildcal._old.cli.demo import FIRST, demo_splits
 from wildcal._old.evaluation import METRICS, Evaluation, evaluate_calibrator
 from wildcal._old.evaluation.protocol import Results, choose_methods, run_protocol
 from wildcal._old.evaluation.suite_table import suite_table

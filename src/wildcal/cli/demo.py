@@ -36,16 +36,17 @@ def demo(context: click.Context, output: Path, n_bootstrap: int) -> None:
     Example:
       wildcal demo -o demo-output
     """
-    from wildcal import suites
     from wildcal.cli.main import cli
     from wildcal.evaluation import run_benchmark
     from wildcal.report.page import METRICS, make_report
+    from wildcal.suites import list as list_suites
+    from wildcal.suites import load
     from wildcal.tables import print_table, to_csv
 
-    if FIRST not in suites.list():
+    if FIRST not in list_suites():
         raise InputError(f'{FIRST} must be installed. Try pip install "wildcal[suites]".', "suite")
     output.mkdir(parents=True, exist_ok=True)
-    shipped = {name: suites.load(name) for name in suites.list("cifar10")}
+    shipped = {name: load(name) for name in list_suites("cifar10")}
     total = sum(split.n_samples for suite in shipped.values() for split in suite.test)
     with progress_bar("Testing", total=total) as progress:
         results = run_benchmark(

@@ -129,9 +129,9 @@ def reproduce(
 
 def _open(names: tuple[str, ...] | None) -> dict[str, Any]:
     """Return suites by name; without names the installed ones of the paper's data."""
-    from wildcal import suites
+    from wildcal.suites import list as list_suites
 
-    chosen = names or tuple(n for n in suites.list() if n.startswith(("cifar", "imagenet")))
+    chosen = names or tuple(n for n in list_suites() if n.startswith(("cifar", "imagenet")))
     if not chosen:
         raise InputError(
             'suites must be given: none is installed. Try pip install "wildcal[suites]".', "suites"

@@ -308,5 +308,5 @@ def _pooled_notes(study: Study, suites: Sequence[str], what: str = "pooled") -> 
     if not names:
         return ()
     if what == "pooled":
-        return (f"Corruption types of a severity are pooled (few samples): {', '.join(names)}.",)
-    return (f"Left out, with fewer than 200 samples in a condition: {', '.join(names)}.",)
+        return (f"Corruption types of a severity are pooled (few samples): {'; '.join(names)}.",)
+    return (f"Left out, with fewer than 200 samples in a condition: {'; '.join(names)}.",)

@@ -271,7 +271,7 @@ def _table(
         *([_AVERAGE_NOTE] if is_average else []),
         *([_AUTHORS_NOTE] if study.authors and shown & {"IRM", "IROvA", "SPLINE"} else []),
         *_dagger_notes(study, found, methods),
-        *([f"{_POOLED_NOTE}{', '.join(pooled)}."] if pooled and is_average else []),
+        *([f"{_POOLED_NOTE}{'; '.join(pooled)}."] if pooled and is_average else []),
         *([_RANK_NOTE] if is_average and study.n_bootstrap else []),
         *([_INTERVAL_NOTE] if study.intervals else []),
         *notes,
