@@ -96,9 +96,8 @@ def measure(folder, n_rows):
         "from wildcal.interop.dask import run_tree\n"
         "from wildcal.io.chunked import load_with_columns"
     )
-    alone, two = (
-        EVALUATE.format(run=run) for run in ("run=None", "run=partial(run_tree, scheduler='local')")
-    )
+    alone = EVALUATE.format(run="run=None")
+    two = EVALUATE.format(run="run=partial(run_tree, scheduler='local')")
     yield "evaluate", 1, *timed(setup, alone, shards, calibrator)
     yield "evaluate", 2, *timed(setup, two, shards, calibrator)
 

@@ -21,10 +21,9 @@ from wildcal import (
     Identity,
     WindowCalibrator,
     get_calibrator,
-    suites,
 )
+from wildcal._old import suites
 from wildcal._old.io.suite.summary import grouped, summarize
-from wildcal._old.metrics.registry import METRICS
 
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT))
@@ -165,20 +164,6 @@ def networks() -> str:
     return markdown(["name", "family", "parameters", "multiplications"], lines, 2)
 
 
-def scale_metrics() -> str:
-    """Return what every metric holds in memory."""
-    kinds = {
-        "sums": ("top", "mean", "sums", "kde"),
-        "distinct confidences": ("scores",),
-        "left out: they need every row": (None,),
-    }
-    lines = [
-        [held, ", ".join(f"`{name}`" for name, metric in METRICS.items() if metric.flat in flat)]
-        for held, flat in kinds.items()
-    ]
-    return markdown(["a walk holds", "metrics"], lines, 2)
-
-
 MADE: dict[str, Callable[[], str]] = {
     "accuracy-estimators": tables.estimators,
     "accuracy-whole": tables.whole,
@@ -193,7 +178,6 @@ MADE: dict[str, Callable[[], str]] = {
     "other-suites": other_suites,
     "paper-table": partial(shipped, "paper"),
     "peers": tables.peers,
-    "scale-metrics": scale_metrics,
     "serve-speed": tables.serving,
     "shipped-suites": cifar10_suites,
 }

@@ -34,7 +34,10 @@ LAYERS = {
     },
 }
 # Rows of the table in docs/architecture.md.
-DOCUMENTED = ("core", "calibrators", "accuracy", "window", "io", "interop", "testing.py")
+DOCUMENTED = (
+    *("core", "calibrators", "accuracy", "metrics", "evaluation", "tables", "window", "io"),
+    *("interop", "testing.py"),
+)
 # Modules outside `_old` that still use version 0.1; the others never import it.
 UNPORTED = {"__init__.py"}
 NUMERIC = {"array_api_compat", "numpy", "scipy"}

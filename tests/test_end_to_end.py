@@ -22,8 +22,9 @@ CLASSES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight
 # How each step is written on the command line. A renamed command or option changes here only.
 FIT = "fit {data} --method {method} --output {output}"
 PREDICT = "predict {calibrator} {data} --output {output} --proba"
-EVALUATE = "evaluate {data} --with {calibrator} --json"
-COMPARE = "compare {calibration} {test} --methods ts,vector --json"
+EVALUATE = "evaluate {data} --calibrator {calibrator} --json"
+UNCALIBRATED = "evaluate {data} --json"
+COMPARE = "compare {calibration} {test} --methods identity,ts,vector --json"
 REPORT = "report {calibration} {test} --methods ts,vector --output {output}"
 EXPORT = "export {calibrator} --output {output}"
 SERVE = "serve digits={calibrator} --port {port}"
@@ -83,8 +84,8 @@ def test_predict(samples, fitted):
 
 def test_evaluate(wildcal, samples, fitted):
     (_, y), (calibrator, proba) = samples, fitted
-    found = json.loads(wildcal(EVALUATE, data="test.parquet", calibrator=calibrator))
-    before, after = (found[name]["metrics"] for name in ("uncalibrated", calibrator[:-5]))
+    before = json.loads(wildcal(UNCALIBRATED, data="test.parquet"))["metrics"]
+    after = json.loads(wildcal(EVALUATE, data="test.parquet", calibrator=calibrator))["metrics"]
     assert after["nll"]["value"] < before["nll"]["value"]
     assert after["ece"]["value"] < before["ece"]["value"] - 0.02
     assert after["nll"]["value"] == pytest.approx(-np.log(proba[range(len(y)), y]).mean(), abs=1e-5)
@@ -92,8 +93,7 @@ def test_evaluate(wildcal, samples, fitted):
 
 def test_compare(wildcal, samples):
     found = json.loads(wildcal(COMPARE, calibration="calibration.csv", test="test.parquet"))
-    results = {name: method["evaluation"] for name, method in found["methods"].items()}
-    nll = {name: result["metrics"]["nll"]["value"] for name, result in results.items()}
+    nll = {name: method["metrics"]["nll"]["value"] for name, method in found["methods"].items()}
     assert nll.keys() == {"identity", "ts", "vector"}
     assert nll["ts"] < nll["identity"]
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import wildcal
-import wildcal._old.evaluation
-import wildcal._old.metrics
+import wildcal.evaluation
 import wildcal.io
+import wildcal.metrics
 
 _PROBE = """
 import json, sys
@@ -23,7 +23,7 @@ print(json.dumps(sorted(sys.modules)))
 
 @pytest.mark.parametrize(
     "module",
-    [wildcal, wildcal._old.metrics, wildcal._old.evaluation],
+    [wildcal, wildcal.metrics, wildcal.evaluation],
     ids=lambda m: m.__name__,
 )
 def test_all_names_exist_once(module):

@@ -87,11 +87,6 @@ def test_windows_of_another_class_mix_are_named_in_one_line(folder, capsys):
     assert said[0].startswith("warning: 3 of 4 windows, rows 0-39, 40-79, 120-159: cot: the pred")
 
 
-def test_what_is_missing_goes_by_its_flag(folder, capsys):
-    assert run("accuracy fit val.npz --method gde -o e.json".split()) == 1
-    assert "gde compares two networks; pass --second, the logits" in capsys.readouterr().err
-
-
 def test_compare_on_a_suite(capsys):
     line = "accuracy compare cifar10-resnet20 --methods ac,doc --setting whole --csv -"
     assert run(line.split()) == 0

@@ -158,6 +158,7 @@ def test_your_own_method(folder, monkeypatch):
         "        self.temperature_ = 0.5 * self.temperature_\n        return info\n"
     )
     monkeypatch.syspath_prepend(folder)
+    monkeypatch.setattr("wildcal.core.registry.CALIBRATORS", dict(wildcal.CALIBRATORS))
     assert run("fit val.npz --method mine:Half -o half.json -q".split()) == 0
     assert run("--plugin mine:Half predict half.json test.npz -o out.npz -q".split()) == 0
 

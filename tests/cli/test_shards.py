@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,8 @@ from pyarrow import parquet  # noqa: E402
 
 from wildcal import load  # noqa: E402
 from wildcal.cli.main import run  # noqa: E402
+from wildcal.evaluation.chunked import evaluate_files  # noqa: E402
+from wildcal.io.chunked import load_with_columns  # noqa: E402
 
 CLASSES = ("cat", "dog", "fish", "bird")
 N_FILES, N_SAMPLES = 20, 300
@@ -87,6 +90,18 @@ def test_fit_on_a_sample_and_predict_to_the_same_files(here, capsys):
         np.testing.assert_allclose(table["confidence"], p.max(axis=1), atol=1e-6)
         assert table["predicted"].to_pylist() == [CLASSES[k] for k in p.argmax(axis=1)]
         np.testing.assert_allclose(table["proba_dog"], p[:, 1], atol=1e-6)
+
+
+def test_evaluate_by_country(here):
+    """Temperature scaling leaves the country with larger logits overconfident."""
+    assert run(f"fit data {DECLARED} --method ts -o ts.json -q".split()) == 0
+    calibrator, columns = load_with_columns("ts.json")
+    columns = replace(columns, group_column="country")
+    found = evaluate_files("data", columns, calibrator, n_bootstrap=0)
+    assert found.n_samples == N_FILES * N_SAMPLES
+    ece = {name: float(group.ece) for name, group in found.groups.items()}
+    assert found.worst_group == "IN"
+    assert ece["IN"] > 2 * float(found.ece)
 
 
 def test_a_second_run_asks_before_it_overwrites(here, capsys):

@@ -69,6 +69,8 @@ def test_a_stored_file(entry):
     logits, stored = np.asarray(found.pop("logits"), np.float64), np.array(expected["logits"])
     if expected["input"] == "logits":
         np.testing.assert_allclose(logits, stored, rtol=1e-6)
+    elif entry["file"] == "proba-rounded.csv":  # sums of 0.99 to 1.01 are not divided out
+        np.testing.assert_allclose(log_softmax(logits), log_softmax(stored), atol=0.011)
     else:  # converted scores are logits up to a constant of each sample
         np.testing.assert_allclose(log_softmax(logits), log_softmax(stored), rtol=1e-6, atol=1e-9)
     for name, value in found.items():

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import wildcal
 from wildcal import suites
 from wildcal.cli.main import run
 
@@ -103,3 +104,19 @@ def test_reproduce_table1(tmp_path, stored):
     words = ["reproduce", "table1", "-o", str(tmp_path), "--n-bootstrap", "0", "--format", "csv"]
     assert run(words) == 0
     compare(table1(tmp_path), stored("table1"))
+
+
+def test_benchmark(stored):
+    names = wildcal.suites.list("cifar10")
+    metrics = ("ece", "mean_confidence", "ood_auroc")
+    loaded = {name: wildcal.suites.load(name) for name in names}
+    results = wildcal.run_benchmark(loaded, metrics=metrics)
+    found = {}
+    for name in names:
+        for method in results.suites[name].methods:
+            ece = results.average(name, method.name, "ece")
+            values = [ece.value, ece.floor, *ece.conditions]
+            for metric in ("ood_mean_confidence", "ood_auroc"):
+                values.append(results.estimate(name, method.name, OOD, metric).value)
+            found[name, method.name] = [100 * value for value in values]
+    compare(found, stored("demo"))

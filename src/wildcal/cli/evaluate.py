@@ -175,9 +175,9 @@ def _on_files(
             calibrator = calibrator.adapt(window_statistics(files, calibrator, columns))
     run: Any = None
     if scheduler is not None:
-        from wildcal.interop.dask import map_reduce
+        from wildcal.interop.dask import run_tree
 
-        run = partial(map_reduce, scheduler=scheduler)
+        run = partial(run_tree, scheduler=scheduler)
     with progress_bar("Evaluating"):
         return evaluate_files(files, columns, calibrator, run=run, **options)
 

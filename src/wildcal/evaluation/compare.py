@@ -14,7 +14,6 @@ from wildcal.core.exceptions import CalibrationWarning, InputError
 from wildcal.core.registry import get_calibrator
 from wildcal.core.validation import check_number, in_memory
 from wildcal.evaluation.evaluate import (
-    accuracy_of,
     evaluate_scores,
     scores_of,
     split_by_group,
@@ -203,7 +202,7 @@ def _evaluated(
         scores,
         metrics,
         n_bootstrap=n_bootstrap,
-        uncalibrated_accuracy=accuracy_of(scores, raw),
+        raw=raw,
         groups={
             name: evaluate_scores(part, metrics, n_bootstrap=n_bootstrap, **options)
             for name, part in parts.items()

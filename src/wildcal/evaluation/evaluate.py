@@ -119,7 +119,7 @@ def evaluate(
             name: evaluate_scores(part, mine, n_bootstrap=n_bootstrap, **options)
             for name, part in by_group.items()
         },
-        uncalibrated_accuracy=accuracy_of(scores, uncalibrated),
+        raw=uncalibrated,
         progress=progress,
         **options,
     )
@@ -133,11 +133,11 @@ def evaluate_scores(
     n_bootstrap: int,
     level: float,
     seed: int,
-    uncalibrated_accuracy: float | None = None,
+    raw: NDArray[Any] | None = None,
     groups: Mapping[str, Evaluation] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Evaluation:
-    """Return the evaluation of checked samples."""
+    """Return the evaluation of checked samples; `raw` are predicted classes of the logits."""
     inside = scores.subset(~scores.is_ood) if scores.is_ood.any() else scores
     if not len(inside):
         raise InputError("y must contain in-distribution samples, got none.", "y")
@@ -165,7 +165,7 @@ def evaluate_scores(
         risk_coverage=compute_risk_coverage(inside, inside.weight).thinned(),
         binary_reliability=binary,
         replicates=drawn,
-        uncalibrated_accuracy=uncalibrated_accuracy,
+        uncalibrated_accuracy=_accuracy(scores, raw),
         groups=groups or {},
     )
 
@@ -211,7 +211,7 @@ def split_by_group(scores: Scores, groups: Any) -> dict[str, Scores]:
     return {name: scores.subset(mask) for name, mask in masks.items() if mask.any()}
 
 
-def accuracy_of(scores: Scores, predicted: NDArray[Any] | None) -> float | None:
+def _accuracy(scores: Scores, predicted: NDArray[Any] | None) -> float | None:
     """Return the accuracy of other predictions, None if they are the same."""
     if predicted is None or scores.y is None:
         return None
