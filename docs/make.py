@@ -171,7 +171,6 @@ MADE: dict[str, Callable[[], str]] = {
     "by-severity": partial(shipped, "severity"),
     "choose-clean": partial(tables.choices, "clean"),
     "choose-shifted": partial(tables.choices, "shifted"),
-    "claims": tables.claims,
     "corruptions": tables.corruptions,
     "demo-table": partial(shipped, "demo"),
     "methods": methods,

@@ -69,7 +69,7 @@ OUTSIDE = {layer: NUMERIC for layer in LAYERS} | {
         "faiss",
         "distributed",
     },
-    "plots": {*NUMERIC, "matplotlib"},
+    "plots": {*NUMERIC, "matplotlib", "pandas"},
     "report": {*NUMERIC, "matplotlib", "jinja2"},
     "interop": {
         *NUMERIC,
