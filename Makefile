@@ -11,7 +11,10 @@ VERSION = $(shell $(PYTHON) -c "import sys; print('%d.%d' % sys.version_info[:2]
 # numba and lightning are what probmetrics and torch-uncertainty need and do not say.
 PEERS := torchmetrics netcal numba probmetrics lightning torch-uncertainty relplot uncertainty-calibration imagecorruptions
 
-.PHONY: demo old test test-on test-whole-on test-minimal test-oldest test-integrations lint bench numbers gallery docs dist clean
+# What else the leaderboard compares with; cir-model is what probmetrics needs for one of its methods.
+LEADERBOARD_PEERS := betacal venn-abers probcal calibre cir-model pyarrow
+
+.PHONY: leaderboard leaderboard-small demo old test test-on test-whole-on test-minimal test-oldest test-integrations lint bench numbers gallery docs dist clean
 
 # An empty environment, with a pip that knows groups of packages.
 define environment
@@ -43,6 +46,11 @@ $(VENV)/bench.done: $(VENV)/wildcal.done
 	$(BIN)/python -m pip install --quiet --group bench
 	@# A peer that does not install is a line of the table. The constraint keeps torch at its CPU build.
 	-for peer in $(PEERS); do \
+		$(BIN)/python -m pip install --quiet --constraint constraints/bench.txt $$peer || true; done
+	@touch $@
+
+$(VENV)/leaderboard.done: $(VENV)/bench.done
+	-for peer in $(LEADERBOARD_PEERS); do \
 		$(BIN)/python -m pip install --quiet --constraint constraints/bench.txt $$peer || true; done
 	@touch $@
 
@@ -118,6 +126,18 @@ bench: $(VENV)/bench.done
 	$(BIN)/python benchmarks/speed.py --output benchmarks/speed.csv
 	$(BIN)/python benchmarks/peers.py --output benchmarks/peers.csv
 	$(BIN)/python benchmarks/corruptions.py --size 224 --peer $(BIN)/python --output benchmarks/corruptions.csv
+
+# Every calibrator and every peer on real predictions: three hours, continues where it was stopped.
+# PUBLISHED=FOLDER has copies of the repositories that benchmarks/leaderboard/README.md names.
+leaderboard leaderboard-small: export OMP_NUM_THREADS := 1
+leaderboard leaderboard-small: export PYTHONWARNINGS := ignore
+leaderboard: $(VENV)/leaderboard.done
+	$(BIN)/python -m benchmarks.leaderboard $(if $(PUBLISHED),--published $(PUBLISHED))
+	$(BIN)/python docs/make.py
+
+# A part of it before a release, five minutes: fails if a calibrator fails or the default does harm.
+leaderboard-small: $(VENV)/leaderboard.done
+	$(BIN)/python -m benchmarks.leaderboard --small
 
 # The examples of the gallery anew, with their pages, figures and notebooks.
 gallery: $(VENV)/test.done

@@ -181,24 +181,3 @@ def window_methods(part: str, *beds: str) -> str:
         lines.append([f"`{name}`", *cells, f"{100 * max(float(r['worst']) for r in whole):.0f}"])
     header = ["method", *REGIMES[part], "NLL change", "worse by 1 %", "worst"]
     return markdown(header, lines)
-
-
-# How often calibration harms
-
-
-def choices(split: str) -> str:
-    """Return the excess ECE of every method by tuning rows and classes, the best in bold."""
-    rows = [row for row in read("studies/choose") if row["split"] == split]
-    found = {(row["method"], row["classes"], row["tuning_rows"]): row for row in rows}
-    sizes = list(dict.fromkeys(key[1:] for key in found))
-    best = {s: min(float(r["excess_ece"]) for k, r in found.items() if k[1:] == s) for s in sizes}
-    lines = []
-    for name in dict.fromkeys(key[0] for key in found):
-        cells = []
-        for size in sizes:
-            row = found[name, *size]
-            half = (float(row["high"]) - float(row["low"])) / 2
-            text = f"{float(row['excess_ece']):.1f} ± {half:.1f}"
-            cells.append(f"**{text}**" if float(row["excess_ece"]) == best[size] else text)
-        lines.append([f"`{name}`", *cells])
-    return markdown(["method", *(f"K = {k}, n = {int(n):,}" for k, n in sizes)], lines)

@@ -28,6 +28,7 @@ from wildcal._old.io.suite.summary import grouped, summarize
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT))
 from benchmarks import tables  # noqa: E402
+from benchmarks.leaderboard import report  # noqa: E402
 from benchmarks.tables import markdown  # noqa: E402
 
 
@@ -169,8 +170,6 @@ MADE: dict[str, Callable[[], str]] = {
     "accuracy-errors": tables.estimator_errors,
     "accuracy-intervals": tables.interval_coverage,
     "by-severity": partial(shipped, "severity"),
-    "choose-clean": partial(tables.choices, "clean"),
-    "choose-shifted": partial(tables.choices, "shifted"),
     "corruptions": tables.corruptions,
     "demo-table": partial(shipped, "demo"),
     "methods": methods,
@@ -184,6 +183,7 @@ MADE: dict[str, Callable[[], str]] = {
     "window-cifar10": partial(tables.window_methods, "suites", "cifar10-"),
     "window-large": partial(tables.window_methods, "suites", "cifar100", "imagenet"),
     "shipped-suites": cifar10_suites,
+    **report.MADE,
 }
 
 
