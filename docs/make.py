@@ -15,6 +15,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from wildcal._old import suites
+from wildcal._old.io.suite.summary import grouped, summarize
+
 from wildcal import (
     CALIBRATORS,
     Calibrator,
@@ -22,8 +25,6 @@ from wildcal import (
     WindowCalibrator,
     get_calibrator,
 )
-from wildcal._old import suites
-from wildcal._old.io.suite.summary import grouped, summarize
 
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT))

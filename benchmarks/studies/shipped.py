@@ -13,14 +13,14 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-
-from wildcal import Identity, get_calibrator
 from wildcal._old import suites
 from wildcal._old.evaluation import METRICS, Evaluation, evaluate_calibrator
 from wildcal._old.evaluation.protocol import Results, choose_methods, run_protocol
 from wildcal._old.evaluation.suite_table import suite_table
 from wildcal._old.metrics import TopLabelAccumulator
 from wildcal._old.tables import number
+
+from wildcal import Identity, get_calibrator
 from wildcal.cli.demo import FIRST, demo_files
 from wildcal.suites import load
 
