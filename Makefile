@@ -27,7 +27,7 @@ $(VENV)/pip.done:
 	@touch $@
 
 $(VENV)/wildcal.done: $(VENV)/pip.done pyproject.toml packages/suites/pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable packages/suites --editable .
+	$(BIN)/python -m pip install --quiet --editable packages/suites --editable ".[report]"
 	@touch $@
 
 # The exact torch version is the one with a small CPU build; a looser pin pulls in CUDA.

@@ -67,7 +67,7 @@ def run(name: str, figure: Path) -> str:
     import matplotlib.pyplot as plt
     from matplotlib import rc_context
 
-    from wildcal._old.plots import STYLE
+    from wildcal.plots import STYLE
 
     said = io.StringIO()
     show, plt.show = plt.show, lambda: None

@@ -15,6 +15,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from wildcal._old import suites
+from wildcal._old.io.suite.summary import grouped, summarize
+
 from wildcal import (
     CALIBRATORS,
     Calibrator,
@@ -22,8 +25,6 @@ from wildcal import (
     WindowCalibrator,
     get_calibrator,
 )
-from wildcal._old import suites
-from wildcal._old.io.suite.summary import grouped, summarize
 
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT))
@@ -170,7 +171,6 @@ MADE: dict[str, Callable[[], str]] = {
     "accuracy-errors": tables.estimator_errors,
     "accuracy-intervals": tables.interval_coverage,
     "by-severity": partial(shipped, "severity"),
-    "claims": tables.claims,
     "corruptions": tables.corruptions,
     "demo-table": partial(shipped, "demo"),
     "methods": methods,

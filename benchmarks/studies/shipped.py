@@ -13,15 +13,16 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-
-from wildcal import Identity, get_calibrator
 from wildcal._old import suites
-from wildcal._old.cli.demo import FIRST, demo_splits
 from wildcal._old.evaluation import METRICS, Evaluation, evaluate_calibrator
 from wildcal._old.evaluation.protocol import Results, choose_methods, run_protocol
 from wildcal._old.evaluation.suite_table import suite_table
 from wildcal._old.metrics import TopLabelAccumulator
 from wildcal._old.tables import number
+
+from wildcal import Identity, get_calibrator
+from wildcal.cli.demo import FIRST, demo_files
+from wildcal.suites import load
 
 FOLDER = Path(__file__).with_name("shipped")
 SHOWN = ("accuracy", "mean_confidence", "ece", "noise_floor", "nll", "brier", "ood_mean_confidence")
@@ -73,16 +74,18 @@ def severity() -> Iterator[Line]:
 
 def evaluations() -> dict[str, dict[str, Evaluation]]:
     """Return what `make demo` computes in its second part: split -> method -> evaluation."""
-    rows = demo_splits(suites.load(FIRST))
+    files = demo_files(load(FIRST))
 
     def join(*names: str) -> tuple[np.ndarray, ...]:
-        return tuple(np.concatenate([rows[name][i] for name in names]) for i in (0, 1))
+        return tuple(np.concatenate([files[n][c] for n in names]) for c in ("logits", "y"))
 
     fitted = {
-        name: get_calibrator(name).fit(*join(*(["val", "svhn"] if name == "energy" else ["val"])))
+        name: get_calibrator(name).fit(
+            *join(*(["calibration", "svhn"] if name == "energy" else ["calibration"]))
+        )
         for name in METHODS
     }
-    splits = {"clean": join("clean"), "shifted": join("shifted", "textures")}
+    splits = {"clean": join("test"), "shifted": join("shifted", "textures")}
     return {
         split: {name: evaluate_calibrator(c, *data) for name, c in fitted.items()}
         for split, data in splits.items()

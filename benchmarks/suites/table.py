@@ -6,10 +6,11 @@ python benchmarks/suites/table.py [--methods all] [--csv FILE]
 import argparse
 import pathlib
 
-from wildcal import CALIBRATORS
 from wildcal._old import suites
 from wildcal._old.calibrators import PAPER_METHODS
 from wildcal._old.evaluation.protocol import Results, choose_methods, run_protocol
+
+from wildcal import CALIBRATORS
 
 
 def main() -> None:

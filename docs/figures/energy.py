@@ -4,9 +4,9 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+from wildcal._old import suites
 
 from wildcal import EnergyScaling
-from wildcal._old import suites
 from wildcal.calibrators.energy import Gaussian
 
 SUITE = "cifar10-resnet20"

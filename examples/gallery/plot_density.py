@@ -1,35 +1,30 @@
-"""Distances to training images (DAC).
+"""Distances to training samples (DAC).
 
-Density-aware calibration divides the logits of a row by a number that grows with its distance from the training
-images, layer by layer. It stands on top of any other method. Does it help, and for which?
+Density-aware calibration divides the logits of a sample by a number that grows with its distance to training
+samples, layer by layer, before another method. Which methods does it improve?
 """
 
 import matplotlib.pyplot as plt
 
-import wildcal
+from wildcal import run_benchmark, suites
+from wildcal.metrics import Estimate
+from wildcal.plots import STYLE, DotsDisplay
 
-plt.style.use(wildcal.plots.STYLE)
-suite = wildcal._old.suites.load("cifar10-vgg11-half")
-print("layers:", ", ".join(suite.layers))
-
-# %%
-# Four methods without distances and with them, under nineteen corruptions at five severities.
-
-names = ["ts", "dac+ts", "ets", "dac+ets", "spline", "dac+spline", "energy", "dac+energy"]
-methods = wildcal._old.evaluation.choose_methods(names)
-results = wildcal._old.evaluation.protocol.run_protocol(
-    {"VGG-11-half": suite}, methods, metrics=("ece",), n_boot=100
-)
+plt.style.use(STYLE)
+suite = suites.load("cifar10-vgg11-half")
+bases = ["ts", "ets", "spline", "energy"]
+methods = [*bases, *(f"dac+{base}" for base in bases)]
+results = run_benchmark({"vgg": suite}, methods, metrics=["ece"], n_bootstrap=100)
 
 # %%
-# Differences to plain temperature scaling. All methods are measured on the same resampled rows, so that
-# luck which they share cancels out.
+# Differences of the average ECE, on the same bootstrap samples.
 
-for base in names[::2]:
-    gain = results.difference("VGG-11-half", f"dac+{base}", base)
-    low, value, high = (100 * x for x in (gain.low, gain.value, gain.high))
-    print(f"dac+{base:6} {value:+.1f} points ({low:+.1f} to {high:+.1f})")
+gains = {}
+for base in bases:
+    d = results.difference("vgg", f"dac+{base}", base)
+    gains[f"dac+{base}"] = Estimate(d.value, d.low, d.high)
+    print(f"dac+{base:6} {100 * d.value:+.1f} points ({100 * d.low:+.1f} to {100 * d.high:+.1f})")
 
-figure, ax = plt.subplots(figsize=(6.0, 3.6))
-wildcal.plots.forest(results, "ts", ax=ax)
+figure, ax = plt.subplots(figsize=(4.8, 2.2), layout="constrained")
+DotsDisplay({"energy": gains}, "ECE minus that without DAC (points)", zero=True).plot(ax)
 plt.show()

@@ -1,26 +1,30 @@
-"""Energy of right, wrong and unknown rows.
+"""Energy by severity.
 
-The energy of a row is minus the logarithm of the sum of its exponentiated logits. Nobody has to label
-anything to know it, and it is lower where a network is at home. That is all the energy method reads.
+The negative free energy of a sample is the logsumexp of its logits. It needs no labels, and it falls as images
+are more corrupted and for OOD samples, as the accuracy does.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 
-import wildcal
+from wildcal import suites
+from wildcal.plots import STYLE, EnergyDisplay
 
-plt.style.use(wildcal.plots.STYLE)
-suite = wildcal._old.suites.load("cifar10-vgg11-half")
+plt.style.use(STYLE)
+suite = suites.load("cifar10-vgg11-half")
+test, svhn = suite.split("test"), suite.split("svhn-test")
 
 # %%
-# Three groups: pictures that the network gets right, those that it gets wrong, and textures, which belong
-# to none of its classes (label -1). Half of the first two are corrupted.
+# All corruptions of a severity are pooled.
 
-parts = [suite.split(name) for name in ("test", "frost-4", "textures-test")]
-logits = np.concatenate([part.logits[:2000] for part in parts])
-y = np.concatenate([part.y[:2000] for part in parts])
+groups = {"0": (test.logits, test.y)}
+for severity in range(1, 6):
+    splits = [split for split in suite.test if split.severity == severity]
+    logits = np.concatenate([split.logits for split in splits])
+    groups[str(severity)] = (logits, np.concatenate([split.y for split in splits]))
+groups["SVHN"] = (svhn.logits, None)
 
-figure, ax = plt.subplots(figsize=(5.6, 3.6))
-wildcal.plots.energy_histograms(logits, y, groups="all", ax=ax)
-print(ax.get_title())
+figure, ax = plt.subplots(figsize=(4.8, 3.4), layout="constrained")
+display = EnergyDisplay.from_logits(groups).plot(ax)
+print(display.frame()[["group", "q50", "accuracy"]].round(2).to_string(index=False))
 plt.show()

@@ -1,7 +1,6 @@
 """Calibrated inside an ONNX network.
 
-A server runs ONNX Runtime and nothing of ours. The calibrator becomes the last nodes of the network itself,
-and the numbers are those of NumPy.
+The calibrator becomes the last nodes of the network itself: a server needs ONNX Runtime only.
 """
 
 import tempfile
@@ -16,13 +15,14 @@ from scipy.special import softmax
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
-import wildcal
+from wildcal import EnergyScaling
 from wildcal.interop.onnx import attach
+from wildcal.plots import STYLE, ReliabilityDisplay
 
-plt.style.use(wildcal.plots.STYLE)
+plt.style.use(STYLE)
 
 # %%
-# A classifier, as some other framework would have written it: pixels in, scores out.
+# A classifier as another framework writes it: pixels in, logits out.
 
 X, y = load_digits(return_X_y=True)
 X = (X / 16).astype(np.float32)
@@ -40,24 +40,19 @@ opset = [helper.make_opsetid("", 17)]
 onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), folder / "digits.onnx")
 
 # %%
-# Fit on rows that the model was not trained on, and attach.
+# Fit on samples that the model was not trained on, attach, and run.
 
-calibrator = wildcal.EnergyScaling().fit(model.decision_function(X[500:1000]), y[500:1000])
+calibrator = EnergyScaling().fit(model.decision_function(X[500:1000]), y[500:1000])
 attach(folder / "digits.onnx", calibrator, folder / "calibrated.onnx")
-
-# %%
-# What the server does. It has the scores it always had, and a confidence that can be trusted.
-
 session = onnxruntime.InferenceSession(folder / "calibrated.onnx")
 names = ["scores", "calibrated_confidence"]
 scores, confidence = session.run(names, {"pixels": X[1000:]})
-print("outputs:", ", ".join(output.name for output in session.get_outputs()))
 difference = abs(confidence - calibrator.confidence(scores)).max()
-print("as NumPy says, to 1e-6:", bool(difference < 1e-6))
+print("as NumPy, to 1e-6:", bool(difference < 1e-6))
 
-right = scores.argmax(axis=1) == y[1000:]
+correct = scores.argmax(axis=1) == y[1000:]
 raw = softmax(scores, axis=1).max(axis=1)
-figure, ax = plt.subplots(figsize=(5.0, 3.8))
-for name, said in (("softmax", raw), ("served", confidence)):
-    wildcal.plots.ReliabilityDisplay.from_predictions(right, said, name=name, n_bins=10, ax=ax)
+figure, ax = plt.subplots(figsize=(4.2, 5.2), layout="constrained")
+for name, served in (("softmax", raw), ("served", confidence)):
+    ReliabilityDisplay.from_predictions(correct, served, name=name, n_bins=10).plot(ax)
 plt.show()

@@ -1,30 +1,28 @@
-"""Errors as a shift grows.
+"""ECE by severity.
 
-The protocol of the paper: every method is fitted once, on clean rows (and a hundred of other classes where it
-can use them), then measured under nineteen corruptions at five severities. Methods that know more, such as
-corrupted rows with labels or a window of unlabeled ones, are other methods and not shown here.
+Each method is fitted once, on in-distribution samples, and tested under 19 corruptions at five severities.
 """
 
 import matplotlib.pyplot as plt
 
-import wildcal
+from wildcal import run_benchmark, suites
+from wildcal.metrics import Estimate
+from wildcal.plots import STYLE, SeverityDisplay
 
-plt.style.use(wildcal.plots.STYLE)
-suite = wildcal._old.suites.load("cifar10-vgg11-half")
-methods = wildcal._old.evaluation.choose_methods(
-    ["identity", "ts", "ets", "irm", "spline", "energy"]
-)
-results = wildcal._old.evaluation.protocol.run_protocol(
-    {"VGG-11-half": suite}, methods, metrics=("ece",), n_boot=100
-)
+plt.style.use(STYLE)
+suite = suites.load("cifar10-vgg11-half")
+methods = ["identity", "ts", "ets", "spline", "energy"]
+results = run_benchmark({"vgg": suite}, methods, metrics=["ece"], n_bootstrap=100)
 
 # %%
-# The average over severities, with its interval:
+# The average over severities, with the noise floor: the value of a perfectly calibrated model.
 
-for method in results.ranked("VGG-11-half"):
-    mean = results.average("VGG-11-half", method.name)
-    print(f"{method.name:9} {mean.value:5.1%} ({mean.low:.1%} to {mean.high:.1%})")
+curves = {}
+for method in results.ranked("vgg"):
+    average = results.average("vgg", method.name)
+    print(f"{method.name:9} {average.value:.1%}, noise floor {average.floor:.1%}")
+    curves[method.name] = [Estimate(value) for value in average.conditions]
 
-figure, ax = plt.subplots(figsize=(6.2, 3.8))
-wildcal.plots.severity_curves(results, ax=ax)
+figure, ax = plt.subplots(figsize=(4.8, 3.6), layout="constrained")
+SeverityDisplay(curves, average.floors).plot(ax)
 plt.show()

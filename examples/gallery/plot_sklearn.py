@@ -1,7 +1,7 @@
 """A scikit-learn pipeline.
 
 A support vector machine has scores and no probabilities. `CalibratedClassifier` is a scikit-learn classifier
-around any other: it learns by cross-validation what scores are worth, and goes wherever a classifier goes.
+around any other, and calibrates its scores by cross-validation.
 """
 
 import matplotlib.pyplot as plt
@@ -11,27 +11,23 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-import wildcal
+from wildcal import evaluate
 from wildcal.interop.sklearn import CalibratedClassifier
+from wildcal.plots import STYLE, ReliabilityDisplay
 
-plt.style.use(wildcal.plots.STYLE)
+plt.style.use(STYLE)
 X, y = load_digits(return_X_y=True)
 X, X_test, y, y_test = train_test_split(X, y, test_size=0.5, random_state=0, stratify=y)
 
 # %%
-# The scaler is inside, so that no fold has seen another's mean.
+# The scaler is inside the pipeline, so that no fold uses the mean of another.
 
 svm = make_pipeline(StandardScaler(), LinearSVC(random_state=0, max_iter=5000))
-models = {
-    "softmax of the scores": CalibratedClassifier(svm, method="identity"),
-    "calibrated": CalibratedClassifier(svm, method="auto"),
-}
-
-figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.4), sharey=True)
-for (name, model), ax in zip(models.items(), axes, strict=True):
-    proba = model.fit(X, y).predict_proba(X_test)
-    found = wildcal.evaluate(y_test, proba, metrics=["accuracy", "ece", "nll"], n_bootstrap=200)
-    print(f"{name:21} accuracy {found.accuracy:.1%}, ECE {found.ece:.1%}, log loss {found.nll:.2f}")
-    wildcal.plots.confidence_histogram(y_test, proba, ax=ax)
-    ax.set_title(f"{name}\n{ax.get_title()}")
+figure, ax = plt.subplots(figsize=(4.2, 5.2), layout="constrained")
+for name, method in (("softmax", "identity"), ("calibrated", "auto")):
+    model = CalibratedClassifier(svm, method=method).fit(X, y)
+    found = evaluate(y_test, model.predict_proba(X_test), metrics=["accuracy", "ece", "nll"])
+    accuracy, ece, nll = (float(found[metric]) for metric in ("accuracy", "ece", "nll"))
+    print(f"{name:10} accuracy {accuracy:.1%}, ECE {ece:.1%}, NLL {nll:.2f}")
+    ReliabilityDisplay.from_estimator(model, X_test, y_test, name=name, n_bins=10).plot(ax)
 plt.show()

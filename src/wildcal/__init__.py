@@ -6,10 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wildcal.version import __version__
 
 if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is fast
-    from wildcal import accuracy, evaluation, metrics, suites, window
-    from wildcal._old import plots
-    from wildcal._old.io.tables import InputRows, as_rows, read_rows
-    from wildcal._old.report import make_page
+    from wildcal import accuracy, evaluation, metrics, plots, suites, window
     from wildcal.calibrators.auto import AutoCalibrator
     from wildcal.calibrators.bbq import BBQ
     from wildcal.calibrators.density import DensityAwareCalibration
@@ -54,16 +51,16 @@ if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is 
     from wildcal.io.suite import Suite
     from wildcal.io.suite_writer import SuiteWriter
     from wildcal.monitor.monitor import Monitor
+    from wildcal.report.page import make_report
     from wildcal.window.base import WindowCalibrator
     from wildcal.window.label_shift import LabelShiftEM, with_prior
     from wildcal.window.matching import ConfidenceMatching
     from wildcal.window.window_scaling import WindowScaling
 
 _PACKAGES: Final = (
-    *("accuracy", "calibrators", "core", "evaluation", "io", "metrics", "monitor", "suites"),
-    *("testing", "window", "_old"),
+    *("accuracy", "calibrators", "core", "evaluation", "io", "metrics", "monitor", "plots"),
+    *("report", "suites", "testing", "window"),
 )
-_OLD: Final = ("engine", "plots", "report")
 _PLACES: Final = {
     name: module
     for module, names in {
@@ -100,8 +97,7 @@ _PLACES: Final = {
         "wildcal.io.schema": "Columns",
         "wildcal.io.suite": "Suite",
         "wildcal.io.suite_writer": "SuiteWriter",
-        "wildcal._old.io.tables": "InputRows as_rows read_rows",
-        "wildcal._old.report": "make_page",
+        "wildcal.report.page": "make_report",
         "wildcal.window.base": "WindowCalibrator",
         "wildcal.window.label_shift": "LabelShiftEM with_prior",
         "wildcal.window.matching": "ConfidenceMatching",
@@ -120,10 +116,14 @@ _RENAMED: Final = {
     "ContextScaling": "WindowScaling",
     "TemperatureMap": "TemperatureCalibrator",
     "FitSummary": "FitInfo",
-    "Stream": "Monitor",
     "evaluate_calibrator": "evaluate(y, logits=, calibrator=)",
+    "Stream": "Monitor",
     "choose_methods": "get_methods",
     "run_protocol": "run_benchmark",
+    "make_page": "make_report",
+    "read_rows": "read_samples",
+    "as_rows": "read_samples",
+    "InputRows": "SampleSet",
 }
 """Names of version 0.1."""
 
@@ -145,7 +145,6 @@ __all__ = [
     "FitInfo",
     "HistogramBinning",
     "Identity",
-    "InputRows",
     "IsotonicMulticlass",
     "IsotonicOneVsRest",
     "LabelShiftEM",
@@ -170,7 +169,6 @@ __all__ = [
     "__version__",
     "abstention_threshold",
     "accuracy",
-    "as_rows",
     "compare",
     "compare_models",
     "evaluate",
@@ -181,10 +179,9 @@ __all__ = [
     "logits_from_logprobs",
     "logits_from_proba",
     "logits_from_score",
-    "make_page",
+    "make_report",
     "metrics",
     "plots",
-    "read_rows",
     "read_samples",
     "run_benchmark",
     "save",
@@ -198,8 +195,6 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first used."""
     if name in _PACKAGES:
         return import_module(f"wildcal.{name}")
-    if name in _OLD:
-        return import_module(f"wildcal._old.{name}")
     if name in _RENAMED:
         raise AttributeError(f"`wildcal.{name}` was renamed `{_RENAMED[name]}` in 0.2.")
     if name not in _PLACES:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import wildcal
-from wildcal._old import suites
+from wildcal import suites
 from wildcal.cli.main import run
 
 FOLDER = Path(__file__).parent / "tables"
@@ -66,7 +66,7 @@ def _demo_columns(rows):
             other[row["metric"]] = float(row["value"])
     by_severity = [np.mean(values) for values in ece]
     average_floor = np.mean([np.mean(values) for values in floor])
-    ood = [other["mean_confidence"], other["ood_auroc"]]
+    ood = [other["ood_mean_confidence"], other["ood_auroc"]]
     return [100 * v for v in (np.mean(by_severity), average_floor, *by_severity, *ood)]
 
 
@@ -91,17 +91,17 @@ def stored():
 
 
 def test_demo(tmp_path, capsys, stored):
-    assert run(["demo", "-o", str(tmp_path), "--bootstrap", "20"]) == 0
+    assert run(["demo", "-o", str(tmp_path), "--n-bootstrap", "20"]) == 0
     out, err = capsys.readouterr()
-    assert err.count("$ wildcal ") == 6
-    assert out.count("average ECE") == len(suites.names("cifar10"))
+    assert err.count("$ wildcal ") == 5
+    assert out.count("average ECE") == len(suites.list("cifar10"))
     assert (tmp_path / "proba.npz").exists()
-    assert (tmp_path / "report.html").read_text("utf-8").startswith("<!doctype html>")
+    assert (tmp_path / "report.html").read_text("utf-8").startswith("<!DOCTYPE html>")
     compare(demo_table(tmp_path), stored("demo"))
 
 
 def test_reproduce_table1(tmp_path, stored):
-    words = ["reproduce", "table1", "-o", str(tmp_path), "--bootstrap", "0", "--format", "csv"]
+    words = ["reproduce", "table1", "-o", str(tmp_path), "--n-bootstrap", "0", "--format", "csv"]
     assert run(words) == 0
     compare(table1(tmp_path), stored("table1"))
 

@@ -33,7 +33,7 @@ def names_of(context: click.Context, option: click.Parameter, value: str | None)
     return names
 
 
-def _pairs(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> Any:
+def pairs(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> Any:
     """Return NAME=VALUE words as a dict."""
     found = {}
     for value in values:
@@ -86,14 +86,14 @@ params_option = click.option(
     "--param",
     "params",
     multiple=True,
-    callback=_pairs,
+    callback=pairs,
     metavar="NAME=VALUE",
     help="Option of the method; repeatable.",
 )
 metadata_option = click.option(
     "--metadata",
     multiple=True,
-    callback=_pairs,
+    callback=pairs,
     metavar="NAME=TEXT",
     help="Note to keep in the file; repeatable.",
 )

@@ -1,7 +1,7 @@
 """`wildcal suite`: list, show, create and export suites."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,7 +32,7 @@ _DESCRIBED: Final = (
 )
 
 
-def _named_files(context: click.Context, option: click.Parameter, values: Any) -> Any:
+def named_files(context: click.Context, option: click.Parameter, values: Any) -> Any:
     """Return NAME=FILE words as pairs."""
     pairs = [value.partition("=") for value in values]
     if not all(name and path for name, _, path in pairs):
@@ -147,21 +147,21 @@ def show(name: str, each: bool, verify: bool, as_json: bool) -> None:
 @click.option(
     "--shifted",
     multiple=True,
-    callback=_named_files,
+    callback=named_files,
     metavar="NAME[:SEVERITY]=FILE",
     help="Test samples of a shifted domain, with a severity from 1 to 5; repeatable.",
 )
 @click.option(
     "--ood",
     multiple=True,
-    callback=_named_files,
+    callback=named_files,
     metavar="NAME=FILE",
     help="OOD samples to fit on; repeatable.",
 )
 @click.option(
     "--test-ood",
     multiple=True,
-    callback=_named_files,
+    callback=named_files,
     metavar="NAME=FILE",
     help="OOD samples to test on; repeatable.",
 )
@@ -188,6 +188,33 @@ def create(
       wildcal suite create --calibration val.csv --test test.csv --shifted night=night.csv -o cars
       wildcal suite create --calibration val.csv --test test.csv --shifted fog:3=fog.csv -o cars.npz
     """
+    n = write_suite(
+        output,
+        calibration,
+        test,
+        shifted=shifted,
+        ood=ood,
+        test_ood=test_ood,
+        model=model,
+        data=data,
+        columns=columns,
+    )
+    say(f"Wrote {n} splits to {output}.")
+
+
+def write_suite(
+    output: Path,
+    calibration: Path,
+    test: Path,
+    *,
+    shifted: Sequence[tuple[str, Path]] = (),
+    ood: Sequence[tuple[str, Path]] = (),
+    test_ood: Sequence[tuple[str, Path]] = (),
+    model: str | None = None,
+    data: str | None = None,
+    columns: Columns,
+) -> int:
+    """Write a suite of files of samples, and return the number of its splits."""
     from wildcal.io.samples import read_samples
     from wildcal.io.suite import Suite
     from wildcal.io.suite_writer import SuiteWriter
@@ -234,7 +261,7 @@ def create(
             Suite.open(folder).pack(output)
         else:
             folder.rename(output)
-    say(f"Wrote {len(plan)} splits to {output}.")
+    return len(plan)
 
 
 @suite.command(no_args_is_help=True)

@@ -5,6 +5,7 @@ for samples have shape (n_samples, 1), so that they broadcast against `z`.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import array_api_compat
@@ -24,6 +25,8 @@ LOG_TINY: Final = float(np.log(np.finfo(np.float32).tiny))
 BLOCK_ENTRIES: Final = 1 << 16
 # Below this number of classes NumPy reduces over classes faster in Fortran order.
 FEW_CLASSES: Final = 128
+# Bins of the confidence in a reference profile.
+N_CONFIDENCE_BINS: Final = 20
 # Logit of a masked class, relative to the largest logit of the sample.
 _MASKED: Final = -1e4
 
@@ -193,3 +196,22 @@ def in_chunks(function: Callable[..., Array], x: Array, *inputs: Array) -> Array
         new_axis=[1] if empty.ndim > x.ndim else None,
         meta=empty,
     )
+
+
+def uncalibrated_confidence(logits: FloatArray, input: str) -> NDArray[Any]:
+    """Return the largest softmax probability; with `input="confidence"` the number itself."""
+    return in_blocks(partial(_softmax_of, 1 if input == "confidence" else None), logits)
+
+
+def confidence_bins(confidence: NDArray[Any]) -> IntArray:
+    """Return the bin of each confidence. Numbers such as 0.6 belong to the bin above."""
+    return np.minimum(
+        (confidence * N_CONFIDENCE_BINS + 1e-5).astype(np.int64), N_CONFIDENCE_BINS - 1
+    )
+
+
+def _softmax_of(column: int | None, z: NDArray[Any]) -> NDArray[Any]:
+    """Return the softmax probability of a class, of the predicted one if it is None."""
+    below = np.maximum(z - z.max(axis=1, keepdims=True), LOG_TINY)
+    e = np.exp(below.astype(np.float32))
+    return np.asarray((1 if column is None else e[:, column]) / e.sum(axis=1))

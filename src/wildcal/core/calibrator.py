@@ -17,7 +17,7 @@ from wildcal.core import arrays
 from wildcal.core.arrays import Array, device
 from wildcal.core.conversion import to_logits
 from wildcal.core.exceptions import ConvergenceWarning, InputError, NotFittedError
-from wildcal.core.profile import Profile, make_profile
+from wildcal.core.profile import Profile
 from wildcal.core.validation import (
     Samples,
     check_column_names,
@@ -180,7 +180,7 @@ class Calibrator(ABC):
         self._check_finite()
         source = samples.subset(samples.is_source)
         predicted = source.logits.argmax(axis=1)
-        self.profile_ = make_profile(source.logits, source.y, source.weight, input)
+        self.profile_ = _make_profile(source.logits, source.y, source.weight, input)
         n_wrong = int((predicted != source.y).sum())
         notes = [*samples.warnings, *info.warnings, *self._mistake_notes(n_wrong)]
         notes += self._frequency_notes(source)
@@ -488,3 +488,24 @@ def _brief(value: Any) -> str:
 
 
 _SHARED_FIELDS: Final = frozenset(f.name for f in fields(Calibrator))
+
+
+def _make_profile(
+    logits: arrays.FloatArray, y: arrays.IntArray, weight: arrays.FloatArray, input: str
+) -> Profile:
+    """Return the profile of in-distribution samples."""
+    predicted = logits.argmax(axis=1)
+    confidence = arrays.uncalibrated_confidence(logits, input)
+    correct = y == (1 if input == "confidence" else predicted)
+    n_wrong = int((~correct).sum())
+    threshold = np.partition(confidence, n_wrong)[n_wrong] if n_wrong < len(correct) else 1.0
+    return Profile(
+        n_samples=len(correct),
+        accuracy=float(correct.mean()),
+        class_counts=np.bincount(predicted, minlength=logits.shape[1]),
+        histogram=np.bincount(
+            arrays.confidence_bins(confidence), minlength=arrays.N_CONFIDENCE_BINS
+        ),
+        atc_threshold=float(threshold),
+        label_counts=np.bincount(y, weight, logits.shape[1]).astype(np.float64),
+    )

@@ -161,7 +161,7 @@ def _fit(
             continue
         seconds = time.perf_counter() - start
         information = information_used(calibrator, calibration.ood_set)
-        fitted.append(FittedMethod(spec.name, calibrator, information, seconds))
+        fitted.append(FittedMethod(spec.name, calibrator, information, seconds, spec.scores))
     return fitted, failed
 
 
@@ -215,6 +215,8 @@ def _scores(method: FittedMethod, splits: Sequence[Split], chosen: Any = None) -
     parts = [slice(None)] * len(splits) if chosen is None else chosen
     x = np.concatenate([split.logits[part] for split, part in zip(splits, parts, strict=True)])
     y = np.concatenate([split.y[part] for split, part in zip(splits, parts, strict=True)])
+    if method.scores is not None:
+        return method.scores(method.calibrator, x, y)
     near = None
     if method.calibrator.requires:
         near = np.concatenate([distances(s)[part] for s, part in zip(splits, parts, strict=True)])

@@ -1,7 +1,7 @@
 """Results of `run_benchmark`: a tidy table, and averages with paired intervals."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
@@ -15,6 +15,7 @@ from wildcal.evaluation.diagnostics import Diagnostics
 from wildcal.evaluation.information import InformationUsed
 from wildcal.evaluation.results import FORMAT_VERSION, Shown
 from wildcal.io.suite import Split, Suite
+from wildcal.metrics._scores import Scores
 from wildcal.metrics.bootstrap import Difference, Estimate, difference, interval
 from wildcal.metrics.registry import METRICS
 from wildcal.tables import Table, to_html, to_text
@@ -30,6 +31,8 @@ class FittedMethod:
     calibrator: Calibrator
     information: InformationUsed
     fit_seconds: float
+    scores: Callable[[Any, Any, Any], Scores] | None = None
+    """See `MethodSpec.scores`."""
 
 
 @dataclass(frozen=True)

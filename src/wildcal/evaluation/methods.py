@@ -1,12 +1,13 @@
 """Specifications of methods in benchmarks, written ``NAME[@DATA]``."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from wildcal.core.calibrator import Calibrator, clone
 from wildcal.core.exceptions import InputError
 from wildcal.core.registry import CALIBRATORS, get_calibrator
+from wildcal.metrics._scores import Scores
 
 DATA: Final = ("source", "ood", "shifted")
 """Kinds of calibration samples: in-distribution, OOD, and in-distribution under shift."""
@@ -37,6 +38,9 @@ class MethodSpec:
     calibrator: Calibrator
     data: frozenset[str]
     """Which of `DATA` the method is fitted on."""
+    scores: Callable[[Any, Any, Any], Scores] | None = None
+    """``scores(calibrator, logits, y)`` instead of those of `predict_proba`, for predictions that
+    are no probabilities."""
 
     def __post_init__(self) -> None:
         unknown = sorted(self.data - set(DATA))

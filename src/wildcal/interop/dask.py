@@ -89,7 +89,7 @@ def connect(scheduler: str) -> Iterator[Any]:
         raise MissingExtraError(f"the scheduler needs Dask. {_INSTALL}") from error
     if scheduler == "local":
         workers = {"n_workers": os.cpu_count(), "threads_per_worker": 1}
-        with LocalCluster(**workers, dashboard_address=None) as cluster, Client(cluster) as client:
+        with LocalCluster(**workers, dashboard_address=":0") as cluster, Client(cluster) as client:
             yield client
         return
     try:

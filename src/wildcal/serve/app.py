@@ -71,7 +71,7 @@ def make_app(
     --------
     >>> import wildcal
     >>> from fastapi import FastAPI
-    >>> calibrator = wildcal.TemperatureScaling().fit([[3, 0], [2, 0], [1, 0]] * 9, [0, 0, 1] * 9)
+    >>> calibrator = wildcal.TemperatureScaling().fit([[3, 0], [2, 0], [1, 0]] * 20, [0, 0, 1] * 20)
     >>> your_app = FastAPI()
     >>> your_app.mount("/calibration", make_app(calibrator))
     """

@@ -19,6 +19,7 @@ _LATEX: Final = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
+    "†": r"\textdagger{}",
 } | {character: "\\" + character for character in "&%$#_{}"}
 _TABLE_STYLE: Final = "border-collapse:collapse;color:inherit;background:none"
 _CELL_STYLE: Final = "padding:0.2em 0.7em;color:inherit;background:none;text-align:"
@@ -119,17 +120,21 @@ def to_markdown(table: Table, *, title: bool = True) -> str:
     return "\n".join(lines)
 
 
-def to_latex(table: Table, *, label: str | None = None, notes: bool = True) -> str:
+def to_latex(
+    table: Table, *, label: str | None = None, notes: bool = True, cell_notes: bool = False
+) -> str:
     r"""Return a LaTeX table for the booktabs package: best bold, second underlined.
 
     Parameters
     ----------
     table
-        Its title is the caption; cells are shown without their notes, such as intervals.
+        Its title is the caption.
     label
         Name for ``\ref``.
     notes
         Whether the notes of the table stand below the tabular.
+    cell_notes
+        Whether cells are shown with their notes, such as intervals.
     """
     sides = "".join("r" if column.is_number else "l" for column in table.columns)
 
@@ -139,9 +144,9 @@ def to_latex(table: Table, *, label: str | None = None, notes: bool = True) -> s
     def shown(cell: Cell) -> str:
         if cell.text == ABSENT:
             return "--"
-        return _marked(
-            Cell(cell.text, rank=cell.rank), r"\textbf{{{}}}", r"\underline{{{}}}", _latex
-        )
+        note = cell.note if cell_notes else ""
+        plain = Cell(cell.text, note=note, rank=cell.rank)
+        return _marked(plain, r"\textbf{{{}}}", r"\underline{{{}}}", _latex)
 
     lines = [
         r"\begin{table}",
@@ -216,7 +221,8 @@ def _markdown(text: str) -> str:
 
 
 def _latex(text: str) -> str:
-    return "".join(_LATEX.get(character, character) for character in text)
+    escaped = "".join(_LATEX.get(character, character) for character in text)
+    return escaped.replace("--", "-{}-")
 
 
 def _printable(text: str) -> str:

@@ -234,7 +234,7 @@ def _run_all(
     address: Any = scheduler
     if scheduler == "local":
         address = LocalCluster(
-            n_workers=os.cpu_count(), threads_per_worker=1, dashboard_address=None
+            n_workers=os.cpu_count(), threads_per_worker=1, dashboard_address=":0"
         )
     with Client(address) as client:
         shared = client.scatter(extractor, broadcast=True, hash=False)

@@ -1,0 +1,157 @@
+"""`wildcal report`: fit methods, test them under shift, and write a page."""
+
+import shlex
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import click
+
+from wildcal.cli.options import (
+    PATH,
+    columns_options,
+    csv_option,
+    methods_option,
+    n_bins_option,
+    n_bootstrap_option,
+    open_suite,
+    quiet_option,
+    seed_option,
+)
+from wildcal.cli.output import check_output, progress_bar, say, write_text
+from wildcal.cli.suite import named_files, write_suite
+from wildcal.io.schema import Columns
+
+
+@click.command(no_args_is_help=True)
+@click.argument("calibration", type=PATH, metavar="SUITE | CALIBRATION TEST")
+@click.argument("test", type=PATH, required=False, metavar="")
+@click.option(
+    "--shifted",
+    multiple=True,
+    callback=named_files,
+    metavar="NAME[:SEVERITY]=FILE",
+    help="Test samples of a shifted domain; repeatable.",
+)
+@click.option(
+    "--ood",
+    multiple=True,
+    callback=named_files,
+    metavar="NAME=FILE",
+    help="OOD samples to fit on; repeatable.",
+)
+@click.option(
+    "--test-ood",
+    multiple=True,
+    callback=named_files,
+    metavar="NAME=FILE",
+    help="OOD samples to test on; repeatable.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=PATH,
+    default=Path("report.html"),
+    show_default=True,
+    help="The page to write.",
+)
+@methods_option
+@n_bins_option
+@n_bootstrap_option
+@seed_option
+@csv_option
+@columns_options
+@quiet_option
+def report(
+    calibration: Path,
+    test: Path | None,
+    shifted: list[tuple[str, Path]],
+    ood: list[tuple[str, Path]],
+    test_ood: list[tuple[str, Path]],
+    output: Path,
+    methods: tuple[str, ...] | None,
+    n_bins: int,
+    n_bootstrap: int,
+    seed: int,
+    csv_output: Path | None,
+    columns: Columns,
+) -> None:
+    """Fit methods, test them under shift, and write one HTML page that needs no network.
+
+    With one argument, a suite: a folder, a .npz, or the name of an installed suite. With two,
+    files of samples: methods are fitted on CALIBRATION and tested on TEST and on the files of
+    --shifted. With --group-column the page has the groups of TEST.
+
+    \b
+    Example:
+      wildcal report cifar10-resnet20 --methods identity,ts,energy
+      wildcal report val.csv test.csv --shifted night=night.csv --group-column country
+    """
+    from wildcal.evaluation import run_benchmark
+    from wildcal.report.page import METRICS, make_report
+    from wildcal.tables import to_csv
+
+    check_output(output, suffixes=(".html", ".htm"))
+    if csv_output is not None:
+        check_output(csv_output)
+    options: dict[str, Any] = {"n_bins": n_bins, "n_bootstrap": n_bootstrap, "seed": seed}
+    with TemporaryDirectory() as folder:
+        if test is None:
+            if columns != Columns() or shifted or ood or test_ood:
+                raise click.UsageError("A suite has all its samples: give no other files.")
+            name, suite = calibration.stem, open_suite(calibration)
+        else:
+            name = test.stem
+            path = Path(folder) / name
+            files = {"shifted": shifted, "ood": ood, "test_ood": test_ood}
+            write_suite(path, calibration, test, **files, columns=columns)  # type: ignore[arg-type]
+            suite = open_suite(path)
+        total = sum(split.n_samples for split in suite.test)
+        with progress_bar("Testing", total=total) as progress:
+            results = run_benchmark(
+                {name: suite},
+                None if methods is None else ",".join(methods),
+                metrics=METRICS,
+                diagnostics=True,
+                progress=lambda _, n: progress.advance(n),
+                **options,
+            )
+        groups = {}
+        if test is not None and columns.group_column is not None:
+            groups = _groups(results, name, suite, test, columns, options)
+        page = make_report(results, groups=groups, command=_command())
+    write_text(output, page)
+    if csv_output is not None:
+        write_text(csv_output, to_csv(results.records()))
+    say(f"Wrote {output} ({len(page) / 1e3:,.0f} kB). Open it in a browser.")
+
+
+def _groups(
+    results: Any, name: str, suite: Any, test: Path, columns: Columns, options: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the groups of the test samples, uncalibrated and of the lowest average ECE."""
+    from wildcal.evaluation import evaluate
+    from wildcal.io.samples import read_samples
+
+    samples = read_samples(test, columns=columns)
+    split = suite.split("test")
+    best = results.ranked(name, "ece")[0].name
+    return {
+        method.name: evaluate(
+            split.y, logits=split.logits, calibrator=method.calibrator, groups=samples.group,
+            **options,
+        )
+        for method in results.suites[name].methods
+        if method.name in ("identity", best)
+    }  # fmt: skip
+
+
+def _command() -> str:
+    """Return the command line without folders, so that the page can be shared."""
+    import sys
+
+    words = []
+    for word in sys.argv[1:]:
+        head, equals, path = word.rpartition("=")
+        words.append(head + equals + (Path(path).name if "/" in path else path))
+    return " ".join(["wildcal", *map(shlex.quote, words)])

@@ -1,0 +1,150 @@
+"""`wildcal reproduce`: the paper's tables, figures and claims from suites."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from wildcal.cli.options import PATH, n_bootstrap_option, names_of, open_suite, pairs, quiet_option
+from wildcal.cli.output import print_line, progress_bar, warn
+from wildcal.core.exceptions import InputError, WildcalError
+
+
+@click.command(no_args_is_help=True)
+@click.argument("artifacts", nargs=-1, metavar="[ARTIFACT]...")
+@click.option(
+    "--suites",
+    callback=names_of,
+    metavar="SUITE,...",
+    help="Folders, .npz files or names.  [the installed ones of CIFAR and ImageNet]",
+)
+@click.option("-o", "--output", type=PATH, required=True, help="Folder to write to.")
+@click.option(
+    "--format",
+    "formats",
+    callback=names_of,
+    default="md,csv,tex",
+    show_default=True,
+    metavar="NAME,...",
+    help="Files of tables: md, csv, tex, html. Of figures: csv (the numbers), md (the caption).",
+)
+@click.option(
+    "--figures",
+    "pictures",
+    callback=names_of,
+    default="pdf,png",
+    show_default=True,
+    metavar="NAME,...",
+    help="Files of figures: pdf, svg, png.",
+)
+@click.option("--paper", is_flag=True, help="Add the paper's rows.")
+@click.option(
+    "--variants",
+    type=click.Choice(["authors", "wildcal"]),
+    default="authors",
+    show_default=True,
+    help="IRM, IROvA, IROvATS and SPLINE as in the authors' code, or of this package.",
+)
+@click.option("--intervals", is_flag=True, help="Show 95 % intervals in tables.")
+@click.option(
+    "--methods", callback=names_of, metavar="NAME,...", help="Methods beside the paper's."
+)
+@click.option(
+    "--label",
+    "labels",
+    multiple=True,
+    callback=pairs,
+    metavar='SUITE="NAME"',
+    help="Name of a suite's network in tables and figures; repeatable.",
+)
+@n_bootstrap_option
+@quiet_option
+def reproduce(
+    artifacts: tuple[str, ...],
+    suites: tuple[str, ...] | None,
+    output: Path,
+    formats: tuple[str, ...],
+    pictures: tuple[str, ...],
+    paper: bool,
+    variants: str,
+    intervals: bool,
+    methods: tuple[str, ...] | None,
+    labels: dict[str, str],
+    n_bootstrap: int,
+) -> None:
+    """Make the tables, figures and claims of the paper on energy scaling from suites.
+
+    ARTIFACT is table1 to table9, fig1, fig3 to fig9, claims, or all, the default. What suites do
+    not have is named with the command that makes it.
+
+    \b
+    Example:
+      wildcal reproduce table1 fig4 --suites cifar10-resnet20,my-suite -o paper --paper
+      wildcal reproduce table1 --suites my-suite --label my-suite=Ours --methods auto -o paper
+    """
+    from wildcal.report.paper import artifacts as paper_artifacts
+    from wildcal.report.paper.study import Study
+    from wildcal.report.paper.tables import Missing
+
+    chosen = paper_artifacts.choose(artifacts)
+    for name, known in (
+        ("formats", paper_artifacts.FORMATS),
+        ("pictures", paper_artifacts.PICTURES),
+    ):
+        given = formats if name == "formats" else pictures
+        unknown = sorted(set(given) - set(known))
+        if unknown:
+            raise InputError(f"{name} must be of {', '.join(known)}, got {unknown[0]!r}.", name)
+    if output.exists() and not output.is_dir():
+        raise InputError(f"output must be a folder, got {output}.", "output")
+    opened = _open(suites)
+    unknown = sorted(set(labels) - set(opened))
+    if unknown:
+        raise InputError(
+            f"label must name one of {', '.join(opened)}, got {unknown[0]!r}.", "labels"
+        )
+    output.mkdir(parents=True, exist_ok=True)
+    written, missing = {}, []
+    with progress_bar("Reproducing", total=None) as progress:
+        study = Study(
+            opened, labels, methods=methods or (), authors=variants == "authors",
+            n_bootstrap=n_bootstrap, intervals=intervals, progress=lambda _, n: progress.advance(n),
+        )  # fmt: skip
+        for name in chosen:
+            made = paper_artifacts.make(name, study, paper=paper)
+            if isinstance(made, Missing):
+                missing.append(made)
+                continue
+            files = paper_artifacts.write(made, output, formats=formats, pictures=pictures)
+            written[name] = files
+    for name, files in written.items():
+        print_line(f"{name}: {', '.join(map(str, files))}")
+    for each in missing:
+        warn(f"not made: {each}")
+    for what, reason in study.skipped().items():
+        warn(f"skipped: {what}: {reason}")
+    if not written:
+        raise InputError(f"suites must have what is needed, got {', '.join(opened)}.", "suites")
+
+
+def _open(names: tuple[str, ...] | None) -> dict[str, Any]:
+    """Return suites by name; without names the installed ones of the paper's data."""
+    from wildcal.suites import list as list_suites
+
+    chosen = names or tuple(n for n in list_suites() if n.startswith(("cifar", "imagenet")))
+    if not chosen:
+        raise InputError(
+            'suites must be given: none is installed. Try pip install "wildcal[suites]".', "suites"
+        )
+    found, errors = {}, []
+    for name in chosen:
+        try:
+            suite = open_suite(name)
+            found[suite.name] = suite
+        except WildcalError as error:
+            errors.append(str(error))
+    for text in errors:
+        warn(f"skipped: {text}")
+    if not found:
+        raise InputError(f"suites must be readable, got {', '.join(chosen)}.", "suites")
+    return found

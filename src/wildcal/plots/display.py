@@ -1,0 +1,76 @@
+"""`Display`: the numbers of a figure, how they are drawn, and the same numbers as a table."""
+
+import os
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from wildcal.core.exceptions import MissingExtraError
+from wildcal.plots import style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+class Display:
+    """Base of all figures. A subclass holds numbers and draws them in `draw`.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Where it was drawn, after `plot`.
+    """
+
+    size: ClassVar[tuple[float, float]] = (style.COLUMN, 2.5)
+    """Width and height in inches of a figure with one panel."""
+    shares_y: ClassVar[bool] = True
+    """Whether panels side by side have the same vertical axis."""
+    ax_: "Axes"
+    figure_: "Figure"
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the numbers that are drawn, as rows of a tidy table."""
+        raise NotImplementedError
+
+    def draw(self, ax: "Axes", *, legend: bool = True) -> None:
+        """Draw on an axis."""
+        raise NotImplementedError
+
+    def frame(self) -> Any:
+        """Return the numbers that are drawn as a pandas DataFrame."""
+        try:
+            import pandas  # type: ignore[import-untyped,unused-ignore]
+        except ImportError as error:
+            raise MissingExtraError(
+                "frame needs pandas. Install it with: pip install pandas"
+            ) from error
+        return pandas.DataFrame(self.records())
+
+    def plot(self, ax: "Axes | None" = None) -> Self:
+        """Draw on an axis, by default a new one, and keep it as `ax_`."""
+        self.ax_ = (
+            style.new_axes(self.size[0], self.panel_height(self.size[0])) if ax is None else ax
+        )
+        from matplotlib import rc_context
+
+        with rc_context(style.STYLE):
+            self.draw(self.ax_)
+        self.figure_ = self.ax_.get_figure(root=True)  # type: ignore[assignment]
+        return self
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the figure as .png, .svg or .pdf."""
+        if not hasattr(self, "figure_"):
+            self.plot()
+        style.save(self.figure_, path)
+
+    def panel_height(self, width: float) -> float:
+        """Return the height in inches of a panel of some width."""
+        return width * self.size[1] / self.size[0]
+
+    def hide_x_label(self, ax: "Axes") -> None:
+        """Hide the label below a panel that has others below it."""
+        ax.set_xlabel("")
+
+    def hide_y_label(self, ax: "Axes") -> None:
+        """Hide the label at the left of a panel that has others there."""
+        ax.set_ylabel("")

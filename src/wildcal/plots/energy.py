@@ -1,0 +1,236 @@
+"""Free energy and temperature of single samples: histograms, box plots, curves."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+
+import array_api_compat.numpy as np_compat
+import numpy as np
+from numpy.typing import ArrayLike
+
+from wildcal.core.arrays import FloatArray, logsumexp
+from wildcal.core.validation import check_input
+from wildcal.metrics import auroc
+from wildcal.plots.display import Display
+from wildcal.plots.style import COLUMN, CURVES, GROUPS, add_legend
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from wildcal.core.calibrator import TemperatureCalibrator
+
+QUANTILES: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
+# From light to dark for severities 0 to 5; purple for OOD samples, as in the paper.
+_BLUES: Final = ("#DEEBF7", "#C6DBEF", "#9ECAE1", "#6BAED6", "#3182BD", "#08519C")
+_PURPLE: Final = "#8E5FA8"
+_ACCURACY: Final = "#B3430F"
+
+
+def negative_energy(logits: ArrayLike) -> FloatArray:
+    """Return the negative free energy of samples: logsumexp of their logits.
+
+    Examples
+    --------
+    >>> negative_energy([[0.0, 0.0]]).round(4)
+    array([0.6931])
+    """
+    z = check_input(logits, "logits", name="logits").astype(np.float64)
+    return np.ravel(logsumexp(np_compat, z))
+
+
+@dataclass(eq=False)
+class HistogramDisplay(Display):
+    """Densities of a score in groups of samples, with the AUROC of the first against the second.
+
+    Examples
+    --------
+    >>> groups = {"correct": [0.9, 0.8], "incorrect": [0.6, 0.5]}
+    >>> HistogramDisplay.from_groups(groups, "Confidence", n_bins=4).auroc
+    1.0
+    """
+
+    edges: FloatArray
+    densities: dict[str, FloatArray]
+    score: str
+    auroc: float | None = None
+    size: ClassVar[tuple[float, float]] = (COLUMN, 2.2)
+
+    @classmethod
+    def from_groups(
+        cls, groups: Mapping[str, ArrayLike], score: str = "Negative energy", *, n_bins: int = 40
+    ) -> Self:
+        """Return the densities of a score, with common bins."""
+        values = {name: np.asarray(v, dtype=np.float64) for name, v in groups.items()}
+        pooled = np.concatenate(list(values.values()))
+        edges = np.histogram_bin_edges(pooled, n_bins)
+        densities = {n: np.histogram(v, edges, density=True)[0] for n, v in values.items()}
+        first, second, *_ = [*values.values(), np.empty(0), np.empty(0)]
+        area = None
+        if len(first) and len(second):
+            is_first = np.arange(len(first) + len(second)) < len(first)
+            area = auroc(is_first, np.concatenate([first, second]))
+        return cls(edges, densities, score, area)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row for each bin."""
+        return [
+            {"group": name, "low": low, "high": high, "density": float(d)}
+            for name, density in self.densities.items()
+            for low, high, d in zip(self.edges[:-1], self.edges[1:], density, strict=True)
+        ]
+
+    def draw(self, ax: "Axes", *, legend: bool = True) -> None:
+        """Draw the densities, one over the other.
+
+        A bar far higher than all others is cut off, with its height beside it.
+        """
+        for (name, density), color in zip(self.densities.items(), GROUPS, strict=False):
+            ax.stairs(density, self.edges, fill=True, color=color, alpha=0.35)
+            ax.stairs(density, self.edges, color=color, lw=1.0, label=name)
+        heights = np.sort(np.concatenate(list(self.densities.values())))
+        top, usual = heights[-1], 1.6 * heights[-4]
+        if top > 2.5 * heights[-4]:
+            ax.annotate(f"bar to {top:.0f}", (self.edges[-1], usual), xytext=(-8, 0), ha="right",
+                        va="top", textcoords="offset points", fontsize=6.5)  # fmt: skip
+            top = usual
+        ax.set_ylim(0, 1.2 * top)
+        ax.set(xlabel=self.score, ylabel="Density")
+        if self.auroc is not None:
+            ax.text(0.03, 0.97, f"AUROC {100 * self.auroc:.1f} %", va="top", fontsize=7,
+                    transform=ax.transAxes)  # fmt: skip
+        if legend:
+            add_legend(
+                ax, loc="lower center", bbox_to_anchor=(0.5, 0.98), ncols=3, handlelength=1.2
+            )
+
+
+@dataclass(eq=False)
+class EnergyDisplay(Display):
+    """Box plots of the negative energy by severity and of OOD samples, and the accuracy.
+
+    Boxes are quartiles, whiskers 5 % and 95 %.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> z = rng.normal(size=(100, 3))
+    >>> display = EnergyDisplay.from_logits({"0": (z, z.argmax(axis=1))})
+    >>> display.accuracy
+    {'0': 1.0}
+    """
+
+    quantiles: dict[str, FloatArray]
+    """Five quantiles of the negative energy by group: severities, then OOD sets."""
+    accuracy: dict[str, float]
+    """Accuracy by group; OOD sets have none."""
+    shares_y: ClassVar[bool] = False
+    size: ClassVar[tuple[float, float]] = (COLUMN, 2.5)
+
+    @classmethod
+    def from_logits(cls, groups: Mapping[str, tuple[ArrayLike, ArrayLike | None]]) -> Self:
+        """Return the box plots of pairs (logits, y); y is None for OOD samples."""
+        quantiles, accuracy = {}, {}
+        for name, (logits, y) in groups.items():
+            z = np.asarray(logits)
+            quantiles[name] = np.quantile(negative_energy(z), QUANTILES)
+            if y is not None:
+                accuracy[name] = float((z.argmax(axis=1) == np.asarray(y)).mean())
+        return cls(quantiles, accuracy)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row for each box."""
+        names = [f"q{100 * q:.0f}" for q in QUANTILES]
+        return [
+            {"group": group, **dict(zip(names, q.tolist(), strict=True)),
+             "accuracy": self.accuracy.get(group)}
+            for group, q in self.quantiles.items()
+        ]  # fmt: skip
+
+    def draw(self, ax: "Axes", *, legend: bool = True) -> None:
+        """Draw the boxes, and the accuracy on an axis at the right."""
+        keys = ("whislo", "q1", "med", "q3", "whishi")
+        stats = [{**dict(zip(keys, q, strict=True)), "fliers": []} for q in self.quantiles.values()]
+        places = np.arange(len(stats))
+        drawn = ax.bxp(
+            stats, positions=places, widths=0.6, patch_artist=True,
+            medianprops={"color": "black", "lw": 1.1},
+        )  # fmt: skip
+        for i, (name, box) in enumerate(zip(self.quantiles, drawn["boxes"], strict=True)):
+            is_ood = name not in self.accuracy
+            box.set(facecolor=_PURPLE if is_ood else _BLUES[min(i, 5)], linewidth=0.7)
+        for part in ("whiskers", "caps"):
+            for line in drawn[part]:
+                line.set_linewidth(0.7)
+        ax.set_xticks(places, list(self.quantiles), parse_math=False)
+        ax.set(xlabel="Severity", ylabel="Negative energy")
+        low = min(q[0] for q in self.quantiles.values())
+        high = max(q[-1] for q in self.quantiles.values())
+        ax.set_ylim(low - 0.05 * (high - low), high + 0.45 * (high - low))
+        right = ax.twinx()
+        right.spines["right"].set_visible(True)
+        at = [i for i, name in enumerate(self.quantiles) if name in self.accuracy]
+        # The accuracy lies in the upper part, above the boxes.
+        right.plot(at, [100 * a for a in self.accuracy.values()], "o-", ms=3, color=_ACCURACY)
+        right.set_ylim(-250, 110)
+        right.set_yticks([0, 50, 100])
+        is_last = getattr(ax.get_subplotspec(), "is_last_col", lambda: True)()
+        right.set_ylabel("Accuracy (%)" if is_last else "", color=_ACCURACY, loc="top")
+        right.tick_params(axis="y", colors=_ACCURACY, labelright=True)
+
+
+@dataclass(eq=False)
+class TemperatureDisplay(Display):
+    """Temperature of each sample against its negative energy: median and the middle 90 %.
+
+    Examples
+    --------
+    >>> from wildcal import EnergyScaling
+    >>> from wildcal.testing import make_suite
+    >>> suite = make_suite(seed=0)
+    >>> energy = EnergyScaling().fit(*suite.calibration)
+    >>> display = TemperatureDisplay.from_calibrators({"energy": energy}, suite.test.logits)
+    >>> len(display.frame())
+    40
+    """
+
+    energy: FloatArray
+    """Median negative energy of bins with equally many samples."""
+    temperatures: dict[str, FloatArray]
+    """By method, the quantiles 5 %, 50 % and 95 % of each bin, shape (3, n_bins)."""
+    size: ClassVar[tuple[float, float]] = (COLUMN, 2.4)
+
+    @classmethod
+    def from_calibrators(
+        cls,
+        calibrators: Mapping[str, "TemperatureCalibrator"],
+        logits: ArrayLike,
+        *,
+        n_bins: int = 40,
+    ) -> Self:
+        """Return the curves of fitted calibrators that divide logits by a temperature."""
+        energy = negative_energy(logits)
+        bins = np.array_split(np.argsort(energy, kind="stable"), min(n_bins, len(energy)))
+        middle = np.array([np.median(energy[chosen]) for chosen in bins])
+        found = {}
+        for name, calibrator in calibrators.items():
+            t = np.broadcast_to(np.asarray(calibrator.temperatures(logits)).ravel(), energy.shape)
+            found[name] = np.array([np.quantile(t[c], (0.05, 0.5, 0.95)) for c in bins]).T
+        return cls(middle, found)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row for each bin."""
+        return [
+            {"method": name, "energy": x, "temperature": middle, "low": low, "high": high}
+            for name, values in self.temperatures.items()
+            for x, low, middle, high in zip(self.energy, *values, strict=True)
+        ]
+
+    def draw(self, ax: "Axes", *, legend: bool = True) -> None:
+        """Draw medians as lines and the middle 90 % as bands."""
+        for i, (name, (low, middle, high)) in enumerate(self.temperatures.items()):
+            color = CURVES[i % len(CURVES)]
+            ax.fill_between(self.energy, low, high, color=color, alpha=0.2, lw=0)
+            ax.plot(self.energy, middle, color=color, lw=1.3, label=name)
+        ax.set(xlabel="Negative energy", ylabel="Temperature")
+        if legend and len(self.temperatures) > 1:
+            add_legend(ax)

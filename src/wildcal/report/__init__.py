@@ -1,0 +1,1 @@
+"""The report page, and the tables and figures of the energy paper."""

@@ -1,0 +1,318 @@
+"""The charts of the report page: functions from numbers to inline SVG."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any, Final
+
+import numpy as np
+
+from wildcal.core.arrays import FloatArray
+
+N_COLORS: Final = 10
+"""Colors in page.css besides the gray of no calibration."""
+# Drawn around (0, 0), about eight pixels wide.
+_SHAPES: Final = (
+    "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0Z",
+    "M-3.5 -3.5h7v7h-7Z",
+    "M0 -4.6L4.4 3.4H-4.4Z",
+    "M0 -5L4.2 0L0 5L-4.2 0Z",
+    "M0 4.6L4.4 -3.4H-4.4Z",
+    "M-1.4 -4.2h2.8v2.8h2.8v2.8h-2.8v2.8h-2.8v-2.8h-2.8v-2.8h2.8Z",
+    "M-4.4 0L3.4 -4.4V4.4Z",
+    "M4.4 0L-3.4 -4.4V4.4Z",
+    "M0 -4.8L4.6 -1.5L2.8 3.9H-2.8L-4.6 -1.5Z",
+)
+_ROW: Final = 22
+"""Height of a row with a name at its left, in pixels."""
+
+
+def tag(name: str, *children: str, **attributes: object) -> str:
+    """Return an element around children that are markup already; attributes are escaped.
+
+    >>> tag("td", "a", class_="left", data_value=1.5, title=None)
+    '<td class="left" data-value="1.5">a</td>'
+    """
+    opened = [name]
+    for key, value in attributes.items():
+        if value is not None:
+            shown = f"{value:.6g}" if isinstance(value, float) else str(value)
+            opened.append(f'{key.rstrip("_").replace("_", "-")}="{escape(shown)}"')
+    return f"<{' '.join(opened)}>{''.join(children)}</{name}>"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Points of a line, with a band or intervals where there are any. NaN breaks the line."""
+
+    x: Sequence[float]
+    y: Sequence[float]
+    low: Sequence[float] | None = None
+    high: Sequence[float] | None = None
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A linear map of numbers from `low` to `high` to pixels from `start` to `end`."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        """Return the pixel of a number."""
+        span = self.high - self.low or 1.0
+        return round(self.start + (value - self.low) / span * (self.end - self.start), 1)
+
+    def ticks(self, about: int = 5) -> list[float]:
+        """Return round numbers on the scale.
+
+        >>> Scale(0, 31, 0, 100).ticks()
+        [0.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0]
+        """
+        span = self.high - self.low
+        if not span > 0 or not math.isfinite(span):
+            return [self.low]
+        power = 10.0 ** math.floor(math.log10(span / about))
+        step = min((1, 2, 5, 10), key=lambda m: abs(math.log(m * power * about / span))) * power
+        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+        return [round(i * step, 12) for i in range(first, last + 1)]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An SVG as wide as a phone, so that its text stays readable there."""
+
+    height: float = 260
+    left: float = 46
+    right: float = 14
+    top: float = 26
+    bottom: float = 42
+    width: float = 400
+    parts: list[str] = field(default_factory=list)
+
+    def x(self, low: float, high: float) -> Scale:
+        """Return the horizontal scale."""
+        return Scale(low, high, self.left, self.width - self.right)
+
+    def y(self, low: float, high: float) -> Scale:
+        """Return the vertical scale."""
+        return Scale(low, high, self.height - self.bottom, self.top)
+
+    def text(self, text: str, x: float, y: float, class_: str | None = None) -> None:
+        """Add text."""
+        self.parts.append(tag("text", escape(text, quote=False), x=x, y=y, class_=class_))
+
+    def line(self, x1: float, y1: float, x2: float, y2: float, class_: str) -> None:
+        """Add a line."""
+        self.parts.append(tag("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_))
+
+    def bottom_axis(
+        self, scale: Scale, label: str, ticks: Sequence[tuple[float, str]] | None = None
+    ) -> None:
+        """Add ticks and the name of the axis; every other long tick is a line lower."""
+        floor = self.height - self.bottom
+        for i, (value, text) in enumerate(ticks or [(v, f"{v:g}") for v in scale.ticks()]):
+            at = scale(value)
+            self.line(at, floor, at, floor + 4, "tick")
+            self.text(text, at, floor + (30 if len(text) > 5 and i % 2 else 17), "middle")
+        self.line(scale.start, floor, scale.end, floor, "axis")
+        self.text(label, (scale.start + scale.end) / 2, self.height - 6, "middle label")
+
+    def left_axis(self, scale: Scale, label: str) -> None:
+        """Add grid lines, their numbers, and the name of the axis above."""
+        for value in scale.ticks():
+            at = scale(value)
+            self.line(self.left, at, self.width - self.right, at, "grid")
+            self.text(f"{value:g}", self.left - 6, at + 4, "end")
+        self.text(label, self.left, self.top - 12, "label")
+
+    def svg(self, description: str, **attributes: object) -> str:
+        """Return the picture, with a description for screen readers."""
+        box = f"0 0 {self.width:g} {self.height:g}"
+        return tag(
+            "svg", *self.parts, viewBox=box, role="img", aria_label=description, **attributes
+        )
+
+
+class Marks:
+    """A color and a shape for each method, in the order in which they are given."""
+
+    def __init__(self, methods: Sequence[str]) -> None:
+        self._index = {method: i for i, method in enumerate(methods)}
+
+    def style(self, method: str) -> str:
+        """Return the class that gives a method its color."""
+        return "plain" if method == "identity" else f"m{self._index[method] % N_COLORS}"
+
+    def mark(self, method: str, x: float, y: float, text: str) -> str:
+        """Return the mark of a method, with a tooltip."""
+        return tag(
+            "path", tag("title", escape(text, quote=False)),
+            d=_SHAPES[self._index[method] % len(_SHAPES)],
+            transform=f"translate({x:g} {y:g})", class_=f"mark {self.style(method)}",
+            data_method=method,
+        )  # fmt: skip
+
+    def legend(self, methods: Iterable[str]) -> str:
+        """Return a list of methods with their marks."""
+        items = []
+        for m in methods:
+            mark = self.mark(m, 7.0, 7.0, shown(m))
+            icon = tag("svg", mark, viewBox="0 0 14 14", aria_hidden="true")
+            items.append(tag("li", icon, escape(shown(m), quote=False), data_method=m))
+        return tag("ul", *items, class_="legend")
+
+
+def shown(method: str) -> str:
+    """Return the name of a method on the page."""
+    return "uncalibrated" if method == "identity" else method
+
+
+def line_chart(
+    curves: Mapping[str, Curve], marks: Marks, labels: tuple[str, str], *,
+    ticks: Sequence[tuple[float, str]] | None = None, floor: Sequence[float] | None = None,
+    zero: bool = True, dots: bool = True,
+) -> str:  # fmt: skip
+    """Return lines of methods, the first on top, with bands; `floor` is the noise floor."""
+    picture = Picture(height=280)
+    values = [v for c in curves.values() for part in (c.y, c.high, c.low) for v in part or ()]
+    low, high = _limits([*values, *(floor or ())], zero=zero)
+    at = [v for c in curves.values() for v in c.x]
+    room = 0.03 * (max(at) - min(at))
+    x, y = picture.x(min(at) - room, max(at) + room), picture.y(low, high)
+    picture.left_axis(y, labels[1])
+    picture.bottom_axis(x, labels[0], ticks)
+    if floor is not None:
+        line = _path(zip(range(len(floor)), floor, strict=True), x, y)
+        picture.parts.append(tag("path", d=line, class_="floor"))
+    for method, c in reversed(list(curves.items())):
+        style = marks.style(method)
+        if c.low is not None and c.high is not None:
+            there = [f"{x(v):g} {y(t):g}" for v, t in zip(c.x, c.low, strict=True)]
+            back = [f"{x(v):g} {y(t):g}" for v, t in zip(c.x, c.high, strict=True)]
+            band = f"M{'L'.join(there + back[::-1])}Z"
+            picture.parts.append(tag("path", d=band, class_=f"band {style}", data_method=method))
+        line = _path(zip(c.x, c.y, strict=True), x, y)
+        picture.parts.append(tag("path", d=line, class_=f"line {style}", data_method=method))
+        step = 1 if dots else max(1, len(c.x) // 5)
+        for i in range(0 if dots else step // 2, len(c.x), step):
+            if c.y[i] == c.y[i]:
+                text = f"{shown(method)}: {c.y[i]:.3g} at {c.x[i]:.3g}"
+                picture.parts.append(marks.mark(method, x(c.x[i]), y(c.y[i]), text))
+    return picture.svg(f"{labels[1]} of each method against {labels[0]}")
+
+
+def dots_chart(
+    rows: Sequence[str], values: Mapping[str, Sequence[Any]], marks: Marks, label: str, *,
+    highest: float | None = None,
+) -> str:  # fmt: skip
+    """Return a row for each name, with the value (or value, low, high) of each method."""
+    triples = {m: [v if isinstance(v, tuple) else (v, v, v) for v in column]
+               for m, column in values.items()}  # fmt: skip
+    ends = [v[2] for column in triples.values() for v in column if v[2] == v[2]]
+    top = highest if highest is not None else max(ends, default=1.0)
+    picture = Picture(height=48 + _ROW * len(rows), left=124, top=8, bottom=40)
+    x = picture.x(0, 1.03 * top or 1.0)
+    y = Scale(-0.5, len(rows) - 0.5, picture.top, picture.height - picture.bottom)
+    for i, row in enumerate(rows):
+        picture.line(picture.left, y(i), picture.width - picture.right, y(i), "grid")
+        name = row.replace("_", " ")
+        name = name if len(name) <= 18 else f"{name[:17]}…"
+        picture.text(name, picture.left - 6, y(i) + 4, "end")
+    picture.bottom_axis(x, label)
+    for method, column in reversed(triples.items()):
+        for i, (value, low, high) in enumerate(column):
+            if value == value:
+                if low < high:
+                    style = f"interval {marks.style(method)}"
+                    picture.line(x(low), y(i), x(min(high, top)), y(i), style)
+                text = f"{shown(method)}, {rows[i]}: {value:.2f}"
+                picture.parts.append(marks.mark(method, x(value), y(i), text))
+    return picture.svg(f"{label} of each method")
+
+
+def histogram_chart(edges: FloatArray, densities: Mapping[str, FloatArray], label: str) -> str:
+    """Return the densities of a score in two groups, one over the other."""
+    picture = Picture(height=220, left=14)
+    heights = np.sort(np.concatenate(list(densities.values())))
+    top = min(float(heights[-1]), 2.5 * float(heights[-4]))  # a single high bar is cut off
+    x, y = picture.x(float(edges[0]), float(edges[-1])), picture.y(0, 1.05 * top)
+    at = picture.left
+    for (name, density), style in zip(densities.items(), ("first", "second"), strict=False):
+        steps = [f"M{x(float(edges[0])):g} {y(0):g}"]
+        for left, right, height in zip(edges[:-1], edges[1:], density, strict=True):
+            steps.append(f"L{x(left):g} {y(min(height, 1.05 * top)):g}H{x(right):g}")
+        path = "".join([*steps, f"V{y(0):g}Z"])
+        picture.parts.append(tag("path", d=path, class_=f"area {style}"))
+        box = tag("rect", x=at, y=4, width=11, height=11, class_=f"area {style}")
+        picture.parts.append(box)
+        picture.text(name, at + 16, 14)
+        at += 38 + 7 * len(name)
+    picture.bottom_axis(x, label)
+    return picture.svg(f"Density of {label}: {' and '.join(densities)}")
+
+
+def box_chart(quantiles: Mapping[str, FloatArray], accuracy: Mapping[str, float]) -> str:
+    """Return boxes of five quantiles by group, and the accuracy in per cent as a line."""
+    picture = Picture(height=290, right=40, bottom=54)
+    x = picture.x(-0.6, len(quantiles) - 0.4)
+    y = picture.y(*_limits([v for q in quantiles.values() for v in q], zero=False))
+    percent = picture.y(0, 100)
+    picture.left_axis(y, "negative energy")
+    for value in percent.ticks():
+        at = picture.width - picture.right + 6
+        picture.text(f"{value:g}", at, percent(value) + 4, "second")
+    picture.text("accuracy (%)", picture.width - 2, picture.top - 12, "end label second")
+    picture.bottom_axis(x, "severity, shift or OOD set", list(enumerate(quantiles)))
+    for i, q in enumerate(quantiles.values()):
+        low, q1, median, q3, high = (y(v) for v in q)
+        left, wide = x(i - 0.28), round(x(i + 0.28) - x(i - 0.28), 1)
+        picture.line(x(i), low, x(i), high, "axis")
+        tall = max(1.0, q1 - q3)
+        picture.parts.append(tag("rect", x=left, y=q3, width=wide, height=tall, class_="box"))
+        picture.line(left, median, left + wide, median, "median")
+    points = [(i, 100 * accuracy[name]) for i, name in enumerate(quantiles) if name in accuracy]
+    picture.parts.append(tag("path", d=_path(points, x, percent), class_="line second"))
+    return picture.svg("Negative energy and accuracy by condition")
+
+
+def reliability_chart(n_bins: int) -> str:
+    """Return an empty reliability diagram, which the script of the page fills."""
+    picture, strip = Picture(height=420), 46.0
+    floor = picture.height - picture.bottom - strip
+    x, y = picture.x(0, 1), Scale(0, 1, floor - 10, picture.top)
+    picture.left_axis(y, "accuracy")
+    picture.bottom_axis(x, "confidence")
+    picture.line(x(0), y(0), x(1), y(1), "diagonal")
+    picture.text("samples", picture.left - 2, floor + 14, "end small")
+    for _ in range(n_bins):
+        marks = (tag("title"), tag("rect", class_="count"), tag("line", class_="gap"),
+                 tag("line", class_="whisker"), tag("circle", r=4, class_="dot"))  # fmt: skip
+        picture.parts.append(tag("g", *marks, class_="bin"))
+    places = [x.start, x.end, y.start, y.end, floor + strip, floor]
+    return picture.svg("Reliability diagram", data_places=" ".join(f"{p:g}" for p in places))
+
+
+def _path(points: Iterable[tuple[float, float]], x: Scale, y: Scale) -> str:
+    """Return a line through points, which breaks where a number is missing."""
+    path, pen = [], "M"
+    for at, value in points:
+        if value != value:
+            pen = "M"
+            continue
+        path.append(f"{pen}{x(at):g} {y(value):g}")
+        pen = "L"
+    return "".join(path)
+
+
+def _limits(values: Iterable[float], *, zero: bool) -> tuple[float, float]:
+    """Return limits a little wider than the finite values, from 0 if `zero`."""
+    finite = [float(v) for v in values if math.isfinite(v)]
+    if not finite:
+        return 0.0, 1.0
+    low, high = min(finite), max(finite)
+    room = 0.05 * (high - low) or 0.05 * abs(low) or 1.0
+    return (0.0 if zero else low - room), high + room

@@ -1,0 +1,434 @@
+"""The sections of the report page: headings, notes, charts and tables for the template."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from wildcal.evaluation.benchmark_results import BenchmarkResults
+from wildcal.evaluation.diagnostics import Diagnostics, RawScores, pool_reliability
+from wildcal.evaluation.results import Evaluation
+from wildcal.evaluation.splits import ood_set
+from wildcal.metrics import Reliability, auroc
+from wildcal.metrics.reliability import wilson_interval
+from wildcal.report.charts import (
+    Curve,
+    Marks,
+    box_chart,
+    dots_chart,
+    histogram_chart,
+    line_chart,
+    reliability_chart,
+    shown,
+)
+from wildcal.report.summary import conditions_of
+from wildcal.tables import Cell, Column, Table, number
+
+_MAX_BINS: Final = 60_000
+"""Bins of reliability diagrams on one page."""
+_MAX_CLASSES: Final = 30
+_MIN_CLASS_SAMPLES: Final = 5
+_UNIT: Final = 10_000
+"""Fractions of diagrams are sent as whole ten-thousandths."""
+_QUANTILES: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart with its title and caption."""
+
+    title: str
+    svg: str
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Tables or charts of which a menu shows one."""
+
+    label: str
+    options: list[str]
+    parts: list[Any]
+    name: str
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of the page."""
+
+    title: str
+    notes: list[str] = field(default_factory=list)
+    legend: str = ""
+    charts: list[Chart] = field(default_factory=list)
+    choices: list[Choice] = field(default_factory=list)
+    table: Table | None = None
+    facts: dict[str, str] = field(default_factory=dict)
+    reliability: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Content:
+    """What sections are made of."""
+
+    results: BenchmarkResults
+    name: str
+    kept: Diagnostics
+    groups: Mapping[str, Evaluation]
+
+    def __post_init__(self) -> None:
+        order = [m.name for m in self.results.ranked(self.name, "ece")]
+        object.__setattr__(self, "order", order)
+        object.__setattr__(self, "marks", Marks(order))
+
+    order: list[str] = field(init=False)
+    """Methods, the lowest average ECE first."""
+    marks: Marks = field(init=False)
+
+    @property
+    def suite(self) -> Any:
+        """The suite."""
+        return self.results.suites[self.name].suite
+
+    @property
+    def chosen(self) -> list[str]:
+        """Uncalibrated, if it was measured, and the method with the lowest ECE."""
+        before = ["identity"] if "identity" in self.order else []
+        return before + [m for m in self.order if m != "identity"][:1]
+
+
+def sections(content: Content) -> Iterator[Section]:
+    """Yield the sections in their order; those without data are left out."""
+    yield methods_section(content)
+    for make in (shift_section, reliability_section, risk_section, groups_section):
+        yield from make(content)
+    for make in (class_section, ood_section, energy_section, temperature_section):
+        yield from make(content)
+    yield data_section(content)
+
+
+def methods_section(content: Content) -> Section:
+    """Return the table of all methods."""
+    table = content.results.table(content.name, "ece")
+    return Section("Methods", ["A click on a heading sorts.", *table.notes], table=table)
+
+
+def shift_section(content: Content) -> Iterator[Section]:
+    """Yield ECE by severity and by corruption, or by named shift."""
+    results, name = content.results, content.name
+    conditions = results.conditions(name)
+    if len(conditions) == 1:
+        return
+    averages = {m: results.average(name, m, "ece") for m in content.order}
+    legend = content.marks.legend(content.order)
+    if not results.has_severities(name):
+        columns = {m: [100 * v for v in a.conditions] for m, a in averages.items()}
+        chart = dots_chart(conditions, columns, content.marks, "ECE (%)")
+        yield Section("ECE under shift", [], legend, [Chart("ECE by domain", chart)])
+        return
+    x = list(range(len(conditions)))
+    curves = {m: Curve(x, [100 * v for v in a.conditions]) for m, a in averages.items()}
+    floor = [100 * v for v in averages[content.order[0]].floors]
+    ticks = [(float(i), c) for i, c in enumerate(conditions)]
+    chart = line_chart(curves, content.marks, ("severity", "ECE (%)"), ticks=ticks, floor=floor)
+    caption = f"Dashed: noise floor of {shown(content.order[0])}."
+    charts = [Chart("ECE by severity", chart, caption)]
+    yield Section("ECE under shift", [], legend, charts, [_by_corruption(content)])
+
+
+def _by_corruption(content: Content) -> Choice:
+    cells = {
+        (m.method, str(m.corruption), m.severity): 100 * m.estimate.value
+        for m in content.results.select(suite=content.name, metric="ece")
+        if m.severity is not None
+    }
+    kinds = sorted({kind for _, kind, _ in cells})
+    levels = sorted({level for _, _, level in cells if level is not None}, reverse=True)
+    parts = []
+    for level in levels:
+        columns = {
+            m: [cells.get((m, kind, level), float("nan")) for kind in kinds] for m in content.order
+        }
+        parts.append(
+            dots_chart(kinds, columns, content.marks, "ECE (%)", highest=max(cells.values()))
+        )
+    options = [f"severity {level}" for level in levels]
+    return Choice("At", options, parts, "by-corruption", "ECE by corruption")
+
+
+def reliability_section(content: Content) -> Iterator[Section]:
+    """Yield two reliability diagrams, each for any method, both for any condition."""
+    kept = content.kept
+    conditions = conditions_of(kept, content.suite)
+    tables: dict[str, list[Reliability]] = {}
+    for name, splits in conditions.items():
+        title = f"{name}, all corruptions pooled" if len(splits) > 1 else name
+        tables[title] = [
+            pool_reliability([kept.reliability[split][m] for split in splits])
+            for m in content.order
+        ]
+    if not tables:
+        return
+    first = next((t for t in tables if t.startswith("severity 3")), next(iter(tables)))
+    cells = {
+        split: [kept.reliability[split][m] for m in content.order]
+        for splits in conditions.values()
+        if len(splits) > 1
+        for split in splits
+    }
+    n_bins = kept.n_bins
+    is_small = (len(tables) + len(cells)) * len(content.order) * n_bins <= _MAX_BINS
+    tables |= cells if is_small else {}
+    yield Section(
+        "Reliability",
+        [
+            "Dots: accuracy of the samples with about that confidence, with 95 % Wilson intervals."
+            " On the dashed line confidence equals accuracy; below it the method is overconfident."
+            " Bars: samples."
+        ],
+        reliability={
+            "conditions": list(tables),
+            "selected": first,
+            "methods": [shown(m) for m in content.order],
+            "before": content.order.index(content.chosen[0]),
+            "after": content.order.index(content.chosen[-1]),
+            "svg": reliability_chart(n_bins),
+            "data": {
+                "unit": _UNIT,
+                "tables": [[_reliability_data(t) for t in found] for found in tables.values()],
+            },
+        },
+    )
+
+
+def _reliability_data(table: Reliability) -> dict[str, Any]:
+    filled = table.count > 0
+    n = float(table.count.sum())
+    columns = (table.confidence, table.accuracy, table.low, table.high)
+    means = [float(np.nansum(c * table.count) / n) if n else 0.0 for c in columns[:2]]
+    return {
+        "n": int(n),
+        "confidence": round(means[0], 6),
+        "accuracy": round(means[1], 6),
+        "ece": round(table.ece, 6),
+        "count": table.count.astype(int).tolist(),
+        "bins": [
+            np.where(filled, np.nan_to_num(c * _UNIT).round(), -1).astype(int).tolist()
+            for c in columns
+        ],
+    }
+
+
+def risk_section(content: Content) -> Iterator[Section]:
+    """Yield risk-coverage curves of source and shifted samples."""
+    charts = []
+    for kind, curves in content.kept.risk_coverage.items():
+        found = {
+            m: Curve((100 * c.coverage).tolist(), (100 * c.risk).tolist())
+            for m in content.order
+            if (c := curves.get(m)) is not None
+        }
+        best = next(iter(found))
+        coverage = 100 * curves[best].coverage_at(0.95)
+        chart = line_chart(found, content.marks, ("coverage (%)", "error rate (%)"), dots=False)
+        text = f"At an accuracy of 95 % {shown(best)} answers {coverage:.1f} % of these samples."
+        charts.append(Chart(f"{kind.capitalize()} samples", chart, text))
+    if charts:
+        note = (
+            "Error rate of the most confident samples, if the others are not answered. A method"
+            " that keeps the order of confidences keeps this curve."
+        )
+        legend = content.marks.legend(content.order)
+        yield Section("Risk and coverage", [note], legend, charts)
+
+
+def groups_section(content: Content) -> Iterator[Section]:
+    """Yield the ECE of groups of source test samples, the worst first."""
+    found = {m: e for m, e in content.groups.items() if e.groups and m in content.order}
+    if not found:
+        return
+    last = list(found.values())[-1]
+    names = sorted(last.groups, key=lambda g: -float(last.groups[g].excess_ece))
+    columns = {m: [_percent(e.groups[g].ece) for g in names] for m, e in found.items()}
+    chart = dots_chart(names, columns, content.marks, "ECE (%)")
+    heads = ["group", "samples", "accuracy (%)"]
+    heads += [f"ECE (%), {shown(m)}" for m in found] + ["noise floor (%)"]
+    rows = []
+    for g in names:
+        e = last.groups[g]
+        ece = [number(x.ece.value, x.ece.interval) for x in (f.groups[g] for f in found.values())]
+        cells = [Cell(g), Cell(f"{e.n_samples:,}"), number(e.accuracy.value), *ece]
+        rows.append(tuple([*cells, number(e.ece.floor)]))
+    columns_ = (Column(heads[0], is_number=False), *map(Column, heads[1:]))
+    note = f"Test samples by group. Highest excess ECE: {last.worst_group}."
+    yield Section("Groups", [note], content.marks.legend(found), [Chart("ECE by group", chart)],
+                  table=Table("", columns_, tuple(rows)))  # fmt: skip
+
+
+def class_section(content: Content) -> Iterator[Section]:
+    """Yield a table of the predicted classes for each condition, the largest gaps first."""
+    kept, chosen = content.kept.classes, content.chosen
+    names = [name for name in kept if all(m in kept[name] for m in chosen)]
+    tables = {name: t for name in names if (t := _class_table(content, name)) is not None}
+    if not tables:
+        return
+    notes = [
+        "Samples by predicted class, with 95 % Wilson intervals of the accuracy. Gap: mean"
+        f" confidence minus accuracy, in points. Largest gaps of {shown(chosen[-1])} first; classes"
+        f" with fewer than {_MIN_CLASS_SAMPLES} samples are left out"
+        + (f", and all but {_MAX_CLASSES}." if content.suite.n_classes > _MAX_CLASSES else ".")
+    ]
+    choice = Choice("Condition", list(tables), list(tables.values()), "by-class")
+    yield Section("Predicted classes", notes, choices=[choice])
+
+
+def _class_table(content: Content, name: str) -> Table | None:
+    sums = {m: content.kept.classes[name][m] for m in content.chosen}
+    last = sums[content.chosen[-1]]
+    known = np.flatnonzero(last.count >= _MIN_CLASS_SAMPLES)
+    if not len(known):
+        return None
+    gaps = (last.confidence[known] - last.correct[known]) / last.count[known]
+    known = known[np.argsort(-np.abs(gaps), kind="stable")][:_MAX_CLASSES]
+    low, high = wilson_interval(last.correct, last.count, 0.95)
+    heads = ["samples", "accuracy (%)"]
+    heads += [f"{what}, {shown(m)}" for m in sums for what in ("confidence (%)", "gap")]
+    rows = []
+    for k in known:
+        accuracy = float(last.correct[k] / last.count[k])
+        cells = [Cell(_plain(content.suite.class_names[k])), Cell(f"{int(last.count[k]):,}")]
+        cells.append(number(accuracy, (float(low[k]), float(high[k])), digits=1))
+        for s in sums.values():
+            n = max(float(s.count[k]), 1.0)
+            confidence, own = float(s.confidence[k]) / n, float(s.correct[k]) / n
+            cells += [number(confidence, digits=1), number(confidence - own, digits=1, sign=True)]
+        rows.append(tuple(cells))
+    columns = (Column("predicted class", is_number=False), *map(Column, heads))
+    return Table("", columns, tuple(rows))
+
+
+def ood_section(content: Content) -> Iterator[Section]:
+    """Yield the mean confidence on OOD samples."""
+    charts = []
+    for split in content.results.ood_splits(content.name):
+        columns = {}
+        rows = [shown(m) for m in content.order]
+        for i, m in enumerate(content.order):
+            e = content.results.estimate(content.name, m, split, "ood_mean_confidence")
+            if e is not None:
+                nan = float("nan")
+                columns[m] = [_percent(e) if i == j else nan for j in range(len(rows))]
+        label = "mean confidence (%)"
+        chart = dots_chart(rows, columns, content.marks, label, highest=100.0)
+        charts.append(Chart(f"Mean confidence on {_plain(ood_set(split))}", chart))
+    if charts:
+        note = (
+            "Samples of none of the classes: every prediction is wrong, lower is better. The OOD"
+            " set of the calibration is not shown."
+        )
+        yield Section("OOD samples", [note], charts=charts)
+
+
+def energy_section(content: Content) -> Iterator[Section]:
+    """Yield densities of confidence and energy, and the energy by condition."""
+    raw = content.kept.raw
+    charts: list[Chart] = []
+    source = [s.name for s in content.suite.test if s.is_source and s.name in raw]
+    if source:
+        own = raw[source[0]]
+        charts += _histograms(own, None, ("correct", "incorrect"))
+        for split in content.suite.test:
+            if split.is_ood and split.name in raw:
+                names = ("source samples", _plain(ood_set(split.name)))
+                charts += _histograms(own, raw[split.name], names)
+    parts: dict[str, list[RawScores]] = {}
+    ood = set()
+    for split in content.suite.test:
+        if split.name in raw:
+            name = "source" if split.is_source else _plain(split.domain or ood_set(split.name))
+            name = str(split.severity) if split.severity is not None else name
+            parts.setdefault(name, []).append(raw[split.name])
+            ood |= {name} if split.is_ood else set()
+    if len(parts) > 1:
+        order = sorted(parts, key=lambda n: (n in ood, n != "source", n.isdigit() and int(n)))
+        quantiles = {
+            n: np.quantile(-np.concatenate([r.energy for r in parts[n]]), _QUANTILES) for n in order
+        }
+        accuracy = {
+            n: float(np.concatenate([r.correct for r in parts[n]]).mean())
+            for n in order
+            if n not in ood
+        }
+        caption = "Boxes: quartiles; lines: 5 % to 95 %; corruptions pooled."
+        charts.append(
+            Chart("Negative energy and accuracy", box_chart(quantiles, accuracy), caption)
+        )
+    if charts:
+        note = (
+            "Of the logits, without calibration. AUROC: probability that a sample of the first"
+            " group has the higher score; 50 % is chance."
+        )
+        yield Section("Energy and confidence", [note], charts=charts)
+
+
+def _histograms(own: RawScores, other: RawScores | None, names: tuple[str, str]) -> Iterator[Chart]:
+    sets = [own] if other is None else [own, other]
+    first = own.correct if other is None else np.arange(sum(len(s.energy) for s in sets)) < len(
+        own.energy
+    )  # fmt: skip
+    if first.all() or not first.any():
+        return
+    for title, values in (
+        ("confidence", np.concatenate([s.confidence for s in sets])),
+        ("negative energy", -np.concatenate([s.energy for s in sets])),
+    ):
+        edges = np.histogram_bin_edges(values, 40)
+        groups = dict(zip(names, (first, ~first), strict=True))
+        densities = {n: np.histogram(values[g], edges, density=True)[0] for n, g in groups.items()}
+        area = 100 * auroc(first, values)
+        chart = histogram_chart(edges, densities, title)
+        yield Chart(f"{title.capitalize()}: AUROC {area:.1f} %", chart)
+
+
+def temperature_section(content: Content) -> Iterator[Section]:
+    """Yield temperature against energy of the methods that have one for each sample."""
+    kept = content.kept.temperatures
+    curves = {
+        m: Curve(*((column.tolist()) for column in (-c.energy, c.median, c.low, c.high)))
+        for m in content.order
+        if (c := kept.get(m)) is not None
+    }
+    if curves:
+        chart = line_chart(
+            curves, content.marks, ("negative energy", "temperature"), zero=False, dots=False
+        )
+        caption = "Lines: medians of test samples with about that energy; bands: 5 % to 95 %."
+        notes = ["Methods that divide the logits of each sample by a temperature."]
+        yield Section("Temperatures", notes, content.marks.legend(curves),
+                      [Chart("Temperature against negative energy", chart, caption)])  # fmt: skip
+
+
+def data_section(content: Content) -> Section:
+    """Return what each method is, and the data of its fit."""
+    heads = ("method", "what it is", "data used", "accuracy preserved", "reference")
+    fitted = {m.name: m for m in content.results.suites[content.name].methods}
+    rows = []
+    for name in content.order:
+        c = fitted[name].calibrator
+        keeps = "yes" if c.preserves_accuracy else "no"
+        cells = (shown(name), c.title, str(fitted[name].information), keeps, c.reference)
+        rows.append(tuple(map(Cell, cells)))
+    columns = tuple(Column(head, is_number=False) for head in heads)
+    return Section("Data used", table=Table("", columns, tuple(rows)))
+
+
+def _percent(e: Any) -> tuple[float, float, float]:
+    low = e.value if e.low is None else e.low
+    high = e.value if e.high is None else e.high
+    return 100 * e.value, 100 * low, 100 * high
+
+
+def _plain(text: object) -> str:
+    line = " ".join(str(text).split())[:60]
+    return "".join(c if c.isprintable() else "?" for c in line)
