@@ -102,7 +102,7 @@ test-minimal:
 test-oldest:
 	$(call environment,$(VENV)-oldest)
 	$(VENV)-oldest/bin/python -m pip install --quiet --constraint constraints/oldest.txt \
-		--editable packages/suites --editable ".[safetensors,corruptions,sklearn,report,tables]" "faiss-cpu>=1.9" --group test-core
+		--editable packages/suites --editable ".[corruptions,sklearn,report,tables]" "faiss-cpu>=1.9" --group test-core
 	$(VENV)-oldest/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile \
 		tests/core tests/io tests/monitor tests/corruptions tests/metrics tests/cli/test_cli.py \
 		tests/report/test_plots.py tests/interop/test_sklearn.py tests/vision/test_neighbors.py
