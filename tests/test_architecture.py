@@ -9,7 +9,7 @@ import wildcal
 
 SRC = Path(wildcal.__file__).parent
 
-# Imports go down only. A layer that is not there yet has no files.
+# Imports go down only.
 LAYERS = {
     "core": set(),
     "tables": set(),
@@ -39,8 +39,6 @@ DOCUMENTED = (
     *("corruptions", "vision", "accuracy", "monitor", "serve"),
     "testing.py",
 )
-# Modules outside `_old` that still use version 0.1; the others never import it.
-UNPORTED = {"__init__.py"}
 NUMERIC = {"array_api_compat", "numpy", "scipy"}
 # What each layer may take from outside the standard library.
 OUTSIDE = {layer: NUMERIC for layer in LAYERS} | {
@@ -110,20 +108,14 @@ def test_layers():
     for layer, allowed in LAYERS.items():
         own = layer.removesuffix(".py")
         for path in files(layer):
-            old = {"_old"} if path.relative_to(SRC).as_posix() in UNPORTED else set()
             for name in imports(path):
                 first, *rest = name.split(".")
                 if first != "wildcal":
                     continue
                 target = rest[0] if rest else "wildcal"
-                if target not in allowed | EVERYWHERE | old | {own}:
+                if target not in allowed | EVERYWHERE | {own}:
                     wrong.append(f"{path.relative_to(SRC)} imports {name}")
     assert wrong == []
-
-
-def test_the_unported_use_version_0_1():
-    """A module that no longer does leaves the list."""
-    assert {name for name in UNPORTED if "wildcal._old" not in (SRC / name).read_text()} == set()
 
 
 def test_outside_packages():
@@ -147,7 +139,7 @@ def test_the_page_has_the_same_table():
 
 def test_every_module_is_in_the_table():
     parts = {p.name for p in SRC.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
-    assert parts <= set(LAYERS) | {"__init__.py", "__main__.py", "version.py", "_old"}
+    assert parts <= set(LAYERS) | {"__init__.py", "__main__.py", "version.py"}
 
 
 def test_calibrators_import_each_other_without_circles():
@@ -179,7 +171,7 @@ def test_calibrators_leave_input_errors_to_the_door():
 def test_the_library_names_no_command_line_options():
     """Errors carry `.param`, and the command line says which option that is."""
     for path in SRC.rglob("*.py"):
-        if path.relative_to(SRC).parts[0] in ("cli", "_old"):
+        if path.relative_to(SRC).parts[0] in ("cli",):
             continue
         raised = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Raise)]
         texts = [n for r in raised for n in ast.walk(r) if isinstance(n, ast.Constant)]

@@ -66,7 +66,7 @@ def test_help_imports_no_command():
     modules = modules_of("from wildcal.cli.main import run\nrun(['--help'])")
     assert slow(modules) == set()
     assert {m for m in modules if m.startswith(("numpy", "wildcal.cal", "wildcal.io"))} == set()
-    assert "wildcal._old.cli.fit" not in modules
+    assert "wildcal.cli.fit" not in modules
 
 
 def test_a_fit_of_one_temperature_imports_nothing_slow(tmp_path):

@@ -7,7 +7,6 @@ from wildcal.version import __version__
 
 if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is fast
     from wildcal import accuracy, evaluation, metrics, plots, suites, window
-    from wildcal._old.io.tables import InputRows, as_rows, read_rows
     from wildcal.calibrators.auto import AutoCalibrator
     from wildcal.calibrators.bbq import BBQ
     from wildcal.calibrators.density import DensityAwareCalibration
@@ -60,9 +59,8 @@ if TYPE_CHECKING:  # names are imported when they are used: `import wildcal` is 
 
 _PACKAGES: Final = (
     *("accuracy", "calibrators", "core", "evaluation", "io", "metrics", "monitor", "plots"),
-    *("report", "suites", "testing", "window", "_old"),
+    *("report", "suites", "testing", "window"),
 )
-_OLD: Final = ("engine",)
 _PLACES: Final = {
     name: module
     for module, names in {
@@ -99,7 +97,6 @@ _PLACES: Final = {
         "wildcal.io.schema": "Columns",
         "wildcal.io.suite": "Suite",
         "wildcal.io.suite_writer": "SuiteWriter",
-        "wildcal._old.io.tables": "InputRows as_rows read_rows",
         "wildcal.report.page": "make_report",
         "wildcal.window.base": "WindowCalibrator",
         "wildcal.window.label_shift": "LabelShiftEM with_prior",
@@ -124,6 +121,9 @@ _RENAMED: Final = {
     "choose_methods": "get_methods",
     "run_protocol": "run_benchmark",
     "make_page": "make_report",
+    "read_rows": "read_samples",
+    "as_rows": "read_samples",
+    "InputRows": "SampleSet",
 }
 """Names of version 0.1."""
 
@@ -145,7 +145,6 @@ __all__ = [
     "FitInfo",
     "HistogramBinning",
     "Identity",
-    "InputRows",
     "IsotonicMulticlass",
     "IsotonicOneVsRest",
     "LabelShiftEM",
@@ -170,7 +169,6 @@ __all__ = [
     "__version__",
     "abstention_threshold",
     "accuracy",
-    "as_rows",
     "compare",
     "compare_models",
     "evaluate",
@@ -184,7 +182,6 @@ __all__ = [
     "make_report",
     "metrics",
     "plots",
-    "read_rows",
     "read_samples",
     "run_benchmark",
     "save",
@@ -198,8 +195,6 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first used."""
     if name in _PACKAGES:
         return import_module(f"wildcal.{name}")
-    if name in _OLD:
-        return import_module(f"wildcal._old.{name}")
     if name in _RENAMED:
         raise AttributeError(f"`wildcal.{name}` was renamed `{_RENAMED[name]}` in 0.2.")
     if name not in _PLACES:

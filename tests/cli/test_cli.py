@@ -25,8 +25,7 @@ def commands(group=cli, above=()):
         command = group.get_command(context, name)
         if isinstance(command, click.Group):
             yield from commands(command, (*above, name))
-        if not command.callback.__module__.startswith("wildcal._old"):
-            yield " ".join((*above, name)), command
+        yield " ".join((*above, name)), command
 
 
 def listed(folder="."):

@@ -91,7 +91,7 @@ def add_samples(data: str, part: str, logits: np.ndarray, y: np.ndarray | None) 
 
 def add_data() -> dict[str, Any]:
     """Store all calibration and test sets and return what they are."""
-    ten, hundred = map(wildcal._old.suites.load, ("cifar10-vgg11-half", "cifar100-resnet20"))
+    ten, hundred = map(wildcal.suites.load, ("cifar10-vgg11-half", "cifar100-resnet20"))
     for data, suite, n, n_ood in (("K10", ten, 500, 50), ("K100", hundred, 1000, 60)):
         add_samples(data, "calibration", *rows(suite, "validation", 0, n))
         some = [rows(suite, split, 0, n_ood)[0] for split in ("svhn-tune", "textures-tune")]
@@ -172,7 +172,7 @@ def record_method(method: str, data: str, variant: str) -> dict[str, Any]:
 
 def add_metric_inputs() -> None:
     """Store the inputs of the metrics: multiclass, binary, confidence, OOD."""
-    ten, hundred = map(wildcal._old.suites.load, ("cifar10-vgg11-half", "cifar100-resnet20"))
+    ten, hundred = map(wildcal.suites.load, ("cifar10-vgg11-half", "cifar100-resnet20"))
     logits, y = rows(ten, "test", 100, 600)
     other = rows(ten, "svhn-test", 100, 200)[0]
     ARRAYS["multiclass/proba"], ARRAYS["multiclass/y"] = softmax(logits.astype(float), axis=1), y

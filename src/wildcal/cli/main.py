@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from functools import wraps
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -105,7 +104,7 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands that exist."""
-        return sorted(name for name in COMMANDS if _module(name) is not None)
+        return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command."""
@@ -219,11 +218,10 @@ def with_option_names(text: str, options: Mapping[str, str], param: str | None =
 
 
 def _module(name: str) -> str | None:
-    """Return the module of a command, None if there is none."""
+    """Return the module of a command, None if there is no such command."""
     if name not in COMMANDS:
         return None
-    places = (f"wildcal.cli.{name.replace('-', '_')}", f"wildcal._old.cli.{name}")
-    return next((place for place in places if find_spec(place) is not None), None)
+    return f"wildcal.cli.{name.replace('-', '_')}"
 
 
 def _name_options(command: click.Command) -> None:

@@ -12,7 +12,7 @@ from wildcal.plots.style import GRAY, PAGE
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from wildcal.monitor.monitor import MonitorStatus
+    from wildcal.monitor.result import MonitorStatus
 
 _COLUMNS = (
     *("n_samples", "confidence", "estimated_accuracy", "estimated_accuracy_low"),

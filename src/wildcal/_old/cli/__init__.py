@@ -1,1 +1,0 @@
-"""The `wildcal` command: reads files, calls the library, prints what it returned."""

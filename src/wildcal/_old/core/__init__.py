@@ -1,1 +1,0 @@
-"""The engine: input checks, cache-sized kernels, solvers and the calibrator contract."""
