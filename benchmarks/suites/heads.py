@@ -1,4 +1,4 @@
-"""A linear head on given features, and its logits as files of samples for `wildcal suite create`."""
+"""A linear head on given features; its logits as files for `wildcal suite create`."""
 
 import pathlib
 
