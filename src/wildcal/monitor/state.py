@@ -8,14 +8,13 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from wildcal.core.arrays import FloatArray
 from wildcal.core.exceptions import FileFormatError
 from wildcal.io.artifact import encode
 from wildcal.io.atomic import atomic_write
 from wildcal.monitor.drift import DriftState
 from wildcal.monitor.labels import DelayedLabels
+from wildcal.monitor.ring import Ring
 
-N_BUCKETS: Final = 20
 FORMAT: Final = "wildcal monitor"
 FORMAT_VERSION: Final = 1
 _MAX_BYTES: Final = 1 << 28
@@ -23,52 +22,18 @@ _MAX_BYTES: Final = 1 << 28
 
 @dataclass
 class MonitorState:
-    """What a monitor knows of its stream.
+    """What a monitor knows of its stream."""
 
-    Parameters
-    ----------
-    sums
-        For each bucket: samples, samples above the ATC threshold, sum of the calibrated confidence,
-        sum of the accuracy estimator.
-    histogram
-        Samples of each bucket by uncalibrated confidence.
-    classes
-        Statistics of each bucket for a calibrator that adapts to windows: counts and confidence
-        sums of each class.
-    bucket
-        Number of the newest bucket; it is in slot ``bucket % 20``.
-    """
-
-    sums: FloatArray
-    histogram: FloatArray
-    classes: FloatArray | None
+    buckets: Ring
     drift: DriftState
     labels: DelayedLabels
-    bucket: int = 0
-
-    def clear(self, slot: int) -> None:
-        """Empty a bucket."""
-        self.sums[slot] = self.histogram[slot] = 0.0
-        if self.classes is not None:
-            self.classes[slot] = 0.0
 
     def merged(self, other: "MonitorState") -> "MonitorState":
-        """Return the state of two streams together; the newest buckets are added, and so on."""
-        shift = self.bucket - other.bucket
-
-        def both(a: FloatArray, b: FloatArray) -> FloatArray:
-            return np.asarray(a + np.roll(b, shift, axis=0))
-
-        classes = None
-        if self.classes is not None and other.classes is not None:
-            classes = both(self.classes, other.classes)
+        """Return the state of two streams together."""
         return MonitorState(
-            both(self.sums, other.sums),
-            both(self.histogram, other.histogram),
-            classes,
+            self.buckets.merged(other.buckets),
             self.drift.merged(other.drift),
             self.labels.merged(other.labels),
-            self.bucket,
         )
 
     def to_dict(self) -> dict[str, Any]:
