@@ -165,10 +165,19 @@ class Monitor:
             a label for each of its samples. With `input="confidence"`: whether the prediction was
             right.
         """
-        return self.take_labels(self.check_labels(ids, y))
+        confidences, correct = [], []
+        for key, labels in self.check_labels(ids, y).items():
+            predicted, confidence = self._state.labels.forget(key) or ([], [])
+            for c, p, label in zip(predicted, confidence, labels, strict=False):
+                if label is not None:
+                    confidences.append(p)
+                    correct.append(label == (1 if self.calibrator.input_ == "confidence" else c))
+        if correct:
+            self._state.labels.add(confidences, correct)
+        return len(correct)
 
     def check_labels(self, ids: str | Sequence[Any], y: Any) -> dict[str, list[int | None]]:
-        """Return labels by id for `take_labels`; raise an InputError if one is wrong."""
+        """Return labels by id as class indices; raise an InputError if one is wrong."""
         given = list(y) if np.ndim(y) else [y]
         if not isinstance(ids, str):
             keys = [str(key) for key in ids]
@@ -185,19 +194,6 @@ class Monitor:
                 "y",
             )
         return {ids: [self._encode(label) for label in given]}
-
-    def take_labels(self, checked: dict[str, list[int | None]]) -> int:
-        """Take labels that were checked; return the number of samples they belong to."""
-        confidences, correct = [], []
-        for key, labels in checked.items():
-            predicted, confidence = self._state.labels.forget(key) or ([], [])
-            for c, p, label in zip(predicted, confidence, labels, strict=False):
-                if label is not None:
-                    confidences.append(p)
-                    correct.append(self._is_right(c, label))
-        if correct:
-            self._state.labels.add(confidences, correct)
-        return len(correct)
 
     @property
     def pending(self) -> dict[str, int]:
@@ -416,6 +412,3 @@ class Monitor:
                 f"y must be class indices from 0 to {k - 1}{also} or None, got {label!r:.40}.", "y"
             )
         return int(label)
-
-    def _is_right(self, predicted: int, label: int) -> bool:
-        return label == 1 if self.calibrator.input_ == "confidence" else label == predicted

@@ -57,21 +57,11 @@ class MonitorState:
 
 def write_state(path: str | Path, document: dict[str, Any]) -> None:
     """Write a document with its checksum, to a temporary name first."""
-    write_text(path, state_text(document))
-
-
-def state_text(document: dict[str, Any]) -> str:
-    """Return the text of a state file."""
     payload = json.dumps(document, allow_nan=False, separators=(",", ":"))
     digest = hashlib.sha256(payload.encode()).hexdigest()
-    head = {"format": FORMAT, "format_version": FORMAT_VERSION, "sha256": digest}
-    return f'{json.dumps(head)[:-1]}, "state": {payload}}}\n'
-
-
-def write_text(path: str | Path, text: str) -> None:
-    """Write a file under a temporary name, then rename it."""
+    head = json.dumps({"format": FORMAT, "format_version": FORMAT_VERSION, "sha256": digest})
     with atomic_write(path) as file:
-        file.write(text)
+        file.write(f'{head[:-1]}, "state": {payload}}}\n')
 
 
 def read_state(path: str | Path) -> dict[str, Any]:

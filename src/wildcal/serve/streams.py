@@ -15,7 +15,7 @@ from fastapi import HTTPException
 
 from wildcal.core.exceptions import FileFormatError
 from wildcal.monitor.monitor import Monitor
-from wildcal.monitor.state import read_state, state_text, stream_file, write_text
+from wildcal.monitor.state import read_state, stream_file, write_state
 from wildcal.serve.model import Model
 from wildcal.serve.settings import Settings
 
@@ -71,11 +71,16 @@ class Stream:
             del self.points[-2::-2]
             self.seconds *= 2
 
-    def snapshot(self) -> str:
-        """Return the text of the state file."""
-        more = {name: getattr(self, name) for name in ("points", "alerts", "seconds")}
-        own = {"model": self.model, "stream": self.name, **more}
-        return state_text({**self.monitor.to_dict(), **own})
+    def to_dict(self) -> dict[str, Any]:
+        """Return what is saved; nothing in it changes while it is written."""
+        return {
+            **self.monitor.to_dict(),
+            "model": self.model,
+            "stream": self.name,
+            "points": list(self.points),
+            "alerts": list(self.alerts),
+            "seconds": self.seconds,
+        }
 
 
 class Streams:
@@ -176,7 +181,7 @@ class Streams:
                 return True
             new = not path.exists()
             try:
-                await asyncio.to_thread(write_text, path, stream.snapshot())
+                await asyncio.to_thread(write_state, path, stream.to_dict())
             except OSError as error:  # a full disk does not end the service
                 self.save_failures += 1
                 LOG.error("stream %r of %s is not saved: %s", stream.name, stream.model, error)
@@ -225,7 +230,7 @@ class Streams:
             return None
         path = self._path((model.name, name))
         try:
-            return _read(model, name, read_state(path), path)
+            return _read(model, read_state(path), path)
         except FileFormatError as error:
             LOG.warning("stream %r of %s begins anew: %s", name, model.name, error)
             path.replace(path.with_suffix(".invalid"))
@@ -247,31 +252,26 @@ class Streams:
                 document = read_state(path)
                 model = self._models.get(str(document["model"]))
                 if model is not None:
-                    self._add(_read(model, str(document["stream"]), document, path))
+                    self._add(_read(model, document, path))
             except (FileFormatError, KeyError) as error:
                 LOG.warning("%s is left out: %s", path, error)
 
 
-def _read(model: Model, name: str, document: dict[str, Any], path: str | Path) -> Stream:
+def _read(model: Model, document: dict[str, Any], path: str | Path) -> Stream:
     monitor = model.monitor.restored(document, path)
-    LOG.info("stream %r of %s continues after sample %d.", name, model.name, monitor.n_samples)
-    more = {key: document[key] for key in ("points", "alerts", "seconds") if key in document}
-    return Stream(model.name, name, monitor, **more)
+    more = {name: document[name] for name in ("points", "alerts", "seconds")}
+    return Stream(model.name, str(document["stream"]), monitor, **more)
 
 
 def _lock(folder: Path) -> Any:
-    """Lock a folder until the process ends, however it does."""
+    """Lock a folder until the process ends, however it does; Windows has no such lock."""
     file = (folder / _LOCK).open("w")
     try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        else:
+        if sys.platform != "win32":
             import fcntl
 
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):
+    except BlockingIOError:
         file.close()
         raise BlockingIOError(
             f"{folder} is in use by another server. Stop it, or give each server a folder."
