@@ -21,22 +21,9 @@ from wildcal.accuracy.base import AccuracyEstimator
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.exceptions import InputError
 from wildcal.monitor.alerts import notify
-from wildcal.serve import dashboard
+from wildcal.serve import dashboard, protocol
 from wildcal.serve.metrics import Metrics
 from wildcal.serve.model import VERSION, Model
-from wildcal.serve.protocol import (
-    HEADER,
-    ErrorResponse,
-    Feedback,
-    FeedbackResponse,
-    InferRequest,
-    InferResponse,
-    Labels,
-    decompressed,
-    parse,
-    read_request,
-    write_response,
-)
 from wildcal.serve.security import Security
 from wildcal.serve.settings import Settings
 from wildcal.serve.streams import Stream, Streams
@@ -44,7 +31,8 @@ from wildcal.version import __version__
 
 LOG: Final = logging.getLogger("wildcal.serve")
 _ERRORS: Final[dict[int | str, dict[str, Any]]] = {
-    status: {"model": ErrorResponse} for status in (400, 401, 403, 404, 408, 413, 415, 429, 503)
+    status: {"model": protocol.ErrorResponse}
+    for status in (400, 401, 403, 404, 408, 413, 415, 429, 503)
 }
 
 
@@ -119,12 +107,12 @@ class Service:
         self.app.add_route("/v2/models/{model}/infer", self._infer_model, methods=["POST"])
         get, post = (partial(add, responses=_ERRORS) for add in (self.app.get, self.app.post))
         infer: dict[str, Any] = {
-            "response_model": InferResponse,
-            "openapi_extra": _body(InferRequest),
+            "response_model": protocol.InferResponse,
+            "openapi_extra": _body(protocol.InferRequest),
         }
         labels: dict[str, Any] = {
-            "response_model": FeedbackResponse,
-            "openapi_extra": _body(Feedback),
+            "response_model": protocol.FeedbackResponse,
+            "openapi_extra": _body(protocol.Feedback),
         }
         for path in ("/v2/models/{model}", "/v2/models/{model}/versions/{version}"):
             shown = "version" not in path
@@ -161,7 +149,9 @@ class Service:
         return await self.infer(request, request.path_params["model"])
 
     async def _infer(self, request: Request, model: Model) -> Response:
-        asked, tensors = read_request(await self._body(request), request.headers.get(HEADER))
+        asked, tensors = protocol.read_request(
+            await self._body(request), request.headers.get(protocol.HEADER)
+        )
         x, near = model.read(asked, tensors)
         try:
             if not self.streams.is_live(model.name, asked.stream):
@@ -176,21 +166,21 @@ class Service:
         stream.note(len(x), result.alerts)
         notification = self._notification(stream, len(result.alerts)) if result.alerts else None
         outputs = model.answer(asked, x, result, stream.monitor)
-        content, size = write_response(model.name, VERSION, asked, outputs)
+        content, size = protocol.write_response(model.name, VERSION, asked, outputs)
         if self.streams.is_due(stream):
             await self.streams.save(stream)  # if it fails, requests are refused until one succeeds
         if size is None:
             return Response(content, media_type="application/json", background=notification)
         return Response(
             content,
-            headers={HEADER: str(size)},
+            headers={protocol.HEADER: str(size)},
             media_type="application/octet-stream",
             background=notification,
         )
 
     async def _body(self, request: Request) -> bytes:
         body, encoding = await request.body(), request.headers.get("content-encoding")
-        return decompressed(body, encoding, self.settings.max_bytes)
+        return protocol.decompressed(body, encoding, self.settings.max_bytes)
 
     async def feedback(
         self, request: Request, model: str, version: str = VERSION
@@ -198,7 +188,7 @@ class Service:
         """Take labels of earlier samples: all that are known, or none if one is not valid."""
         found = self._model(request, model)
         entries, unknown = [], []
-        for entry in parse(Feedback, await self._body(request)).feedback:
+        for entry in protocol.parse(protocol.Feedback, await self._body(request)).feedback:
             entry.stream = entry.stream or self.streams.stream_of(found.name, entry.id)
             stream = await self._stream_of(found, entry)
             if stream is None:
@@ -218,7 +208,7 @@ class Service:
             statuses[stream.name] = stream.monitor.status().to_dict()
         return {"accepted": accepted, "unknown": unknown, "streams": statuses}
 
-    async def _stream_of(self, model: Model, entry: Labels) -> Stream | None:
+    async def _stream_of(self, model: Model, entry: protocol.Labels) -> Stream | None:
         """Return the stream in which samples wait for these labels."""
         if entry.stream is None:
             return None
@@ -322,7 +312,10 @@ class Service:
         """Return the document of the framework, with the bodies that are parsed here."""
         if self.app.openapi_schema is None:
             document = FastAPI.openapi(self.app)
-            kinds: list[Any] = [(kind, "validation") for kind in (InferRequest, Feedback, Labels)]
+            kinds: list[Any] = [
+                (kind, "validation")
+                for kind in (protocol.InferRequest, protocol.Feedback, protocol.Labels)
+            ]
             _, found = models_json_schema(kinds, ref_template="#/components/schemas/{model}")
             document["components"]["schemas"] |= found["$defs"]
             for operations in document["paths"].values():
