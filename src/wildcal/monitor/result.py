@@ -62,18 +62,13 @@ class MonitorStatus:
     def message(self) -> str:
         """The state in one sentence."""
         drift = f", drift since sample {self.alert_since:,}" if self.drift_alert else ""
-        labels = _CALIBRATION[self.calibration]
-        if self.n_window == 0:
-            return f"no samples yet{labels}"
+        value, baseline = self.estimated_accuracy, self.accuracy_at_calibration
+        low, high = self.estimated_accuracy_low, self.estimated_accuracy_high
+        if value is None or low is None or high is None:
+            return "no samples yet"
         if self.n_window < _MIN_ESTIMATE:
             samples = "sample" if self.n_window == 1 else "samples"
-            return f"{self.n_window} {samples}, too few to estimate accuracy{drift}{labels}"
-        value, low, high, baseline = (
-            self.estimated_accuracy or 0.0,
-            self.estimated_accuracy_low or 0.0,
-            self.estimated_accuracy_high or 0.0,
-            self.accuracy_at_calibration,
-        )
+            return f"{self.n_window} {samples}, too few to estimate accuracy{drift}"
         points = round(100 * (baseline - value))
         if points == 0 or (not self.drift_alert and low <= baseline <= high):
             place = "as at calibration time"
@@ -81,7 +76,7 @@ class MonitorStatus:
             side = "below" if points > 0 else "above"
             place = f"{abs(points)} point{'s' * (abs(points) > 1)} {side} calibration time"
         estimate = f"accuracy {100 * value:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
-        return f"{estimate}, {place}{drift}{labels}"
+        return f"{estimate}, {place}{drift}{_CALIBRATION[self.calibration]}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name, and the message."""
