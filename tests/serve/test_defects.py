@@ -165,6 +165,29 @@ def test_a_save_does_not_list_the_folder(start, draw, tmp_path, scaled, monkeypa
     asyncio.run(use())
 
 
+def test_streams_that_leave_memory_lose_no_samples(draw, tmp_path, scaled):
+    """Clients use ten streams at once, and three of them are in memory."""
+    from wildcal.serve.app import Service
+    from wildcal.serve.settings import Settings
+
+    service = Service({"ts": scaled}, Settings(state=tmp_path, max_streams=3), {})
+    model, x = service.models["ts"], draw(1)[0]
+
+    async def client(seed):
+        for k in np.random.default_rng(seed).integers(0, 10, 40).tolist():
+            stream = await service.streams.ready(model, f"s{k}")
+            stream.monitor.update(x)
+            stream.note(1)
+            assert len(service.streams.all()) <= 3
+            await asyncio.sleep(0)
+
+    async def run():
+        await asyncio.gather(*map(client, range(8)), service.streams.save_all())
+        return [(await service.streams.open(model, f"s{k}")).monitor.n_samples for k in range(10)]
+
+    assert sum(asyncio.run(run())) == 8 * 40
+
+
 def test_a_full_disk(start, draw, tmp_path):
     """The limit of streams holds, and samples count only if the client was told 200."""
 

@@ -17,7 +17,6 @@ from wildcal.monitor.ring import Ring
 
 FORMAT: Final = "wildcal monitor"
 FORMAT_VERSION: Final = 1
-_MAX_BYTES: Final = 1 << 28
 
 
 @dataclass
@@ -57,7 +56,7 @@ class MonitorState:
 
 def write_state(path: str | Path, document: dict[str, Any]) -> None:
     """Write a document with its checksum, to a temporary name first."""
-    payload = json.dumps(document, allow_nan=False, separators=(",", ":"))
+    payload = _payload(document)
     digest = hashlib.sha256(payload.encode()).hexdigest()
     head = json.dumps({"format": FORMAT, "format_version": FORMAT_VERSION, "sha256": digest})
     with atomic_write(path) as file:
@@ -66,25 +65,22 @@ def write_state(path: str | Path, document: dict[str, Any]) -> None:
 
 def read_state(path: str | Path) -> dict[str, Any]:
     """Return the document of a file; FileFormatError if it is damaged."""
-    path = Path(path)
-    if path.stat().st_size > _MAX_BYTES:
-        raise FileFormatError(f"{path} is too large for a monitor state.")
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if found["format"] != FORMAT:
-            raise FileFormatError(f"{path} is a JSON file, but not of a monitor state.")
-        if found["format_version"] != FORMAT_VERSION:
-            raise FileFormatError(f"{path} was written by another version of wildcal.")
-        document: dict[str, Any] = found["state"]
-        payload = json.dumps(document, allow_nan=False, separators=(",", ":"))
-        digest = found["sha256"]
-    except FileFormatError:
-        raise
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        form, document = (found["format"], found["format_version"]), found["state"]
+        payload, digest = _payload(document), found["sha256"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise FileFormatError(f"{path} is not a monitor state: {error}") from error
+    if form != (FORMAT, FORMAT_VERSION):
+        raise FileFormatError(f"{path} is not a monitor state of this version of wildcal.")
     if hashlib.sha256(payload.encode()).hexdigest() != digest:
         raise FileFormatError(f"{path} is damaged: its checksum does not match its content.")
-    return document
+    checked: dict[str, Any] = document
+    return checked
+
+
+def _payload(document: Any) -> str:
+    return json.dumps(document, allow_nan=False, separators=(",", ":"))
 
 
 def stream_file(folder: Path, model: str, stream: str) -> Path:

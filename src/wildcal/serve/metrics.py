@@ -69,17 +69,15 @@ class Metrics:
 
 
 class _Gauges(Collector):
-    """Gauges of the streams. Alerting streams come first; removed ones make room for others."""
+    """Gauges of the streams: of alerting ones, then of others by their name, until the limit."""
 
     def __init__(self, streams: Streams) -> None:
         self._streams = streams
-        self._shown: set[tuple[str, str]] = set()
 
     def collect(self) -> Iterator[Metric]:
         """Yield the gauges at this moment."""
         live = {(each.model, each.name): each.monitor.status() for each in self._streams.all()}
-        order = sorted(live, key=lambda key: (not live[key].drift_alert, key not in self._shown))
-        self._shown = set(order[:MAX_SERIES])
+        order = sorted(live, key=lambda key: (not live[key].drift_alert, key))
         yield GaugeMetricFamily("wildcal_streams", "Streams in memory.", value=len(live))
         alerting = GaugeMetricFamily(
             "wildcal_streams_alerting", "Streams with a drift alert.", labels=["model"]
@@ -91,7 +89,7 @@ class _Gauges(Collector):
         yield CounterMetricFamily(
             "wildcal_save_failures", "Streams not saved.", value=self._streams.save_failures
         )
-        shown = {key: live[key].to_dict() for key in sorted(self._shown)}
+        shown = {key: live[key].to_dict() for key in sorted(order[:MAX_SERIES])}
         for numbers in shown.values():
             result = numbers["calibration"]
             numbers["not_calibrated"] = None if result is None else result == "not calibrated"

@@ -231,7 +231,7 @@ class Streams:
         path = self._path((model.name, name))
         try:
             return _read(model, read_state(path), path)
-        except FileFormatError as error:
+        except (FileFormatError, KeyError) as error:
             LOG.warning("stream %r of %s begins anew: %s", name, model.name, error)
             path.replace(path.with_suffix(".invalid"))
             self._n_saved -= 1
