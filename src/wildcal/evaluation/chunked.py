@@ -1,7 +1,7 @@
 """Evaluate files larger than memory: about 30 bytes of each sample are kept."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 from wildcal.core.arrays import softmax
 from wildcal.core.conversion import to_logits
 from wildcal.core.exceptions import InputError
-from wildcal.evaluation.evaluate import GROUP_METRICS, evaluate_scores
+from wildcal.evaluation.evaluate import evaluate_scores
 from wildcal.evaluation.results import Evaluation
 from wildcal.io.formats import ArrowSource, open_source
 from wildcal.io.samples import SampleSet, list_files, read_file
 from wildcal.io.schema import Columns
 from wildcal.metrics._scores import Scores, check_scores
-from wildcal.metrics.bootstrap import DEFAULT_BOOTSTRAP, MAX_SAMPLES
-from wildcal.metrics.registry import get_metrics
+from wildcal.metrics.bootstrap import Options
 
 if TYPE_CHECKING:
     from wildcal.core.calibrator import Calibrator
@@ -39,12 +38,6 @@ class StoredScores(Scores):
     log_loss: NDArray[Any] | None = None  # type: ignore[assignment]
     squared_error: NDArray[Any] | None = None  # type: ignore[assignment]
     n_classes: int = 0
-
-    def subset(self, chosen: NDArray[Any]) -> "StoredScores":
-        """Return the samples at a mask or at indices."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        arrays = {k: v[chosen] for k, v in values.items() if isinstance(v, np.ndarray)}
-        return replace(self, **arrays)
 
 
 def evaluate_files(
@@ -95,27 +88,15 @@ def evaluate_part(
     seed: int,
 ) -> Evaluation:
     """Return metrics of stored columns."""
-    if n_bootstrap is None:
-        n_bootstrap = DEFAULT_BOOTSTRAP if len(part["confidence"]) <= MAX_SAMPLES else 0
-    chosen = [m for m in get_metrics(metrics) if m.name not in _NOT_STORED]
-    mine = chosen if metrics is not None else [m for m in chosen if m.name in GROUP_METRICS]
+    options = Options(n_bins, n_bootstrap, level, seed)
     scores = _scores(part)
-    options: dict[str, Any] = {"n_bins": n_bins, "level": level, "seed": seed}
     groups = {}
     for code, name in sorted(enumerate(part["group_names"]), key=lambda item: str(item[1])):
         mask = (part["group"] == code) & ~scores.is_ood
         if mask.any():
-            groups[str(name)] = evaluate_scores(
-                scores.subset(mask), mine, n_bootstrap=n_bootstrap, **options
-            )
-    return evaluate_scores(
-        scores,
-        chosen,
-        n_bootstrap=n_bootstrap,
-        groups=groups,
-        raw=part.get("raw"),
-        **options,
-    )
+            groups[str(name)] = scores.subset(mask)
+    raw = part.get("raw")
+    return evaluate_scores(scores, metrics, options, groups, without=_NOT_STORED, raw=raw)
 
 
 def score_file(

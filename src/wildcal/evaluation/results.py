@@ -15,6 +15,7 @@ from wildcal.metrics import (
     Reliability,
     RiskCoverage,
 )
+from wildcal.metrics.bootstrap import difference
 from wildcal.tables import Table, to_html, to_text
 
 FORMAT_VERSION: Final = 1
@@ -113,6 +114,13 @@ class Evaluation(Shown):
         sign = -1 if METRICS[metric].better == "higher" else 1
         found = {name: sign * e[metric].value for name, e in self.groups.items() if metric in e}
         return max(found, key=lambda name: found[name])
+
+    def minus(self, other: "Evaluation", metric: str) -> Difference:
+        """Return the difference to another evaluation of the same samples in a metric."""
+        value, drawn = self[metric].value - other[metric].value, None
+        if metric in self.replicates and metric in other.replicates:
+            drawn = self.replicates[metric] - other.replicates[metric]
+        return difference(value, drawn, self.level)
 
     def table(self) -> Table:
         """Return all metrics as a table."""
