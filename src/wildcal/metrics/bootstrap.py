@@ -95,12 +95,8 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Difference:
+class Difference(Estimate):
     """A difference of a metric between two models on the same samples, with a paired interval."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
 
     @property
     def is_significant(self) -> bool:
@@ -109,8 +105,7 @@ class Difference:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
-        found = {"value": self.value, "low": self.low, "high": self.high}
-        return {**found, "is_significant": self.is_significant}
+        return {**super().to_dict(), "is_significant": self.is_significant}
 
 
 def draw_weights(scores: Scores, n_bootstrap: int, seed: int = 0) -> Iterator[NDArray[np.float32]]:

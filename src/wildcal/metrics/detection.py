@@ -22,6 +22,7 @@ from wildcal.metrics._scores import (
 
 Statistic: TypeAlias = Callable[[FloatArray, FloatArray], float]
 """A number of the weights of positives and negatives at or above each distinct score."""
+Curve: TypeAlias = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 
 def auroc(positive: ArrayLike, scores: ArrayLike) -> float:
@@ -181,9 +182,9 @@ def risk_coverage(y: Any, proba: Any, *, sample_weight: Any = None) -> RiskCover
 
 def compute_risk_coverage(scores: Scores, weights: FloatArray) -> RiskCoverage:
     """See `risk_coverage`."""
-    right, wrong = _curve(scores.correct, scores.confidence)(weights)
+    threshold, curve = _curve(scores.correct, scores.confidence)
+    right, wrong = curve(weights)
     total = right + wrong
-    threshold = np.unique(scores.confidence)[::-1]
     used = np.diff(total, prepend=0.0) > 0
     coverage, risk = total[used] / total[-1], wrong[used] / total[used]
     return RiskCoverage(threshold[used], coverage, risk)
@@ -232,30 +233,29 @@ def detector(
         is_high = scores.correct if positive in ("right", "wrong") else ~scores.is_ood
         is_low = positive in ("wrong", "ood")
         values = -scores.confidence if is_low else scores.confidence
-        curve = _curve(is_high ^ is_low, values)
+        _, curve = _curve(is_high ^ is_low, values)
         return per_replicate(lambda w: _of_curve(statistic, *curve(w)), weights)
 
     return compute
 
 
 def _detect(statistic: Statistic, positive: BoolArray, values: FloatArray) -> float:
-    return defined(_of_curve(statistic, *_curve(positive, values)(np.ones(len(values)))))
+    _, curve = _curve(positive, values)
+    return defined(_of_curve(statistic, *curve(np.ones(len(values)))))
 
 
-def _curve(
-    positive: BoolArray, values: FloatArray
-) -> Callable[[FloatArray], tuple[FloatArray, FloatArray]]:
-    """Return a function of weights: those of positives and negatives at or above each score."""
-    order = np.argsort(-values, kind="stable")
+def _curve(positive: BoolArray, values: FloatArray) -> tuple[FloatArray, Curve]:
+    """Return the distinct scores, and a function of weights: those at or above each score."""
+    order = np.argsort(-values)
     positive, values = positive[order], values[order]
     last = np.append(np.flatnonzero(np.diff(values)), len(values) - 1)
 
-    def of(w: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def curve(w: FloatArray) -> tuple[FloatArray, FloatArray]:
         w = w[order]
         true, both = np.cumsum(w * positive)[last], np.cumsum(w)[last]
         return true, both - true
 
-    return of
+    return values[last], curve
 
 
 def _of_curve(statistic: Statistic, true: FloatArray, false: FloatArray) -> float:
