@@ -86,8 +86,6 @@ def test_average_over_severities(results):
         assert average.conditions[severity] == pytest.approx(np.mean(values))
     assert average.value == pytest.approx(np.mean(average.conditions))
     assert average.low <= average.high
-    only = results.average("tiny", "ts", "ece", corruptions=["fog"])
-    assert only.conditions[5] == results.estimate("tiny", "ts", "fog-5", "ece").value
 
 
 def test_ranking_and_paired_differences(results):

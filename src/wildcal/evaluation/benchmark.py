@@ -1,14 +1,12 @@
 """`run_benchmark`: fit methods once per suite and measure them on every test split."""
 
-import time
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from wildcal.core.calibrator import Calibrator, clone
-from wildcal.core.exceptions import CalibrationWarning, FileFormatError, InputError
+from wildcal.core.exceptions import FileFormatError, InputError
 from wildcal.evaluation.benchmark_results import (
     BenchmarkResults,
     FittedMethod,
@@ -18,7 +16,7 @@ from wildcal.evaluation.benchmark_results import (
 )
 from wildcal.evaluation.diagnostics import Diagnostics
 from wildcal.evaluation.information import information_used
-from wildcal.evaluation.methods import MethodSpec, get_methods
+from wildcal.evaluation.methods import FIT_ERRORS, MethodSpec, get_methods, timed_fit
 from wildcal.evaluation.splits import CalibrationData, distances, read_calibration, splits_to_test
 from wildcal.io.suite import Split, Suite
 from wildcal.metrics._scores import Scores, check_scores
@@ -27,7 +25,6 @@ from wildcal.metrics.registry import METRICS, Metric, get_metrics
 
 Progress = Callable[[str, int], None]
 """Called with what is done next and how many samples were finished."""
-_FIT_ERRORS: Final = (ValueError, ArithmeticError, np.linalg.LinAlgError, MemoryError)
 _OOD_CONFIDENCE: Final = "ood_mean_confidence"
 
 
@@ -38,7 +35,6 @@ def run_benchmark(
     metrics: Sequence[str] = ("accuracy", "mean_confidence", "ece"),
     ood: str | None = None,
     n_ood: int | None = None,
-    domains: Callable[[Split], bool] | None = None,
     n_bins: int = 15,
     n_bootstrap: int = 0,
     level: float = 0.95,
@@ -64,8 +60,6 @@ def run_benchmark(
     ood, n_ood
         The OOD set to fit with, by default the first, and how many of its samples, by default 100
         for up to 10 classes, 400 for up to 100, else 3,500.
-    domains
-        Which shifted calibration splits methods may use, by default all.
     n_bins
         Bins of binned errors.
     n_bootstrap, level, seed
@@ -92,7 +86,7 @@ def run_benchmark(
     skipped: dict[str, str] = {}
     for name, suite in suites.items():
         try:
-            calibration = read_calibration(suite, ood=ood, n_ood=n_ood, domains=domains)
+            calibration = read_calibration(suite, ood=ood, n_ood=n_ood)
             fitted, failed = _fit(name, specs, calibration, progress)
             kept = Diagnostics(n_bins) if diagnostics else None
             mine, replicates = _measure(
@@ -132,14 +126,10 @@ def _fit(
             if calibrator.requires:
                 for split in calibration.suite.test:
                     distances(split)
-            start = time.perf_counter()
-            with warnings.catch_warnings():  # they are in fit_info_
-                warnings.simplefilter("ignore", CalibrationWarning)
-                calibrator.fit(**arguments)
-        except _FIT_ERRORS as error:
+            seconds = timed_fit(calibrator, **arguments)
+        except FIT_ERRORS as error:
             failed[spec.name] = str(error)
             continue
-        seconds = time.perf_counter() - start
         information = information_used(calibrator, calibration.ood_set)
         fitted.append(FittedMethod(spec.name, calibrator, information, seconds, spec.scores))
     return fitted, failed

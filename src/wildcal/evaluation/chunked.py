@@ -46,11 +46,8 @@ def evaluate_files(
     calibrator: "Calibrator | None" = None,
     *,
     metrics: Sequence[str] | None = None,
-    n_bins: int = 15,
-    n_bootstrap: int | None = None,
-    level: float = 0.95,
-    seed: int = 0,
     run: Run | None = None,
+    **options: Any,
 ) -> Evaluation:
     """Return metrics of the samples of files, read batch by batch.
 
@@ -64,31 +61,23 @@ def evaluate_files(
         Which column is what; `group_column` gives `Evaluation.groups`.
     calibrator
         Applied to the scores. Default: probabilities of the scores as they are.
-    metrics, n_bins, n_bootstrap, level, seed
+    metrics
         As in `evaluate`.
     run
         Runs the tasks, one for each file or row group. Default: one after the other.
+    **options
+        `n_bins`, `n_bootstrap`, `level` and `seed`, as in `evaluate`.
     """
     if calibrator is not None and hasattr(calibrator, "adapt"):
         raise InputError("calibrator must be adapted to a window first.", "calibrator")
     tasks = [(path, part, columns, calibrator) for path, part in pieces(list_files(source))]
     found = (run or run_here)(score_file, tasks, merge)
-    return evaluate_part(
-        found, metrics=metrics, n_bins=n_bins, n_bootstrap=n_bootstrap, level=level, seed=seed
-    )
+    return evaluate_part(found, metrics=metrics, **options)
 
 
-def evaluate_part(
-    part: Part,
-    *,
-    metrics: Sequence[str] | None,
-    n_bins: int,
-    n_bootstrap: int | None,
-    level: float,
-    seed: int,
-) -> Evaluation:
+def evaluate_part(part: Part, *, metrics: Sequence[str] | None, **options: Any) -> Evaluation:
     """Return metrics of stored columns."""
-    options = Options(n_bins, n_bootstrap, level, seed)
+    chosen = Options(**options)
     scores = _scores(part)
     groups = {}
     for code, name in sorted(enumerate(part["group_names"]), key=lambda item: str(item[1])):
@@ -96,7 +85,7 @@ def evaluate_part(
         if mask.any():
             groups[str(name)] = scores.subset(mask)
     raw = part.get("raw")
-    return evaluate_scores(scores, metrics, options, groups, without=_NOT_STORED, raw=raw)
+    return evaluate_scores(scores, metrics, chosen, groups, without=_NOT_STORED, raw=raw)
 
 
 def score_file(

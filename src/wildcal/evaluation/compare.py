@@ -1,7 +1,5 @@
 """`compare`: methods fitted on one calibration set and measured on one test set."""
 
-import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -10,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.core.calibrator import Calibrator, clone
-from wildcal.core.exceptions import CalibrationWarning, InputError
+from wildcal.core.exceptions import InputError
 from wildcal.core.registry import get_calibrator
 from wildcal.core.validation import in_memory
 from wildcal.evaluation.evaluate import evaluate_scores, scores_of, split_by_group
 from wildcal.evaluation.information import information_used
+from wildcal.evaluation.methods import FIT_ERRORS, timed_fit
 from wildcal.evaluation.results import Comparison, MethodResult
 from wildcal.metrics._scores import Scores
 from wildcal.metrics.bootstrap import Options
@@ -33,7 +32,6 @@ CONFIDENCE_METHODS: Final = ("identity", "ts", "platt", "beta", "isotonic", "aut
 # Matrices of more classes take minutes to fit.
 _MAX_MATRIX_CLASSES: Final = 100
 _MATRIX_METHODS: Final = ("dirichlet", "sms")
-_FIT_ERRORS: Final = (ValueError, ArithmeticError, np.linalg.LinAlgError, MemoryError)
 
 
 def compare(
@@ -109,21 +107,12 @@ def compare(
             progress(name)
         mine = distances if calibrator.requires else (None, None)
         try:
-            start = time.perf_counter()
-            with warnings.catch_warnings():  # they are in fit_info_
-                warnings.simplefilter("ignore", CalibrationWarning)
-                calibrator.fit(
-                    x,
-                    y,
-                    input=input,
-                    sample_weight=weights[0],
-                    domain=domain,
-                    source_domain=source_domain,
-                    knn_distances=mine[0],
-                )
-            seconds = time.perf_counter() - start
+            seconds = timed_fit(
+                calibrator, X=x, y=y, input=input, sample_weight=weights[0], domain=domain,
+                source_domain=source_domain, knn_distances=mine[0],
+            )  # fmt: skip
             proba = calibrator.predict_proba(x_test, knn_distances=mine[1])
-        except _FIT_ERRORS as error:
+        except FIT_ERRORS as error:
             failed[name] = str(error)
             continue
         scores = scores_of(y_test, proba, input, calibrator.class_names_, weights[1])

@@ -123,7 +123,7 @@ def evaluate_scores(
         Predicted classes of the logits.
     """
     chosen = [m for m in get_metrics(metrics) if m.name not in without and m.applies_to(scores)]
-    inside = scores.inside()
+    inside = scores.inside
     if not len(inside):
         raise InputError("y must contain in-distribution samples, got none.", "y")
     options = options.for_samples(len(scores))

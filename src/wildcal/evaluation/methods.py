@@ -1,14 +1,20 @@
 """Specifications of methods in benchmarks, written ``NAME[@DATA]``."""
 
+import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
 from wildcal.core.calibrator import Calibrator, clone
-from wildcal.core.exceptions import InputError
+from wildcal.core.exceptions import CalibrationWarning, InputError
 from wildcal.core.registry import CALIBRATORS, get_calibrator
 from wildcal.metrics._scores import Scores
 
+FIT_ERRORS: Final = (ValueError, ArithmeticError, np.linalg.LinAlgError, MemoryError)
+"""Why a method cannot be fitted on some samples."""
 DATA: Final = ("source", "ood", "shifted")
 """Kinds of calibration samples: in-distribution, OOD, and in-distribution under shift."""
 PAPER_METHODS: Final = ("identity", "ts", "ets", "irm", "irova", "irovats", "spline", "energy")
@@ -72,6 +78,15 @@ class MethodSpec:
         if "ood" in data and "ood" in calibrator.get_params(deep=False):
             calibrator.set_params(ood=True)
         return cls(text.strip(), calibrator, data)
+
+
+def timed_fit(calibrator: Calibrator, **arguments: Any) -> float:
+    """Fit a calibrator and return how many seconds it took. Warnings are in its `fit_info_`."""
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        calibrator.fit(**arguments)
+    return time.perf_counter() - start
 
 
 def default_data(calibrator: Calibrator) -> frozenset[str]:

@@ -7,6 +7,7 @@ from typing import Any, Final
 from wildcal.core.arrays import FloatArray
 from wildcal.core.exceptions import MissingExtraError
 from wildcal.evaluation.information import InformationUsed
+from wildcal.evaluation.tables import comparison_table, evaluation_table, group_table, model_table
 from wildcal.metrics import (
     METRICS,
     Difference,
@@ -124,14 +125,10 @@ class Evaluation(Shown):
 
     def table(self) -> Table:
         """Return all metrics as a table."""
-        from wildcal.evaluation.tables import evaluation_table
-
         return evaluation_table(self)
 
     def group_table(self) -> Table:
         """Return the groups as a table, the highest excess ECE first."""
-        from wildcal.evaluation.tables import group_table
-
         return group_table(self)
 
     def records(self) -> list[dict[str, Any]]:
@@ -222,8 +219,6 @@ class Comparison(Shown):
 
     def table(self) -> Table:
         """Return the methods as a table, best first."""
-        from wildcal.evaluation.tables import comparison_table
-
         return comparison_table(self)
 
     def records(self) -> list[dict[str, Any]]:
@@ -259,8 +254,6 @@ class ModelComparison(Shown):
 
     def table(self) -> Table:
         """Return a row for each metric."""
-        from wildcal.evaluation.tables import model_table
-
         return model_table(self)
 
     def records(self) -> list[dict[str, Any]]:

@@ -101,9 +101,14 @@ class Scores:
         arrays = {k: v[chosen] for k, v in columns.items() if isinstance(v, np.ndarray)}
         return replace(self, **arrays)
 
+    @property
     def inside(self) -> Self:
-        """Return the in-distribution samples."""
-        return self.subset(~self.is_ood) if self.is_ood.any() else self
+        """The in-distribution samples."""
+        return self._inside if self.is_ood.any() else self
+
+    @cached_property
+    def _inside(self) -> Self:
+        return self.subset(~self.is_ood)
 
     def positive(self) -> "Scores":
         """Return the class 1 of two as an event: its probability, and whether it occurred."""
@@ -126,6 +131,18 @@ class Scores:
                 "proba",
             )
         return self.proba
+
+
+class Curve:
+    """A dataclass of arrays."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain lists, None where a number is not defined."""
+        found = vars(self).copy()
+        for name, value in found.items():
+            if isinstance(value, np.ndarray):
+                found[name] = [None if np.isnan(v) else v for v in value.tolist()]
+        return found
 
 
 def check_scores(y: Any, proba: Any, sample_weight: Any = None) -> Scores:
@@ -186,7 +203,7 @@ def measure(
         check_number("n_bins", options["n_bins"], 1, MAX_BINS, whole=True)
     scores = check_scores(y, proba, sample_weight)
     if not ood:
-        scores = scores.inside()
+        scores = scores.inside
     return defined(compute(scores, scores.weight, **options) if len(scores) else np.nan)
 
 

@@ -159,7 +159,7 @@ def replicate(
     if not n_bootstrap:
         return {}
     parts: dict[str, list[FloatArray]] = {metric.name: [] for metric in metrics}
-    inside = scores.inside()
+    inside = scores.inside
     for weights in draw_weights(scores, n_bootstrap, options.seed):
         known = weights if inside is scores else weights[~scores.is_ood]
         for metric in metrics:
@@ -202,14 +202,13 @@ def estimate(
     `excess_ece`.
     """
     n_bins, level = options.n_bins, options.level
-    inside = scores.inside()
+    inside = scores.inside
     if metric.name == "excess_ece":
         floor = float(compute_noise_floor(inside, inside.weight, n_bins=n_bins))
         raw = None if replicates is None else replicates + floor
         error = estimate(METRICS["ece"], inside, options, raw)
         return _around(error.value - floor, error.low, error.high)
-    of = scores if metric.needs == "ood" else inside
-    value = float(metric.compute(of, of.weight, n_bins=n_bins))
+    value = float(metric.of(scores, scores.weight, n_bins))
     low = high = None
     if replicates is not None:
         low, high = interval(metric.kind, value, replicates, level)

@@ -8,15 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from wildcal.core.arrays import FloatArray, IntArray
 from wildcal.core.validation import check_choice
-from wildcal.metrics._scores import (
-    Scores,
-    bin_index,
-    bin_sums,
-    mean,
-    measure,
-    per_replicate,
-    total,
-)
+from wildcal.metrics._scores import Scores, bin_index, bin_sums, mean, measure, per_replicate, total
 
 # Above this variance of the number of right samples in a bin an expansion is accurate to 1e-4.
 _EXPAND_ABOVE: Final = 10.0

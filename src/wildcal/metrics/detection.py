@@ -12,6 +12,7 @@ from wildcal.core.exceptions import InputError
 from wildcal.core.validation import check_choice
 from wildcal.metrics._scores import (
     BoolArray,
+    Curve,
     Scores,
     check_scores,
     defined,
@@ -22,7 +23,7 @@ from wildcal.metrics._scores import (
 
 Statistic: TypeAlias = Callable[[FloatArray, FloatArray], float]
 """A number of the weights of positives and negatives at or above each distinct score."""
-Curve: TypeAlias = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+Counter: TypeAlias = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 
 def auroc(positive: ArrayLike, scores: ArrayLike) -> float:
@@ -130,7 +131,7 @@ def aurc(y: Any, proba: Any, *, sample_weight: Any = None) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class RiskCoverage:
+class RiskCoverage(Curve):
     """The risk-coverage curve: error rate of the most confident samples.
 
     Arrays have one entry for each distinct confidence, from high to low.
@@ -161,10 +162,6 @@ class RiskCoverage:
         at = np.searchsorted(self.coverage, np.linspace(self.coverage[0], self.coverage[-1], n))
         at = np.unique(np.minimum(at, len(self.coverage) - 1))
         return RiskCoverage(self.threshold[at], self.coverage[at], self.risk[at])
-
-    def to_dict(self) -> dict[str, list[float]]:
-        """Return plain lists."""
-        return {name: getattr(self, name).tolist() for name in ("threshold", "coverage", "risk")}
 
 
 def risk_coverage(y: Any, proba: Any, *, sample_weight: Any = None) -> RiskCoverage:
@@ -244,7 +241,7 @@ def _detect(statistic: Statistic, positive: BoolArray, values: FloatArray) -> fl
     return defined(_of_curve(statistic, *curve(np.ones(len(values)))))
 
 
-def _curve(positive: BoolArray, values: FloatArray) -> tuple[FloatArray, Curve]:
+def _curve(positive: BoolArray, values: FloatArray) -> tuple[FloatArray, Counter]:
     """Return the distinct scores, and a function of weights: those at or above each score."""
     order = np.argsort(-values)
     positive, values = positive[order], values[order]

@@ -5,12 +5,7 @@ from typing import Any
 import numpy as np
 
 from wildcal.core.arrays import FloatArray
-from wildcal.metrics._scores import (
-    Scores,
-    check_scores,
-    mean,
-    measure,
-)
+from wildcal.metrics._scores import Scores, check_scores, mean, measure
 
 
 def accuracy(y: Any, proba: Any, *, sample_weight: Any = None) -> float:

@@ -53,7 +53,7 @@ class Metric:
     def of(self, scores: Scores, weights: FloatArray, n_bins: int = 15) -> FloatArray:
         """Return the metric: of in-distribution samples, or of all if it needs OOD samples."""
         if self.needs != "ood" and scores.is_ood.any():
-            scores, weights = scores.inside(), weights[~scores.is_ood]
+            scores, weights = scores.inside, weights[~scores.is_ood]
         return np.asarray(self.compute(scores, weights, n_bins=n_bins), dtype=np.float64)
 
 

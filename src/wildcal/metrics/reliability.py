@@ -9,11 +9,11 @@ from numpy.typing import ArrayLike
 from wildcal.core.arrays import FloatArray
 from wildcal.core.exceptions import InputError
 from wildcal.core.validation import check_choice, check_number
-from wildcal.metrics._scores import MAX_BINS, Scores, check_scores
+from wildcal.metrics._scores import MAX_BINS, Curve, Scores, check_scores
 
 
 @dataclass(frozen=True, eq=False)
-class Reliability:
+class Reliability(Curve):
     """Mean confidence and accuracy in each bin (edges[b], edges[b + 1]].
 
     Empty bins have count 0 and NaN elsewhere. `low` and `high` are Wilson intervals of the
@@ -29,6 +29,16 @@ class Reliability:
     high: FloatArray
     level: float
 
+    @classmethod
+    def of_sums(
+        cls, count: FloatArray, confidence: FloatArray, correct: FloatArray, level: float
+    ) -> "Reliability":
+        """Return the curve of sums over the samples of each bin."""
+        n = np.where(count > 0, count, np.nan)
+        low, high = wilson_interval(correct, count, level)
+        edges = np.linspace(0, 1, len(count) + 1)
+        return cls(edges, count, confidence / n, correct / n, low, high, level)
+
     @property
     def ece(self) -> float:
         """The expected calibration error."""
@@ -36,18 +46,9 @@ class Reliability:
         gap = np.abs(self.confidence - self.accuracy)[filled]
         return float(np.average(gap, weights=self.count[filled]))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain lists, None in empty bins."""
-        names = ("edges", "count", "confidence", "accuracy", "low", "high")
-        columns = {
-            name: [None if np.isnan(v) else v for v in getattr(self, name).tolist()]
-            for name in names
-        }
-        return {**columns, "level": self.level}
-
 
 @dataclass(frozen=True, eq=False)
-class IsotonicReliability:
+class IsotonicReliability(Curve):
     """The reliability curve by isotonic regression (CORP): steps without bins.
 
     Each step is a block of the pool-adjacent-violators algorithm.
@@ -61,10 +62,6 @@ class IsotonicReliability:
     """Accuracy in the step, increasing."""
     count: FloatArray
     """Samples in the step, the sum of their weights."""
-
-    def to_dict(self) -> dict[str, list[float]]:
-        """Return plain lists."""
-        return {n: getattr(self, n).tolist() for n in ("low", "high", "accuracy", "count")}
 
 
 @dataclass(frozen=True)
@@ -192,12 +189,10 @@ def compute_reliability(
     """See `reliability`."""
     index = scores.bins(n_bins)
     columns = (np.ones(len(scores)), scores.confidence, scores.correct)
-    sums = [np.bincount(index, weights * c, n_bins).astype(np.float64) for c in columns]
-    count, confidence, hits = sums
-    n = np.where(count > 0, count, np.nan)
-    low, high = wilson_interval(hits, count, level)
-    edges = np.linspace(0, 1, n_bins + 1)
-    return Reliability(edges, count, confidence / n, hits / n, low, high, level)
+    count, confidence, correct = (
+        np.bincount(index, weights * c, n_bins).astype(np.float64) for c in columns
+    )
+    return Reliability.of_sums(count, confidence, correct, level)
 
 
 def compute_isotonic_reliability(scores: Scores, weights: FloatArray) -> IsotonicReliability:
