@@ -150,6 +150,7 @@ def test_a_method_that_cannot_be_fitted_is_named(suite):
     found = run_benchmark([suite], ["ts", "dac"])
     assert "k-NN distances" in found.suites["tiny"].failed["dac"]
     assert [m.name for m in found.suites["tiny"].methods] == ["ts"]
+    assert "no method could be fitted" in str(run_benchmark([suite], ["dac"]))
 
 
 def test_damaged_splits_are_skipped(suite, tmp_path):

@@ -15,18 +15,14 @@ from wildcal.evaluation.evaluate import evaluate_scores, scores_of, split_by_gro
 from wildcal.evaluation.information import information_used
 from wildcal.evaluation.methods import FIT_ERRORS, timed_fit
 from wildcal.evaluation.results import Comparison, MethodResult
+from wildcal.evaluation.tables import COMPARED
 from wildcal.metrics._scores import Scores
 from wildcal.metrics.bootstrap import Options
 from wildcal.metrics.registry import Metric, get_metric
 
-COMPARED: Final = (
-    *("nll", "brier_score", "accuracy", "ece", "excess_ece", "binary_ece"),
-    *("ood_mean_confidence", "ood_auroc"),
-)
-"""Metrics of a comparison."""
 DEFAULT_METHODS: Final = (
-    *("identity", "ts", "ets", "vector", "dirichlet", "sms", "irova", "energy", "auto"),
-)
+    "identity", "ts", "ets", "vector", "dirichlet", "sms", "irova", "energy", "auto",
+)  # fmt: skip
 CONFIDENCE_METHODS: Final = ("identity", "ts", "platt", "beta", "isotonic", "auto")
 """Default methods for confidences (right or wrong)."""
 # Matrices of more classes take minutes to fit.

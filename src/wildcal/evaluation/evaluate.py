@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from wildcal.core.calibrator import Calibrator
 
 GROUP_METRICS: Final = (
-    *("accuracy", "mean_confidence", "nll", "brier_score", "ece", "excess_ece", "binary_ece"),
-)
+    "accuracy", "mean_confidence", "nll", "brier_score", "ece", "excess_ece", "binary_ece",
+)  # fmt: skip
 """Metrics of groups, unless metrics are named."""
 
 

@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -110,7 +110,7 @@ def get_methods(
     ['ts@source,shifted', 'energy']
     """
     if isinstance(methods, str):
-        methods = list(split_list(methods))
+        methods = split_list(methods)
     found = []
     for method in PAPER_METHODS if methods is None else methods:
         if isinstance(method, str):
@@ -126,19 +126,18 @@ def get_methods(
     return found
 
 
-def split_list(text: str | Sequence[str]) -> Iterator[str]:
-    """Yield the specifications in a list with commas.
+def split_list(text: str) -> list[str]:
+    """Return the specifications in a list with commas.
 
     Examples
     --------
-    >>> list(split_list("ts@source,shifted,ets"))
+    >>> split_list("ts@source,shifted,ets")
     ['ts@source,shifted', 'ets']
     """
     specs: list[str] = []
-    for word in text.split(",") if isinstance(text, str) else text:
-        word = word.strip()
+    for word in map(str.strip, text.split(",")):
         if word in DATA and specs and "@" in specs[-1]:
             specs[-1] += f",{word}"
         elif word:
             specs.append(word)
-    yield from specs
+    return specs

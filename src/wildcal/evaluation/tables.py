@@ -14,15 +14,14 @@ if TYPE_CHECKING:
 UNITS: Final = "In per cent, except scores (NLL, Brier), slope, intercept and z."
 FLOOR: Final = "Noise floor: the expected value of a perfectly calibrated model on these samples."
 
-_COMPARED: Final = (
-    *("nll", "ece", "excess_ece", "binary_ece", "accuracy", "brier_score", "top_label_brier"),
-    *("ood_auroc", "ood_mean_confidence"),
-)
-"""Metrics that a comparison shows, in this order."""
+COMPARED: Final = (
+    "nll", "ece", "excess_ece", "binary_ece", "accuracy", "brier_score", "ood_auroc",
+    "ood_mean_confidence",
+)  # fmt: skip
+"""Metrics of a comparison, in the order of its table."""
 _OOD_COLUMNS: Final = {"ood_mean_confidence": "confidence on", "ood_auroc": "AUROC of"}
 """Metrics of OOD splits that a benchmark shows."""
-_PRIORITY: Final = {"excess_ece": 2, "brier_score": 4, "top_label_brier": 4, "ood_auroc": 3,
-                    "ood_mean_confidence": 4}  # fmt: skip
+_PRIORITY: Final = {"excess_ece": 2, "ood_auroc": 3, "brier_score": 4, "ood_mean_confidence": 4}
 _DATA_USED: Final = Column("data used", is_number=False, priority=5)
 
 
@@ -81,7 +80,7 @@ def comparison_table(comparison: "Comparison") -> Table:
         return Table("No method could be fitted.", (), (), tuple(failed))
     first = comparison.best.evaluation
     columns = []
-    for name in dict.fromkeys((comparison.sort, *(n for n in _COMPARED if n in first))):
+    for name in dict.fromkeys((comparison.sort, *(n for n in COMPARED if n in first))):
         estimates = [m.evaluation.estimates.get(name) for m in methods]
         is_first = name == comparison.sort
         priority = 0 if is_first else _PRIORITY.get(name, 1)
@@ -178,13 +177,18 @@ def benchmark_table(results: "BenchmarkResults", suite: str, metric: str) -> Tab
     """Return a row for each method of a suite, the best average first."""
     info = METRICS[metric]
     methods = results.ranked(suite, metric)
+    if not methods:
+        failed = results.suites[suite].failed
+        return Table(
+            f"{suite}: no method could be fitted.",
+            (), (), tuple(f"{name} failed: {reason}" for name, reason in failed.items()),
+        )  # fmt: skip
     averages = [results.average(suite, m.name, metric) for m in methods]
-    best = methods[0].name if methods else ""
-    gaps = [results.difference(suite, m.name, best, metric) for m in methods[1:]]
+    gaps = [results.difference(suite, m.name, methods[0].name, metric) for m in methods[1:]]
     columns = [
         (Column("method", is_number=False), [Cell(m.name) for m in methods]),
         (Column(f"average {info.title}"), [_cell(info, a, interval=True) for a in averages]),
-        (Column("to best"), [_gap_cell(info, gap) for gap in (None, *gaps)][: len(methods)]),
+        (Column("to best"), [_gap_cell(info, gap) for gap in (None, *gaps)]),
     ]
     if any(a.floor is not None for a in averages):
         columns += [
