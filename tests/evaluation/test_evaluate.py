@@ -1,6 +1,8 @@
 """`evaluate`: inputs, groups, intervals, output."""
 
 import json
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -153,3 +155,24 @@ def test_torch_tensors(samples):
     y, proba = samples
     found = evaluate(torch.tensor(y), torch.tensor(proba, requires_grad=True), n_bootstrap=0)
     assert found.ece.value == pytest.approx(metrics.ece(y, proba))
+
+
+def test_files_entered():
+    """A reader follows `evaluate` through few files."""
+    root, found = str(Path(wildcal.__file__).parent), set()
+
+    def note(frame, event, argument):
+        if event == "call" and frame.f_code.co_filename.startswith(root):
+            found.add(frame.f_code.co_filename)
+
+    y = np.arange(200) % 3
+    for proba in (np.full((200, 3), 1 / 3), np.full((200, 2), 0.5)):
+        sample = np.minimum(y, proba.shape[1] - 1), proba
+        evaluate(*sample)  # imports come first
+        found.clear()
+        sys.setprofile(note)
+        try:
+            evaluate(*sample)
+        finally:
+            sys.setprofile(None)
+        assert len(found) <= 10, found

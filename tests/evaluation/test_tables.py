@@ -53,7 +53,6 @@ def test_latex(table):
     assert r"a\_b & \underline{8.65} & " in text
     assert r"c & -- & " in text
     assert text.index(r"\end{tabular}") < text.index("A note")
-    assert "A note" not in to_latex(table, notes=False)
 
 
 def test_html_is_escaped(table):

@@ -1,16 +1,12 @@
 """`run_benchmark`: fit methods once per suite and measure them on every test split."""
 
-import time
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from wildcal.core.calibrator import Calibrator, clone
-from wildcal.core.exceptions import CalibrationWarning, FileFormatError, InputError
-from wildcal.core.validation import check_number
+from wildcal.core.exceptions import FileFormatError, InputError
 from wildcal.evaluation.benchmark_results import (
     BenchmarkResults,
     FittedMethod,
@@ -20,27 +16,16 @@ from wildcal.evaluation.benchmark_results import (
 )
 from wildcal.evaluation.diagnostics import Diagnostics
 from wildcal.evaluation.information import information_used
-from wildcal.evaluation.methods import MethodSpec, get_methods
+from wildcal.evaluation.methods import FIT_ERRORS, MethodSpec, get_methods, timed_fit
 from wildcal.evaluation.splits import CalibrationData, distances, read_calibration, splits_to_test
 from wildcal.io.suite import Split, Suite
-from wildcal.metrics._scores import MAX_BINS, Scores, check_scores
-from wildcal.metrics.bootstrap import Estimate, estimate, replicate
+from wildcal.metrics._scores import Scores, check_scores
+from wildcal.metrics.bootstrap import Estimate, Options, estimate, replicate
 from wildcal.metrics.registry import METRICS, Metric, get_metrics
 
 Progress = Callable[[str, int], None]
 """Called with what is done next and how many samples were finished."""
-_FIT_ERRORS: Final = (ValueError, ArithmeticError, np.linalg.LinAlgError, MemoryError)
 _OOD_CONFIDENCE: Final = "ood_mean_confidence"
-
-
-@dataclass(frozen=True)
-class _Options:
-    metrics: list[Metric]
-    n_bins: int
-    n_bootstrap: int
-    level: float
-    seed: int
-    progress: Progress
 
 
 def run_benchmark(
@@ -50,7 +35,6 @@ def run_benchmark(
     metrics: Sequence[str] = ("accuracy", "mean_confidence", "ece"),
     ood: str | None = None,
     n_ood: int | None = None,
-    domains: Callable[[Split], bool] | None = None,
     n_bins: int = 15,
     n_bootstrap: int = 0,
     level: float = 0.95,
@@ -76,8 +60,6 @@ def run_benchmark(
     ood, n_ood
         The OOD set to fit with, by default the first, and how many of its samples, by default 100
         for up to 10 classes, 400 for up to 100, else 3,500.
-    domains
-        Which shifted calibration splits methods may use, by default all.
     n_bins
         Bins of binned errors.
     n_bootstrap, level, seed
@@ -95,11 +77,8 @@ def run_benchmark(
     >>> [results.ranked(name)[0].name for name in names]
     ['ts']
     """
-    check_number("n_bins", n_bins, 1, MAX_BINS, whole=True)
-    check_number("n_bootstrap", n_bootstrap, 0, 1_000_000, whole=True)
-    check_number("level", level, 0.01, 0.9999)
-    specs = get_methods(methods)
-    options = _Options(_with_ood_confidence(metrics), n_bins, n_bootstrap, level, seed, progress)
+    options = Options(n_bins, n_bootstrap, level, seed)
+    specs, chosen = get_methods(methods), _with_ood_confidence(metrics)
     if not isinstance(suites, Mapping):
         suites = {suite.name: suite for suite in suites}
     measurements: list[Measurement] = []
@@ -107,25 +86,20 @@ def run_benchmark(
     skipped: dict[str, str] = {}
     for name, suite in suites.items():
         try:
-            calibration = read_calibration(suite, ood=ood, n_ood=n_ood, domains=domains)
+            calibration = read_calibration(suite, ood=ood, n_ood=n_ood)
             fitted, failed = _fit(name, specs, calibration, progress)
             kept = Diagnostics(n_bins) if diagnostics else None
-            mine, replicates = _measure(name, suite, fitted, calibration, options, kept, skipped)
+            mine, replicates = _measure(
+                name, suite, fitted, calibration, chosen, options, kept, skipped, progress
+            )
         except (FileFormatError, InputError) as error:
             skipped[name] = str(error)
             continue
         measurements += mine
         found[name] = SuiteResult(
-            suite=suite,
-            methods=tuple(fitted),
-            failed=failed,
-            ood_set=calibration.ood_set,
-            n_bins=n_bins,
-            n_bootstrap=n_bootstrap,
-            level=level,
-            replicates=replicates,
-            diagnostics=kept,
-        )
+            suite, tuple(fitted), failed, calibration.ood_set, n_bins, n_bootstrap, level,
+            replicates, kept,
+        )  # fmt: skip
     return BenchmarkResults(tuple(measurements), found, skipped)
 
 
@@ -152,14 +126,10 @@ def _fit(
             if calibrator.requires:
                 for split in calibration.suite.test:
                     distances(split)
-            start = time.perf_counter()
-            with warnings.catch_warnings():  # they are in fit_info_
-                warnings.simplefilter("ignore", CalibrationWarning)
-                calibrator.fit(**arguments)
-        except _FIT_ERRORS as error:
+            seconds = timed_fit(calibrator, **arguments)
+        except FIT_ERRORS as error:
             failed[spec.name] = str(error)
             continue
-        seconds = time.perf_counter() - start
         information = information_used(calibrator, calibration.ood_set)
         fitted.append(FittedMethod(spec.name, calibrator, information, seconds, spec.scores))
     return fitted, failed
@@ -170,9 +140,11 @@ def _measure(
     suite: Suite,
     methods: Sequence[FittedMethod],
     calibration: CalibrationData,
-    options: _Options,
+    metrics: Sequence[Metric],
+    options: Options,
     kept: Diagnostics | None,
     skipped: dict[str, str],
+    progress: Progress,
 ) -> tuple[list[Measurement], dict[tuple[str, str], Any]]:
     """Return the measurements of all methods on all test splits, and their replicates."""
     found: list[Measurement] = []
@@ -194,14 +166,14 @@ def _measure(
             scores = _scores(method, [split])
             if kept is not None:
                 kept.add(split, method.name, method.calibrator, scores)
-            pairs = [(metric, scores) for metric in options.metrics if metric.needs != "ood"]
+            pairs = [(metric, scores) for metric in metrics if metric.needs != "ood"]
             if split.is_ood:
-                pairs = _ood_pairs(method, source, split, scores, options.metrics)
+                pairs = _ood_pairs(method, source, split, scores, metrics)
             for metric, estimated, replicates in _estimates(pairs, options):
                 found.append(Measurement.of(name, method, split, metric, estimated))
                 if replicates is not None:
                     drawn.setdefault((metric, split.name), []).append(replicates)
-        options.progress(f"{name}: {split.name}", split.n_samples)
+        progress(f"{name}: {split.name}", split.n_samples)
     gap = missing_conditions(measured)
     if gap:
         skipped[f"{name}: average over severities"] = gap
@@ -247,19 +219,15 @@ def _ood_pairs(
 
 
 def _estimates(
-    pairs: Sequence[tuple[Metric, Scores]], options: _Options
+    pairs: Sequence[tuple[Metric, Scores]], options: Options
 ) -> Iterable[tuple[str, Estimate, Any]]:
     """Yield name, estimate and replicates of each metric that is defined."""
-    drawn: dict[str, Any] = {}
     pairs = [(m, s) for m, s in pairs if m.name == _OOD_CONFIDENCE or m.applies_to(s)]
-    if options.n_bootstrap:
-        for scores in {id(scores): scores for _, scores in pairs}.values():
-            mine = [metric for metric, other in pairs if other is scores]
-            drawn |= replicate(
-                mine, scores, options.n_bootstrap, n_bins=options.n_bins, seed=options.seed
-            )
+    drawn: dict[str, Any] = {}
+    for scores in {id(scores): scores for _, scores in pairs}.values():
+        drawn |= replicate([m for m, other in pairs if other is scores], scores, options)
     for metric, scores in pairs:
         replicates = drawn.get(metric.name)
-        found = estimate(metric, scores, replicates, n_bins=options.n_bins, level=options.level)
+        found = estimate(metric, scores, options, replicates)
         if not np.isnan(found.value):
             yield metric.name, found, replicates

@@ -1,7 +1,7 @@
 """Results of `run_benchmark`: a tidy table, and averages with paired intervals."""
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
@@ -14,6 +14,7 @@ from wildcal.core.exceptions import InputError
 from wildcal.evaluation.diagnostics import Diagnostics
 from wildcal.evaluation.information import InformationUsed
 from wildcal.evaluation.results import FORMAT_VERSION, Shown
+from wildcal.evaluation.tables import benchmark_table
 from wildcal.io.suite import Split, Suite
 from wildcal.metrics._scores import Scores
 from wildcal.metrics.bootstrap import Difference, Estimate, difference, interval
@@ -153,26 +154,19 @@ class BenchmarkResults(Shown):
         shifted = [s for s in self.suites[suite].suite.test if s.is_shifted]
         return ("source", *dict.fromkeys(str(s.domain) for s in shifted))
 
-    def average(
-        self,
-        suite: str,
-        method: str,
-        metric: str | None = None,
-        *,
-        corruptions: Collection[str] | None = None,
-    ) -> Average:
+    def average(self, suite: str, method: str, metric: str | None = None) -> Average:
         """Return the mean of a metric over conditions, each the mean over its splits.
 
         With severities this is the average of the paper: (source + the means over corruptions at
-        severities 1 to 5) / 6. `corruptions` chooses some. NaN if a condition is missing.
+        severities 1 to 5) / 6. NaN if a condition is missing.
         """
         metric = metric or self.primary
-        groups = self._by_condition(suite, method, metric, corruptions)
+        groups = self._by_condition(suite, method, metric)
         values = tuple(_mean([m.estimate.value for m in group]) for group in groups)
         floors = tuple(_mean([_or_nan(m.estimate.floor) for m in group]) for group in groups)
         value, floor = float(np.mean(values)), float(np.mean(floors))
         low = high = None
-        drawn = self.replicates(suite, method, metric, corruptions=corruptions)
+        drawn = self.replicates(suite, method, metric)
         if drawn is not None and not math.isnan(value):
             kind = METRICS[metric].kind
             low, high = interval(kind, value, drawn, self.suites[suite].level)
@@ -181,37 +175,22 @@ class BenchmarkResults(Shown):
         known = None if math.isnan(floor) else floor
         return Average(value, low, high, known, values, floors)
 
-    def difference(
-        self,
-        suite: str,
-        a: str,
-        b: str,
-        metric: str | None = None,
-        *,
-        corruptions: Collection[str] | None = None,
-    ) -> Difference:
+    def difference(self, suite: str, a: str, b: str, metric: str | None = None) -> Difference:
         """Return the average of method a minus that of b, with a paired interval over images."""
         metric = metric or self.primary
-        values = [self.average(suite, m, metric, corruptions=corruptions).value for m in (a, b)]
-        drawn = [self.replicates(suite, m, metric, corruptions=corruptions) for m in (a, b)]
+        values = [self.average(suite, m, metric).value for m in (a, b)]
+        drawn = [self.replicates(suite, m, metric) for m in (a, b)]
         both = None if drawn[0] is None or drawn[1] is None else drawn[0] - drawn[1]
         return difference(values[0] - values[1], both, self.suites[suite].level)
 
-    def replicates(
-        self,
-        suite: str,
-        method: str,
-        metric: str | None = None,
-        *,
-        corruptions: Collection[str] | None = None,
-    ) -> FloatArray | None:
+    def replicates(self, suite: str, method: str, metric: str | None = None) -> FloatArray | None:
         """Return the averages of bootstrap replicates, None if there are none.
 
         Replicates are of the same images for all methods.
         """
         metric = metric or self.primary
         found, row = self.suites[suite], self.suites[suite].index(method)
-        groups = self._by_condition(suite, method, metric, corruptions)
+        groups = self._by_condition(suite, method, metric)
         if not found.replicates or not all(groups):
             return None
         means = [
@@ -239,8 +218,6 @@ class BenchmarkResults(Shown):
 
     def table(self, suite: str | None = None, metric: str | None = None) -> Table:
         """Return the methods of a suite (by default the first), the best average first."""
-        from wildcal.evaluation.tables import benchmark_table
-
         if not self.suites:
             reasons = tuple(f"{name}: {reason}" for name, reason in self.skipped.items())
             return Table("No suite was measured.", (), (), reasons)
@@ -274,20 +251,15 @@ class BenchmarkResults(Shown):
     def _repr_html_(self) -> str:
         return "".join(to_html(table) for table in self.tables())
 
-    def _by_condition(
-        self, suite: str, method: str, metric: str, corruptions: Collection[str] | None
-    ) -> list[list[Measurement]]:
+    def _by_condition(self, suite: str, method: str, metric: str) -> list[list[Measurement]]:
         """Return the measurements of each condition; one with missing corruptions is empty."""
         mine = self._groups.get((suite, method, metric), [])
         source = [m for m in mine if m.domain == "source"]
         if not self.has_severities(suite):
             names = self.conditions(suite)[1:]
             return [source, *([m for m in mine if m.domain == name] for name in names)]
-        known = [
-            m for m in mine if m.corruption and (corruptions is None or m.corruption in corruptions)
-        ]
-        groups = [[m for m in known if m.severity == severity] for severity in SEVERITIES]
-        wanted = {m.corruption for m in known} if corruptions is None else set(corruptions)
+        groups = [[m for m in mine if m.severity == severity] for severity in SEVERITIES]
+        wanted = {m.corruption for m in mine if m.corruption}
         return [source, *(g if {m.corruption for m in g} == wanted else [] for g in groups)]
 
 

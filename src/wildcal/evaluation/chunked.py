@@ -1,7 +1,7 @@
 """Evaluate files larger than memory: about 30 bytes of each sample are kept."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 from wildcal.core.arrays import softmax
 from wildcal.core.conversion import to_logits
 from wildcal.core.exceptions import InputError
-from wildcal.evaluation.evaluate import GROUP_METRICS, evaluate_scores
+from wildcal.evaluation.evaluate import evaluate_scores
 from wildcal.evaluation.results import Evaluation
 from wildcal.io.formats import ArrowSource, open_source
 from wildcal.io.samples import SampleSet, list_files, read_file
 from wildcal.io.schema import Columns
 from wildcal.metrics._scores import Scores, check_scores
-from wildcal.metrics.bootstrap import DEFAULT_BOOTSTRAP, MAX_SAMPLES
-from wildcal.metrics.registry import get_metrics
+from wildcal.metrics.bootstrap import Options
 
 if TYPE_CHECKING:
     from wildcal.core.calibrator import Calibrator
@@ -40,12 +39,6 @@ class StoredScores(Scores):
     squared_error: NDArray[Any] | None = None  # type: ignore[assignment]
     n_classes: int = 0
 
-    def subset(self, chosen: NDArray[Any]) -> "StoredScores":
-        """Return the samples at a mask or at indices."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        arrays = {k: v[chosen] for k, v in values.items() if isinstance(v, np.ndarray)}
-        return replace(self, **arrays)
-
 
 def evaluate_files(
     source: Any,
@@ -53,11 +46,8 @@ def evaluate_files(
     calibrator: "Calibrator | None" = None,
     *,
     metrics: Sequence[str] | None = None,
-    n_bins: int = 15,
-    n_bootstrap: int | None = None,
-    level: float = 0.95,
-    seed: int = 0,
     run: Run | None = None,
+    **options: Any,
 ) -> Evaluation:
     """Return metrics of the samples of files, read batch by batch.
 
@@ -71,51 +61,31 @@ def evaluate_files(
         Which column is what; `group_column` gives `Evaluation.groups`.
     calibrator
         Applied to the scores. Default: probabilities of the scores as they are.
-    metrics, n_bins, n_bootstrap, level, seed
+    metrics
         As in `evaluate`.
     run
         Runs the tasks, one for each file or row group. Default: one after the other.
+    **options
+        `n_bins`, `n_bootstrap`, `level` and `seed`, as in `evaluate`.
     """
     if calibrator is not None and hasattr(calibrator, "adapt"):
         raise InputError("calibrator must be adapted to a window first.", "calibrator")
     tasks = [(path, part, columns, calibrator) for path, part in pieces(list_files(source))]
     found = (run or run_here)(score_file, tasks, merge)
-    return evaluate_part(
-        found, metrics=metrics, n_bins=n_bins, n_bootstrap=n_bootstrap, level=level, seed=seed
-    )
+    return evaluate_part(found, metrics=metrics, **options)
 
 
-def evaluate_part(
-    part: Part,
-    *,
-    metrics: Sequence[str] | None,
-    n_bins: int,
-    n_bootstrap: int | None,
-    level: float,
-    seed: int,
-) -> Evaluation:
+def evaluate_part(part: Part, *, metrics: Sequence[str] | None, **options: Any) -> Evaluation:
     """Return metrics of stored columns."""
-    if n_bootstrap is None:
-        n_bootstrap = DEFAULT_BOOTSTRAP if len(part["confidence"]) <= MAX_SAMPLES else 0
-    chosen = [m for m in get_metrics(metrics) if m.name not in _NOT_STORED]
-    mine = chosen if metrics is not None else [m for m in chosen if m.name in GROUP_METRICS]
+    chosen = Options(**options)
     scores = _scores(part)
-    options: dict[str, Any] = {"n_bins": n_bins, "level": level, "seed": seed}
     groups = {}
     for code, name in sorted(enumerate(part["group_names"]), key=lambda item: str(item[1])):
         mask = (part["group"] == code) & ~scores.is_ood
         if mask.any():
-            groups[str(name)] = evaluate_scores(
-                scores.subset(mask), mine, n_bootstrap=n_bootstrap, **options
-            )
-    return evaluate_scores(
-        scores,
-        chosen,
-        n_bootstrap=n_bootstrap,
-        groups=groups,
-        raw=part.get("raw"),
-        **options,
-    )
+            groups[str(name)] = scores.subset(mask)
+    raw = part.get("raw")
+    return evaluate_scores(scores, metrics, chosen, groups, without=_NOT_STORED, raw=raw)
 
 
 def score_file(

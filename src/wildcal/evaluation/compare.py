@@ -1,7 +1,5 @@
 """`compare`: methods fitted on one calibration set and measured on one test set."""
 
-import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -10,34 +8,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.core.calibrator import Calibrator, clone
-from wildcal.core.exceptions import CalibrationWarning, InputError
+from wildcal.core.exceptions import InputError
 from wildcal.core.registry import get_calibrator
-from wildcal.core.validation import check_number, in_memory
-from wildcal.evaluation.evaluate import (
-    evaluate_scores,
-    scores_of,
-    split_by_group,
-)
+from wildcal.core.validation import in_memory
+from wildcal.evaluation.evaluate import evaluate_scores, scores_of, split_by_group
 from wildcal.evaluation.information import information_used
-from wildcal.evaluation.results import Comparison, Evaluation, MethodResult
-from wildcal.metrics._scores import MAX_BINS, Scores
-from wildcal.metrics.bootstrap import DEFAULT_BOOTSTRAP, MAX_SAMPLES, difference
-from wildcal.metrics.registry import Metric, get_metric, get_metrics
+from wildcal.evaluation.methods import FIT_ERRORS, timed_fit
+from wildcal.evaluation.results import Comparison, MethodResult
+from wildcal.evaluation.tables import COMPARED
+from wildcal.metrics._scores import Scores
+from wildcal.metrics.bootstrap import Options
+from wildcal.metrics.registry import Metric, get_metric
 
-COMPARED: Final = (
-    *("nll", "brier_score", "accuracy", "ece", "excess_ece", "binary_ece"),
-    *("ood_mean_confidence", "ood_auroc"),
-)
-"""Metrics of a comparison."""
 DEFAULT_METHODS: Final = (
-    *("identity", "ts", "ets", "vector", "dirichlet", "sms", "irova", "energy", "auto"),
-)
+    "identity", "ts", "ets", "vector", "dirichlet", "sms", "irova", "energy", "auto",
+)  # fmt: skip
 CONFIDENCE_METHODS: Final = ("identity", "ts", "platt", "beta", "isotonic", "auto")
 """Default methods for confidences (right or wrong)."""
 # Matrices of more classes take minutes to fit.
 _MAX_MATRIX_CLASSES: Final = 100
 _MATRIX_METHODS: Final = ("dirichlet", "sms")
-_FIT_ERRORS: Final = (ValueError, ArithmeticError, np.linalg.LinAlgError, MemoryError)
 
 
 def compare(
@@ -95,8 +85,7 @@ def compare(
     >>> list(result)
     ['energy', 'ts', 'identity']
     """
-    check_number("n_bins", n_bins, 1, MAX_BINS, whole=True)
-    check_number("level", level, 0.01, 0.9999)
+    options = Options(n_bins, n_bootstrap, level, seed)
     (x, y), (x_test, y_test) = _pair("calibration", calibration), _pair("test", test)
     distances = knn_distances or (None, None)
     weights = sample_weight or (None, None)
@@ -105,7 +94,6 @@ def compare(
     ranking = get_metric(sort)
     if ranking.better is None:
         raise InputError(f"sort must be a metric with a better side, got {sort!r}.", "sort")
-    chosen = get_metrics([*COMPARED, sort, *metrics])
     candidates = _candidates(methods, x, input)
     raw = _predicted(x_test, input)
     results: list[MethodResult] = []
@@ -115,39 +103,22 @@ def compare(
             progress(name)
         mine = distances if calibrator.requires else (None, None)
         try:
-            start = time.perf_counter()
-            with warnings.catch_warnings():  # they are in fit_info_
-                warnings.simplefilter("ignore", CalibrationWarning)
-                calibrator.fit(
-                    x,
-                    y,
-                    input=input,
-                    sample_weight=weights[0],
-                    domain=domain,
-                    source_domain=source_domain,
-                    knn_distances=mine[0],
-                )
-            seconds = time.perf_counter() - start
+            seconds = timed_fit(
+                calibrator, X=x, y=y, input=input, sample_weight=weights[0], domain=domain,
+                source_domain=source_domain, knn_distances=mine[0],
+            )  # fmt: skip
             proba = calibrator.predict_proba(x_test, knn_distances=mine[1])
-        except _FIT_ERRORS as error:
+        except FIT_ERRORS as error:
             failed[name] = str(error)
             continue
         scores = scores_of(y_test, proba, input, calibrator.class_names_, weights[1])
-        results.append(
-            MethodResult(
-                name=name,
-                calibrator=calibrator,
-                evaluation=_evaluated(
-                    scores, chosen, raw, groups, n_bins=n_bins, n_bootstrap=n_bootstrap,
-                    level=level, seed=seed,
-                ),
-                information=information_used(calibrator),
-                preserves_accuracy=calibrator.preserves_accuracy,
-                changed=_changed(scores, raw),
-                fit_seconds=seconds,
-            )
-        )  # fmt: skip
-    return Comparison(_ranked(results, ranking, level), sort, failed)
+        evaluation = evaluate_scores(
+            scores, [*COMPARED, sort, *metrics], options, split_by_group(scores, groups), raw=raw
+        )
+        used = information_used(calibrator)
+        kept, changed = calibrator.preserves_accuracy, _changed(scores, raw)
+        results.append(MethodResult(name, calibrator, evaluation, used, kept, changed, seconds))
+    return Comparison(_ranked(results, ranking), sort, failed)
 
 
 def _pair(name: str, value: Any) -> tuple[Any, Any]:
@@ -186,32 +157,7 @@ def _changed(scores: Scores, raw: NDArray[Any] | None) -> float:
     return float(np.average(scores.predicted != raw.reshape(-1), weights=scores.weight))
 
 
-def _evaluated(
-    scores: Scores,
-    metrics: list[Metric],
-    raw: NDArray[Any] | None,
-    groups: Any,
-    *,
-    n_bootstrap: int | None,
-    **options: Any,
-) -> Evaluation:
-    if n_bootstrap is None:
-        n_bootstrap = DEFAULT_BOOTSTRAP if len(scores) <= MAX_SAMPLES else 0
-    parts = split_by_group(scores, groups)
-    return evaluate_scores(
-        scores,
-        metrics,
-        n_bootstrap=n_bootstrap,
-        raw=raw,
-        groups={
-            name: evaluate_scores(part, metrics, n_bootstrap=n_bootstrap, **options)
-            for name, part in parts.items()
-        },
-        **options,
-    )
-
-
-def _ranked(results: list[MethodResult], metric: Metric, level: float) -> tuple[MethodResult, ...]:
+def _ranked(results: list[MethodResult], metric: Metric) -> tuple[MethodResult, ...]:
     """Return methods best first, with their differences to the best."""
     sign = -1 if metric.better == "higher" else 1
     for result in results:
@@ -220,12 +166,6 @@ def _ranked(results: list[MethodResult], metric: Metric, level: float) -> tuple[
                 f"sort must be defined for these samples, got {metric.name!r}.", "sort"
             )
     ordered = sorted(results, key=lambda r: sign * r.evaluation[metric.name].value)
-    found = ordered[:1]
-    for result in ordered[1:]:
-        (mine, best) = (r.evaluation for r in (result, ordered[0]))
-        drawn = None
-        if metric.name in mine.replicates:
-            drawn = mine.replicates[metric.name] - best.replicates[metric.name]
-        gap = difference(mine[metric.name].value - best[metric.name].value, drawn, level)
-        found.append(replace(result, difference=gap))
-    return tuple(found)
+    gaps = [r.evaluation.minus(ordered[0].evaluation, metric.name) for r in ordered[1:]]
+    others = (replace(r, difference=gap) for r, gap in zip(ordered[1:], gaps, strict=True))
+    return (*ordered[:1], *others)

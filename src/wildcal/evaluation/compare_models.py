@@ -1,6 +1,6 @@
 """`compare_models`: two or more models on the same samples, with paired differences."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -8,8 +8,8 @@ import numpy as np
 from wildcal.core.exceptions import InputError
 from wildcal.core.validation import check_number
 from wildcal.evaluation.evaluate import evaluate
-from wildcal.evaluation.results import Evaluation, ModelComparison
-from wildcal.metrics.bootstrap import Difference, difference
+from wildcal.evaluation.results import ModelComparison
+from wildcal.metrics.bootstrap import Difference
 from wildcal.metrics.registry import METRICS
 
 
@@ -18,12 +18,7 @@ def compare_models(
     *,
     margin: float | None = None,
     input: str | None = None,
-    sample_weight: Any = None,
-    metrics: Sequence[str] | None = None,
-    n_bins: int = 15,
-    n_bootstrap: int | None = None,
-    level: float = 0.95,
-    seed: int = 0,
+    **options: Any,
 ) -> ModelComparison:
     """Return the metrics of several models and their paired differences to the first.
 
@@ -36,8 +31,8 @@ def compare_models(
         Differences up to this size count as equivalent, in the unit of each metric (0.01 is one
         point of accuracy). With it, a verdict is "equivalent" if the interval lies within the
         margin. Verdicts are "better" or "worse" if the interval excludes 0, else "undecided".
-    input, sample_weight, metrics, n_bins, n_bootstrap, level, seed
-        As in `evaluate`.
+    input, **options
+        As in `evaluate`, such as `sample_weight`, `metrics`, `n_bootstrap` and `level`.
 
     Examples
     --------
@@ -64,19 +59,19 @@ def compare_models(
                 "models",
             )
     evaluations = {
-        name: evaluate(
-            y, proba, input=input, sample_weight=sample_weight, metrics=metrics, n_bins=n_bins,
-            n_bootstrap=n_bootstrap, level=level, seed=seed,
-        )
-        for name, (y, proba) in models.items()
-    }  # fmt: skip
-    reference = evaluations.pop(first)
-    differences = {name: _differences(e, reference, level) for name, e in evaluations.items()}
+        name: evaluate(y, proba, input=input, **options) for name, (y, proba) in models.items()
+    }
+    reference = evaluations[first]
+    differences = {
+        name: {metric: e.minus(reference, metric) for metric in reference if metric in e}
+        for name, e in evaluations.items()
+        if name != first
+    }
     verdicts = {
         name: {metric: verdict(metric, d, margin) for metric, d in found.items()}
         for name, found in differences.items()
     }
-    return ModelComparison({first: reference, **evaluations}, differences, verdicts, margin)
+    return ModelComparison(evaluations, differences, verdicts, margin)
 
 
 def verdict(metric: str, difference: Difference, margin: float | None) -> str:
@@ -93,18 +88,3 @@ def verdict(metric: str, difference: Difference, margin: float | None) -> str:
     if better is None or not difference.is_significant:
         return "undecided"
     return "better" if (difference.value > 0) == (better == "higher") else "worse"
-
-
-def _differences(
-    evaluation: Evaluation, reference: Evaluation, level: float
-) -> dict[str, Difference]:
-    found = {}
-    for name in reference:
-        if name not in evaluation:
-            continue
-        drawn = None
-        if name in reference.replicates and name in evaluation.replicates:
-            drawn = evaluation.replicates[name] - reference.replicates[name]
-        value = evaluation[name].value - reference[name].value
-        found[name] = difference(value, drawn, level)
-    return found

@@ -13,7 +13,7 @@ from wildcal.core.calibrator import Calibrator
 from wildcal.io.suite import Split
 from wildcal.metrics._scores import Scores
 from wildcal.metrics.detection import RiskCoverage, compute_risk_coverage
-from wildcal.metrics.reliability import Reliability, compute_reliability, wilson_interval
+from wildcal.metrics.reliability import Reliability, compute_reliability
 
 _N_TEMPERATURE_GROUPS: Final = 40
 _MAX_TEMPERATURE_SAMPLES: Final = 20_000
@@ -127,16 +127,11 @@ def pool_reliability(curves: Iterable[Reliability]) -> Reliability:
     """Return the reliability curve of the samples of several curves with the same bins."""
     curves = list(curves)
     count = np.sum([c.count for c in curves], axis=0)
-    sums = [
-        np.sum([np.nan_to_num(column) * c.count for c, column in pairs], axis=0)
-        for pairs in (
-            [(c, c.confidence) for c in curves],
-            [(c, c.accuracy) for c in curves],
-        )
-    ]
-    n = np.where(count > 0, count, np.nan)
-    low, high = wilson_interval(sums[1], count, curves[0].level)
-    return Reliability(curves[0].edges, count, sums[0] / n, sums[1] / n, low, high, curves[0].level)
+    confidence, correct = (
+        np.sum([np.nan_to_num(getattr(c, name)) * c.count for c in curves], axis=0)
+        for name in ("confidence", "accuracy")
+    )
+    return Reliability.of_sums(count, confidence, correct, curves[0].level)
 
 
 def by_condition(diagnostics: Diagnostics, splits: Mapping[str, Split]) -> dict[str, list[str]]:

@@ -8,20 +8,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from wildcal.core.exceptions import InputError
 from wildcal.core.labels import ClassNames
-from wildcal.core.validation import check_number, column_names, in_memory
+from wildcal.core.validation import column_names, in_memory
 from wildcal.evaluation.results import Evaluation
-from wildcal.metrics._scores import MAX_BINS, Scores, check_scores
-from wildcal.metrics.bootstrap import DEFAULT_BOOTSTRAP, MAX_SAMPLES, estimate, replicate
+from wildcal.metrics._scores import Scores, check_scores
+from wildcal.metrics.bootstrap import Options, estimate, replicate
 from wildcal.metrics.detection import compute_risk_coverage
-from wildcal.metrics.registry import Metric, get_metrics
+from wildcal.metrics.registry import get_metrics
 from wildcal.metrics.reliability import compute_isotonic_reliability, compute_reliability
 
 if TYPE_CHECKING:
     from wildcal.core.calibrator import Calibrator
 
 GROUP_METRICS: Final = (
-    *("accuracy", "mean_confidence", "nll", "brier_score", "ece", "excess_ece", "binary_ece"),
-)
+    "accuracy", "mean_confidence", "nll", "brier_score", "ece", "excess_ece", "binary_ece",
+)  # fmt: skip
 """Metrics of groups, unless metrics are named."""
 
 
@@ -87,86 +87,71 @@ def evaluate(
     >>> evaluate([0, 1, 0, 1], proba, groups=["a", "a", "b", "b"]).worst_group
     'b'
     """
-    chosen = get_metrics(metrics)
-    check_number("n_bins", n_bins, 1, MAX_BINS, whole=True)
-    check_number("level", level, 0.01, 0.9999)
-    if n_bootstrap is not None:
-        check_number("n_bootstrap", n_bootstrap, 0, 1_000_000, whole=True)
-    uncalibrated = None
+    options = Options(n_bins, n_bootstrap, level, seed)
     if (proba is None) == (logits is None) or (logits is None) != (calibrator is None):
         raise InputError("evaluate needs either proba, or logits and calibrator.", "proba")
-    names = column_names(proba)
+    names, uncalibrated = column_names(proba), None
     if calibrator is not None:
         proba = calibrator.predict_proba(logits, knn_distances=knn_distances)
         names, input = calibrator.class_names_, calibrator.input_
-        if not calibrator.preserves_accuracy and calibrator.input_ in (
-            "logits",
-            "log_proba",
-            "proba",
-        ):
+        if not calibrator.preserves_accuracy and input in ("logits", "log_proba", "proba"):
             uncalibrated = np.asarray(in_memory(logits)).argmax(axis=1)
     scores = scores_of(y, proba, input, names, sample_weight)
-    options: dict[str, Any] = {"n_bins": n_bins, "level": level, "seed": seed}
-    if n_bootstrap is None:
-        n_bootstrap = DEFAULT_BOOTSTRAP if len(scores) <= MAX_SAMPLES else 0
     by_group = split_by_group(scores, groups)
-    mine = chosen if metrics is not None else [m for m in chosen if m.name in GROUP_METRICS]
-    return evaluate_scores(
-        scores,
-        chosen,
-        n_bootstrap=n_bootstrap,
-        groups={
-            name: evaluate_scores(part, mine, n_bootstrap=n_bootstrap, **options)
-            for name, part in by_group.items()
-        },
-        raw=uncalibrated,
-        progress=progress,
-        **options,
-    )
+    return evaluate_scores(scores, metrics, options, by_group, raw=uncalibrated, progress=progress)
 
 
 def evaluate_scores(
     scores: Scores,
-    metrics: Sequence[Metric],
+    metrics: Sequence[str] | None,
+    options: Options,
+    groups: Mapping[str, Scores] | None = None,
     *,
-    n_bins: int,
-    n_bootstrap: int,
-    level: float,
-    seed: int,
+    without: Sequence[str] = (),
     raw: NDArray[Any] | None = None,
-    groups: Mapping[str, Evaluation] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Evaluation:
-    """Return the evaluation of checked samples; `raw` are predicted classes of the logits."""
-    inside = scores.subset(~scores.is_ood) if scores.is_ood.any() else scores
+    """Return the evaluation of checked samples.
+
+    Parameters
+    ----------
+    scores, groups
+        All samples, and those of each group.
+    metrics, without
+        Names of metrics, by default all that apply, and of metrics to leave out.
+    raw
+        Predicted classes of the logits.
+    """
+    chosen = [m for m in get_metrics(metrics) if m.name not in without and m.applies_to(scores)]
+    inside = scores.inside
     if not len(inside):
         raise InputError("y must contain in-distribution samples, got none.", "y")
-    chosen = [metric for metric in metrics if metric.applies_to(scores)]
-    drawn = {}
-    if n_bootstrap:
-        drawn = replicate(chosen, scores, n_bootstrap, n_bins=n_bins, seed=seed, progress=progress)
-    estimates = {
-        metric.name: estimate(metric, scores, drawn.get(metric.name), n_bins=n_bins, level=level)
-        for metric in chosen
-    }
+    options = options.for_samples(len(scores))
+    drawn = replicate(chosen, scores, options, progress)
+    estimates = {m.name: estimate(m, scores, options, drawn.get(m.name)) for m in chosen}
     binary = None
+    n_bins, level = options.n_bins, options.level
     if inside.n_classes == 2:
         event = inside.positive()
         binary = compute_reliability(event, event.weight, n_bins=n_bins, level=level)
+    of_groups = GROUP_METRICS if metrics is None else metrics
     return Evaluation(
         estimates={name: e for name, e in estimates.items() if not np.isnan(e.value)},
         n_samples=len(inside),
         n_ood=len(scores) - len(inside),
         n_bins=n_bins,
-        n_bootstrap=n_bootstrap,
+        n_bootstrap=options.n_bootstrap or 0,
         level=level,
         reliability=compute_reliability(inside, inside.weight, n_bins=n_bins, level=level),
         isotonic=compute_isotonic_reliability(inside, inside.weight),
         risk_coverage=compute_risk_coverage(inside, inside.weight).thinned(),
         binary_reliability=binary,
         replicates=drawn,
-        uncalibrated_accuracy=_accuracy(scores, raw),
-        groups=groups or {},
+        uncalibrated_accuracy=_uncalibrated_accuracy(scores, raw),
+        groups={
+            name: evaluate_scores(part, of_groups, options, without=without)
+            for name, part in (groups or {}).items()
+        },
     )
 
 
@@ -211,7 +196,7 @@ def split_by_group(scores: Scores, groups: Any) -> dict[str, Scores]:
     return {name: scores.subset(mask) for name, mask in masks.items() if mask.any()}
 
 
-def _accuracy(scores: Scores, predicted: NDArray[Any] | None) -> float | None:
+def _uncalibrated_accuracy(scores: Scores, predicted: NDArray[Any] | None) -> float | None:
     """Return the accuracy of other predictions, None if they are the same."""
     if predicted is None or scores.y is None:
         return None

@@ -14,12 +14,7 @@ _GATE: Final = re.compile(
     r"\s*(?P<group>worst_group\.)?(?P<metric>\w+?)(?:\.(?P<part>low|high))?"
     r"\s*(?P<op><=|>=|<|>)\s*(?P<limit>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*"
 )
-_COMPARE: Final = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
+_COMPARE: Final = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,20 @@
 """Specifications of methods in benchmarks, written ``NAME[@DATA]``."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import time
+import warnings
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
 from wildcal.core.calibrator import Calibrator, clone
-from wildcal.core.exceptions import InputError
+from wildcal.core.exceptions import CalibrationWarning, InputError
 from wildcal.core.registry import CALIBRATORS, get_calibrator
 from wildcal.metrics._scores import Scores
 
+FIT_ERRORS: Final = (ValueError, ArithmeticError, np.linalg.LinAlgError, MemoryError)
+"""Why a method cannot be fitted on some samples."""
 DATA: Final = ("source", "ood", "shifted")
 """Kinds of calibration samples: in-distribution, OOD, and in-distribution under shift."""
 PAPER_METHODS: Final = ("identity", "ts", "ets", "irm", "irova", "irovats", "spline", "energy")
@@ -74,6 +80,15 @@ class MethodSpec:
         return cls(text.strip(), calibrator, data)
 
 
+def timed_fit(calibrator: Calibrator, **arguments: Any) -> float:
+    """Fit a calibrator and return how many seconds it took. Warnings are in its `fit_info_`."""
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        calibrator.fit(**arguments)
+    return time.perf_counter() - start
+
+
 def default_data(calibrator: Calibrator) -> frozenset[str]:
     """Return the kinds of samples that a method is fitted on unless told otherwise."""
     if calibrator.name == "identity":
@@ -95,7 +110,7 @@ def get_methods(
     ['ts@source,shifted', 'energy']
     """
     if isinstance(methods, str):
-        methods = list(split_list(methods))
+        methods = split_list(methods)
     found = []
     for method in PAPER_METHODS if methods is None else methods:
         if isinstance(method, str):
@@ -111,19 +126,18 @@ def get_methods(
     return found
 
 
-def split_list(text: str | Sequence[str]) -> Iterator[str]:
-    """Yield the specifications in a list with commas.
+def split_list(text: str) -> list[str]:
+    """Return the specifications in a list with commas.
 
     Examples
     --------
-    >>> list(split_list("ts@source,shifted,ets"))
+    >>> split_list("ts@source,shifted,ets")
     ['ts@source,shifted', 'ets']
     """
     specs: list[str] = []
-    for word in text.split(",") if isinstance(text, str) else text:
-        word = word.strip()
+    for word in map(str.strip, text.split(",")):
         if word in DATA and specs and "@" in specs[-1]:
             specs[-1] += f",{word}"
         elif word:
             specs.append(word)
-    yield from specs
+    return specs

@@ -7,6 +7,7 @@ from typing import Any, Final
 from wildcal.core.arrays import FloatArray
 from wildcal.core.exceptions import MissingExtraError
 from wildcal.evaluation.information import InformationUsed
+from wildcal.evaluation.tables import comparison_table, evaluation_table, group_table, model_table
 from wildcal.metrics import (
     METRICS,
     Difference,
@@ -15,6 +16,7 @@ from wildcal.metrics import (
     Reliability,
     RiskCoverage,
 )
+from wildcal.metrics.bootstrap import difference
 from wildcal.tables import Table, to_html, to_text
 
 FORMAT_VERSION: Final = 1
@@ -114,16 +116,19 @@ class Evaluation(Shown):
         found = {name: sign * e[metric].value for name, e in self.groups.items() if metric in e}
         return max(found, key=lambda name: found[name])
 
+    def minus(self, other: "Evaluation", metric: str) -> Difference:
+        """Return the difference to another evaluation of the same samples in a metric."""
+        value, drawn = self[metric].value - other[metric].value, None
+        if metric in self.replicates and metric in other.replicates:
+            drawn = self.replicates[metric] - other.replicates[metric]
+        return difference(value, drawn, self.level)
+
     def table(self) -> Table:
         """Return all metrics as a table."""
-        from wildcal.evaluation.tables import evaluation_table
-
         return evaluation_table(self)
 
     def group_table(self) -> Table:
         """Return the groups as a table, the highest excess ECE first."""
-        from wildcal.evaluation.tables import group_table
-
         return group_table(self)
 
     def records(self) -> list[dict[str, Any]]:
@@ -214,8 +219,6 @@ class Comparison(Shown):
 
     def table(self) -> Table:
         """Return the methods as a table, best first."""
-        from wildcal.evaluation.tables import comparison_table
-
         return comparison_table(self)
 
     def records(self) -> list[dict[str, Any]]:
@@ -251,8 +254,6 @@ class ModelComparison(Shown):
 
     def table(self) -> Table:
         """Return a row for each metric."""
-        from wildcal.evaluation.tables import model_table
-
         return model_table(self)
 
     def records(self) -> list[dict[str, Any]]:

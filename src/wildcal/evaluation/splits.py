@@ -1,6 +1,6 @@
 """The calibration samples of a suite, in the parts that methods are fitted on."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,11 +79,7 @@ def distances(split: Split) -> NDArray[Any]:
 
 
 def read_calibration(
-    suite: Suite,
-    *,
-    ood: str | None = None,
-    n_ood: int | None = None,
-    domains: Callable[[Split], bool] | None = None,
+    suite: Suite, *, ood: str | None = None, n_ood: int | None = None
 ) -> CalibrationData:
     """Return the calibration samples of a suite.
 
@@ -94,15 +90,12 @@ def read_calibration(
     ood, n_ood
         Name of the OOD set, by default the first, and how many of its samples, by default
         `paper_n_ood`.
-    domains
-        Which shifted splits to take, by default all.
     """
     if n_ood is not None:
         check_number("n_ood", n_ood, 0, 1e9, whole=True)
     source = tuple(split for split in suite.calibration if split.is_source)
     if not source:
         raise InputError(f"suite must have source calibration splits, got {suite.path}.", "suites")
-    shifted = [split for split in suite.calibration if split.is_shifted]
     sets = {ood_set(split.name): split for split in suite.calibration if split.is_ood}
     if ood is not None and ood not in sets:
         raise InputError(f"ood must be one of {', '.join(sets) or 'none'}, got {ood!r}.", "ood")
@@ -112,7 +105,7 @@ def read_calibration(
     return CalibrationData(
         suite=suite,
         source=source,
-        shifted=tuple(split for split in shifted if domains is None or domains(split)),
+        shifted=tuple(split for split in suite.calibration if split.is_shifted),
         ood=chosen if n else None,
         n_ood=n,
     )

@@ -1,83 +1,160 @@
 """Results as tables."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from wildcal.metrics import METRICS, Estimate, Metric
+from wildcal.metrics import METRICS, Difference, Estimate, Metric
 from wildcal.tables import Cell, Column, Table, number, with_ranks
 
 if TYPE_CHECKING:
     from wildcal.evaluation.benchmark_results import BenchmarkResults
-    from wildcal.evaluation.results import (
-        Comparison,
-        Evaluation,
-        MethodResult,
-        ModelComparison,
-    )
+    from wildcal.evaluation.results import Comparison, Evaluation, ModelComparison
 
 UNITS: Final = "In per cent, except scores (NLL, Brier), slope, intercept and z."
 FLOOR: Final = "Noise floor: the expected value of a perfectly calibrated model on these samples."
 
-_COMPARED: Final = (
-    *("nll", "ece", "excess_ece", "binary_ece", "accuracy", "brier_score", "top_label_brier"),
-    *("ood_auroc", "ood_mean_confidence"),
-)
-"""Metrics that a comparison shows, in this order."""
+COMPARED: Final = (
+    "nll", "ece", "excess_ece", "binary_ece", "accuracy", "brier_score", "ood_auroc",
+    "ood_mean_confidence",
+)  # fmt: skip
+"""Metrics of a comparison, in the order of its table."""
 _OOD_COLUMNS: Final = {"ood_mean_confidence": "confidence on", "ood_auroc": "AUROC of"}
 """Metrics of OOD splits that a benchmark shows."""
-_PRIORITY: Final = {"excess_ece": 2, "brier_score": 4, "top_label_brier": 4, "ood_auroc": 3,
-                    "ood_mean_confidence": 4}  # fmt: skip
+_PRIORITY: Final = {"excess_ece": 2, "ood_auroc": 3, "brier_score": 4, "ood_mean_confidence": 4}
+_DATA_USED: Final = Column("data used", is_number=False, priority=5)
 
 
 def evaluation_table(evaluation: "Evaluation") -> Table:
     """Return all metrics of an evaluation."""
-    level = f"{100 * evaluation.level:g} % interval"
-    columns = [Column("metric", is_number=False), Column("value")]
-    columns += [Column(level)] if evaluation.n_bootstrap else []
-    columns.append(Column("noise floor"))
     rows = []
     for name, estimate in evaluation.estimates.items():
-        metric = METRICS[name]
-        row = [Cell(metric.title), number(estimate.value, percent=metric.is_percent)]
-        if evaluation.n_bootstrap:
-            row.append(_interval_cell(estimate, percent=metric.is_percent))
-        row.append(number(estimate.floor, percent=metric.is_percent))
-        rows.append(tuple(row))
+        rows.append((METRICS[name].title, METRICS[name].is_percent, estimate))
         if name == "accuracy" and evaluation.uncalibrated_accuracy is not None:
-            more = [Cell("accuracy, uncalibrated"), number(evaluation.uncalibrated_accuracy)]
-            rows.append((*more, *[Cell("")] * (len(columns) - 2)))
+            other = Estimate(evaluation.uncalibrated_accuracy)
+            rows.append(("accuracy, uncalibrated", True, other))
+    columns = [
+        (Column("metric", is_number=False), [Cell(title) for title, _, _ in rows]),
+        (Column("value"), [number(e.value, percent=percent) for _, percent, e in rows]),
+        (Column("noise floor"), [number(e.floor, percent=percent) for _, percent, e in rows]),
+    ]
     notes = [UNITS, FLOOR]
     if evaluation.n_bootstrap:
+        intervals = [_interval_cell(e, percent=percent) for _, percent, e in rows]
+        columns.insert(2, (Column(f"{100 * evaluation.level:g} % interval"), intervals))
         notes.append(
             f"Intervals: bootstrap with {evaluation.n_bootstrap} replicates. The interval of excess"
             " ECE is that of the calibration error without its upward bias on finite samples."
         )
     ood = f", {evaluation.n_ood:,} OOD samples" if evaluation.n_ood else ""
     title = f"{evaluation.n_samples:,} samples{ood}, {evaluation.n_bins} bins"
-    return Table(title, tuple(columns), tuple(rows), tuple(notes))
+    return Table.of(title, columns, notes)
 
 
 def group_table(evaluation: "Evaluation") -> Table:
     """Return a row for each group, the highest excess ECE first."""
-    names = ("accuracy", "mean_confidence", "nll", "ece", "excess_ece", "binary_ece")
-    shown = [n for n in names if any(n in e.estimates for e in evaluation.groups.values())]
     groups = list(evaluation.groups.items())
+    names = ("accuracy", "mean_confidence", "nll", "ece", "excess_ece", "binary_ece")
+    shown = [name for name in names if any(name in e for _, e in groups)]
     if "excess_ece" in shown:
         groups.sort(key=lambda item: -item[1]["excess_ece"].value)
-    columns = [Column("group", is_number=False), Column("samples")]
+    each = [e for _, e in groups]
+    columns = [
+        (Column("group", is_number=False), [Cell(group) for group, _ in groups]),
+        (Column("samples"), [Cell(f"{e.n_samples:,}", e.n_samples) for e in each]),
+    ]
     for name in shown:
-        columns.append(Column(METRICS[name].title, priority=0 if "ece" in name else 1))
-        columns += [Column("noise floor", priority=2)] if name == "ece" else []
-    rows = []
-    for group, e in groups:
-        row = [Cell(group), Cell(f"{e.n_samples:,}", e.n_samples)]
-        for name in shown:
-            estimate = e.estimates.get(name)
-            interval = estimate.interval if estimate and name == "excess_ece" else None
-            value = estimate.value if estimate else None
-            row.append(number(value, interval, percent=METRICS[name].is_percent))
-            row += [number(estimate.floor if estimate else None)] if name == "ece" else []
-        rows.append(tuple(row))
-    return Table("By group", tuple(columns), tuple(rows), (UNITS,))
+        estimates = [e.estimates.get(name) for e in each]
+        priority = 0 if "ece" in name else 1
+        columns += _metric_columns(
+            name, estimates, priority=priority, interval=name == "excess_ece"
+        )
+    return Table.of("By group", columns, [UNITS])
+
+
+def comparison_table(comparison: "Comparison") -> Table:
+    """Return a row for each method, best first."""
+    failed = [f"{name} failed: {reason}" for name, reason in comparison.failed.items()]
+    methods, metric = comparison.methods, METRICS[comparison.sort]
+    if not methods:
+        return Table("No method could be fitted.", (), (), tuple(failed))
+    first = comparison.best.evaluation
+    columns = []
+    for name in dict.fromkeys((comparison.sort, *(n for n in COMPARED if n in first))):
+        estimates = [m.evaluation.estimates.get(name) for m in methods]
+        is_first = name == comparison.sort
+        priority = 0 if is_first else _PRIORITY.get(name, 1)
+        columns += _metric_columns(
+            name, estimates, priority=priority, interval=is_first, ranked=True
+        )
+    columns.insert(0, (Column("method", is_number=False), [Cell(m.name) for m in methods]))
+    columns.insert(2, (Column("to best"), [_gap_cell(metric, m.difference) for m in methods]))
+    kept = ["yes" if m.preserves_accuracy else f"no ({m.changed:.1%} changed)" for m in methods]
+    seconds = [Cell(f"{m.fit_seconds:.2f}", m.fit_seconds) for m in methods]
+    columns += [
+        (Column("accuracy preserved", is_number=False, priority=3), [Cell(k) for k in kept]),
+        (Column("fit (s)", priority=6), seconds),
+        (_DATA_USED, [Cell(str(m.information)) for m in methods]),
+    ]
+    notes = [
+        f"Sorted by {metric.title}. {UNITS} {FLOOR}",
+        "To best: paired difference to the first method on the same bootstrap replicates; n.s.: its"
+        f" {100 * first.level:g} % interval contains 0.",
+    ]
+    ood = f", {first.n_ood:,} OOD samples" if first.n_ood else ""
+    return Table.of(f"{first.n_samples:,} test samples{ood}", columns, [*notes, *failed])
+
+
+def model_table(comparison: "ModelComparison") -> Table:
+    """Return a row for each metric: values of all models, differences to the first."""
+    (reference, first), *others = comparison.evaluations.items()
+    metrics = [METRICS[name] for name in first]
+    columns = [
+        (Column("metric", is_number=False), [Cell(m.title) for m in metrics]),
+        (Column(reference), [_cell(m, first[m.name]) for m in metrics]),
+    ]
+    for name, e in others:
+        gaps, verdicts = comparison.differences[name], comparison.verdicts[name]
+        differences = [_cell(m, gaps.get(m.name), interval=True, sign=True) for m in metrics]
+        columns += [
+            (Column(name), [_cell(m, e.estimates.get(m.name)) for m in metrics]),
+            (Column(f"{name} - {reference}"), differences),
+            (Column("verdict", False), [Cell(verdicts.get(m.name, "")) for m in metrics]),
+        ]
+    level = f"{100 * first.level:g} %"
+    notes = [UNITS, f"Differences with paired {level} intervals on the same bootstrap replicates."]
+    if comparison.margin is not None:
+        notes.append(f"Equivalent: the interval lies within {comparison.margin:g}.")
+    return Table.of(f"{first.n_samples:,} samples", columns, notes)
+
+
+def _metric_columns(
+    name: str,
+    estimates: Sequence[Estimate | None],
+    *,
+    priority: int,
+    interval: bool = False,
+    ranked: bool = False,
+) -> list[tuple[Column, list[Cell]]]:
+    """Return the column of a metric. After the ECE stands its noise floor."""
+    metric = METRICS[name]
+    cells = [_cell(metric, estimate, interval=interval) for estimate in estimates]
+    if ranked:
+        cells = with_ranks(cells, metric.better)
+    columns = [(Column(metric.title, priority=priority), cells)]
+    if name == "ece":
+        floors = [number(estimate.floor if estimate else None) for estimate in estimates]
+        columns.append((Column("noise floor", priority=2), floors))
+    return columns
+
+
+def _cell(
+    metric: Metric, estimate: Estimate | None, *, interval: bool = False, sign: bool = False
+) -> Cell:
+    if estimate is None:
+        return number(None)
+    shown = estimate.interval if interval else None
+    return number(estimate.value, shown, percent=metric.is_percent, sign=sign)
 
 
 def _interval_cell(estimate: Estimate, *, percent: bool) -> Cell:
@@ -88,93 +165,8 @@ def _interval_cell(estimate: Estimate, *, percent: bool) -> Cell:
     return Cell(f"{low} to {high}")
 
 
-def comparison_table(comparison: "Comparison") -> Table:
-    """Return a row for each method, best first."""
-    failed = [f"{name} failed: {reason}" for name, reason in comparison.failed.items()]
-    if not comparison.methods:
-        return Table("No method could be fitted.", (), (), tuple(failed))
-    first = comparison.best.evaluation
-    metric = METRICS[comparison.sort]
-    shown = [comparison.sort, *(n for n in _COMPARED if n != comparison.sort)]
-    shown = [name for name in shown if name in first]
-    columns = [Column("method", is_number=False), Column(metric.title), Column("to best")]
-    for name in shown[1:]:
-        columns.append(Column(METRICS[name].title, priority=_PRIORITY.get(name, 1)))
-        columns += [Column("noise floor", priority=2)] if name == "ece" else []
-    columns += [
-        Column("accuracy preserved", is_number=False, priority=3),
-        Column("fit (s)", priority=6),
-        Column("data used", is_number=False, priority=5),
-    ]
-    values = {name: _ranked_column(comparison, name) for name in shown}
-    rows = []
-    for i, method in enumerate(comparison.methods):
-        row = [Cell(method.name), values[shown[0]][i], _difference_cell(method, metric)]
-        for name in shown[1:]:
-            row.append(values[name][i])
-            if name == "ece":
-                row.append(number(method.evaluation[name].floor))
-        kept = "yes" if method.preserves_accuracy else f"no ({method.changed:.1%} changed)"
-        row += [
-            Cell(kept),
-            Cell(f"{method.fit_seconds:.2f}", method.fit_seconds),
-            Cell(str(method.information)),
-        ]
-        rows.append(tuple(row))
-    notes = [
-        f"Sorted by {metric.title}. {UNITS} {FLOOR}",
-        "To best: paired difference to the first method on the same bootstrap replicates; n.s.: its"
-        f" {100 * first.level:g} % interval contains 0.",
-    ]
-    ood = f", {first.n_ood:,} OOD samples" if first.n_ood else ""
-    title = f"{first.n_samples:,} test samples{ood}"
-    return Table(title, tuple(columns), tuple(rows), (*notes, *failed))
-
-
-def model_table(comparison: "ModelComparison") -> Table:
-    """Return a row for each metric: values of all models, differences to the first."""
-    names = list(comparison.evaluations)
-    first = comparison.evaluations[names[0]]
-    columns = [Column("metric", is_number=False), Column(names[0])]
-    for name in names[1:]:
-        columns += [Column(name), Column(f"{name} - {names[0]}"), Column("verdict", False)]
-    rows = []
-    for metric_name, estimate in first.estimates.items():
-        metric = METRICS[metric_name]
-        row = [Cell(metric.title), number(estimate.value, percent=metric.is_percent)]
-        for name in names[1:]:
-            gap = comparison.differences[name].get(metric_name)
-            other = comparison.evaluations[name].estimates.get(metric_name)
-            interval = None
-            if gap is not None and gap.low is not None and gap.high is not None:
-                interval = (gap.low, gap.high)
-            row.append(number(other.value if other else None, percent=metric.is_percent))
-            row.append(
-                number(gap.value if gap else None, interval, percent=metric.is_percent, sign=True)
-            )
-            row.append(Cell(comparison.verdicts[name].get(metric_name, "")))
-        rows.append(tuple(row))
-    level = f"{100 * first.level:g} %"
-    notes = [UNITS, f"Differences with paired {level} intervals on the same bootstrap replicates."]
-    if comparison.margin is not None:
-        notes.append(f"Equivalent: the interval lies within {comparison.margin:g}.")
-    return Table(f"{first.n_samples:,} samples", tuple(columns), tuple(rows), tuple(notes))
-
-
-def _ranked_column(comparison: "Comparison", name: str) -> list[Cell]:
-    """Return one metric of all methods, the best marked."""
-    metric = METRICS[name]
-    cells = []
-    for method in comparison.methods:
-        estimate = method.evaluation.estimates.get(name)
-        interval = estimate.interval if estimate and name == comparison.sort else None
-        value = estimate.value if estimate else None
-        cells.append(number(value, interval, percent=metric.is_percent))
-    return with_ranks(cells, metric.better)
-
-
-def _difference_cell(method: "MethodResult", metric: Metric) -> Cell:
-    gap = method.difference
+def _gap_cell(metric: Metric, gap: Difference | None) -> Cell:
+    """Return the difference to the best; None is the best."""
     if gap is None:
         return Cell("best")
     note = "" if gap.low is None or gap.is_significant else "n.s."
@@ -184,62 +176,42 @@ def _difference_cell(method: "MethodResult", metric: Metric) -> Cell:
 def benchmark_table(results: "BenchmarkResults", suite: str, metric: str) -> Table:
     """Return a row for each method of a suite, the best average first."""
     info = METRICS[metric]
-    order = results.ranked(suite, metric)
-    averages = {m.name: results.average(suite, m.name, metric) for m in order}
-    floored = any(a.floor is not None for a in averages.values())
-    conditions = results.conditions(suite)
-    more = [
-        name
-        for name in results.metrics
-        if name != metric and METRICS[name].needs != "ood" and name != "mean_confidence"
-    ]
-    sets = [
-        (split, name)
-        for split in results.ood_splits(suite)
-        for name in _OOD_COLUMNS
-        if results.estimate(suite, order[0].name, split, name) is not None
-    ]
+    methods = results.ranked(suite, metric)
+    if not methods:
+        failed = results.suites[suite].failed
+        return Table(
+            f"{suite}: no method could be fitted.",
+            (), (), tuple(f"{name} failed: {reason}" for name, reason in failed.items()),
+        )  # fmt: skip
+    averages = [results.average(suite, m.name, metric) for m in methods]
+    gaps = [results.difference(suite, m.name, methods[0].name, metric) for m in methods[1:]]
     columns = [
-        Column("method", is_number=False),
-        Column(f"average {info.title}"),
-        Column("to best"),
-        *([Column("excess", priority=8), Column("noise floor", priority=3)] if floored else []),
-        *(Column(c, priority=0 if c in ("0", "5", "source") else 1) for c in conditions),
-        *(Column(f"average {METRICS[name].title}", priority=7) for name in more),
-        *(Column(f"{_OOD_COLUMNS[name]} {split}", priority=9) for split, name in sets),
-        Column("data used", is_number=False, priority=10),
+        (Column("method", is_number=False), [Cell(m.name) for m in methods]),
+        (Column(f"average {info.title}"), [_cell(info, a, interval=True) for a in averages]),
+        (Column("to best"), [_gap_cell(info, gap) for gap in (None, *gaps)]),
     ]
-    rows = []
-    for method in order:
-        average = averages[method.name]
-        row = [
-            Cell(method.name),
-            number(average.value, average.interval, percent=info.is_percent),
-            _average_difference(results, suite, method.name, order[0].name, metric),
+    if any(a.floor is not None for a in averages):
+        columns += [
+            (Column("excess", priority=8), [number(a.excess) for a in averages]),
+            (Column("noise floor", priority=3), [number(a.floor) for a in averages]),
         ]
-        if floored:
-            row += [number(average.excess), number(average.floor)]
-        row += [number(value, percent=info.is_percent) for value in average.conditions]
-        for name in more:
-            value = results.average(suite, method.name, name).value
-            row.append(number(value, percent=METRICS[name].is_percent))
-        for split, name in sets:
-            found = results.estimate(suite, method.name, split, name)
-            row.append(number(found.value if found else None))
-        rows.append(tuple([*row, Cell(str(method.information))]))
-    return Table(
-        suite, tuple(columns), tuple(rows), tuple(_benchmark_notes(results, suite, metric))
-    )
-
-
-def _average_difference(
-    results: "BenchmarkResults", suite: str, method: str, best: str, metric: str
-) -> Cell:
-    if method == best:
-        return Cell("best")
-    gap = results.difference(suite, method, best, metric)
-    note = "" if gap.low is None or gap.is_significant else "n.s."
-    return number(gap.value, percent=METRICS[metric].is_percent, sign=True, note=note)
+    for i, condition in enumerate(results.conditions(suite)):
+        column = Column(condition, priority=0 if condition in ("0", "5", "source") else 1)
+        cells = [number(a.conditions[i], percent=info.is_percent) for a in averages]
+        columns.append((column, cells))
+    for other in (METRICS[name] for name in results.metrics):
+        if other.needs != "ood" and other.name not in (metric, "mean_confidence"):
+            found = [results.average(suite, m.name, other.name) for m in methods]
+            column = Column(f"average {other.title}", priority=7)
+            columns.append((column, [_cell(other, average) for average in found]))
+    for split in results.ood_splits(suite):
+        for name, title in _OOD_COLUMNS.items():
+            estimates = [results.estimate(suite, m.name, split, name) for m in methods]
+            if any(estimates):
+                column = Column(f"{title} {split}", priority=9)
+                columns.append((column, [_cell(METRICS[name], e) for e in estimates]))
+    columns.append((replace(_DATA_USED, priority=10), [Cell(str(m.information)) for m in methods]))
+    return Table.of(suite, columns, _benchmark_notes(results, suite, metric))
 
 
 def _benchmark_notes(results: "BenchmarkResults", suite: str, metric: str) -> list[str]:

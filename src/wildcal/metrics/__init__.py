@@ -12,10 +12,11 @@ from wildcal.metrics.calibration_error import (
     debiased_l2_ce,
     ece,
     excess_ece,
+    kde_ece,
     ks_error,
     mce,
+    noise_floor,
 )
-from wildcal.metrics.decompose import Decomposition, decompose
 from wildcal.metrics.detection import (
     RiskCoverage,
     aupr_in,
@@ -25,8 +26,6 @@ from wildcal.metrics.detection import (
     fpr95,
     risk_coverage,
 )
-from wildcal.metrics.kde import kde_ece
-from wildcal.metrics.noise import noise_floor
 from wildcal.metrics.proper import (
     accuracy,
     brier_per_sample,
@@ -39,8 +38,10 @@ from wildcal.metrics.proper import (
 )
 from wildcal.metrics.registry import METRICS, Metric, get_metric
 from wildcal.metrics.reliability import (
+    Decomposition,
     IsotonicReliability,
     Reliability,
+    decompose,
     isotonic_reliability,
     reliability,
 )

@@ -2,12 +2,12 @@
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from wildcal.core.arrays import FloatArray, IntArray
 from wildcal.core.exceptions import CalibrationWarning, InputError
@@ -95,17 +95,20 @@ class Scores:
         parts = [proba[start : start + size] for start in range(0, len(proba), size)]
         return [np.asarray(part, dtype=np.float64) for part in parts]
 
-    def subset(self, chosen: NDArray[Any]) -> "Scores":
+    def subset(self, chosen: NDArray[Any]) -> Self:
         """Return the samples at a mask or at indices."""
-        return replace(
-            self,
-            confidence=self.confidence[chosen],
-            correct=self.correct[chosen],
-            weight=self.weight[chosen],
-            y=None if self.y is None else self.y[chosen],
-            proba=None if self.proba is None else self.proba[chosen],
-            predicted=None if self.predicted is None else self.predicted[chosen],
-        )
+        columns = {field.name: getattr(self, field.name) for field in fields(self)}
+        arrays = {k: v[chosen] for k, v in columns.items() if isinstance(v, np.ndarray)}
+        return replace(self, **arrays)
+
+    @property
+    def inside(self) -> Self:
+        """The in-distribution samples."""
+        return self._inside if self.is_ood.any() else self
+
+    @cached_property
+    def _inside(self) -> Self:
+        return self.subset(~self.is_ood)
 
     def positive(self) -> "Scores":
         """Return the class 1 of two as an event: its probability, and whether it occurred."""
@@ -128,6 +131,18 @@ class Scores:
                 "proba",
             )
         return self.proba
+
+
+class Curve:
+    """A dataclass of arrays."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain lists, None where a number is not defined."""
+        found = vars(self).copy()
+        for name, value in found.items():
+            if isinstance(value, np.ndarray):
+                found[name] = [None if np.isnan(v) else v for v in value.tolist()]
+        return found
 
 
 def check_scores(y: Any, proba: Any, sample_weight: Any = None) -> Scores:
@@ -181,23 +196,15 @@ def _counts(sample_weight: Any, n: int) -> FloatArray:
 
 
 def measure(
-    compute: Compute, y: ArrayLike, proba: ArrayLike, sample_weight: Any, **options: Any
+    compute: Compute, y: Any, proba: Any, sample_weight: Any, *, ood: bool = True, **options: Any
 ) -> float:
-    """Return a metric of all samples; NaN with a warning where it is not defined."""
+    """Return a metric of all samples, or without OOD samples; NaN with a warning if undefined."""
     if "n_bins" in options:
         check_number("n_bins", options["n_bins"], 1, MAX_BINS, whole=True)
     scores = check_scores(y, proba, sample_weight)
-    return defined(compute(scores, scores.weight, **options))
-
-
-def measure_in_distribution(
-    compute: Compute, y: ArrayLike, proba: ArrayLike, sample_weight: Any, **options: Any
-) -> float:
-    """Return a metric of the samples with a class, without OOD samples (y = -1)."""
-    scores = check_scores(y, proba, sample_weight)
-    if scores.is_ood.any():
-        scores = scores.subset(~scores.is_ood)
-    return defined(compute(scores, scores.weight, **options)) if len(scores) else defined(np.nan)
+    if not ood:
+        scores = scores.inside
+    return defined(compute(scores, scores.weight, **options) if len(scores) else np.nan)
 
 
 def defined(value: Any) -> float:
@@ -211,34 +218,34 @@ def defined(value: Any) -> float:
     return float(value)
 
 
-def per_replicate(function: Callable[[FloatArray], Any], weights: FloatArray) -> Any:
+def per_replicate(function: Callable[[FloatArray], Any], weights: NDArray[Any]) -> Any:
     """Return `function(weights)`, or its values for each column of weights (n, B)."""
     if weights.ndim == 1:
         return function(weights)
-    return np.array([function(w) for w in weights.T])
+    return np.array([function(w) for w in np.ascontiguousarray(weights.T, dtype=np.float64)])
 
 
-def mean(column: NDArray[Any], weights: FloatArray) -> Any:
+def mean(column: NDArray[Any], weights: NDArray[Any]) -> Any:
     """Return the weighted mean of a column: a number, or shape (B,)."""
-    return column @ weights / total(weights)
+    return column.astype(weights.dtype, copy=False) @ weights / total(weights)
 
 
-def total(weights: FloatArray) -> Any:
+def total(weights: NDArray[Any]) -> Any:
     """Return the sum of weights: a number, or shape (B,)."""
-    return np.ones(len(weights)) @ weights  # much faster than sum(axis=0)
+    return np.ones(len(weights), weights.dtype) @ weights  # much faster than sum(axis=0)
 
 
 def bin_sums(
-    values: NDArray[Any], index: IntArray, n_bins: int, weights: FloatArray
+    values: NDArray[Any], index: IntArray, n_bins: int, weights: NDArray[Any]
 ) -> NDArray[Any]:
     """Return the weighted sums of values by bin, shape (n_bins,) or (n_bins, B)."""
     if weights.ndim == 1:
         return np.bincount(index, values * weights, n_bins)
-    from scipy.sparse import csr_array  # slow to import
+    from scipy.sparse import csc_array  # slow to import
 
     n = len(values)
-    matrix = csr_array((values.astype(np.float64), (index, np.arange(n))), shape=(n_bins, n))
-    return np.asarray(matrix @ weights)
+    one_hot = (values.astype(weights.dtype), index, np.arange(n + 1))
+    return np.asarray(csc_array(one_hot, shape=(n_bins, n)) @ weights)
 
 
 def bin_index(confidence: FloatArray, n_bins: int) -> IntArray:

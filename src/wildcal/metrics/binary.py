@@ -3,10 +3,9 @@
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from wildcal.core.arrays import FloatArray
-from wildcal.metrics._scores import BoolArray, Scores, measure_in_distribution, per_replicate
+from wildcal.metrics._scores import BoolArray, Scores, measure, per_replicate
 from wildcal.metrics.calibration_error import compute_ece
 
 # Slopes and intercepts of samples whose classes are separated without a mistake.
@@ -17,9 +16,7 @@ _ROUNDING: Final = 1e-13
 _SMALLEST: Final = 1e-12
 
 
-def binary_ece(
-    y: ArrayLike, proba: ArrayLike, *, n_bins: int = 15, sample_weight: ArrayLike | None = None
-) -> float:
+def binary_ece(y: Any, proba: Any, *, n_bins: int = 15, sample_weight: Any = None) -> float:
     """Return the expected calibration error of the probability of class 1.
 
     Parameters
@@ -36,12 +33,10 @@ def binary_ece(
     >>> round(binary_ece([0, 1], np.array([[0.8, 0.2], [0.3, 0.7]])), 12)
     0.25
     """
-    return measure_in_distribution(compute_binary_ece, y, proba, sample_weight, n_bins=n_bins)
+    return measure(compute_binary_ece, y, proba, sample_weight, ood=False, n_bins=n_bins)
 
 
-def calibration_slope(
-    y: ArrayLike, proba: ArrayLike, *, sample_weight: ArrayLike | None = None
-) -> float:
+def calibration_slope(y: Any, proba: Any, *, sample_weight: Any = None) -> float:
     """Return b of the logistic regression logit P(y = 1) = a + b logit(p); 1 if calibrated.
 
     Below 1 the probabilities are too extreme. NaN if a class is missing or the classes are
@@ -51,23 +46,19 @@ def calibration_slope(
     ----------
     Cox (1958), "Two further applications of a model for binary regression".
     """
-    return measure_in_distribution(compute_calibration_slope, y, proba, sample_weight)
+    return measure(compute_calibration_slope, y, proba, sample_weight, ood=False)
 
 
-def calibration_intercept(
-    y: ArrayLike, proba: ArrayLike, *, sample_weight: ArrayLike | None = None
-) -> float:
+def calibration_intercept(y: Any, proba: Any, *, sample_weight: Any = None) -> float:
     """Return a of logit P(y = 1) = a + logit(p): calibration in the large, 0 if calibrated.
 
     Above 0 class 1 is more frequent than predicted. NaN if a class is missing. Parameters as in
     `binary_ece`.
     """
-    return measure_in_distribution(compute_calibration_intercept, y, proba, sample_weight)
+    return measure(compute_calibration_intercept, y, proba, sample_weight, ood=False)
 
 
-def spiegelhalter_z(
-    y: ArrayLike, proba: ArrayLike, *, sample_weight: ArrayLike | None = None
-) -> float:
+def spiegelhalter_z(y: Any, proba: Any, *, sample_weight: Any = None) -> float:
     r"""Return Spiegelhalter's statistic, standard normal if the probabilities are calibrated.
 
     .. math:: z = \sum (y - p)(1 - 2p) / \sqrt{\sum (1 - 2p)^2 p (1 - p)}
@@ -78,7 +69,7 @@ def spiegelhalter_z(
     ----------
     Spiegelhalter (1986), "Probabilistic prediction in patient management and clinical trials".
     """
-    return measure_in_distribution(compute_spiegelhalter_z, y, proba, sample_weight)
+    return measure(compute_spiegelhalter_z, y, proba, sample_weight, ood=False)
 
 
 def compute_binary_ece(scores: Scores, weights: FloatArray, *, n_bins: int = 15) -> Any:

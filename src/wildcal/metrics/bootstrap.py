@@ -1,18 +1,18 @@
 """Bootstrap intervals of metrics, and paired differences on the same samples."""
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
 
 from wildcal.core.arrays import FloatArray
 from wildcal.core.exceptions import InputError
 from wildcal.core.validation import check_number
-from wildcal.metrics._scores import BoolArray, Scores, check_scores
-from wildcal.metrics.noise import compute_noise_floor, noise_limit
+from wildcal.metrics._scores import MAX_BINS, BoolArray, Scores, check_scores
+from wildcal.metrics.calibration_error import compute_noise_floor, noise_limit
 from wildcal.metrics.registry import EVENTS, METRICS, Metric, get_metric
 
 DEFAULT_BOOTSTRAP: Final = 200
@@ -20,6 +20,29 @@ DEFAULT_BOOTSTRAP: Final = 200
 MAX_SAMPLES: Final = 2_000_000
 # Weights that exist at the same time.
 _BLOCK_ENTRIES: Final = 1 << 22
+
+
+@dataclass(frozen=True)
+class Options:
+    """How metrics and their intervals are computed, checked."""
+
+    n_bins: int = 15
+    n_bootstrap: int | None = None
+    """Replicates of intervals, 0 for none. None: 200, or none above 2 million samples."""
+    level: float = 0.95
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_number("n_bins", self.n_bins, 1, MAX_BINS, whole=True)
+        check_number("level", self.level, 0.01, 0.9999)
+        if self.n_bootstrap is not None:
+            check_number("n_bootstrap", self.n_bootstrap, 0, 1_000_000, whole=True)
+
+    def for_samples(self, n: int) -> "Options":
+        """Return the options with the number of replicates for n samples."""
+        if self.n_bootstrap is not None:
+            return self
+        return replace(self, n_bootstrap=DEFAULT_BOOTSTRAP if n <= MAX_SAMPLES else 0)
 
 
 @dataclass(frozen=True)
@@ -72,12 +95,8 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Difference:
+class Difference(Estimate):
     """A difference of a metric between two models on the same samples, with a paired interval."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
 
     @property
     def is_significant(self) -> bool:
@@ -86,11 +105,10 @@ class Difference:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
-        found = {"value": self.value, "low": self.low, "high": self.high}
-        return {**found, "is_significant": self.is_significant}
+        return {**super().to_dict(), "is_significant": self.is_significant}
 
 
-def draw_weights(scores: Scores, n_bootstrap: int, seed: int = 0) -> Iterator[FloatArray]:
+def draw_weights(scores: Scores, n_bootstrap: int, seed: int = 0) -> Iterator[NDArray[np.float32]]:
     """Yield blocks (n, b) of bootstrap weights: how often each sample is drawn.
 
     The same seed and number of samples give the same draws, so that models are compared on the
@@ -106,15 +124,15 @@ def draw_weights(scores: Scores, n_bootstrap: int, seed: int = 0) -> Iterator[Fl
 
 
 @lru_cache(maxsize=4)
-def _unweighted(is_ood: bytes, n_bootstrap: int, seed: int) -> FloatArray:
+def _unweighted(is_ood: bytes, n_bootstrap: int, seed: int) -> NDArray[np.float32]:
     """Return the draws of small data, which many evaluations of a benchmark share."""
     kind = np.frombuffer(is_ood, np.bool_)
     return _draw(np.random.default_rng(seed), kind, np.ones(len(kind)), n_bootstrap)
 
 
-def _draw(rng: Any, is_ood: BoolArray, weight: FloatArray, n_bootstrap: int) -> FloatArray:
-    """Return draws of shape (n, n_bootstrap)."""
-    block = np.zeros((n_bootstrap, len(weight)))
+def _draw(rng: Any, is_ood: BoolArray, weight: FloatArray, n_bootstrap: int) -> NDArray[np.float32]:
+    """Return draws of shape (n, n_bootstrap): counts, so float32 is exact."""
+    block = np.zeros((n_bootstrap, len(weight)), dtype=np.float32)
     for chosen in (np.flatnonzero(~is_ood), np.flatnonzero(is_ood)):
         n, w = len(chosen), weight[chosen]
         is_plain = (w == 1).all()
@@ -128,28 +146,25 @@ def _draw(rng: Any, is_ood: BoolArray, weight: FloatArray, n_bootstrap: int) -> 
 
 
 def replicate(
-    metrics: Iterable[Metric],
+    metrics: Sequence[Metric],
     scores: Scores,
-    n_bootstrap: int,
-    *,
-    n_bins: int = 15,
-    seed: int = 0,
+    options: Options,
     progress: Callable[[int], None] | None = None,
 ) -> dict[str, FloatArray]:
     """Return metrics of bootstrap replicates by name, each of shape (n_bootstrap,).
 
     `progress` is called with the number of replicates of each block.
     """
-    metrics = list(metrics)
+    n_bootstrap = options.for_samples(len(scores)).n_bootstrap
+    if not n_bootstrap:
+        return {}
     parts: dict[str, list[FloatArray]] = {metric.name: [] for metric in metrics}
-    known = ~scores.is_ood
-    inside = scores if known.all() else scores.subset(known)
-    for weights in draw_weights(scores, n_bootstrap, seed):
+    inside = scores.inside
+    for weights in draw_weights(scores, n_bootstrap, options.seed):
+        known = weights if inside is scores else weights[~scores.is_ood]
         for metric in metrics:
-            if metric.needs == "ood" or inside is scores:
-                value = metric.compute(scores, weights, n_bins=n_bins)
-            else:
-                value = metric.compute(inside, weights[known], n_bins=n_bins)
+            of = (scores, weights) if metric.needs == "ood" else (inside, known)
+            value = metric.compute(*of, n_bins=options.n_bins)
             parts[metric.name].append(np.asarray(value, dtype=np.float64))
         if progress is not None:
             progress(weights.shape[1])
@@ -178,12 +193,7 @@ def interval(
 
 
 def estimate(
-    metric: Metric,
-    scores: Scores,
-    replicates: FloatArray | None = None,
-    *,
-    n_bins: int = 15,
-    level: float = 0.95,
+    metric: Metric, scores: Scores, options: Options, replicates: FloatArray | None = None
 ) -> Estimate:
     """Return a metric of all samples with the interval from its replicates.
 
@@ -191,24 +201,19 @@ def estimate(
     reaches down to 0 if a calibrated model has such a value by chance. It is also the interval of
     `excess_ece`.
     """
-    inside = scores.subset(~scores.is_ood) if scores.is_ood.any() else scores
+    n_bins, level = options.n_bins, options.level
+    inside = scores.inside
     if metric.name == "excess_ece":
         floor = float(compute_noise_floor(inside, inside.weight, n_bins=n_bins))
         raw = None if replicates is None else replicates + floor
-        error = estimate(METRICS["ece"], inside, raw, n_bins=n_bins, level=level)
-        value = error.value - floor
-        if error.low is None or error.high is None:
-            return Estimate(value)
-        return Estimate(value, min(error.low, value), max(error.high, value))
-    of = scores if metric.needs == "ood" else inside
-    value = float(metric.compute(of, of.weight, n_bins=n_bins))
+        error = estimate(METRICS["ece"], inside, options, raw)
+        return _around(error.value - floor, error.low, error.high)
+    value = float(metric.of(scores, scores.weight, n_bins))
     low = high = None
     if replicates is not None:
         low, high = interval(metric.kind, value, replicates, level)
     if metric.name not in EVENTS:
-        if low is not None and high is not None:
-            low, high = min(low, value), max(high, value)
-        return Estimate(value, low, high)
+        return _around(value, low, high)
     event = EVENTS[metric.name](inside)
     floor = float(compute_noise_floor(event, event.weight, n_bins=n_bins))
     # The limit is at most three times the floor.
@@ -218,15 +223,22 @@ def estimate(
     return Estimate(value, low, high, floor)
 
 
+def _around(value: float, low: float | None, high: float | None) -> Estimate:
+    """Return an estimate whose interval contains its value."""
+    if low is None or high is None:
+        return Estimate(value)
+    return Estimate(value, min(low, value), max(high, value))
+
+
 def bootstrap_ci(
     metric: str,
-    y: ArrayLike,
-    proba: ArrayLike,
+    y: Any,
+    proba: Any,
     *,
     n_bins: int = 15,
     n_bootstrap: int = DEFAULT_BOOTSTRAP,
     level: float = 0.95,
-    sample_weight: ArrayLike | None = None,
+    sample_weight: Any = None,
     seed: int = 0,
 ) -> Estimate:
     """Return a metric with its bootstrap interval.
@@ -248,20 +260,20 @@ def bootstrap_ci(
     >>> result.value, round(result.low, 1), round(result.high, 1)
     (0.8, 0.7, 0.9)
     """
-    chosen, scores = _checked(metric, y, proba, sample_weight, n_bootstrap, level)
-    drawn = replicate([chosen], scores, n_bootstrap, n_bins=n_bins, seed=seed)
-    return estimate(chosen, scores, drawn[metric], n_bins=n_bins, level=level)
+    options = Options(n_bins, n_bootstrap, level, seed)
+    chosen, scores = _checked(metric, y, proba, sample_weight, options)
+    return estimate(chosen, scores, options, replicate([chosen], scores, options)[metric])
 
 
 def paired_difference(
     metric: str,
-    a: tuple[ArrayLike, ArrayLike],
-    b: tuple[ArrayLike, ArrayLike],
+    a: tuple[Any, Any],
+    b: tuple[Any, Any],
     *,
     n_bins: int = 15,
     n_bootstrap: int = DEFAULT_BOOTSTRAP,
     level: float = 0.95,
-    sample_weight: ArrayLike | None = None,
+    sample_weight: Any = None,
     seed: int = 0,
 ) -> Difference:
     """Return metric(a) - metric(b) with a paired interval: both on the same replicates.
@@ -278,20 +290,16 @@ def paired_difference(
     >>> result.high < 0
     True
     """
-    first, second = (
-        _checked(metric, y, proba, sample_weight, n_bootstrap, level)[1] for y, proba in (a, b)
-    )
+    options = Options(n_bins, n_bootstrap, level, seed)
+    chosen, first = _checked(metric, *a, sample_weight, options)
+    second = _checked(metric, *b, sample_weight, options)[1]
     if len(first) != len(second) or (first.is_ood != second.is_ood).any():
         raise InputError(
             f"b must have the samples of a in the same order, got {len(second)} for {len(first)}.",
             "b",
         )
-    chosen = get_metric(metric)
     values = [float(chosen.of(s, s.weight, n_bins)) for s in (first, second)]
-    drawn = [
-        replicate([chosen], s, n_bootstrap, n_bins=n_bins, seed=seed)[metric]
-        for s in (first, second)
-    ]
+    drawn = [replicate([chosen], s, options)[metric] for s in (first, second)]
     return difference(values[0] - values[1], drawn[0] - drawn[1], level)
 
 
@@ -304,10 +312,9 @@ def difference(value: float, replicates: FloatArray | None, level: float = 0.95)
 
 
 def _checked(
-    metric: str, y: Any, proba: Any, sample_weight: Any, n_bootstrap: int, level: float
+    metric: str, y: Any, proba: Any, sample_weight: Any, options: Options
 ) -> tuple[Metric, Scores]:
-    check_number("n_bootstrap", n_bootstrap, 2, 1_000_000, whole=True)
-    check_number("level", level, 0.01, 0.9999)
+    check_number("n_bootstrap", options.n_bootstrap, 2, 1_000_000, whole=True)
     chosen = get_metric(metric)
     scores = check_scores(y, proba, sample_weight)
     if not chosen.applies_to(scores):

@@ -1,7 +1,8 @@
 """How well a score separates two kinds of samples, and prediction with abstention."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,7 +10,20 @@ from numpy.typing import ArrayLike
 from wildcal.core.arrays import FloatArray
 from wildcal.core.exceptions import InputError
 from wildcal.core.validation import check_choice
-from wildcal.metrics._scores import BoolArray, Scores, check_scores, defined, measure, per_replicate
+from wildcal.metrics._scores import (
+    BoolArray,
+    Curve,
+    Scores,
+    check_scores,
+    defined,
+    mean,
+    measure,
+    per_replicate,
+)
+
+Statistic: TypeAlias = Callable[[FloatArray, FloatArray], float]
+"""A number of the weights of positives and negatives at or above each distinct score."""
+Counter: TypeAlias = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 
 def auroc(positive: ArrayLike, scores: ArrayLike) -> float:
@@ -36,7 +50,7 @@ def auroc(positive: ArrayLike, scores: ArrayLike) -> float:
     0.75
     """
     flags, values = _checked(positive, scores, "positive")
-    return defined(_auroc(flags, values, np.ones(len(values))))
+    return _detect(area, flags, values)
 
 
 def aupr_in(is_id: ArrayLike, scores: ArrayLike) -> float:
@@ -51,7 +65,7 @@ def aupr_in(is_id: ArrayLike, scores: ArrayLike) -> float:
     0.8333
     """
     flags, values = _checked(is_id, scores, "is_id")
-    return defined(_average_precision(flags, values, np.ones(len(values))))
+    return _detect(average_precision, flags, values)
 
 
 def aupr_out(is_id: ArrayLike, scores: ArrayLike) -> float:
@@ -63,7 +77,7 @@ def aupr_out(is_id: ArrayLike, scores: ArrayLike) -> float:
     0.5
     """
     flags, values = _checked(is_id, scores, "is_id")
-    return defined(_average_precision(~flags, -values, np.ones(len(values))))
+    return _detect(average_precision, ~flags, -values)
 
 
 def fpr95(is_id: ArrayLike, scores: ArrayLike, *, positive: Literal["id", "ood"] = "id") -> float:
@@ -88,10 +102,10 @@ def fpr95(is_id: ArrayLike, scores: ArrayLike, *, positive: Literal["id", "ood"]
     flags, values = _checked(is_id, scores, "is_id")
     if positive == "ood":
         flags, values = ~flags, -values
-    return defined(_fpr95(flags, values, np.ones(len(values))))
+    return _detect(false_positive_rate, flags, values)
 
 
-def aurc(y: ArrayLike, proba: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
+def aurc(y: Any, proba: Any, *, sample_weight: Any = None) -> float:
     """Return the area under the risk-coverage curve.
 
     The mean over i of the error rate of the i most confident samples; equal confidences share
@@ -117,7 +131,7 @@ def aurc(y: ArrayLike, proba: ArrayLike, *, sample_weight: ArrayLike | None = No
 
 
 @dataclass(frozen=True, eq=False)
-class RiskCoverage:
+class RiskCoverage(Curve):
     """The risk-coverage curve: error rate of the most confident samples.
 
     Arrays have one entry for each distinct confidence, from high to low.
@@ -149,14 +163,8 @@ class RiskCoverage:
         at = np.unique(np.minimum(at, len(self.coverage) - 1))
         return RiskCoverage(self.threshold[at], self.coverage[at], self.risk[at])
 
-    def to_dict(self) -> dict[str, list[float]]:
-        """Return plain lists."""
-        return {name: getattr(self, name).tolist() for name in ("threshold", "coverage", "risk")}
 
-
-def risk_coverage(
-    y: ArrayLike, proba: ArrayLike, *, sample_weight: ArrayLike | None = None
-) -> RiskCoverage:
+def risk_coverage(y: Any, proba: Any, *, sample_weight: Any = None) -> RiskCoverage:
     """Return the risk-coverage curve. Parameters as in `aurc`.
 
     Examples
@@ -171,9 +179,9 @@ def risk_coverage(
 
 def compute_risk_coverage(scores: Scores, weights: FloatArray) -> RiskCoverage:
     """See `risk_coverage`."""
-    right, wrong = _curve(scores.correct, scores.confidence, weights)
+    threshold, curve = _curve(scores.correct, scores.confidence)
+    right, wrong = curve(weights)
     total = right + wrong
-    threshold = np.unique(scores.confidence)[::-1]
     used = np.diff(total, prepend=0.0) > 0
     coverage, risk = total[used] / total[-1], wrong[used] / total[used]
     return RiskCoverage(threshold[used], coverage, risk)
@@ -204,104 +212,68 @@ def compute_aurc(scores: Scores, weights: FloatArray, *, n_bins: int = 15) -> An
     return per_replicate(value, weights)
 
 
-def compute_misclassification_auroc(
-    scores: Scores, weights: FloatArray, *, n_bins: int = 15
-) -> Any:
-    """Return the AUROC of the confidence for right against wrong predictions."""
-    return _detect(_auroc, scores.correct, scores.confidence, weights)
-
-
-def compute_misclassification_aupr_in(
-    scores: Scores, weights: FloatArray, *, n_bins: int = 15
-) -> Any:
-    """Return the average precision of finding right predictions by high confidence."""
-    return _detect(_average_precision, scores.correct, scores.confidence, weights)
-
-
-def compute_misclassification_aupr_out(
-    scores: Scores, weights: FloatArray, *, n_bins: int = 15
-) -> Any:
-    """Return the average precision of finding wrong predictions by low confidence."""
-    return _detect(_average_precision, ~scores.correct, -scores.confidence, weights)
-
-
-def compute_misclassification_fpr95(
-    scores: Scores, weights: FloatArray, *, n_bins: int = 15
-) -> Any:
-    """Return the fraction of wrong predictions kept with 95 % of the right ones."""
-    return _detect(_fpr95, scores.correct, scores.confidence, weights)
-
-
-def compute_ood_auroc(scores: Scores, weights: FloatArray, *, n_bins: int = 15) -> Any:
-    """Return the AUROC of the confidence for in-distribution against OOD samples."""
-    return _detect(_auroc, ~scores.is_ood, scores.confidence, weights)
-
-
-def compute_ood_aupr_in(scores: Scores, weights: FloatArray, *, n_bins: int = 15) -> Any:
-    """Return the average precision of finding in-distribution samples by high confidence."""
-    return _detect(_average_precision, ~scores.is_ood, scores.confidence, weights)
-
-
-def compute_ood_aupr_out(scores: Scores, weights: FloatArray, *, n_bins: int = 15) -> Any:
-    """Return the average precision of finding OOD samples by low confidence."""
-    return _detect(_average_precision, scores.is_ood, -scores.confidence, weights)
-
-
-def compute_ood_fpr95(scores: Scores, weights: FloatArray, *, n_bins: int = 15) -> Any:
-    """Return the fraction of OOD samples kept with 95 % of the in-distribution ones."""
-    return _detect(_fpr95, ~scores.is_ood, scores.confidence, weights)
-
-
 def compute_ood_mean_confidence(scores: Scores, weights: FloatArray, *, n_bins: int = 15) -> Any:
     """Return the mean confidence of OOD samples."""
-    is_ood = scores.is_ood.astype(np.float64)
-    return (scores.confidence * is_ood) @ weights / (is_ood @ weights)
+    return mean(scores.confidence[scores.is_ood], weights[scores.is_ood])
 
 
-def _detect(function: Any, positive: BoolArray, values: FloatArray, weights: FloatArray) -> Any:
-    order = np.argsort(-values, kind="stable")
+def detector(
+    statistic: Statistic, positive: Literal["right", "wrong", "id", "ood"]
+) -> Callable[..., Any]:
+    """Return a metric: how well the confidence separates some samples from the others.
+
+    Right and in-distribution samples are expected to have high confidence, wrong and OOD samples
+    low confidence.
+    """
+
+    def compute(scores: Scores, weights: FloatArray, *, n_bins: int = 15) -> Any:
+        is_high = scores.correct if positive in ("right", "wrong") else ~scores.is_ood
+        is_low = positive in ("wrong", "ood")
+        values = -scores.confidence if is_low else scores.confidence
+        _, curve = _curve(is_high ^ is_low, values)
+        return per_replicate(lambda w: _of_curve(statistic, *curve(w)), weights)
+
+    return compute
+
+
+def _detect(statistic: Statistic, positive: BoolArray, values: FloatArray) -> float:
+    _, curve = _curve(positive, values)
+    return defined(_of_curve(statistic, *curve(np.ones(len(values)))))
+
+
+def _curve(positive: BoolArray, values: FloatArray) -> tuple[FloatArray, Counter]:
+    """Return the distinct scores, and a function of weights: those at or above each score."""
+    order = np.argsort(-values)
     positive, values = positive[order], values[order]
-    return per_replicate(lambda w: function(positive, values, w[order], is_sorted=True), weights)
-
-
-def _curve(
-    positive: BoolArray, values: FloatArray, w: FloatArray, is_sorted: bool = False
-) -> tuple[FloatArray, FloatArray]:
-    """Return the weight of positives and negatives at or above each distinct score."""
-    if not is_sorted:
-        order = np.argsort(-values, kind="stable")
-        positive, values, w = positive[order], values[order], w[order]
     last = np.append(np.flatnonzero(np.diff(values)), len(values) - 1)
-    return np.cumsum(w * positive)[last], np.cumsum(w * ~positive)[last]
+
+    def curve(w: FloatArray) -> tuple[FloatArray, FloatArray]:
+        w = w[order]
+        true, both = np.cumsum(w * positive)[last], np.cumsum(w)[last]
+        return true, both - true
+
+    return values[last], curve
 
 
-def _auroc(
-    positive: BoolArray, values: FloatArray, w: FloatArray, is_sorted: bool = False
-) -> float:
-    true, false = _curve(positive, values, w, is_sorted)
-    if not (true[-1] > 0 and false[-1] > 0):
-        return np.nan
-    area = np.trapezoid(np.append(0.0, true), np.append(0.0, false))
-    return float(area / (true[-1] * false[-1]))
+def _of_curve(statistic: Statistic, true: FloatArray, false: FloatArray) -> float:
+    return statistic(true, false) if true[-1] > 0 and false[-1] > 0 else np.nan
 
 
-def _average_precision(
-    positive: BoolArray, values: FloatArray, w: FloatArray, is_sorted: bool = False
-) -> float:
-    true, false = _curve(positive, values, w, is_sorted)
-    if not (true[-1] > 0 and false[-1] > 0):
-        return np.nan
+def area(true: FloatArray, false: FloatArray) -> float:
+    """Return the AUROC of a curve."""
+    below = np.trapezoid(np.append(0.0, true), np.append(0.0, false))
+    return float(below / (true[-1] * false[-1]))
+
+
+def average_precision(true: FloatArray, false: FloatArray) -> float:
+    """Return the sum of precisions times gains in recall of a curve."""
     total = true + false
     precision = true / np.where(total > 0, total, 1.0)
     return float((np.diff(true, prepend=0.0) * precision).sum() / true[-1])
 
 
-def _fpr95(
-    positive: BoolArray, values: FloatArray, w: FloatArray, is_sorted: bool = False
-) -> float:
-    true, false = _curve(positive, values, w, is_sorted)
-    if not (true[-1] > 0 and false[-1] > 0):
-        return np.nan
+def false_positive_rate(true: FloatArray, false: FloatArray) -> float:
+    """Return the false positive rate of a curve at a recall of 95 %."""
     # 0.95 is not a binary number: whole counts are compared.
     return float(false[np.argmax(100 * true >= 95 * true[-1])] / false[-1])
 

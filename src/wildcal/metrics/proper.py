@@ -3,19 +3,12 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from wildcal.core.arrays import FloatArray
-from wildcal.metrics._scores import (
-    Scores,
-    check_scores,
-    mean,
-    measure,
-    measure_in_distribution,
-)
+from wildcal.metrics._scores import Scores, check_scores, mean, measure
 
 
-def accuracy(y: ArrayLike, proba: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
+def accuracy(y: Any, proba: Any, *, sample_weight: Any = None) -> float:
     """Return the fraction of samples whose predicted class is the label.
 
     Parameters
@@ -34,9 +27,7 @@ def accuracy(y: ArrayLike, proba: ArrayLike, *, sample_weight: ArrayLike | None 
     return measure(compute_accuracy, y, proba, sample_weight)
 
 
-def mean_confidence(
-    y: ArrayLike, proba: ArrayLike, *, sample_weight: ArrayLike | None = None
-) -> float:
+def mean_confidence(y: Any, proba: Any, *, sample_weight: Any = None) -> float:
     """Return the mean probability of the predicted class. Parameters as in `accuracy`.
 
     Examples
@@ -47,7 +38,7 @@ def mean_confidence(
     return measure(compute_mean_confidence, y, proba, sample_weight)
 
 
-def nll(y: ArrayLike, proba: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
+def nll(y: Any, proba: Any, *, sample_weight: Any = None) -> float:
     """Return the negative log-likelihood in nats (log loss, cross-entropy), a mean over samples.
 
     A probability of 0 for the label counts as 1e-34, which costs 78.3.
@@ -64,10 +55,10 @@ def nll(y: ArrayLike, proba: ArrayLike, *, sample_weight: ArrayLike | None = Non
     >>> round(nll([0, 1], np.array([[0.5, 0.5], [0.75, 0.25]])), 6)  # log(2 * 4) / 2
     1.039721
     """
-    return measure_in_distribution(compute_nll, y, proba, sample_weight)
+    return measure(compute_nll, y, proba, sample_weight, ood=False)
 
 
-def brier_score(y: ArrayLike, proba: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
+def brier_score(y: Any, proba: Any, *, sample_weight: Any = None) -> float:
     """Return the Brier score: the sum over classes of (p_k - [y = k])^2, a mean over samples.
 
     It lies in [0, 2]. scikit-learn's `brier_score_loss` for two classes is half of it. Parameters
@@ -82,12 +73,10 @@ def brier_score(y: ArrayLike, proba: ArrayLike, *, sample_weight: ArrayLike | No
     >>> brier_score([0, 1], np.array([[0.5, 0.5], [1.0, 0.0]]))  # (0.25 + 0.25 + 1 + 1) / 2
     1.25
     """
-    return measure_in_distribution(compute_brier_score, y, proba, sample_weight)
+    return measure(compute_brier_score, y, proba, sample_weight, ood=False)
 
 
-def top_label_brier(
-    y: ArrayLike, proba: ArrayLike, *, sample_weight: ArrayLike | None = None
-) -> float:
+def top_label_brier(y: Any, proba: Any, *, sample_weight: Any = None) -> float:
     """Return the mean of (confidence - correct)^2. Parameters as in `accuracy`.
 
     Examples
@@ -98,7 +87,7 @@ def top_label_brier(
     return measure(compute_top_label_brier, y, proba, sample_weight)
 
 
-def nll_per_sample(y: ArrayLike, proba: ArrayLike) -> FloatArray:
+def nll_per_sample(y: Any, proba: Any) -> FloatArray:
     """Return the negative log-likelihood of each sample with y >= 0.
 
     Examples
@@ -110,7 +99,7 @@ def nll_per_sample(y: ArrayLike, proba: ArrayLike) -> FloatArray:
     return scores.log_loss[~scores.is_ood]
 
 
-def brier_per_sample(y: ArrayLike, proba: ArrayLike) -> FloatArray:
+def brier_per_sample(y: Any, proba: Any) -> FloatArray:
     """Return the Brier score of each sample with y >= 0.
 
     Examples
@@ -122,7 +111,7 @@ def brier_per_sample(y: ArrayLike, proba: ArrayLike) -> FloatArray:
     return scores.squared_error[~scores.is_ood]
 
 
-def top_label_brier_per_sample(y: ArrayLike, proba: ArrayLike) -> FloatArray:
+def top_label_brier_per_sample(y: Any, proba: Any) -> FloatArray:
     """Return (confidence - correct)^2 of each sample.
 
     Examples

@@ -9,8 +9,10 @@ import numpy as np
 
 from wildcal.core.arrays import FloatArray
 from wildcal.core.exceptions import InputError
-from wildcal.metrics import binary, calibration_error, detection, kde, proper
+from wildcal.metrics import binary, detection, proper
+from wildcal.metrics import calibration_error as error
 from wildcal.metrics._scores import Compute, Scores
+from wildcal.metrics.detection import area, average_precision, detector, false_positive_rate
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,7 @@ class Metric:
     def of(self, scores: Scores, weights: FloatArray, n_bins: int = 15) -> FloatArray:
         """Return the metric: of in-distribution samples, or of all if it needs OOD samples."""
         if self.needs != "ood" and scores.is_ood.any():
-            known = ~scores.is_ood
-            scores, weights = scores.subset(known), weights[known]
+            scores, weights = scores.inside, weights[~scores.is_ood]
         return np.asarray(self.compute(scores, weights, n_bins=n_bins), dtype=np.float64)
 
 
@@ -64,18 +65,18 @@ _ENTRIES: Final = (
     Metric("brier_score", "Brier score", "lower", "proba", "number", proper.compute_brier_score),
     Metric("top_label_brier", "top-label Brier", "lower", "top", "number",
            proper.compute_top_label_brier),
-    Metric("ece", "ECE", "lower", "top", "error", calibration_error.compute_ece),
+    Metric("ece", "ECE", "lower", "top", "error", error.compute_ece),
     Metric("excess_ece", "excess ECE", "lower", "top", "error",
-           calibration_error.compute_excess_ece),
-    Metric("mce", "MCE", "lower", "top", "error", calibration_error.compute_mce),
+           error.compute_excess_ece),
+    Metric("mce", "MCE", "lower", "top", "error", error.compute_mce),
     Metric("adaptive_ece", "adaptive ECE", "lower", "top", "error",
-           calibration_error.compute_adaptive_ece),
+           error.compute_adaptive_ece),
     Metric("classwise_ece", "class-wise ECE", "lower", "proba", "error",
-           calibration_error.compute_classwise_ece),
-    Metric("kde_ece", "KDE-ECE", "lower", "top", "error", kde.compute_kde_ece),
-    Metric("ks_error", "KS error", "lower", "top", "error", calibration_error.compute_ks_error),
+           error.compute_classwise_ece),
+    Metric("kde_ece", "KDE-ECE", "lower", "top", "error", error.compute_kde_ece),
+    Metric("ks_error", "KS error", "lower", "top", "error", error.compute_ks_error),
     Metric("debiased_l2_ce", "debiased L2 error", "lower", "top", "error",
-           calibration_error.compute_debiased_l2_ce),
+           error.compute_debiased_l2_ce),
     Metric("binary_ece", "binary ECE", "lower", "binary", "error", binary.compute_binary_ece),
     Metric("calibration_slope", "calibration slope (ideal 1)", None, "binary", "number",
            binary.compute_calibration_slope),
@@ -85,21 +86,22 @@ _ENTRIES: Final = (
            binary.compute_spiegelhalter_z),
     Metric("aurc", "AURC", "lower", "top", "share", detection.compute_aurc),
     Metric("misclassification_auroc", "AUROC right/wrong", "higher", "top", "share",
-           detection.compute_misclassification_auroc),
+           detector(area, "right")),
     Metric("misclassification_aupr_in", "AUPR right", "higher", "top", "share",
-           detection.compute_misclassification_aupr_in),
+           detector(average_precision, "right")),
     Metric("misclassification_aupr_out", "AUPR wrong", "higher", "top", "share",
-           detection.compute_misclassification_aupr_out),
+           detector(average_precision, "wrong")),
     Metric("misclassification_fpr95", "FPR95 right/wrong", "lower", "top", "share",
-           detection.compute_misclassification_fpr95),
+           detector(false_positive_rate, "right")),
     Metric("ood_mean_confidence", "OOD confidence", "lower", "ood", "share",
            detection.compute_ood_mean_confidence),
-    Metric("ood_auroc", "AUROC ID/OOD", "higher", "ood", "share", detection.compute_ood_auroc),
+    Metric("ood_auroc", "AUROC ID/OOD", "higher", "ood", "share", detector(area, "id")),
     Metric("ood_aupr_in", "AUPR-in (ID positive)", "higher", "ood", "share",
-           detection.compute_ood_aupr_in),
+           detector(average_precision, "id")),
     Metric("ood_aupr_out", "AUPR-out (OOD positive)", "higher", "ood", "share",
-           detection.compute_ood_aupr_out),
-    Metric("ood_fpr95", "FPR95 ID/OOD", "lower", "ood", "share", detection.compute_ood_fpr95),
+           detector(average_precision, "ood")),
+    Metric("ood_fpr95", "FPR95 ID/OOD", "lower", "ood", "share",
+           detector(false_positive_rate, "id")),
 )  # fmt: skip
 
 METRICS: Final[dict[str, Metric]] = {metric.name: metric for metric in _ENTRIES}

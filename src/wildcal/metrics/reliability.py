@@ -1,18 +1,19 @@
-"""Reliability curves: confidence against accuracy, binned and by isotonic regression."""
+"""Reliability curves, binned and by isotonic regression, and the parts of proper scores."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from wildcal.core.arrays import FloatArray
-from wildcal.core.validation import check_number
-from wildcal.metrics._scores import MAX_BINS, Scores, check_scores
+from wildcal.core.exceptions import InputError
+from wildcal.core.validation import check_choice, check_number
+from wildcal.metrics._scores import MAX_BINS, Curve, Scores, check_scores
 
 
 @dataclass(frozen=True, eq=False)
-class Reliability:
+class Reliability(Curve):
     """Mean confidence and accuracy in each bin (edges[b], edges[b + 1]].
 
     Empty bins have count 0 and NaN elsewhere. `low` and `high` are Wilson intervals of the
@@ -28,6 +29,16 @@ class Reliability:
     high: FloatArray
     level: float
 
+    @classmethod
+    def of_sums(
+        cls, count: FloatArray, confidence: FloatArray, correct: FloatArray, level: float
+    ) -> "Reliability":
+        """Return the curve of sums over the samples of each bin."""
+        n = np.where(count > 0, count, np.nan)
+        low, high = wilson_interval(correct, count, level)
+        edges = np.linspace(0, 1, len(count) + 1)
+        return cls(edges, count, confidence / n, correct / n, low, high, level)
+
     @property
     def ece(self) -> float:
         """The expected calibration error."""
@@ -35,18 +46,9 @@ class Reliability:
         gap = np.abs(self.confidence - self.accuracy)[filled]
         return float(np.average(gap, weights=self.count[filled]))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain lists, None in empty bins."""
-        names = ("edges", "count", "confidence", "accuracy", "low", "high")
-        columns = {
-            name: [None if np.isnan(v) else v for v in getattr(self, name).tolist()]
-            for name in names
-        }
-        return {**columns, "level": self.level}
-
 
 @dataclass(frozen=True, eq=False)
-class IsotonicReliability:
+class IsotonicReliability(Curve):
     """The reliability curve by isotonic regression (CORP): steps without bins.
 
     Each step is a block of the pool-adjacent-violators algorithm.
@@ -61,9 +63,22 @@ class IsotonicReliability:
     count: FloatArray
     """Samples in the step, the sum of their weights."""
 
-    def to_dict(self) -> dict[str, list[float]]:
-        """Return plain lists."""
-        return {n: getattr(self, n).tolist() for n in ("low", "high", "accuracy", "count")}
+
+@dataclass(frozen=True)
+class Decomposition:
+    """score = miscalibration - discrimination + uncertainty."""
+
+    score: float
+    miscalibration: float
+    """What recalibration would gain; 0 for calibrated probabilities."""
+    discrimination: float
+    """What recalibrated probabilities gain over the class frequencies; higher is better."""
+    uncertainty: float
+    """The score of the class frequencies, which no model changes."""
+
+    def to_dict(self) -> dict[str, float]:
+        """Return the parts by name."""
+        return asdict(self)
 
 
 def reliability(
@@ -91,9 +106,7 @@ def reliability(
     return compute_reliability(scores, scores.weight, n_bins=n_bins, level=level)
 
 
-def isotonic_reliability(
-    y: ArrayLike, proba: ArrayLike, *, sample_weight: ArrayLike | None = None
-) -> IsotonicReliability:
+def isotonic_reliability(y: Any, proba: Any, *, sample_weight: Any = None) -> IsotonicReliability:
     """Return the reliability curve by isotonic regression (CORP). Parameters as in `ece`.
 
     References
@@ -111,18 +124,75 @@ def isotonic_reliability(
     return compute_isotonic_reliability(scores, scores.weight)
 
 
+def decompose(
+    y: ArrayLike,
+    proba: ArrayLike,
+    *,
+    score: Literal["nll", "brier_score"] = "nll",
+    sample_weight: ArrayLike | None = None,
+) -> Decomposition:
+    """Return the parts of the NLL or the Brier score by isotonic recalibration.
+
+    With S the score, p the probabilities, q the recalibrated ones and f the class frequencies:
+    miscalibration = S(p) - S(q), discrimination = S(f) - S(q), uncertainty = S(f).
+
+    q is the isotonic regression of y = k on the probability of class k. With one event (two
+    classes, or confidences) both parts are at least 0. So they are for the Brier score of any
+    number of classes, which is a sum over classes. For the NLL of more than two classes, q is
+    divided by its sum over classes, and the miscalibration of well calibrated probabilities may be
+    slightly negative. q is fitted on the same samples: with few samples both parts are too large.
+
+    Parameters
+    ----------
+    y, proba
+        Labels (n,) and probabilities (n, K), or booleans (n,), whether the prediction was right,
+        and confidences (n,). OOD samples (y = -1) are left out.
+    score
+        "nll" or "brier_score". With confidences, the Brier score is (confidence - correct)^2.
+    sample_weight
+        Counts (n,): a weight of 2 is equivalent to repeating the sample.
+
+    References
+    ----------
+    Dimitriadis, Gneiting, Jordan (2021), "Stable reliability diagrams for probabilistic
+    classifiers", PNAS.
+
+    Examples
+    --------
+    >>> parts = decompose(np.array([True, False, True, False]), [0.9, 0.9, 0.6, 0.1],
+    ...                   score="brier_score")
+    >>> parts.uncertainty
+    0.25
+    >>> bool(np.isclose(parts.score, parts.miscalibration - parts.discrimination + 0.25))
+    True
+    """
+    check_choice("score", score, ("nll", "brier_score"))
+    scores = check_scores(y, proba, sample_weight)
+    scores = scores.subset(~scores.is_ood & (scores.weight > 0))
+    if not len(scores):
+        raise InputError("y must contain in-distribution samples, got none.", "y")
+    p, t = _events(scores)
+    w = scores.weight
+    q = np.column_stack([isotonic_fit(p[:, k], t[:, k], w) for k in range(p.shape[1])])
+    f = np.broadcast_to(w @ t / w.sum(), t.shape)
+    if score == "nll" and p.shape[1] > 2:
+        q = q / q.sum(axis=1, keepdims=True)
+    function = _nll if score == "nll" else _brier
+    scale = 0.5 if score == "brier_score" and scores.y is None else 1.0
+    of_p, of_q, of_f = (scale * float(w @ function(x, t) / w.sum()) for x in (p, q, f))
+    return Decomposition(of_p, of_p - of_q, of_f - of_q, of_f)
+
+
 def compute_reliability(
     scores: Scores, weights: FloatArray, *, n_bins: int = 15, level: float = 0.95
 ) -> Reliability:
     """See `reliability`."""
     index = scores.bins(n_bins)
     columns = (np.ones(len(scores)), scores.confidence, scores.correct)
-    sums = [np.bincount(index, weights * c, n_bins).astype(np.float64) for c in columns]
-    count, confidence, hits = sums
-    n = np.where(count > 0, count, np.nan)
-    low, high = wilson_interval(hits, count, level)
-    edges = np.linspace(0, 1, n_bins + 1)
-    return Reliability(edges, count, confidence / n, hits / n, low, high, level)
+    count, confidence, correct = (
+        np.bincount(index, weights * c, n_bins).astype(np.float64) for c in columns
+    )
+    return Reliability.of_sums(count, confidence, correct, level)
 
 
 def compute_isotonic_reliability(scores: Scores, weights: FloatArray) -> IsotonicReliability:
@@ -172,3 +242,20 @@ def wilson_interval(
     middle = (rate + z2 / (2 * n)) / (1 + z2 / n)
     half = np.sqrt(rate * (1 - rate) * z2 / n + (z2 / (2 * n)) ** 2) / (1 + z2 / n)
     return np.maximum(middle - half, 0.0), np.minimum(middle + half, 1.0)
+
+
+def _events(scores: Scores) -> tuple[FloatArray, FloatArray]:
+    """Return probabilities and one-hot labels; of confidences, those of wrong and right."""
+    if scores.y is None:
+        p = np.column_stack([1 - scores.confidence, scores.confidence])
+        return p, np.column_stack([~scores.correct, scores.correct]).astype(np.float64)
+    p = np.concatenate(scores.blocks())
+    return p, (scores.y[:, None] == np.arange(p.shape[1])).astype(np.float64)
+
+
+def _nll(p: FloatArray, t: FloatArray) -> FloatArray:
+    return np.asarray(-np.log(np.clip((p * t).sum(axis=1), 1e-34, 1)))
+
+
+def _brier(p: FloatArray, t: FloatArray) -> FloatArray:
+    return np.asarray(((p - t) ** 2).sum(axis=1))

@@ -61,18 +61,9 @@ def print_table(table: Table) -> None:
     if not console.is_terminal:  # a pipe or a file has no width
         console = Console(file=sys.stdout, width=300)
     heads, notes = table.heads, list(table.notes)
-    widths = dict(
-        zip(
-            heads,
-            (
-                max(map(len, column)) + 3
-                for column in zip(
-                    heads, *([str(c) for c in row] for row in table.rows), strict=True
-                )
-            ),
-            strict=True,
-        )
-    )
+    cells = [[str(cell) for cell in row] for row in table.rows]
+    lengths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
+    widths = {head: length + 3 for head, length in zip(heads, lengths, strict=True)}
     optional = sorted((c.priority, c.head) for c in table.columns if c.priority)
     left_out = []
     while optional and sum(widths.values()) > console.width:
@@ -94,7 +85,7 @@ def print_table(table: Table) -> None:
         console.print(Text(_printable(note)))
 
 
-def to_markdown(table: Table, *, title: bool = True) -> str:
+def to_markdown(table: Table) -> str:
     r"""Return a table in Markdown with its title and notes; the best is bold.
 
     Examples
@@ -111,7 +102,7 @@ def to_markdown(table: Table, *, title: bool = True) -> str:
         return f"| {' | '.join(cells)} |"
 
     rule = "".join("--:|" if column.is_number else "---|" for column in table.columns)
-    lines = [f"**{_markdown(table.title)}**", ""] if title and table.title else []
+    lines = [f"**{_markdown(table.title)}**", ""] if table.title else []
     lines += [line(map(_markdown, table.heads)), f"|{rule}"]
     lines += [
         line(_marked(cell, "**{}**", "<u>{}</u>", _markdown) for cell in r) for r in table.rows
@@ -120,9 +111,7 @@ def to_markdown(table: Table, *, title: bool = True) -> str:
     return "\n".join(lines)
 
 
-def to_latex(
-    table: Table, *, label: str | None = None, notes: bool = True, cell_notes: bool = False
-) -> str:
+def to_latex(table: Table, *, label: str | None = None, cell_notes: bool = False) -> str:
     r"""Return a LaTeX table for the booktabs package: best bold, second underlined.
 
     Parameters
@@ -131,8 +120,6 @@ def to_latex(
         Its title is the caption.
     label
         Name for ``\ref``.
-    notes
-        Whether the notes of the table stand below the tabular.
     cell_notes
         Whether cells are shown with their notes, such as intervals.
     """
@@ -160,7 +147,7 @@ def to_latex(
         *(line(map(shown, row)) for row in table.rows),
         r"\bottomrule",
         r"\end{tabular}",
-        *(rf"\par {{\footnotesize {_latex(note)}}}" for note in table.notes if notes),
+        *(rf"\par {{\footnotesize {_latex(note)}}}" for note in table.notes),
         r"\end{table}",
     ]
     return "\n".join(lines) + "\n"

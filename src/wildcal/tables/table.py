@@ -46,6 +46,14 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
 
+    @classmethod
+    def of(
+        cls, title: str, columns: Sequence[tuple[Column, Sequence[Cell]]], notes: Sequence[str]
+    ) -> "Table":
+        """Return the table of columns with their cells."""
+        rows = zip(*(cells for _, cells in columns), strict=True)
+        return cls(title, tuple(column for column, _ in columns), tuple(rows), tuple(notes))
+
     @property
     def heads(self) -> list[str]:
         """The heads of all columns."""
