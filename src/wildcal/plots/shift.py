@@ -8,7 +8,7 @@ import numpy as np
 
 from wildcal.metrics import Estimate
 from wildcal.plots.display import Display
-from wildcal.plots.style import COLUMN, GRAY, PAGE, add_legend, method_styles
+from wildcal.plots.style import COLUMN, GRAY, PAGE, method_styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,7 +69,7 @@ class SeverityDisplay(Display):
         ax.set_xticks(range(n_levels))
         ax.set_ylim(bottom=0)
         if legend:
-            add_legend(ax, loc="best", handlelength=2.4)
+            ax.legend(loc="best", handlelength=2.4)
 
 
 @dataclass(eq=False)
@@ -138,14 +138,14 @@ class DotsDisplay(Display):
                     elinewidth=0.9, mfc=style.color if filled else "white",
                     label=name if is_first and not is_one_per_row else None,
                 )  # fmt: skip
-        ax.set_yticks(range(len(rows)), rows, parse_math=False)
+        ax.set_yticks(range(len(rows)), rows)
         ax.set_ylim(len(rows) - 0.5, -0.5)
         ax.tick_params(axis="y", length=0)
-        ax.set_xlabel(self.x_label, parse_math=False)
+        ax.set_xlabel(self.x_label)
         if not self.zero:
             ax.set_xlim(left=0)
         if legend and not is_one_per_row:
-            add_legend(ax, loc="best", handlelength=2.4)
+            ax.legend(loc="best", handlelength=2.4)
 
     def panel_height(self, width: float) -> float:
         """Return a height at which the names of the rows have room."""
@@ -200,8 +200,8 @@ class HeatmapDisplay(Display):
                     j, rows.index(row), f"({value:+.1f})" if is_unclear else f"{value:+.1f}",
                     ha="center", va="center", color=color, fontsize=6.5,
                 )  # fmt: skip
-        ax.set_yticks(range(len(rows)), rows, parse_math=False)
-        ax.set_xticks(range(len(self.columns)), list(self.columns), parse_math=False, rotation=30,
+        ax.set_yticks(range(len(rows)), rows)
+        ax.set_xticks(range(len(self.columns)), list(self.columns), rotation=30,
                       ha="right", rotation_mode="anchor")  # fmt: skip
         ax.tick_params(length=0)
         for spine in ax.spines.values():
