@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -27,27 +28,8 @@ CURVES: Final = ("#882255", "#4477AA", "#999933", "#117733", "#DDAA33", "#332288
 GROUPS: Final = ("#332288", "#DDAA33", "#BB5566")
 """Colors of groups of samples: correct, incorrect, OOD. They also differ in lightness."""
 
-STYLE: Final[dict[Any, Any]] = {
-    "font.size": 8.0,
-    "axes.titlesize": 8.0,
-    "axes.labelsize": 8.0,
-    "xtick.labelsize": 7.0,
-    "ytick.labelsize": 7.0,
-    "legend.fontsize": 7.0,
-    "axes.linewidth": 0.6,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.prop_cycle": f"cycler('color', {list(CURVES)})",
-    "legend.frameon": False,
-    "figure.dpi": 120,
-    "savefig.dpi": 300,
-    "pdf.fonttype": 42,  # text stays text
-    "svg.fonttype": "none",
-    "svg.hashsalt": "wildcal",
-}
-"""Settings of matplotlib: ``plt.style.use(STYLE)``, or ``with plt.rc_context(STYLE):``."""
+STYLE: Final = str(files("wildcal.plots") / "wildcal.mplstyle")
+"""Style sheet of matplotlib: ``plt.style.use(STYLE)``, or ``with plt.style.context(STYLE):``."""
 
 
 class MethodStyle(NamedTuple):
@@ -102,12 +84,12 @@ def method_styles(names: Iterable[str]) -> dict[str, MethodStyle]:
 def context() -> "AbstractContextManager[None]":
     """Return a context in which matplotlib draws in the style, and a dollar is a dollar."""
     try:
-        from matplotlib import rc_context
+        from matplotlib import style
     except ImportError as error:
         raise MissingExtraError(
             'wildcal.plots needs matplotlib. Install it with: pip install "wildcal[report]"'
         ) from error
-    return rc_context({**STYLE, "text.parse_math": False})
+    return style.context([STYLE, {"text.parse_math": False}])
 
 
 def new_figure(width: float, height: float) -> "Figure":
