@@ -6,12 +6,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from wildcal.evaluation.benchmark_results import BenchmarkResults
+from wildcal.evaluation.benchmark_results import BenchmarkResults, FittedMethod
 from wildcal.evaluation.diagnostics import Diagnostics, RawScores, pool_reliability
 from wildcal.evaluation.results import Evaluation
 from wildcal.evaluation.splits import ood_set
-from wildcal.metrics import Reliability, auroc
+from wildcal.metrics import Reliability
 from wildcal.metrics.reliability import wilson_interval
+from wildcal.plots.energy import QUANTILES, HistogramDisplay
 from wildcal.report.charts import (
     Curve,
     Marks,
@@ -22,6 +23,7 @@ from wildcal.report.charts import (
     reliability_chart,
     shown,
 )
+from wildcal.report.paper.names import plain
 from wildcal.report.summary import conditions_of
 from wildcal.tables import Cell, Column, Table, number
 
@@ -31,7 +33,6 @@ _MAX_CLASSES: Final = 30
 _MIN_CLASS_SAMPLES: Final = 5
 _UNIT: Final = 10_000
 """Fractions of diagrams are sent as whole ten-thousandths."""
-_QUANTILES: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,6 @@ class Section:
     charts: list[Chart] = field(default_factory=list)
     choices: list[Choice] = field(default_factory=list)
     table: Table | None = None
-    facts: dict[str, str] = field(default_factory=dict)
     reliability: dict[str, Any] = field(default_factory=dict)
 
 
@@ -78,7 +78,7 @@ class Content:
     groups: Mapping[str, Evaluation]
 
     def __post_init__(self) -> None:
-        order = [m.name for m in self.results.ranked(self.name, "ece")]
+        order = [m.name for m in self.fitted]
         object.__setattr__(self, "order", order)
         object.__setattr__(self, "marks", Marks(order))
 
@@ -90,6 +90,27 @@ class Content:
     def suite(self) -> Any:
         """The suite."""
         return self.results.suites[self.name].suite
+
+    @property
+    def fitted(self) -> list[FittedMethod]:
+        """The methods after their fits, in their order."""
+        return self.results.ranked(self.name, "ece")
+
+    @property
+    def n_calibration(self) -> int:
+        """The number of source samples for calibration."""
+        return sum(s.n_samples for s in self.suite.calibration if s.is_source)
+
+    @property
+    def tested(self) -> list[str]:
+        """What the suite tests on, in words."""
+        splits = self.suite.test
+        kinds = [s.corruption for s in splits if s.severity is not None]
+        source = [f"{s.n_samples:,} source samples" for s in splits if s.is_source]
+        cells = [f"{len(kinds)} corrupted conditions of {len(set(kinds))} corruptions"]
+        others = [s for s in splits if not s.is_source and s.severity is None]
+        names = [f"{s.n_samples:,} samples of {s.domain or s.name}" for s in others]
+        return [*source, *(cells if kinds else []), *names]
 
     @property
     def chosen(self) -> list[str]:
@@ -105,7 +126,6 @@ def sections(content: Content) -> Iterator[Section]:
         yield from make(content)
     for make in (class_section, ood_section, energy_section, temperature_section):
         yield from make(content)
-    yield data_section(content)
 
 
 def methods_section(content: Content) -> Section:
@@ -297,7 +317,7 @@ def _class_table(content: Content, name: str) -> Table | None:
     rows = []
     for k in known:
         accuracy = float(last.correct[k] / last.count[k])
-        cells = [Cell(_plain(content.suite.class_names[k])), Cell(f"{int(last.count[k]):,}")]
+        cells = [Cell(plain(content.suite.class_names[k])), Cell(f"{int(last.count[k]):,}")]
         cells.append(number(accuracy, (float(low[k]), float(high[k])), digits=1))
         for s in sums.values():
             n = max(float(s.count[k]), 1.0)
@@ -321,7 +341,7 @@ def ood_section(content: Content) -> Iterator[Section]:
                 columns[m] = [_percent(e) if i == j else nan for j in range(len(rows))]
         label = "mean confidence (%)"
         chart = dots_chart(rows, columns, content.marks, label, highest=100.0)
-        charts.append(Chart(f"Mean confidence on {_plain(ood_set(split))}", chart))
+        charts.append(Chart(f"Mean confidence on {plain(ood_set(split))}", chart))
     if charts:
         note = (
             "Samples of none of the classes: every prediction is wrong, lower is better. The OOD"
@@ -332,38 +352,31 @@ def ood_section(content: Content) -> Iterator[Section]:
 
 def energy_section(content: Content) -> Iterator[Section]:
     """Yield densities of confidence and energy, and the energy by condition."""
-    raw = content.kept.raw
-    charts: list[Chart] = []
-    source = [s.name for s in content.suite.test if s.is_source and s.name in raw]
-    if source:
-        own = raw[source[0]]
-        charts += _histograms(own, None, ("correct", "incorrect"))
-        for split in content.suite.test:
-            if split.is_ood and split.name in raw:
-                names = ("source samples", _plain(ood_set(split.name)))
-                charts += _histograms(own, raw[split.name], names)
-    parts: dict[str, list[RawScores]] = {}
-    ood = set()
-    for split in content.suite.test:
-        if split.name in raw:
-            name = "source" if split.is_source else _plain(split.domain or ood_set(split.name))
-            name = str(split.severity) if split.severity is not None else name
-            parts.setdefault(name, []).append(raw[split.name])
-            ood |= {name} if split.is_ood else set()
+    raw, charts = content.kept.raw, list[Chart]()
+    splits = [split for split in content.suite.test if split.name in raw]
+    source = next((raw[split.name] for split in splits if split.is_source), None)
+    if source is not None:
+        charts += _histograms({"correct": (source, source.correct),
+                               "incorrect": (source, ~source.correct)})  # fmt: skip
+        for split in splits:
+            if split.is_ood:
+                ood, name = raw[split.name], plain(ood_set(split.name))
+                charts += _histograms({"source samples": (source, ...), name: (ood, ...)})
+    parts: dict[tuple[bool, str], list[RawScores]] = {}
+    for split in sorted(splits, key=lambda s: (s.is_ood, not s.is_source, s.severity or 0)):
+        name = "source" if split.is_source else plain(split.domain or ood_set(split.name))
+        name = name if split.severity is None else str(split.severity)
+        parts.setdefault((split.is_ood, name), []).append(raw[split.name])
     if len(parts) > 1:
-        order = sorted(parts, key=lambda n: (n in ood, n != "source", n.isdigit() and int(n)))
-        quantiles = {
-            n: np.quantile(-np.concatenate([r.energy for r in parts[n]]), _QUANTILES) for n in order
-        }
-        accuracy = {
-            n: float(np.concatenate([r.correct for r in parts[n]]).mean())
-            for n in order
-            if n not in ood
-        }
+        quantiles, accuracy = {}, {}
+        for (is_ood, name), found in parts.items():
+            energy = np.concatenate([r.energy for r in found])
+            quantiles[name] = np.quantile(-energy, QUANTILES)
+            if not is_ood:
+                accuracy[name] = float(np.concatenate([r.correct for r in found]).mean())
         caption = "Boxes: quartiles; lines: 5 % to 95 %; corruptions pooled."
-        charts.append(
-            Chart("Negative energy and accuracy", box_chart(quantiles, accuracy), caption)
-        )
+        chart = box_chart(quantiles, accuracy)
+        charts.append(Chart("Negative energy and accuracy", chart, caption))
     if charts:
         note = (
             "Of the logits, without calibration. AUROC: probability that a sample of the first"
@@ -372,23 +385,17 @@ def energy_section(content: Content) -> Iterator[Section]:
         yield Section("Energy and confidence", [note], charts=charts)
 
 
-def _histograms(own: RawScores, other: RawScores | None, names: tuple[str, str]) -> Iterator[Chart]:
-    sets = [own] if other is None else [own, other]
-    first = own.correct if other is None else np.arange(sum(len(s.energy) for s in sets)) < len(
-        own.energy
-    )  # fmt: skip
-    if first.all() or not first.any():
-        return
-    for title, values in (
-        ("confidence", np.concatenate([s.confidence for s in sets])),
-        ("negative energy", -np.concatenate([s.energy for s in sets])),
-    ):
-        edges = np.histogram_bin_edges(values, 40)
-        groups = dict(zip(names, (first, ~first), strict=True))
-        densities = {n: np.histogram(values[g], edges, density=True)[0] for n, g in groups.items()}
-        area = 100 * auroc(first, values)
-        chart = histogram_chart(edges, densities, title)
-        yield Chart(f"{title.capitalize()}: AUROC {area:.1f} %", chart)
+def _histograms(groups: Mapping[str, tuple[RawScores, Any]]) -> Iterator[Chart]:
+    """Yield the densities of both scores in two groups: raw scores, and which samples of them."""
+    for title in ("confidence", "negative energy"):
+        values = {
+            name: (raw.confidence if title == "confidence" else -raw.energy)[chosen]
+            for name, (raw, chosen) in groups.items()
+        }
+        display = HistogramDisplay.from_groups(values, title)
+        if display.auroc is not None:
+            chart = histogram_chart(display.edges, display.densities, title)
+            yield Chart(f"{title.capitalize()}: AUROC {100 * display.auroc:.1f} %", chart)
 
 
 def temperature_section(content: Content) -> Iterator[Section]:
@@ -409,26 +416,7 @@ def temperature_section(content: Content) -> Iterator[Section]:
                       [Chart("Temperature against negative energy", chart, caption)])  # fmt: skip
 
 
-def data_section(content: Content) -> Section:
-    """Return what each method is, and the data of its fit."""
-    heads = ("method", "what it is", "data used", "accuracy preserved", "reference")
-    fitted = {m.name: m for m in content.results.suites[content.name].methods}
-    rows = []
-    for name in content.order:
-        c = fitted[name].calibrator
-        keeps = "yes" if c.preserves_accuracy else "no"
-        cells = (shown(name), c.title, str(fitted[name].information), keeps, c.reference)
-        rows.append(tuple(map(Cell, cells)))
-    columns = tuple(Column(head, is_number=False) for head in heads)
-    return Section("Data used", table=Table("", columns, tuple(rows)))
-
-
 def _percent(e: Any) -> tuple[float, float, float]:
     low = e.value if e.low is None else e.low
     high = e.value if e.high is None else e.high
     return 100 * e.value, 100 * low, 100 * high
-
-
-def _plain(text: object) -> str:
-    line = " ".join(str(text).split())[:60]
-    return "".join(c if c.isprintable() else "?" for c in line)
