@@ -23,7 +23,7 @@ from wildcal.report.paper.study import (
     splits_at,
     svhn_split,
 )
-from wildcal.report.paper.tables import CONDITIONS, EXTRACT, TRANSFORMER, Missing
+from wildcal.report.paper.tables import CONDITIONS, EXTRACT, TEXTURES, TRANSFORMER, Missing
 from wildcal.report.paper.variants import COUNTED, WITHOUT_OOD
 
 if TYPE_CHECKING:
@@ -184,8 +184,7 @@ def fig6(study: Study, name: str = "fig6") -> PaperFigure | Missing:
         if series:
             panels[str(study.names[suite])] = DotsDisplay(series, "Mean confidence on Textures (%)")
     caption = "Mean confidence on Textures with 95 % intervals; lower is better."
-    needs = ("calibration samples of SVHN and test samples of Textures", f"{EXTRACT} --ood svhn")
-    return _grid(name, caption, panels, needs)
+    return _grid(name, caption, panels, TEXTURES)
 
 
 def _mean_ece(results: BenchmarkResults, suite: str, method: str, severity: int) -> Estimate:

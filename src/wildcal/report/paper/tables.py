@@ -26,7 +26,10 @@ TRANSFORMER: Final = (
     "a suite of a vision transformer",
     "wildcal extract DATA --dataset imagenet --network vit_b_32.onnx -o SUITE",
 )
-_NATURAL_SHIFTS: Final = ("imagenet-r", "imagenet-a", "imagenet-sketch")
+TEXTURES: Final = (
+    "calibration samples of SVHN and test samples of Textures",
+    f"{EXTRACT} --ood svhn",
+)
 _AVERAGE_NOTE: Final = (
     "Average over severity 0 and the means over corruption types at severities 1 to 5, in per cent."
 )
@@ -90,10 +93,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Spec:
-    """What a table of the paper shows: rows of suites, OOD sets, splits and metrics."""
+    """What a table of the paper shows: rows of suites, OOD sets, metrics and splits."""
 
     title: str
-    methods: Callable[[Study], Sequence[str]]
+    needs: tuple[str, str] = (CONDITIONS, EXTRACT)
+    methods: tuple[str, ...] = ()
+    """Without any, all methods that the study shows."""
     metrics: Mapping[str, str] = field(default_factory=lambda: {"ece": "ECE"})
     """Titles of metrics by name."""
     head: str | None = None
@@ -105,79 +110,50 @@ class Spec:
     splits: tuple[str, ...] = ()
     """Names or domains of single test splits; without them, values are averages."""
     dac: bool = False
-    needs: tuple[str, str] = (CONDITIONS, EXTRACT)
 
 
 SPECS: Final = {
-    "table1": Spec("Average ECE (%) under covariate shift.", lambda study: study.shown_methods),
+    "table1": Spec("Average ECE (%) under covariate shift."),
     "table2": Spec(
         "Average ECE (%) with and without density-aware calibration (DAC).",
-        lambda _: ("identity", "ets", "dac+ets", "spline", "dac+spline", "energy", "dac+energy"),
-        suites=lambda suite: suite.layers,
-        dac=True,
-        needs=(f"{CONDITIONS}, and distances to training samples", f"{EXTRACT} --features"),
+        (f"{CONDITIONS}, and distances to training samples", f"{EXTRACT} --features"),
+        ("identity", "ets", "dac+ets", "spline", "dac+spline", "energy", "dac+energy"),
+        suites=lambda suite: suite.layers, dac=True,
     ),
     "table3": Spec(
-        "Detection of Textures by the calibrated confidence (%), higher is better.",
-        lambda _: KEEP_CLASSES,
-        DETECTION,
-        head="metric",
-        ood_sets=("svhn",),
-        splits=("textures-test",),
-        needs=("calibration samples of SVHN and test samples of Textures", f"{EXTRACT} --ood svhn"),
+        "Detection of Textures by the calibrated confidence (%), higher is better.", TEXTURES,
+        KEEP_CLASSES, DETECTION, "metric", ood_sets=("svhn",), splits=("textures-test",),
     ),
-    "table4": Spec(
-        "Average KDE-ECE (%) under covariate shift.",
-        lambda study: study.shown_methods,
-        {"kde_ece": "KDE-ECE"},
-    ),
-    "table5": Spec(
-        "Average SCE (%) under covariate shift.",
-        lambda study: study.shown_methods,
-        {"classwise_ece": "SCE"},
-    ),
+    "table4": Spec("Average KDE-ECE (%) under covariate shift.", metrics={"kde_ece": "KDE-ECE"}),
+    "table5": Spec("Average SCE (%) under covariate shift.", metrics={"classwise_ece": "SCE"}),
     "table6": Spec(
-        "Vision transformers: average ECE and KDE-ECE (%).",
-        lambda _: ("identity", "energy"),
-        {"ece": "ECE", "kde_ece": "KDE-ECE"},
-        head="metric",
-        suites=is_transformer,
-        needs=TRANSFORMER,
+        "Vision transformers: average ECE and KDE-ECE (%).", TRANSFORMER, ("identity", "energy"),
+        {"ece": "ECE", "kde_ece": "KDE-ECE"}, "metric", suites=is_transformer,
     ),
     "table7": Spec(
         "ECE (%) under natural covariate shift.",
-        lambda _: KEEP_CLASSES,
-        splits=_NATURAL_SHIFTS,
-        needs=(
-            "an ImageNet suite with test splits of ImageNet-R, -A or -Sketch",
-            "wildcal extract DATA --dataset imagenet --network NETWORK.onnx"
-            f" {' '.join(f'--extra {name}' for name in _NATURAL_SHIFTS)} -o SUITE",
-        ),
+        ("an ImageNet suite with test splits of ImageNet-R, -A or -Sketch",
+         "wildcal extract DATA --dataset imagenet --network NETWORK.onnx --extra imagenet-r"
+         " --extra imagenet-a --extra imagenet-sketch -o SUITE"),
+        KEEP_CLASSES, splits=("imagenet-r", "imagenet-a", "imagenet-sketch"),
     ),
     "table8": Spec(
         "Average ECE (%) by the OOD set in the calibration.",
-        lambda _: ("identity", SOTA, "energy"),
-        head="calibrated with",
-        ood_sets=("svhn", "textures"),
-        needs=(
-            "calibration samples of both SVHN and Textures",
-            f"{EXTRACT} --ood svhn --ood textures",
-        ),
+        ("calibration samples of both SVHN and Textures", f"{EXTRACT} --ood svhn --ood textures"),
+        ("identity", SOTA, "energy"), head="calibrated with", ood_sets=("svhn", "textures"),
     ),
-    "table9": Spec(
-        "Average ECE (%), with and without OOD samples in the calibration.",
-        lambda study: study.with_and_without_ood,
-    ),
-}
+    "table9": Spec("Average ECE (%), with and without OOD samples in the calibration."),
+}  # fmt: skip
 
 
 def paper_table(study: Study, name: str, *, paper: bool = False) -> PaperTable | Missing:
     """Return a table of the paper, with `paper` also the paper's rows beside those of suites."""
     spec = SPECS[name]
-    rows = list(_rows(study, spec))
+    shown = study.with_and_without_ood if name == "table9" else study.shown_methods
+    methods = spec.methods or shown
+    rows = list(_rows(study, spec, methods))
     if not rows:
         return Missing(name, *spec.needs)
-    methods = spec.methods(study)
     titles = {m: method_title(m) for m in methods}
     heads = ("data set", "network", *([spec.head] if spec.head else []))
     has_floor = any(row.floor is not None for row in rows)
@@ -208,9 +184,8 @@ def paper_table(study: Study, name: str, *, paper: bool = False) -> PaperTable |
     return PaperTable(name, table, tuple(records))
 
 
-def _rows(study: Study, spec: Spec) -> Iterator[Row]:
+def _rows(study: Study, spec: Spec, methods: Sequence[str]) -> Iterator[Row]:
     """Yield a row for each suite, OOD set and metric, or for each of their splits."""
-    methods = spec.methods(study)
     for name, suite in study.suites.items():
         splits = [s for s in suite.test if {s.name, s.domain} & set(spec.splits)]
         for ood in spec.ood_sets if spec.suites(suite) else ():
