@@ -189,9 +189,8 @@ def line_chart(
     for method, c in reversed(list(curves.items())):
         style = marks.style(method)
         if c.low is not None and c.high is not None:
-            there = [f"{x(v):g} {y(t):g}" for v, t in zip(c.x, c.low, strict=True)]
-            back = [f"{x(v):g} {y(t):g}" for v, t in zip(c.x, c.high, strict=True)]
-            band = f"M{'L'.join(there + back[::-1])}Z"
+            ends = [*zip(c.x, c.low, strict=True), *reversed([*zip(c.x, c.high, strict=True)])]
+            band = f"{_path(ends, x, y)}Z"
             picture.parts.append(tag("path", d=band, class_=f"band {style}", data_method=method))
         line = _path(zip(c.x, c.y, strict=True), x, y)
         picture.parts.append(tag("path", d=line, class_=f"line {style}", data_method=method))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -29,8 +29,6 @@ from wildcal.tables import Cell, Column, Table, number
 
 _MAX_BINS: Final = 60_000
 """Bins of reliability diagrams on one page."""
-_MAX_CLASSES: Final = 30
-_MIN_CLASS_SAMPLES: Final = 5
 _UNIT: Final = 10_000
 """Fractions of diagrams are sent as whole ten-thousandths."""
 
@@ -82,6 +80,9 @@ class Content:
         object.__setattr__(self, "order", order)
         object.__setattr__(self, "marks", Marks(order))
 
+    max_classes: ClassVar[int] = 30
+    """Rows of a table of predicted classes."""
+    min_class_samples: ClassVar[int] = 5
     order: list[str] = field(init=False)
     """Methods, the lowest average ECE first."""
     marks: Marks = field(init=False)
@@ -131,7 +132,7 @@ def sections(content: Content) -> Iterator[Section]:
 def methods_section(content: Content) -> Section:
     """Return the table of all methods."""
     table = content.results.table(content.name, "ece")
-    return Section("Methods", ["A click on a heading sorts.", *table.notes], table=table)
+    return Section("Methods", list(table.notes), table=table)
 
 
 def shift_section(content: Content) -> Iterator[Section]:
@@ -179,47 +180,32 @@ def _by_corruption(content: Content) -> Choice:
 
 def reliability_section(content: Content) -> Iterator[Section]:
     """Yield two reliability diagrams, each for any method, both for any condition."""
-    kept = content.kept
-    conditions = conditions_of(kept, content.suite)
-    tables: dict[str, list[Reliability]] = {}
-    for name, splits in conditions.items():
-        title = f"{name}, all corruptions pooled" if len(splits) > 1 else name
-        tables[title] = [
-            pool_reliability([kept.reliability[split][m] for split in splits])
-            for m in content.order
-        ]
-    if not tables:
-        return
-    first = next((t for t in tables if t.startswith("severity 3")), next(iter(tables)))
-    cells = {
-        split: [kept.reliability[split][m] for m in content.order]
-        for splits in conditions.values()
-        if len(splits) > 1
-        for split in splits
+    kept, order = content.kept, content.order
+    groups = {
+        f"{name}, all corruptions pooled" if len(splits) > 1 else name: splits
+        for name, splits in conditions_of(kept, content.suite).items()
     }
-    n_bins = kept.n_bins
-    is_small = (len(tables) + len(cells)) * len(content.order) * n_bins <= _MAX_BINS
-    tables |= cells if is_small else {}
-    yield Section(
-        "Reliability",
-        [
-            "Dots: accuracy of the samples with about that confidence, with 95 % Wilson intervals."
-            " On the dashed line confidence equals accuracy; below it the method is overconfident."
-            " Bars: samples."
-        ],
-        reliability={
-            "conditions": list(tables),
-            "selected": first,
-            "methods": [shown(m) for m in content.order],
-            "before": content.order.index(content.chosen[0]),
-            "after": content.order.index(content.chosen[-1]),
-            "svg": reliability_chart(n_bins),
-            "data": {
-                "unit": _UNIT,
-                "tables": [[_reliability_data(t) for t in found] for found in tables.values()],
-            },
-        },
-    )
+    if not groups:
+        return
+    first = next((name for name in groups if name.startswith("severity 3")), next(iter(groups)))
+    cells = {split: [split] for splits in groups.values() if len(splits) > 1 for split in splits}
+    if (len(groups) + len(cells)) * len(order) * kept.n_bins <= _MAX_BINS:
+        groups |= cells
+    tables = [
+        [pool_reliability([kept.reliability[split][m] for split in splits]) for m in order]
+        for splits in groups.values()
+    ]
+    data = [[_reliability_data(table) for table in row] for row in tables]
+    reliability = {
+        "conditions": list(groups),
+        "selected": first,
+        "methods": [shown(m) for m in order],
+        "before": order.index(content.chosen[0]),
+        "after": order.index(content.chosen[-1]),
+        "svg": reliability_chart(kept.n_bins),
+        "data": {"unit": _UNIT, "tables": data},
+    }
+    yield Section("Reliability", reliability=reliability)
 
 
 def _reliability_data(table: Reliability) -> dict[str, Any]:
@@ -255,12 +241,7 @@ def risk_section(content: Content) -> Iterator[Section]:
         text = f"At an accuracy of 95 % {shown(best)} answers {coverage:.1f} % of these samples."
         charts.append(Chart(f"{kind.capitalize()} samples", chart, text))
     if charts:
-        note = (
-            "Error rate of the most confident samples, if the others are not answered. A method"
-            " that keeps the order of confidences keeps this curve."
-        )
-        legend = content.marks.legend(content.order)
-        yield Section("Risk and coverage", [note], legend, charts)
+        yield Section("Risk and coverage", [], content.marks.legend(content.order), charts)
 
 
 def groups_section(content: Content) -> Iterator[Section]:
@@ -280,10 +261,9 @@ def groups_section(content: Content) -> Iterator[Section]:
         ece = [number(x.ece.value, x.ece.interval) for x in (f.groups[g] for f in found.values())]
         cells = [Cell(g), Cell(f"{e.n_samples:,}"), number(e.accuracy.value), *ece]
         rows.append(tuple([*cells, number(e.ece.floor)]))
-    columns_ = (Column(heads[0], is_number=False), *map(Column, heads[1:]))
     note = f"Test samples by group. Highest excess ECE: {last.worst_group}."
     yield Section("Groups", [note], content.marks.legend(found), [Chart("ECE by group", chart)],
-                  table=Table("", columns_, tuple(rows)))  # fmt: skip
+                  table=_table(heads, rows))  # fmt: skip
 
 
 def class_section(content: Content) -> Iterator[Section]:
@@ -293,26 +273,20 @@ def class_section(content: Content) -> Iterator[Section]:
     tables = {name: t for name in names if (t := _class_table(content, name)) is not None}
     if not tables:
         return
-    notes = [
-        "Samples by predicted class, with 95 % Wilson intervals of the accuracy. Gap: mean"
-        f" confidence minus accuracy, in points. Largest gaps of {shown(chosen[-1])} first; classes"
-        f" with fewer than {_MIN_CLASS_SAMPLES} samples are left out"
-        + (f", and all but {_MAX_CLASSES}." if content.suite.n_classes > _MAX_CLASSES else ".")
-    ]
     choice = Choice("Condition", list(tables), list(tables.values()), "by-class")
-    yield Section("Predicted classes", notes, choices=[choice])
+    yield Section("Predicted classes", choices=[choice])
 
 
 def _class_table(content: Content, name: str) -> Table | None:
     sums = {m: content.kept.classes[name][m] for m in content.chosen}
     last = sums[content.chosen[-1]]
-    known = np.flatnonzero(last.count >= _MIN_CLASS_SAMPLES)
+    known = np.flatnonzero(last.count >= content.min_class_samples)
     if not len(known):
         return None
     gaps = (last.confidence[known] - last.correct[known]) / last.count[known]
-    known = known[np.argsort(-np.abs(gaps), kind="stable")][:_MAX_CLASSES]
+    known = known[np.argsort(-np.abs(gaps), kind="stable")][: content.max_classes]
     low, high = wilson_interval(last.correct, last.count, 0.95)
-    heads = ["samples", "accuracy (%)"]
+    heads = ["predicted class", "samples", "accuracy (%)"]
     heads += [f"{what}, {shown(m)}" for m in sums for what in ("confidence (%)", "gap")]
     rows = []
     for k in known:
@@ -324,8 +298,12 @@ def _class_table(content: Content, name: str) -> Table | None:
             confidence, own = float(s.confidence[k]) / n, float(s.correct[k]) / n
             cells += [number(confidence, digits=1), number(confidence - own, digits=1, sign=True)]
         rows.append(tuple(cells))
-    columns = (Column("predicted class", is_number=False), *map(Column, heads))
-    return Table("", columns, tuple(rows))
+    return _table(heads, rows)
+
+
+def _table(heads: list[str], rows: list[tuple[Cell, ...]]) -> Table:
+    """Return a table whose first column is text."""
+    return Table("", (Column(heads[0], is_number=False), *map(Column, heads[1:])), tuple(rows))
 
 
 def ood_section(content: Content) -> Iterator[Section]:
@@ -343,11 +321,7 @@ def ood_section(content: Content) -> Iterator[Section]:
         chart = dots_chart(rows, columns, content.marks, label, highest=100.0)
         charts.append(Chart(f"Mean confidence on {plain(ood_set(split))}", chart))
     if charts:
-        note = (
-            "Samples of none of the classes: every prediction is wrong, lower is better. The OOD"
-            " set of the calibration is not shown."
-        )
-        yield Section("OOD samples", [note], charts=charts)
+        yield Section("OOD samples", charts=charts)
 
 
 def energy_section(content: Content) -> Iterator[Section]:
@@ -378,11 +352,7 @@ def energy_section(content: Content) -> Iterator[Section]:
         chart = box_chart(quantiles, accuracy)
         charts.append(Chart("Negative energy and accuracy", chart, caption))
     if charts:
-        note = (
-            "Of the logits, without calibration. AUROC: probability that a sample of the first"
-            " group has the higher score; 50 % is chance."
-        )
-        yield Section("Energy and confidence", [note], charts=charts)
+        yield Section("Energy and confidence", charts=charts)
 
 
 def _histograms(groups: Mapping[str, tuple[RawScores, Any]]) -> Iterator[Chart]:
@@ -411,9 +381,8 @@ def temperature_section(content: Content) -> Iterator[Section]:
             curves, content.marks, ("negative energy", "temperature"), zero=False, dots=False
         )
         caption = "Lines: medians of test samples with about that energy; bands: 5 % to 95 %."
-        notes = ["Methods that divide the logits of each sample by a temperature."]
-        yield Section("Temperatures", notes, content.marks.legend(curves),
-                      [Chart("Temperature against negative energy", chart, caption)])  # fmt: skip
+        charts = [Chart("Temperature against negative energy", chart, caption)]
+        yield Section("Temperatures", [], content.marks.legend(curves), charts)
 
 
 def _percent(e: Any) -> tuple[float, float, float]:

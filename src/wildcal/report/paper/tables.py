@@ -197,54 +197,42 @@ def _rows(study: Study, spec: Spec, methods: Sequence[str]) -> Iterator[Row]:
                 labels = (study.names[name].network, *third.get(spec.head or "", ()))
                 data = study.names[name].data
                 if not spec.splits and results.has_severities(name):
-                    yield from _average_row(study, results, name, metric, methods, (data, *labels))
-                for split in splits:
-                    titles = (SET_TITLES.get(str(split.domain), data), *labels)
-                    yield from _split_row(results, name, metric, methods, titles, split.name)
+                    yield from _row(study, results, name, metric, methods, (data, *labels))
+                for s in splits:
+                    own = (SET_TITLES.get(str(s.domain), data), *labels)
+                    yield from _row(study, results, name, metric, methods, own, s.name)
 
 
-def _average_row(
+def _row(
     study: Study, results: BenchmarkResults, suite: str, metric: str, methods: Sequence[str],
-    labels: tuple[str, ...],
+    labels: tuple[str, ...], split: str | None = None,
 ) -> Iterator[Row]:  # fmt: skip
-    """Yield a row of averages over conditions, if there is one."""
+    """Yield a row of averages over conditions or of values on a split, if there are any."""
     values: dict[str, Estimate] = {}
     for m in results.suites[suite].methods:
-        average = results.average(suite, m.name, metric)
-        if not math.isnan(average.value):
-            values[m.name] = average
+        if split is None:
+            e: Estimate | None = results.average(suite, m.name, metric)
+        else:
+            e = results.estimate(suite, m.name, split, metric)
+        if e is not None and not math.isnan(e.value):
+            values[m.name] = e
     ranked = [m for m in (PAPER_METHODS if SOTA in methods else methods) if m in values]
     if not ranked:
         return
-    ranked.sort(key=lambda m: values[m].value)
+    sign = -1 if METRICS[metric].better == "higher" else 1
+    ranked.sort(key=lambda m: sign * values[m].value)
     winner: str | None = ranked[0]
-    if len(ranked) > 1:
+    if split is None and len(ranked) > 1:
         gap = results.difference(suite, ranked[0], ranked[1], metric)
         is_clear = not study.is_pooled(suite) if gap.low is None else gap.is_significant
         winner = ranked[0] if is_clear else None
-    floors = [f for m in ranked if (f := values[m].floor) is not None]
+    floors = [f for m in ranked if (f := values[m].floor) is not None and split is None]
     floor = sum(floors) / len(floors) if floors else None
     baseline = next((m for m in ranked if m not in ("identity", "energy")), None)
     if baseline is not None:
         values[SOTA] = values[baseline]
-    yield Row(suite, labels, values, _used(results, suite), winner, floor, baseline)
-
-
-def _split_row(
-    results: BenchmarkResults, suite: str, metric: str, methods: Sequence[str],
-    labels: tuple[str, ...], split: str,
-) -> Iterator[Row]:  # fmt: skip
-    """Yield a row of values on one split, if there is one."""
-    found = {m: results.estimate(suite, m, split, metric) for m in methods}
-    values = {m: e for m, e in found.items() if e is not None}
-    if values:
-        sign = -1 if METRICS[metric].better == "higher" else 1
-        winner = min(values, key=lambda m: sign * values[m].value)
-        yield Row(suite, labels, values, _used(results, suite), winner)
-
-
-def _used(results: BenchmarkResults, suite: str) -> dict[str, str]:
-    return {m.name: str(m.information) for m in results.suites[suite].methods}
+    used = {m.name: str(m.information) for m in results.suites[suite].methods}
+    yield Row(suite, labels, values, used, winner, floor, baseline)
 
 
 def _cells(row: Row, methods: Sequence[str], intervals: bool) -> list[Cell]:
