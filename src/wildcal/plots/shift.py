@@ -118,7 +118,8 @@ class DotsDisplay(Display):
         if self.show_floor:
             first = next(iter(self.series.values()))
             ends = [self.scale * (e.floor or 0.0) if (e := first.get(row)) else 0.0 for row in rows]
-            ax.barh(range(len(rows)), ends, height=1.0, color=GRAY, alpha=0.3, lw=0, label="noise floor")
+            y = range(len(rows))
+            ax.barh(y, ends, height=1.0, color=GRAY, alpha=0.3, lw=0, label="noise floor")
         is_one_per_row = sum(map(len, self.series.values())) == len(rows)
         offsets = np.zeros(n) if is_one_per_row else np.linspace(-0.3, 0.3, n)
         for offset, (name, series) in zip(offsets, self.series.items(), strict=True):
