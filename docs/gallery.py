@@ -77,7 +77,7 @@ def run(name: str, figure: Path) -> str:
             plt.close("all")
             runpy.run_path(str(SCRIPTS / f"plot_{name}.py"))
             (number,) = plt.get_fignums()
-            with rc_context(STYLE):
+            with plt.style.context(STYLE):
                 plt.figure(number).savefig(figure, dpi=160, metadata={"Software": None})
     finally:
         plt.show = show

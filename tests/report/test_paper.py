@@ -13,7 +13,7 @@ from wildcal.metrics.calibration_error import compute_ece
 from wildcal.report.paper.figures import fig1, fig4, fig5
 from wildcal.report.paper.published import published_row
 from wildcal.report.paper.study import Study
-from wildcal.report.paper.tables import Missing, table1, table7
+from wildcal.report.paper.tables import Missing, paper_table
 from wildcal.report.paper.variants import isotonic_output, isotonic_scores, paper_method
 
 NAME = "cifar10-vgg11-half"
@@ -81,14 +81,14 @@ def test_samples_above_1_contribute_nothing():
 )
 def test_table1_has_the_values_of_the_authors_code(name, expected):
     """The values of their code on the same logits, in float32 and with bins of float32."""
-    found = values(table1(Study({name: suites.load(name)}, {})))
+    found = values(paper_table(Study({name: suites.load(name)}, {}), "table1"))
     for method, value in expected.items():
         assert found[method] == pytest.approx(value, abs=0.11)
 
 
 def test_variants_of_this_package(study):
     own = Study(study.suites, {}, authors=False)
-    made = table1(own)
+    made = paper_table(own, "table1")
     assert values(made)["IRM"] == pytest.approx(7.07, abs=0.01)
     assert not any("authors" in note for note in made.table.notes)
     assert "IROvATS" in made.table.heads
@@ -96,7 +96,7 @@ def test_variants_of_this_package(study):
 
 
 def test_table1_says_what_the_dagger_is(study):
-    made = table1(study, paper=True)
+    made = paper_table(study, "table1", paper=True)
     assert "IROvATS†" in made.table.heads
     notes = " ".join(made.table.notes)
     assert "Counted there: CIFAR-10 vgg11-half 7.37." in notes
@@ -107,7 +107,7 @@ def test_table1_says_what_the_dagger_is(study):
 
 
 def test_small_conditions_are_pooled_and_the_best_is_not_marked(small):
-    made = table1(small)
+    made = paper_table(small, "table1")
     assert any(note.startswith("Corruption types of a severity are pooled") for note in
                made.table.notes)  # fmt: skip
     assert float(made.records[0]["noise_floor"]) < 8  # 12.8 to 19.1 without pooling
@@ -117,13 +117,13 @@ def test_small_conditions_are_pooled_and_the_best_is_not_marked(small):
 
 def test_a_label_does_not_hide_the_paper(study):
     own = Study(study.suites, {NAME: "Ours"})
-    made = table1(own, paper=True)
+    made = paper_table(own, "table1", paper=True)
     lines = [str(row[1]) for row in made.table.rows]
     assert lines == ["Ours", "VGG19 (paper)"]
 
 
 def test_what_is_missing_is_named(study):
-    made = table7(study)
+    made = paper_table(study, "table7")
     assert isinstance(made, Missing)
     assert "wildcal extract DATA" in str(made)
 
@@ -143,7 +143,7 @@ def test_figures(study):
         f"{NAME} Negative energy",
     }
     made = fig4(study)
-    table = values(table1(study))
+    table = values(paper_table(study, "table1"))
     ece = [100 * r["value"] for r in made.records if r["method"] == "Energy"]
     assert np.mean(ece) == pytest.approx(table["Energy"])
     made = fig5(study)

@@ -47,12 +47,9 @@ class Display:
 
     def plot(self, ax: "Axes | None" = None) -> Self:
         """Draw on an axis, by default a new one, and keep it as `ax_`."""
-        self.ax_ = (
-            style.new_axes(self.size[0], self.panel_height(self.size[0])) if ax is None else ax
-        )
-        from matplotlib import rc_context
-
-        with rc_context(style.STYLE):
+        width = self.size[0]
+        self.ax_ = style.new_axes(width, self.panel_height(width)) if ax is None else ax
+        with style.context():
             self.draw(self.ax_)
         self.figure_ = self.ax_.get_figure(root=True)  # type: ignore[assignment]
         return self
@@ -66,11 +63,3 @@ class Display:
     def panel_height(self, width: float) -> float:
         """Return the height in inches of a panel of some width."""
         return width * self.size[1] / self.size[0]
-
-    def hide_x_label(self, ax: "Axes") -> None:
-        """Hide the label below a panel that has others below it."""
-        ax.set_xlabel("")
-
-    def hide_y_label(self, ax: "Axes") -> None:
-        """Hide the label at the left of a panel that has others there."""
-        ax.set_ylabel("")

@@ -12,7 +12,7 @@ from wildcal.core.arrays import FloatArray, logsumexp
 from wildcal.core.validation import check_input
 from wildcal.metrics import auroc
 from wildcal.plots.display import Display
-from wildcal.plots.style import COLUMN, CURVES, GROUPS, add_legend
+from wildcal.plots.style import COLUMN, CURVES, GROUPS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -99,9 +99,7 @@ class HistogramDisplay(Display):
             ax.text(0.03, 0.97, f"AUROC {100 * self.auroc:.1f} %", va="top", fontsize=7,
                     transform=ax.transAxes)  # fmt: skip
         if legend:
-            add_legend(
-                ax, loc="lower center", bbox_to_anchor=(0.5, 0.98), ncols=3, handlelength=1.2
-            )
+            ax.legend(loc="lower center", bbox_to_anchor=(0.5, 0.98), ncols=3, handlelength=1.2)
 
 
 @dataclass(eq=False)
@@ -161,7 +159,7 @@ class EnergyDisplay(Display):
         for part in ("whiskers", "caps"):
             for line in drawn[part]:
                 line.set_linewidth(0.7)
-        ax.set_xticks(places, list(self.quantiles), parse_math=False)
+        ax.set_xticks(places, list(self.quantiles))
         ax.set(xlabel="Severity", ylabel="Negative energy")
         low = min(q[0] for q in self.quantiles.values())
         high = max(q[-1] for q in self.quantiles.values())
@@ -233,4 +231,4 @@ class TemperatureDisplay(Display):
             ax.plot(self.energy, middle, color=color, lw=1.3, label=name)
         ax.set(xlabel="Negative energy", ylabel="Temperature")
         if legend and len(self.temperatures) > 1:
-            add_legend(ax)
+            ax.legend()

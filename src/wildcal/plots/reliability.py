@@ -19,7 +19,7 @@ from wildcal.metrics import (
     risk_coverage,
 )
 from wildcal.plots.display import Display
-from wildcal.plots.style import COLUMN, CURVES, GRAY, add_legend
+from wildcal.plots.style import COLUMN, CURVES, GRAY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -172,7 +172,7 @@ class ReliabilityDisplay(Display):
         top = max(below.dataLim.y1, float(b.count.max()))
         below.set_ylim(0, 1.08 * top)
         if has_legend:
-            add_legend(ax, loc="lower right", handlelength=1.2)
+            ax.legend(loc="lower right", handlelength=1.2)
         else:
             n = f"n = {b.count.sum():,.0f}"
             ax.text(0.97, 0.03, f"{text}\n{n}", ha="right", transform=ax.transAxes, fontsize=7)
@@ -180,16 +180,6 @@ class ReliabilityDisplay(Display):
     def panel_height(self, width: float) -> float:
         """Return the height of a panel: a square and the histogram."""
         return 1.28 * width
-
-    def hide_x_label(self, ax: "Axes") -> None:
-        """Hide the label below the histogram."""
-        for child in ax.child_axes:
-            child.set_xlabel("")
-
-    def hide_y_label(self, ax: "Axes") -> None:
-        """Hide the labels at the left."""
-        for panel in (ax, *ax.child_axes):
-            panel.set_ylabel("")
 
 
 @dataclass(eq=False)
@@ -231,7 +221,7 @@ class RiskCoverageDisplay(Display):
         ax.set(xlim=(0, 1), xlabel="Coverage", ylabel="Error rate (risk)")
         ax.set_ylim(0, 1.1 * highest or 1.0)
         if legend:
-            add_legend(ax, loc="upper left")
+            ax.legend(loc="upper left")
 
 
 def _error_text(error: Estimate) -> str:

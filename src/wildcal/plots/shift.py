@@ -8,7 +8,7 @@ import numpy as np
 
 from wildcal.metrics import Estimate
 from wildcal.plots.display import Display
-from wildcal.plots.style import COLUMN, GRAY, PAGE, add_legend, method_styles
+from wildcal.plots.style import COLUMN, GRAY, PAGE, method_styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,7 +69,7 @@ class SeverityDisplay(Display):
         ax.set_xticks(range(n_levels))
         ax.set_ylim(bottom=0)
         if legend:
-            add_legend(ax, loc="best", handlelength=2.4)
+            ax.legend(loc="best", handlelength=2.4)
 
 
 @dataclass(eq=False)
@@ -110,50 +110,45 @@ class DotsDisplay(Display):
 
     def draw(self, ax: "Axes", *, legend: bool = True) -> None:
         """Draw the dots."""
-        rows, styles = self.rows, method_styles(self.series)
+        rows, styles, n = self.rows, method_styles(self.series), len(self.series)
         if self.zero:
             ax.axvline(0, color=GRAY, lw=0.8, ls=(0, (4, 3)))
         for i in range(0, len(rows), 2):
             ax.axhspan(i - 0.5, i + 0.5, color=GRAY, alpha=0.09, lw=0)
-        floors = [next(iter(self.series.values())).get(row) for row in rows]
         if self.show_floor:
-            at = [i for i, e in enumerate(floors) if e is not None and e.floor is not None]
-            ends = [self.scale * (floors[i].floor or 0.0) for i in at]  # type: ignore[union-attr]
-            ax.barh(at, ends, height=1.0, color=GRAY, alpha=0.3, lw=0, label="noise floor")
-        n = len(self.series)
+            first = next(iter(self.series.values()))
+            ends = [self.scale * (e.floor or 0.0) if (e := first.get(row)) else 0.0 for row in rows]
+            y = range(len(rows))
+            ax.barh(y, ends, height=1.0, color=GRAY, alpha=0.3, lw=0, label="noise floor")
         is_one_per_row = sum(map(len, self.series.values())) == len(rows)
         offsets = np.zeros(n) if is_one_per_row else np.linspace(-0.3, 0.3, n)
         for offset, (name, series) in zip(offsets, self.series.items(), strict=True):
-            style = styles[name]
-            for filled in (True, False):
-                chosen = {row: e for row, e in series.items() if self._is_filled(e) == filled}
-                if not chosen:
-                    continue
-                y = [rows.index(row) + offset for row in chosen]
-                x = [self.scale * e.value for e in chosen.values()]
-                is_first = filled or all(not self._is_filled(e) for e in series.values())
-                ax.errorbar(
-                    x, y, xerr=_lengths(list(chosen.values()), self.scale), ls="none",
-                    marker=style.marker, ms=3.6 if n < 4 else 3.0, color=style.color,
-                    elinewidth=0.9, mfc=style.color if filled else "white",
-                    label=name if is_first and not is_one_per_row else None,
-                )  # fmt: skip
-        ax.set_yticks(range(len(rows)), rows, parse_math=False)
+            label = None if is_one_per_row else name
+            hollow = {row for row, e in series.items() if self.zero and _contains_0(e)}
+            for chosen, face in ((series.keys() - hollow, styles[name].color), (hollow, "white")):
+                found = {row: e for row, e in series.items() if row in chosen}
+                if found:
+                    ax.errorbar(
+                        [self.scale * e.value for e in found.values()],
+                        [rows.index(row) + offset for row in found],
+                        xerr=_lengths(list(found.values()), self.scale), ls="none", label=label,
+                        marker=styles[name].marker, ms=3.6 if n < 4 else 3.0,
+                        color=styles[name].color, elinewidth=0.9, mfc=face,
+                    )  # fmt: skip
+                    label = None
+        ax.set_yticks(range(len(rows)), rows)
         ax.set_ylim(len(rows) - 0.5, -0.5)
         ax.tick_params(axis="y", length=0)
-        ax.set_xlabel(self.x_label, parse_math=False)
+        ax.set_xlabel(self.x_label)
         if not self.zero:
             ax.set_xlim(left=0)
         if legend and not is_one_per_row:
-            add_legend(ax, loc="best", handlelength=2.4)
+            ax.legend(loc="best", handlelength=2.4)
 
     def panel_height(self, width: float) -> float:
         """Return a height at which the names of the rows have room."""
         n = sum(map(len, self.series.values())) / len(self.rows)
         return 0.5 + len(self.rows) * (0.15 + 0.018 * n)
-
-    def _is_filled(self, e: Estimate) -> bool:
-        return not self.zero or e.low is None or e.high is None or e.low > 0 or e.high < 0
 
 
 @dataclass(eq=False)
@@ -194,14 +189,14 @@ class HeatmapDisplay(Display):
         for j, column in enumerate(self.columns.values()):
             for row, e in column.items():
                 value = 100 * e.value
-                is_unclear = e.low is not None and e.high is not None and e.low <= 0 <= e.high
+                is_unclear = _contains_0(e)
                 color = "white" if abs(value) > 0.6 * limit else GRAY if is_unclear else "black"
                 ax.text(
                     j, rows.index(row), f"({value:+.1f})" if is_unclear else f"{value:+.1f}",
                     ha="center", va="center", color=color, fontsize=6.5,
                 )  # fmt: skip
-        ax.set_yticks(range(len(rows)), rows, parse_math=False)
-        ax.set_xticks(range(len(self.columns)), list(self.columns), parse_math=False, rotation=30,
+        ax.set_yticks(range(len(rows)), rows)
+        ax.set_xticks(range(len(self.columns)), list(self.columns), rotation=30,
                       ha="right", rotation_mode="anchor")  # fmt: skip
         ax.tick_params(length=0)
         for spine in ax.spines.values():
@@ -211,13 +206,14 @@ class HeatmapDisplay(Display):
         bar.outline.set_visible(False)
 
 
+def _contains_0(e: Estimate) -> bool:
+    """Return whether there is an interval and it contains 0."""
+    return e.interval is not None and e.interval[0] <= 0 <= e.interval[1]
+
+
 def _lengths(estimates: Sequence[Estimate], scale: float = 100.0) -> Any:
     """Return the lengths of the intervals below and above the values; None without intervals."""
     if any(e.interval is None for e in estimates):
         return None
-    return np.array(
-        [
-            [max(0.0, scale * (e.value - (e.low or 0.0))) for e in estimates],
-            [max(0.0, scale * ((e.high or 0.0) - e.value)) for e in estimates],
-        ]
-    )
+    values = np.array([(e.low, e.value, e.high) for e in estimates], dtype=np.float64)
+    return np.maximum(0.0, scale * np.diff(values, axis=1).T)

@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -9,6 +11,8 @@ from wildcal.core.exceptions import InputError, MissingExtraError
 from wildcal.io.atomic import atomic_write
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -23,29 +27,9 @@ CURVES: Final = ("#882255", "#4477AA", "#999933", "#117733", "#DDAA33", "#332288
 """Colors of curves on one axis."""
 GROUPS: Final = ("#332288", "#DDAA33", "#BB5566")
 """Colors of groups of samples: correct, incorrect, OOD. They also differ in lightness."""
-SUFFIXES: Final = (".png", ".svg", ".pdf")
 
-STYLE: Final[dict[Any, Any]] = {
-    "font.size": 8.0,
-    "axes.titlesize": 8.0,
-    "axes.labelsize": 8.0,
-    "xtick.labelsize": 7.0,
-    "ytick.labelsize": 7.0,
-    "legend.fontsize": 7.0,
-    "axes.linewidth": 0.6,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.prop_cycle": f"cycler('color', {list(CURVES)})",
-    "legend.frameon": False,
-    "figure.dpi": 120,
-    "savefig.dpi": 300,
-    "pdf.fonttype": 42,  # text stays text
-    "svg.fonttype": "none",
-    "svg.hashsalt": "wildcal",
-}
-"""Settings of matplotlib: ``plt.style.use(STYLE)``, or ``with plt.rc_context(STYLE):``."""
+STYLE: Final = str(files("wildcal.plots") / "wildcal.mplstyle")
+"""Style sheet of matplotlib: ``plt.style.use(STYLE)``, or ``with plt.style.context(STYLE):``."""
 
 
 class MethodStyle(NamedTuple):
@@ -70,13 +54,15 @@ _METHODS: Final = {
     "energy-no-ood": MethodStyle("#EE6677", "X", (0, (4, 2)), 1.4),
     "energy": MethodStyle("#882255", "d", "-", 2.2),
 }
-_ALIASES: Final = {
-    "uncal": "identity",
-    "uncalibrated": "identity",
-    "energy w/o": "energy-no-ood",
-}
+_ALIASES: Final = {"uncal": "identity", "uncalibrated": "identity", "energy w/o": "energy-no-ood"}
 _OTHER_COLORS: Final = ("#228833", "#CCBB44", "#66CCEE", "#AA3377", "#EE8866", "#004488", "#BBBBBB")
 _OTHER_MARKERS: Final = "<>phH8ds^vo"
+# Without dates: equal figures are equal files.
+_METADATA: Final[dict[str, dict[str, Any]]] = {
+    ".png": {"Software": None},
+    ".svg": {"Date": None, "Creator": None},
+    ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
 
 
 def method_styles(names: Iterable[str]) -> dict[str, MethodStyle]:
@@ -87,39 +73,38 @@ def method_styles(names: Iterable[str]) -> dict[str, MethodStyle]:
     >>> method_styles(["mine", "TS"])["TS"] == method_styles(["ts"])["ts"]
     True
     """
-    styles, n_others = {}, 0
+    styles = {}
+    others = zip(cycle(_OTHER_COLORS), cycle(_OTHER_MARKERS), strict=False)
     for name in dict.fromkeys(names):
-        key = name.lower().rstrip("†")
-        key = _ALIASES.get(key, key)
-        if key not in _METHODS:
-            color = _OTHER_COLORS[n_others % len(_OTHER_COLORS)]
-            marker = _OTHER_MARKERS[n_others % len(_OTHER_MARKERS)]
-            styles[name] = MethodStyle(color, marker, (0, (5, 1)), 1.4)
-            n_others += 1
-        else:
-            styles[name] = _METHODS[key]
+        key = _ALIASES.get(name.lower(), name.lower())
+        styles[name] = _METHODS.get(key) or MethodStyle(*next(others), (0, (5, 1)), 1.4)
     return styles
 
 
-def new_figure(width: float, height: float) -> "Figure":
-    """Return an empty figure in the style, not registered with pyplot."""
+def context() -> "AbstractContextManager[None]":
+    """Return a context in which matplotlib draws in the style, and a dollar is a dollar."""
     try:
-        from matplotlib import rc_context
-        from matplotlib.figure import Figure
+        from matplotlib import style
     except ImportError as error:
         raise MissingExtraError(
             'wildcal.plots needs matplotlib. Install it with: pip install "wildcal[report]"'
         ) from error
-    with rc_context(STYLE):
+    return style.context([STYLE, {"text.parse_math": False}])
+
+
+def new_figure(width: float, height: float) -> "Figure":
+    """Return an empty figure in the style, not registered with pyplot."""
+    with context():
+        from matplotlib.figure import Figure
+
         return Figure(figsize=(width, height), layout="constrained")
 
 
 def new_axes(width: float, height: float) -> "Axes":
     """Return an axis of a new figure of pyplot, so that notebooks show it."""
-    new_figure(width, height)  # says what to install if matplotlib is missing
-    from matplotlib import pyplot, rc_context
+    with context():
+        from matplotlib import pyplot
 
-    with rc_context(STYLE):
         return pyplot.figure(figsize=(width, height), layout="constrained").add_subplot()
 
 
@@ -155,37 +140,33 @@ def grid(
     """
     if not displays:
         raise InputError("displays must not be empty.", "displays")
-    from matplotlib import rc_context
-
     n_columns = min(n_columns, len(displays))
     n_rows = -(-len(displays) // n_columns)
-    kinds = list(displays.values())
-    panel = height if height is not None else kinds[0].panel_height(width / n_columns)
-    figure = new_figure(width, panel * n_rows + 0.25)
-    with rc_context(STYLE):
-        axes = figure.subplots(n_rows, n_columns, squeeze=False)
-        for i, (name, display) in enumerate(displays.items()):
-            ax = axes.flat[i]
-            display.draw(ax, legend=False)
-            ax.set_title(name, parse_math=False)
-            is_lowest = i + n_columns >= len(displays)
-            if i % n_columns:
-                display.hide_y_label(ax)
-            if not is_lowest:
-                display.hide_x_label(ax)
-            has_below = bool(ax.child_axes)
-            ax.tick_params(labelbottom=is_lowest and not has_below)
-        used = list(axes.flat[: len(displays)])
-        _share(used, "x")
-        if kinds[0].shares_y:
-            _share(used, "y")
-            for ax in axes[:, 1:].flat:
-                ax.tick_params(labelleft=False)
-        below = [child for ax in used for child in ax.child_axes]
-        _share(below, "y")
-        for ax in axes.flat[len(displays) :]:
+    first = next(iter(displays.values()))
+    height = first.panel_height(width / n_columns) if height is None else height
+    figure = new_figure(width, height * n_rows + 0.25)
+    with context():
+        axes = list(figure.subplots(n_rows, n_columns, squeeze=False).flat)
+        for ax in axes[len(displays) :]:
             ax.set_axis_off()
-        one_legend(figure, list(axes.flat))
+        used = axes[: len(displays)]
+        for ax, (name, display) in zip(used, displays.items(), strict=True):
+            display.draw(ax, legend=False)
+            ax.set_title(name)
+        for i, ax in enumerate(used):
+            panels = [ax, *ax.child_axes]
+            if i + n_columns < len(used):  # there is a panel below
+                panels[-1].set_xlabel("")
+                ax.tick_params(labelbottom=False)
+            if i % n_columns:
+                for panel in panels:
+                    panel.set_ylabel("")
+                ax.tick_params(labelleft=not first.shares_y)
+        _share(used, "x")
+        if first.shares_y:
+            _share(used, "y")
+        _share([child for ax in used for child in ax.child_axes], "y")
+        _add_legend_below(figure, used)
         if title:
             figure.suptitle(title, fontsize=9)
     return figure
@@ -200,45 +181,23 @@ def _share(axes: Sequence["Axes"], which: str) -> None:
             getattr(ax, f"set_{which}lim")(common)
 
 
-def one_legend(figure: "Figure", axes: Sequence["Axes"]) -> None:
+def _add_legend_below(figure: "Figure", axes: Sequence["Axes"]) -> None:
     """Put one legend of all axes below a figure."""
     found: dict[str, Any] = {}
     for ax in axes:
         handles, names = ax.get_legend_handles_labels()
-        for handle, name in zip(handles, names, strict=True):
-            found.setdefault(name, handle)
-    if not found:
-        return
-    # Letters of the names that fit beside each other at this width.
-    n_letters = max(len(name) for name in found) + 5
-    n_columns = max(1, min(len(found), int(figure.get_figwidth() * 17 / n_letters)))
-    legend = figure.legend(
-        found.values(), found.keys(), loc="outside lower center", ncols=n_columns
-    )
-    _as_written(legend)
-
-
-def add_legend(ax: "Axes", **options: Any) -> None:
-    """Add a legend to an axis, with names as they are written."""
-    _as_written(ax.legend(**options))
-
-
-def _as_written(legend: Any) -> None:
-    for text in legend.get_texts():
-        text.set_parse_math(False)  # a dollar in a name is a dollar
+        found |= dict(zip(names, handles, strict=True))
+    if found:
+        # Letters of the names that fit beside each other at this width.
+        n_fit = int(figure.get_figwidth() * 17 / (max(map(len, found)) + 5))
+        n_columns = max(1, min(len(found), n_fit))
+        figure.legend(found.values(), found.keys(), loc="outside lower center", ncols=n_columns)
 
 
 def save(figure: "Figure", path: str | os.PathLike[str]) -> None:
     """Write a figure as .png, .svg or .pdf, without dates: equal figures are equal files."""
     suffix = Path(path).suffix.lower()
-    if suffix not in SUFFIXES:
-        raise InputError(f"path must end in {', '.join(SUFFIXES)}, got {path}.", "path")
-    from matplotlib import rc_context
-
-    metadata: dict[str, dict[str, Any]] = {
-        ".png": {"Software": None},
-        ".svg": {"Date": None, "Creator": None},
-        ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
-    }
-    with rc_context(STYLE), atomic_write(path, "wb") as file:
-        figure.savefig(file, format=suffix[1:], metadata=metadata[suffix])
+    if suffix not in _METADATA:
+        raise InputError(f"path must end in {', '.join(_METADATA)}, got {path}.", "path")
+    with context(), atomic_write(path, "wb") as file:
+        figure.savefig(file, format=suffix[1:], metadata=_METADATA[suffix])

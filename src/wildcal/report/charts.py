@@ -66,19 +66,17 @@ class Scale:
         span = self.high - self.low or 1.0
         return round(self.start + (value - self.low) / span * (self.end - self.start), 1)
 
-    def ticks(self, about: int = 5) -> list[float]:
+    def ticks(self) -> list[float]:
         """Return round numbers on the scale.
 
         >>> Scale(0, 31, 0, 100).ticks()
         [0.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0]
         """
-        span = self.high - self.low
-        if not span > 0 or not math.isfinite(span):
-            return [self.low]
-        power = 10.0 ** math.floor(math.log10(span / about))
-        step = min((1, 2, 5, 10), key=lambda m: abs(math.log(m * power * about / span))) * power
-        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
-        return [round(i * step, 12) for i in range(first, last + 1)]
+        from matplotlib.ticker import MaxNLocator
+
+        ticks = MaxNLocator(7, steps=[1, 2, 5, 10], min_n_ticks=4).tick_values(self.low, self.high)
+        room = 1e-9 * (self.high - self.low)
+        return [float(t) for t in ticks if self.low - room <= t <= self.high + room]
 
 
 @dataclass(frozen=True)
@@ -191,9 +189,8 @@ def line_chart(
     for method, c in reversed(list(curves.items())):
         style = marks.style(method)
         if c.low is not None and c.high is not None:
-            there = [f"{x(v):g} {y(t):g}" for v, t in zip(c.x, c.low, strict=True)]
-            back = [f"{x(v):g} {y(t):g}" for v, t in zip(c.x, c.high, strict=True)]
-            band = f"M{'L'.join(there + back[::-1])}Z"
+            ends = [*zip(c.x, c.low, strict=True), *reversed([*zip(c.x, c.high, strict=True)])]
+            band = f"{_path(ends, x, y)}Z"
             picture.parts.append(tag("path", d=band, class_=f"band {style}", data_method=method))
         line = _path(zip(c.x, c.y, strict=True), x, y)
         picture.parts.append(tag("path", d=line, class_=f"line {style}", data_method=method))

@@ -11,7 +11,8 @@ import scipy
 from wildcal.core.exceptions import InputError, MissingExtraError
 from wildcal.evaluation.benchmark_results import BenchmarkResults
 from wildcal.evaluation.results import Evaluation
-from wildcal.report.sections import Content, Section, sections
+from wildcal.report.charts import shown
+from wildcal.report.sections import Content, sections
 from wildcal.report.summary import summary
 from wildcal.version import __version__
 
@@ -60,15 +61,19 @@ def make_report(
             "results",
         )
     content = Content(results, name, found.diagnostics, groups or {})
-    parts = [*_skipped(results, name), *sections(content), _computed(content, command)]
     model, data = (str(d.get("name", "")) for d in (found.suite.model, found.suite.data))
     title = f"Calibration of {model or name}" + (f" on {data}" if model and data else "")
     template = _environment().get_template("report.html.j2")
     page: str = template.render(
         title=title,
-        subtitle=_size(content),
+        content=content,
+        found=found,
+        skipped={k: v for k, v in results.skipped.items() if k.startswith(name)},
         summary=summary(results, name),
-        sections=parts,
+        sections=list(sections(content)),
+        command=command or "make_report of the Python package",
+        versions=f"wildcal {__version__}, NumPy {np.__version__}, SciPy {scipy.__version__}, Python"
+        f" {platform.python_version()}",
         css=_asset("page.css"),
         js=_asset("page.js"),
     )
@@ -82,62 +87,16 @@ def _environment() -> Any:
         raise MissingExtraError(
             'wildcal.report needs jinja2. Install it with: pip install "wildcal[report]"'
         ) from error
-    return jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.PackageLoader("wildcal.report", ""),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+    environment.filters["shown"] = shown
+    return environment
 
 
 def _asset(name: str) -> str:
     return files("wildcal.report").joinpath(name).read_text("utf-8")
-
-
-def _size(content: Content) -> str:
-    """Return what the suite tests on, in words."""
-    splits = content.suite.test
-    cells = [s for s in splits if s.severity is not None]
-    parts = [f"{s.n_samples:,} source samples" for s in splits if s.is_source]
-    if cells:
-        kinds = {s.corruption for s in cells}
-        parts.append(f"{len(cells)} corrupted conditions of {len(kinds)} corruptions")
-    others = [s for s in splits if not s.is_source and s.severity is None]
-    parts += [f"{s.n_samples:,} samples of {s.domain or s.name}" for s in others]
-    return f"Suite {content.name}: tested on {', '.join(parts)}."
-
-
-def _skipped(results: BenchmarkResults, name: str) -> list[Section]:
-    notes = [f"{k}: {v}" for k, v in results.skipped.items() if k.startswith(name)]
-    notes += [f"{m} could not be fitted: {v}" for m, v in results.suites[name].failed.items()]
-    return [Section("Skipped", notes)] if notes else []
-
-
-def _computed(content: Content, command: str | None) -> Section:
-    """Return what is needed to compute the numbers again."""
-    found = content.results.suites[content.name]
-    n = sum(s.n_samples for s in found.suite.calibration if s.is_source)
-    average = "source and each shifted domain, with the same weight"
-    if content.results.has_severities(content.name):
-        average = "(source + the means over corruptions at severities 1 to 5) / 6"
-    intervals = "none"
-    if found.n_bootstrap:
-        intervals = (
-            f"{100 * found.level:g} %, {found.n_bootstrap} bootstrap replicates over images, the"
-            " same images in all conditions and for all methods; seed 0"
-        )
-    versions = ", ".join(f"{k} {v}" for k, v in found.suite.versions.items())
-    facts = {
-        "Command": command or "make_report of the Python package",
-        "Calibrated on": f"{n:,} source samples, and what the table above says",
-        "ECE": f"{found.n_bins} bins of equal width, by the confidence in the predicted class",
-        "Average": average,
-        "Intervals": intervals,
-        "Suite": f"model {found.suite.model.get('name', '-')}, data"
-        f" {found.suite.data.get('name', '-')}, seed {found.suite.seed}",
-        "Suite made with": versions or "not given",
-        "Report made with": f"wildcal {__version__}, NumPy {np.__version__}, SciPy"
-        f" {scipy.__version__}, Python {platform.python_version()}",
-    }
-    return Section("How it was computed", facts=facts)

@@ -2,16 +2,17 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from wildcal.evaluation.benchmark_results import BenchmarkResults
+from wildcal.evaluation.benchmark_results import BenchmarkResults, FittedMethod
 from wildcal.evaluation.diagnostics import Diagnostics, RawScores, pool_reliability
 from wildcal.evaluation.results import Evaluation
 from wildcal.evaluation.splits import ood_set
-from wildcal.metrics import Reliability, auroc
+from wildcal.metrics import Reliability
 from wildcal.metrics.reliability import wilson_interval
+from wildcal.plots.energy import QUANTILES, HistogramDisplay
 from wildcal.report.charts import (
     Curve,
     Marks,
@@ -22,16 +23,14 @@ from wildcal.report.charts import (
     reliability_chart,
     shown,
 )
+from wildcal.report.paper.names import plain
 from wildcal.report.summary import conditions_of
 from wildcal.tables import Cell, Column, Table, number
 
 _MAX_BINS: Final = 60_000
 """Bins of reliability diagrams on one page."""
-_MAX_CLASSES: Final = 30
-_MIN_CLASS_SAMPLES: Final = 5
 _UNIT: Final = 10_000
 """Fractions of diagrams are sent as whole ten-thousandths."""
-_QUANTILES: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,6 @@ class Section:
     charts: list[Chart] = field(default_factory=list)
     choices: list[Choice] = field(default_factory=list)
     table: Table | None = None
-    facts: dict[str, str] = field(default_factory=dict)
     reliability: dict[str, Any] = field(default_factory=dict)
 
 
@@ -78,10 +76,13 @@ class Content:
     groups: Mapping[str, Evaluation]
 
     def __post_init__(self) -> None:
-        order = [m.name for m in self.results.ranked(self.name, "ece")]
+        order = [m.name for m in self.fitted]
         object.__setattr__(self, "order", order)
         object.__setattr__(self, "marks", Marks(order))
 
+    max_classes: ClassVar[int] = 30
+    """Rows of a table of predicted classes."""
+    min_class_samples: ClassVar[int] = 5
     order: list[str] = field(init=False)
     """Methods, the lowest average ECE first."""
     marks: Marks = field(init=False)
@@ -90,6 +91,27 @@ class Content:
     def suite(self) -> Any:
         """The suite."""
         return self.results.suites[self.name].suite
+
+    @property
+    def fitted(self) -> list[FittedMethod]:
+        """The methods after their fits, in their order."""
+        return self.results.ranked(self.name, "ece")
+
+    @property
+    def n_calibration(self) -> int:
+        """The number of source samples for calibration."""
+        return sum(s.n_samples for s in self.suite.calibration if s.is_source)
+
+    @property
+    def tested(self) -> list[str]:
+        """What the suite tests on, in words."""
+        splits = self.suite.test
+        kinds = [s.corruption for s in splits if s.severity is not None]
+        source = [f"{s.n_samples:,} source samples" for s in splits if s.is_source]
+        cells = [f"{len(kinds)} corrupted conditions of {len(set(kinds))} corruptions"]
+        others = [s for s in splits if not s.is_source and s.severity is None]
+        names = [f"{s.n_samples:,} samples of {s.domain or s.name}" for s in others]
+        return [*source, *(cells if kinds else []), *names]
 
     @property
     def chosen(self) -> list[str]:
@@ -105,13 +127,12 @@ def sections(content: Content) -> Iterator[Section]:
         yield from make(content)
     for make in (class_section, ood_section, energy_section, temperature_section):
         yield from make(content)
-    yield data_section(content)
 
 
 def methods_section(content: Content) -> Section:
     """Return the table of all methods."""
     table = content.results.table(content.name, "ece")
-    return Section("Methods", ["A click on a heading sorts.", *table.notes], table=table)
+    return Section("Methods", list(table.notes), table=table)
 
 
 def shift_section(content: Content) -> Iterator[Section]:
@@ -159,47 +180,32 @@ def _by_corruption(content: Content) -> Choice:
 
 def reliability_section(content: Content) -> Iterator[Section]:
     """Yield two reliability diagrams, each for any method, both for any condition."""
-    kept = content.kept
-    conditions = conditions_of(kept, content.suite)
-    tables: dict[str, list[Reliability]] = {}
-    for name, splits in conditions.items():
-        title = f"{name}, all corruptions pooled" if len(splits) > 1 else name
-        tables[title] = [
-            pool_reliability([kept.reliability[split][m] for split in splits])
-            for m in content.order
-        ]
-    if not tables:
-        return
-    first = next((t for t in tables if t.startswith("severity 3")), next(iter(tables)))
-    cells = {
-        split: [kept.reliability[split][m] for m in content.order]
-        for splits in conditions.values()
-        if len(splits) > 1
-        for split in splits
+    kept, order = content.kept, content.order
+    groups = {
+        f"{name}, all corruptions pooled" if len(splits) > 1 else name: splits
+        for name, splits in conditions_of(kept, content.suite).items()
     }
-    n_bins = kept.n_bins
-    is_small = (len(tables) + len(cells)) * len(content.order) * n_bins <= _MAX_BINS
-    tables |= cells if is_small else {}
-    yield Section(
-        "Reliability",
-        [
-            "Dots: accuracy of the samples with about that confidence, with 95 % Wilson intervals."
-            " On the dashed line confidence equals accuracy; below it the method is overconfident."
-            " Bars: samples."
-        ],
-        reliability={
-            "conditions": list(tables),
-            "selected": first,
-            "methods": [shown(m) for m in content.order],
-            "before": content.order.index(content.chosen[0]),
-            "after": content.order.index(content.chosen[-1]),
-            "svg": reliability_chart(n_bins),
-            "data": {
-                "unit": _UNIT,
-                "tables": [[_reliability_data(t) for t in found] for found in tables.values()],
-            },
-        },
-    )
+    if not groups:
+        return
+    first = next((name for name in groups if name.startswith("severity 3")), next(iter(groups)))
+    cells = {split: [split] for splits in groups.values() if len(splits) > 1 for split in splits}
+    if (len(groups) + len(cells)) * len(order) * kept.n_bins <= _MAX_BINS:
+        groups |= cells
+    tables = [
+        [pool_reliability([kept.reliability[split][m] for split in splits]) for m in order]
+        for splits in groups.values()
+    ]
+    data = [[_reliability_data(table) for table in row] for row in tables]
+    reliability = {
+        "conditions": list(groups),
+        "selected": first,
+        "methods": [shown(m) for m in order],
+        "before": order.index(content.chosen[0]),
+        "after": order.index(content.chosen[-1]),
+        "svg": reliability_chart(kept.n_bins),
+        "data": {"unit": _UNIT, "tables": data},
+    }
+    yield Section("Reliability", reliability=reliability)
 
 
 def _reliability_data(table: Reliability) -> dict[str, Any]:
@@ -235,12 +241,7 @@ def risk_section(content: Content) -> Iterator[Section]:
         text = f"At an accuracy of 95 % {shown(best)} answers {coverage:.1f} % of these samples."
         charts.append(Chart(f"{kind.capitalize()} samples", chart, text))
     if charts:
-        note = (
-            "Error rate of the most confident samples, if the others are not answered. A method"
-            " that keeps the order of confidences keeps this curve."
-        )
-        legend = content.marks.legend(content.order)
-        yield Section("Risk and coverage", [note], legend, charts)
+        yield Section("Risk and coverage", [], content.marks.legend(content.order), charts)
 
 
 def groups_section(content: Content) -> Iterator[Section]:
@@ -260,10 +261,9 @@ def groups_section(content: Content) -> Iterator[Section]:
         ece = [number(x.ece.value, x.ece.interval) for x in (f.groups[g] for f in found.values())]
         cells = [Cell(g), Cell(f"{e.n_samples:,}"), number(e.accuracy.value), *ece]
         rows.append(tuple([*cells, number(e.ece.floor)]))
-    columns_ = (Column(heads[0], is_number=False), *map(Column, heads[1:]))
     note = f"Test samples by group. Highest excess ECE: {last.worst_group}."
     yield Section("Groups", [note], content.marks.legend(found), [Chart("ECE by group", chart)],
-                  table=Table("", columns_, tuple(rows)))  # fmt: skip
+                  table=_table(heads, rows))  # fmt: skip
 
 
 def class_section(content: Content) -> Iterator[Section]:
@@ -273,39 +273,37 @@ def class_section(content: Content) -> Iterator[Section]:
     tables = {name: t for name in names if (t := _class_table(content, name)) is not None}
     if not tables:
         return
-    notes = [
-        "Samples by predicted class, with 95 % Wilson intervals of the accuracy. Gap: mean"
-        f" confidence minus accuracy, in points. Largest gaps of {shown(chosen[-1])} first; classes"
-        f" with fewer than {_MIN_CLASS_SAMPLES} samples are left out"
-        + (f", and all but {_MAX_CLASSES}." if content.suite.n_classes > _MAX_CLASSES else ".")
-    ]
     choice = Choice("Condition", list(tables), list(tables.values()), "by-class")
-    yield Section("Predicted classes", notes, choices=[choice])
+    yield Section("Predicted classes", choices=[choice])
 
 
 def _class_table(content: Content, name: str) -> Table | None:
     sums = {m: content.kept.classes[name][m] for m in content.chosen}
     last = sums[content.chosen[-1]]
-    known = np.flatnonzero(last.count >= _MIN_CLASS_SAMPLES)
+    known = np.flatnonzero(last.count >= content.min_class_samples)
     if not len(known):
         return None
     gaps = (last.confidence[known] - last.correct[known]) / last.count[known]
-    known = known[np.argsort(-np.abs(gaps), kind="stable")][:_MAX_CLASSES]
+    known = known[np.argsort(-np.abs(gaps), kind="stable")][: content.max_classes]
     low, high = wilson_interval(last.correct, last.count, 0.95)
-    heads = ["samples", "accuracy (%)"]
+    heads = ["predicted class", "samples", "accuracy (%)"]
     heads += [f"{what}, {shown(m)}" for m in sums for what in ("confidence (%)", "gap")]
     rows = []
     for k in known:
         accuracy = float(last.correct[k] / last.count[k])
-        cells = [Cell(_plain(content.suite.class_names[k])), Cell(f"{int(last.count[k]):,}")]
+        cells = [Cell(plain(content.suite.class_names[k])), Cell(f"{int(last.count[k]):,}")]
         cells.append(number(accuracy, (float(low[k]), float(high[k])), digits=1))
         for s in sums.values():
             n = max(float(s.count[k]), 1.0)
             confidence, own = float(s.confidence[k]) / n, float(s.correct[k]) / n
             cells += [number(confidence, digits=1), number(confidence - own, digits=1, sign=True)]
         rows.append(tuple(cells))
-    columns = (Column("predicted class", is_number=False), *map(Column, heads))
-    return Table("", columns, tuple(rows))
+    return _table(heads, rows)
+
+
+def _table(heads: list[str], rows: list[tuple[Cell, ...]]) -> Table:
+    """Return a table whose first column is text."""
+    return Table("", (Column(heads[0], is_number=False), *map(Column, heads[1:])), tuple(rows))
 
 
 def ood_section(content: Content) -> Iterator[Section]:
@@ -321,74 +319,53 @@ def ood_section(content: Content) -> Iterator[Section]:
                 columns[m] = [_percent(e) if i == j else nan for j in range(len(rows))]
         label = "mean confidence (%)"
         chart = dots_chart(rows, columns, content.marks, label, highest=100.0)
-        charts.append(Chart(f"Mean confidence on {_plain(ood_set(split))}", chart))
+        charts.append(Chart(f"Mean confidence on {plain(ood_set(split))}", chart))
     if charts:
-        note = (
-            "Samples of none of the classes: every prediction is wrong, lower is better. The OOD"
-            " set of the calibration is not shown."
-        )
-        yield Section("OOD samples", [note], charts=charts)
+        yield Section("OOD samples", charts=charts)
 
 
 def energy_section(content: Content) -> Iterator[Section]:
     """Yield densities of confidence and energy, and the energy by condition."""
-    raw = content.kept.raw
-    charts: list[Chart] = []
-    source = [s.name for s in content.suite.test if s.is_source and s.name in raw]
-    if source:
-        own = raw[source[0]]
-        charts += _histograms(own, None, ("correct", "incorrect"))
-        for split in content.suite.test:
-            if split.is_ood and split.name in raw:
-                names = ("source samples", _plain(ood_set(split.name)))
-                charts += _histograms(own, raw[split.name], names)
-    parts: dict[str, list[RawScores]] = {}
-    ood = set()
-    for split in content.suite.test:
-        if split.name in raw:
-            name = "source" if split.is_source else _plain(split.domain or ood_set(split.name))
-            name = str(split.severity) if split.severity is not None else name
-            parts.setdefault(name, []).append(raw[split.name])
-            ood |= {name} if split.is_ood else set()
+    raw, charts = content.kept.raw, list[Chart]()
+    splits = [split for split in content.suite.test if split.name in raw]
+    source = next((raw[split.name] for split in splits if split.is_source), None)
+    if source is not None:
+        charts += _histograms({"correct": (source, source.correct),
+                               "incorrect": (source, ~source.correct)})  # fmt: skip
+        for split in splits:
+            if split.is_ood:
+                ood, name = raw[split.name], plain(ood_set(split.name))
+                charts += _histograms({"source samples": (source, ...), name: (ood, ...)})
+    parts: dict[tuple[bool, str], list[RawScores]] = {}
+    for split in sorted(splits, key=lambda s: (s.is_ood, not s.is_source, s.severity or 0)):
+        name = "source" if split.is_source else plain(split.domain or ood_set(split.name))
+        name = name if split.severity is None else str(split.severity)
+        parts.setdefault((split.is_ood, name), []).append(raw[split.name])
     if len(parts) > 1:
-        order = sorted(parts, key=lambda n: (n in ood, n != "source", n.isdigit() and int(n)))
-        quantiles = {
-            n: np.quantile(-np.concatenate([r.energy for r in parts[n]]), _QUANTILES) for n in order
-        }
-        accuracy = {
-            n: float(np.concatenate([r.correct for r in parts[n]]).mean())
-            for n in order
-            if n not in ood
-        }
+        quantiles, accuracy = {}, {}
+        for (is_ood, name), found in parts.items():
+            energy = np.concatenate([r.energy for r in found])
+            quantiles[name] = np.quantile(-energy, QUANTILES)
+            if not is_ood:
+                accuracy[name] = float(np.concatenate([r.correct for r in found]).mean())
         caption = "Boxes: quartiles; lines: 5 % to 95 %; corruptions pooled."
-        charts.append(
-            Chart("Negative energy and accuracy", box_chart(quantiles, accuracy), caption)
-        )
+        chart = box_chart(quantiles, accuracy)
+        charts.append(Chart("Negative energy and accuracy", chart, caption))
     if charts:
-        note = (
-            "Of the logits, without calibration. AUROC: probability that a sample of the first"
-            " group has the higher score; 50 % is chance."
-        )
-        yield Section("Energy and confidence", [note], charts=charts)
+        yield Section("Energy and confidence", charts=charts)
 
 
-def _histograms(own: RawScores, other: RawScores | None, names: tuple[str, str]) -> Iterator[Chart]:
-    sets = [own] if other is None else [own, other]
-    first = own.correct if other is None else np.arange(sum(len(s.energy) for s in sets)) < len(
-        own.energy
-    )  # fmt: skip
-    if first.all() or not first.any():
-        return
-    for title, values in (
-        ("confidence", np.concatenate([s.confidence for s in sets])),
-        ("negative energy", -np.concatenate([s.energy for s in sets])),
-    ):
-        edges = np.histogram_bin_edges(values, 40)
-        groups = dict(zip(names, (first, ~first), strict=True))
-        densities = {n: np.histogram(values[g], edges, density=True)[0] for n, g in groups.items()}
-        area = 100 * auroc(first, values)
-        chart = histogram_chart(edges, densities, title)
-        yield Chart(f"{title.capitalize()}: AUROC {area:.1f} %", chart)
+def _histograms(groups: Mapping[str, tuple[RawScores, Any]]) -> Iterator[Chart]:
+    """Yield the densities of both scores in two groups: raw scores, and which samples of them."""
+    for title in ("confidence", "negative energy"):
+        values = {
+            name: (raw.confidence if title == "confidence" else -raw.energy)[chosen]
+            for name, (raw, chosen) in groups.items()
+        }
+        display = HistogramDisplay.from_groups(values, title)
+        if display.auroc is not None:
+            chart = histogram_chart(display.edges, display.densities, title)
+            yield Chart(f"{title.capitalize()}: AUROC {100 * display.auroc:.1f} %", chart)
 
 
 def temperature_section(content: Content) -> Iterator[Section]:
@@ -404,31 +381,11 @@ def temperature_section(content: Content) -> Iterator[Section]:
             curves, content.marks, ("negative energy", "temperature"), zero=False, dots=False
         )
         caption = "Lines: medians of test samples with about that energy; bands: 5 % to 95 %."
-        notes = ["Methods that divide the logits of each sample by a temperature."]
-        yield Section("Temperatures", notes, content.marks.legend(curves),
-                      [Chart("Temperature against negative energy", chart, caption)])  # fmt: skip
-
-
-def data_section(content: Content) -> Section:
-    """Return what each method is, and the data of its fit."""
-    heads = ("method", "what it is", "data used", "accuracy preserved", "reference")
-    fitted = {m.name: m for m in content.results.suites[content.name].methods}
-    rows = []
-    for name in content.order:
-        c = fitted[name].calibrator
-        keeps = "yes" if c.preserves_accuracy else "no"
-        cells = (shown(name), c.title, str(fitted[name].information), keeps, c.reference)
-        rows.append(tuple(map(Cell, cells)))
-    columns = tuple(Column(head, is_number=False) for head in heads)
-    return Section("Data used", table=Table("", columns, tuple(rows)))
+        charts = [Chart("Temperature against negative energy", chart, caption)]
+        yield Section("Temperatures", [], content.marks.legend(curves), charts)
 
 
 def _percent(e: Any) -> tuple[float, float, float]:
     low = e.value if e.low is None else e.low
     high = e.value if e.high is None else e.high
     return 100 * e.value, 100 * low, 100 * high
-
-
-def _plain(text: object) -> str:
-    line = " ".join(str(text).split())[:60]
-    return "".join(c if c.isprintable() else "?" for c in line)

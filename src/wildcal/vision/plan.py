@@ -277,7 +277,8 @@ def make_plan(
         "sources": [_fingerprint(images) for images in sources],
     }
     n_classes = len(test.class_names)
-    n_ood = sizes.ood or (100 if n_classes < 100 else 400 if n_classes < 1000 else 3500)
+    # As `evaluation.splits.paper_n_ood`.
+    n_ood = sizes.ood or (100 if n_classes <= 10 else 400 if n_classes <= 100 else 3500)
     n_shifted = sizes.shifted_validation
     conditions = [
         *_validation_conditions(validation, parts["validation"], chosen, n_shifted, seed),

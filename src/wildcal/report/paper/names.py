@@ -17,6 +17,7 @@ METHOD_TITLES: Final = {
     "spline": "SPLINE",
     "energy-no-ood": "Energy w/o",
     "energy": "Energy",
+    "sota": "SoTA",
     "dac+ets": "ETS+DAC",
     "dac+spline": "SPLINE+DAC",
     "dac+energy": "Energy+DAC",

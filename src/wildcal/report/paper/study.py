@@ -1,13 +1,15 @@
 """The benchmarks that tables and figures of the paper share: each suite is run once for all."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
+import array_api_compat.numpy as np_compat
 import numpy as np
 from numpy.typing import NDArray
 
+from wildcal.core.arrays import FloatArray, softmax
 from wildcal.evaluation.benchmark import run_benchmark
 from wildcal.evaluation.benchmark_results import BenchmarkResults
 from wildcal.evaluation.methods import PAPER_METHODS, MethodSpec
@@ -20,20 +22,21 @@ FEW_SAMPLES: Final = 200
 """With fewer samples in a condition its ECE is mostly noise: the types of a severity are pooled."""
 PAPER: Final = "paper"
 """Calibrate as the paper does: with Textures for ImageNet, with SVHN for other data."""
-WITH_DAC: Final = ("ets", "dac+ets", "spline", "dac+spline", "energy", "dac+energy")
+WITH_DAC: Final = (*("identity", "ets", "dac+ets", "spline", "dac+spline", "energy", "dac+energy"),)
 _RESAMPLED: Final = ("ece", "mean_confidence", "ood_auroc", "ood_aupr_in", "ood_aupr_out")
 
 
 class PooledSplit:
-    """Several splits of a suite as one."""
+    """Several splits of a suite as one; what is not defined here is that of the first."""
 
     def __init__(self, splits: Sequence[Split]) -> None:
-        first = splits[0]
-        self.name, self.role, self.severity = f"all-{first.severity}", first.role, first.severity
-        self.domain, self.corruption = self.name, "all types"
-        self.is_source, self.is_ood, self.is_shifted = False, False, True
         self._splits = splits
+        self.name = self.domain = f"all-{splits[0].severity}"
+        self.corruption = "all types"
         self.n_samples = sum(split.n_samples for split in splits)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._splits[0], name)
 
     @cached_property
     def logits(self) -> NDArray[Any]:
@@ -48,8 +51,8 @@ class PooledSplit:
     @property
     def knn_distances(self) -> NDArray[Any] | None:
         """The distances of all, None if one has none."""
-        parts = [split.knn_distances for split in self._splits]
-        return None if any(p is None for p in parts) else np.concatenate(parts)  # type: ignore[arg-type]
+        parts = [d for split in self._splits if (d := split.knn_distances) is not None]
+        return np.concatenate(parts) if len(parts) == len(self._splits) else None
 
     def verify(self) -> None:
         """Verify the splits."""
@@ -62,11 +65,12 @@ class PooledSuite:
 
     def __init__(self, suite: Suite) -> None:
         self._suite = suite
-        cells = [s for s in suite.test if s.severity is not None]
-        levels = sorted({s.severity for s in cells if s.severity is not None})
-        pooled = [PooledSplit([s for s in cells if s.severity == level]) for level in levels]
-        others = [s for s in suite.test if s.severity is None]
-        self.test: tuple[Any, ...] = (*others, *pooled)
+        levels: dict[int, list[Split]] = {}
+        for split in suite.test:
+            if split.severity is not None:
+                levels.setdefault(split.severity, []).append(split)
+        others = [split for split in suite.test if split.severity is None]
+        self.test = (*others, *(PooledSplit(levels[level]) for level in sorted(levels)))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._suite, name)
@@ -115,19 +119,21 @@ class Study:
     def shown_methods(self) -> tuple[str, ...]:
         """The paper's methods and the further ones, the energy method last."""
         others = tuple(m for m in self.methods if m not in PAPER_METHODS)
-        return (*PAPER_METHODS[:-1], *others, PAPER_METHODS[-1])
+        return (*PAPER_METHODS[:-1], *others, "energy")
+
+    @cached_property
+    def with_and_without_ood(self) -> tuple[str, ...]:
+        """The shown methods, and energy without OOD samples before energy."""
+        return (*self.shown_methods[:-1], WITHOUT_OOD, "energy")
 
     def is_pooled(self, name: str) -> bool:
         """Return whether conditions have so few samples that types are pooled."""
         sizes = [s.n_samples for s in self.suites[name].test if s.severity is not None]
         return bool(sizes) and min(sizes) < FEW_SAMPLES
 
-    def usual_ood(self, name: str) -> str | None:
-        """Return the OOD set that the paper calibrates with, or the first there is."""
-        suite = self.suites[name]
-        sets = [ood_set(split.name) for split in suite.calibration if split.is_ood]
-        usual = "textures" if suite.data.get("name") == "imagenet" else "svhn"
-        return usual if usual in sets else next(iter(sets), None)
+    def pooled_names(self, suites: Iterable[str]) -> str:
+        """Return the names of those suites of which types are pooled."""
+        return "; ".join(str(self.names[name]) for name in suites if self.is_pooled(name))
 
     def results(
         self, name: str, metric: str = "ece", *, ood: str = PAPER, dac: bool = False
@@ -137,27 +143,29 @@ class Study:
         KDE-ECE is computed of normalized probabilities, as by the authors.
         """
         suite = self.suites[name]
-        used = self.usual_ood(name) if ood == PAPER else ood
-        sets = {ood_set(s.name) for s in suite.calibration if s.is_ood}
-        if used is not None and used not in sets:
+        sets = [ood_set(split.name) for split in suite.calibration if split.is_ood]
+        if ood == PAPER:
+            usual = "textures" if suite.data.get("name") == "imagenet" else "svhn"
+            used = usual if usual in sets else next(iter(sets), None)
+        elif ood in sets:
+            used = ood
+        else:
             return None
-        kind = "ece" if metric in _RESAMPLED else metric
-        key = (name, kind, used, dac)
+        metrics = _RESAMPLED if metric in _RESAMPLED else (metric,)
+        key = (name, metrics, used, dac)
         if key not in self._done:
-            metrics = _RESAMPLED if kind == "ece" else (metric,)
-            wanted = WITH_DAC if dac else (*self.shown_methods[:-1], WITHOUT_OOD, "energy")
-            wanted = ("identity", *wanted) if dac else wanted
             authors = self.authors and metric != "kde_ece"
-            if authors and kind == "ece" and not dac:
-                wanted = (*wanted, COUNTED)
-            specs: list[MethodSpec] = [paper_method(m, authors=authors) for m in wanted]
+            methods = WITH_DAC if dac else self.with_and_without_ood
+            if authors and "ece" in metrics and not dac:
+                methods = (*methods, COUNTED)
+            specs: list[MethodSpec] = [paper_method(m, authors=authors) for m in methods]
             tested: Any = PooledSuite(suite) if self.is_pooled(name) else suite
             self._done[key] = run_benchmark(
                 {name: tested},
                 specs,
                 metrics=metrics,
                 ood=used,
-                n_bootstrap=self.n_bootstrap if kind == "ece" else 0,
+                n_bootstrap=self.n_bootstrap if "ece" in metrics else 0,
                 progress=self.progress,
             )
         found = self._done[key]
@@ -165,8 +173,50 @@ class Study:
 
     def skipped(self) -> dict[str, str]:
         """Return the suites, splits and methods that could not be used, with the reason."""
-        found = {k: v for results in self._done.values() for k, v in results.skipped.items()}
+        found: dict[str, str] = {}
         for results in self._done.values():
+            found |= results.skipped
             for name, suite in results.suites.items():
                 found |= {f"{name}: {method}": why for method, why in suite.failed.items()}
         return found
+
+
+def mean_over(
+    results: BenchmarkResults, suite: str, method: str, metric: str, splits: Sequence[str]
+) -> tuple[float, FloatArray | None]:
+    """Return the mean of a metric over splits, and its bootstrap replicates if there are any."""
+    result = results.suites[suite]
+    found = [results.estimate(suite, method, split, metric) for split in splits]
+    value = float(np.mean([e.value for e in found if e is not None]))
+    if not result.replicates:
+        return value, None
+    row = result.index(method)
+    return value, np.mean([result.replicates[metric, s][row] for s in splits], axis=0)
+
+
+def splits_at(results: BenchmarkResults, suite: str, severity: int) -> list[str]:
+    """Return the test splits of a severity; 0 is the source."""
+    wanted: dict[str, Any] = {"domain": "source"} if severity == 0 else {"severity": severity}
+    found = results.select(suite=suite, metric="ece", **wanted)
+    return list(dict.fromkeys(m.split for m in found))
+
+
+def source_split(suite: Suite) -> Split | None:
+    """Return the source test split."""
+    return next((split for split in suite.test if split.is_source), None)
+
+
+def svhn_split(suite: Suite) -> Split | None:
+    """Return the test split of SVHN."""
+    return next((s for s in suite.test if s.is_ood and ood_set(s.name) == "svhn"), None)
+
+
+def softmax_confidence(logits: NDArray[Any]) -> FloatArray:
+    """Return the largest probability of the softmax.
+
+    Examples
+    --------
+    >>> softmax_confidence(np.array([[0.0, 0.0]]))
+    array([0.5])
+    """
+    return np.asarray(softmax(np_compat, np.asarray(logits, dtype=np.float64)).max(axis=1))
