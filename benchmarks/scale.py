@@ -97,7 +97,7 @@ def measure(folder, n_rows):
         "from wildcal.io.chunked import load_with_columns"
     )
     alone = EVALUATE.format(run="run=None")
-    two = EVALUATE.format(run="run=partial(run_tree, scheduler='local')")
+    two = EVALUATE.format(run="run=partial(run_tree, scheduler='local'), n_threads=2")
     yield "evaluate", 1, *timed(setup, alone, shards, calibrator)
     yield "evaluate", 2, *timed(setup, two, shards, calibrator)
 

@@ -58,6 +58,7 @@ def evaluate_files(
     level: float = 0.95,
     seed: int = 0,
     run: Run | None = None,
+    n_threads: int = 1,
 ) -> Evaluation:
     """Return metrics of the samples of files, read batch by batch.
 
@@ -75,13 +76,21 @@ def evaluate_files(
         As in `evaluate`.
     run
         Runs the tasks, one for each file or row group. Default: one after the other.
+    n_threads
+        Metrics that are computed at the same time.
     """
     if calibrator is not None and hasattr(calibrator, "adapt"):
         raise InputError("calibrator must be adapted to a window first.", "calibrator")
     tasks = [(path, part, columns, calibrator) for path, part in pieces(list_files(source))]
     found = (run or run_here)(score_file, tasks, merge)
     return evaluate_part(
-        found, metrics=metrics, n_bins=n_bins, n_bootstrap=n_bootstrap, level=level, seed=seed
+        found,
+        metrics=metrics,
+        n_bins=n_bins,
+        n_bootstrap=n_bootstrap,
+        level=level,
+        seed=seed,
+        n_threads=n_threads,
     )
 
 
@@ -93,6 +102,7 @@ def evaluate_part(
     n_bootstrap: int | None,
     level: float,
     seed: int,
+    n_threads: int = 1,
 ) -> Evaluation:
     """Return metrics of stored columns."""
     if n_bootstrap is None:
@@ -101,6 +111,7 @@ def evaluate_part(
     mine = chosen if metrics is not None else [m for m in chosen if m.name in GROUP_METRICS]
     scores = _scores(part)
     options: dict[str, Any] = {"n_bins": n_bins, "level": level, "seed": seed}
+    options["n_threads"] = n_threads
     groups = {}
     for code, name in sorted(enumerate(part["group_names"]), key=lambda item: str(item[1])):
         mask = (part["group"] == code) & ~scores.is_ood
@@ -133,7 +144,7 @@ def score_file(
 def score_samples(samples: SampleSet, calibrator: Any = None) -> Part:
     """Return the stored columns of samples."""
     y = samples.require_labels()
-    p = _probabilities(samples, calibrator)
+    p = probabilities(samples, calibrator)
     scores = check_scores(y, p, samples.sample_weight)
     part: Part = {
         "confidence": scores.confidence,  # float64: rounded ones lie on the edges of bins
@@ -192,7 +203,8 @@ def run_here(
     return combine([function(*task) for task in tasks])
 
 
-def _probabilities(samples: SampleSet, calibrator: Any) -> NDArray[Any]:
+def probabilities(samples: SampleSet, calibrator: Any = None) -> NDArray[Any]:
+    """Return the probabilities by a calibrator, without one those of the scores as they are."""
     if calibrator is not None:
         more = {"knn_distances": samples.knn_distances} if calibrator.requires else {}
         return np.asarray(calibrator.predict_proba(samples.X, **more))

@@ -1,6 +1,7 @@
 """`evaluate`: all metrics of one set of predictions, by group and with intervals."""
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -11,7 +12,7 @@ from wildcal.core.labels import ClassNames
 from wildcal.core.validation import check_number, column_names, in_memory
 from wildcal.evaluation.results import Evaluation
 from wildcal.metrics._scores import MAX_BINS, Scores, check_scores
-from wildcal.metrics.bootstrap import DEFAULT_BOOTSTRAP, MAX_SAMPLES, estimate, replicate
+from wildcal.metrics.bootstrap import DEFAULT_BOOTSTRAP, MAX_SAMPLES, Estimate, estimate, replicate
 from wildcal.metrics.detection import compute_risk_coverage
 from wildcal.metrics.registry import Metric, get_metrics
 from wildcal.metrics.reliability import compute_isotonic_reliability, compute_reliability
@@ -136,6 +137,7 @@ def evaluate_scores(
     raw: NDArray[Any] | None = None,
     groups: Mapping[str, Evaluation] | None = None,
     progress: Callable[[int], None] | None = None,
+    n_threads: int = 1,
 ) -> Evaluation:
     """Return the evaluation of checked samples; `raw` are predicted classes of the logits."""
     inside = scores.subset(~scores.is_ood) if scores.is_ood.any() else scores
@@ -145,10 +147,16 @@ def evaluate_scores(
     drawn = {}
     if n_bootstrap:
         drawn = replicate(chosen, scores, n_bootstrap, n_bins=n_bins, seed=seed, progress=progress)
-    estimates = {
-        metric.name: estimate(metric, scores, drawn.get(metric.name), n_bins=n_bins, level=level)
-        for metric in chosen
-    }
+
+    def measured(metric: Metric) -> tuple[str, Estimate]:
+        found = drawn.get(metric.name)
+        return metric.name, estimate(metric, scores, found, n_bins=n_bins, level=level)
+
+    if n_threads > 1:
+        with ThreadPoolExecutor(n_threads) as pool:
+            estimates = dict(pool.map(measured, chosen))
+    else:
+        estimates = dict(map(measured, chosen))
     binary = None
     if inside.n_classes == 2:
         event = inside.positive()
