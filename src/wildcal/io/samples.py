@@ -114,7 +114,8 @@ def read_samples(
         given = to_array(y)
         if len(given) != len(found):
             raise InputError(f"y must have {len(found)} labels, got {len(given)}.", "y")
-        resolved = _resolved_arrays(declaration, found)
+        names = declaration.class_names or found.class_names
+        resolved = Resolved(found.input, ("X",), names, {"label": "y"}, (), declaration)
         indices, names = labels_of(given, resolved, _n_classes(found.X))
         found = replace(found, y=indices, class_names=names)
     return found
@@ -214,23 +215,15 @@ def to_samples(batch: Mapping[str, NDArray[Any]], resolved: Resolved) -> SampleS
             f"class_names must be {_n_classes(x)} names, got {len(names)}.", "class_names"
         )
     y = None
-    if resolved.label is not None:
-        y, names = labels_of(batch[resolved.label], resolved, _n_classes(x))
+    if "label" in resolved.roles:
+        y, names = labels_of(batch[resolved.roles["label"]], resolved, _n_classes(x))
     knn = None
     if resolved.knn:
         parts = [as_numbers(batch[name], name) for name in resolved.knn]
         knn = check_distances(parts[0] if len(parts) == 1 else np.array(parts).T, len(x))
-    columns = {
-        "sample_weight": resolved.weight,
-        "domain": resolved.domain,
-        "group": resolved.group,
-        "id": resolved.id,
-    }
-    more: dict[str, Any] = {}
-    for role, name in columns.items():
-        more[role] = None if name is None else batch[name]
-    if more["sample_weight"] is not None:
-        more["sample_weight"] = as_numbers(more["sample_weight"], str(resolved.weight))
+    more: dict[str, Any] = {r: batch[name] for r, name in resolved.roles.items() if r != "label"}
+    if "sample_weight" in more:
+        more["sample_weight"] = as_numbers(more["sample_weight"], resolved.roles["sample_weight"])
     for role, values in {"label": y, **more}.items():
         if values is not None and len(values) != len(x):
             raise InputError(f"{role} must have {len(x)} values, got {len(values)}.", role)
@@ -267,11 +260,6 @@ def _n_classes(x: NDArray[Any]) -> int:
 
 def _is_paths(source: Any) -> bool:
     return isinstance(source, list | tuple) and bool(source) and isinstance(source[0], str | Path)
-
-
-def _resolved_arrays(columns: Columns, found: SampleSet) -> Resolved:
-    names = columns.class_names or found.class_names
-    return Resolved(found.input, ("X",), names, "y", None, None, None, None, (), columns)
 
 
 def _concatenate(parts: Sequence[SampleSet]) -> SampleSet:
