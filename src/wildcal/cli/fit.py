@@ -17,7 +17,6 @@ from wildcal.cli.options import (
     open_suite,
     output_option,
     params_option,
-    quiet_option,
     read_labeled,
 )
 from wildcal.cli.output import check_output, progress_bar, say
@@ -43,7 +42,6 @@ from wildcal.io.schema import Columns
 @columns_options
 @metadata_option
 @output_option
-@quiet_option
 def fit(
     source: tuple[Path, ...],
     method: str,

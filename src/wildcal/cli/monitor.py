@@ -3,16 +3,16 @@
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple
 
 import click
 import numpy as np
-from numpy.lib import format as npy
 
-from wildcal.cli.options import PATH, output_option, quiet_option
+from wildcal.cli.options import PATH, combined, output_option
 from wildcal.cli.output import say, warn
 from wildcal.core.exceptions import FileFormatError, InputError
 from wildcal.io.artifact import load
@@ -22,62 +22,46 @@ ALERT_EXIT: Final = 3
 """The exit code of `--exit-on-alert`."""
 _CHUNK: Final = 1 << 16
 _MAX_LINE: Final = 1 << 24
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True)
-class SaveEvery:
+class SaveEvery(NamedTuple):
     """When to save: after some seconds or samples."""
 
     seconds: float | None = None
     samples: int | None = None
 
 
-class SaveEveryType(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """Reads 10s or 500."""
-
-    name = "SECONDS|SAMPLES"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> SaveEvery:
-        """Return what a text says."""
-        if isinstance(value, SaveEvery):
-            return value
-        try:
-            if value.endswith("s") and float(value[:-1]) > 0:
-                return SaveEvery(seconds=float(value[:-1]))
-            if int(value) > 0:
-                return SaveEvery(samples=int(value))
-        except ValueError:
-            pass
-        self.fail(f"must be seconds such as 10s, or samples such as 500, got {value!r}.")
+def save_interval(
+    context: click.Context, option: click.Parameter, value: str | None
+) -> SaveEvery | None:
+    """Return what 10s or 500 says."""
+    if value is None:
+        return None
+    with suppress(ValueError):
+        if value.endswith("s") and float(value[:-1]) > 0:
+            return SaveEvery(seconds=float(value[:-1]))
+        if int(value) > 0:
+            return SaveEvery(samples=int(value))
+    raise click.BadParameter(f"must be seconds such as 10s, or samples such as 500, got {value!r}.")
 
 
-SAVE_EVERY: Final = SaveEveryType()
-
-
-def monitor_options(command: Command) -> Command:
-    """Add the options of a monitor."""
-    for option in (
-        click.option(
-            "--on-alert",
-            metavar="COMMAND|URL",
-            help="Run in the shell, with the alert as JSON on standard input; or post it there.",
-        ),
-        click.option(
-            "--false-alert-rate",
-            default=0.01,
-            show_default=True,
-            type=float,
-            help="Probability that an endless stream without drift ever raises an alert.",
-        ),
-        click.option(
-            "--window", default=400, show_default=True, type=int, help="Samples in the window."
-        ),
-    ):
-        command = option(command)
-    return command
-
-
+monitor_options = combined(
+    click.option(
+        "--window", default=400, show_default=True, type=int, help="Samples in the window."
+    ),
+    click.option(
+        "--false-alert-rate",
+        default=0.01,
+        show_default=True,
+        type=float,
+        help="Probability that an endless stream without drift ever raises an alert.",
+    ),
+    click.option(
+        "--on-alert",
+        metavar="COMMAND|URL",
+        help="Run in the shell, with the alert as JSON on standard input; or post it there.",
+    ),
+)
 estimator_option = click.option(
     "--estimator", type=PATH, help="A saved accuracy estimator (AC, DoC, ATC or CBPE). [ATC]"
 )
@@ -99,17 +83,12 @@ def monitor() -> None:
 @estimator_option
 @click.option("--state", type=PATH, help="Continue from this file; write it at the end.")
 @click.option(
-    "--save-every", type=SAVE_EVERY, help="Also write --state after seconds (10s) or samples (500)."
+    "--save-every",
+    callback=save_interval,
+    metavar="SECONDS|SAMPLES",
+    help="Also write --state after seconds (10s) or samples (500).",
 )
 @click.option("--exit-on-alert", is_flag=True, help="End with exit code 3 at a drift alert.")
-@click.option(
-    "--format",
-    "form",
-    default="jsonl",
-    show_default=True,
-    type=click.Choice(["jsonl", "npy"]),
-    help="JSON lines, or .npy arrays one after the other.",
-)
 @click.option("--proba", is_flag=True, help="Also write the probability of every class.")
 @click.option(
     "--log-every",
@@ -119,7 +98,6 @@ def monitor() -> None:
 )
 @click.option("--metrics-file", type=PATH, help="Keep the gauges here for Prometheus.")
 @click.option("--skip-invalid", is_flag=True, help="Leave out samples that are not valid.")
-@quiet_option
 def run_command(
     calibrator: Path,
     window: int,
@@ -129,7 +107,6 @@ def run_command(
     state: Path | None,
     save_every: SaveEvery | None,
     exit_on_alert: bool,
-    form: str,
     proba: bool,
     log_every: int | None,
     metrics_file: Path | None,
@@ -162,7 +139,7 @@ def run_command(
     runner = _Runner(found, on_alert, exit_on_alert, proba, log_every, skip_invalid)
     saved, last = found.n_samples, time.monotonic()
     try:
-        for batch in _lines(fitted.input_, runner) if form == "jsonl" else _arrays():
+        for batch in _lines(fitted.input_, runner):
             runner.take(batch)
             if save_every is None or state is None:
                 continue
@@ -186,7 +163,6 @@ def run_command(
 @estimator_option
 @click.option("--model", help="With folders of `wildcal serve`: the model. [name of CALIBRATOR]")
 @click.option("--stream", default="default", show_default=True, help="With folders: the stream.")
-@quiet_option
 def merge_command(
     calibrator: Path,
     states: tuple[Path, ...],
@@ -382,23 +358,3 @@ def _add(batch: _Batch, document: Any, kind: str) -> None:
     batch.others.append(document)
     assert batch.ids is not None
     batch.ids.append(str(document["id"]) if "id" in document else None)
-
-
-class _Pipe:
-    """Has `read` only, so NumPy does not look for a position in it."""
-
-    def __init__(self, file: Any) -> None:
-        self.read = file.read
-
-
-def _arrays() -> Iterator[_Batch]:
-    """Yield the arrays that standard input holds one after the other."""
-    stdin = sys.stdin.buffer
-    number = 0
-    while stdin.peek(1):  # type: ignore[union-attr]
-        number += 1
-        try:
-            array = npy.read_array(_Pipe(stdin), allow_pickle=False)
-        except (ValueError, EOFError, OSError) as error:
-            raise FileFormatError(f"array {number} is not valid: {error}") from error
-        yield _Batch(array, [{} for _ in array], None, [], f"array {number}")

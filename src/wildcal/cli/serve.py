@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from wildcal.cli.monitor import SAVE_EVERY, SaveEvery, load_estimator, monitor_options
-from wildcal.cli.options import PATH, quiet_option
+from wildcal.cli.monitor import SaveEvery, load_estimator, monitor_options, save_interval
+from wildcal.cli.options import PATH
 from wildcal.cli.output import say
 from wildcal.core.exceptions import InputError, WildcalError
 from wildcal.io.artifact import load
@@ -26,7 +26,8 @@ from wildcal.io.artifact import load
 @click.option("--state", type=PATH, metavar="FOLDER", help="Keep the streams in this folder.")
 @click.option(
     "--save-every",
-    type=SAVE_EVERY,
+    callback=save_interval,
+    metavar="SECONDS|SAMPLES",
     default="10s",
     show_default=True,
     help="Save streams after so many seconds (10s) or samples (500).",
@@ -67,7 +68,6 @@ from wildcal.io.artifact import load
     type=click.IntRange(min=1),
     help="Open connections.",
 )
-@quiet_option
 def serve(
     calibrators: tuple[str, ...],
     host: str,
