@@ -230,25 +230,21 @@ class _Batch:
     place: str
 
 
+@dataclass
 class _Runner:
-    """Takes samples into a monitor and writes what it says."""
+    """Takes samples into a monitor and writes the results."""
 
-    def __init__(
-        self,
-        monitor: Any,
-        on_alert: str | None,
-        exit_on_alert: bool,
-        proba: bool,
-        log_every: int | None,
-        skip_invalid: bool,
-    ) -> None:
-        self._monitor, self._on_alert, self._exits = monitor, on_alert, exit_on_alert
-        self._proba, self._log_every, self._skips = proba, log_every, skip_invalid
-        self.n_skipped = 0
+    monitor: Any
+    on_alert: str | None
+    exit_on_alert: bool
+    proba: bool
+    log_every: int | None
+    skip_invalid: bool
+    n_skipped: int = 0
 
     def refuse(self, problem: str) -> None:
         """End at a line that is not valid, or leave it out."""
-        if not self._skips:
+        if not self.skip_invalid:
             raise FileFormatError(f"{problem} --skip-invalid leaves such lines out.")
         self.n_skipped += 1
         say(f"skipped: {problem}")
@@ -257,11 +253,11 @@ class _Runner:
         """Take samples and labels in and write their lines."""
         alerts: tuple[int, ...] = ()
         if len(batch.scores):
-            before = self._monitor.n_samples
+            before = self.monitor.n_samples
             try:
-                result = self._monitor.update(batch.scores, batch.ids)
+                result = self.monitor.update(batch.scores, batch.ids)
             except InputError as error:
-                if len(batch.scores) == 1 or not self._skips:
+                if len(batch.scores) == 1 or not self.skip_invalid:
                     self.refuse(f"{batch.place}: {error}")
                     return
                 for i in range(len(batch.scores)):  # find those that are not valid
@@ -273,31 +269,31 @@ class _Runner:
             alerts = result.alerts
             self._write(result, batch.others, before)
         for key, label in batch.labels:
-            self._monitor.label([key], [label])
+            self.monitor.label([key], [label])
         if alerts:
-            self._tell()
+            self._report_alert()
 
-    def _tell(self) -> None:
-        status = self._monitor.status()
+    def _report_alert(self) -> None:
+        status = self.monitor.status()
         warn(f"drift alert: {status.message}.")
-        if self._on_alert is not None:
+        if self.on_alert is not None:
             from wildcal.monitor.alerts import notify
 
             try:
-                notify(self._on_alert, {"time": time.time(), **status.to_dict()})
+                notify(self.on_alert, {"time": time.time(), **status.to_dict()})
             except (OSError, ValueError) as error:  # the stream continues
-                warn(f"warning: {self._on_alert} did not get the alert: {error}.")
-        if self._exits:
+                warn(f"warning: {self.on_alert} did not get the alert: {error}.")
+        if self.exit_on_alert:
             sys.stdout.flush()
             raise click.exceptions.Exit(ALERT_EXIT)
 
     def _write(self, result: Any, others: list[dict[str, Any]], before: int) -> None:
-        if self._log_every is not None:
-            n = self._monitor.n_samples
-            if before // self._log_every < n // self._log_every:
-                click.echo(json.dumps(self._monitor.status().to_dict()))
+        if self.log_every is not None:
+            n = self.monitor.n_samples
+            if before // self.log_every < n // self.log_every:
+                click.echo(json.dumps(self.monitor.status().to_dict()))
             return
-        status, names = self._monitor.status(), self._monitor.calibrator.class_names_
+        status, names = self.monitor.status(), self.monitor.calibrator.class_names_
         shared = {
             name: getattr(status, name)
             for name in ("estimated_accuracy", "estimated_accuracy_low", "estimated_accuracy_high")
@@ -307,7 +303,7 @@ class _Runner:
             k = int(result.predicted[i])
             line = {**other, "class": k if names is None else names[k]}
             line["confidence"] = float(result.confidence[i])
-            if self._proba:
+            if self.proba:
                 line["proba"] = result.probabilities[i].tolist()
             lines.append(json.dumps({**line, **shared, "drift_alert": status.drift_alert}))
         click.echo("\n".join(lines))

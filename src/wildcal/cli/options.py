@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from functools import reduce, wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import click
 
@@ -212,7 +212,7 @@ def read_labeled(
     *,
     knn_file: Path | None = None,
     labels_file: Path | None = None,
-    max_samples: int | None = None,
+    max_samples: int | Literal["fit"] | None = None,
 ) -> Any:
     """Return the samples of files, which must have labels."""
     from wildcal.io.samples import read_samples

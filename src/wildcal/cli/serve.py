@@ -1,6 +1,7 @@
 """`wildcal serve`: calibrators as a service."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -76,14 +77,8 @@ def serve(
     hosts: tuple[str, ...],
     state: Path | None,
     save_every: SaveEvery,
-    window: int,
-    false_alert_rate: float,
-    on_alert: str | None,
     estimators: tuple[str, ...],
-    max_streams: int,
-    max_samples: int,
-    max_bytes: int,
-    max_connections: int,
+    **options: Any,
 ) -> None:
     """Serve saved calibrators by the Open Inference Protocol, as KServe and Triton do.
 
@@ -105,18 +100,12 @@ def serve(
     if len(paths) < len(calibrators):
         raise InputError("calibrators must have different names. Try NAME=FILE.", "calibrators")
     settings = Settings(
-        window=window,
-        false_alert_rate=false_alert_rate,
         tokens=() if token_file is None else read_tokens(token_file),
         hosts=(host, *hosts),
         state=state,
         save_seconds=save_every.seconds,
         save_samples=save_every.samples,
-        on_alert=on_alert,
-        max_streams=max_streams,
-        max_samples=max_samples,
-        max_bytes=max_bytes,
-        max_connections=max_connections,
+        **options,
     )
     watched = {}
     for word in estimators:

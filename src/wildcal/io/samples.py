@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,7 +74,7 @@ def read_samples(
     *,
     columns: Columns | None = None,
     labels: bool = True,
-    max_samples: int | None = None,
+    max_samples: int | Literal["fit"] | None = None,
     seed: int = 0,
     **declared: Any,
 ) -> SampleSet:
@@ -92,7 +92,8 @@ def read_samples(
     labels
         Whether labels and what stands beside them are read.
     max_samples
-        Draw at most so many samples, uniformly and in one pass. Default: all.
+        Draw at most so many samples, uniformly and in one pass; "fit" draws 200,000, or 1,000 for
+        each class if that is more. Default: all.
     seed
         Of the draw.
     **declared
@@ -249,11 +250,6 @@ def list_files(source: Any) -> list[Path]:
     return found
 
 
-def default_sample(n_classes: int) -> int:
-    """Return how many samples a fit uses at most."""
-    return max(_MIN_SAMPLE, _SAMPLES_PER_CLASS * n_classes)
-
-
 def _n_classes(x: NDArray[Any]) -> int:
     return 2 if x.ndim == 1 else int(x.shape[1])
 
@@ -284,13 +280,15 @@ def _padded(x: NDArray[Any], width: int) -> NDArray[Any]:
     return x if not missing else np.pad(x, ((0, 0), (0, missing)), constant_values=-np.inf)
 
 
-def _sample(parts: Iterable[SampleSet], size: int, seed: int) -> SampleSet:
+def _sample(parts: Iterable[SampleSet], max_samples: int | Literal["fit"], seed: int) -> SampleSet:
     """Return a uniform sample in one pass: each sample gets a random key, the smallest stay."""
     rng = np.random.default_rng(seed)
     kept: list[SampleSet] = []
     keys = np.empty(0)
-    n_total = 0
+    n_total, size = 0, max_samples if max_samples != "fit" else _MIN_SAMPLE
     for part in parts:
+        if max_samples == "fit":
+            size = max(_MIN_SAMPLE, _SAMPLES_PER_CLASS * _n_classes(part.X))
         n_total += len(part)
         new = rng.random(len(part))
         limit = np.partition(keys, size - 1)[size - 1] if len(keys) >= size else 1.0
