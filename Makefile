@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # What every interpreter and every set of versions must pass: small, and the heart of the package.
-CORE := tests/core tests/contract tests/io/test_artifact.py tests/io/test_rows.py tests/monitor/test_monitor.py tests/test_public_api.py
+CORE := tests/core tests/contract tests/io/test_artifact.py tests/metrics tests/monitor/test_monitor.py tests/test_public_api.py
 VERSION = $(shell $(PYTHON) -c "import sys; print('%d.%d' % sys.version_info[:2])")
 
 # numba and lightning are what probmetrics and torch-uncertainty need and do not say.
@@ -102,10 +102,10 @@ test-minimal:
 test-oldest:
 	$(call environment,$(VENV)-oldest)
 	$(VENV)-oldest/bin/python -m pip install --quiet --constraint constraints/oldest.txt \
-		--editable packages/suites --editable ".[safetensors,corruptions,sklearn,report,tables]" "faiss-cpu>=1.9" --group test-core
+		--editable packages/suites --editable ".[corruptions,sklearn,report,tables]" "faiss-cpu>=1.9" --group test-core
 	$(VENV)-oldest/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile \
 		tests/core tests/io tests/monitor tests/corruptions tests/metrics tests/cli/test_cli.py \
-		tests/report/test_plots.py tests/interop/test_sklearn.py tests/vision/test_neighbors.py
+		tests/plots tests/interop/test_sklearn.py tests/vision/test_neighbors.py
 
 # Inside Lightning, transformers' Trainer and MLflow, which are more to install than all the rest.
 test-integrations: $(VENV)/test.done

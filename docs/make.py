@@ -11,20 +11,23 @@ In a Markdown file, what stands between `<!-- made: NAME -->` and `<!-- end -->`
 import csv
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
-from wildcal._old import suites
-from wildcal._old.io.suite.summary import grouped, summarize
+import numpy as np
+from scipy.special import softmax
 
 from wildcal import (
     CALIBRATORS,
     Calibrator,
     Identity,
+    Suite,
     WindowCalibrator,
     get_calibrator,
+    suites,
 )
+from wildcal.io.suite import Split
 
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT))
@@ -40,40 +43,46 @@ def shipped(name: str, n_words: int = 2) -> str:
     return markdown(header, lines, n_words)
 
 
+def accuracy(splits: Iterable[Split]) -> str:
+    """Return the accuracy of the logits on all samples of splits, in per cent."""
+    right = np.concatenate([split.logits.argmax(axis=1) == split.y for split in splits])
+    return f"{100 * right.mean():.1f}"
+
+
+def severities(suite: Suite) -> dict[str, str]:
+    """Return the accuracy at each severity; without severities, on each shifted domain."""
+    groups: dict[str, list[Split]] = {}
+    for split in suite.test:
+        if split.is_shifted:
+            groups.setdefault(str(split.severity or split.domain), []).append(split)
+    return {name: accuracy(groups[name]) for name in sorted(groups)}
+
+
 def cifar10_suites() -> str:
-    """Return the shipped networks of CIFAR-10 with their accuracy."""
+    """Return the installed networks of CIFAR-10 with their accuracy."""
     lines = []
-    for name in suites.names("cifar10"):
+    for name in suites.list("cifar10"):
         suite = suites.load(name)
-        tests = [s for s in grouped(summarize(suite)) if s.role == "test" and s.accuracy]
-        clean = next(s for s in tests if s.shift == "none")
-        cells = [f"{100 * s.accuracy:.1f}" for s in [clean, *(s for s in tests if s.severity)]]
-        size = f"{suite.network['n_parameters'] / 1e6:.2f} M"
-        sure = f"{100 * clean.mean_confidence:.1f}"
-        lines.append([f"`{name}`", suite.network["family"], size, *cells, sure])
+        test = suite.split("test")
+        size = f"{suite.model['n_parameters'] / 1e6:.2f} M"
+        confidence = f"{100 * softmax(test.logits, axis=1).max(axis=1).mean():.1f}"
+        cells = [accuracy([test]), *severities(suite).values(), confidence]
+        lines.append([f"`{name}`", suite.model["family"], size, *cells])
     header = ["suite", "family", "parameters", "clean", *"12345", "clean confidence"]
     return markdown(header, lines, 2)
 
 
 def other_suites() -> str:
-    """Return the shipped suites of other data with their accuracy, clean and shifted."""
+    """Return the installed suites of other data with their accuracy, clean and shifted."""
     lines = []
-    for name in (n for n in suites.names() if n not in suites.names("cifar10")):
+    for name in sorted({*suites.list()} - {*suites.list("cifar10")}):
         suite = suites.load(name)
-        tests = [s for s in grouped(summarize(suite)) if s.accuracy is not None]
-        tests = [s for s in tests if s.role == "test"]
-        clean = next(s for s in tests if s.shift == "none")
-        shifted = ", ".join(
-            f"{s.name.removeprefix('severity ')}: {100 * s.accuracy:.1f}"
-            for s in tests
-            if s is not clean
-        )
-        rows = f"{sum(s.rows for s in suite.splits):,}"
-        numbers = [str(suite.n_classes), rows, f"{100 * clean.accuracy:.1f}"]
-        lines.append([f"`{name}`", shifted, *numbers])
-    return markdown(
-        ["suite", "accuracy by severity or shift", "classes", "rows", "clean"], lines, 2
-    )
+        shifted = ", ".join(f"{key}: {value}" for key, value in severities(suite).items())
+        n_samples = f"{sum(split.n_samples for split in suite.splits):,}"
+        cells = [str(suite.n_classes), n_samples, accuracy([suite.split("test")])]
+        lines.append([f"`{name}`", shifted, *cells])
+    header = ["suite", "accuracy by severity or shift", "classes", "samples", "clean"]
+    return markdown(header, lines, 2)
 
 
 def picture() -> str:

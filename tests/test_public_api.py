@@ -53,7 +53,7 @@ def slow(modules):
 
 def test_calibrators_files_and_evaluation_come_without_scipy():
     """SciPy is loaded by the fit that needs it."""
-    modules = modules_of("from wildcal import TemperatureScaling, evaluate, load, read_rows")
+    modules = modules_of("from wildcal import TemperatureScaling, evaluate, load, read_samples")
     outside = {m.split(".")[0] for m in modules if not m.startswith("_")}
     # numpy.f2py, which array_api_compat.numpy imports, takes charset_normalizer where there is one.
     others = {"cython_runtime", "charset_normalizer"}

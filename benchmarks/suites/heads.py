@@ -1,4 +1,4 @@
-"""A linear head on given features, and its logits as files of rows for `wildcal suite make`."""
+"""A linear head on given features; its logits as files for `wildcal suite create`."""
 
 import pathlib
 
@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 Features = NDArray[np.float32]
-# Weak: what is learnt fits the training rows nearly perfectly, as a fine-tuned network does.
+# Weak: what is learnt fits the training samples nearly perfectly, as a fine-tuned network does.
 STRENGTH = 1.0
 
 
@@ -34,11 +34,11 @@ def write(
         shifted = logits - logits.max(1, keepdims=True)
         confidence = (1 / np.exp(shifted).sum(1)).mean()
         accuracy = "" if y is None else f"accuracy {100 * (logits.argmax(1) == y).mean():.1f} %, "
-        print(f"{name}: {len(logits)} rows, {accuracy}confidence {100 * confidence:.1f} %")
+        print(f"{name}: {len(logits)} samples, {accuracy}confidence {100 * confidence:.1f} %")
 
 
 def halves_and_quarters(y: NDArray[np.int64], seed: int) -> tuple[NDArray[np.int64], ...]:
-    """Return half the rows to train on, a quarter to tune and a quarter to test on, by class."""
+    """Return half the samples to train on, a quarter to tune and a quarter to test on, by class."""
     rng = np.random.default_rng(seed)
     parts: tuple[list[int], ...] = ([], [], [])
     for k in np.unique(y):

@@ -1,6 +1,6 @@
 """Logits on PACS: a head on an ImageNet network, trained on photos, asked about drawings.
 
-python benchmarks/suites/pacs.py PACS DATA resnet18.onnx -o pacs-rows
+python benchmarks/suites/pacs.py PACS DATA resnet18.onnx -o pacs-samples
 
 PACS holds photo/, art_painting/, cartoon/ and sketch/ with a folder for each class; DATA holds
 SVHN and DTD.
@@ -45,7 +45,7 @@ def main() -> None:
         "network", type=pathlib.Path, help="an ImageNet network as ONNX, logits out"
     )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--others", type=int, default=500, help="rows of other classes, each set")
+    parser.add_argument("--n-ood", type=int, default=500, help="samples of each OOD set")
     parser.add_argument("-o", "--output", type=pathlib.Path, required=True)
     options = parser.parse_args()
     features = Features(options.network)
@@ -68,7 +68,7 @@ def main() -> None:
         "textures": textures(options.data, IMAGENET),
     }
     for name, images in others.items():
-        rows = np.sort(rng.choice(len(images), options.others, replace=False))
+        rows = np.sort(rng.choice(len(images), options.n_ood, replace=False))
         parts[name] = (features(images, rows), None)
     write(options.output, head, parts)
 

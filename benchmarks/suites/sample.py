@@ -1,54 +1,62 @@
-"""A suite with fewer rows: the first of each kind of split, whose rows come in a random order.
+"""Write a smaller suite: the first samples of each split, whose order is random.
 
-python benchmarks/suites/sample.py SUITE --clean 1500 --cell 40 --tune 20 --other 500 -o sample
-wildcal suite pack sample --dtype float16 --step 0.125 -o imagenet-resnet18.npz
+python benchmarks/suites/sample.py SUITE --source 1500 --test 50 --validation 20 --ood 400 -o sample
+wildcal suite export sample --dtype float16 --step 0.125 -o imagenet-resnet18.npz
 """
 
 import argparse
-import pathlib
+from pathlib import Path
 
-from wildcal._old.io.suite import Suite, SuiteWriter
+from wildcal import Suite, SuiteWriter
+from wildcal.io.suite import Split
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("suite", type=pathlib.Path)
-    parser.add_argument("--clean", type=int, required=True, help="rows of each clean split")
-    parser.add_argument("--cell", type=int, required=True, help="rows of each shifted test split")
-    parser.add_argument("--tune", type=int, required=True, help="rows of each shifted tuning split")
-    parser.add_argument("--other", type=int, required=True, help="rows of each semantic split")
-    parser.add_argument("--network", help="what tables call it, if not by the name of its file")
-    parser.add_argument("-o", "--output", type=pathlib.Path, required=True)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("suite", type=Path)
+    for name, splits in (
+        ("source", "source split"),
+        ("test", "shifted test split"),
+        ("validation", "shifted calibration split"),
+        ("ood", "OOD split"),
+    ):
+        parser.add_argument(f"--{name}", type=int, required=True, help=f"samples of each {splits}")
+    parser.add_argument("--model", help="name of the model in tables, by default as in SUITE")
+    parser.add_argument("-o", "--output", type=Path, required=True)
     options = parser.parse_args()
-    suite = Suite.open(options.suite, verify=True)
-    most = {
-        "none": options.clean,
-        "semantic": options.other,
-        "covariate": options.cell,
-        "tune": options.tune,
-    }
+    suite = Suite.open(options.suite)
+    suite.verify()
+    limits = {name: getattr(options, name) for name in ("source", "test", "validation", "ood")}
     writer = SuiteWriter(
         options.output,
-        network=suite.network | ({"name": options.network} if options.network else {}),
-        data=suite.data | {"sample": most},
+        class_names=suite.class_names,
+        input=suite.input,
+        model={**suite.model, **({"name": options.model} if options.model else {})},
+        data={**suite.data, "sample": limits},
         seed=suite.seed,
         versions=suite.versions,
-        n_classes=suite.n_classes,
-        class_names=suite.class_names,
     )
     for split in suite.splits:
-        shifted = split.shift == "covariate" and split.role == "tune"
-        n = most["tune" if shifted else split.shift]
+        n = limits[kind(split)]
         writer.add(
             split.name,
             split.logits[:n],
             split.y[:n],
             role=split.role,
-            shift=split.shift,
+            domain=split.domain,
             corruption=split.corruption,
             severity=split.severity,
         )
-    writer.finish([split.name for split in suite.splits])
+    writer.finish()
+
+
+def kind(split: Split) -> str:
+    """Return the option that limits a split."""
+    if split.is_source:
+        return "source"
+    if split.is_ood:
+        return "ood"
+    return "test" if split.role == "test" else "validation"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Logits on texts: a linear head on a sentence encoder, asked about typos and about other domains.
 
-python benchmarks/suites/texts.py banking77 ENCODER BANKING NEWSGROUPS -o banking-rows
-python benchmarks/suites/texts.py amazon ENCODER REVIEWS -o amazon-rows
+python benchmarks/suites/texts.py banking77 ENCODER BANKING NEWSGROUPS -o banking-samples
+python benchmarks/suites/texts.py amazon ENCODER REVIEWS -o amazon-samples
 
 ENCODER is the folder of all-MiniLM-L6-v2. BANKING holds train.csv and test.csv of BANKING77,
 NEWSGROUPS a folder for each group of 20 Newsgroups, REVIEWS books/, dvd/, electronics/ and

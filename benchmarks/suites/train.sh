@@ -8,7 +8,7 @@ mkdir -p "$runs"
 train() { # DATASET NETWORK [OPTION...]
     local dataset=$1 network=$2
     shift 2
-    $OMP_NUM_THREADS=1 wildcal train "$data" --dataset "$dataset" --network "$network" --resume "$@" \
+    OMP_NUM_THREADS=1 "$wildcal" train "$data" --dataset "$dataset" --network "$network" --resume "$@" \
         -o "$runs/$dataset-$network.safetensors"
 }
 

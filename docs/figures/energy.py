@@ -4,9 +4,8 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-from wildcal._old import suites
 
-from wildcal import EnergyScaling
+from wildcal import EnergyScaling, suites
 from wildcal.calibrators.energy import Gaussian
 
 SUITE = "cifar10-resnet20"
@@ -17,8 +16,7 @@ BLUE, RED, ORANGE = "#1f6fb4", "#c8402f", "#c98a1b"
 def main() -> None:
     """Fit energy scaling with SVHN as OOD samples and draw it."""
     suite = suites.load(SUITE)
-    source = suite.split("validation")
-    ood = next(s for s in suite.splits if s.role != "test" and s.name.startswith("svhn"))
+    source, ood = suite.split("validation"), suite.split("svhn-calibration")
     logits, y = np.concatenate([source.logits, ood.logits]), np.concatenate([source.y, ood.y])
     fitted = EnergyScaling().fit(logits, y)
     energy, correct = fitted.energy(logits), logits.argmax(axis=1) == y

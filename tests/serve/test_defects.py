@@ -1,5 +1,6 @@
 """Faults that servers of version 0.1 had."""
 
+import asyncio
 import json
 import os
 import resource
@@ -26,7 +27,6 @@ def test_connections_send_without_delay():
     """Linux hands TCP_NODELAY of the loop to sockets whose protocol is TCP."""
     listener = listen("127.0.0.1", 0, 5)
     assert listener.proto == socket.IPPROTO_TCP
-    import asyncio
 
     async def accepted():
         found = asyncio.get_running_loop().create_future()
@@ -153,12 +153,39 @@ def test_a_save_does_not_list_the_folder(start, draw, tmp_path, scaled, monkeypa
     for owner, name in ((os, "listdir"), (os, "scandir"), (Path, "iterdir"), (Path, "glob")):
         monkeypatch.setattr(owner, name, listing)
     model = service.models["ts"]
-    for i in range(5):
-        stream = service.streams.open(model, f"s{i}")
-        stream.note(stream.monitor.update(draw(3)[0]), 3)
-    assert sum(path.exists() for path in map(service.streams._path, ["ts"] * 5, "01234")) == 0
-    assert [s.name for s in service.streams.all()] == ["s3", "s4"]
-    assert service.streams.open(model, "s0").monitor.n_samples == 3
+
+    async def use():
+        for i in range(5):
+            stream = await service.streams.open(model, f"s{i}")
+            stream.monitor.update(draw(3)[0])
+            stream.note(3)
+        assert [s.name for s in service.streams.all()] == ["s3", "s4"]
+        assert (await service.streams.open(model, "s0")).monitor.n_samples == 3
+
+    asyncio.run(use())
+
+
+def test_streams_that_leave_memory_lose_no_samples(draw, tmp_path, scaled):
+    """Clients use ten streams at once, and three of them are in memory."""
+    from wildcal.serve.app import Service
+    from wildcal.serve.settings import Settings
+
+    service = Service({"ts": scaled}, Settings(state=tmp_path, max_streams=3), {})
+    model, x = service.models["ts"], draw(1)[0]
+
+    async def client(seed):
+        for k in np.random.default_rng(seed).integers(0, 10, 40).tolist():
+            stream = await service.streams.ready(model, f"s{k}")
+            stream.monitor.update(x)
+            stream.note(1)
+            assert len(service.streams.all()) <= 3
+            await asyncio.sleep(0)
+
+    async def run():
+        await asyncio.gather(*map(client, range(8)), service.streams.save_all())
+        return [(await service.streams.open(model, f"s{k}")).monitor.n_samples for k in range(10)]
+
+    assert sum(asyncio.run(run())) == 8 * 40
 
 
 def test_a_full_disk(start, draw, tmp_path):
@@ -220,8 +247,6 @@ def test_alerts_run_a_shell_and_failures_are_counted(start, draw, tmp_path):
 
 
 def test_a_background_task_that_fails_is_counted_and_starts_again(scaled):
-    import asyncio
-
     from wildcal.serve.app import Service
     from wildcal.serve.settings import Settings
 

@@ -16,7 +16,6 @@ from wildcal.cli.options import PATH, combined, output_option
 from wildcal.cli.output import say, warn
 from wildcal.core.exceptions import FileFormatError, InputError
 from wildcal.io.artifact import load
-from wildcal.io.atomic import atomic_write
 
 ALERT_EXIT: Final = 3
 """The exit code of `--exit-on-alert`."""
@@ -96,7 +95,6 @@ def monitor() -> None:
     metavar="N",
     help="Write only the status, after every N samples.",
 )
-@click.option("--metrics-file", type=PATH, help="Keep the gauges here for Prometheus.")
 @click.option("--skip-invalid", is_flag=True, help="Leave out samples that are not valid.")
 def run_command(
     calibrator: Path,
@@ -109,7 +107,6 @@ def run_command(
     exit_on_alert: bool,
     proba: bool,
     log_every: int | None,
-    metrics_file: Path | None,
     skip_invalid: bool,
 ) -> None:
     """Calibrate samples from standard input, one JSON line each, and watch them for drift.
@@ -147,11 +144,9 @@ def run_command(
             if due or (save_every.seconds and time.monotonic() - last >= save_every.seconds):
                 found.save(state)
                 saved, last = found.n_samples, time.monotonic()
-                _write_metrics(found, metrics_file)
     finally:
         if state is not None:
             found.save(state)
-        _write_metrics(found, metrics_file)
     skipped = f"; {runner.n_skipped:,} lines skipped" if runner.n_skipped else ""
     say(f"{found.n_samples:,} samples: {found.status().message}{skipped}.")
 
@@ -209,14 +204,6 @@ def load_estimator(path: Path) -> Any:
             f"estimator must be a file of an accuracy estimator, got {path}.", "estimator"
         )
     return found
-
-
-def _write_metrics(found: Any, path: Path | None) -> None:
-    from wildcal.monitor.alerts import textfile
-
-    if path is not None:
-        with atomic_write(path) as file:
-            file.write(textfile(found.status()))
 
 
 @dataclass

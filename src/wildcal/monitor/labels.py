@@ -7,11 +7,11 @@ from typing import Any, Final
 import numpy as np
 
 from wildcal.core.arrays import FloatArray
+from wildcal.monitor.ring import N_BUCKETS, Ring
 
 N_BINS: Final = 15
 WINDOW: Final = 1_000
 """Labels that accuracy and ECE are of, at most."""
-N_BUCKETS: Final = 20
 TOLERANCE: Final = 0.05
 """Difference of confidence and accuracy that the test allows."""
 ERROR: Final = 0.01
@@ -79,9 +79,9 @@ class DelayedLabels:
 
     Parameters
     ----------
-    sums
-        For each of 20 buckets of 50 labels and each of 15 bins of confidence: samples, sum of the
-        confidence p, right predictions, sum of p (1 - p).
+    buckets
+        For each of 15 bins of confidence: samples, sum of the confidence p, right predictions, sum
+        of p (1 - p); buckets of 50 labels.
     n
         Labels in all.
     test
@@ -90,7 +90,7 @@ class DelayedLabels:
         Predicted classes and confidences by id, the oldest first.
     """
 
-    sums: FloatArray = field(default_factory=lambda: np.zeros((N_BUCKETS, N_BINS, 4)))
+    buckets: Ring = field(default_factory=lambda: Ring(np.zeros((N_BUCKETS, N_BINS, 4))))
     n: int = 0
     test: CalibrationTest = field(default_factory=CalibrationTest)
     pending: dict[str, tuple[list[int], list[float]]] = field(default_factory=dict)
@@ -117,15 +117,10 @@ class DelayedLabels:
     def add(self, confidence: Sequence[float], correct: Sequence[bool]) -> None:
         """Take labeled samples in: their confidence, and whether the prediction was right."""
         p, y = np.asarray(confidence, np.float64), np.asarray(correct, np.float64)
-        size = WINDOW // N_BUCKETS
-        bucket = (self.n + np.arange(len(p))) // size
-        for number in np.unique(bucket).tolist():
-            mine, slot = bucket == number, number % N_BUCKETS
-            if self.n <= number * size:
-                self.sums[slot] = 0.0
-            bins = np.minimum((p[mine] * N_BINS).astype(np.int64), N_BINS - 1)
-            columns = np.stack([np.ones(mine.sum()), p[mine], y[mine], p[mine] * (1 - p[mine])])
-            np.add.at(self.sums[slot], bins, columns.T)
+        bins = np.minimum((p * N_BINS).astype(np.int64), N_BINS - 1)
+        columns = np.stack([np.ones(len(p)), p, y, p * (1 - p)], axis=1)
+        for sums, part in self.buckets.fill(len(p), WINDOW // N_BUCKETS):
+            np.add.at(sums, bins[part], columns[part])
         self.n += len(p)
         self.test.update(p, y)
 
@@ -138,15 +133,12 @@ class DelayedLabels:
         """Return the numbers of the last 1,000 labels, and the result of the test."""
         if not self.n:
             return {}
-        n, p, y, variance = self.sums.sum(axis=0).T
-        low, high = self.test.interval
+        n, p, y, variance = self.buckets.sums.sum(axis=0).T
         return {
             "n_labels": self.n,
             "realized_accuracy": float(y.sum() / n.sum()),
             "ece": float(np.abs(p - y).sum() / n.sum()),
             "noise_floor": float(np.sqrt(2 / np.pi * variance).sum() / n.sum()),
-            "gap_low": low,
-            "gap_high": high,
             "calibration": self.test.result,
         }
 
@@ -156,9 +148,8 @@ class DelayedLabels:
         test = CalibrationTest(
             a.n + b.n, a.gap + b.gap, (a.wealth + b.wealth) / 2, max(a.highest, b.highest)
         )
-        new = DelayedLabels(
-            self.sums + other.sums, self.n + other.n, test, dict(self.pending), self.n_pending
-        )
+        buckets = self.buckets.merged(other.buckets)
+        new = DelayedLabels(buckets, self.n + other.n, test, dict(self.pending), self.n_pending)
         for key, (predicted, confidence) in other.pending.items():
             new.remember(key, predicted, confidence)
         return new

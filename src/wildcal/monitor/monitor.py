@@ -1,7 +1,7 @@
 """`Monitor`: drift, estimated and realized accuracy of a stream of samples."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -22,7 +22,8 @@ from wildcal.monitor.checks import check_estimator, check_ids
 from wildcal.monitor.drift import BLOCK, DriftTest
 from wildcal.monitor.labels import DelayedLabels
 from wildcal.monitor.result import MonitorResult, MonitorStatus
-from wildcal.monitor.state import N_BUCKETS, MonitorState, fingerprint, read_state, write_state
+from wildcal.monitor.ring import N_BUCKETS, Ring
+from wildcal.monitor.state import MonitorState, fingerprint, read_state, write_state
 from wildcal.window.base import WindowCalibrator, WindowStatistics
 
 DEFAULT_WINDOW: Final = 400
@@ -35,10 +36,13 @@ _RELATIVE_ERROR: Final = 0.45
 _Z: Final = 1.959963984540054
 # So few samples are not checked again before the prediction.
 _FEW: Final = 8
-# The sentence of `status` names no accuracy of fewer samples.
-_MIN_ESTIMATE: Final = 20
-# Columns of `MonitorState.sums`.
+# Columns of `MonitorState.buckets`: samples, those above the ATC threshold, sums of the calibrated
+# confidence and of the accuracy estimator, samples by uncalibrated confidence; for calibrators that
+# adapt to windows also counts and confidence sums of the classes.
 _N, _ABOVE, _CALIBRATED, _ESTIMATED = range(4)
+_HISTOGRAM: Final = slice(4, 4 + N_BINS)
+_CLASSES: Final = slice(4 + N_BINS, None)
+_OPTIONS: Final = ("window", "false_alert_rate")
 
 
 class Monitor:
@@ -98,12 +102,11 @@ class Monitor:
         self.calibrator, self.estimator = calibrator, estimator
         self.window, self.false_alert_rate = int(window), float(false_alert_rate)
         self._profile: Profile = profile
-        self._bucket = self.window // N_BUCKETS
         self._test = DriftTest(profile, self.false_alert_rate)
         self._fingerprint = fingerprint(calibrator, estimator)
         self._converted: dict[Any, Calibrator] = {}
         self._held = self._empty()
-        self._waiting: list[tuple[NDArray[Any], NDArray[Any]]] = []
+        self._waiting: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]] = []
 
     def new(self) -> Self:
         """Return a monitor with the same options and no samples."""
@@ -127,23 +130,18 @@ class Monitor:
         knn_distances
             For calibrators that need them.
         """
-        kind = self.calibrator.input_
-        x = check_input(X, kind, n_classes=self.calibrator.n_classes_)
+        x = check_input(X, self.calibrator.input_, n_classes=self.calibrator.n_classes_)
         keys = check_ids(ids, len(x))
-        parts = self._parts(len(x))
-        windows, totals = self._statistics(x, parts, knn_distances)
-        proba = self._proba(self._adapted(windows, parts), X, x, knn_distances)
+        proba = self._proba(self._adapted(x, knn_distances), X, x, knn_distances)
         if proba.ndim == 1:
             predicted, calibrated = (proba >= 0.5).astype(np.int64), proba
         else:
             predicted, calibrated = proba.argmax(axis=1), proba.max(axis=1)
         # From here on the state changes, and nothing raises.
-        if parts:
-            alerts = self._take(x, calibrated, parts, windows, totals)
-        else:
-            self._waiting.append((x, calibrated))
-            n = sum(len(each) for each, _ in self._waiting) + len(self._held.drift.pending)
-            alerts = self._take_waiting() if n >= BLOCK else ()
+        near = np.asarray(knn_distances) if self.calibrator.requires else None
+        self._waiting.append((x, calibrated, near))
+        n_waiting = sum(len(each[0]) for each in self._waiting) + len(self._held.drift.pending)
+        alerts = self._take_waiting() if n_waiting >= BLOCK else ()
         if keys is not None:
             labels, together = self._held.labels, isinstance(ids, str)
             for j, key in enumerate(keys):
@@ -167,10 +165,19 @@ class Monitor:
             a label for each of its samples. With `input="confidence"`: whether the prediction was
             right.
         """
-        return self.take_labels(self.check_labels(ids, y))
+        confidences, correct = [], []
+        for key, labels in self.check_labels(ids, y).items():
+            predicted, confidence = self._state.labels.forget(key) or ([], [])
+            for c, p, label in zip(predicted, confidence, labels, strict=False):
+                if label is not None:
+                    confidences.append(p)
+                    correct.append(label == (1 if self.calibrator.input_ == "confidence" else c))
+        if correct:
+            self._state.labels.add(confidences, correct)
+        return len(correct)
 
     def check_labels(self, ids: str | Sequence[Any], y: Any) -> dict[str, list[int | None]]:
-        """Return labels by id for `take_labels`; raise an InputError if one is wrong."""
+        """Return labels by id as class indices; raise an InputError if one is wrong."""
         given = list(y) if np.ndim(y) else [y]
         if not isinstance(ids, str):
             keys = [str(key) for key in ids]
@@ -187,19 +194,6 @@ class Monitor:
                 "y",
             )
         return {ids: [self._encode(label) for label in given]}
-
-    def take_labels(self, checked: dict[str, list[int | None]]) -> int:
-        """Take labels that were checked; return the number of samples they belong to."""
-        confidences, correct = [], []
-        for key, labels in checked.items():
-            predicted, confidence = self._state.labels.forget(key) or ([], [])
-            for c, p, label in zip(predicted, confidence, labels, strict=False):
-                if label is not None:
-                    confidences.append(p)
-                    correct.append(self._is_right(c, label))
-        if correct:
-            self._state.labels.add(confidences, correct)
-        return len(correct)
 
     @property
     def pending(self) -> dict[str, int]:
@@ -218,7 +212,7 @@ class Monitor:
     @property
     def histogram(self) -> FloatArray:
         """Uncalibrated confidence of the window in 20 bins."""
-        return np.asarray(self._state.histogram.sum(axis=0))
+        return np.asarray(self._state.buckets.sums.sum(axis=0)[_HISTOGRAM])
 
     @property
     def histogram_at_calibration(self) -> FloatArray:
@@ -227,7 +221,7 @@ class Monitor:
 
     def adapted(self) -> Calibrator:
         """Return the calibrator, one that adapts to windows adapted to the rolling window."""
-        return self._adapted([], [])
+        return self._adapted()
 
     def estimated_accuracy(self) -> AccuracyEstimate | None:
         """Return the estimated accuracy of the window with its 95 % interval; None if it is empty.
@@ -235,7 +229,7 @@ class Monitor:
         The interval has the error of sampling and that of the method under shift, which is taken
         as 45 % of the fall below calibration time, or measured on domains by a fitted estimator.
         """
-        sums = self._state.sums.sum(axis=0)
+        sums = self._state.buckets.sums.sum(axis=0)
         n = round(float(sums[_N]))
         if not n:
             return None
@@ -254,24 +248,23 @@ class Monitor:
     def status(self) -> MonitorStatus:
         """Return the numbers of the stream at this moment."""
         drift, estimate = self._state.drift, self.estimated_accuracy()
-        sums = self._state.sums.sum(axis=0)
+        sums = self._state.buckets.sums.sum(axis=0)
         alert = drift.is_alert(drift.n_samples, self.window)
-        labels = self._state.labels.status()
+        watched = self.estimator
         return MonitorStatus(
-            message=self._message(estimate, drift.since if alert else None, labels),
             n_samples=drift.n_samples,
             n_window=round(float(sums[_N])),
             confidence=float(sums[_CALIBRATED] / sums[_N]) if estimate else None,
             estimated_accuracy=estimate.value if estimate else None,
             estimated_accuracy_low=estimate.low if estimate else None,
             estimated_accuracy_high=estimate.high if estimate else None,
-            accuracy_at_calibration=self._accuracy_at_calibration(),
+            accuracy_at_calibration=watched.source_accuracy_ if watched else self._profile.accuracy,
             drift_alert=alert,
             alert_since=drift.since if alert else None,
             n_alerts=drift.n_alerts,
             log_e_value=float(np.log(drift.e_value)),
             log_limit=float(np.log(self._test.limit)),
-            **labels,
+            **self._state.labels.status(),
         )
 
     def save(self, path: str | Path) -> None:
@@ -285,7 +278,6 @@ class Monitor:
         calibrator: Calibrator,
         *,
         estimator: AccuracyEstimator | None = None,
-        false_alert_rate: float | None = None,
     ) -> Self:
         """Return the monitor of a file; calibrator and estimator must be those it was saved with.
 
@@ -295,36 +287,27 @@ class Monitor:
             If the file is damaged or of another calibrator.
         """
         document = read_state(path)
-        rate = document["false_alert_rate"] if false_alert_rate is None else false_alert_rate
-        made = cls(
-            calibrator, window=document["window"], estimator=estimator, false_alert_rate=rate
-        )
-        return made.restored(document, path)
+        options = {name: document[name] for name in _OPTIONS}
+        return cls(calibrator, estimator=estimator, **options).restored(document, path)
 
     def to_dict(self) -> dict[str, Any]:
         """Return options and state as JSON values."""
         return {
             "calibrator": self._fingerprint,
-            "window": self.window,
-            "false_alert_rate": self.false_alert_rate,
+            **{name: getattr(self, name) for name in _OPTIONS},
             **self._state.to_dict(),
         }
 
     def restored(self, document: dict[str, Any], path: str | Path = "the state") -> Self:
-        """Return a monitor with these options and the state that `to_dict` returned.
-
-        A different false-alert rate starts the drift test anew.
-        """
+        """Return a monitor with these options and the state that `to_dict` returned."""
         other = self.new()
         other._held = self._empty().restored(document, self._fingerprint, path)
-        if document["window"] != self.window:
-            raise InputError(
-                f"window must be {document['window']} as in {path}, got {self.window}.", "window"
-            )
-        if document["false_alert_rate"] != self.false_alert_rate:
-            drift = self._test.start()
-            drift.n_samples = other._held.drift.n_samples
-            other._held.drift = drift
+        for name in _OPTIONS:
+            if document[name] != getattr(self, name):
+                raise InputError(
+                    f"{name} must be {document[name]} as in {path}, got {getattr(self, name)}.",
+                    name,
+                )
         return other
 
     def merged(self, other: "Monitor") -> Self:
@@ -343,15 +326,9 @@ class Monitor:
         return new
 
     def _empty(self) -> MonitorState:
-        k = self.calibrator.n_classes_
-        has_window = isinstance(self.calibrator, WindowCalibrator)
-        return MonitorState(
-            sums=np.zeros((N_BUCKETS, 4)),
-            histogram=np.zeros((N_BUCKETS, N_BINS)),
-            classes=np.zeros((N_BUCKETS, 2, k)) if has_window else None,
-            drift=self._test.start(),
-            labels=DelayedLabels(),
-        )
+        k = self.calibrator.n_classes_ if isinstance(self.calibrator, WindowCalibrator) else 0
+        window = Ring(np.zeros((N_BUCKETS, _CLASSES.start + 2 * k)))
+        return MonitorState(window, self._test.start(), DelayedLabels())
 
     @property
     def _state(self) -> MonitorState:
@@ -361,21 +338,13 @@ class Monitor:
         return self._held
 
     def _take_waiting(self) -> tuple[int, ...]:
-        """Take the samples of several calls into the state; it takes as long as for one."""
-        x, calibrated = (np.concatenate(column) for column in zip(*self._waiting, strict=True))
-        self._waiting = []
-        parts = self._buckets(len(x))
-        return self._take(x, calibrated, parts, [], [0.0] * len(parts))
+        """Add waiting samples to the window and test them; return where alerts begin.
 
-    def _take(
-        self,
-        x: NDArray[Any],
-        calibrated: NDArray[Any],
-        parts: list[tuple[int, slice]],
-        windows: list[WindowStatistics],
-        totals: list[float],
-    ) -> tuple[int, ...]:
-        """Add samples to their buckets and test them; return where alerts begin."""
+        The samples of several calls take as long as those of one.
+        """
+        xs, calibrated, nears = zip(*self._waiting, strict=True)
+        self._waiting = []
+        x, p = np.concatenate(xs), np.concatenate(calibrated)
         kind, state = self.calibrator.input_, self._held
         logits = x.astype(np.float64)
         if kind not in ("logits", "log_proba"):
@@ -384,53 +353,38 @@ class Monitor:
         confidence = uncalibrated_confidence(logits, kind)
         bins = confidence_bins(confidence)
         above = confidence >= self._profile.atc_threshold
-        for i, (number, part) in enumerate(parts):
-            slot = number % N_BUCKETS
-            if number > state.bucket:
-                state.clear(slot)
-                state.bucket = number
-            n_above, total = np.count_nonzero(above[part]), calibrated[part].sum(dtype=np.float64)
-            state.sums[slot] += (len(above[part]), n_above, total, totals[i])
-            state.histogram[slot] += np.bincount(bins[part], minlength=N_BINS)
-            if state.classes is not None:
-                state.classes[slot] += windows[i].counts, windows[i].confidence_sums
+        near = None if nears[0] is None else np.concatenate(nears)
+        for sums, part in self._fill(state.buckets, x, near):
+            sums[_N] += len(p[part])
+            sums[_ABOVE] += np.count_nonzero(above[part])
+            sums[_CALIBRATED] += p[part].sum(dtype=np.float64)
+            sums[_HISTOGRAM] += np.bincount(bins[part], minlength=N_BINS)
+            if self.estimator is not None:
+                sums[_ESTIMATED] += self.estimator.statistics(x[part]).total
         alerts = self._test.update(state.drift, bins, logits.argmax(axis=1), self.window)
         if alerts:
             state.labels.restart_test()
         return tuple(alerts)
 
-    def _parts(self, n: int) -> list[tuple[int, slice]]:
-        """Return `_buckets`; nothing if the samples can wait for a whole block."""
-        needed = self.estimator is not None or self._held.classes is not None
-        if not needed and n < BLOCK:
-            return []
-        if self._waiting:  # too few for a block, so no alert begins
-            self._take_waiting()
-        return self._buckets(n)
-
-    def _buckets(self, n: int) -> list[tuple[int, slice]]:
-        """Return number and samples of the buckets that n samples fall into, the last 20."""
-        state = self._held
-        free = self._bucket - round(float(state.sums[state.bucket % N_BUCKETS, _N]))
-        first = state.bucket if free > 0 else state.bucket + 1
-        stop = min(n, free if free > 0 else self._bucket)
-        found = [(first, slice(0, stop))]
-        for start in range(stop, n, self._bucket):
-            found.append((found[-1][0] + 1, slice(start, min(start + self._bucket, n))))
-        return found[-N_BUCKETS:]
-
-    def _statistics(
-        self, x: NDArray[Any], parts: list[tuple[int, slice]], knn_distances: Any
-    ) -> tuple[list[WindowStatistics], list[float]]:
-        """Return the statistics of each bucket for adaptation, and for the accuracy estimator."""
-        windows, totals = [], [0.0] * len(parts)
-        for i, (_, part) in enumerate(parts):
+    def _fill(self, window: Ring, x: NDArray[Any], near: Any) -> Iterator[tuple[FloatArray, slice]]:
+        """Distribute samples over the buckets; for adaptation, add the statistics of classes."""
+        for sums, part in window.fill(len(x), self.window // N_BUCKETS):
             if isinstance(self.calibrator, WindowCalibrator):
-                near = None if knn_distances is None else knn_distances[part]
-                windows.append(self.calibrator.window_statistics(x[part], knn_distances=near))
-            if self.estimator is not None:
-                totals[i] = self.estimator.statistics(x[part]).total
-        return windows, totals
+                own = None if near is None else near[part]
+                found = self.calibrator.window_statistics(x[part], knn_distances=own)
+                sums[_CLASSES] += np.concatenate([found.counts, found.confidence_sums])
+            yield sums, part
+
+    def _adapted(self, x: NDArray[Any] | None = None, near: Any = None) -> Calibrator:
+        """Return the calibrator, adapted to the window with more samples if it adapts."""
+        if not isinstance(self.calibrator, WindowCalibrator):
+            return self.calibrator
+        window = self._state.buckets.copy()
+        if x is not None:
+            for _ in self._fill(window, x, near):
+                pass
+        counts, confidence_sums = window.sums.sum(axis=0)[_CLASSES].reshape(2, -1)
+        return self.calibrator.adapt(WindowStatistics(counts, confidence_sums))
 
     def _proba(
         self, calibrator: Calibrator, X: Any, x: NDArray[Any], knn_distances: Any
@@ -443,17 +397,6 @@ class Monitor:
         if x.dtype not in self._converted:
             self._converted[x.dtype] = calibrator.converted(np_compat, x)
         return np.asarray(self._converted[x.dtype].probabilities(np_compat, x))
-
-    def _adapted(
-        self, windows: list[WindowStatistics], parts: list[tuple[int, slice]]
-    ) -> Calibrator:
-        """Return the calibrator for the window with these buckets added."""
-        classes = self._held.classes
-        if classes is None or not isinstance(self.calibrator, WindowCalibrator):
-            return self.calibrator
-        replaced = [number % N_BUCKETS for number, _ in parts if number > self._held.bucket]
-        kept = np.delete(classes, replaced, axis=0).sum(axis=0)
-        return self.calibrator.adapt(sum(windows, WindowStatistics(kept[0], kept[1])))
 
     def _encode(self, label: Any) -> int | None:
         """Return a label as a class index, None if it is unknown."""
@@ -469,40 +412,3 @@ class Monitor:
                 f"y must be class indices from 0 to {k - 1}{also} or None, got {label!r:.40}.", "y"
             )
         return int(label)
-
-    def _is_right(self, predicted: int, label: int) -> bool:
-        return label == 1 if self.calibrator.input_ == "confidence" else label == predicted
-
-    def _accuracy_at_calibration(self) -> float:
-        if self.estimator is not None:
-            return self.estimator.source_accuracy_
-        return self._profile.accuracy
-
-    def _message(
-        self, estimate: AccuracyEstimate | None, since: int | None, labels: dict[str, Any]
-    ) -> str:
-        if estimate is None:
-            return "no samples yet"
-        if estimate.n_samples < _MIN_ESTIMATE:
-            drift = "" if since is None else f", drift since sample {since:,}"
-            n = "1 sample" if estimate.n_samples == 1 else f"{estimate.n_samples} samples"
-            return f"{n}, too few to estimate accuracy{drift}"
-        low, value, high = (f"{100 * v:.0f}" for v in (estimate.low, estimate.value, estimate.high))
-        baseline = self._accuracy_at_calibration()
-        points = round(100 * (baseline - estimate.value))
-        if points == 0 or (since is None and estimate.low <= baseline <= estimate.high):
-            place = "as at calibration time"
-        else:
-            side = "below" if points > 0 else "above"
-            place = f"{abs(points)} point{'s' * (abs(points) > 1)} {side} calibration time"
-        text = f"accuracy {value} % ({low} to {high}), {place}"
-        if since is not None:
-            text += f", drift since sample {since:,}"
-        if labels:
-            sure = {
-                "calibrated": "confidence still calibrated",
-                "not calibrated": "confidence no longer calibrated: fit again",
-                "too few labels": "too few labels to test confidence",
-            }
-            text += f"; {sure[labels['calibration']]}"
-        return text

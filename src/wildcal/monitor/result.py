@@ -1,10 +1,19 @@
 """What a monitor returns: `MonitorResult` for samples, `MonitorStatus` for a stream."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+# The message names no accuracy of fewer samples.
+_MIN_ESTIMATE: Final = 20
+_CALIBRATION: Final = {
+    None: "",
+    "calibrated": "; confidence still calibrated",
+    "not calibrated": "; confidence no longer calibrated: fit again",
+    "too few labels": "; too few labels to test confidence",
+}
 
 
 @dataclass(frozen=True)
@@ -23,7 +32,6 @@ class MonitorResult:
 class MonitorStatus:
     """The state of a stream in plain numbers, and in one sentence."""
 
-    message: str
     n_samples: int
     """Samples of the stream."""
     n_window: int
@@ -47,12 +55,29 @@ class MonitorStatus:
     ece: float | None = None
     noise_floor: float | None = None
     """ECE that a perfectly calibrated model has on as many samples."""
-    gap_low: float | None = None
-    """Mean confidence minus accuracy of the labels since the last alert began: 99 % interval."""
-    gap_high: float | None = None
     calibration: str | None = None
     """"calibrated", "not calibrated" or "too few labels"; None without labels."""
 
+    @property
+    def message(self) -> str:
+        """The state in one sentence."""
+        drift = f", drift since sample {self.alert_since:,}" if self.drift_alert else ""
+        value, baseline = self.estimated_accuracy, self.accuracy_at_calibration
+        low, high = self.estimated_accuracy_low, self.estimated_accuracy_high
+        if value is None or low is None or high is None:
+            return "no samples yet"
+        if self.n_window < _MIN_ESTIMATE:
+            samples = "sample" if self.n_window == 1 else "samples"
+            return f"{self.n_window} {samples}, too few to estimate accuracy{drift}"
+        points = round(100 * (baseline - value))
+        if points == 0 or (not self.drift_alert and low <= baseline <= high):
+            place = "as at calibration time"
+        else:
+            side = "below" if points > 0 else "above"
+            place = f"{abs(points)} point{'s' * (abs(points) > 1)} {side} calibration time"
+        estimate = f"accuracy {100 * value:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
+        return f"{estimate}, {place}{drift}{_CALIBRATION[self.calibration]}"
+
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields by name."""
-        return asdict(self)
+        """Return the fields by name, and the message."""
+        return {"message": self.message, **asdict(self)}

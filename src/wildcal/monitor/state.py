@@ -8,67 +8,31 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from wildcal.core.arrays import FloatArray
 from wildcal.core.exceptions import FileFormatError
 from wildcal.io.artifact import encode
 from wildcal.io.atomic import atomic_write
 from wildcal.monitor.drift import DriftState
 from wildcal.monitor.labels import DelayedLabels
+from wildcal.monitor.ring import Ring
 
-N_BUCKETS: Final = 20
 FORMAT: Final = "wildcal monitor"
 FORMAT_VERSION: Final = 1
-_MAX_BYTES: Final = 1 << 28
 
 
 @dataclass
 class MonitorState:
-    """What a monitor knows of its stream.
+    """What a monitor knows of its stream."""
 
-    Parameters
-    ----------
-    sums
-        For each bucket: samples, samples above the ATC threshold, sum of the calibrated confidence,
-        sum of the accuracy estimator.
-    histogram
-        Samples of each bucket by uncalibrated confidence.
-    classes
-        Statistics of each bucket for a calibrator that adapts to windows: counts and confidence
-        sums of each class.
-    bucket
-        Number of the newest bucket; it is in slot ``bucket % 20``.
-    """
-
-    sums: FloatArray
-    histogram: FloatArray
-    classes: FloatArray | None
+    buckets: Ring
     drift: DriftState
     labels: DelayedLabels
-    bucket: int = 0
-
-    def clear(self, slot: int) -> None:
-        """Empty a bucket."""
-        self.sums[slot] = self.histogram[slot] = 0.0
-        if self.classes is not None:
-            self.classes[slot] = 0.0
 
     def merged(self, other: "MonitorState") -> "MonitorState":
-        """Return the state of two streams together; the newest buckets are added, and so on."""
-        shift = self.bucket - other.bucket
-
-        def both(a: FloatArray, b: FloatArray) -> FloatArray:
-            return np.asarray(a + np.roll(b, shift, axis=0))
-
-        classes = None
-        if self.classes is not None and other.classes is not None:
-            classes = both(self.classes, other.classes)
+        """Return the state of two streams together."""
         return MonitorState(
-            both(self.sums, other.sums),
-            both(self.histogram, other.histogram),
-            classes,
+            self.buckets.merged(other.buckets),
             self.drift.merged(other.drift),
             self.labels.merged(other.labels),
-            self.bucket,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -92,44 +56,31 @@ class MonitorState:
 
 def write_state(path: str | Path, document: dict[str, Any]) -> None:
     """Write a document with its checksum, to a temporary name first."""
-    write_text(path, state_text(document))
-
-
-def state_text(document: dict[str, Any]) -> str:
-    """Return the text of a state file."""
-    payload = json.dumps(document, allow_nan=False, separators=(",", ":"))
+    payload = _payload(document)
     digest = hashlib.sha256(payload.encode()).hexdigest()
-    head = {"format": FORMAT, "format_version": FORMAT_VERSION, "sha256": digest}
-    return f'{json.dumps(head)[:-1]}, "state": {payload}}}\n'
-
-
-def write_text(path: str | Path, text: str) -> None:
-    """Write a file under a temporary name, then rename it."""
+    head = json.dumps({"format": FORMAT, "format_version": FORMAT_VERSION, "sha256": digest})
     with atomic_write(path) as file:
-        file.write(text)
+        file.write(f'{head[:-1]}, "state": {payload}}}\n')
 
 
 def read_state(path: str | Path) -> dict[str, Any]:
     """Return the document of a file; FileFormatError if it is damaged."""
-    path = Path(path)
-    if path.stat().st_size > _MAX_BYTES:
-        raise FileFormatError(f"{path} is too large for a monitor state.")
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if found["format"] != FORMAT:
-            raise FileFormatError(f"{path} is a JSON file, but not of a monitor state.")
-        if found["format_version"] != FORMAT_VERSION:
-            raise FileFormatError(f"{path} was written by another version of wildcal.")
-        document: dict[str, Any] = found["state"]
-        payload = json.dumps(document, allow_nan=False, separators=(",", ":"))
-        digest = found["sha256"]
-    except FileFormatError:
-        raise
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        form, document = (found["format"], found["format_version"]), found["state"]
+        payload, digest = _payload(document), found["sha256"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise FileFormatError(f"{path} is not a monitor state: {error}") from error
+    if form != (FORMAT, FORMAT_VERSION):
+        raise FileFormatError(f"{path} is not a monitor state of this version of wildcal.")
     if hashlib.sha256(payload.encode()).hexdigest() != digest:
         raise FileFormatError(f"{path} is damaged: its checksum does not match its content.")
-    return document
+    checked: dict[str, Any] = document
+    return checked
+
+
+def _payload(document: Any) -> str:
+    return json.dumps(document, allow_nan=False, separators=(",", ":"))
 
 
 def stream_file(folder: Path, model: str, stream: str) -> Path:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -13,37 +14,25 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 from pydantic_core import to_json
+from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException as BaseHTTPException
 
 from wildcal.accuracy.base import AccuracyEstimator
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.exceptions import InputError
 from wildcal.monitor.alerts import notify
-from wildcal.serve import dashboard
+from wildcal.serve import dashboard, protocol
 from wildcal.serve.metrics import Metrics
 from wildcal.serve.model import VERSION, Model
-from wildcal.serve.protocol import (
-    HEADER,
-    ErrorResponse,
-    Feedback,
-    FeedbackResponse,
-    InferRequest,
-    InferResponse,
-    Labels,
-    decompressed,
-    parse,
-    read_request,
-    write_response,
-)
 from wildcal.serve.security import Security
 from wildcal.serve.settings import Settings
 from wildcal.serve.streams import Stream, Streams
 from wildcal.version import __version__
 
 LOG: Final = logging.getLogger("wildcal.serve")
-_MAX_NOTIFICATIONS: Final = 32
 _ERRORS: Final[dict[int | str, dict[str, Any]]] = {
-    status: {"model": ErrorResponse} for status in (400, 401, 403, 404, 408, 413, 415, 429, 503)
+    status: {"model": protocol.ErrorResponse}
+    for status in (400, 401, 403, 404, 408, 413, 415, 429, 503)
 }
 
 
@@ -98,7 +87,6 @@ class Service:
         self.metrics = Metrics(self.streams)
         self.saved = True
         """Whether the last save succeeded."""
-        self._notifications: set[asyncio.Task[None]] = set()
         self.app = FastAPI(
             title="wildcal",
             version=__version__,
@@ -117,26 +105,23 @@ class Service:
     def _add_routes(self) -> None:
         # Most requests; FastAPI takes a third of their time to find parameters that it has above.
         self.app.add_route("/v2/models/{model}/infer", self._infer_model, methods=["POST"])
-        for version in ("", "/versions/{version}"):
-            path, shown = "/v2/models/{model}" + version, not version
-            get = partial(self.app.get, responses=_ERRORS, include_in_schema=shown)
-            post = partial(self.app.post, responses=_ERRORS, include_in_schema=shown)
-            infer: dict[str, Any] = {
-                "response_model": InferResponse,
-                "openapi_extra": _body(InferRequest),
-            }
-            labels: dict[str, Any] = {
-                "response_model": FeedbackResponse,
-                "openapi_extra": _body(Feedback),
-            }
-            post(path + "/infer", **infer)(self.infer)
-            post(path + "/feedback", **labels)(self.feedback)
-            get(path)(self.metadata)
-            get(path + "/ready")(self.is_ready)
-            get(path + "/config")(self.config)
-            get(path + "/streams")(self.list_streams)
-        get = partial(self.app.get, responses=_ERRORS)
-        post = partial(self.app.post, responses=_ERRORS)
+        get, post = (partial(add, responses=_ERRORS) for add in (self.app.get, self.app.post))
+        infer: dict[str, Any] = {
+            "response_model": protocol.InferResponse,
+            "openapi_extra": _body(protocol.InferRequest),
+        }
+        labels: dict[str, Any] = {
+            "response_model": protocol.FeedbackResponse,
+            "openapi_extra": _body(protocol.Feedback),
+        }
+        for path in ("/v2/models/{model}", "/v2/models/{model}/versions/{version}"):
+            shown = "version" not in path
+            post(path + "/infer", include_in_schema=shown, **infer)(self.infer)
+            post(path + "/feedback", include_in_schema=shown, **labels)(self.feedback)
+            get(path, include_in_schema=shown)(self.metadata)
+            get(path + "/ready", include_in_schema=shown)(self.is_ready)
+            get(path + "/config", include_in_schema=shown)(self.config)
+        get("/v2/models/{model}/streams")(self.list_streams)
         get("/v2")(self.server)
         get("/v2/health/live")(self.health)
         get("/v2/health/ready")(self.health)
@@ -153,11 +138,8 @@ class Service:
             answer = await self._infer(request, found)
             status = 200
             return answer
-        except HTTPException as error:
-            status = error.status_code
-            raise
-        except InputError:
-            status = 400
+        except (HTTPException, InputError) as error:
+            status = getattr(error, "status_code", 400)
             raise
         finally:
             self.metrics.requests_of(found.name, status).inc()
@@ -167,85 +149,71 @@ class Service:
         return await self.infer(request, request.path_params["model"])
 
     async def _infer(self, request: Request, model: Model) -> Response:
-        headers = request.headers
-        body = await request.body()
-        body = decompressed(body, headers.get("content-encoding"), self.settings.max_bytes)
-        asked, tensors = read_request(body, headers.get(HEADER))
+        asked, tensors = protocol.read_request(
+            await self._body(request), request.headers.get(protocol.HEADER)
+        )
         x, near = model.read(asked, tensors)
         try:
-            stream = await self._stream(model, asked.stream, x, near)
+            if not self.streams.is_live(model.name, asked.stream):
+                model.monitor.new().update(x, knn_distances=near)  # refused samples open no stream
+            stream = await self.streams.ready(model, asked.stream)
             result = stream.monitor.update(x, asked.id, knn_distances=near)
         except InputError as error:  # X has the name of its tensor here
-            text = str(error)
-            raise InputError(
-                model.calibrator.input_ + text[1:] if text.startswith("X ") else text, error.param
-            ) from error
+            raise InputError(re.sub("^X ", f"{model.calibrator.input_} ", str(error))) from error
         if asked.id is not None:
             self.streams.remember(stream, asked.id, len(x))
-        status = stream.note(result, len(x))
         self.metrics.samples_of(model.name).inc(len(x))
-        if status is not None:
-            self.metrics.alerts.labels(model.name).inc(len(result.alerts))
-            self._alert(stream, status.to_dict())
+        stream.note(len(x), result.alerts)
+        notification = self._notification(stream, len(result.alerts)) if result.alerts else None
         outputs = model.answer(asked, x, result, stream.monitor)
-        content, size = write_response(model.name, VERSION, asked, outputs)
-        if self._is_due(stream):
-            try:
-                await self.streams.save(stream)
-            except OSError as error:  # from now on requests are refused until a save succeeds
-                self.streams.failed(stream, error)
+        content, size = protocol.write_response(model.name, VERSION, asked, outputs)
+        if self.streams.is_due(stream):
+            await self.streams.save(stream)  # if it fails, requests are refused until one succeeds
         if size is None:
-            return Response(content, media_type="application/json")
-        more = {HEADER: str(size)}
-        return Response(content, headers=more, media_type="application/octet-stream")
+            return Response(content, media_type="application/json", background=notification)
+        return Response(
+            content,
+            headers={protocol.HEADER: str(size)},
+            media_type="application/octet-stream",
+            background=notification,
+        )
 
-    async def _stream(self, model: Model, name: str, x: Any, near: Any) -> Stream:
-        """Return the stream of samples that were checked; 429 or 503 if it cannot take them."""
-        found = self.streams.live(model.name, name)
-        if found is not None and not self._is_due(found):
-            return found
-        if found is None:
-            model.monitor.new().update(x, knn_distances=near)  # refused samples open no stream
-        while True:
-            stream = self.streams.open(model, name)
-            assert stream is not None
-            if not self._is_due(stream):
-                return stream
-            try:
-                await self.streams.save(stream)
-            except OSError as error:
-                self.streams.failed(stream, error)
-                raise HTTPException(503, "the stream cannot be saved. Try again.") from error
-
-    def _is_due(self, stream: Stream) -> bool:
-        """Return whether a stream must be saved before it takes more samples."""
-        most = self.settings.save_samples
-        return self.settings.state is not None and most is not None and stream.n_unsaved >= most
+    async def _body(self, request: Request) -> bytes:
+        body, encoding = await request.body(), request.headers.get("content-encoding")
+        return protocol.decompressed(body, encoding, self.settings.max_bytes)
 
     async def feedback(
         self, request: Request, model: str, version: str = VERSION
     ) -> dict[str, Any]:
         """Take labels of earlier samples: all that are known, or none if one is not valid."""
         found = self._model(request, model)
-        body = await request.body()
-        body = decompressed(body, request.headers.get("content-encoding"), self.settings.max_bytes)
-        checked, unknown = [], []
-        for entry in parse(Feedback, body).feedback:
-            name = entry.stream or self.streams.stream_of(found.name, entry.id)
-            stream = None if name is None else self.streams.open(found, name, create=False)
-            if stream is None or entry.id not in stream.monitor.pending:
+        entries, unknown = [], []
+        for entry in protocol.parse(protocol.Feedback, await self._body(request)).feedback:
+            entry.stream = entry.stream or self.streams.stream_of(found.name, entry.id)
+            stream = await self._stream_of(found, entry)
+            if stream is None:
                 unknown.append(entry.id)
+            else:
+                stream.monitor.check_labels(entry.id, entry.labels)
+                entries.append(entry)
+        accepted, statuses = 0, {}
+        for entry in entries:
+            stream = await self._stream_of(found, entry)
+            if stream is None:  # meanwhile another request had labels with this id
                 continue
-            checked.append((stream, entry.id, stream.monitor.check_labels(entry.id, entry.labels)))
-        accepted, changed = 0, {}
-        for stream, key, labels in checked:
-            n = stream.monitor.take_labels(labels)
-            self.streams.labeled(found.name, key)
-            stream.note(None, max(n, 1))
+            n = stream.monitor.label(entry.id, entry.labels)
+            self.streams.forget(found.name, entry.id)
+            stream.note(max(n, 1))
             accepted += n
-            changed[stream.name] = stream
-        statuses = {name: stream.monitor.status().to_dict() for name, stream in changed.items()}
+            statuses[stream.name] = stream.monitor.status().to_dict()
         return {"accepted": accepted, "unknown": unknown, "streams": statuses}
+
+    async def _stream_of(self, model: Model, entry: protocol.Labels) -> Stream | None:
+        """Return the stream in which samples wait for these labels."""
+        if entry.stream is None:
+            return None
+        stream = await self.streams.open(model, entry.stream, create=False)
+        return stream if stream is not None and entry.id in stream.monitor.pending else None
 
     async def metadata(self, request: Request, model: str) -> dict[str, Any]:
         """Return inputs and outputs of a model."""
@@ -296,21 +264,19 @@ class Service:
             raise HTTPException(404, f"there is no such model; there are {', '.join(self.models)}.")
         return found
 
-    def _alert(self, stream: Stream, status: dict[str, Any]) -> None:
+    def _notification(self, stream: Stream, n_alerts: int) -> BackgroundTask | None:
+        """Count and log alerts; return what runs in a thread when the request is answered."""
+        status = stream.monitor.status().to_dict()
+        self.metrics.alerts.labels(stream.model).inc(n_alerts)
         LOG.warning("alert in stream %r of %s: %s", stream.name, stream.model, status["message"])
         if self.settings.on_alert is None:
-            return
-        if len(self._notifications) >= _MAX_NOTIFICATIONS:
-            self.metrics.notification_failures.inc()
-            return
+            return None
         event = {"time": time.time(), "model": stream.model, "stream": stream.name, **status}
-        task = asyncio.create_task(self._notify(self.settings.on_alert, event))
-        self._notifications.add(task)  # or it might be collected before it is done
-        task.add_done_callback(self._notifications.discard)
+        return BackgroundTask(self._notify, self.settings.on_alert, event)
 
-    async def _notify(self, target: str, event: dict[str, Any]) -> None:
+    def _notify(self, target: str, event: dict[str, Any]) -> None:
         try:
-            await asyncio.to_thread(notify, target, event)
+            notify(target, event)
         except Exception as error:  # whatever happens, it is counted and the service goes on
             self.metrics.notification_failures.inc()
             LOG.error("%s did not get an alert: %s", target, error)
@@ -325,7 +291,6 @@ class Service:
             with suppress(asyncio.CancelledError):
                 await task
             self.saved = await self.streams.save_all()
-            await asyncio.gather(*self._notifications)
 
     async def _save(self) -> None:
         """Save the streams at intervals."""
@@ -347,7 +312,10 @@ class Service:
         """Return the document of the framework, with the bodies that are parsed here."""
         if self.app.openapi_schema is None:
             document = FastAPI.openapi(self.app)
-            kinds: list[Any] = [(kind, "validation") for kind in (InferRequest, Feedback, Labels)]
+            kinds: list[Any] = [
+                (kind, "validation")
+                for kind in (protocol.InferRequest, protocol.Feedback, protocol.Labels)
+            ]
             _, found = models_json_schema(kinds, ref_template="#/components/schemas/{model}")
             document["components"]["schemas"] |= found["$defs"]
             for operations in document["paths"].values():

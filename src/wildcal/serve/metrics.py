@@ -8,12 +8,29 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from wildcal.monitor.alerts import GAUGES, gauges
 from wildcal.serve.streams import Streams
 
 # Streams that have series of their own.
 MAX_SERIES: Final = 100
 _SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+# Gauges of a stream: the number of its status, and what it is.
+_GAUGES: Final = {
+    "wildcal_stream_samples": ("n_samples", "Samples of the stream."),
+    "wildcal_window_samples": ("n_window", "Samples in the window."),
+    "wildcal_mean_confidence": ("confidence", "Mean calibrated confidence of the window."),
+    "wildcal_estimated_accuracy": ("estimated_accuracy", "Accuracy of the window, estimated."),
+    "wildcal_estimated_accuracy_low": ("estimated_accuracy_low", "Lower end of its interval."),
+    "wildcal_estimated_accuracy_high": ("estimated_accuracy_high", "Upper end of its interval."),
+    "wildcal_accuracy_at_calibration": ("accuracy_at_calibration", "Accuracy at calibration time."),
+    "wildcal_drift_alert": ("drift_alert", "1 while there is a drift alert."),
+    "wildcal_drift_log_e_value": ("log_e_value", "Evidence for drift."),
+    "wildcal_drift_log_limit": ("log_limit", "Evidence at which an alert begins."),
+    "wildcal_labels": ("n_labels", "Samples whose labels arrived."),
+    "wildcal_realized_accuracy": ("realized_accuracy", "Accuracy of the last labels."),
+    "wildcal_calibration_error": ("ece", "Expected calibration error of the last labels."),
+    "wildcal_calibration_error_noise_floor": ("noise_floor", "That of a calibrated model."),
+    "wildcal_not_calibrated": ("not_calibrated", "1 if labels contradict the confidence."),
+}
 
 
 class Metrics:
@@ -52,17 +69,15 @@ class Metrics:
 
 
 class _Gauges(Collector):
-    """Gauges of the streams. Alerting streams come first; removed ones make room for others."""
+    """Gauges of the streams: of alerting ones, then of others by their name, until the limit."""
 
     def __init__(self, streams: Streams) -> None:
         self._streams = streams
-        self._shown: set[tuple[str, str]] = set()
 
     def collect(self) -> Iterator[Metric]:
         """Yield the gauges at this moment."""
         live = {(each.model, each.name): each.monitor.status() for each in self._streams.all()}
-        order = sorted(live, key=lambda key: (not live[key].drift_alert, key not in self._shown))
-        self._shown = set(order[:MAX_SERIES])
+        order = sorted(live, key=lambda key: (not live[key].drift_alert, key))
         yield GaugeMetricFamily("wildcal_streams", "Streams in memory.", value=len(live))
         alerting = GaugeMetricFamily(
             "wildcal_streams_alerting", "Streams with a drift alert.", labels=["model"]
@@ -74,13 +89,15 @@ class _Gauges(Collector):
         yield CounterMetricFamily(
             "wildcal_save_failures", "Streams not saved.", value=self._streams.save_failures
         )
-        shown = [(list(key), gauges(live[key])) for key in sorted(self._shown)]
-        for name, (_, text) in GAUGES.items():
+        shown = {key: live[key].to_dict() for key in sorted(order[:MAX_SERIES])}
+        for numbers in shown.values():
+            result = numbers["calibration"]
+            numbers["not_calibrated"] = None if result is None else result == "not calibrated"
+        for name, (number, text) in _GAUGES.items():
             family = GaugeMetricFamily(name, text, labels=["model", "stream"])
-            for labels, values in shown:
-                value = values[name]
-                if value is not None:
-                    family.add_metric(labels, value)
+            for key, numbers in shown.items():
+                if numbers[number] is not None:
+                    family.add_metric(list(key), float(numbers[number]))
             yield family
 
     def describe(self) -> Iterator[Metric]:

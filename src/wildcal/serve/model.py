@@ -4,7 +4,6 @@ import re
 from typing import Any, Final
 
 import numpy as np
-from fastapi import HTTPException
 from numpy.typing import NDArray
 
 from wildcal.accuracy.base import AccuracyEstimator
@@ -95,20 +94,17 @@ class Model:
         if tensors.keys() != self._input_names:
             names = sorted(self._input_names)
             given = ", ".join(repr(name[:40]) for name in tensors)
-            raise HTTPException(
-                400, f"inputs of {self.name} must be {' and '.join(names)}, got {given}."
-            )
+            raise InputError(f"inputs of {self.name} must be {' and '.join(names)}, got {given}.")
         for output in request.outputs or []:
             if output.name not in self._output_names:
-                raise HTTPException(
-                    400,
+                raise InputError(
                     f"{self.name} has no output {output.name!r:.60}; it has"
                     f" {', '.join(self._output_names)}.",
                 )
         x = tensors[self.calibrator.input_]
         if len(x) > self.max_samples:
-            raise HTTPException(
-                400, f"inputs must have at most {self.max_samples:,} samples, got {len(x):,}."
+            raise InputError(
+                f"inputs must have at most {self.max_samples:,} samples, got {len(x):,}."
             )
         return x, tensors.get("knn_distances")
 
@@ -137,23 +133,24 @@ class Model:
 
     def _inputs(self) -> list[dict[str, Any]]:
         kind, k = self.calibrator.input_, self.calibrator.n_classes_
-        shape = [-1] if kind in ("score", "confidence") else [-1, k]
-        found = [{"name": kind, "datatype": "FP32", "shape": shape}]
+        found = [_tensor(kind, "FP32", *([] if kind in ("score", "confidence") else [k]))]
         if "knn_distances" in self.calibrator.requires:
-            layers = getattr(self.calibrator, "n_layers", -1)
-            found.append({"name": "knn_distances", "datatype": "FP32", "shape": [-1, layers]})
+            found.append(_tensor("knn_distances", "FP32", getattr(self.calibrator, "n_layers", -1)))
         return found
 
     def _outputs(self) -> list[dict[str, Any]]:
-        shapes = {"probabilities": [-1, self.calibrator.n_classes_], "confidence": [-1]}
-        shapes["label"] = [-1]
-        if self.calibrator.input_ == "confidence":
-            shapes = {"confidence": [-1]}
-        elif isinstance(self.calibrator, TemperatureCalibrator) and not self.calibrator.requires:
-            shapes["temperature"] = [-1]
-        shapes |= {name: [1] for name in _STATUS}
-        types = {"label": "INT64", "drift_alert": "BOOL"}
-        return [
-            {"name": name, "datatype": types.get(name, "FP32"), "shape": shape}
-            for name, shape in shapes.items()
-        ]
+        found = [_tensor("confidence", "FP32")]
+        if self.calibrator.input_ != "confidence":
+            probabilities = _tensor("probabilities", "FP32", self.calibrator.n_classes_)
+            found = [probabilities, *found, _tensor("label", "INT64")]
+            if isinstance(self.calibrator, TemperatureCalibrator) and not self.calibrator.requires:
+                found.append(_tensor("temperature", "FP32"))
+        for name in _STATUS:
+            datatype = "BOOL" if name == "drift_alert" else "FP32"
+            found.append({"name": name, "datatype": datatype, "shape": [1]})
+        return found
+
+
+def _tensor(name: str, datatype: str, *columns: int) -> dict[str, Any]:
+    """Describe a tensor that has an entry for each sample."""
+    return {"name": name, "datatype": datatype, "shape": [-1, *columns]}

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field, StrictBool, StrictInt, StrictStr, ValidationError
 from pydantic_core import to_json
 
+from wildcal.core.exceptions import InputError
+
 _IS_LITTLE: Final = sys.byteorder == "little"
 HEADER: Final = "inference-header-content-length"
 DEFAULT_STREAM: Final = "default"
@@ -122,14 +124,14 @@ class ErrorResponse(BaseModel):
 
 
 def parse(kind: type[Message], text: bytes | memoryview) -> Message:
-    """Return a message; HTTPException 400 with one line if it is not valid."""
+    """Return a message; InputError with one line if it is not valid."""
     try:
         return kind.model_validate_json(bytes(text))
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in found["loc"])
         message = found["msg"][:300]
-        raise HTTPException(400, f"{place}: {message}." if place else f"{message}.") from None
+        raise InputError(f"{place}: {message}." if place else f"{message}.") from None
 
 
 def read_request(
@@ -140,15 +142,14 @@ def read_request(
         head, raw = body, memoryview(b"")
     else:
         if not head_size.isascii() or not head_size.isdigit() or int(head_size) > len(body):
-            raise HTTPException(
-                400,
+            raise InputError(
                 f"{HEADER} must be 0 to {len(body)}, the size of the body, got {head_size!r:.40}.",
             )
         head, raw = body[: int(head_size)], memoryview(body)[int(head_size) :]
     request = parse(InferRequest, head)
     for name, entries in (("inputs", request.inputs), ("outputs", request.outputs or [])):
         if len({entry.name for entry in entries}) < len(entries):
-            raise HTTPException(400, f"{name} must have different names.")
+            raise InputError(f"{name} must have different names.")
     tensors, start = {}, 0
     for tensor in request.inputs:
         size = tensor.parameters.binary_data_size if tensor.parameters else None
@@ -156,15 +157,14 @@ def read_request(
             tensors[tensor.name] = _from_numbers(tensor)
             continue
         if size > len(raw) - start:
-            raise HTTPException(
-                400,
+            raise InputError(
                 f"binary_data_size of {tensor.name!r:.60} must be at most the {len(raw) - start}"
                 f" bytes behind the JSON part, got {size}.",
             )
         tensors[tensor.name] = _from_bytes(tensor, raw[start : start + size])
         start += size
     if start < len(raw):
-        raise HTTPException(400, f"{len(raw) - start} bytes follow the last input.")
+        raise InputError(f"{len(raw) - start} bytes follow the last input.")
     return request, tensors
 
 
@@ -175,11 +175,10 @@ def _from_numbers(tensor: InputTensor) -> NDArray[Any]:
         array = np.array(None)
     # Not converted to floats above: NumPy would read the text "1" as a number.
     if not isinstance(tensor.data, list) or array.dtype.kind not in "iuf":
-        raise HTTPException(400, f"data of {tensor.name!r:.60} must be a list of numbers.")
+        raise InputError(f"data of {tensor.name!r:.60} must be a list of numbers.")
     shape = tuple(tensor.shape)
     if array.size != prod(shape) or (array.ndim > 1 and array.shape != shape):
-        raise HTTPException(
-            400,
+        raise InputError(
             f"data of {tensor.name!r:.60} must have {prod(shape)} numbers for shape {shape}, got"
             f" {array.shape}.",
         )
@@ -190,12 +189,9 @@ def _from_numbers(tensor: InputTensor) -> NDArray[Any]:
 def _from_bytes(tensor: InputTensor, raw: memoryview) -> NDArray[Any]:
     expected = _BYTES[tensor.datatype] * prod(tensor.shape)
     if tensor.data is not None:
-        raise HTTPException(
-            400, f"{tensor.name!r:.60} must have data or binary_data_size, got both."
-        )
+        raise InputError(f"{tensor.name!r:.60} must have data or binary_data_size, got both.")
     if len(raw) != expected:
-        raise HTTPException(
-            400,
+        raise InputError(
             f"{tensor.name!r:.60} of shape {tensor.shape} must have {expected} bytes, got"
             f" {len(raw)}.",
         )
@@ -238,13 +234,13 @@ def decompressed(body: bytes, encoding: str | None, limit: int) -> bytes:
         return body
     if encoding not in ("gzip", "deflate"):
         raise HTTPException(415, f"Content-Encoding must be gzip or deflate, got {encoding!r:.40}.")
-    reader = zlib.decompressobj(wbits=31 if encoding == "gzip" else 15)
+    reader = zlib.decompressobj(wbits=47)  # either of them
     try:
         found = reader.decompress(body, limit + 1)
     except zlib.error:
-        raise HTTPException(400, f"the body must be {encoding}, as its header says.") from None
+        raise InputError(f"the body must be {encoding}, as its header says.") from None
     if len(found) > limit:
         raise HTTPException(413, f"the body must have at most {limit:,} bytes.")
     if not reader.eof:
-        raise HTTPException(400, f"the body must be whole {encoding}, got a part.")
+        raise InputError(f"the body must be whole {encoding}, got a part.")
     return found

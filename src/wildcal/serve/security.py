@@ -3,6 +3,7 @@
 import asyncio
 import hmac
 import ipaddress
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -17,9 +18,6 @@ from wildcal.serve.settings import Settings
 # Probes have no token; the page has no numbers of its own and asks for a token.
 OPEN: Final = frozenset({"/", "/v2/health/live", "/v2/health/ready"})
 _SHORTEST: Final = 16
-# Values of the Host header that need no second look.
-_MAX_KNOWN: Final = 100
-_HOW: Final = "Try: python -c 'import secrets; print(secrets.token_urlsafe())'"
 
 
 class Security:
@@ -29,7 +27,7 @@ class Security:
         self._app, self._settings = app, settings
         self._tokens = [token.encode() for token in settings.tokens]
         self._hosts = {"localhost", *(host.lower() for host in settings.hosts)}
-        self._known: set[str] = set()
+        self._is_known = lru_cache(100)(self._find)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer 400, 401 or 403, or pass the request on."""
@@ -57,11 +55,8 @@ class Security:
                 return None
             return 401, "a token is needed: Authorization: Bearer TOKEN."
         # Without tokens a name that an attacker points at this machine (DNS rebinding) must not do.
-        if host not in self._known and not self._is_known(host):
-            return (
-                403,
-                "the Host header must be localhost, an IP address or a host of --allow-host.",
-            )
+        if not self._is_known(host):
+            return 403, "the Host header must be localhost, an IP address or of --allow-host."
         return None
 
     def _accepts(self, authorization: str) -> bool:
@@ -70,16 +65,13 @@ class Security:
         matches = [hmac.compare_digest(given.strip().encode(), token) for token in self._tokens]
         return any(matches) and scheme.lower() == "bearer"
 
-    def _is_known(self, host: str) -> bool:
+    def _find(self, host: str) -> bool:
+        """Return whether the Host header is an IP address or a name that is accepted."""
         try:
             name = urlsplit(f"//{host}").hostname or ""
-            if name not in self._hosts:
-                ipaddress.ip_address(name)
+            return name in self._hosts or bool(ipaddress.ip_address(name))
         except ValueError:
             return False
-        if len(self._known) < _MAX_KNOWN:
-            self._known.add(host)
-        return True
 
     def _limited(self, receive: Receive) -> Receive:
         """Return a `receive` that raises for a body that is too large or too slow."""
@@ -111,15 +103,11 @@ class Security:
 
 def read_tokens(path: Path) -> tuple[str, ...]:
     """Return the tokens in a file, one a line; empty lines and those with # are left out."""
-    try:
-        lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise FileFormatError(f"cannot read the token file {path}: {why}. {_HOW}") from error
+    lines = [line.strip() for line in path.read_text("utf-8", errors="replace").splitlines()]
     tokens = tuple(line for line in lines if line and not line.startswith("#"))
     if not tokens or not all(len(token) >= _SHORTEST and token.isascii() for token in tokens):
         raise FileFormatError(
             f"{path} must have one token per line, each of at least {_SHORTEST} ASCII characters."
-            f" {_HOW}"
+            " Try: python -c 'import secrets; print(secrets.token_urlsafe())'"
         )
     return tokens

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -14,8 +15,7 @@ from fastapi import HTTPException
 
 from wildcal.core.exceptions import FileFormatError
 from wildcal.monitor.monitor import Monitor
-from wildcal.monitor.result import MonitorResult, MonitorStatus
-from wildcal.monitor.state import read_state, state_text, stream_file, write_text
+from wildcal.monitor.state import read_state, stream_file, write_state
 from wildcal.serve.model import Model
 from wildcal.serve.settings import Settings
 
@@ -49,21 +49,19 @@ class Stream:
     alerts: list[dict[str, Any]] = field(default_factory=list)
     """Time and sample at which alerts began, the newest at the end."""
     n_unsaved: int = 0
-    seconds: float = 0.0
+    seconds: float = 1.0
     """Least time between two points of the history; it doubles when they are thinned out."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a snapshot is written."""
 
-    def note(self, result: MonitorResult | None, n: int) -> MonitorStatus | None:
-        """Take note of samples or labels that were taken in; return the status at an alert."""
+    def note(self, n: int, alerts: Sequence[int] = ()) -> None:
+        """Take note of samples or labels that were taken in."""
         self.n_unsaved += n
         now = time.time()
-        alerts = () if result is None else result.alerts
         self.alerts += [{"time": now, "sample": sample} for sample in alerts]
         del self.alerts[:-_N_ALERTS]
-        due = not self.points or now - self.points[-1]["time"] >= max(self.seconds, 1.0)
-        if not due and not alerts:
-            return None
+        if self.points and now - self.points[-1]["time"] < self.seconds and not alerts:
+            return
         status = self.monitor.status()
         point = {"time": now, **{name: getattr(status, name) for name in _POINT}}
         if alerts:  # after it the test starts anew
@@ -71,14 +69,18 @@ class Stream:
         self.points.append(point)
         if len(self.points) > _N_POINTS:
             del self.points[-2::-2]
-            self.seconds = 2 * max(self.seconds, 1.0)
-        return status if alerts else None
+            self.seconds *= 2
 
-    def snapshot(self) -> str:
-        """Return the text of the state file."""
-        more = {name: getattr(self, name) for name in ("points", "alerts", "seconds")}
-        own = {"model": self.model, "stream": self.name, **more}
-        return state_text({**self.monitor.to_dict(), **own})
+    def to_dict(self) -> dict[str, Any]:
+        """Return what is saved; nothing in it changes while it is written."""
+        return {
+            **self.monitor.to_dict(),
+            "model": self.model,
+            "stream": self.name,
+            "points": list(self.points),
+            "alerts": list(self.alerts),
+            "seconds": self.seconds,
+        }
 
 
 class Streams:
@@ -108,14 +110,11 @@ class Streams:
         """Return the streams in memory, the least recently used first."""
         return list(self._live.values())
 
-    def live(self, model: str, name: str) -> Stream | None:
-        """Return a stream if it is in memory."""
-        found = self._live.get((model, name))
-        if found is not None:
-            self._live.move_to_end((model, name))
-        return found
+    def is_live(self, model: str, name: str) -> bool:
+        """Return whether a stream is in memory."""
+        return (model, name) in self._live
 
-    def open(self, model: Model, name: str, *, create: bool = True) -> Stream | None:
+    async def open(self, model: Model, name: str, *, create: bool = True) -> Stream | None:
         """Return a stream from memory or disk, or a new one.
 
         Raises
@@ -123,91 +122,94 @@ class Streams:
         HTTPException
             429 if there are too many streams, 503 if none can be removed from memory.
         """
-        found = self.live(model.name, name)
-        if found is not None:
-            return found
-        found = self._load(model, name)
-        if found is None and not create:
-            return None
-        if found is None and self._n_saved >= self._settings.max_saved_streams:
-            raise HTTPException(429, f"there are {self._n_saved:,} streams, which is the limit.")
-        while len(self._live) >= self._settings.max_streams:
-            self._evict()
-        stream = found or Stream(model.name, name, model.monitor.new())
-        self._add(stream)
-        return stream
+        key = (model.name, name)
+        if key not in self._live and not self._is_saved(key):
+            if not create:
+                return None
+            if self._n_saved >= self._settings.max_saved_streams:
+                raise HTTPException(429, f"there are {self._n_saved:,} streams, the limit.")
+        while key not in self._live and len(self._live) >= self._settings.max_streams:
+            await self._evict()
+        if key not in self._live:  # nothing is awaited from here on
+            self._add(self._load(model, name) or Stream(model.name, name, model.monitor.new()))
+        self._live.move_to_end(key)
+        return self._live[key]
+
+    async def ready(self, model: Model, name: str) -> Stream:
+        """Return a stream that can take samples: what must be saved before is saved."""
+        while True:
+            stream = await self.open(model, name)
+            assert stream is not None
+            if not self.is_due(stream):
+                return stream
+            if not await self.save(stream):
+                raise HTTPException(503, "the stream cannot be saved. Try again.")
+
+    def is_due(self, stream: Stream) -> bool:
+        """Return whether a stream must be saved before it takes more samples."""
+        most = self._settings.save_samples
+        return self._settings.state is not None and most is not None and stream.n_unsaved >= most
 
     def remember(self, stream: Stream, key: str, n: int) -> None:
-        """Note that samples of a stream wait for their labels."""
-        old = self._forget((stream.model, key))
-        if old is not None and old != stream.name and (stream.model, old) in self._live:
-            self._live[stream.model, old].monitor.forget(key)
+        """Note that n samples of a stream wait for their labels, and no others with this id."""
+        if self.stream_of(stream.model, key) not in (None, stream.name):
+            self.forget(stream.model, key)
+        _, before = self._pending.pop((stream.model, key), (None, 0))
         self._pending[stream.model, key] = (stream.name, n)
-        self._n_pending += n
+        self._n_pending += n - before
         while self._n_pending > self._settings.max_pending:
-            oldest = next(iter(self._pending))
-            name = self._forget(oldest)
-            if name is not None and (oldest[0], name) in self._live:
-                self._live[oldest[0], name].monitor.forget(oldest[1])
+            self.forget(*next(iter(self._pending)))
 
     def stream_of(self, model: str, key: str) -> str | None:
         """Return the name of the stream whose samples have this id."""
-        found = self._pending.get((model, key))
-        return None if found is None else found[0]
+        return self._pending.get((model, key), (None, 0))[0]
 
-    def labeled(self, model: str, key: str) -> None:
-        """Note that the labels of an id arrived."""
-        self._forget((model, key))
+    def forget(self, model: str, key: str) -> None:
+        """Forget samples that wait for their labels."""
+        name, n = self._pending.pop((model, key), ("", 0))
+        self._n_pending -= n
+        if (model, name) in self._live:
+            self._live[model, name].monitor.forget(key)
 
-    async def save(self, stream: Stream) -> None:
-        """Write a stream to disk if anything is new; raise an OSError if that fails."""
+    async def save(self, stream: Stream) -> bool:
+        """Write a stream to disk if anything is new; log, count and return if that fails."""
         if self._settings.state is None:
-            return
+            return True
         async with stream.lock:
-            n, path = stream.n_unsaved, self._path(stream.model, stream.name)
+            n, path = stream.n_unsaved, self._path((stream.model, stream.name))
             if not n:
-                return
+                return True
             new = not path.exists()
-            await asyncio.to_thread(write_text, path, stream.snapshot())
+            try:
+                await asyncio.to_thread(write_state, path, stream.to_dict())
+            except OSError as error:  # a full disk does not end the service
+                self.save_failures += 1
+                LOG.error("stream %r of %s is not saved: %s", stream.name, stream.model, error)
+                return False
             stream.n_unsaved -= n
             self._n_saved += new
+            return True
 
     async def save_all(self) -> bool:
-        """Write all streams that have anything new; return whether that succeeded."""
-        for stream in self.all():
-            try:
-                await self.save(stream)
-            except OSError as error:  # a full disk does not end the service
-                self.failed(stream, error)
+        """Write streams until one cannot be written; return whether all were."""
+        for stream in list(self._live.values()):
+            if not await self.save(stream):
                 return False
         return True
 
-    def failed(self, stream: Stream, error: OSError) -> None:
-        """Count and log that a stream could not be saved."""
-        self.save_failures += 1
-        LOG.error("stream %r of %s could not be saved: %s", stream.name, stream.model, error)
-
-    def _evict(self) -> None:
-        """Remove the least recently used stream from memory, after it is saved."""
-        stream = next((each for each in self._live.values() if not each.lock.locked()), None)
-        if stream is None:
-            raise HTTPException(503, "all streams in memory are being saved. Try again.")
+    async def _evict(self) -> None:
+        """Save the least recently used stream and, if it was not used meanwhile, remove it."""
+        key, stream = next(iter(self._live.items()))
+        if not await self.save(stream):
+            raise HTTPException(503, "there is no room for a new stream: others cannot be saved.")
+        if self._live.get(key) is not stream:
+            return
         if self._settings.state is None:
-            for key in stream.monitor.pending:
-                self._forget((stream.model, key))
+            for own in stream.monitor.pending:
+                self.forget(stream.model, own)
         elif stream.n_unsaved:
-            path = self._path(stream.model, stream.name)
-            new = not path.exists()
-            try:
-                write_text(path, stream.snapshot())
-            except OSError as error:
-                self.failed(stream, error)
-                raise HTTPException(
-                    503, "there is no room for a new stream: others cannot be saved."
-                ) from error
-            stream.n_unsaved = 0
-            self._n_saved += new
-        del self._live[stream.model, stream.name]
+            return
+        del self._live[key]
 
     def _add(self, stream: Stream) -> None:
         self._live[stream.model, stream.name] = stream
@@ -216,24 +218,20 @@ class Streams:
                 self._pending[stream.model, key] = (stream.name, n)
                 self._n_pending += n
 
-    def _forget(self, key: Key) -> str | None:
-        name, n = self._pending.pop(key, (None, 0))
-        self._n_pending -= n
-        return name
+    def _is_saved(self, key: Key) -> bool:
+        return self._settings.state is not None and self._path(key).exists()
 
-    def _path(self, model: str, name: str) -> Path:
+    def _path(self, key: Key) -> Path:
         assert self._settings.state is not None
-        return stream_file(self._settings.state, model, name)
+        return stream_file(self._settings.state, *key)
 
     def _load(self, model: Model, name: str) -> Stream | None:
-        if self._settings.state is None:
+        if not self._is_saved((model.name, name)):
             return None
-        path = self._path(model.name, name)
-        if not path.exists():
-            return None
+        path = self._path((model.name, name))
         try:
-            return _read(model, name, read_state(path), path)
-        except FileFormatError as error:
+            return _read(model, read_state(path), path)
+        except (FileFormatError, KeyError) as error:
             LOG.warning("stream %r of %s begins anew: %s", name, model.name, error)
             path.replace(path.with_suffix(".invalid"))
             self._n_saved -= 1
@@ -254,31 +252,26 @@ class Streams:
                 document = read_state(path)
                 model = self._models.get(str(document["model"]))
                 if model is not None:
-                    self._add(_read(model, str(document["stream"]), document, path))
+                    self._add(_read(model, document, path))
             except (FileFormatError, KeyError) as error:
                 LOG.warning("%s is left out: %s", path, error)
 
 
-def _read(model: Model, name: str, document: dict[str, Any], path: str | Path) -> Stream:
+def _read(model: Model, document: dict[str, Any], path: str | Path) -> Stream:
     monitor = model.monitor.restored(document, path)
-    LOG.info("stream %r of %s continues after sample %d.", name, model.name, monitor.n_samples)
-    more = {key: document[key] for key in ("points", "alerts", "seconds") if key in document}
-    return Stream(model.name, name, monitor, **more)
+    more = {name: document[name] for name in ("points", "alerts", "seconds")}
+    return Stream(model.name, str(document["stream"]), monitor, **more)
 
 
 def _lock(folder: Path) -> Any:
-    """Lock a folder until the process ends, however it does."""
+    """Lock a folder until the process ends, however it does; Windows has no such lock."""
     file = (folder / _LOCK).open("w")
     try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        else:
+        if sys.platform != "win32":
             import fcntl
 
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):
+    except BlockingIOError:
         file.close()
         raise BlockingIOError(
             f"{folder} is in use by another server. Stop it, or give each server a folder."
