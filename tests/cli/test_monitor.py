@@ -1,6 +1,5 @@
 """`wildcal monitor`: pipes of samples and labels, states, alerts and merging."""
 
-import io
 import json
 import subprocess
 import sys
@@ -79,16 +78,6 @@ def test_state_and_labels(folder, tmp_path):
     assert "Continuing after sample 200" in err
     monitor = Monitor.load(state, wildcal.load(folder / "c.json"))
     assert (monitor.n_samples, monitor.status().n_labels) == (200, 200)
-
-
-def test_arrays(folder):
-    z, _ = draw(300)
-    stream = io.BytesIO()
-    for part in np.split(z, 3):
-        np.save(stream, part.astype(np.float32))
-    words = ("run", "c.json", "--format", "npy", "--log-every", "200")
-    out, _ = run(folder, *words, given=stream.getvalue())
-    assert [json.loads(line)["n_samples"] for line in out.splitlines()] == [200]
 
 
 def test_invalid_lines(folder):

@@ -221,3 +221,17 @@ def test_a_wrong_scheduler_is_one_line(here, capsys, needs):
     assert run(f"fit data {DECLARED} --method ts -o ts.json -q".split()) == 0
     assert run("predict ts.json data -o out --scheduler nowhere".split()) == 1
     assert "--scheduler must be 'local' or the address" in capsys.readouterr().err
+
+
+def test_threads_stop_at_a_wrong_file(here, capsys):
+    assert run(f"fit data {DECLARED} --method ts -o ts.json -q".split()) == 0
+    (here / "csv").mkdir()
+    header = ",".join(parquet.read_table("data/part-000.parquet").column_names)
+    names = header.split(",")
+    good = ",".join("1.5" for _ in names)
+    for name, last in (("a", good), ("b", good.replace("1.5", "?")), ("c", good)):
+        (here / "csv" / f"{name}.csv").write_text(f"{header}\n{good}\n{last}\n")
+    assert run("predict ts.json csv -o out --scheduler local".split()) == 1
+    assert "csv/b.csv: " in capsys.readouterr().err
+    assert not (here / "out" / "b.csv").exists()
+    assert not list((here / "out").glob(".*"))

@@ -353,7 +353,7 @@ def test_ood_sets_of_a_folder(small_data, tmp_path):
 
 
 def test_progress_without_a_terminal(small_data, network, tmp_path, capsys, monkeypatch):
-    from wildcal.cli import extract as module
+    from wildcal.cli import output as module
 
     monkeypatch.setattr(module, "_EVERY", 0.0)
     words = ["extract", str(small_data), "--network", str(network), *SMALL, *COMMON]

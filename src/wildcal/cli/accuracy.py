@@ -1,6 +1,8 @@
 """`wildcal accuracy`: estimate the accuracy on samples without labels."""
 
+import operator
 from collections.abc import Iterator
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +12,16 @@ import numpy as np
 from wildcal.cli.options import (
     PATH,
     columns_options,
-    csv_option,
-    json_option,
+    load_calibrator,
     metadata_option,
+    names_of,
     open_suite,
     output_option,
-    quiet_option,
     read_labeled,
+    result_options,
     standard_input,
 )
 from wildcal.cli.output import (
-    as_csv,
     check_output,
     print_json,
     print_line,
@@ -31,6 +32,7 @@ from wildcal.cli.output import (
 )
 from wildcal.core.exceptions import InputError
 from wildcal.io.schema import Columns
+from wildcal.tables import to_csv
 
 
 @click.group()
@@ -51,7 +53,6 @@ def accuracy() -> None:
 @columns_options
 @metadata_option
 @output_option
-@quiet_option
 def fit(
     source: tuple[Path, ...],
     estimator: str,
@@ -101,9 +102,7 @@ def fit(
 @click.option("--second-logits", type=PATH, help="The same samples of a second network, for gde.")
 @click.option("--window", type=click.IntRange(min=1), help="Samples of one estimate.  [all]")
 @columns_options
-@json_option
-@csv_option
-@quiet_option
+@result_options
 def estimate(
     estimator: Path,
     source: tuple[Path, ...],
@@ -121,7 +120,6 @@ def estimate(
       wildcal accuracy estimate estimator.json 'month/*.parquet' --window 1000 --csv days.csv
     """
     from wildcal.accuracy import AccuracyEstimator
-    from wildcal.cli.options import load_calibrator
 
     fitted, columns = load_calibrator(estimator, columns)
     if not isinstance(fitted, AccuracyEstimator):
@@ -136,14 +134,14 @@ def estimate(
         other = read_samples(second_logits, columns=columns, labels=False).X
     rows, start = [], 0
     with standard_input(source) as path, progress_bar("Estimating"):
-        for found in _estimates(fitted, _parts(path, columns, fitted), window, other):
+        for found in _estimates(fitted, path, columns, window, other):
             last = start + found.n_samples - 1
             rows.append({"first": start, "last": last, **found.to_dict()})
             start = last + 1
     if as_json:
         print_json(rows)
     elif csv_output is not None:
-        write_text(csv_output, as_csv(list(rows[0]), [list(row.values()) for row in rows]))
+        write_text(csv_output, to_csv(rows))
     elif len(rows) == 1:
         print_line(f"{found} ({found.n_samples:,} samples, {fitted.name})")
     else:
@@ -158,7 +156,9 @@ def estimate(
 
 @accuracy.command(no_args_is_help=True)
 @click.argument("suite")
-@click.option("--estimators", metavar="NAME,...", help="Which estimators.  [all]")
+@click.option(
+    "--estimators", callback=names_of, metavar="NAME,...", help="Which estimators.  [all]"
+)
 @click.option("--second-suite", help="A suite of a second network, for gde.")
 @click.option(
     "--setting",
@@ -169,12 +169,10 @@ def estimate(
     show_default=True,
     help="Samples of a window, or 256 with other class frequencies; repeatable.",
 )
-@json_option
-@csv_option
-@quiet_option
+@result_options
 def benchmark(
     suite: str,
-    estimators: str | None,
+    estimators: tuple[str, ...] | None,
     second_suite: str | None,
     settings: tuple[str, ...],
     as_json: bool,
@@ -190,12 +188,11 @@ def benchmark(
     """
     from wildcal.accuracy import benchmark_estimators, summarize
 
-    names = None if estimators is None else [name.strip() for name in estimators.split(",")]
     second = None if second_suite is None else open_suite(second_suite)
     with progress_bar("Estimating") as bar:
         windows = benchmark_estimators(
             open_suite(suite),
-            names,
+            estimators,
             settings=settings,
             second_suite=second,
             progress=lambda _: bar.advance(),
@@ -205,8 +202,7 @@ def benchmark(
         print_json(rows)
         return
     if csv_output is not None:
-        cells = [list(window.to_dict().values()) for window in windows]
-        write_text(csv_output, as_csv(list(windows[0].to_dict()), cells))
+        write_text(csv_output, to_csv([window.to_dict() for window in windows]))
         return
     keys = ("mae", "worst", "bias", "coverage", "width")
     print_table(
@@ -217,33 +213,20 @@ def benchmark(
     )
 
 
-def _parts(source: Any, columns: Columns, fitted: Any) -> Iterator[Any]:
-    """Yield the scores of files batch by batch."""
+def _estimates(
+    fitted: Any, source: Any, columns: Columns, window: int | None, second: Any
+) -> Iterator[Any]:
+    """Yield the estimate of each window; one of all samples is made of sums where it can be."""
     from wildcal.io.samples import iter_samples
 
     source = source if isinstance(source, Path) else list(source)
-    for samples in iter_samples(source, columns, labels=False, n_classes=fitted.n_classes_):
-        yield samples.X
-
-
-def _estimates(fitted: Any, parts: Iterator[Any], window: int | None, second: Any) -> Iterator[Any]:
-    """Yield the estimate of each window; sums are used where a window is larger than a batch."""
-    start = 0
-    if window is None and fitted.summable:
-        total = None
-        for x in parts:
-            more = None if second is None else second[start : start + len(x)]
-            part = fitted.statistics(x, second_logits=more)
-            total, start = part if total is None else total + part, start + len(x)
-        yield fitted.estimate(total)
+    samples = iter_samples(source, columns, labels=False, n_classes=fitted.n_classes_)
+    parts = (part.X for part in samples)
+    if window is None and second is None and fitted.summable:
+        yield fitted.estimate(reduce(operator.add, map(fitted.statistics, parts)))
         return
-    rest: list[Any] = []
-    for x in (*parts, None):
-        rest += [] if x is None else [x]
-        n = sum(map(len, rest))
-        while n and (x is None or (window is not None and n >= window)):
-            whole = np.concatenate(rest)
-            size = min(window or n, n)
-            more = None if second is None else second[start : start + size]
-            yield fitted.estimate(whole[:size], second_logits=more)
-            rest, n, start = [whole[size:]], n - size, start + size
+    x = np.concatenate(list(parts))
+    size = window or len(x)
+    for start in range(0, len(x), size):
+        other = None if second is None else second[start : start + size]
+        yield fitted.estimate(x[start : start + size], second_logits=other)

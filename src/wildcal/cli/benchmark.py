@@ -1,21 +1,18 @@
 """`wildcal benchmark`: fit methods on suites and test them on every split."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from wildcal.cli.options import (
-    csv_option,
-    json_option,
+    bootstrap_options,
     methods_option,
-    n_bins_option,
-    n_bootstrap_option,
     names_of,
     open_suite,
-    quiet_option,
-    seed_option,
+    result_options,
 )
-from wildcal.cli.output import STANDARD, print_json, progress_bar, say, write_text
+from wildcal.cli.output import print_result, progress_bar, say
 
 
 @click.command(no_args_is_help=True)
@@ -31,12 +28,8 @@ from wildcal.cli.output import STANDARD, print_json, progress_bar, say, write_te
 @click.option("--sort", metavar="METRIC", help="Metric of the tables.  [ece]")
 @click.option("--ood", metavar="SET", help="OOD set to fit with.  [the first]")
 @click.option("--n-ood", type=click.IntRange(min=0), help="OOD samples to fit with.")
-@n_bins_option
-@n_bootstrap_option
-@seed_option
-@json_option
-@csv_option
-@quiet_option
+@bootstrap_options
+@result_options
 def benchmark(
     suites: tuple[str, ...],
     methods: tuple[str, ...] | None,
@@ -44,11 +37,9 @@ def benchmark(
     sort: str | None,
     ood: str | None,
     n_ood: int | None,
-    n_bins: int,
-    n_bootstrap: int,
-    seed: int,
     as_json: bool,
     csv_output: Path | None,
+    **options: Any,
 ) -> None:
     """Fit methods on the calibration splits of suites and test them on every other split.
 
@@ -61,7 +52,6 @@ def benchmark(
       wildcal benchmark my-suite/ --methods ts,energy,dac+energy,ts@source,shifted --csv all.csv
     """
     from wildcal.evaluation import run_benchmark
-    from wildcal.tables import print_table, to_csv
 
     opened = {Path(name).stem if Path(name).exists() else name: open_suite(name) for name in suites}
     total = sum(split.n_samples for suite in opened.values() for split in suite.test)
@@ -72,18 +62,10 @@ def benchmark(
             metrics=metrics,
             ood=ood,
             n_ood=n_ood,
-            n_bins=n_bins,
-            n_bootstrap=n_bootstrap,
-            seed=seed,
             progress=lambda _, n: progress.advance(n),
+            **options,
         )
     for name, reason in result.skipped.items():
         if name in opened:
             say(f"{name} was skipped: {reason}")
-    if csv_output is not None:
-        write_text(csv_output, to_csv(result.records()))
-    if as_json:
-        print_json(result.to_dict())
-    elif csv_output != STANDARD:
-        for table in result.tables(sort):
-            print_table(table)
+    print_result(result, lambda: result.tables(sort), as_json, csv_output)

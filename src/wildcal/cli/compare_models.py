@@ -5,20 +5,15 @@ from typing import Any
 
 import click
 
-from wildcal.cli.evaluate import uncalibrated
 from wildcal.cli.options import (
     PATH,
+    bootstrap_options,
     columns_options,
-    csv_option,
-    json_option,
-    n_bins_option,
-    n_bootstrap_option,
     names_of,
-    quiet_option,
     read_labeled,
-    seed_option,
+    result_options,
 )
-from wildcal.cli.output import STANDARD, print_json, write_text
+from wildcal.cli.output import print_result
 from wildcal.core.exceptions import InputError
 from wildcal.io.schema import Columns
 
@@ -28,22 +23,16 @@ from wildcal.io.schema import Columns
 @click.option("--margin", type=click.FloatRange(min=0), help="Largest equivalent difference.")
 @click.option("--metrics", callback=names_of, metavar="NAME,...", help="Metrics.  [all]")
 @columns_options
-@n_bins_option
-@n_bootstrap_option
-@seed_option
-@json_option
-@csv_option
-@quiet_option
+@bootstrap_options
+@result_options
 def compare_models(
     source: tuple[Path, ...],
     margin: float | None,
     metrics: tuple[str, ...] | None,
     columns: Columns,
-    n_bins: int,
-    n_bootstrap: int,
-    seed: int,
     as_json: bool,
     csv_output: Path | None,
+    **options: Any,
 ) -> None:
     """Compare models by their predictions of the same samples, in the same order.
 
@@ -56,32 +45,19 @@ def compare_models(
       wildcal compare-models old.csv new.csv --margin 0.01 --metrics accuracy,nll,ece
     """
     from wildcal.evaluation import compare_models as run
-    from wildcal.tables import print_table, to_csv
+    from wildcal.evaluation.chunked import probabilities
 
     models: dict[str, Any] = {}
     input = None
     ids: Any = None
     for path in source:
         samples = read_labeled(path, columns)
-        proba = uncalibrated(samples)
+        proba = probabilities(samples)
         input = samples.input if proba.ndim == 1 else None
         if ids is not None and samples.id is not None and (samples.id != ids).any():
             raise InputError(f"source must have the same ids in the same order, got {path}.")
         ids = samples.id
         name = path.stem if path.stem not in models else str(path)
         models[name] = (samples.y, proba)
-    result = run(
-        models,
-        margin=margin,
-        input=input,
-        metrics=metrics,
-        n_bins=n_bins,
-        n_bootstrap=n_bootstrap,
-        seed=seed,
-    )
-    if csv_output is not None:
-        write_text(csv_output, to_csv(result.records()))
-    if as_json:
-        print_json(result.to_dict())
-    elif csv_output != STANDARD:
-        print_table(result.table())
+    result = run(models, margin=margin, input=input, metrics=metrics, **options)
+    print_result(result, lambda: [result.table()], as_json, csv_output)

@@ -8,7 +8,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.cli.options import PATH, quiet_option, seed_option
+from wildcal.cli.options import PATH, seed_option
 from wildcal.cli.output import Progress, check_output, progress_bar, say
 from wildcal.core.exceptions import InputError
 from wildcal.io.atomic import atomic_write
@@ -32,7 +32,6 @@ _CHUNK: Final = 512
 )
 @click.option("--frost-textures", type=PATH, help="Folder with the published frost pictures.")
 @click.option("-o", "--output", type=PATH, required=True, help="File, or folder.")
-@quiet_option
 def corrupt(images: Path, name: str, severity: str, output: Path, **options: Any) -> None:
     """Corrupt IMAGES: fog, noise, blur, compression and 15 more, at 5 severities.
 

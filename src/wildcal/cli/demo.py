@@ -6,7 +6,7 @@ from typing import Any, Final
 import click
 import numpy as np
 
-from wildcal.cli.options import PATH, n_bootstrap_option, quiet_option
+from wildcal.cli.options import PATH, n_bootstrap_option
 from wildcal.cli.output import progress_bar, say, write_text
 from wildcal.core.exceptions import InputError
 from wildcal.io.atomic import atomic_write
@@ -25,7 +25,6 @@ FIRST: Final = "cifar10-resnet20"
     help="Folder to write to.",
 )
 @n_bootstrap_option
-@quiet_option
 @click.pass_context
 def demo(context: click.Context, output: Path, n_bootstrap: int) -> None:
     """Benchmark the methods of the paper on the installed CIFAR-10 suites, and write a report.

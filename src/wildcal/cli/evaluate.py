@@ -8,18 +8,15 @@ import click
 
 from wildcal.cli.options import (
     PATH,
+    bootstrap_options,
     columns_options,
     csv_option,
     json_option,
     knn_option,
     load_calibrator,
-    n_bins_option,
-    n_bootstrap_option,
     names_of,
-    quiet_option,
     read_labeled,
     scheduler_option,
-    seed_option,
 )
 from wildcal.cli.output import STANDARD, print_json, print_line, progress_bar, warn, write_text
 from wildcal.core.exceptions import InputError
@@ -46,13 +43,10 @@ _LARGE: Final = 1 << 30
 @knn_option
 @scheduler_option
 @columns_options
-@n_bins_option
-@n_bootstrap_option
-@seed_option
+@bootstrap_options
 @json_option
 @click.option("--markdown", is_flag=True, help="Print Markdown, such as for a pull request.")
 @csv_option
-@quiet_option
 def evaluate(
     source: tuple[Path, ...],
     calibrator: Path | None,
@@ -62,12 +56,10 @@ def evaluate(
     knn_file: Path | None,
     scheduler: str | None,
     columns: Columns,
-    n_bins: int,
-    n_bootstrap: int,
-    seed: int,
     as_json: bool,
     markdown: bool,
     csv_output: Path | None,
+    **options: Any,
 ) -> int:
     """Measure the calibration of samples with labels.
 
@@ -86,8 +78,7 @@ def evaluate(
     conditions = [parse_gate(text) for text in gates]
     if metrics is not None:
         metrics = (*metrics, *(gate.metric for gate in conditions))
-    options: dict[str, Any] = {"metrics": metrics, "n_bins": n_bins, "seed": seed}
-    options["n_bootstrap"] = n_bootstrap
+    options["metrics"] = metrics
     fitted = None
     if calibrator is not None:
         fitted, columns = load_calibrator(calibrator, columns)
@@ -125,36 +116,20 @@ def _in_memory(
 ) -> Any:
     from wildcal.cli.fit import with_ood
     from wildcal.evaluation import evaluate as run
+    from wildcal.evaluation.chunked import probabilities
 
     samples = read_labeled(source, columns, knn_file=knn_file)
     if ood is not None:
         samples = with_ood(samples, ood, columns)
     more = {"groups": samples.group, "sample_weight": samples.sample_weight, **options}
+    if calibrator is None:
+        proba = probabilities(samples)
+        more |= {"proba": proba, "input": samples.input if proba.ndim == 1 else None}
+    else:
+        more |= {"logits": samples.X, "calibrator": calibrator}
+        more["knn_distances"] = samples.knn_distances if calibrator.requires else None
     with progress_bar("Evaluating", total=options["n_bootstrap"] or 1) as progress:
-        if calibrator is not None:
-            return run(
-                samples.y,
-                logits=samples.X,
-                calibrator=calibrator,
-                knn_distances=samples.knn_distances if calibrator.requires else None,
-                progress=progress.advance,
-                **more,
-            )
-        proba = uncalibrated(samples)
-        input = samples.input if proba.ndim == 1 else None
-        return run(samples.y, proba, input=input, progress=progress.advance, **more)
-
-
-def uncalibrated(samples: Any) -> Any:
-    """Return the probabilities of samples as they are."""
-    import numpy as np
-
-    from wildcal.core.arrays import softmax
-    from wildcal.core.conversion import to_logits
-
-    if samples.input in ("proba", "confidence"):
-        return samples.X
-    return np.asarray(softmax(np, to_logits(np, samples.X, samples.input, 0.0)))
+        return run(samples.y, progress=progress.advance, **more)
 
 
 def _on_files(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from wildcal.cli.options import PATH, output_option, quiet_option
+from wildcal.cli.options import PATH, output_option
 from wildcal.cli.output import check_output, say
 
 
@@ -18,7 +18,6 @@ from wildcal.cli.output import check_output, say
     help="The output of the classifier that the calibrator was fitted on. Default: the logits"
     " before a final softmax, or the only float matrix.",
 )
-@quiet_option
 def export(
     calibrator: Path, output: Path, classifier: Path | None, logits_output: str | None
 ) -> None:

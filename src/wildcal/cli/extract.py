@@ -1,24 +1,22 @@
 """`wildcal extract`: logits of a network on in-distribution, shifted and OOD images, as a suite."""
 
-import sys
-import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from wildcal.cli.options import PATH, quiet_option, scheduler_option, seed_option
-from wildcal.cli.output import is_quiet, progress_bar, say
+from wildcal.cli.options import PATH, combined, names_of, pairs, scheduler_option, seed_option
+from wildcal.cli.output import progress_bar, say
 
 if TYPE_CHECKING:
-    from wildcal.vision.extractor import Neighbors
     from wildcal.vision.images import Preprocess
 
 _COUNT: Final = click.IntRange(min=1)
 _K: Final = {"cifar10": 50, "cifar100": 200}
-# Seconds between two lines where no progress bar is shown.
-_EVERY: Final = 10.0
+_PREPROCESS: Final = (
+    *("preset", "crop", "resize", "interpolation", "mean", "std", "channels", "scale"),
+)
 _SIZES: Final = {
     "n_validation": "In-distribution images for calibration, every class in proportion."
     "  [all; a quarter of imagenet]",
@@ -32,14 +30,8 @@ _SIZES: Final = {
 
 def _named(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> Any:
     """Read NAME or NAME=FOLDER."""
-    pairs = [value.partition("=") for value in values]
-    if len({name for name, _, _ in pairs}) < len(pairs):
-        raise click.BadParameter("must be different names.")
-    return {name: Path(folder) if folder else None for name, _, folder in pairs}
-
-
-def _names(context: click.Context, option: click.Parameter, value: str | None) -> Any:
-    return None if value is None else tuple(word.strip() for word in value.split(","))
+    found = pairs(context, option, tuple(v if "=" in v else f"{v}=" for v in values))
+    return {name: Path(folder) if folder else None for name, folder in found.items()}
 
 
 def _numbers(context: click.Context, option: click.Parameter, value: str | None) -> Any:
@@ -48,12 +40,6 @@ def _numbers(context: click.Context, option: click.Parameter, value: str | None)
     except ValueError:
         message = f"must be three numbers such as 0.485,0.456,0.406, got {value!r}."
         raise click.BadParameter(message) from None
-
-
-def _sizes(command: Any) -> Any:
-    for name, text in reversed(_SIZES.items()):
-        command = click.option(f"--{name.replace('_', '-')}", type=_COUNT, help=text)(command)
-    return command
 
 
 @click.command(no_args_is_help=True)
@@ -74,7 +60,12 @@ def _sizes(command: Any) -> Any:
     help="Layout of DATA.",
 )
 @click.option("--name", help="Name of the data in the suite.  [the data set, or the folder]")
-@_sizes
+@combined(
+    *(
+        click.option(f"--{name.replace('_', '-')}", type=_COUNT, help=text)
+        for name, text in _SIZES.items()
+    )
+)
 @click.option(
     "--paired/--unpaired",
     default=True,
@@ -83,7 +74,7 @@ def _sizes(command: Any) -> Any:
 )
 @click.option(
     "--transforms",
-    callback=_names,
+    callback=names_of,
     metavar="color|geometric|all|none|NAME,...",
     help="Transformed validation images. Choose those that keep the class.  [all; color for"
     " folders]",
@@ -108,7 +99,7 @@ def _sizes(command: Any) -> Any:
 @click.option("--features", is_flag=True, help="Measure distances to the training images, for dac.")
 @click.option(
     "--layers",
-    callback=_names,
+    callback=names_of,
     metavar="NAME,...",
     help="With --features: the layers.  [the ends of the blocks, and logits]",
 )
@@ -163,7 +154,6 @@ def _sizes(command: Any) -> Any:
 )
 @click.option("--device", default="cpu", show_default=True, help="Any device of torch.")
 @scheduler_option
-@quiet_option
 def extract(
     data: Path,
     network: str,
@@ -199,24 +189,12 @@ def extract(
     from wildcal.vision.classifiers import open_classifier
     from wildcal.vision.extract import check_accuracy, implausible_conditions
     from wildcal.vision.extract import extract as run
-    from wildcal.vision.extractor import Extractor
+    from wildcal.vision.extractor import Extractor, training_neighbors
     from wildcal.vision.plan import Sizes, choose_preprocess, make_plan, ood_sets
 
     open_network = partial(open_classifier, network, weights=weights, device=device)
     classifier = open_network()
-    look = {
-        name: options[name]
-        for name in (
-            "preset",
-            "crop",
-            "resize",
-            "interpolation",
-            "mean",
-            "std",
-            "channels",
-            "scale",
-        )
-    }
+    look = {name: options[name] for name in _PREPROCESS}
     preprocess, colors_known = choose_preprocess(dataset, data, classifier, **look)
     ood = options["ood"]
     plan = make_plan(
@@ -229,17 +207,28 @@ def extract(
         corrupted=options["corrupted"],
         transforms=options["transforms"],
         sizes=Sizes(
-            validation=options["n_validation"],
-            test=options["n_test"],
-            corrupted=options["n_corrupted"],
-            shifted_validation=options["n_shifted_validation"] or 1000,
-            ood=options["n_ood"],
-            ood_test=options["n_ood_test"],
+            **{
+                name.removeprefix("n_"): options[name]
+                for name in _SIZES
+                if options[name] is not None
+            }
         ),
         paired=options["paired"],
         seed=options["seed"],
     )
-    neighbors = _neighbors(dataset, data, preprocess, options) if options["features"] else None
+    neighbors = None
+    if options["features"]:
+        neighbors = training_neighbors(
+            dataset,
+            data,
+            preprocess,
+            folder=options["train"],
+            n=options["n_train"],
+            seed=options["seed"],
+            layers=options["layers"],
+            k=options["n_neighbors"] or _K.get(dataset, 10),
+            index=options["index"],
+        )
     extractor = Extractor(open_network, plan, preprocess, neighbors)
     extractor.classifier = classifier
     for line in (plan.summary(), *plan.notes, _in_words(preprocess)):
@@ -248,15 +237,23 @@ def extract(
     accuracy, n = check_accuracy(extractor, colors_known=colors_known, allow_chance=allow_chance)
     say(f"Accuracy on {n:,} in-distribution images: {accuracy:.1%}.")
     total = plan.n_samples + (len(neighbors.indices) if neighbors else 0)
-    with _Steps(total) as steps:
+    first = True
+    with progress_bar("Extracting images", total) as progress:
+
+        def report_first(name: str, n: int) -> None:
+            nonlocal first
+            if first:
+                say(f"{name}: {n:,} samples{progress.remaining()}.")
+            first = False
+
         suite = run(
             extractor,
             output,
             dtype=dtype,
             scheduler=scheduler,
-            progress=steps.advance,
-            on_found=steps.find,
-            on_condition=steps.finish_condition,
+            progress=progress.advance,
+            on_found=partial(progress.advance, computed=False),
+            on_condition=report_first,
         )
     for name, found in implausible_conditions(suite).items():
         say(
@@ -266,24 +263,6 @@ def extract(
     say(
         f"Wrote {plan.n_samples:,} samples in {len(suite.splits)} splits to {output};"
         f" `wildcal suite show {output}` lists them."
-    )
-
-
-def _neighbors(
-    dataset: str, data: Path, preprocess: "Preprocess", options: dict[str, Any]
-) -> "Neighbors":
-    from wildcal.vision.extractor import training_neighbors
-
-    return training_neighbors(
-        dataset,
-        data,
-        preprocess,
-        folder=options["train"],
-        n=options["n_train"],
-        seed=options["seed"],
-        layers=options["layers"],
-        k=options["n_neighbors"] or _K.get(dataset, 10),
-        index=options["index"],
     )
 
 
@@ -302,53 +281,3 @@ def _in_words(preprocess: "Preprocess") -> str:
         f" {preprocess.interpolation}; mean {mean}, std {std}, {preprocess.channels}, white"
         f" {preprocess.scale:g}."
     )
-
-
-class _Steps:
-    """A progress bar, or a line every ten seconds where there is no terminal."""
-
-    def __init__(self, total: int) -> None:
-        self._total = total
-        self._bar = progress_bar("Extracting", total)
-        self._lines = not (is_quiet() or sys.stderr.isatty())
-        self._done = self._computed = 0
-        self._start = self._last = time.monotonic()
-        self._is_first = True
-
-    def __enter__(self) -> "_Steps":
-        self._progress = self._bar.__enter__()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._bar.__exit__(*error)
-
-    def advance(self, n: int) -> None:
-        """Count images."""
-        self._progress.advance(n)
-        self._done += n
-        self._computed += n
-        now = time.monotonic()
-        if self._lines and now - self._last >= _EVERY:
-            self._last = now
-            say(f"{self._done:,} of {self._total:,} images{self._remaining()}.")
-
-    def find(self, n: int) -> None:
-        """Count images that an earlier run has done."""
-        self._progress.advance(n)
-        self._done += n
-
-    def finish_condition(self, name: str, n: int) -> None:
-        """Print the estimated time after the first condition."""
-        if self._is_first:
-            self._is_first = False
-            seconds = time.monotonic() - self._start
-            say(f"{name}: {n:,} samples after {seconds:.0f} s{self._remaining()}.")
-
-    def _remaining(self) -> str:
-        seconds = time.monotonic() - self._start
-        if not self._computed or seconds < 1:
-            return ""
-        left = (self._total - self._done) * seconds / self._computed
-        return (
-            f", about {left / 60:.0f} minutes left" if left > 90 else f", about {left:.0f} s left"
-        )

@@ -17,7 +17,6 @@ from wildcal.cli.options import (
     open_suite,
     output_option,
     params_option,
-    quiet_option,
     read_labeled,
 )
 from wildcal.cli.output import check_output, progress_bar, say
@@ -43,7 +42,6 @@ from wildcal.io.schema import Columns
 @columns_options
 @metadata_option
 @output_option
-@quiet_option
 def fit(
     source: tuple[Path, ...],
     method: str,
@@ -127,20 +125,13 @@ def _sampled(
     knn_file: Path | None,
 ) -> Any:
     """Return the samples of files, at most as many as a fit uses."""
-    from wildcal.io.samples import default_sample, iter_samples, list_files
-
-    size = sample
-    if size is None and source != (Path("-"),):
-        path = list_files(list(source))[0]
-        first = next(iter_samples(path, columns))
-        size = default_sample(1 if first.X.ndim == 1 else first.X.shape[1])
-    whole = source == (Path("-"),) or labels_file is not None or knn_file is not None
+    is_whole = labels_file is not None or knn_file is not None
     samples = read_labeled(
         source,
         columns,
         knn_file=knn_file,
         labels_file=labels_file,
-        max_samples=None if whole else size,
+        max_samples=None if is_whole else sample or "fit",
     )
     if samples.n_total is not None:
         say(

@@ -113,7 +113,7 @@ class LazyGroup(click.Group):
             return None
         if cmd_name not in self.commands:
             command = getattr(import_module(module), cmd_name.replace("-", "_"))
-            _name_options(command)
+            _complete(command)
             self.add_command(command, cmd_name)
         return self.commands[cmd_name]
 
@@ -224,12 +224,15 @@ def _module(name: str) -> str | None:
     return f"wildcal.cli.{name.replace('-', '_')}"
 
 
-def _name_options(command: click.Command) -> None:
-    """Let a command translate the parameters in error messages to its options."""
+def _complete(command: click.Command) -> None:
+    """Add --quiet to a command, and let it name its options in error messages."""
     if isinstance(command, click.Group):
         for each in command.commands.values():
-            _name_options(each)
+            _complete(each)
         return
+    from wildcal.cli.options import quiet_option
+
+    command.params.append(quiet_option)
     inner = command.callback
     options = {
         str(param.name): max(param.opts, key=len)

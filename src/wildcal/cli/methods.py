@@ -2,13 +2,12 @@
 
 import click
 
-from wildcal.cli.options import json_option, quiet_option
+from wildcal.cli.options import json_option
 from wildcal.cli.output import print_json, print_table
 
 
 @click.command()
 @json_option
-@quiet_option
 def methods(as_json: bool) -> None:
     """List the methods: what they use, whether the predicted class stays, and the reference.
 

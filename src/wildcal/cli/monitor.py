@@ -3,16 +3,16 @@
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple
 
 import click
 import numpy as np
-from numpy.lib import format as npy
 
-from wildcal.cli.options import PATH, output_option, quiet_option
+from wildcal.cli.options import PATH, combined, output_option
 from wildcal.cli.output import say, warn
 from wildcal.core.exceptions import FileFormatError, InputError
 from wildcal.io.artifact import load
@@ -21,62 +21,46 @@ ALERT_EXIT: Final = 3
 """The exit code of `--exit-on-alert`."""
 _CHUNK: Final = 1 << 16
 _MAX_LINE: Final = 1 << 24
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True)
-class SaveEvery:
+class SaveEvery(NamedTuple):
     """When to save: after some seconds or samples."""
 
     seconds: float | None = None
     samples: int | None = None
 
 
-class SaveEveryType(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """Reads 10s or 500."""
-
-    name = "SECONDS|SAMPLES"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> SaveEvery:
-        """Return what a text says."""
-        if isinstance(value, SaveEvery):
-            return value
-        try:
-            if value.endswith("s") and float(value[:-1]) > 0:
-                return SaveEvery(seconds=float(value[:-1]))
-            if int(value) > 0:
-                return SaveEvery(samples=int(value))
-        except ValueError:
-            pass
-        self.fail(f"must be seconds such as 10s, or samples such as 500, got {value!r}.")
+def save_interval(
+    context: click.Context, option: click.Parameter, value: str | None
+) -> SaveEvery | None:
+    """Return what 10s or 500 says."""
+    if value is None:
+        return None
+    with suppress(ValueError):
+        if value.endswith("s") and float(value[:-1]) > 0:
+            return SaveEvery(seconds=float(value[:-1]))
+        if int(value) > 0:
+            return SaveEvery(samples=int(value))
+    raise click.BadParameter(f"must be seconds such as 10s, or samples such as 500, got {value!r}.")
 
 
-SAVE_EVERY: Final = SaveEveryType()
-
-
-def monitor_options(command: Command) -> Command:
-    """Add the options of a monitor."""
-    for option in (
-        click.option(
-            "--on-alert",
-            metavar="COMMAND|URL",
-            help="Run in the shell, with the alert as JSON on standard input; or post it there.",
-        ),
-        click.option(
-            "--false-alert-rate",
-            default=0.01,
-            show_default=True,
-            type=float,
-            help="Probability that an endless stream without drift ever raises an alert.",
-        ),
-        click.option(
-            "--window", default=400, show_default=True, type=int, help="Samples in the window."
-        ),
-    ):
-        command = option(command)
-    return command
-
-
+monitor_options = combined(
+    click.option(
+        "--window", default=400, show_default=True, type=int, help="Samples in the window."
+    ),
+    click.option(
+        "--false-alert-rate",
+        default=0.01,
+        show_default=True,
+        type=float,
+        help="Probability that an endless stream without drift ever raises an alert.",
+    ),
+    click.option(
+        "--on-alert",
+        metavar="COMMAND|URL",
+        help="Run in the shell, with the alert as JSON on standard input; or post it there.",
+    ),
+)
 estimator_option = click.option(
     "--estimator", type=PATH, help="A saved accuracy estimator (AC, DoC, ATC or CBPE). [ATC]"
 )
@@ -98,17 +82,12 @@ def monitor() -> None:
 @estimator_option
 @click.option("--state", type=PATH, help="Continue from this file; write it at the end.")
 @click.option(
-    "--save-every", type=SAVE_EVERY, help="Also write --state after seconds (10s) or samples (500)."
+    "--save-every",
+    callback=save_interval,
+    metavar="SECONDS|SAMPLES",
+    help="Also write --state after seconds (10s) or samples (500).",
 )
 @click.option("--exit-on-alert", is_flag=True, help="End with exit code 3 at a drift alert.")
-@click.option(
-    "--format",
-    "form",
-    default="jsonl",
-    show_default=True,
-    type=click.Choice(["jsonl", "npy"]),
-    help="JSON lines, or .npy arrays one after the other.",
-)
 @click.option("--proba", is_flag=True, help="Also write the probability of every class.")
 @click.option(
     "--log-every",
@@ -117,7 +96,6 @@ def monitor() -> None:
     help="Write only the status, after every N samples.",
 )
 @click.option("--skip-invalid", is_flag=True, help="Leave out samples that are not valid.")
-@quiet_option
 def run_command(
     calibrator: Path,
     window: int,
@@ -127,7 +105,6 @@ def run_command(
     state: Path | None,
     save_every: SaveEvery | None,
     exit_on_alert: bool,
-    form: str,
     proba: bool,
     log_every: int | None,
     skip_invalid: bool,
@@ -159,7 +136,7 @@ def run_command(
     runner = _Runner(found, on_alert, exit_on_alert, proba, log_every, skip_invalid)
     saved, last = found.n_samples, time.monotonic()
     try:
-        for batch in _lines(fitted.input_, runner) if form == "jsonl" else _arrays():
+        for batch in _lines(fitted.input_, runner):
             runner.take(batch)
             if save_every is None or state is None:
                 continue
@@ -181,7 +158,6 @@ def run_command(
 @estimator_option
 @click.option("--model", help="With folders of `wildcal serve`: the model. [name of CALIBRATOR]")
 @click.option("--stream", default="default", show_default=True, help="With folders: the stream.")
-@quiet_option
 def merge_command(
     calibrator: Path,
     states: tuple[Path, ...],
@@ -241,25 +217,21 @@ class _Batch:
     place: str
 
 
+@dataclass
 class _Runner:
-    """Takes samples into a monitor and writes what it says."""
+    """Takes samples into a monitor and writes the results."""
 
-    def __init__(
-        self,
-        monitor: Any,
-        on_alert: str | None,
-        exit_on_alert: bool,
-        proba: bool,
-        log_every: int | None,
-        skip_invalid: bool,
-    ) -> None:
-        self._monitor, self._on_alert, self._exits = monitor, on_alert, exit_on_alert
-        self._proba, self._log_every, self._skips = proba, log_every, skip_invalid
-        self.n_skipped = 0
+    monitor: Any
+    on_alert: str | None
+    exit_on_alert: bool
+    proba: bool
+    log_every: int | None
+    skip_invalid: bool
+    n_skipped: int = 0
 
     def refuse(self, problem: str) -> None:
         """End at a line that is not valid, or leave it out."""
-        if not self._skips:
+        if not self.skip_invalid:
             raise FileFormatError(f"{problem} --skip-invalid leaves such lines out.")
         self.n_skipped += 1
         say(f"skipped: {problem}")
@@ -268,11 +240,11 @@ class _Runner:
         """Take samples and labels in and write their lines."""
         alerts: tuple[int, ...] = ()
         if len(batch.scores):
-            before = self._monitor.n_samples
+            before = self.monitor.n_samples
             try:
-                result = self._monitor.update(batch.scores, batch.ids)
+                result = self.monitor.update(batch.scores, batch.ids)
             except InputError as error:
-                if len(batch.scores) == 1 or not self._skips:
+                if len(batch.scores) == 1 or not self.skip_invalid:
                     self.refuse(f"{batch.place}: {error}")
                     return
                 for i in range(len(batch.scores)):  # find those that are not valid
@@ -284,31 +256,31 @@ class _Runner:
             alerts = result.alerts
             self._write(result, batch.others, before)
         for key, label in batch.labels:
-            self._monitor.label([key], [label])
+            self.monitor.label([key], [label])
         if alerts:
-            self._tell()
+            self._report_alert()
 
-    def _tell(self) -> None:
-        status = self._monitor.status()
+    def _report_alert(self) -> None:
+        status = self.monitor.status()
         warn(f"drift alert: {status.message}.")
-        if self._on_alert is not None:
+        if self.on_alert is not None:
             from wildcal.monitor.alerts import notify
 
             try:
-                notify(self._on_alert, {"time": time.time(), **status.to_dict()})
+                notify(self.on_alert, {"time": time.time(), **status.to_dict()})
             except (OSError, ValueError) as error:  # the stream continues
-                warn(f"warning: {self._on_alert} did not get the alert: {error}.")
-        if self._exits:
+                warn(f"warning: {self.on_alert} did not get the alert: {error}.")
+        if self.exit_on_alert:
             sys.stdout.flush()
             raise click.exceptions.Exit(ALERT_EXIT)
 
     def _write(self, result: Any, others: list[dict[str, Any]], before: int) -> None:
-        if self._log_every is not None:
-            n = self._monitor.n_samples
-            if before // self._log_every < n // self._log_every:
-                click.echo(json.dumps(self._monitor.status().to_dict()))
+        if self.log_every is not None:
+            n = self.monitor.n_samples
+            if before // self.log_every < n // self.log_every:
+                click.echo(json.dumps(self.monitor.status().to_dict()))
             return
-        status, names = self._monitor.status(), self._monitor.calibrator.class_names_
+        status, names = self.monitor.status(), self.monitor.calibrator.class_names_
         shared = {
             name: getattr(status, name)
             for name in ("estimated_accuracy", "estimated_accuracy_low", "estimated_accuracy_high")
@@ -318,7 +290,7 @@ class _Runner:
             k = int(result.predicted[i])
             line = {**other, "class": k if names is None else names[k]}
             line["confidence"] = float(result.confidence[i])
-            if self._proba:
+            if self.proba:
                 line["proba"] = result.probabilities[i].tolist()
             lines.append(json.dumps({**line, **shared, "drift_alert": status.drift_alert}))
         click.echo("\n".join(lines))
@@ -369,23 +341,3 @@ def _add(batch: _Batch, document: Any, kind: str) -> None:
     batch.others.append(document)
     assert batch.ids is not None
     batch.ids.append(str(document["id"]) if "id" in document else None)
-
-
-class _Pipe:
-    """Has `read` only, so NumPy does not look for a position in it."""
-
-    def __init__(self, file: Any) -> None:
-        self.read = file.read
-
-
-def _arrays() -> Iterator[_Batch]:
-    """Yield the arrays that standard input holds one after the other."""
-    stdin = sys.stdin.buffer
-    number = 0
-    while stdin.peek(1):  # type: ignore[union-attr]
-        number += 1
-        try:
-            array = npy.read_array(_Pipe(stdin), allow_pickle=False)
-        except (ValueError, EOFError, OSError) as error:
-            raise FileFormatError(f"array {number} is not valid: {error}") from error
-        yield _Batch(array, [{} for _ in array], None, [], f"array {number}")

@@ -3,11 +3,11 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import wraps
+from dataclasses import fields, replace
+from functools import reduce, wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import click
 
@@ -40,8 +40,30 @@ def pairs(context: click.Context, option: click.Parameter, values: tuple[str, ..
         name, equals, text = value.partition("=")
         if not (name.strip() and equals):
             raise click.BadParameter(f"must be NAME=VALUE, got {value!r}.")
+        if name.strip() in found:
+            raise click.BadParameter(f"must be different names, got {name.strip()!r} twice.")
         found[name.strip()] = text
     return found
+
+
+def named_files(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> Any:
+    """Return NAME=FILE words as pairs."""
+    return [(name, Path(path)) for name, path in pairs(context, option, values).items()]
+
+
+def _files_option(name: str, metavar: str, text: str) -> Any:
+    return click.option(
+        name, multiple=True, callback=named_files, metavar=metavar, help=f"{text}; repeatable."
+    )
+
+
+def combined(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """Return several options as one decorator."""
+
+    def decorate(command: Command) -> Command:
+        return reduce(lambda decorated, option: option(decorated), reversed(options), command)
+
+    return decorate
 
 
 def _replicates(context: click.Context, option: click.Parameter, value: int) -> int:
@@ -50,18 +72,20 @@ def _replicates(context: click.Context, option: click.Parameter, value: int) -> 
     return value
 
 
-quiet_option = click.option(
-    "-q",
-    "--quiet",
+quiet_option = click.Option(
+    ["-q", "--quiet"],
     is_flag=True,
     expose_value=False,
     callback=_set_quiet,
     help="Print only results, warnings and errors.",
 )
+"""Every command has it."""
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 csv_option = click.option(
     "--csv", "csv_output", type=PATH, metavar="FILE", help="Write a csv file; - for stdout."
 )
+result_options = combined(json_option, csv_option)
+"""The command gets `as_json` and `csv_output`, which `print_result` takes."""
 output_option = click.option("-o", "--output", type=PATH, required=True, help="File to write.")
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace existing files.")
 calibrators_option = click.option(
@@ -79,6 +103,14 @@ n_bootstrap_option = click.option(
     help="Replicates for 95 % intervals; 0 for none.",
 )
 seed_option = click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
+bootstrap_options = combined(n_bins_option, n_bootstrap_option, seed_option)
+"""The command gets `n_bins`, `n_bootstrap` and `seed`."""
+test_files_options = combined(
+    _files_option("--shifted", "NAME[:SEVERITY]=FILE", "Test samples of a shifted domain"),
+    _files_option("--ood", "NAME=FILE", "OOD samples to fit on"),
+    _files_option("--test-ood", "NAME=FILE", "OOD samples to test on"),
+)
+"""The command gets `shifted`, `ood` and `test_ood`, which `write_suite` takes."""
 methods_option = click.option(
     "--methods", callback=names_of, metavar="NAME,...", help="Methods to compare."
 )
@@ -100,13 +132,13 @@ metadata_option = click.option(
 scheduler_option = click.option(
     "--scheduler",
     metavar="ADDRESS|local",
-    help="Run on Dask: the address of a scheduler, or `local` for processes on this machine.",
+    help="`local` for all cores of this machine, or the address of a Dask scheduler.",
 )
 knn_option = click.option(
     "--knn-file", type=PATH, help="Distances to training samples (.npy, .npz), for dac."
 )
 
-_COLUMN_OPTIONS: tuple[Any, ...] = (
+_column_options = combined(
     click.option(
         "--input",
         "input",
@@ -140,15 +172,11 @@ def columns_options(command: Command) -> Command:
 
     @wraps(command)
     def with_columns(*args: Any, **options: Any) -> Any:
-        names = ("input", "score_columns", "label_column", "group_column", "domain_column")
-        more = ("weight_column", "id_column", "positive_class", "correct_column", "percent")
-        declared = {name: options.pop(name) for name in (*names, *more, "class_names")}
+        names = [field.name for field in fields(Columns) if field.name in options]
+        declared = {name: options.pop(name) for name in names}
         return command(*args, columns=Columns(**declared), **options)
 
-    decorated: Any = with_columns
-    for option in reversed(_COLUMN_OPTIONS):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]
+    return _column_options(with_columns)  # type: ignore[return-value]
 
 
 def open_suite(name: str | Path) -> Any:
@@ -184,7 +212,7 @@ def read_labeled(
     *,
     knn_file: Path | None = None,
     labels_file: Path | None = None,
-    max_samples: int | None = None,
+    max_samples: int | Literal["fit"] | None = None,
 ) -> Any:
     """Return the samples of files, which must have labels."""
     from wildcal.io.samples import read_samples

@@ -1,11 +1,10 @@
 """Results go to stdout; notes, warnings and progress to stderr."""
 
-import csv
-import io
 import json
 import math
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -17,27 +16,46 @@ from wildcal.core.exceptions import InputError
 STANDARD: Final = Path("-")
 """Standard input or output."""
 QUIET: Final = "wildcal.quiet"
+# Seconds between two lines of progress where there is no terminal.
+_EVERY: Final = 10.0
 # Width of tables that are not printed to a terminal.
 _WIDTH: Final = 200
 
 
 class Progress:
-    """A progress bar; `advance(n)` moves it."""
+    """A bar on a terminal, else a line every ten seconds; `advance(n)` moves it."""
 
-    def __init__(self, bar: Any = None) -> None:
-        self._bar = bar
+    def __init__(self, description: str, total: float | None, bar: Any = None) -> None:
+        self._description, self._total, self._bar = description, total, bar
+        self._done = self._computed = 0.0
+        self._start = self._last = time.monotonic()
 
-    def advance(self, n: float = 1) -> None:
-        """Move the bar by n."""
+    def advance(self, n: float = 1, *, computed: bool = True) -> None:
+        """Move the bar by n; `computed=False` for what an earlier run has done."""
+        self._done += n
+        self._computed += n * computed
         if self._bar is not None:
             self._bar.advance(self._bar.task_ids[0], n)
+        elif self._total is not None and time.monotonic() - self._last >= _EVERY:
+            self._last = time.monotonic()
+            say(f"{self._description}: {self._done:,.0f} of {self._total:,.0f}{self.remaining()}.")
+
+    def remaining(self) -> str:
+        """Return the estimated time for the rest as text, "" if it is not known yet."""
+        seconds = time.monotonic() - self._start
+        if not self._computed or self._total is None or seconds < 1:
+            return ""
+        left = (self._total - self._done) * seconds / self._computed
+        return (
+            f", about {left / 60:.0f} minutes left" if left > 90 else f", about {left:.0f} s left"
+        )
 
 
 @contextmanager
 def progress_bar(description: str, total: float | None = None) -> Iterator[Progress]:
-    """Show a bar on stderr if it is a terminal; without a total, only the elapsed time."""
+    """Show progress on stderr; on a terminal without a total, the elapsed time."""
     if is_quiet() or not sys.stderr.isatty():
-        yield Progress()
+        yield Progress(description, total)
         return
     from rich import progress
     from rich.console import Console
@@ -51,7 +69,7 @@ def progress_bar(description: str, total: float | None = None) -> Iterator[Progr
     ]
     with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         bar.add_task(description, total=total)
-        yield Progress(bar)
+        yield Progress(description, total, bar)
 
 
 def is_quiet() -> bool:
@@ -81,11 +99,25 @@ def print_json(document: Any) -> None:
     click.echo(json.dumps(_plain(document), indent=2, allow_nan=False))
 
 
+def print_result(
+    result: Any, tables: Callable[[], Sequence[Any]], as_json: bool, csv_output: Path | None
+) -> None:
+    """Print a result of the library as tables or JSON, and write its csv file."""
+    from wildcal.tables import print_table, to_csv
+
+    if csv_output is not None:
+        write_text(csv_output, to_csv(result.records()))
+    if as_json:
+        print_json(result.to_dict())
+    elif csv_output != STANDARD:
+        for table in tables():
+            print_table(table)
+
+
 def print_table(
     header: Sequence[str],
     rows: Sequence[Sequence[object]],
     *,
-    title: str | None = None,
     caption: str | None = None,
     n_left: int = 1,
     width: int | None = None,
@@ -99,9 +131,7 @@ def print_table(
     from rich.table import Table
 
     table = Table(
-        title=title,
         caption=caption,
-        title_justify="left",
         caption_justify="left",
         box=box.SIMPLE_HEAD,
         padding=(0, 1),
@@ -115,14 +145,6 @@ def print_table(
         table.add_row(*(printable(str(cell)) for cell in row))
     console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else width or _WIDTH)
     console.print(table)
-
-
-def as_csv(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Return a table as csv."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerows([header, *rows])
-    return text.getvalue()
 
 
 def write_text(path: Path, text: str) -> None:

@@ -14,7 +14,6 @@ from wildcal.cli.options import (
     load_calibrator,
     output_option,
     overwrite_option,
-    quiet_option,
     scheduler_option,
     standard_input,
 )
@@ -38,7 +37,6 @@ from wildcal.io.schema import Columns
 )
 @scheduler_option
 @columns_options
-@quiet_option
 def predict(
     calibrator: Path,
     source: tuple[Path, ...],

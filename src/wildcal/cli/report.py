@@ -9,44 +9,22 @@ import click
 
 from wildcal.cli.options import (
     PATH,
+    bootstrap_options,
     columns_options,
     csv_option,
     methods_option,
-    n_bins_option,
-    n_bootstrap_option,
     open_suite,
-    quiet_option,
-    seed_option,
+    test_files_options,
 )
 from wildcal.cli.output import check_output, progress_bar, say, write_text
-from wildcal.cli.suite import named_files, write_suite
+from wildcal.cli.suite import write_suite
 from wildcal.io.schema import Columns
 
 
 @click.command(no_args_is_help=True)
 @click.argument("calibration", type=PATH, metavar="SUITE | CALIBRATION TEST")
 @click.argument("test", type=PATH, required=False, metavar="")
-@click.option(
-    "--shifted",
-    multiple=True,
-    callback=named_files,
-    metavar="NAME[:SEVERITY]=FILE",
-    help="Test samples of a shifted domain; repeatable.",
-)
-@click.option(
-    "--ood",
-    multiple=True,
-    callback=named_files,
-    metavar="NAME=FILE",
-    help="OOD samples to fit on; repeatable.",
-)
-@click.option(
-    "--test-ood",
-    multiple=True,
-    callback=named_files,
-    metavar="NAME=FILE",
-    help="OOD samples to test on; repeatable.",
-)
+@test_files_options
 @click.option(
     "-o",
     "--output",
@@ -56,25 +34,17 @@ from wildcal.io.schema import Columns
     help="The page to write.",
 )
 @methods_option
-@n_bins_option
-@n_bootstrap_option
-@seed_option
+@bootstrap_options
 @csv_option
 @columns_options
-@quiet_option
 def report(
     calibration: Path,
     test: Path | None,
-    shifted: list[tuple[str, Path]],
-    ood: list[tuple[str, Path]],
-    test_ood: list[tuple[str, Path]],
     output: Path,
     methods: tuple[str, ...] | None,
-    n_bins: int,
-    n_bootstrap: int,
-    seed: int,
     csv_output: Path | None,
     columns: Columns,
+    **options: Any,
 ) -> None:
     """Fit methods, test them under shift, and write one HTML page that needs no network.
 
@@ -94,17 +64,16 @@ def report(
     check_output(output, suffixes=(".html", ".htm"))
     if csv_output is not None:
         check_output(csv_output)
-    options: dict[str, Any] = {"n_bins": n_bins, "n_bootstrap": n_bootstrap, "seed": seed}
+    files = {name: options.pop(name) for name in ("shifted", "ood", "test_ood")}
     with TemporaryDirectory() as folder:
         if test is None:
-            if columns != Columns() or shifted or ood or test_ood:
+            if columns != Columns() or any(files.values()):
                 raise click.UsageError("A suite has all its samples: give no other files.")
             name, suite = calibration.stem, open_suite(calibration)
         else:
             name = test.stem
             path = Path(folder) / name
-            files = {"shifted": shifted, "ood": ood, "test_ood": test_ood}
-            write_suite(path, calibration, test, **files, columns=columns)  # type: ignore[arg-type]
+            write_suite(path, calibration, test, columns=columns, **files)
             suite = open_suite(path)
         total = sum(split.n_samples for split in suite.test)
         with progress_bar("Testing", total=total) as progress:

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from wildcal.cli.options import PATH, n_bootstrap_option, names_of, open_suite, pairs, quiet_option
+from wildcal.cli.options import PATH, n_bootstrap_option, names_of, open_suite, pairs
 from wildcal.cli.output import print_line, progress_bar, warn
 from wildcal.core.exceptions import InputError, WildcalError
 
@@ -58,7 +58,6 @@ from wildcal.core.exceptions import InputError, WildcalError
     help="Name of a suite's network in tables and figures; repeatable.",
 )
 @n_bootstrap_option
-@quiet_option
 def reproduce(
     artifacts: tuple[str, ...],
     suites: tuple[str, ...] | None,

@@ -1,11 +1,12 @@
 """`wildcal serve`: calibrators as a service."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from wildcal.cli.monitor import SAVE_EVERY, SaveEvery, load_estimator, monitor_options
-from wildcal.cli.options import PATH, quiet_option
+from wildcal.cli.monitor import SaveEvery, load_estimator, monitor_options, save_interval
+from wildcal.cli.options import PATH
 from wildcal.cli.output import say
 from wildcal.core.exceptions import InputError, WildcalError
 from wildcal.io.artifact import load
@@ -26,7 +27,8 @@ from wildcal.io.artifact import load
 @click.option("--state", type=PATH, metavar="FOLDER", help="Keep the streams in this folder.")
 @click.option(
     "--save-every",
-    type=SAVE_EVERY,
+    callback=save_interval,
+    metavar="SECONDS|SAMPLES",
     default="10s",
     show_default=True,
     help="Save streams after so many seconds (10s) or samples (500).",
@@ -67,7 +69,6 @@ from wildcal.io.artifact import load
     type=click.IntRange(min=1),
     help="Open connections.",
 )
-@quiet_option
 def serve(
     calibrators: tuple[str, ...],
     host: str,
@@ -76,14 +77,8 @@ def serve(
     hosts: tuple[str, ...],
     state: Path | None,
     save_every: SaveEvery,
-    window: int,
-    false_alert_rate: float,
-    on_alert: str | None,
     estimators: tuple[str, ...],
-    max_streams: int,
-    max_samples: int,
-    max_bytes: int,
-    max_connections: int,
+    **options: Any,
 ) -> None:
     """Serve saved calibrators by the Open Inference Protocol, as KServe and Triton do.
 
@@ -105,18 +100,12 @@ def serve(
     if len(paths) < len(calibrators):
         raise InputError("calibrators must have different names. Try NAME=FILE.", "calibrators")
     settings = Settings(
-        window=window,
-        false_alert_rate=false_alert_rate,
         tokens=() if token_file is None else read_tokens(token_file),
         hosts=(host, *hosts),
         state=state,
         save_seconds=save_every.seconds,
         save_samples=save_every.samples,
-        on_alert=on_alert,
-        max_streams=max_streams,
-        max_samples=max_samples,
-        max_bytes=max_bytes,
-        max_connections=max_connections,
+        **options,
     )
     watched = {}
     for word in estimators:

@@ -17,7 +17,7 @@ from wildcal.cli.options import (
     open_suite,
     output_option,
     overwrite_option,
-    quiet_option,
+    test_files_options,
 )
 from wildcal.cli.output import check_output, print_json, print_line, print_table, progress_bar, say
 from wildcal.core.arrays import logsumexp, softmax
@@ -30,14 +30,6 @@ from wildcal.io.suite_manifest import DTYPES
 _DESCRIBED: Final = (
     *("input", "class_names", "model", "data", "knn", "seed", "versions", "complete"),
 )
-
-
-def named_files(context: click.Context, option: click.Parameter, values: Any) -> Any:
-    """Return NAME=FILE words as pairs."""
-    pairs = [value.partition("=") for value in values]
-    if not all(name and path for name, _, path in pairs):
-        raise click.BadParameter("must be NAME=FILE.")
-    return [(name, Path(path)) for name, _, path in pairs]
 
 
 @click.group()
@@ -53,7 +45,6 @@ def suite() -> None:
 
 @suite.command("list")
 @json_option
-@quiet_option
 def list_suites(as_json: bool) -> None:
     """List the installed suites.
 
@@ -66,17 +57,20 @@ def list_suites(as_json: bool) -> None:
 
     found = {name: load(name) for name in list_names()}
     rows = [
-        (name, s.n_classes, len(s.splits), sum(split.n_samples for split in s.splits))
+        {
+            "name": name,
+            "classes": s.n_classes,
+            "splits": len(s.splits),
+            "samples": sum(split.n_samples for split in s.splits),
+        }
         for name, s in found.items()
     ]
     if as_json:
-        print_json(
-            [dict(zip(("name", "classes", "splits", "samples"), r, strict=True)) for r in rows]
-        )
+        print_json(rows)
     elif rows:
         print_table(
             ("suite", "classes", "splits", "samples"),
-            [(name, k, n, f"{total:,}") for name, k, n, total in rows],
+            [(*list(row.values())[:-1], f"{row['samples']:,}") for row in rows],
         )
     else:
         say('No suite is installed. Install them with: pip install "wildcal[suites]"')
@@ -87,7 +81,6 @@ def list_suites(as_json: bool) -> None:
 @click.option("--splits", "each", is_flag=True, help="Do not pool corruptions by severity.")
 @click.option("--verify", is_flag=True, help="Compare the checksums first.")
 @json_option
-@quiet_option
 def show(name: str, each: bool, verify: bool, as_json: bool) -> None:
     """Show the splits of a suite: accuracy, confidence and energy of the raw logits.
 
@@ -144,42 +137,17 @@ def show(name: str, each: bool, verify: bool, as_json: bool) -> None:
 @suite.command(no_args_is_help=True)
 @click.option("--calibration", type=PATH, required=True, help="Samples to fit on.")
 @click.option("--test", type=PATH, required=True, help="Test samples of the source domain.")
-@click.option(
-    "--shifted",
-    multiple=True,
-    callback=named_files,
-    metavar="NAME[:SEVERITY]=FILE",
-    help="Test samples of a shifted domain, with a severity from 1 to 5; repeatable.",
-)
-@click.option(
-    "--ood",
-    multiple=True,
-    callback=named_files,
-    metavar="NAME=FILE",
-    help="OOD samples to fit on; repeatable.",
-)
-@click.option(
-    "--test-ood",
-    multiple=True,
-    callback=named_files,
-    metavar="NAME=FILE",
-    help="OOD samples to test on; repeatable.",
-)
+@test_files_options
 @click.option("--model", metavar="NAME", help="Name of the model, for tables.")
 @click.option("--data", metavar="NAME", help="Name of the data, for tables.")
 @columns_options
 @output_option
-@quiet_option
 def create(
     calibration: Path,
     test: Path,
-    shifted: list[tuple[str, Path]],
-    ood: list[tuple[str, Path]],
-    test_ood: list[tuple[str, Path]],
-    model: str | None,
-    data: str | None,
     columns: Columns,
     output: Path,
+    **options: Any,
 ) -> None:
     """Make a suite of files of samples: a folder, or one file if -o ends in .npz.
 
@@ -188,17 +156,7 @@ def create(
       wildcal suite create --calibration val.csv --test test.csv --shifted night=night.csv -o cars
       wildcal suite create --calibration val.csv --test test.csv --shifted fog:3=fog.csv -o cars.npz
     """
-    n = write_suite(
-        output,
-        calibration,
-        test,
-        shifted=shifted,
-        ood=ood,
-        test_ood=test_ood,
-        model=model,
-        data=data,
-        columns=columns,
-    )
+    n = write_suite(output, calibration, test, columns=columns, **options)
     say(f"Wrote {n} splits to {output}.")
 
 
@@ -271,7 +229,6 @@ def write_suite(
 @click.option("--step", type=float, help="Round logits to multiples; whole suites only.")
 @overwrite_option
 @output_option
-@quiet_option
 def export(
     name: str,
     split: str | None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from wildcal.cli.options import PATH, quiet_option, seed_option
+from wildcal.cli.options import PATH, seed_option
 from wildcal.cli.output import check_output, progress_bar, say
 from wildcal.core.exceptions import InputError
 
@@ -52,7 +52,6 @@ _EVERY: Final = 10.0
 )
 @seed_option
 @click.option("--device", default="cpu", show_default=True, help="Any device of torch.")
-@quiet_option
 def train(
     data: Path,
     network: str,

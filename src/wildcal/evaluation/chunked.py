@@ -103,7 +103,7 @@ def score_file(
 def score_samples(samples: SampleSet, calibrator: Any = None) -> Part:
     """Return the stored columns of samples."""
     y = samples.require_labels()
-    p = _probabilities(samples, calibrator)
+    p = probabilities(samples, calibrator)
     scores = check_scores(y, p, samples.sample_weight)
     part: Part = {
         "confidence": scores.confidence,  # float64: rounded ones lie on the edges of bins
@@ -162,7 +162,8 @@ def run_here(
     return combine([function(*task) for task in tasks])
 
 
-def _probabilities(samples: SampleSet, calibrator: Any) -> NDArray[Any]:
+def probabilities(samples: SampleSet, calibrator: Any = None) -> NDArray[Any]:
+    """Return the probabilities by a calibrator, without one those of the scores as they are."""
     if calibrator is not None:
         more = {"knn_distances": samples.knn_distances} if calibrator.requires else {}
         return np.asarray(calibrator.predict_proba(samples.X, **more))

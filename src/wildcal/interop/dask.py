@@ -1,7 +1,9 @@
-"""Dask: predict and evaluate data frames, and run tasks on a cluster."""
+"""Dask: predict and evaluate data frames, and run tasks on threads or on a cluster."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent import futures
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import reduce
 from typing import Any, Final
@@ -59,9 +61,9 @@ def predict(
 def run_tasks(
     function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], scheduler: str
 ) -> Iterator[Any]:
-    """Yield the results of `function(*task)` on a cluster, in the order in which they finish.
+    """Yield the results of `function(*task)`, in the order in which they finish.
 
-    Tasks of a worker that ends are run again by another one.
+    Tasks of a worker of a cluster that ends are run again by another one.
 
     Parameters
     ----------
@@ -70,28 +72,34 @@ def run_tasks(
     tasks
         The arguments of each call.
     scheduler
-        The address of a Dask scheduler, or "local" for one process per core on this machine.
+        The address of a Dask scheduler, or "local" for one thread per core of this machine: reading
+        and writing Parquet and the formulas of calibrators run outside of Python's global lock, and
+        threads need neither start nor import anything.
     """
+    if scheduler == "local":
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            waiting = [pool.submit(function, *task) for task in tasks]
+            try:
+                for done in futures.as_completed(waiting):
+                    yield done.result()
+            finally:  # after an error or Ctrl-C, files that are being written are completed
+                pool.shutdown(cancel_futures=True)
+        return
     with connect(scheduler) as client:
         from distributed import as_completed
 
-        futures = [client.submit(function, *task, pure=False) for task in tasks]
-        for future in as_completed(futures):
+        submitted = [client.submit(function, *task, pure=False) for task in tasks]
+        for future in as_completed(submitted):
             yield future.result()
 
 
 @contextmanager
 def connect(scheduler: str) -> Iterator[Any]:
-    """Give a Dask client for an address, or for processes on this machine with "local"."""
+    """Give a Dask client for the address of a scheduler."""
     try:
-        from distributed import Client, LocalCluster
+        from distributed import Client
     except ImportError as error:
         raise MissingExtraError(f"the scheduler needs Dask. {_INSTALL}") from error
-    if scheduler == "local":
-        workers = {"n_workers": os.cpu_count(), "threads_per_worker": 1}
-        with LocalCluster(**workers, dashboard_address=":0") as cluster, Client(cluster) as client:
-            yield client
-        return
     try:
         client = Client(scheduler, timeout=_TIMEOUT)
     except (OSError, ValueError, TimeoutError) as error:
@@ -169,13 +177,16 @@ def run_tree(
     combine: Callable[[list[Any]], Any],
     scheduler: str,
 ) -> Any:
-    """Return the results of `function(*task)`, combined in a tree on a cluster, in their order."""
+    """Return the results of `function(*task)`, combined in their order: in a tree on a cluster."""
+    if scheduler == "local":
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            return combine(list(pool.map(lambda task: function(*task), tasks)))
     with connect(scheduler) as client:
-        futures = [client.submit(function, *task, pure=False) for task in tasks]
-        while len(futures) > 1:
-            groups = [futures[i : i + _FAN_IN] for i in range(0, len(futures), _FAN_IN)]
-            futures = [client.submit(combine, group, pure=False) for group in groups]
-        return client.gather(futures[0])
+        parts = [client.submit(function, *task, pure=False) for task in tasks]
+        while len(parts) > 1:
+            groups = [parts[i : i + _FAN_IN] for i in range(0, len(parts), _FAN_IN)]
+            parts = [client.submit(combine, group, pure=False) for group in groups]
+        return client.gather(parts[0])
 
 
 def evaluate(

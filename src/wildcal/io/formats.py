@@ -9,6 +9,8 @@ import gzip
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -60,12 +62,8 @@ def open_source(path: Path) -> Source:
     if ending not in SOURCES:
         known = " ".join(SOURCES)
         raise FileFormatError(f"{path} must have one of the endings {known}, got {path.name}.")
-    try:
+    with _reading(path):
         return SOURCES[ending](path)
-    except (InputError, FileFormatError, MissingExtraError):
-        raise
-    except Exception as error:  # whatever a damaged file makes a library raise
-        raise _damaged(path, error) from error
 
 
 def read_batches(
@@ -77,14 +75,10 @@ def read_batches(
         source.row_groups = row_groups
     batches = source.batches(names)
     while True:
-        try:
-            batch = next(batches)
-        except StopIteration:
+        with _reading(path):
+            batch = next(batches, None)
+        if batch is None:
             return
-        except (InputError, FileFormatError, MissingExtraError):
-            raise
-        except Exception as error:
-            raise _damaged(path, error) from error
         yield batch
 
 
@@ -97,14 +91,14 @@ class ArrowSource(Source):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with _ArrowFile(path) as (schema, n_row_groups, _):
+        with _arrow_file(path) as (schema, n_row_groups, _):
             self.schema, self.n_row_groups = schema, n_row_groups
         self.names = tuple(schema.names)
         _check_unique(self.names, path)
 
     def batches(self, names: Sequence[str] | None = None) -> Iterator[Batch]:
         """Yield record batches."""
-        with _ArrowFile(self.path) as (_, _, read):
+        with _arrow_file(self.path) as (_, _, read):
             for record in read(names, self.row_groups):
                 if record.num_rows:
                     yield arrow_batch(record)
@@ -143,7 +137,7 @@ class CsvSource(Source):
                         f" {len(wrong)}: {self.delimiter.join(wrong)!r:.60}."
                     )
                 columns = dict(zip(self.names, zip(*part, strict=True), strict=True))
-                yield _text_batch(self.names, columns)
+                yield Batch(columns, self.names, partial(_text_column, columns))
 
     def _by_arrow(self, names: Sequence[str] | None) -> Iterator[Batch]:
         import pyarrow
@@ -183,7 +177,7 @@ class JsonLinesSource(Source):
     def batches(self, names: Sequence[str] | None = None) -> Iterator[Batch]:
         """Yield batches of records."""
         for records in self._records(BATCH):
-            yield _json_batch(self.names, records)
+            yield Batch(records, self.names, partial(json_column, records))
 
     def _records(self, size: int) -> Iterator[list[dict[str, Any]]]:
         with _text(self.path) as file:
@@ -215,17 +209,13 @@ class ArraySource(Source):
         yield Batch(self._arrays, self.names, lambda name: np.asarray(self._arrays[name]))
 
 
+def _text_column(columns: Mapping[str, Sequence[str]], name: str) -> NDArray[Any]:
+    return np.array(columns[name], dtype=object)
+
+
 def arrow_batch(record: Any) -> Batch:
     """Return a pyarrow RecordBatch or Table as a batch."""
     return Batch(record, record.schema.names, lambda name: arrow_column(record.column(name)))
-
-
-def _text_batch(names: Sequence[str], columns: Mapping[str, Sequence[str]]) -> Batch:
-    return Batch(columns, names, lambda name: np.array(columns[name], dtype=object))
-
-
-def _json_batch(names: Sequence[str], records: Sequence[Mapping[str, Any]]) -> Batch:
-    return Batch(records, names, lambda name: json_column(records, name))
 
 
 def arrow_column(column: Any) -> NDArray[Any]:
@@ -238,11 +228,7 @@ def arrow_column(column: Any) -> NDArray[Any]:
             column = pyarrow.concat_arrays(column.chunks)
     if pyarrow.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    if (
-        pyarrow.types.is_list(column.type)
-        or pyarrow.types.is_large_list(column.type)
-        or (pyarrow.types.is_fixed_size_list(column.type))
-    ):
+    if hasattr(column, "value_lengths"):
         flat = column.flatten()
         width = len(flat) // max(len(column), 1)
         lengths = column.value_lengths().to_numpy(zero_copy_only=False)
@@ -254,40 +240,33 @@ def arrow_column(column: Any) -> NDArray[Any]:
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
-class _ArrowFile:
-    """A Parquet or Arrow file: its schema, number of row groups, and reader of record batches."""
+@contextmanager
+def _arrow_file(path: Path) -> Iterator[Any]:
+    """Give the schema of a Parquet or Arrow file, its row groups, and a reader of batches."""
+    if find_spec("pyarrow") is None:
+        raise MissingExtraError(
+            f'{path} needs pyarrow. Install it with: pip install "wildcal[tables]"'
+        )
+    import pyarrow
+    from pyarrow import ipc, parquet
 
-    def __init__(self, path: Path) -> None:
-        if find_spec("pyarrow") is None:
-            raise MissingExtraError(
-                f'{path} needs pyarrow. Install it with: pip install "wildcal[tables]"'
-            )
-        self.path = path
-
-    def __enter__(self) -> Any:
-        import pyarrow
-        from pyarrow import ipc, parquet
-
-        if self.path.suffix == ".parquet":
-            self._file = file = parquet.ParquetFile(self.path)
-            return (
+    if path.suffix == ".parquet":
+        with parquet.ParquetFile(path) as file:
+            yield (
                 file.schema_arrow,
                 file.metadata.num_row_groups,
                 lambda names, groups: file.iter_batches(
                     BATCH, row_groups=groups, columns=names, use_threads=False
                 ),
             )
-        self._file = pyarrow.memory_map(str(self.path))
+        return
+    with pyarrow.memory_map(str(path)) as file:
         try:
-            reader = ipc.open_file(self._file)
-            n = reader.num_record_batches
-            records: Iterable[Any] = (reader.get_batch(i) for i in range(n))
+            reader = ipc.open_file(file)
+            records: Iterable[Any] = map(reader.get_batch, range(reader.num_record_batches))
         except pyarrow.ArrowInvalid:
-            records = reader = ipc.open_stream(self._file)
-        return reader.schema, 0, lambda names, groups: records
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
+            records = reader = ipc.open_stream(file)
+        yield reader.schema, 0, lambda names, groups: records
 
 
 def _npz(path: Path) -> Source:
@@ -402,6 +381,13 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _damaged(path: Path, error: Exception) -> FileFormatError:
-    text = " ".join(str(error).split()).rstrip(".")[:200] or type(error).__name__
-    return FileFormatError(f"{path} cannot be read: {text}.")
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Raise a FileFormatError for whatever a damaged file makes a library raise."""
+    try:
+        yield
+    except (InputError, FileFormatError, MissingExtraError):
+        raise
+    except Exception as error:
+        text = " ".join(str(error).split()).rstrip(".")[:200] or type(error).__name__
+        raise FileFormatError(f"{path} cannot be read: {text}.") from error

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,7 +74,7 @@ def read_samples(
     *,
     columns: Columns | None = None,
     labels: bool = True,
-    max_samples: int | None = None,
+    max_samples: int | Literal["fit"] | None = None,
     seed: int = 0,
     **declared: Any,
 ) -> SampleSet:
@@ -92,7 +92,8 @@ def read_samples(
     labels
         Whether labels and what stands beside them are read.
     max_samples
-        Draw at most so many samples, uniformly and in one pass. Default: all.
+        Draw at most so many samples, uniformly and in one pass; "fit" draws 200,000, or 1,000 for
+        each class if that is more. Default: all.
     seed
         Of the draw.
     **declared
@@ -114,7 +115,8 @@ def read_samples(
         given = to_array(y)
         if len(given) != len(found):
             raise InputError(f"y must have {len(found)} labels, got {len(given)}.", "y")
-        resolved = _resolved_arrays(declaration, found)
+        names = declaration.class_names or found.class_names
+        resolved = Resolved(found.input, ("X",), names, {"label": "y"}, (), declaration)
         indices, names = labels_of(given, resolved, _n_classes(found.X))
         found = replace(found, y=indices, class_names=names)
     return found
@@ -214,23 +216,15 @@ def to_samples(batch: Mapping[str, NDArray[Any]], resolved: Resolved) -> SampleS
             f"class_names must be {_n_classes(x)} names, got {len(names)}.", "class_names"
         )
     y = None
-    if resolved.label is not None:
-        y, names = labels_of(batch[resolved.label], resolved, _n_classes(x))
+    if "label" in resolved.roles:
+        y, names = labels_of(batch[resolved.roles["label"]], resolved, _n_classes(x))
     knn = None
     if resolved.knn:
         parts = [as_numbers(batch[name], name) for name in resolved.knn]
         knn = check_distances(parts[0] if len(parts) == 1 else np.array(parts).T, len(x))
-    columns = {
-        "sample_weight": resolved.weight,
-        "domain": resolved.domain,
-        "group": resolved.group,
-        "id": resolved.id,
-    }
-    more: dict[str, Any] = {}
-    for role, name in columns.items():
-        more[role] = None if name is None else batch[name]
-    if more["sample_weight"] is not None:
-        more["sample_weight"] = as_numbers(more["sample_weight"], str(resolved.weight))
+    more: dict[str, Any] = {r: batch[name] for r, name in resolved.roles.items() if r != "label"}
+    if "sample_weight" in more:
+        more["sample_weight"] = as_numbers(more["sample_weight"], resolved.roles["sample_weight"])
     for role, values in {"label": y, **more}.items():
         if values is not None and len(values) != len(x):
             raise InputError(f"{role} must have {len(x)} values, got {len(values)}.", role)
@@ -256,22 +250,12 @@ def list_files(source: Any) -> list[Path]:
     return found
 
 
-def default_sample(n_classes: int) -> int:
-    """Return how many samples a fit uses at most."""
-    return max(_MIN_SAMPLE, _SAMPLES_PER_CLASS * n_classes)
-
-
 def _n_classes(x: NDArray[Any]) -> int:
     return 2 if x.ndim == 1 else int(x.shape[1])
 
 
 def _is_paths(source: Any) -> bool:
     return isinstance(source, list | tuple) and bool(source) and isinstance(source[0], str | Path)
-
-
-def _resolved_arrays(columns: Columns, found: SampleSet) -> Resolved:
-    names = columns.class_names or found.class_names
-    return Resolved(found.input, ("X",), names, "y", None, None, None, None, (), columns)
 
 
 def _concatenate(parts: Sequence[SampleSet]) -> SampleSet:
@@ -296,13 +280,15 @@ def _padded(x: NDArray[Any], width: int) -> NDArray[Any]:
     return x if not missing else np.pad(x, ((0, 0), (0, missing)), constant_values=-np.inf)
 
 
-def _sample(parts: Iterable[SampleSet], size: int, seed: int) -> SampleSet:
+def _sample(parts: Iterable[SampleSet], max_samples: int | Literal["fit"], seed: int) -> SampleSet:
     """Return a uniform sample in one pass: each sample gets a random key, the smallest stay."""
     rng = np.random.default_rng(seed)
     kept: list[SampleSet] = []
     keys = np.empty(0)
-    n_total = 0
+    n_total, size = 0, max_samples if max_samples != "fit" else _MIN_SAMPLE
     for part in parts:
+        if max_samples == "fit":
+            size = max(_MIN_SAMPLE, _SAMPLES_PER_CLASS * _n_classes(part.X))
         n_total += len(part)
         new = rng.random(len(part))
         limit = np.partition(keys, size - 1)[size - 1] if len(keys) >= size else 1.0

@@ -15,6 +15,12 @@ from wildcal.core.labels import ClassNames, few
 INPUTS: Final = (*INPUT_KINDS, "lm-eval")
 # Columns that need no declaration: a prefix before the class, or one array of all classes.
 _PREFIXES: Final = {"logits": "logit_", "proba": "proba_", "log_proba": "log_proba_"}
+_ROLES: Final = {
+    "sample_weight": "weight_column",
+    "domain": "domain_column",
+    "group": "group_column",
+    "id": "id_column",
+}
 _LABELS: Final = ("label", "y")
 _KNN: Final = ("knn_distances", "knn_*")
 _TRUE: Final = {"true": True, "1": True, "false": False, "0": False}
@@ -100,19 +106,15 @@ class Resolved:
     input: str
     scores: tuple[str, ...]
     class_names: tuple[str, ...] | None
-    label: str | None
-    weight: str | None
-    domain: str | None
-    group: str | None
-    id: str | None
+    roles: Mapping[str, str]
+    """Columns of the label, sample_weight, domain, group and id, as far as there are any."""
     knn: tuple[str, ...]
     columns: Columns
 
     @property
     def names(self) -> list[str]:
         """The columns that are read."""
-        single = (self.label, self.weight, self.domain, self.group, self.id)
-        return list(dict.fromkeys([*self.scores, *self.knn, *(n for n in single if n)]))
+        return list(dict.fromkeys([*self.scores, *self.knn, *self.roles.values()]))
 
 
 def resolve(names: Sequence[str], columns: Columns, *, labels: bool = True) -> Resolved:
@@ -131,24 +133,18 @@ def resolve(names: Sequence[str], columns: Columns, *, labels: bool = True) -> R
     scores, class_names = _scores(names, columns, kind)
     if columns.class_names is not None and class_names is not None:
         scores = _in_class_order(scores, class_names, columns)
-    label = None
+    found: dict[str, str | None] = {}
     if labels:
-        label = _label(names, columns, kind)
-    single = {
-        role: _named(names, getattr(columns, f"{role}_column"), f"{role}_column")
-        for role in ("weight", "domain", "group")
-        if labels
-    }
-    identifier = columns.id_column if columns.id_column in names or labels else None
+        found["label"] = _label(names, columns, kind)
+        for role, param in _ROLES.items():
+            found[role] = _named(names, getattr(columns, param), param)
+    elif columns.id_column in names:
+        found["id"] = columns.id_column
     return Resolved(
         input=kind,
         scores=scores,
         class_names=columns.class_names or class_names,
-        label=label,
-        weight=single.get("weight"),
-        domain=single.get("domain"),
-        group=single.get("group"),
-        id=_named(names, identifier, "id_column"),
+        roles={role: name for role, name in found.items() if name is not None},
         knn=_knn(names, columns),
         columns=columns,
     )
@@ -176,7 +172,7 @@ def labels_of(
 ) -> tuple[NDArray[Any], tuple[str, ...] | None]:
     """Return labels as class indices, and the class names."""
     names, positive = resolved.class_names, resolved.columns.positive_class
-    name = resolved.label
+    name = resolved.roles["label"]
     if values.ndim != 1:
         raise InputError(f"{name} must be one column, got shape {values.shape}.", "label_column")
     if resolved.input == "confidence":
@@ -209,14 +205,12 @@ def labels_of(
 
 def as_numbers(values: NDArray[Any], name: str) -> NDArray[Any]:
     """Return floating-point numbers; text is parsed."""
-    if values.dtype.kind in "fiub" and values.dtype.name != "bool":
-        return values if values.dtype.kind == "f" else values.astype(np.float64)
+    if values.dtype.kind == "f":
+        return values
     if values.dtype.kind == "c":
         raise InputError(f"{name} must be real numbers, got dtype {values.dtype}.", "X")
     if values.dtype.name == "bfloat16":
         return values.astype(np.float32)
-    if values.dtype.kind == "b":
-        return values.astype(np.float64)
     try:
         return values.astype(np.float64)
     except (TypeError, ValueError):

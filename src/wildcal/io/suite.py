@@ -3,8 +3,9 @@
 import hashlib
 import os
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, Self
@@ -25,9 +26,11 @@ from wildcal.io.suite_manifest import (
 
 # Arrays that were decompressed are kept up to this many bytes per suite.
 _MAX_CACHED: Final = 1 << 28
-_MAX_BYTES: Final = 1 << 33
 # What a damaged archive or array raises.
-_DAMAGE: Final = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, NotImplementedError)
+_DAMAGE: Final = (
+    *(OSError, ValueError, EOFError, KeyError, MemoryError),
+    *(zipfile.BadZipFile, zlib.error, NotImplementedError),
+)
 # The oldest time a zip archive can hold: packed bytes do not depend on the clock.
 _NO_TIME: Final = (1980, 1, 1, 0, 0, 0)
 
@@ -118,8 +121,11 @@ class Suite:
         if path.is_file() and not zipfile.is_zipfile(path):
             raise FileFormatError(f"{path} must be a suite: a folder or .npz with {MANIFEST}.")
         try:
-            with _member(path, None, MANIFEST) as (file, _):
-                text = file.read()
+            if path.is_dir():
+                text = (path / MANIFEST).read_bytes()
+            else:
+                with zipfile.ZipFile(path) as archive:
+                    text = archive.read(MANIFEST)
         except _DAMAGE:
             raise FileFormatError(
                 f"{path} must be a suite, got {'a folder' if path.is_dir() else 'an archive'}"
@@ -202,23 +208,17 @@ class Suite:
             shape = (info.n_samples, len(self.layers))
         member, dtype = f"{info.name}/{name}.npy", np.dtype(info.arrays[name]).newbyteorder("<")
         try:
-            if self._archive is None and self.path.is_file():
-                self._archive = zipfile.ZipFile(self.path)
-            with _member(self.path, self._archive, member) as (file, size):
-                version = np.lib.format.read_magic(file)
-                read = np.lib.format.read_array_header_1_0
-                if version != (1, 0):
-                    read = np.lib.format.read_array_header_2_0
-                found = read(file)
-                if found != (shape, False, dtype):
-                    raise ValueError(f"it must be {dtype} {shape}, got {found[2]} {found[0]}")
-                if size - file.tell() != dtype.itemsize * int(np.prod(shape)):
-                    raise ValueError("it is cut short")
-                if self._archive is None:
-                    return np.memmap(self.path / member, dtype, "r", file.tell(), shape)
-                return np.frombuffer(file.read(), dtype).reshape(shape)
+            if self.path.is_dir():
+                array = np.load(self.path / member, mmap_mode="r", allow_pickle=False)
+            else:
+                self._archive = self._archive or zipfile.ZipFile(self.path)
+                with self._archive.open(member) as file:
+                    array = np.lib.format.read_array(file, allow_pickle=False)
+            if (array.shape, array.dtype) != (shape, dtype):
+                raise ValueError(f"it must be {dtype} {shape}, got {array.dtype} {array.shape}")
         except _DAMAGE as error:
             raise FileFormatError(f"{self.path}: {member} cannot be read: {error}.") from error
+        return array  # type: ignore[no-any-return]
 
     def pack(
         self, path: str | os.PathLike[str], *, dtype: str | None = None, step: float | None = None
@@ -248,20 +248,19 @@ class Suite:
                 for name, array in arrays.items():
                     with archive.open(_zip_info(f"{split.name}/{name}.npy"), "w") as member:
                         np.lib.format.write_array(member, array, allow_pickle=False)
-                infos.append(described(split.info, arrays))
+                infos.append(replace(split.info, **array_fields(arrays)))
             data = dict(self.data) if step is None else {**self.data, "logits_step": step}
-            manifest = {**vars(self.manifest), "splits": tuple(infos), "data": data}
-            archive.writestr(_zip_info(MANIFEST), Manifest(**manifest).to_json())
+            manifest = replace(self.manifest, splits=tuple(infos), data=data)
+            archive.writestr(_zip_info(MANIFEST), manifest.to_json())
 
 
-def described(info: SplitInfo, arrays: Mapping[str, NDArray[Any]]) -> SplitInfo:
-    """Return the description of a split with these arrays."""
-    fields = {
+def array_fields(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    """Return the fields of `SplitInfo` that describe arrays."""
+    return {
         "n_samples": len(arrays["y"]),
         "arrays": {name: arrays[name].dtype.name for name in sorted(arrays)},
         "sha256": split_hash(arrays),
     }
-    return SplitInfo(**{**vars(info), **fields})
 
 
 def split_hash(arrays: Mapping[str, NDArray[Any]]) -> str:
@@ -299,30 +298,8 @@ def rounded(
     return stored
 
 
-@contextmanager
-def _member(path: Path, archive: zipfile.ZipFile | None, name: str) -> Iterator[tuple[Any, int]]:
-    """Open one file of a folder or archive; its size is given too."""
-    if path.is_dir():
-        with (path / name).open("rb") as file:
-            yield file, (path / name).stat().st_size
-        return
-    opened = archive or zipfile.ZipFile(path)
-    try:
-        info = opened.getinfo(name)
-        if info.file_size > _MAX_BYTES:
-            raise ValueError(f"{name} has {info.file_size} bytes, more than {_MAX_BYTES}")
-        with opened.open(info) as member:
-            yield member, info.file_size
-    finally:
-        if archive is None:
-            opened.close()
-
-
 def _zip_info(name: str) -> zipfile.ZipInfo:
     info = zipfile.ZipInfo(name, _NO_TIME)
-    info.compress_type, info.create_system, info.external_attr = (
-        zipfile.ZIP_DEFLATED,
-        3,
-        0o644 << 16,
-    )
+    info.compress_type = zipfile.ZIP_DEFLATED
+    info.create_system, info.external_attr = 3, 0o644 << 16  # the same on every system
     return info

@@ -36,7 +36,25 @@ class SplitInfo:
     sha256: str
 
     def __post_init__(self) -> None:
-        check_split(self.name, self.role, self.domain, self.corruption, self.severity)
+        name, role, domain, severity = self.name, self.role, self.domain, self.severity
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise InputError(
+                "name must be letters, digits and . _ -, beginning with a letter or digit, got"
+                f" {name!r:.80}.",
+                "name",
+            )
+        if role not in ROLES:
+            raise InputError(f"role must be 'calibration' or 'test', got {role!r:.80}.", "role")
+        if domain is not None and not isinstance(domain, str):
+            raise InputError(f"domain must be a name or None, got {domain!r:.80}.", "domain")
+        if (self.corruption is None) != (severity is None):
+            raise InputError("corruption and severity must be given together.", "severity")
+        if severity is not None and (
+            type(severity) is not int or not 1 <= severity <= _MAX_SEVERITY
+        ):
+            raise InputError(f"severity must be 1 to 5, got {severity!r:.80}.", "severity")
+        if self.corruption is not None and domain == SOURCE:
+            raise InputError("domain must not be 'source' for a corruption.", "domain")
         dtypes = {name: ("int64",) if name == "y" else DTYPES for name in self.arrays}
         if (
             not {"logits", "y"} <= set(self.arrays) <= set(ARRAYS)
@@ -98,23 +116,3 @@ def read_manifest(text: bytes | str, where: object) -> Manifest:
         raise
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise FileFormatError(f"{where} has a damaged manifest: {error}.") from error
-
-
-def check_split(name: Any, role: Any, domain: Any, corruption: Any, severity: Any) -> None:
-    """Raise unless a split can be described like this."""
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise InputError(
-            "name must be letters, digits and . _ -, beginning with a letter or digit, got"
-            f" {name!r:.80}.",
-            "name",
-        )
-    if role not in ROLES:
-        raise InputError(f"role must be 'calibration' or 'test', got {role!r:.80}.", "role")
-    if domain is not None and not isinstance(domain, str):
-        raise InputError(f"domain must be a name or None, got {domain!r:.80}.", "domain")
-    if (corruption is None) != (severity is None):
-        raise InputError("corruption and severity must be given together.", "severity")
-    if severity is not None and (type(severity) is not int or not 1 <= severity <= _MAX_SEVERITY):
-        raise InputError(f"severity must be 1 to 5, got {severity!r:.80}.", "severity")
-    if corruption is not None and domain == SOURCE:
-        raise InputError("domain must not be 'source' for a corruption.", "domain")

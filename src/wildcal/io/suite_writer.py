@@ -13,8 +13,8 @@ from wildcal.core.exceptions import FileFormatError, InputError
 from wildcal.core.labels import OOD_LABEL
 from wildcal.core.validation import check_distances, check_input, check_labels
 from wildcal.io.atomic import atomic_write
-from wildcal.io.suite import Suite, described, rounded
-from wildcal.io.suite_manifest import DTYPES, MANIFEST, SOURCE, Manifest, SplitInfo, check_split
+from wildcal.io.suite import Suite, array_fields, rounded
+from wildcal.io.suite_manifest import DTYPES, MANIFEST, SOURCE, Manifest, SplitInfo
 from wildcal.version import __version__
 
 _SAME: Final = ("class_names", "input", "model", "data", "seed", "versions")
@@ -160,11 +160,18 @@ class SuiteWriter:
             domain = None
         elif corruption is not None and domain == SOURCE:
             domain = f"{corruption}-{severity}"
-        check_split(name, role, domain, corruption, severity)
         arrays: dict[str, NDArray[Any]] = {"logits": rounded(z, self.dtype), "y": labels}
         if knn_distances is not None:
             arrays["knn_distances"] = self._distances(knn_distances, len(z))
-        self._put(name, arrays, role, domain, corruption, severity)
+        info = SplitInfo(
+            name=name,
+            role=role,
+            domain=domain,
+            corruption=corruption,
+            severity=severity,
+            **array_fields(arrays),
+        )
+        self._put(info, arrays)
 
     def add_distances(self, name: str, knn_distances: ArrayLike) -> None:
         """Write the distances of a split that is there."""
@@ -174,7 +181,7 @@ class SuiteWriter:
             "y": np.array(split.y),
             "knn_distances": self._distances(knn_distances, split.n_samples),
         }
-        self._put(name, arrays, split.role, split.domain, split.corruption, split.severity)
+        self._put(replace(split.info, **array_fields(arrays)), arrays)
 
     def finish(self, order: Sequence[str] | None = None) -> None:
         """Mark the suite as complete, with its splits in the given order."""
@@ -214,36 +221,17 @@ class SuiteWriter:
         distances = check_distances(knn_distances, n, len(self._manifest.knn["layers"]))
         return np.ascontiguousarray(distances, self.dtype)
 
-    def _put(
-        self,
-        name: str,
-        arrays: Mapping[str, NDArray[Any]],
-        role: str,
-        domain: str | None,
-        corruption: str | None,
-        severity: int | None,
-    ) -> None:
-        info = SplitInfo(
-            name=name,
-            role=role,
-            domain=domain,
-            corruption=corruption,
-            severity=severity,
-            n_samples=len(arrays["y"]),
-            arrays={key: array.dtype.name for key, array in arrays.items()},
-            sha256="",
-        )
-        new = described(info, arrays)
+    def _put(self, info: SplitInfo, arrays: Mapping[str, NDArray[Any]]) -> None:
         splits = self._manifest.splits
-        position = self.names.index(name) if name in self.names else len(splits)
-        others = tuple(split for split in splits if split.name != name)
+        position = self.names.index(info.name) if info.name in self.names else len(splits)
+        others = tuple(split for split in splits if split.name != info.name)
         if position < len(splits):  # until the arrays are new there is no such split
             self._write(replace(self._manifest, splits=others, complete=False))
-        (self.folder / name).mkdir(exist_ok=True)
+        (self.folder / info.name).mkdir(exist_ok=True)
         for key, array in arrays.items():
-            with atomic_write(self.folder / name / f"{key}.npy", "wb") as file:
+            with atomic_write(self.folder / info.name / f"{key}.npy", "wb") as file:
                 np.lib.format.write_array(file, array, allow_pickle=False)
-        merged = (*others[:position], new, *others[position:])
+        merged = (*others[:position], info, *others[position:])
         self._write(replace(self._manifest, splits=merged, complete=False))
 
     def _write(self, manifest: Manifest) -> None:

@@ -12,7 +12,6 @@ from typing import IO, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.exceptions import InputError
 from wildcal.io.atomic import atomic_write
 from wildcal.io.formats import ArrowSource, Batch, CsvSource, Source
 
@@ -70,11 +69,26 @@ class _ArrowWriter:
         return ipc.new_file(self._file, schema)
 
 
-class _CsvWriter:
+class _TextWriter:
+    """A text file, compressed if its name ends in .gz."""
+
     def __init__(self, file: IO[bytes], source: Source, path: Path) -> None:
-        assert isinstance(source, CsvSource)
-        self._binary = gzip.GzipFile(fileobj=file, mode="wb", mtime=0) if _is_gz(path) else None
+        is_gz = path.suffix == ".gz"
+        self._binary = gzip.GzipFile(fileobj=file, mode="wb", mtime=0) if is_gz else None
         self._file = io.TextIOWrapper(self._binary or file, encoding="utf-8", newline="")
+
+    def close(self) -> None:
+        """End the text without closing the file below it."""
+        self._file.flush()
+        self._file.detach()
+        if self._binary is not None:
+            self._binary.close()
+
+
+class _CsvWriter(_TextWriter):
+    def __init__(self, file: IO[bytes], source: Source, path: Path) -> None:
+        super().__init__(file, source, path)
+        assert isinstance(source, CsvSource)
         self._writer = csv.writer(self._file, delimiter=source.delimiter, lineterminator="\n")
         self._started = False
 
@@ -85,23 +99,13 @@ class _CsvWriter:
         columns = [batch[name].tolist() for name in batch]
         self._writer.writerows(zip(*columns, *(v.tolist() for v in new.values()), strict=True))
 
-    def close(self) -> None:
-        _close_text(self._file, self._binary)
 
-
-class _JsonLinesWriter:
-    def __init__(self, file: IO[bytes], source: Source, path: Path) -> None:
-        self._binary = gzip.GzipFile(fileobj=file, mode="wb", mtime=0) if _is_gz(path) else None
-        self._file = io.TextIOWrapper(self._binary or file, encoding="utf-8", newline="")
-
+class _JsonLinesWriter(_TextWriter):
     def write(self, batch: Batch, new: New) -> None:
         columns = {name: values.tolist() for name, values in new.items()}
         for i, record in enumerate(batch.raw):
             added = {name: values[i] for name, values in columns.items()}
             self._file.write(json.dumps({**record, **added}, ensure_ascii=False) + "\n")
-
-    def close(self) -> None:
-        _close_text(self._file, self._binary)
 
 
 class _ArrayWriter:
@@ -123,25 +127,3 @@ _WRITERS: dict[str, Any] = {
     "jsonl": _JsonLinesWriter,
     "arrays": _ArrayWriter,
 }
-
-
-def check_new_columns(source: Source, names: list[str]) -> None:
-    """Raise if the result would have two columns of the same name."""
-    double = [name for name in names if name in source.names]
-    if double:
-        raise InputError(
-            f"the file has a column {double[0]!r} already, which is the name of a result. Try"
-            " renaming it."
-        )
-
-
-def _is_gz(path: Path) -> bool:
-    return path.suffix == ".gz"
-
-
-def _close_text(file: io.TextIOWrapper, binary: gzip.GzipFile | None) -> None:
-    """End a text without closing the file below it."""
-    file.flush()
-    file.detach()
-    if binary is not None:
-        binary.close()
