@@ -201,7 +201,7 @@ def test_a_killed_worker_changes_nothing(here, needs):
 
     assert run(f"fit data {DECLARED} --method ts -o ts.json -q".split()) == 0
     assert run("predict ts.json data -o alone".split()) == 0
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
         with Client(cluster) as client:
             (pid, *_) = client.run(os.getpid).values()
         words = ["predict", "ts.json", "data", "-o", "out", "--scheduler"]

@@ -195,6 +195,6 @@ def test_dask_cluster_of_processes(fitted, samples, convert, needs):
 
     asarray, calibrator = convert("dask.array"), fitted("window").calibrator
     (x,) = samples(calibrator, 3000)
-    with Client(processes=True, n_workers=2, threads_per_worker=1, dashboard_address=None):
+    with Client(processes=True, n_workers=2, threads_per_worker=1, dashboard_address=":0"):
         found = calibrator.predict_proba(asarray(x)).compute()
     np.testing.assert_allclose(found, calibrator.predict_proba(x), rtol=1e-6)

@@ -101,6 +101,7 @@ def _predict(
     scheduler: str | None,
 ) -> tuple[int, float]:
     """Write all files; return the number of samples and their mean confidence."""
+    from wildcal.io.atomic import remove_leftovers
     from wildcal.io.chunked import predict_file, window_statistics
 
     if not hasattr(fitted, "adapt"):
@@ -127,4 +128,7 @@ def _predict(
         for n_part, total_part in found:
             n, total = n + n_part, total + total_part
             progress.advance()
+    if scheduler is not None:  # of workers that were killed
+        for target in targets:
+            remove_leftovers(target)
     return n, total / max(n, 1)

@@ -1,5 +1,6 @@
 """Write files to a temporary name, then rename them: no reader sees half a file."""
 
+import glob
 import os
 import tempfile
 from collections.abc import Iterator
@@ -30,6 +31,12 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove temporary files of `path` that a killed process left."""
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        leftover.unlink(missing_ok=True)
 
 
 def _umask() -> int:
