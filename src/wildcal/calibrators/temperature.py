@@ -28,7 +28,7 @@ _NO_LOSS: Final = 1e-4
 
 
 def bounds_of(bounds: Bounds) -> tuple[float, float]:
-    """Return the range that an option `bounds` stands for."""
+    """Return the range of an option `bounds`."""
     return _PAPER_BOUNDS if bounds == "paper" else check_bounds("bounds", bounds)
 
 

@@ -200,11 +200,15 @@ def with_option_names(text: str, options: Mapping[str, str], param: str | None =
     >>> options = {"input": "--input", "label_column": "--label-column"}
     >>> with_option_names("input must be 'proba'. Try input='logits'.", options, "input")
     "--input must be 'proba'. Try --input logits."
+    >>> with_option_names("a.csv: label_column must be given.", options, "label_column")
+    'a.csv: --label-column must be given.'
     >>> with_option_names("y must lie in [0, 9].", options, "y")
     'y must lie in [0, 9]. (--label-column)'
     """
     if param is not None and param in options and text.startswith(f"{param} "):
         text = options[param] + text[len(param) :]
+    elif param in options and f": {param} must" in text:  # after the name of a file
+        text = text.replace(f": {param} must", f": {options[param]} must")
     elif param in _OPTIONS and _OPTIONS[param] in options:
         text += f" ({options[_OPTIONS[param]]})"
 

@@ -44,7 +44,7 @@ def to_logits(xp: Any, x: Array, kind: str, eps: float) -> Array:
 
 
 def smallest_positive(proba: NDArray[Any], n_classes: int) -> float:
-    """Return the number that stands for a probability of zero.
+    """Return the number that replaces a probability of zero.
 
     It is half of the smallest positive entry m, and at most 0.1 / K: min(m / 2, 0.1 / K). A random
     forest of 100 trees resolves hundredths, so its zeros count as half of that.

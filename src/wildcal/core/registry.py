@@ -94,7 +94,7 @@ def get_calibrator(name: str, **options: Any) -> "Calibrator":
 
 
 def register(name: str, place: str, **options: Any) -> None:
-    """Add a method: its short name, MODULE:CLASS and the options that the name stands for."""
+    """Add a method: its short name, MODULE:CLASS and the options of the name."""
     if name in CALIBRATORS and CALIBRATORS[name] != (place, options):
         raise InputError(f"name must be new, got {name!r}, which is registered.", "name")
     CALIBRATORS[name] = (place, options)

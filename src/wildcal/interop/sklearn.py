@@ -307,7 +307,7 @@ def _make_calibrator(method: Any) -> Calibrator:
 
 
 def _find_response(option: Any, estimator: Any, calibrator: Calibrator) -> Response:
-    """Return the method or function that the option `response_method` stands for."""
+    """Return the method or function of the option `response_method`."""
     if callable(option) or (option == "auto" and _ends_in_mlp(estimator)):
         function: Response = option if callable(option) else mlp_logits
         return function

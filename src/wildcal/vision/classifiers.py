@@ -188,7 +188,7 @@ class OnnxClassifier(Classifier):
 def open_classifier(
     network: str, *, weights: Path | None = None, device: str = "cpu"
 ) -> Classifier:
-    """Return the classifier that a name or path stands for.
+    """Return the classifier of a name or path.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ def open_classifier(
 
 
 def shipped_weights(network: str) -> Path:
-    """Return the checkpoint that `wildcal:NAME` stands for."""
+    """Return the checkpoint of `wildcal:NAME`."""
     try:
         folder = Path(str(files("wildcal_suites").joinpath("weights")))
     except ModuleNotFoundError:
