@@ -207,7 +207,7 @@ def with_option_names(text: str, options: Mapping[str, str], param: str | None =
     """
     if param is not None and param in options and text.startswith(f"{param} "):
         text = options[param] + text[len(param) :]
-    elif param in options and f": {param} must" in text:  # after the name of a file
+    elif param is not None and param in options and f": {param} must" in text:
         text = text.replace(f": {param} must", f": {options[param]} must")
     elif param in _OPTIONS and _OPTIONS[param] in options:
         text += f" ({options[_OPTIONS[param]]})"

@@ -223,8 +223,9 @@ def _benchmark_notes(results: "BenchmarkResults", suite: str, metric: str) -> li
     notes = [f"{info.title}{unit}; average: the mean of {over}. {FLOOR}"]
     if found.n_bootstrap:
         notes.append(
-            f"Intervals: {100 * found.level:g} %, bootstrap over images. To best: paired difference"
-            " to the first method; n.s.: its interval contains 0."
+            f"Intervals: {100 * found.level:g} %, bootstrap over images; those of the ECE are"
+            " corrected for its upward bias. To best: paired difference to the first method; n.s.:"
+            " its interval contains 0."
         )
     average = results.average(suite, results.ranked(suite, metric)[0].name, metric)
     if average.excess is not None and average.excess < average.value / 2:
