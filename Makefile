@@ -14,7 +14,7 @@ PEERS := torchmetrics netcal numba probmetrics lightning torch-uncertainty relpl
 # What else the leaderboard compares with; cir-model is what probmetrics needs for one of its methods.
 LEADERBOARD_PEERS := betacal venn-abers probcal calibre cir-model pyarrow
 
-.PHONY: leaderboard leaderboard-small demo old test test-on test-whole-on test-minimal test-oldest test-integrations lint bench numbers gallery docs dist clean
+.PHONY: leaderboard leaderboard-small demo old test coverage test-on test-whole-on test-minimal test-oldest test-integrations lint bench numbers gallery docs dist clean
 
 # An empty environment, with a pip that knows groups of packages.
 define environment
@@ -77,6 +77,12 @@ test test-on test-whole-on test-minimal test-oldest: export OPENBLAS_NUM_THREADS
 # in one process, which shares what it prepared.
 test: $(VENV)/test.done
 	WILDCAL_REQUIRE_EXTRAS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
+
+# Lines that tests reach, also in commands and servers that they start; fails below 95 %.
+coverage: $(VENV)/test.done
+	$(BIN)/python -m pip install --quiet --group coverage
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --cov --cov-report=term:skip-covered \
+		--numprocesses auto --maxprocesses 8 --dist loadfile
 
 # make test-on PYTHON=python3.13: the core on another interpreter, with the newest of all it needs.
 test-on:

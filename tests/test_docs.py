@@ -10,6 +10,8 @@ import pytest
 from wildcal import CALIBRATORS, metrics
 from wildcal.cli.main import COMMANDS
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TEXT = "\n".join(page.read_text("utf-8") for page in PAGES)

@@ -18,6 +18,8 @@ from pyarrow import parquet
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
+pytestmark = pytest.mark.slow
+
 CLASSES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 # How each step is written on the command line. A renamed command or option changes here only.
 FIT = "fit {data} --method {method} --output {output}"

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 _spec = spec_from_file_location("docs_gallery", ROOT / "docs" / "gallery.py")
 _spec.loader.exec_module(gallery := module_from_spec(_spec))

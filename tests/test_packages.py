@@ -11,6 +11,8 @@ import pytest
 
 from wildcal.version import __version__
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "packages" / "suites"
 

@@ -10,6 +10,8 @@ import pytest
 import wildcal
 from wildcal.monitor import Monitor
 
+pytestmark = pytest.mark.slow
+
 
 def draw(n, scale=1.0, seed=0, k=4):
     rng = np.random.default_rng(seed)

@@ -19,6 +19,8 @@ from wildcal.cli.main import run  # noqa: E402
 from wildcal.evaluation.chunked import evaluate_files  # noqa: E402
 from wildcal.io.chunked import load_with_columns  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 CLASSES = ("cat", "dog", "fish", "bird")
 N_FILES, N_SAMPLES = 20, 300
 DECLARED = f"--score-columns {','.join(CLASSES)} --label-column species"

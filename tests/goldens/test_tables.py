@@ -15,6 +15,8 @@ import wildcal
 from wildcal import suites
 from wildcal.cli.main import run
 
+pytestmark = pytest.mark.slow
+
 FOLDER = Path(__file__).parent / "tables"
 TOLERANCE = 0.01
 # Stored method names by their names in the files that the commands write.

@@ -9,6 +9,8 @@ import pytest
 from wildcal.core.exceptions import InputError
 from wildcal.core.registry import CALIBRATORS
 
+pytestmark = pytest.mark.slow
+
 METHODS = [*CALIBRATORS, "dac+ets"]
 LIBRARIES = ["torch", "jax.numpy", "dask.array", "array_api_strict"]
 KINDS = ["logits", "proba", "log_proba", "score", "confidence"]

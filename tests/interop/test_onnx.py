@@ -13,6 +13,8 @@ from wildcal.core.exceptions import FileFormatError, InputError
 from wildcal.core.registry import CALIBRATORS
 from wildcal.interop.onnx import attach, export
 
+pytestmark = pytest.mark.slow
+
 METHODS = [*CALIBRATORS, "dac+ets"]
 WEIGHTS = 2 * np.random.default_rng(0).standard_normal((7, 5))
 X = np.random.default_rng(1).standard_normal((40, 7))

@@ -209,6 +209,7 @@ def test_weights_count_samples_in_estimator_and_calibrator(data, method):
         CalibratedClassifier(make_pipeline(LR), method).fit(X, y, sample_weight=weight)
 
 
+@pytest.mark.slow
 def test_model_selection(data):
     X, y, X_test, y_test = data[0], NAMES[data[1]], data[4], NAMES[data[5]]
     grid = [

@@ -8,6 +8,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from wildcal.interop.sklearn import CalibratedClassifier
 
+pytestmark = pytest.mark.slow
+
 MODELS = [
     CalibratedClassifier(),
     CalibratedClassifier(LogisticRegression()),

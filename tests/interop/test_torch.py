@@ -10,6 +10,8 @@ from wildcal.core.exceptions import InputError
 from wildcal.core.registry import CALIBRATORS
 from wildcal.interop.torch import as_module, attach, collect
 
+pytestmark = pytest.mark.slow
+
 METHODS = [*CALIBRATORS, "dac+ets"]
 BATCH = {0: torch.export.Dim("n")}
 

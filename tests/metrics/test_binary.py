@@ -80,6 +80,7 @@ def test_separated_replicates_have_the_steepest_slope():
     assert METRICS["calibration_intercept"].compute(scores, weights)[2] == 100.0
 
 
+@pytest.mark.slow
 def test_slope_intervals_cover_the_truth():
     covered = []
     for seed in range(40):

@@ -5,6 +5,8 @@ import pytest
 from wildcal import make_report, run_benchmark, suites
 from wildcal.report.page import METRICS
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):

@@ -16,6 +16,8 @@ from wildcal.report.paper.study import Study
 from wildcal.report.paper.tables import Missing, paper_table
 from wildcal.report.paper.variants import isotonic_output, isotonic_scores, paper_method
 
+pytestmark = pytest.mark.slow
+
 NAME = "cifar10-vgg11-half"
 
 

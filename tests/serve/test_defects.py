@@ -14,6 +14,8 @@ import pytest
 
 from wildcal.serve.run import listen
 
+pytestmark = pytest.mark.slow
+
 
 def wait_until(condition):
     for _ in range(200):

@@ -10,6 +10,8 @@ import pytest
 import wildcal
 from wildcal.monitor import Monitor
 
+pytestmark = pytest.mark.slow
+
 STATUS = "estimated_accuracy estimated_accuracy_low estimated_accuracy_high".split()
 STATUS += ["accuracy_at_calibration", "drift_alert"]
 

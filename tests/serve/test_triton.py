@@ -7,6 +7,8 @@ from tritonclient.utils import InferenceServerException
 
 from wildcal.monitor import Monitor
 
+pytestmark = pytest.mark.slow
+
 OUTPUTS = ("probabilities", "confidence", "label")
 
 

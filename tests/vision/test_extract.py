@@ -29,6 +29,8 @@ from wildcal.vision.extractor import Extractor, training_neighbors
 from wildcal.vision.images import CIFAR10, PRESETS
 from wildcal.vision.plan import Sizes, choose_transforms, make_plan, ood_sets
 
+pytestmark = pytest.mark.slow
+
 SMALL = ["--n-corrupted", "8", "--n-shifted-validation", "6", "--n-ood", "5"]
 # The network of these tests is not trained.
 COMMON = ["--allow-chance", "--transforms", "none"]

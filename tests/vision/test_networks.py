@@ -18,6 +18,8 @@ from wildcal.vision.checkpoint import Checkpoint
 from wildcal.vision.networks import NETWORKS, build
 from wildcal.vision.train import Recipe, augmented_batches, read_training_data, train
 
+pytestmark = pytest.mark.slow
+
 FEW = ["--epochs", "3", "--batch-size", "32", "--learning-rate", "0.05"]
 
 

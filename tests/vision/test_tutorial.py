@@ -11,6 +11,8 @@ import pytest
 
 from wildcal.cli.main import run
 
+pytestmark = pytest.mark.slow
+
 PAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "images.md"
 BLOCK = re.compile(r"^```(\w+)(?: title=\"([\w.]+)\")?\n(.*?)^```$", re.M | re.S)
 
