@@ -28,21 +28,16 @@ def markdown(header: Sequence[str], lines: Iterable[Sequence[str]], n_words: int
 
 
 def peers() -> str:
-    """Return our time and that of every peer divided by it, for ten and for 1,000 classes."""
-    rows = [r for r in read("peers") if r["rows"] == "50000" and r["classes"] in ("10", "1000")]
-    lines = []
-    for ours in (r for r in rows if r["who"] == "wildcal" and "200 times" not in r["job"]):
-        others = [
-            f"{r['who']} {float(r['faster']):.1f}"
-            for r in rows
-            if (r["job"], r["classes"]) == (ours["job"], ours["classes"])
-            and r["who"] != "wildcal"
-            and r["faster"]
-        ]
-        if others:
-            classes, ms = f"{int(ours['classes']):,}", f"{float(ours['ms']):,.3g}"
-            lines.append([ours["job"], ", ".join(others), classes, ms])
-    return markdown(["job", "peers: their time / ours", "classes", "our ms"], lines, 2)
+    """Return our time, and that of every other package divided by it."""
+    lines: dict[tuple[str, str], list[str]] = {}
+    for row in read("peers"):
+        task, classes = row["task"], f"{int(row['classes']):,}"
+        if row["package"] == "wildcal":
+            lines[task, classes] = [task, "", classes, f"{float(row['ms']):,.3g}"]
+        elif row["ratio"]:
+            line = lines[task, classes]
+            line[1] += f"{', ' if line[1] else ''}{row['package']} {float(row['ratio']):.1f}"
+    return markdown(["task", "time of others / ours", "classes", "our ms"], lines.values(), 2)
 
 
 def corruptions() -> str:
