@@ -1,8 +1,10 @@
-"""Who may import whom, held as a table."""
+"""Imports between packages, and the size of the source."""
 
 import ast
+import io
 import re
 import sys
+import tokenize
 from pathlib import Path
 
 import wildcal
@@ -142,7 +144,7 @@ def test_every_module_is_in_the_table():
     assert parts <= set(LAYERS) | {"__init__.py", "__main__.py", "version.py"}
 
 
-def test_calibrators_import_each_other_without_circles():
+def test_no_circular_imports_of_calibrators():
     names = {p.stem for p in (SRC / "calibrators").glob("*.py")} - {"__init__"}
     needs = {
         name: {
@@ -159,8 +161,8 @@ def test_calibrators_import_each_other_without_circles():
             del needs[name]
 
 
-def test_calibrators_leave_input_errors_to_the_door():
-    """Fitted values and options are theirs to judge; logits and labels are not."""
+def test_calibrators_do_not_check_input():
+    """`core.validation` checks logits and labels; a method checks its options."""
     for path in files("calibrators"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef) and node.name in ("_fit", "_bind"):
@@ -177,3 +179,31 @@ def test_the_library_names_no_command_line_options():
         texts = [n for r in raised for n in ast.walk(r) if isinstance(n, ast.Constant)]
         named = [n for n in texts if re.search(r" --[a-z]|`wildcal [a-z]", str(n.value))]
         assert not named, f"{path.name}:{named[0].lineno} names a command or a flag"
+
+
+NOT_CODE = {
+    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
+    tokenize.ENDMARKER,
+}
+
+
+def count_code_lines(path):
+    """Return the number of lines without comments, docstrings and blank lines."""
+    text = path.read_text("utf-8")
+    lines = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in NOT_CODE:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(
+            node
+        ):
+            lines -= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    return len(lines)
+
+
+def test_size():
+    sizes = {path.relative_to(SRC): count_code_lines(path) for path in SRC.rglob("*.py")}
+    assert sum(sizes.values()) <= 20_000
+    assert len(sizes) <= 220
+    assert {path: size for path, size in sizes.items() if size > 400} == {}
