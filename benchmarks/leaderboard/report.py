@@ -33,10 +33,8 @@ WORSE: Final = 0.01
 SEEN: Final = ("nycflights13/weather", "ggplot2/diamonds", "carData/BEPS", "ratdat/complete",
                "lme4/InstEval", "dplyr/storms", "sklearn/digits", "cifar10", "cifar100", "imagenet",
                "banking77", "pacs")  # fmt: skip
-# What the short tables show.
-SHORT: Final = ("auto", "sms", "vector", "ts", "beta", "sklearn sigmoid", "sklearn isotonic",
-                "sklearn temperature", "netcal temperature", "netcal isotonic",
-                "probmetrics logistic-mix", "probmetrics svs")  # fmt: skip
+# Methods in the table of README.md.
+SHORT: Final = ("auto", "sms", "ts", "sklearn sigmoid", "sklearn isotonic", "probmetrics svs")
 
 Values = NDArray[np.float64]
 
