@@ -1,22 +1,23 @@
-# One word per chore. Each makes its own virtual environment and installs what it needs.
+# Each target makes its own virtual environment and installs what it needs.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-# What every interpreter and every set of versions must pass: small, and the heart of the package.
+# Tests that run on every Python and with every set of versions.
 CORE := tests/core tests/contract tests/io/test_artifact.py tests/metrics tests/monitor/test_monitor.py tests/test_public_api.py
 VERSION = $(shell $(PYTHON) -c "import sys; print('%d.%d' % sys.version_info[:2])")
 
-# numba and lightning are what probmetrics and torch-uncertainty need and do not say.
+# Packages that benchmarks compare with. numba and lightning are undeclared dependencies of
+# probmetrics and torch-uncertainty.
 PEERS := torchmetrics netcal numba probmetrics lightning torch-uncertainty relplot uncertainty-calibration imagecorruptions
 
-# What else the leaderboard compares with; cir-model is what probmetrics needs for one of its methods.
+# More packages for the leaderboard. cir-model is a dependency of one method of probmetrics.
 LEADERBOARD_PEERS := betacal venn-abers probcal calibre cir-model pyarrow
 
 .PHONY: leaderboard leaderboard-small demo old test coverage test-on test-whole-on test-minimal test-oldest test-integrations lint bench numbers gallery docs dist clean
 
-# An empty environment, with a pip that knows groups of packages.
+# An empty environment with a pip that supports dependency groups.
 define environment
 $(PYTHON) -m venv $(1)
 $(1)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
@@ -30,13 +31,13 @@ $(VENV)/wildcal.done: $(VENV)/pip.done pyproject.toml packages/suites/pyproject.
 	$(BIN)/python -m pip install --quiet --editable packages/suites --editable ".[report]"
 	@touch $@
 
-# The exact torch version is the one with a small CPU build; a looser pin pulls in CUDA.
+# This version of torch has a small CPU build; a looser requirement installs CUDA.
 $(VENV)/test.done: $(VENV)/wildcal.done
 	$(BIN)/python -m pip install --quiet torch==2.13.0
 	$(BIN)/python -m pip install --quiet --group test
 	@touch $@
 
-# With the optional packages, whose types are checked against.
+# mypy checks against the types of the optional packages.
 $(VENV)/lint.done: $(VENV)/test.done
 	$(BIN)/python -m pip install --quiet --group lint
 	@touch $@
@@ -44,7 +45,7 @@ $(VENV)/lint.done: $(VENV)/test.done
 $(VENV)/bench.done: $(VENV)/wildcal.done
 	$(BIN)/python -m pip install --quiet torch==2.13.0
 	$(BIN)/python -m pip install --quiet --group bench
-	@# A peer that does not install is a line of the table. The constraint keeps torch at its CPU build.
+	@# Packages that cannot be installed are left out. The constraint keeps the CPU build of torch.
 	-for peer in $(PEERS); do \
 		$(BIN)/python -m pip install --quiet --constraint constraints/bench.txt $$peer || true; done
 	@touch $@
@@ -68,45 +69,44 @@ old:
 	$(VENV)-old/bin/python -m pip install --quiet --force-reinstall --no-deps $(VENV)-old/wheels/*.whl
 	$(VENV)-old/bin/python -m pip install --quiet "wildcal[tables,safetensors,shift,sklearn]"
 
-# Tests run in as many processes as there are cores: threads of linear algebra on top of that would
-# wait for each other, which took ten times the processor time of some files.
+# Tests run in one process per core. More threads in each would compete for the cores.
 test test-on test-whole-on test-minimal test-oldest: export OMP_NUM_THREADS := 1
 test test-on test-whole-on test-minimal test-oldest: export OPENBLAS_NUM_THREADS := 1
 
-# In this run a missing optional package is a failure, not a skipped test. The tests of one file stay
-# in one process, which shares what it prepared.
+# A missing optional package is a failure here, not a skipped test. The tests of one file run in one
+# process and share its fixtures.
 test: $(VENV)/test.done
 	WILDCAL_REQUIRE_EXTRAS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
 
-# Lines that tests reach, also in commands and servers that they start; fails below 95 %. A server
-# whose disk is full cannot write its coverage either.
+# Line coverage, with commands and servers that tests start; fails below 95 %. A server whose disk is
+# full cannot write its coverage.
 coverage: $(VENV)/test.done
 	$(BIN)/python -m pip install --quiet --group coverage
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --cov --cov-report=term:skip-covered \
 		--numprocesses auto --maxprocesses 8 --dist loadfile \
 		--deselect tests/serve/test_defects.py::test_a_full_disk
 
-# make test-on PYTHON=python3.13: the core on another interpreter, with the newest of all it needs.
+# make test-on PYTHON=python3.13: tests of the core on another Python, with the newest dependencies.
 test-on:
 	$(call environment,$(VENV)-$(VERSION))
 	$(VENV)-$(VERSION)/bin/python -m pip install --quiet --editable packages/suites --editable . --group test-core
 	$(VENV)-$(VERSION)/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile $(CORE)
 
-# make test-whole-on PYTHON=python3.13: all tests there; those that need torch are skipped.
+# make test-whole-on PYTHON=python3.13: all tests on another Python; those that need torch are skipped.
 test-whole-on:
 	$(call environment,$(VENV)-$(VERSION)-whole)
 	$(VENV)-$(VERSION)-whole/bin/python -m pip install --quiet --editable packages/suites --editable . --group test-without-torch
 	$(VENV)-$(VERSION)-whole/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
 
-# With the base dependencies only; a test that needs more is skipped and says why.
+# With the base dependencies only; tests that need more are skipped.
 test-minimal:
 	$(call environment,$(VENV)-minimal)
 	$(VENV)-minimal/bin/python -m pip install --quiet --editable packages/suites --editable . --group test-minimal
 	$(VENV)-minimal/bin/python -m pytest -r s -o addopts="-q --import-mode=importlib" tests/core tests/io tests/metrics tests/monitor \
 		tests/cli/test_cli.py tests/corruptions tests/interop tests/test_public_api.py
 
-# With exactly the oldest declared versions. Old builds of torch bring 2 GB of CUDA, so it stays out;
-# ONNX files are tested with the newest versions only.
+# With the oldest declared versions. Torch is left out, because its old builds install 2 GB of CUDA;
+# ONNX is tested with the newest versions only.
 test-oldest:
 	$(call environment,$(VENV)-oldest)
 	$(VENV)-oldest/bin/python -m pip install --quiet --constraint constraints/oldest.txt \
@@ -115,7 +115,7 @@ test-oldest:
 		tests/core tests/io tests/monitor tests/corruptions tests/metrics tests/cli/test_cli.py \
 		tests/plots tests/interop/test_sklearn.py tests/vision/test_neighbors.py
 
-# Inside Lightning, transformers' Trainer and MLflow, which are more to install than all the rest.
+# With Lightning, the Trainer of transformers, and MLflow: a large installation.
 test-integrations: $(VENV)/test.done
 	$(BIN)/python -m pip install --quiet --constraint constraints/bench.txt --group integrations
 	WILDCAL_REQUIRE_EXTRAS=1 $(BIN)/python -m pytest tests/interop/integrations
@@ -125,7 +125,7 @@ lint: $(VENV)/lint.done
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# The numbers of the shipped suites anew, and the pages with them.
+# Measure the shipped suites again and update the pages.
 numbers: $(VENV)/bench.done
 	$(BIN)/python benchmarks/studies/shipped.py
 	$(BIN)/python docs/make.py
@@ -135,23 +135,23 @@ bench: $(VENV)/bench.done
 	$(BIN)/python benchmarks/peers.py --output benchmarks/peers.csv
 	$(BIN)/python benchmarks/corruptions.py --size 224 --peer $(BIN)/python --output benchmarks/corruptions.csv
 
-# Every calibrator and every peer on real predictions: three hours, continues where it was stopped.
-# PUBLISHED=FOLDER has copies of the repositories that benchmarks/leaderboard/README.md names.
+# Compare all calibrators with other libraries on real predictions: three hours; an interrupted run
+# continues. PUBLISHED=FOLDER has copies of the repositories that benchmarks/leaderboard/README.md lists.
 leaderboard leaderboard-small: export OMP_NUM_THREADS := 1
 leaderboard leaderboard-small: export PYTHONWARNINGS := ignore
 leaderboard: $(VENV)/leaderboard.done
 	$(BIN)/python -m benchmarks.leaderboard $(if $(PUBLISHED),--published $(PUBLISHED))
 	$(BIN)/python docs/make.py
 
-# A part of it before a release, five minutes: fails if a calibrator fails or the default does harm.
+# A small part of it, five minutes: fails if a calibrator fails or the default gets worse than none.
 leaderboard-small: $(VENV)/leaderboard.done
 	$(BIN)/python -m benchmarks.leaderboard --small
 
-# The examples of the gallery anew, with their pages, figures and notebooks.
+# Run the examples of the gallery and write their pages, figures and notebooks.
 gallery: $(VENV)/test.done
 	$(BIN)/python docs/gallery.py
 
-# The site, in the folder site/. Strict: a broken link or a name that is not there fails.
+# The site, in the folder site/. Broken links and unknown names fail.
 docs: $(VENV)/docs.done
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
@@ -159,8 +159,8 @@ $(VENV)/docs.done: $(VENV)/wildcal.done
 	$(BIN)/python -m pip install --quiet --group docs
 	@touch $@
 
-# Both packages as they would be published, and judges for what cannot be run here. At last the wheel
-# alone, as a stranger installs it: the library and the command.
+# Build and check both packages, validate workflows and other files, then install the wheel alone in a
+# new environment and use it.
 SCHEMA = $(VENV)-dist/bin/check-jsonschema --builtin-schema
 dist:
 	rm -rf dist $(VENV)-wheel
