@@ -17,7 +17,7 @@ TREES = np.array([[1.0, 0.0], [0.98, 0.02], [0.5, 0.5], [0.0, 1.0]])
 
 
 def test_zeros_are_half_of_the_smallest_step():
-    assert smallest_positive(TREES, 2) == 0.01
+    assert smallest_positive(TREES) == 0.01
     np.testing.assert_allclose(logits_from_proba(TREES)[0], [0, np.log(0.01)])
     np.testing.assert_array_equal(logits_from_proba(TREES)[1], np.log([0.98, 0.02]))
     np.testing.assert_allclose(logits_from_proba([[0.0, 1.0]], eps=0.1), [[np.log(0.1), 0]])
@@ -25,8 +25,15 @@ def test_zeros_are_half_of_the_smallest_step():
 
 def test_the_floor_takes_at_most_a_tenth():
     decisions = np.eye(5)
-    assert smallest_positive(decisions, 5) == 0.02
+    assert smallest_positive(decisions) == 0.02
     assert softmax(logits_from_proba(decisions), axis=1).max() > 0.9
+
+
+def test_high_confidences_stay_distinct():
+    stated = np.array([0.6, 0.9, 0.96, 0.99, 1.0])
+    fitted = Identity().fit(stated, [False, True, True, True, True], input="confidence")
+    np.testing.assert_allclose(fitted.predict_proba(stated)[:4], stated[:4])
+    np.testing.assert_allclose(fitted.predict_proba(stated)[4], 1 / 1.005)  # half of 1 - 0.99
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -42,7 +42,7 @@ def read(file, options):
     y = None if labels is None else np.load(FOLDER / labels)
     samples = read_samples(FOLDER / file, y, **declared)
     x, kind = samples.X.astype(np.float64), samples.input
-    eps = smallest_positive(x, 2 if x.ndim == 1 else x.shape[1]) if kind == "proba" else 1e-30
+    eps = smallest_positive(x) if kind == "proba" else 1e-30
     return {
         "logits": to_logits(np, x, kind, eps),
         "y": samples.y,

@@ -43,12 +43,15 @@ def to_logits(xp: Any, x: Array, kind: str, eps: float) -> Array:
     return x
 
 
-def smallest_positive(proba: NDArray[Any], n_classes: int) -> float:
-    """Return the number that replaces a probability of zero.
+def smallest_positive(proba: NDArray[Any]) -> float:
+    """Return the number that replaces a probability of zero, from probabilities or confidences.
 
     It is half of the smallest positive entry m, and at most 0.1 / K: min(m / 2, 0.1 / K). A random
     forest of 100 trees resolves hundredths, so its zeros count as half of that.
     """
+    if proba.ndim == 1:
+        proba = np.stack([1 - proba, proba], axis=1)
+    n_classes = proba.shape[1]
     positive = proba[proba > 0]
     m = float(positive.min()) if positive.size else 1.0
     tiny = np.finfo(np.float16 if proba.dtype == np.float16 else np.float32).tiny
@@ -84,7 +87,7 @@ def logits_from_proba(proba: ArrayLike, *, eps: float | None = None) -> NDArray[
     if not (array.min() >= 0 and array.max() <= 1 + 1e-6):
         raise InputError("proba must lie in [0, 1]. Try the logits themselves.", "proba")
     if eps is None:
-        eps = smallest_positive(array, array.shape[1])
+        eps = smallest_positive(array)
     elif not 0 < eps <= 0.1:
         raise InputError(f"eps must lie in (0, 0.1], got {eps!r}.", "eps")
     return np.asarray(np.log(np.maximum(array, array.dtype.type(eps))))

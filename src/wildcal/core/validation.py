@@ -108,7 +108,7 @@ def check_samples(
     values = check_input(in_memory(X), input)
     eps = 1e-30
     if input in ("proba", "confidence"):
-        eps = smallest_positive(values, 2 if values.ndim == 1 else values.shape[1])
+        eps = smallest_positive(values)
     few_classes = values.ndim == 2 and values.shape[1] <= _MAX_FORTRAN
     logits = values.astype(np.float64, order="F" if few_classes else "C")
     if input not in ("logits", "log_proba"):
