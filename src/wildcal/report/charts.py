@@ -4,11 +4,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from wildcal.core.arrays import FloatArray
+from wildcal.metrics import Estimate
 
 N_COLORS: Final = 10
 """Colors in page.css besides the gray of no calibration."""
@@ -75,8 +76,8 @@ class Scale:
         from matplotlib.ticker import MaxNLocator
 
         ticks = MaxNLocator(7, steps=[1, 2, 5, 10], min_n_ticks=4).tick_values(self.low, self.high)
-        room = 1e-9 * (self.high - self.low)
-        return [float(t) for t in ticks if self.low - room <= t <= self.high + room]
+        rounding = 1e-9 * (self.high - self.low)
+        return [float(t) for t in ticks if self.low - rounding <= t <= self.high + rounding]
 
 
 @dataclass(frozen=True)
@@ -99,13 +100,17 @@ class Picture:
         """Return the vertical scale."""
         return Scale(low, high, self.height - self.bottom, self.top)
 
+    def add(self, name: str, *children: str, **attributes: object) -> None:
+        """Add an element."""
+        self.parts.append(tag(name, *children, **attributes))
+
     def text(self, text: str, x: float, y: float, class_: str | None = None) -> None:
         """Add text."""
-        self.parts.append(tag("text", escape(text, quote=False), x=x, y=y, class_=class_))
+        self.add("text", escape(text, quote=False), x=x, y=y, class_=class_)
 
     def line(self, x1: float, y1: float, x2: float, y2: float, class_: str) -> None:
         """Add a line."""
-        self.parts.append(tag("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_))
+        self.add("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
 
     def bottom_axis(
         self, scale: Scale, label: str, ticks: Sequence[tuple[float, str]] | None = None
@@ -170,47 +175,53 @@ def shown(method: str) -> str:
 
 
 def line_chart(
-    curves: Mapping[str, Curve], marks: Marks, labels: tuple[str, str], *,
+    curves: Mapping[str, Curve], marks: Marks, x_label: str, y_label: str, *,
     ticks: Sequence[tuple[float, str]] | None = None, floor: Sequence[float] | None = None,
-    zero: bool = True, dots: bool = True,
+    zero: bool = True,
 ) -> str:  # fmt: skip
     """Return lines of methods, the first on top, with bands; `floor` is the noise floor."""
     picture = Picture(height=280)
     values = [v for c in curves.values() for part in (c.y, c.high, c.low) for v in part or ()]
-    low, high = _limits([*values, *(floor or ())], zero=zero)
     at = [v for c in curves.values() for v in c.x]
-    room = 0.03 * (max(at) - min(at))
-    x, y = picture.x(min(at) - room, max(at) + room), picture.y(low, high)
-    picture.left_axis(y, labels[1])
-    picture.bottom_axis(x, labels[0], ticks)
+    margin = 0.03 * (max(at) - min(at))
+    x = picture.x(min(at) - margin, max(at) + margin)
+    y = picture.y(*_limits([*values, *(floor or ())], zero=zero))
+    picture.left_axis(y, y_label)
+    picture.bottom_axis(x, x_label, ticks)
     if floor is not None:
-        line = _path(zip(range(len(floor)), floor, strict=True), x, y)
-        picture.parts.append(tag("path", d=line, class_="floor"))
-    for method, c in reversed(list(curves.items())):
+        picture.add("path", d=_path(enumerate(floor), x, y), class_="floor")
+    for method, c in reversed(curves.items()):
         style = marks.style(method)
         if c.low is not None and c.high is not None:
             ends = [*zip(c.x, c.low, strict=True), *reversed([*zip(c.x, c.high, strict=True)])]
-            band = f"{_path(ends, x, y)}Z"
-            picture.parts.append(tag("path", d=band, class_=f"band {style}", data_method=method))
+            picture.add(
+                "path", d=f"{_path(ends, x, y)}Z", class_=f"band {style}", data_method=method
+            )
         line = _path(zip(c.x, c.y, strict=True), x, y)
-        picture.parts.append(tag("path", d=line, class_=f"line {style}", data_method=method))
-        step = 1 if dots else max(1, len(c.x) // 5)
-        for i in range(0 if dots else step // 2, len(c.x), step):
-            if c.y[i] == c.y[i]:
-                text = f"{shown(method)}: {c.y[i]:.3g} at {c.x[i]:.3g}"
-                picture.parts.append(marks.mark(method, x(c.x[i]), y(c.y[i]), text))
-    return picture.svg(f"{labels[1]} of each method against {labels[0]}")
+        picture.add("path", d=line, class_=f"line {style}", data_method=method)
+        step = max(1, len(c.x) // 5)  # about five marks on a long curve
+        for at_x, value in list(zip(c.x, c.y, strict=True))[step // 2 :: step]:
+            if not math.isnan(value):
+                text = f"{shown(method)}: {value:.3g} at {at_x:.3g}"
+                picture.parts.append(marks.mark(method, x(at_x), y(value), text))
+    return picture.svg(f"{y_label} of each method against {x_label}")
 
 
 def dots_chart(
-    rows: Sequence[str], values: Mapping[str, Sequence[Any]], marks: Marks, label: str, *,
+    estimates: Mapping[str, Mapping[str, Estimate]], marks: Marks, label: str, *,
     highest: float | None = None,
 ) -> str:  # fmt: skip
-    """Return a row for each name, with the value (or value, low, high) of each method."""
-    triples = {m: [v if isinstance(v, tuple) else (v, v, v) for v in column]
-               for m, column in values.items()}  # fmt: skip
-    ends = [v[2] for column in triples.values() for v in column if v[2] == v[2]]
-    top = highest if highest is not None else max(ends, default=1.0)
+    """Return a row for each name, with the estimates of all methods in per cent.
+
+    `estimates`: by method and the name of the row; `highest`: end of the axis.
+    """
+    known = {
+        method: {row: e for row, e in column.items() if not math.isnan(e.value)}
+        for method, column in estimates.items()
+    }
+    rows = list(dict.fromkeys(row for column in estimates.values() for row in column))
+    ends = [max(e.value, e.high or 0) for column in known.values() for e in column.values()]
+    top = 100 * max(ends, default=0.01) if highest is None else highest
     picture = Picture(height=48 + _ROW * len(rows), left=124, top=8, bottom=40)
     x = picture.x(0, 1.03 * top or 1.0)
     y = Scale(-0.5, len(rows) - 0.5, picture.top, picture.height - picture.bottom)
@@ -220,14 +231,14 @@ def dots_chart(
         name = name if len(name) <= 18 else f"{name[:17]}…"
         picture.text(name, picture.left - 6, y(i) + 4, "end")
     picture.bottom_axis(x, label)
-    for method, column in reversed(triples.items()):
-        for i, (value, low, high) in enumerate(column):
-            if value == value:
-                if low < high:
-                    style = f"interval {marks.style(method)}"
-                    picture.line(x(low), y(i), x(min(high, top)), y(i), style)
-                text = f"{shown(method)}, {rows[i]}: {value:.2f}"
-                picture.parts.append(marks.mark(method, x(value), y(i), text))
+    for method, column in reversed(known.items()):
+        for row, e in column.items():
+            at, value = y(rows.index(row)), 100 * e.value
+            if e.interval is not None and e.interval[0] < e.interval[1]:
+                low, high = (x(min(100 * end, top)) for end in e.interval)
+                picture.line(low, at, high, at, f"interval {marks.style(method)}")
+            text = f"{shown(method)}, {row}: {value:.2f}"
+            picture.parts.append(marks.mark(method, x(value), at, text))
     return picture.svg(f"{label} of each method")
 
 
@@ -242,10 +253,8 @@ def histogram_chart(edges: FloatArray, densities: Mapping[str, FloatArray], labe
         steps = [f"M{x(float(edges[0])):g} {y(0):g}"]
         for left, right, height in zip(edges[:-1], edges[1:], density, strict=True):
             steps.append(f"L{x(left):g} {y(min(height, 1.05 * top)):g}H{x(right):g}")
-        path = "".join([*steps, f"V{y(0):g}Z"])
-        picture.parts.append(tag("path", d=path, class_=f"area {style}"))
-        box = tag("rect", x=at, y=4, width=11, height=11, class_=f"area {style}")
-        picture.parts.append(box)
+        picture.add("path", d="".join([*steps, f"V{y(0):g}Z"]), class_=f"area {style}")
+        picture.add("rect", x=at, y=4, width=11, height=11, class_=f"area {style}")
         picture.text(name, at + 16, 14)
         at += 38 + 7 * len(name)
     picture.bottom_axis(x, label)
@@ -269,10 +278,10 @@ def box_chart(quantiles: Mapping[str, FloatArray], accuracy: Mapping[str, float]
         left, wide = x(i - 0.28), round(x(i + 0.28) - x(i - 0.28), 1)
         picture.line(x(i), low, x(i), high, "axis")
         tall = max(1.0, q1 - q3)
-        picture.parts.append(tag("rect", x=left, y=q3, width=wide, height=tall, class_="box"))
+        picture.add("rect", x=left, y=q3, width=wide, height=tall, class_="box")
         picture.line(left, median, left + wide, median, "median")
     points = [(i, 100 * accuracy[name]) for i, name in enumerate(quantiles) if name in accuracy]
-    picture.parts.append(tag("path", d=_path(points, x, percent), class_="line second"))
+    picture.add("path", d=_path(points, x, percent), class_="line second")
     return picture.svg("Negative energy and accuracy by condition")
 
 
@@ -288,20 +297,20 @@ def reliability_chart(n_bins: int) -> str:
     for _ in range(n_bins):
         marks = (tag("title"), tag("rect", class_="count"), tag("line", class_="gap"),
                  tag("line", class_="whisker"), tag("circle", r=4, class_="dot"))  # fmt: skip
-        picture.parts.append(tag("g", *marks, class_="bin"))
+        picture.add("g", *marks, class_="bin")
     places = [x.start, x.end, y.start, y.end, floor + strip, floor]
     return picture.svg("Reliability diagram", data_places=" ".join(f"{p:g}" for p in places))
 
 
 def _path(points: Iterable[tuple[float, float]], x: Scale, y: Scale) -> str:
     """Return a line through points, which breaks where a number is missing."""
-    path, pen = [], "M"
+    path, command = [], "M"
     for at, value in points:
-        if value != value:
-            pen = "M"
-            continue
-        path.append(f"{pen}{x(at):g} {y(value):g}")
-        pen = "L"
+        if math.isnan(value):
+            command = "M"
+        else:
+            path.append(f"{command}{x(at):g} {y(value):g}")
+            command = "L"
     return "".join(path)
 
 
@@ -311,5 +320,5 @@ def _limits(values: Iterable[float], *, zero: bool) -> tuple[float, float]:
     if not finite:
         return 0.0, 1.0
     low, high = min(finite), max(finite)
-    room = 0.05 * (high - low) or 0.05 * abs(low) or 1.0
-    return (0.0 if zero else low - room), high + room
+    margin = 0.05 * (high - low) or 0.05 * abs(low) or 1.0
+    return (0.0 if zero else low - margin), high + margin

@@ -2,7 +2,6 @@
 
 import platform
 from collections.abc import Mapping
-from importlib.resources import files
 from typing import Any, Final
 
 import numpy as np
@@ -12,7 +11,7 @@ from wildcal.core.exceptions import InputError, MissingExtraError
 from wildcal.evaluation.benchmark_results import BenchmarkResults
 from wildcal.evaluation.results import Evaluation
 from wildcal.report.charts import shown
-from wildcal.report.sections import Content, sections
+from wildcal.report.sections import Content, parts
 from wildcal.report.summary import summary
 from wildcal.version import __version__
 
@@ -70,13 +69,13 @@ def make_report(
         found=found,
         skipped={k: v for k, v in results.skipped.items() if k.startswith(name)},
         summary=summary(results, name),
-        sections=list(sections(content)),
         command=command or "make_report of the Python package",
-        versions=f"wildcal {__version__}, NumPy {np.__version__}, SciPy {scipy.__version__}, Python"
-        f" {platform.python_version()}",
-        css=_asset("page.css"),
-        js=_asset("page.js"),
-    )
+        versions={
+            "wildcal": __version__, "NumPy": np.__version__, "SciPy": scipy.__version__,
+            "Python": platform.python_version(),
+        },
+        **parts(content),
+    )  # fmt: skip
     return page
 
 
@@ -96,7 +95,3 @@ def _environment() -> Any:
     )
     environment.filters["shown"] = shown
     return environment
-
-
-def _asset(name: str) -> str:
-    return files("wildcal.report").joinpath(name).read_text("utf-8")
