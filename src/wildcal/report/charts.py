@@ -159,15 +159,6 @@ class Marks:
             data_method=method,
         )  # fmt: skip
 
-    def legend(self, methods: Iterable[str]) -> str:
-        """Return a list of methods with their marks."""
-        items = []
-        for m in methods:
-            mark = self.mark(m, 7.0, 7.0, shown(m))
-            icon = tag("svg", mark, viewBox="0 0 14 14", aria_hidden="true")
-            items.append(tag("li", icon, escape(shown(m), quote=False), data_method=m))
-        return tag("ul", *items, class_="legend")
-
 
 def shown(method: str) -> str:
     """Return the name of a method on the page."""
@@ -190,7 +181,7 @@ def line_chart(
     picture.bottom_axis(x, x_label, ticks)
     if floor is not None:
         picture.add("path", d=_path(enumerate(floor), x, y), class_="floor")
-    for method, c in reversed(curves.items()):
+    for method, c in reversed(list(curves.items())):
         style = marks.style(method)
         if c.low is not None and c.high is not None:
             ends = [*zip(c.x, c.low, strict=True), *reversed([*zip(c.x, c.high, strict=True)])]

@@ -177,20 +177,17 @@ def _reliability(content: Content) -> dict[str, Any]:
 
 def _diagram(table: Reliability) -> dict[str, Any]:
     """Return one diagram for the script of the page."""
-    filled = table.count > 0
-    n = float(table.count.sum())
-    columns = (table.confidence, table.accuracy, table.low, table.high)
-    means = [float(np.nansum(c * table.count) / n) if n else 0.0 for c in columns[:2]]
+    n = max(table.count.sum(), 1.0)
+    columns = np.nan_to_num([table.confidence, table.accuracy, table.low, table.high])
+    confidence, accuracy = (columns[:2] @ table.count / n).round(6).tolist()
+    whole = np.where(table.count > 0, (columns * _UNIT).round(), -1)
     return {
         "n": int(n),
-        "confidence": round(means[0], 6),
-        "accuracy": round(means[1], 6),
+        "confidence": confidence,
+        "accuracy": accuracy,
         "ece": round(table.ece, 6),
         "count": table.count.astype(int).tolist(),
-        "bins": [
-            np.where(filled, np.nan_to_num(c * _UNIT).round(), -1).astype(int).tolist()
-            for c in columns
-        ],
+        "bins": whole.astype(int).tolist(),
     }
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from wildcal.tables.table import ABSENT, Cell, Table
 
 _WIDTH: Final = 100
-_LATEX: Final = {character: "\\" + character for character in "&%$#_{}"} | {
+_LATEX: Final[dict[str, Any]] = {character: "\\" + character for character in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",

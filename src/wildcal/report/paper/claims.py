@@ -62,10 +62,10 @@ def claims(study: Study) -> PaperTable | Missing:
         if not found:
             continue
         margins = [case.margin for case in found]
-        counts = ["-", "-"]
-        if any(d.low is not None for d in margins):
-            significant = [d.value for d in margins if d.is_significant]
-            counts = [str(sum(v > 0 for v in significant)), str(sum(v < 0 for v in significant))]
+        significant = [d.value for d in margins if d.is_significant]
+        counts = [str(sum(v > 0 for v in significant)), str(sum(v < 0 for v in significant))]
+        if all(d.low is None for d in margins):
+            counts = ["-", "-"]
         holds = f"{sum(d.value > 0 for d in margins)} of {len(found)}"
         middle = f"{100 * float(np.median([d.value for d in margins])):+.2f}"
         lines.append(tuple(map(Cell, (claim.text, claim.place, holds, *counts, middle))))

@@ -63,8 +63,9 @@ def pool_types(suite: Suite) -> Suite:
     for split in suite.test:
         if split.severity is not None:
             levels.setdefault(split.severity, []).append(split)
+    splits += [PooledSplit(levels[level]) for level in sorted(levels)]
     pooled = copy(suite)
-    pooled.splits = (*splits, *(PooledSplit(levels[level]) for level in sorted(levels)))
+    pooled.splits = tuple(splits)
     return pooled
 
 

@@ -159,7 +159,8 @@ def paper_table(study: Study, name: str, *, paper: bool = False) -> PaperTable |
     columns = [Column(head, is_number=False) for head in heads]
     columns += [Column(f"{title}{dagger.get(m, '')}") for m, title in titles.items()]
     columns.append(Column("noise floor"))
-    lines, records, published = [], [], []
+    lines, published = [], []
+    records: list[dict[str, Any]] = []
     for row in rows:
         lines.append((*map(Cell, row.labels), *_cells(row, titles, study), number(row.floor)))
         data, network, *more = row.labels
