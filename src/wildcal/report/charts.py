@@ -160,7 +160,7 @@ class Marks:
         )  # fmt: skip
 
 
-def shown(method: str) -> str:
+def method_label(method: str) -> str:
     """Return the name of a method on the page."""
     return "uncalibrated" if method == "identity" else method
 
@@ -193,7 +193,7 @@ def line_chart(
         step = max(1, len(c.x) // 5)  # about five marks on a long curve
         for at_x, value in list(zip(c.x, c.y, strict=True))[step // 2 :: step]:
             if not math.isnan(value):
-                text = f"{shown(method)}: {value:.3g} at {at_x:.3g}"
+                text = f"{method_label(method)}: {value:.3g} at {at_x:.3g}"
                 picture.parts.append(marks.mark(method, x(at_x), y(value), text))
     return picture.svg(f"{y_label} of each method against {x_label}")
 
@@ -228,7 +228,7 @@ def dots_chart(
             if e.interval is not None and e.interval[0] < e.interval[1]:
                 low, high = (x(min(100 * end, top)) for end in e.interval)
                 picture.line(low, at, high, at, f"interval {marks.style(method)}")
-            text = f"{shown(method)}, {row}: {value:.2f}"
+            text = f"{method_label(method)}, {row}: {value:.2f}"
             picture.parts.append(marks.mark(method, x(value), at, text))
     return picture.svg(f"{label} of each method")
 

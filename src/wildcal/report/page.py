@@ -1,4 +1,4 @@
-"""`make_report`: one HTML file on one suite, which needs no other file and no network."""
+"""Report on one suite as one HTML file, which is read without a network."""
 
 import platform
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ import scipy
 from wildcal.core.exceptions import InputError, MissingExtraError
 from wildcal.evaluation.benchmark_results import BenchmarkResults
 from wildcal.evaluation.results import Evaluation
-from wildcal.report.charts import shown
+from wildcal.report.charts import method_label
 from wildcal.report.sections import Content, parts
 from wildcal.report.summary import summary
 from wildcal.version import __version__
@@ -82,9 +82,11 @@ def make_report(
 def _environment() -> Any:
     try:
         import jinja2
+        import matplotlib  # noqa: F401
     except ImportError as error:
         raise MissingExtraError(
-            'wildcal.report needs jinja2. Install it with: pip install "wildcal[report]"'
+            "wildcal.report needs jinja2 and matplotlib. Install them with:"
+            ' pip install "wildcal[report]"'
         ) from error
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("wildcal.report", ""),
@@ -93,5 +95,5 @@ def _environment() -> Any:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters["shown"] = shown
+    environment.filters["method_label"] = method_label
     return environment

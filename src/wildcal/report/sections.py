@@ -21,8 +21,8 @@ from wildcal.report.charts import (
     dots_chart,
     histogram_chart,
     line_chart,
+    method_label,
     reliability_chart,
-    shown,
 )
 from wildcal.report.paper.names import plain
 from wildcal.tables import Cell, Column, Table, number
@@ -47,12 +47,12 @@ class Chart:
 
 @dataclass(frozen=True)
 class Content:
-    """The results that the sections of a page show."""
+    """Results of one suite, with the order and the marks of its methods."""
 
     results: BenchmarkResults
     name: str
     """The name of the suite."""
-    kept: Diagnostics
+    diagnostics: Diagnostics
     groups: Mapping[str, Evaluation]
     """Evaluations with groups of source test samples, by method."""
 
@@ -117,7 +117,9 @@ def _shift(content: Content) -> Iterator[Chart]:
         floor = [100 * v for v in averages[content.order[0]].floors]
         ticks = list(enumerate(conditions))
         svg = line_chart(curves, content.marks, "severity", "ECE (%)", ticks=ticks, floor=floor)
-        yield Chart("ECE by severity", svg, f"Dashed: noise floor of {shown(content.order[0])}.")
+        yield Chart(
+            "ECE by severity", svg, f"Dashed: noise floor of {method_label(content.order[0])}."
+        )
     elif len(conditions) > 1:
         estimates = {
             m: dict(zip(conditions, map(Estimate, average.conditions), strict=True))
@@ -148,7 +150,7 @@ def _corruptions(content: Content) -> dict[str, str]:
 
 def _reliability(content: Content) -> dict[str, Any]:
     """Return the diagrams of all methods under all conditions; empty without conditions."""
-    kept, order = content.kept, content.order
+    kept, order = content.diagnostics, content.order
     groups = {
         f"{name}, all corruptions pooled" if len(splits) > 1 else name: splits
         for name, splits in by_condition(kept, {s.name: s for s in content.suite.test}).items()
@@ -193,16 +195,15 @@ def _diagram(table: Reliability) -> dict[str, Any]:
 
 def _risk(content: Content) -> Iterator[Chart]:
     """Yield the risk-coverage curves of source and of shifted samples."""
-    for kind, curves in content.kept.risk_coverage.items():
-        found = {
-            m: Curve((100 * curves[m].coverage).tolist(), (100 * curves[m].risk).tolist())
+    first = content.order[0]
+    for kind, found in content.diagnostics.risk_coverage.items():
+        curves = {
+            m: Curve((100 * found[m].coverage).tolist(), (100 * found[m].risk).tolist())
             for m in content.order
-            if m in curves
         }
-        best = next(iter(found))
-        coverage = 100 * curves[best].coverage_at(0.95)
-        svg = line_chart(found, content.marks, "coverage (%)", "error rate (%)")
-        caption = f"At an accuracy of 95 % {shown(best)} answers {coverage:.1f} % of these samples."
+        svg = line_chart(curves, content.marks, "coverage (%)", "error rate (%)")
+        coverage = f"{100 * found[first].coverage_at(0.95):.1f} % of these samples"
+        caption = f"At an accuracy of 95 % {method_label(first)} answers {coverage}."
         yield Chart(f"{kind.capitalize()} samples", svg, caption)
 
 
@@ -222,7 +223,7 @@ def _groups(content: Content) -> dict[str, Any]:
     ]
     for m, column in ece.items():
         cells = [number(e.value, e.interval) for e in column.values()]
-        columns.append((Column(f"ECE (%), {shown(m)}"), cells))
+        columns.append((Column(f"ECE (%), {method_label(m)}"), cells))
     columns.append((Column("noise floor (%)"), [number(e.ece.floor) for e in groups]))
     chart = Chart("ECE by group", dots_chart(ece, content.marks, "ECE (%)"))
     table = Table.of("", columns, ())
@@ -231,11 +232,10 @@ def _groups(content: Content) -> dict[str, Any]:
 
 def _classes(content: Content) -> dict[str, Any]:
     """Return a table of the predicted classes for each condition, the largest gaps first."""
-    kept, chosen = content.kept.classes, content.chosen
     tables = {}
-    for name in (name for name in kept if all(m in kept[name] for m in chosen)):
-        sums = {m: kept[name][m] for m in chosen}
-        last = sums[chosen[-1]]
+    for name, methods in content.diagnostics.classes.items():
+        sums = {m: methods[m] for m in content.chosen}
+        last = sums[content.chosen[-1]]
         known = np.flatnonzero(last.count >= _MIN_CLASS_SAMPLES)
         if not len(known):
             continue
@@ -254,9 +254,9 @@ def _classes(content: Content) -> dict[str, Any]:
             n = np.maximum(s.count[known], 1)
             confidence, gap = s.confidence[known] / n, (s.confidence - s.correct)[known] / n
             shares = [number(c, digits=1) for c in confidence]
-            columns.append((Column(f"confidence (%), {shown(m)}"), shares))
+            columns.append((Column(f"confidence (%), {method_label(m)}"), shares))
             signed = [number(g, digits=1, sign=True) for g in gap]
-            columns.append((Column(f"gap, {shown(m)}"), signed))
+            columns.append((Column(f"gap, {method_label(m)}"), signed))
         tables[name] = Table.of("", columns, ())
     limits = {"max_classes": _MAX_CLASSES, "min_samples": _MIN_CLASS_SAMPLES}
     return {"tables": tables, **limits} if tables else {}
@@ -266,7 +266,7 @@ def _ood(content: Content) -> Iterator[Chart]:
     """Yield the mean confidence of all methods on each OOD set."""
     for split in content.results.ood_splits(content.name):
         estimates = {
-            m: {shown(m): e}
+            m: {method_label(m): e}
             for m in content.order
             if (e := content.results.estimate(content.name, m, split, "ood_mean_confidence"))
         }
@@ -276,7 +276,7 @@ def _ood(content: Content) -> Iterator[Chart]:
 
 def _energy(content: Content) -> Iterator[Chart]:
     """Yield densities of confidence and energy, and the energy by condition."""
-    raw = content.kept.raw
+    raw = content.diagnostics.raw
     splits = [split for split in content.suite.test if split.name in raw]
     source = next((raw[split.name] for split in splits if split.is_source), None)
     if source is not None:
@@ -316,11 +316,10 @@ def _histograms(groups: Mapping[str, tuple[RawScores, Any]]) -> Iterator[Chart]:
 
 def _temperatures(content: Content) -> Iterator[Chart]:
     """Yield temperature against energy of the methods that have one for each sample."""
-    kept = content.kept.temperatures
     curves = {
         m: Curve(*(column.tolist() for column in (-c.energy, c.median, c.low, c.high)))
         for m in content.order
-        if (c := kept.get(m)) is not None
+        if (c := content.diagnostics.temperatures.get(m)) is not None
     }
     if curves:
         svg = line_chart(curves, content.marks, "negative energy", "temperature", zero=False)

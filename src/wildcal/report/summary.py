@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from wildcal.evaluation.benchmark_results import BenchmarkResults
 from wildcal.evaluation.diagnostics import by_condition, pool_reliability
 from wildcal.metrics import METRICS
-from wildcal.report.charts import shown
+from wildcal.report.charts import method_label
 from wildcal.tables import number
 
 
@@ -27,7 +27,7 @@ def _lowest(results: BenchmarkResults, suite: str, metric: str) -> Iterator[str]
     best, *others = found
     over = "" if len(results.conditions(suite)) == 1 else "average "
     value = _text(metric, found[best].value)
-    text = f"Lowest {over}{METRICS[metric].title}: {shown(best)}, {value}"
+    text = f"Lowest {over}{METRICS[metric].title}: {method_label(best)}, {value}"
     if interval := found[best].interval:
         level = results.suites[suite].level
         kind = ", corrected for bias," if METRICS[metric].kind == "error" else ""
@@ -37,7 +37,7 @@ def _lowest(results: BenchmarkResults, suite: str, metric: str) -> Iterator[str]
         text += f", {_text(metric, found['identity'].value)} uncalibrated"
     if others:
         gap = results.difference(suite, others[0], best, metric)
-        text += f". {shown(others[0])} is {_text(metric, gap.value, ' points')} behind"
+        text += f". {method_label(others[0])} is {_text(metric, gap.value, ' points')} behind"
         if gap.interval:
             ends = " to ".join(_text(metric, end, "") for end in gap.interval)
             verdict = "a" if gap.is_significant else "not a"
@@ -51,20 +51,21 @@ def _source(results: BenchmarkResults, suite: str) -> Iterator[str]:
         m.name: results.average(suite, m.name, "ece").conditions[0]
         for m in results.ranked(suite, "ece")
     }
-    best = next(iter(values))
-    lowest = min(values, key=lambda name: values[name])
+    best, lowest = next(iter(values)), min(values, key=lambda name: values[name])
     if values[lowest] < values[best]:
+        low, high = _text("ece", values[lowest]), _text("ece", values[best])
         yield (
-            f"Without shift {shown(lowest)} has the lowest ECE, {_text('ece', values[lowest])};"
-            f" {shown(best)} has {_text('ece', values[best])}."
+            f"Without shift {method_label(lowest)} has the lowest ECE, {low};"
+            f" {method_label(best)} has {high}."
         )
 
 
 def _pooled(results: BenchmarkResults, suite: str) -> Iterator[str]:
     """Yield the severities at which pooling makes the uncalibrated ECE the lower one."""
     found = results.suites[suite]
-    kept, best = found.diagnostics, results.ranked(suite, "ece")[0].name
-    if kept is None or best == "identity" or "identity" not in [m.name for m in found.methods]:
+    order = [m.name for m in results.ranked(suite, "ece")]
+    kept, best = found.diagnostics, order[0]
+    if kept is None or "identity" not in order[1:]:
         return
     worse = []
     for condition, splits in by_condition(kept, {s.name: s for s in found.suite.test}).items():
@@ -73,7 +74,9 @@ def _pooled(results: BenchmarkResults, suite: str) -> Iterator[str]:
             for m in ("identity", best)
         )
         if len(splits) > 1 and before < after:
-            ends = f"{_text('ece', before)} uncalibrated, {_text('ece', after)} {shown(best)}"
+            ends = (
+                f"{_text('ece', before)} uncalibrated, {_text('ece', after)} {method_label(best)}"
+            )
             worse.append(f"{condition} ({ends})")
     if worse:
         yield (

@@ -99,7 +99,6 @@ def to_markdown(table: Table) -> str:
     |--:|--:|
     | **10.00** | 20.00 |
     """
-
     rule = "".join("--:|" if column.is_number else "---|" for column in table.columns)
     lines = [f"**{_markdown(table.title)}**", ""] if table.title else []
     lines += [f"| {' | '.join(map(_markdown, table.heads))} |", f"|{rule}"]
@@ -144,7 +143,6 @@ def to_latex(table: Table, *, label: str | None = None, cell_notes: bool = False
 
 def to_html(table: Table) -> str:
     """Return a table for a notebook, all text escaped, colors inherited."""
-
     sides = ["right;white-space:nowrap" if c.is_number else "left" for c in table.columns]
 
     def line(tag: str, cells: Iterable[Cell], style: str = "") -> str:
@@ -196,5 +194,5 @@ def _latex(text: str) -> str:
 
 
 def _printable(text: str) -> str:
-    """Return text without control characters: names come from files of others."""
+    """Return text without control characters, which names from files may have."""
     return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)

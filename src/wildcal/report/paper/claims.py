@@ -1,4 +1,4 @@
-"""The claims of the paper, each with a verdict on every suite."""
+"""The claims of the paper, tested on every suite."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

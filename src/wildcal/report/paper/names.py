@@ -56,7 +56,7 @@ class SuiteNames:
 
 
 def plain(text: Any) -> str:
-    """Return text of a file short, on one line and without control characters."""
+    """Return text from a file shortened to one line without control characters."""
     line = " ".join(str(text).split())[:60]
     return "".join(c if c.isprintable() else "?" for c in line)
 

@@ -1,4 +1,4 @@
-"""The benchmarks that tables and figures of the paper share: each suite is run once for all."""
+"""Benchmarks that the tables and figures of the paper share."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
@@ -22,7 +22,7 @@ from wildcal.report.paper.names import SuiteNames, in_paper_order
 from wildcal.report.paper.variants import COUNTED, WITHOUT_OOD, paper_method
 
 FEW_SAMPLES: Final = 200
-"""With fewer samples in a condition its ECE is mostly noise: the types of a severity are pooled."""
+"""With fewer samples in a condition its ECE is mostly noise, so corruption types are pooled."""
 PAPER: Final = "paper"
 """Calibrate as the paper does: with Textures for ImageNet, with SVHN for other data."""
 WITH_DAC: Final = ("identity", "ets", "dac+ets", "spline", "dac+spline", "energy", "dac+energy")
@@ -71,7 +71,7 @@ def pool_types(suite: Suite) -> Suite:
 
 @dataclass(eq=False)
 class Study:
-    """Suites, and benchmarks on them as tables and figures ask for them.
+    """Suites and their benchmarks, each run when it is first used.
 
     Parameters
     ----------

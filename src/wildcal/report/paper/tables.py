@@ -77,7 +77,7 @@ class Missing:
 
 @dataclass(frozen=True)
 class Row:
-    """A row before it is text."""
+    """The numbers of one row."""
 
     suite: str
     labels: tuple[str, ...]
