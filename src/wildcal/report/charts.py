@@ -43,6 +43,10 @@ def tag(name: str, *children: str, **attributes: object) -> str:
     return f"<{' '.join(opened)}>{''.join(children)}</{name}>"
 
 
+Ticks = Sequence[tuple[float, str]]
+"""Values on an axis with their texts."""
+
+
 @dataclass(frozen=True)
 class Curve:
     """Points of a line, with a band or intervals where there are any. NaN breaks the line."""
@@ -67,17 +71,18 @@ class Scale:
         span = self.high - self.low or 1.0
         return round(self.start + (value - self.low) / span * (self.end - self.start), 1)
 
-    def ticks(self) -> list[float]:
-        """Return round numbers on the scale.
+    def ticks(self) -> Ticks:
+        """Return round numbers on the scale with their texts.
 
-        >>> Scale(0, 31, 0, 100).ticks()
-        [0.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0]
+        >>> Scale(0, 2, 0, 100).ticks()
+        [(0.0, '0'), (0.5, '0.5'), (1.0, '1'), (1.5, '1.5'), (2.0, '2')]
         """
         from matplotlib.ticker import MaxNLocator
 
         ticks = MaxNLocator(7, steps=[1, 2, 5, 10], min_n_ticks=4).tick_values(self.low, self.high)
         rounding = 1e-9 * (self.high - self.low)
-        return [float(t) for t in ticks if self.low - rounding <= t <= self.high + rounding]
+        shown = [t for t in ticks if self.low - rounding <= t <= self.high + rounding]
+        return [(float(t), f"{t:g}") for t in shown]
 
 
 @dataclass(frozen=True)
@@ -112,25 +117,24 @@ class Picture:
         """Add a line."""
         self.add("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
 
-    def bottom_axis(
-        self, scale: Scale, label: str, ticks: Sequence[tuple[float, str]] | None = None
-    ) -> None:
+    def bottom_axis(self, scale: Scale, label: str, ticks: Ticks | None = None) -> None:
         """Add ticks and the name of the axis; every other long tick is a line lower."""
         floor = self.height - self.bottom
-        for i, (value, text) in enumerate(ticks or [(v, f"{v:g}") for v in scale.ticks()]):
+        for i, (value, text) in enumerate(ticks or scale.ticks()):
             at = scale(value)
             self.line(at, floor, at, floor + 4, "tick")
             self.text(text, at, floor + (30 if len(text) > 5 and i % 2 else 17), "middle")
         self.line(scale.start, floor, scale.end, floor, "axis")
         self.text(label, (scale.start + scale.end) / 2, self.height - 6, "middle label")
 
-    def left_axis(self, scale: Scale, label: str) -> None:
-        """Add grid lines, their numbers, and the name of the axis above."""
-        for value in scale.ticks():
+    def left_axis(self, scale: Scale, label: str = "", ticks: Ticks | None = None) -> None:
+        """Add grid lines, their texts, and the name of the axis above."""
+        for value, text in ticks or scale.ticks():
             at = scale(value)
             self.line(self.left, at, self.width - self.right, at, "grid")
-            self.text(f"{value:g}", self.left - 6, at + 4, "end")
-        self.text(label, self.left, self.top - 12, "label")
+            self.text(text, self.left - 6, at + 4, "end")
+        if label:
+            self.text(label, self.left, self.top - 12, "label")
 
     def svg(self, description: str, **attributes: object) -> str:
         """Return the picture, with a description for screen readers."""
@@ -167,7 +171,7 @@ def method_label(method: str) -> str:
 
 def line_chart(
     curves: Mapping[str, Curve], marks: Marks, x_label: str, y_label: str, *,
-    ticks: Sequence[tuple[float, str]] | None = None, floor: Sequence[float] | None = None,
+    ticks: Ticks | None = None, floor: Sequence[float] | None = None,
     zero: bool = True,
 ) -> str:  # fmt: skip
     """Return lines of methods, the first on top, with bands; `floor` is the noise floor."""
@@ -216,11 +220,9 @@ def dots_chart(
     picture = Picture(height=48 + _ROW * len(rows), left=124, top=8, bottom=40)
     x = picture.x(0, 1.03 * top or 1.0)
     y = Scale(-0.5, len(rows) - 0.5, picture.top, picture.height - picture.bottom)
-    for i, row in enumerate(rows):
-        picture.line(picture.left, y(i), picture.width - picture.right, y(i), "grid")
-        name = row.replace("_", " ")
-        name = name if len(name) <= 18 else f"{name[:17]}…"
-        picture.text(name, picture.left - 6, y(i) + 4, "end")
+    names = [row.replace("_", " ") for row in rows]
+    short = [name if len(name) <= 18 else f"{name[:17]}…" for name in names]
+    picture.left_axis(y, ticks=list(enumerate(short)))
     picture.bottom_axis(x, label)
     for method, column in reversed(known.items()):
         for row, e in column.items():
@@ -259,9 +261,8 @@ def box_chart(quantiles: Mapping[str, FloatArray], accuracy: Mapping[str, float]
     y = picture.y(*_limits([v for q in quantiles.values() for v in q], zero=False))
     percent = picture.y(0, 100)
     picture.left_axis(y, "negative energy")
-    for value in percent.ticks():
-        at = picture.width - picture.right + 6
-        picture.text(f"{value:g}", at, percent(value) + 4, "second")
+    for value, text in percent.ticks():
+        picture.text(text, picture.width - picture.right + 6, percent(value) + 4, "second")
     picture.text("accuracy (%)", picture.width - 2, picture.top - 12, "end label second")
     picture.bottom_axis(x, "severity, shift or OOD set", list(enumerate(quantiles)))
     for i, q in enumerate(quantiles.values()):

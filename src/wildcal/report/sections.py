@@ -270,8 +270,9 @@ def _ood(content: Content) -> Iterator[Chart]:
             for m in content.order
             if (e := content.results.estimate(content.name, m, split, "ood_mean_confidence"))
         }
-        svg = dots_chart(estimates, content.marks, "mean confidence (%)", highest=100.0)
-        yield Chart(f"Mean confidence on {plain(ood_set(split))}", svg)
+        if estimates:
+            svg = dots_chart(estimates, content.marks, "mean confidence (%)", highest=100.0)
+            yield Chart(f"Mean confidence on {plain(ood_set(split))}", svg)
 
 
 def _energy(content: Content) -> Iterator[Chart]:
