@@ -60,11 +60,8 @@ def make_report(
             "results",
         )
     content = Content(results, name, found.diagnostics, groups or {})
-    model, data = (str(d.get("name", "")) for d in (found.suite.model, found.suite.data))
-    title = f"Calibration of {model or name}" + (f" on {data}" if model and data else "")
     template = _environment().get_template("report.html.j2")
     page: str = template.render(
-        title=title,
         content=content,
         found=found,
         skipped={k: v for k, v in results.skipped.items() if k.startswith(name)},

@@ -77,19 +77,6 @@ class Content:
         others = [m for m in self.order if m != "identity"]
         return ["identity"] * ("identity" in self.order) + others[:1]
 
-    @property
-    def tested(self) -> list[str]:
-        """What the suite tests on, in words."""
-        splits = self.suite.test
-        kinds = [s.corruption for s in splits if s.severity is not None]
-        corrupted = f"{len(kinds)} corrupted conditions of {len(set(kinds))} corruptions"
-        others = [s for s in splits if not s.is_source and s.severity is None]
-        return [
-            *(f"{s.n_samples:,} source samples" for s in splits if s.is_source),
-            *([corrupted] if kinds else []),
-            *(f"{s.n_samples:,} samples of {s.domain or s.name}" for s in others),
-        ]
-
 
 def parts(content: Content) -> dict[str, Any]:
     """Return what sections show, by the variable of the template; empty without data."""
