@@ -1,4 +1,4 @@
-"""The page in a real browser: no errors, no sideways scroll, menus and sorting work."""
+"""The page in a real browser: no errors, no horizontal scrolling, menus and sorting work."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The report page: its numbers, its words, and what it refuses."""
+"""The report page: numbers, texts and errors."""
 
 import json
 import re
@@ -145,7 +145,7 @@ def test_a_pooled_condition_that_contradicts_is_explained(tmp_path):
     assert order[0] == "ts"
 
 
-def test_what_cannot_be_reported():
+def test_errors_without_diagnostics_or_with_an_unknown_suite():
     suite = suites.load(NAME)
     plain = run_benchmark({NAME: suite}, ["ts"])
     with pytest.raises(InputError, match=r"results must have fitted methods, the NLL and diag"):

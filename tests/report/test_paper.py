@@ -97,7 +97,7 @@ def test_variants_of_this_package(study):
     assert paper_method("spline", authors=False).scores is None
 
 
-def test_table1_says_what_the_dagger_is(study):
+def test_table1_explains_the_dagger(study):
     made = paper_table(study, "table1", paper=True)
     assert "IROvATS†" in made.table.heads
     notes = " ".join(made.table.notes)
@@ -117,14 +117,14 @@ def test_small_conditions_are_pooled_and_the_best_is_not_marked(small):
     assert len(marked) == sum(record["is_best"] for record in made.records) <= 1
 
 
-def test_a_label_does_not_hide_the_paper(study):
+def test_label_keeps_the_rows_of_the_paper(study):
     own = Study(study.suites, {NAME: "Ours"})
     made = paper_table(own, "table1", paper=True)
     lines = [str(row[1]) for row in made.table.rows]
     assert lines == ["Ours", "VGG19 (paper)"]
 
 
-def test_what_is_missing_is_named(study):
+def test_missing_data_is_named(study):
     made = paper_table(study, "table7")
     assert isinstance(made, Missing)
     assert "wildcal extract DATA" in str(made)

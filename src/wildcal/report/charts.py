@@ -4,11 +4,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from wildcal.core.arrays import FloatArray
+from wildcal.metrics import Estimate
 
 N_COLORS: Final = 10
 """Colors in page.css besides the gray of no calibration."""
@@ -42,6 +43,10 @@ def tag(name: str, *children: str, **attributes: object) -> str:
     return f"<{' '.join(opened)}>{''.join(children)}</{name}>"
 
 
+Ticks = Sequence[tuple[float, str]]
+"""Values on an axis with their texts."""
+
+
 @dataclass(frozen=True)
 class Curve:
     """Points of a line, with a band or intervals where there are any. NaN breaks the line."""
@@ -66,17 +71,18 @@ class Scale:
         span = self.high - self.low or 1.0
         return round(self.start + (value - self.low) / span * (self.end - self.start), 1)
 
-    def ticks(self) -> list[float]:
-        """Return round numbers on the scale.
+    def ticks(self) -> Ticks:
+        """Return round numbers on the scale with their texts.
 
-        >>> Scale(0, 31, 0, 100).ticks()
-        [0.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0]
+        >>> Scale(0, 2, 0, 100).ticks()
+        [(0.0, '0'), (0.5, '0.5'), (1.0, '1'), (1.5, '1.5'), (2.0, '2')]
         """
         from matplotlib.ticker import MaxNLocator
 
         ticks = MaxNLocator(7, steps=[1, 2, 5, 10], min_n_ticks=4).tick_values(self.low, self.high)
-        room = 1e-9 * (self.high - self.low)
-        return [float(t) for t in ticks if self.low - room <= t <= self.high + room]
+        rounding = 1e-9 * (self.high - self.low)
+        shown = [t for t in ticks if self.low - rounding <= t <= self.high + rounding]
+        return [(float(t), f"{t:g}") for t in shown]
 
 
 @dataclass(frozen=True)
@@ -99,33 +105,36 @@ class Picture:
         """Return the vertical scale."""
         return Scale(low, high, self.height - self.bottom, self.top)
 
+    def add(self, name: str, *children: str, **attributes: object) -> None:
+        """Add an element."""
+        self.parts.append(tag(name, *children, **attributes))
+
     def text(self, text: str, x: float, y: float, class_: str | None = None) -> None:
         """Add text."""
-        self.parts.append(tag("text", escape(text, quote=False), x=x, y=y, class_=class_))
+        self.add("text", escape(text, quote=False), x=x, y=y, class_=class_)
 
     def line(self, x1: float, y1: float, x2: float, y2: float, class_: str) -> None:
         """Add a line."""
-        self.parts.append(tag("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_))
+        self.add("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
 
-    def bottom_axis(
-        self, scale: Scale, label: str, ticks: Sequence[tuple[float, str]] | None = None
-    ) -> None:
+    def bottom_axis(self, scale: Scale, label: str, ticks: Ticks | None = None) -> None:
         """Add ticks and the name of the axis; every other long tick is a line lower."""
         floor = self.height - self.bottom
-        for i, (value, text) in enumerate(ticks or [(v, f"{v:g}") for v in scale.ticks()]):
+        for i, (value, text) in enumerate(ticks or scale.ticks()):
             at = scale(value)
             self.line(at, floor, at, floor + 4, "tick")
             self.text(text, at, floor + (30 if len(text) > 5 and i % 2 else 17), "middle")
         self.line(scale.start, floor, scale.end, floor, "axis")
         self.text(label, (scale.start + scale.end) / 2, self.height - 6, "middle label")
 
-    def left_axis(self, scale: Scale, label: str) -> None:
-        """Add grid lines, their numbers, and the name of the axis above."""
-        for value in scale.ticks():
+    def left_axis(self, scale: Scale, label: str = "", ticks: Ticks | None = None) -> None:
+        """Add grid lines, their texts, and the name of the axis above."""
+        for value, text in ticks or scale.ticks():
             at = scale(value)
             self.line(self.left, at, self.width - self.right, at, "grid")
-            self.text(f"{value:g}", self.left - 6, at + 4, "end")
-        self.text(label, self.left, self.top - 12, "label")
+            self.text(text, self.left - 6, at + 4, "end")
+        if label:
+            self.text(label, self.left, self.top - 12, "label")
 
     def svg(self, description: str, **attributes: object) -> str:
         """Return the picture, with a description for screen readers."""
@@ -154,80 +163,75 @@ class Marks:
             data_method=method,
         )  # fmt: skip
 
-    def legend(self, methods: Iterable[str]) -> str:
-        """Return a list of methods with their marks."""
-        items = []
-        for m in methods:
-            mark = self.mark(m, 7.0, 7.0, shown(m))
-            icon = tag("svg", mark, viewBox="0 0 14 14", aria_hidden="true")
-            items.append(tag("li", icon, escape(shown(m), quote=False), data_method=m))
-        return tag("ul", *items, class_="legend")
 
-
-def shown(method: str) -> str:
+def method_label(method: str) -> str:
     """Return the name of a method on the page."""
     return "uncalibrated" if method == "identity" else method
 
 
 def line_chart(
-    curves: Mapping[str, Curve], marks: Marks, labels: tuple[str, str], *,
-    ticks: Sequence[tuple[float, str]] | None = None, floor: Sequence[float] | None = None,
-    zero: bool = True, dots: bool = True,
+    curves: Mapping[str, Curve], marks: Marks, x_label: str, y_label: str, *,
+    ticks: Ticks | None = None, floor: Sequence[float] | None = None,
+    zero: bool = True,
 ) -> str:  # fmt: skip
     """Return lines of methods, the first on top, with bands; `floor` is the noise floor."""
     picture = Picture(height=280)
     values = [v for c in curves.values() for part in (c.y, c.high, c.low) for v in part or ()]
-    low, high = _limits([*values, *(floor or ())], zero=zero)
     at = [v for c in curves.values() for v in c.x]
-    room = 0.03 * (max(at) - min(at))
-    x, y = picture.x(min(at) - room, max(at) + room), picture.y(low, high)
-    picture.left_axis(y, labels[1])
-    picture.bottom_axis(x, labels[0], ticks)
+    margin = 0.03 * (max(at) - min(at))
+    x = picture.x(min(at) - margin, max(at) + margin)
+    y = picture.y(*_limits([*values, *(floor or ())], zero=zero))
+    picture.left_axis(y, y_label)
+    picture.bottom_axis(x, x_label, ticks)
     if floor is not None:
-        line = _path(zip(range(len(floor)), floor, strict=True), x, y)
-        picture.parts.append(tag("path", d=line, class_="floor"))
+        picture.add("path", d=_path(enumerate(floor), x, y), class_="floor")
     for method, c in reversed(list(curves.items())):
         style = marks.style(method)
         if c.low is not None and c.high is not None:
             ends = [*zip(c.x, c.low, strict=True), *reversed([*zip(c.x, c.high, strict=True)])]
-            band = f"{_path(ends, x, y)}Z"
-            picture.parts.append(tag("path", d=band, class_=f"band {style}", data_method=method))
+            picture.add(
+                "path", d=f"{_path(ends, x, y)}Z", class_=f"band {style}", data_method=method
+            )
         line = _path(zip(c.x, c.y, strict=True), x, y)
-        picture.parts.append(tag("path", d=line, class_=f"line {style}", data_method=method))
-        step = 1 if dots else max(1, len(c.x) // 5)
-        for i in range(0 if dots else step // 2, len(c.x), step):
-            if c.y[i] == c.y[i]:
-                text = f"{shown(method)}: {c.y[i]:.3g} at {c.x[i]:.3g}"
-                picture.parts.append(marks.mark(method, x(c.x[i]), y(c.y[i]), text))
-    return picture.svg(f"{labels[1]} of each method against {labels[0]}")
+        picture.add("path", d=line, class_=f"line {style}", data_method=method)
+        step = max(1, len(c.x) // 5)  # about five marks on a long curve
+        for at_x, value in list(zip(c.x, c.y, strict=True))[step // 2 :: step]:
+            if not math.isnan(value):
+                text = f"{method_label(method)}: {value:.3g} at {at_x:.3g}"
+                picture.parts.append(marks.mark(method, x(at_x), y(value), text))
+    return picture.svg(f"{y_label} of each method against {x_label}")
 
 
 def dots_chart(
-    rows: Sequence[str], values: Mapping[str, Sequence[Any]], marks: Marks, label: str, *,
+    estimates: Mapping[str, Mapping[str, Estimate]], marks: Marks, label: str, *,
     highest: float | None = None,
 ) -> str:  # fmt: skip
-    """Return a row for each name, with the value (or value, low, high) of each method."""
-    triples = {m: [v if isinstance(v, tuple) else (v, v, v) for v in column]
-               for m, column in values.items()}  # fmt: skip
-    ends = [v[2] for column in triples.values() for v in column if v[2] == v[2]]
-    top = highest if highest is not None else max(ends, default=1.0)
+    """Return a row for each name, with the estimates of all methods in per cent.
+
+    `estimates`: by method and the name of the row; `highest`: end of the axis.
+    """
+    known = {
+        method: {row: e for row, e in column.items() if not math.isnan(e.value)}
+        for method, column in estimates.items()
+    }
+    rows = list(dict.fromkeys(row for column in estimates.values() for row in column))
+    ends = [max(e.value, e.high or 0) for column in known.values() for e in column.values()]
+    top = 100 * max(ends, default=0.01) if highest is None else highest
     picture = Picture(height=48 + _ROW * len(rows), left=124, top=8, bottom=40)
     x = picture.x(0, 1.03 * top or 1.0)
     y = Scale(-0.5, len(rows) - 0.5, picture.top, picture.height - picture.bottom)
-    for i, row in enumerate(rows):
-        picture.line(picture.left, y(i), picture.width - picture.right, y(i), "grid")
-        name = row.replace("_", " ")
-        name = name if len(name) <= 18 else f"{name[:17]}…"
-        picture.text(name, picture.left - 6, y(i) + 4, "end")
+    names = [row.replace("_", " ") for row in rows]
+    short = [name if len(name) <= 18 else f"{name[:17]}…" for name in names]
+    picture.left_axis(y, ticks=list(enumerate(short)))
     picture.bottom_axis(x, label)
-    for method, column in reversed(triples.items()):
-        for i, (value, low, high) in enumerate(column):
-            if value == value:
-                if low < high:
-                    style = f"interval {marks.style(method)}"
-                    picture.line(x(low), y(i), x(min(high, top)), y(i), style)
-                text = f"{shown(method)}, {rows[i]}: {value:.2f}"
-                picture.parts.append(marks.mark(method, x(value), y(i), text))
+    for method, column in reversed(known.items()):
+        for row, e in column.items():
+            at, value = y(rows.index(row)), 100 * e.value
+            if e.interval is not None and e.interval[0] < e.interval[1]:
+                low, high = (x(min(100 * end, top)) for end in e.interval)
+                picture.line(low, at, high, at, f"interval {marks.style(method)}")
+            text = f"{method_label(method)}, {row}: {value:.2f}"
+            picture.parts.append(marks.mark(method, x(value), at, text))
     return picture.svg(f"{label} of each method")
 
 
@@ -242,10 +246,8 @@ def histogram_chart(edges: FloatArray, densities: Mapping[str, FloatArray], labe
         steps = [f"M{x(float(edges[0])):g} {y(0):g}"]
         for left, right, height in zip(edges[:-1], edges[1:], density, strict=True):
             steps.append(f"L{x(left):g} {y(min(height, 1.05 * top)):g}H{x(right):g}")
-        path = "".join([*steps, f"V{y(0):g}Z"])
-        picture.parts.append(tag("path", d=path, class_=f"area {style}"))
-        box = tag("rect", x=at, y=4, width=11, height=11, class_=f"area {style}")
-        picture.parts.append(box)
+        picture.add("path", d="".join([*steps, f"V{y(0):g}Z"]), class_=f"area {style}")
+        picture.add("rect", x=at, y=4, width=11, height=11, class_=f"area {style}")
         picture.text(name, at + 16, 14)
         at += 38 + 7 * len(name)
     picture.bottom_axis(x, label)
@@ -259,9 +261,8 @@ def box_chart(quantiles: Mapping[str, FloatArray], accuracy: Mapping[str, float]
     y = picture.y(*_limits([v for q in quantiles.values() for v in q], zero=False))
     percent = picture.y(0, 100)
     picture.left_axis(y, "negative energy")
-    for value in percent.ticks():
-        at = picture.width - picture.right + 6
-        picture.text(f"{value:g}", at, percent(value) + 4, "second")
+    for value, text in percent.ticks():
+        picture.text(text, picture.width - picture.right + 6, percent(value) + 4, "second")
     picture.text("accuracy (%)", picture.width - 2, picture.top - 12, "end label second")
     picture.bottom_axis(x, "severity, shift or OOD set", list(enumerate(quantiles)))
     for i, q in enumerate(quantiles.values()):
@@ -269,10 +270,10 @@ def box_chart(quantiles: Mapping[str, FloatArray], accuracy: Mapping[str, float]
         left, wide = x(i - 0.28), round(x(i + 0.28) - x(i - 0.28), 1)
         picture.line(x(i), low, x(i), high, "axis")
         tall = max(1.0, q1 - q3)
-        picture.parts.append(tag("rect", x=left, y=q3, width=wide, height=tall, class_="box"))
+        picture.add("rect", x=left, y=q3, width=wide, height=tall, class_="box")
         picture.line(left, median, left + wide, median, "median")
     points = [(i, 100 * accuracy[name]) for i, name in enumerate(quantiles) if name in accuracy]
-    picture.parts.append(tag("path", d=_path(points, x, percent), class_="line second"))
+    picture.add("path", d=_path(points, x, percent), class_="line second")
     return picture.svg("Negative energy and accuracy by condition")
 
 
@@ -288,20 +289,20 @@ def reliability_chart(n_bins: int) -> str:
     for _ in range(n_bins):
         marks = (tag("title"), tag("rect", class_="count"), tag("line", class_="gap"),
                  tag("line", class_="whisker"), tag("circle", r=4, class_="dot"))  # fmt: skip
-        picture.parts.append(tag("g", *marks, class_="bin"))
+        picture.add("g", *marks, class_="bin")
     places = [x.start, x.end, y.start, y.end, floor + strip, floor]
     return picture.svg("Reliability diagram", data_places=" ".join(f"{p:g}" for p in places))
 
 
 def _path(points: Iterable[tuple[float, float]], x: Scale, y: Scale) -> str:
     """Return a line through points, which breaks where a number is missing."""
-    path, pen = [], "M"
+    path, command = [], "M"
     for at, value in points:
-        if value != value:
-            pen = "M"
-            continue
-        path.append(f"{pen}{x(at):g} {y(value):g}")
-        pen = "L"
+        if math.isnan(value):
+            command = "M"
+        else:
+            path.append(f"{command}{x(at):g} {y(value):g}")
+            command = "L"
     return "".join(path)
 
 
@@ -311,5 +312,5 @@ def _limits(values: Iterable[float], *, zero: bool) -> tuple[float, float]:
     if not finite:
         return 0.0, 1.0
     low, high = min(finite), max(finite)
-    room = 0.05 * (high - low) or 0.05 * abs(low) or 1.0
-    return (0.0 if zero else low - room), high + room
+    margin = 0.05 * (high - low) or 0.05 * abs(low) or 1.0
+    return (0.0 if zero else low - margin), high + margin

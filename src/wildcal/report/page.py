@@ -1,8 +1,7 @@
-"""`make_report`: one HTML file on one suite, which needs no other file and no network."""
+"""Report on one suite as one HTML file, which is read without a network."""
 
 import platform
 from collections.abc import Mapping
-from importlib.resources import files
 from typing import Any, Final
 
 import numpy as np
@@ -11,8 +10,8 @@ import scipy
 from wildcal.core.exceptions import InputError, MissingExtraError
 from wildcal.evaluation.benchmark_results import BenchmarkResults
 from wildcal.evaluation.results import Evaluation
-from wildcal.report.charts import shown
-from wildcal.report.sections import Content, sections
+from wildcal.report.charts import method_label
+from wildcal.report.sections import Content, parts
 from wildcal.report.summary import summary
 from wildcal.version import __version__
 
@@ -61,31 +60,30 @@ def make_report(
             "results",
         )
     content = Content(results, name, found.diagnostics, groups or {})
-    model, data = (str(d.get("name", "")) for d in (found.suite.model, found.suite.data))
-    title = f"Calibration of {model or name}" + (f" on {data}" if model and data else "")
     template = _environment().get_template("report.html.j2")
     page: str = template.render(
-        title=title,
         content=content,
         found=found,
         skipped={k: v for k, v in results.skipped.items() if k.startswith(name)},
         summary=summary(results, name),
-        sections=list(sections(content)),
         command=command or "make_report of the Python package",
-        versions=f"wildcal {__version__}, NumPy {np.__version__}, SciPy {scipy.__version__}, Python"
-        f" {platform.python_version()}",
-        css=_asset("page.css"),
-        js=_asset("page.js"),
-    )
+        versions={
+            "wildcal": __version__, "NumPy": np.__version__, "SciPy": scipy.__version__,
+            "Python": platform.python_version(),
+        },
+        **parts(content),
+    )  # fmt: skip
     return page
 
 
 def _environment() -> Any:
     try:
         import jinja2
+        import matplotlib  # noqa: F401
     except ImportError as error:
         raise MissingExtraError(
-            'wildcal.report needs jinja2. Install it with: pip install "wildcal[report]"'
+            "wildcal.report needs jinja2 and matplotlib. Install them with:"
+            ' pip install "wildcal[report]"'
         ) from error
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("wildcal.report", ""),
@@ -94,9 +92,5 @@ def _environment() -> Any:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters["shown"] = shown
+    environment.filters["method_label"] = method_label
     return environment
-
-
-def _asset(name: str) -> str:
-    return files("wildcal.report").joinpath(name).read_text("utf-8")

@@ -1,16 +1,17 @@
-"""The sections of the report page: headings, notes, charts and tables for the template."""
+"""The charts and tables of the report page, section by section."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
 
 import numpy as np
 
-from wildcal.evaluation.benchmark_results import BenchmarkResults, FittedMethod
-from wildcal.evaluation.diagnostics import Diagnostics, RawScores, pool_reliability
+from wildcal.evaluation.benchmark_results import BenchmarkResults
+from wildcal.evaluation.diagnostics import Diagnostics, RawScores, by_condition, pool_reliability
 from wildcal.evaluation.results import Evaluation
 from wildcal.evaluation.splits import ood_set
-from wildcal.metrics import Reliability
+from wildcal.metrics import Estimate, Reliability
 from wildcal.metrics.reliability import wilson_interval
 from wildcal.plots.energy import QUANTILES, HistogramDisplay
 from wildcal.report.charts import (
@@ -20,13 +21,15 @@ from wildcal.report.charts import (
     dots_chart,
     histogram_chart,
     line_chart,
+    method_label,
     reliability_chart,
-    shown,
 )
 from wildcal.report.paper.names import plain
-from wildcal.report.summary import conditions_of
 from wildcal.tables import Cell, Column, Table, number
 
+_MAX_CLASSES: Final = 30
+"""Rows of a table of predicted classes."""
+_MIN_CLASS_SAMPLES: Final = 5
 _MAX_BINS: Final = 60_000
 """Bins of reliability diagrams on one page."""
 _UNIT: Final = 10_000
@@ -43,299 +46,234 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class Choice:
-    """Tables or charts of which a menu shows one."""
-
-    label: str
-    options: list[str]
-    parts: list[Any]
-    name: str
-    title: str = ""
-
-
-@dataclass(frozen=True)
-class Section:
-    """A section of the page."""
-
-    title: str
-    notes: list[str] = field(default_factory=list)
-    legend: str = ""
-    charts: list[Chart] = field(default_factory=list)
-    choices: list[Choice] = field(default_factory=list)
-    table: Table | None = None
-    reliability: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Content:
-    """What sections are made of."""
+    """Results of one suite, with the order and the marks of its methods."""
 
     results: BenchmarkResults
     name: str
-    kept: Diagnostics
+    """The name of the suite."""
+    diagnostics: Diagnostics
     groups: Mapping[str, Evaluation]
-
-    def __post_init__(self) -> None:
-        order = [m.name for m in self.fitted]
-        object.__setattr__(self, "order", order)
-        object.__setattr__(self, "marks", Marks(order))
-
-    max_classes: ClassVar[int] = 30
-    """Rows of a table of predicted classes."""
-    min_class_samples: ClassVar[int] = 5
-    order: list[str] = field(init=False)
-    """Methods, the lowest average ECE first."""
-    marks: Marks = field(init=False)
+    """Evaluations with groups of source test samples, by method."""
 
     @property
     def suite(self) -> Any:
         """The suite."""
         return self.results.suites[self.name].suite
 
-    @property
-    def fitted(self) -> list[FittedMethod]:
-        """The methods after their fits, in their order."""
-        return self.results.ranked(self.name, "ece")
+    @cached_property
+    def order(self) -> list[str]:
+        """The methods, the lowest average ECE first."""
+        return [m.name for m in self.results.ranked(self.name, "ece")]
 
-    @property
-    def n_calibration(self) -> int:
-        """The number of source samples for calibration."""
-        return sum(s.n_samples for s in self.suite.calibration if s.is_source)
-
-    @property
-    def tested(self) -> list[str]:
-        """What the suite tests on, in words."""
-        splits = self.suite.test
-        kinds = [s.corruption for s in splits if s.severity is not None]
-        source = [f"{s.n_samples:,} source samples" for s in splits if s.is_source]
-        cells = [f"{len(kinds)} corrupted conditions of {len(set(kinds))} corruptions"]
-        others = [s for s in splits if not s.is_source and s.severity is None]
-        names = [f"{s.n_samples:,} samples of {s.domain or s.name}" for s in others]
-        return [*source, *(cells if kinds else []), *names]
+    @cached_property
+    def marks(self) -> Marks:
+        """The marks of the methods."""
+        return Marks(self.order)
 
     @property
     def chosen(self) -> list[str]:
         """Uncalibrated, if it was measured, and the method with the lowest ECE."""
-        before = ["identity"] if "identity" in self.order else []
-        return before + [m for m in self.order if m != "identity"][:1]
+        others = [m for m in self.order if m != "identity"]
+        return ["identity"] * ("identity" in self.order) + others[:1]
 
 
-def sections(content: Content) -> Iterator[Section]:
-    """Yield the sections in their order; those without data are left out."""
-    yield methods_section(content)
-    for make in (shift_section, reliability_section, risk_section, groups_section):
-        yield from make(content)
-    for make in (class_section, ood_section, energy_section, temperature_section):
-        yield from make(content)
+def parts(content: Content) -> dict[str, Any]:
+    """Return what sections show, by the variable of the template; empty without data."""
+    return {
+        "methods": content.results.table(content.name, "ece"),
+        "shift": list(_shift(content)),
+        "corruptions": _corruptions(content),
+        "reliability": _reliability(content),
+        "risk": list(_risk(content)),
+        "groups": _groups(content),
+        "classes": _classes(content),
+        "ood": list(_ood(content)),
+        "energy": list(_energy(content)),
+        "temperatures": list(_temperatures(content)),
+    }
 
 
-def methods_section(content: Content) -> Section:
-    """Return the table of all methods."""
-    table = content.results.table(content.name, "ece")
-    return Section("Methods", list(table.notes), table=table)
-
-
-def shift_section(content: Content) -> Iterator[Section]:
-    """Yield ECE by severity and by corruption, or by named shift."""
+def _shift(content: Content) -> Iterator[Chart]:
+    """Yield the ECE by severity, or by named shift."""
     results, name = content.results, content.name
     conditions = results.conditions(name)
-    if len(conditions) == 1:
-        return
     averages = {m: results.average(name, m, "ece") for m in content.order}
-    legend = content.marks.legend(content.order)
-    if not results.has_severities(name):
-        columns = {m: [100 * v for v in a.conditions] for m, a in averages.items()}
-        chart = dots_chart(conditions, columns, content.marks, "ECE (%)")
-        yield Section("ECE under shift", [], legend, [Chart("ECE by domain", chart)])
-        return
-    x = list(range(len(conditions)))
-    curves = {m: Curve(x, [100 * v for v in a.conditions]) for m, a in averages.items()}
-    floor = [100 * v for v in averages[content.order[0]].floors]
-    ticks = [(float(i), c) for i, c in enumerate(conditions)]
-    chart = line_chart(curves, content.marks, ("severity", "ECE (%)"), ticks=ticks, floor=floor)
-    caption = f"Dashed: noise floor of {shown(content.order[0])}."
-    charts = [Chart("ECE by severity", chart, caption)]
-    yield Section("ECE under shift", [], legend, charts, [_by_corruption(content)])
-
-
-def _by_corruption(content: Content) -> Choice:
-    cells = {
-        (m.method, str(m.corruption), m.severity): 100 * m.estimate.value
-        for m in content.results.select(suite=content.name, metric="ece")
-        if m.severity is not None
-    }
-    kinds = sorted({kind for _, kind, _ in cells})
-    levels = sorted({level for _, _, level in cells if level is not None}, reverse=True)
-    parts = []
-    for level in levels:
-        columns = {
-            m: [cells.get((m, kind, level), float("nan")) for kind in kinds] for m in content.order
-        }
-        parts.append(
-            dots_chart(kinds, columns, content.marks, "ECE (%)", highest=max(cells.values()))
+    if results.has_severities(name):
+        curves = {m: Curve(range(6), [100 * v for v in a.conditions]) for m, a in averages.items()}
+        floor = [100 * v for v in averages[content.order[0]].floors]
+        ticks = list(enumerate(conditions))
+        svg = line_chart(curves, content.marks, "severity", "ECE (%)", ticks=ticks, floor=floor)
+        yield Chart(
+            "ECE by severity", svg, f"Dashed: noise floor of {method_label(content.order[0])}."
         )
-    options = [f"severity {level}" for level in levels]
-    return Choice("At", options, parts, "by-corruption", "ECE by corruption")
+    elif len(conditions) > 1:
+        estimates = {
+            m: dict(zip(conditions, map(Estimate, average.conditions), strict=True))
+            for m, average in averages.items()
+        }
+        yield Chart("ECE by domain", dots_chart(estimates, content.marks, "ECE (%)"))
 
 
-def reliability_section(content: Content) -> Iterator[Section]:
-    """Yield two reliability diagrams, each for any method, both for any condition."""
-    kept, order = content.kept, content.order
+def _corruptions(content: Content) -> dict[str, str]:
+    """Return the ECE by corruption for each severity, the highest first."""
+    found = content.results.select(suite=content.name, metric="ece")
+    found = sorted((m for m in found if m.corruption is not None), key=lambda m: str(m.corruption))
+    highest = 100 * max((m.estimate.value for m in found), default=1.0)
+    charts = {}
+    for level in sorted({m.severity for m in found if m.severity is not None}, reverse=True):
+        estimates = {
+            name: {
+                str(m.corruption): Estimate(m.estimate.value)
+                for m in found
+                if (m.method, m.severity) == (name, level)
+            }
+            for name in content.order
+        }
+        svg = dots_chart(estimates, content.marks, "ECE (%)", highest=highest)
+        charts[f"severity {level}"] = svg
+    return charts
+
+
+def _reliability(content: Content) -> dict[str, Any]:
+    """Return the diagrams of all methods under all conditions; empty without conditions."""
+    kept, order = content.diagnostics, content.order
     groups = {
         f"{name}, all corruptions pooled" if len(splits) > 1 else name: splits
-        for name, splits in conditions_of(kept, content.suite).items()
+        for name, splits in by_condition(kept, {s.name: s for s in content.suite.test}).items()
     }
     if not groups:
-        return
+        return {}
     first = next((name for name in groups if name.startswith("severity 3")), next(iter(groups)))
     cells = {split: [split] for splits in groups.values() if len(splits) > 1 for split in splits}
     if (len(groups) + len(cells)) * len(order) * kept.n_bins <= _MAX_BINS:
         groups |= cells
     tables = [
-        [pool_reliability([kept.reliability[split][m] for split in splits]) for m in order]
+        [
+            _diagram(pool_reliability([kept.reliability[split][m] for split in splits]))
+            for m in order
+        ]
         for splits in groups.values()
     ]
-    data = [[_reliability_data(table) for table in row] for row in tables]
-    reliability = {
+    return {
         "conditions": list(groups),
         "selected": first,
-        "methods": [shown(m) for m in order],
-        "before": order.index(content.chosen[0]),
-        "after": order.index(content.chosen[-1]),
+        "methods": (content.chosen[0], content.chosen[-1]),
         "svg": reliability_chart(kept.n_bins),
-        "data": {"unit": _UNIT, "tables": data},
+        "data": {"unit": _UNIT, "tables": tables},
     }
-    yield Section("Reliability", reliability=reliability)
 
 
-def _reliability_data(table: Reliability) -> dict[str, Any]:
-    filled = table.count > 0
-    n = float(table.count.sum())
-    columns = (table.confidence, table.accuracy, table.low, table.high)
-    means = [float(np.nansum(c * table.count) / n) if n else 0.0 for c in columns[:2]]
+def _diagram(table: Reliability) -> dict[str, Any]:
+    """Return one diagram for the script of the page."""
+    n = max(table.count.sum(), 1.0)
+    columns = np.nan_to_num([table.confidence, table.accuracy, table.low, table.high])
+    confidence, accuracy = (columns[:2] @ table.count / n).round(6).tolist()
+    whole = np.where(table.count > 0, (columns * _UNIT).round(), -1)
     return {
         "n": int(n),
-        "confidence": round(means[0], 6),
-        "accuracy": round(means[1], 6),
+        "confidence": confidence,
+        "accuracy": accuracy,
         "ece": round(table.ece, 6),
         "count": table.count.astype(int).tolist(),
-        "bins": [
-            np.where(filled, np.nan_to_num(c * _UNIT).round(), -1).astype(int).tolist()
-            for c in columns
-        ],
+        "bins": whole.astype(int).tolist(),
     }
 
 
-def risk_section(content: Content) -> Iterator[Section]:
-    """Yield risk-coverage curves of source and shifted samples."""
-    charts = []
-    for kind, curves in content.kept.risk_coverage.items():
-        found = {
-            m: Curve((100 * c.coverage).tolist(), (100 * c.risk).tolist())
+def _risk(content: Content) -> Iterator[Chart]:
+    """Yield the risk-coverage curves of source and of shifted samples."""
+    first = content.order[0]
+    for kind, found in content.diagnostics.risk_coverage.items():
+        curves = {
+            m: Curve((100 * found[m].coverage).tolist(), (100 * found[m].risk).tolist())
             for m in content.order
-            if (c := curves.get(m)) is not None
         }
-        best = next(iter(found))
-        coverage = 100 * curves[best].coverage_at(0.95)
-        chart = line_chart(found, content.marks, ("coverage (%)", "error rate (%)"), dots=False)
-        text = f"At an accuracy of 95 % {shown(best)} answers {coverage:.1f} % of these samples."
-        charts.append(Chart(f"{kind.capitalize()} samples", chart, text))
-    if charts:
-        yield Section("Risk and coverage", [], content.marks.legend(content.order), charts)
+        svg = line_chart(curves, content.marks, "coverage (%)", "error rate (%)")
+        coverage = f"{100 * found[first].coverage_at(0.95):.1f} % of these samples"
+        caption = f"At an accuracy of 95 % {method_label(first)} answers {coverage}."
+        yield Chart(f"{kind.capitalize()} samples", svg, caption)
 
 
-def groups_section(content: Content) -> Iterator[Section]:
-    """Yield the ECE of groups of source test samples, the worst first."""
+def _groups(content: Content) -> dict[str, Any]:
+    """Return the methods, chart and table of groups, the highest excess ECE first."""
     found = {m: e for m, e in content.groups.items() if e.groups and m in content.order}
     if not found:
-        return
+        return {}
     last = list(found.values())[-1]
     names = sorted(last.groups, key=lambda g: -float(last.groups[g].excess_ece))
-    columns = {m: [_percent(e.groups[g].ece) for g in names] for m, e in found.items()}
-    chart = dots_chart(names, columns, content.marks, "ECE (%)")
-    heads = ["group", "samples", "accuracy (%)"]
-    heads += [f"ECE (%), {shown(m)}" for m in found] + ["noise floor (%)"]
-    rows = []
-    for g in names:
-        e = last.groups[g]
-        ece = [number(x.ece.value, x.ece.interval) for x in (f.groups[g] for f in found.values())]
-        cells = [Cell(g), Cell(f"{e.n_samples:,}"), number(e.accuracy.value), *ece]
-        rows.append(tuple([*cells, number(e.ece.floor)]))
-    note = f"Test samples by group. Highest excess ECE: {last.worst_group}."
-    yield Section("Groups", [note], content.marks.legend(found), [Chart("ECE by group", chart)],
-                  table=_table(heads, rows))  # fmt: skip
+    ece = {m: {g: e.groups[g].ece for g in names} for m, e in found.items()}
+    groups = [last.groups[g] for g in names]
+    columns = [
+        (Column("group", is_number=False), [Cell(g) for g in names]),
+        (Column("samples"), [Cell(f"{e.n_samples:,}") for e in groups]),
+        (Column("accuracy (%)"), [number(e.accuracy.value) for e in groups]),
+    ]
+    for m, column in ece.items():
+        cells = [number(e.value, e.interval) for e in column.values()]
+        columns.append((Column(f"ECE (%), {method_label(m)}"), cells))
+    columns.append((Column("noise floor (%)"), [number(e.ece.floor) for e in groups]))
+    chart = Chart("ECE by group", dots_chart(ece, content.marks, "ECE (%)"))
+    table = Table.of("", columns, ())
+    return {"methods": list(found), "charts": [chart], "table": table, "worst": last.worst_group}
 
 
-def class_section(content: Content) -> Iterator[Section]:
-    """Yield a table of the predicted classes for each condition, the largest gaps first."""
-    kept, chosen = content.kept.classes, content.chosen
-    names = [name for name in kept if all(m in kept[name] for m in chosen)]
-    tables = {name: t for name in names if (t := _class_table(content, name)) is not None}
-    if not tables:
-        return
-    choice = Choice("Condition", list(tables), list(tables.values()), "by-class")
-    yield Section("Predicted classes", choices=[choice])
+def _classes(content: Content) -> dict[str, Any]:
+    """Return a table of the predicted classes for each condition, the largest gaps first."""
+    tables = {}
+    for name, methods in content.diagnostics.classes.items():
+        sums = {m: methods[m] for m in content.chosen}
+        last = sums[content.chosen[-1]]
+        known = np.flatnonzero(last.count >= _MIN_CLASS_SAMPLES)
+        if not len(known):
+            continue
+        gaps = (last.confidence - last.correct)[known] / last.count[known]
+        known = known[np.argsort(-np.abs(gaps), kind="stable")][:_MAX_CLASSES]
+        accuracy = last.correct[known] / last.count[known]
+        ends = zip(*wilson_interval(last.correct[known], last.count[known], 0.95), strict=True)
+        accuracies = [number(a, e, digits=1) for a, e in zip(accuracy, ends, strict=True)]
+        names = [Cell(plain(content.suite.class_names[k])) for k in known]
+        columns = [
+            (Column("predicted class", is_number=False), names),
+            (Column("samples"), [Cell(f"{n:,.0f}") for n in last.count[known]]),
+            (Column("accuracy (%)"), accuracies),
+        ]
+        for m, s in sums.items():
+            n = np.maximum(s.count[known], 1)
+            confidence, gap = s.confidence[known] / n, (s.confidence - s.correct)[known] / n
+            shares = [number(c, digits=1) for c in confidence]
+            columns.append((Column(f"confidence (%), {method_label(m)}"), shares))
+            signed = [number(g, digits=1, sign=True) for g in gap]
+            columns.append((Column(f"gap, {method_label(m)}"), signed))
+        tables[name] = Table.of("", columns, ())
+    limits = {"max_classes": _MAX_CLASSES, "min_samples": _MIN_CLASS_SAMPLES}
+    return {"tables": tables, **limits} if tables else {}
 
 
-def _class_table(content: Content, name: str) -> Table | None:
-    sums = {m: content.kept.classes[name][m] for m in content.chosen}
-    last = sums[content.chosen[-1]]
-    known = np.flatnonzero(last.count >= content.min_class_samples)
-    if not len(known):
-        return None
-    gaps = (last.confidence[known] - last.correct[known]) / last.count[known]
-    known = known[np.argsort(-np.abs(gaps), kind="stable")][: content.max_classes]
-    low, high = wilson_interval(last.correct, last.count, 0.95)
-    heads = ["predicted class", "samples", "accuracy (%)"]
-    heads += [f"{what}, {shown(m)}" for m in sums for what in ("confidence (%)", "gap")]
-    rows = []
-    for k in known:
-        accuracy = float(last.correct[k] / last.count[k])
-        cells = [Cell(plain(content.suite.class_names[k])), Cell(f"{int(last.count[k]):,}")]
-        cells.append(number(accuracy, (float(low[k]), float(high[k])), digits=1))
-        for s in sums.values():
-            n = max(float(s.count[k]), 1.0)
-            confidence, own = float(s.confidence[k]) / n, float(s.correct[k]) / n
-            cells += [number(confidence, digits=1), number(confidence - own, digits=1, sign=True)]
-        rows.append(tuple(cells))
-    return _table(heads, rows)
-
-
-def _table(heads: list[str], rows: list[tuple[Cell, ...]]) -> Table:
-    """Return a table whose first column is text."""
-    return Table("", (Column(heads[0], is_number=False), *map(Column, heads[1:])), tuple(rows))
-
-
-def ood_section(content: Content) -> Iterator[Section]:
-    """Yield the mean confidence on OOD samples."""
-    charts = []
+def _ood(content: Content) -> Iterator[Chart]:
+    """Yield the mean confidence of all methods on each OOD set."""
     for split in content.results.ood_splits(content.name):
-        columns = {}
-        rows = [shown(m) for m in content.order]
-        for i, m in enumerate(content.order):
-            e = content.results.estimate(content.name, m, split, "ood_mean_confidence")
-            if e is not None:
-                nan = float("nan")
-                columns[m] = [_percent(e) if i == j else nan for j in range(len(rows))]
-        label = "mean confidence (%)"
-        chart = dots_chart(rows, columns, content.marks, label, highest=100.0)
-        charts.append(Chart(f"Mean confidence on {plain(ood_set(split))}", chart))
-    if charts:
-        yield Section("OOD samples", charts=charts)
+        estimates = {
+            m: {method_label(m): e}
+            for m in content.order
+            if (e := content.results.estimate(content.name, m, split, "ood_mean_confidence"))
+        }
+        if estimates:
+            svg = dots_chart(estimates, content.marks, "mean confidence (%)", highest=100.0)
+            yield Chart(f"Mean confidence on {plain(ood_set(split))}", svg)
 
 
-def energy_section(content: Content) -> Iterator[Section]:
+def _energy(content: Content) -> Iterator[Chart]:
     """Yield densities of confidence and energy, and the energy by condition."""
-    raw, charts = content.kept.raw, list[Chart]()
+    raw = content.diagnostics.raw
     splits = [split for split in content.suite.test if split.name in raw]
     source = next((raw[split.name] for split in splits if split.is_source), None)
     if source is not None:
-        charts += _histograms({"correct": (source, source.correct),
-                               "incorrect": (source, ~source.correct)})  # fmt: skip
+        right = source.correct
+        yield from _histograms({"correct": (source, right), "incorrect": (source, ~right)})
         for split in splits:
             if split.is_ood:
                 ood, name = raw[split.name], plain(ood_set(split.name))
-                charts += _histograms({"source samples": (source, ...), name: (ood, ...)})
+                yield from _histograms({"source samples": (source, ...), name: (ood, ...)})
     parts: dict[tuple[bool, str], list[RawScores]] = {}
     for split in sorted(splits, key=lambda s: (s.is_ood, not s.is_source, s.severity or 0)):
         name = "source" if split.is_source else plain(split.domain or ood_set(split.name))
@@ -344,15 +282,11 @@ def energy_section(content: Content) -> Iterator[Section]:
     if len(parts) > 1:
         quantiles, accuracy = {}, {}
         for (is_ood, name), found in parts.items():
-            energy = np.concatenate([r.energy for r in found])
-            quantiles[name] = np.quantile(-energy, QUANTILES)
+            quantiles[name] = np.quantile(-np.concatenate([r.energy for r in found]), QUANTILES)
             if not is_ood:
                 accuracy[name] = float(np.concatenate([r.correct for r in found]).mean())
         caption = "Boxes: quartiles; lines: 5 % to 95 %; corruptions pooled."
-        chart = box_chart(quantiles, accuracy)
-        charts.append(Chart("Negative energy and accuracy", chart, caption))
-    if charts:
-        yield Section("Energy and confidence", charts=charts)
+        yield Chart("Negative energy and accuracy", box_chart(quantiles, accuracy), caption)
 
 
 def _histograms(groups: Mapping[str, tuple[RawScores, Any]]) -> Iterator[Chart]:
@@ -364,28 +298,18 @@ def _histograms(groups: Mapping[str, tuple[RawScores, Any]]) -> Iterator[Chart]:
         }
         display = HistogramDisplay.from_groups(values, title)
         if display.auroc is not None:
-            chart = histogram_chart(display.edges, display.densities, title)
-            yield Chart(f"{title.capitalize()}: AUROC {100 * display.auroc:.1f} %", chart)
+            svg = histogram_chart(display.edges, display.densities, title)
+            yield Chart(f"{title.capitalize()}: AUROC {100 * display.auroc:.1f} %", svg)
 
 
-def temperature_section(content: Content) -> Iterator[Section]:
+def _temperatures(content: Content) -> Iterator[Chart]:
     """Yield temperature against energy of the methods that have one for each sample."""
-    kept = content.kept.temperatures
     curves = {
-        m: Curve(*((column.tolist()) for column in (-c.energy, c.median, c.low, c.high)))
+        m: Curve(*(column.tolist() for column in (-c.energy, c.median, c.low, c.high)))
         for m in content.order
-        if (c := kept.get(m)) is not None
+        if (c := content.diagnostics.temperatures.get(m)) is not None
     }
     if curves:
-        chart = line_chart(
-            curves, content.marks, ("negative energy", "temperature"), zero=False, dots=False
-        )
+        svg = line_chart(curves, content.marks, "negative energy", "temperature", zero=False)
         caption = "Lines: medians of test samples with about that energy; bands: 5 % to 95 %."
-        charts = [Chart("Temperature against negative energy", chart, caption)]
-        yield Section("Temperatures", [], content.marks.legend(curves), charts)
-
-
-def _percent(e: Any) -> tuple[float, float, float]:
-    low = e.value if e.low is None else e.low
-    high = e.value if e.high is None else e.high
-    return 100 * e.value, 100 * low, 100 * high
+        yield Chart("Temperature against negative energy", svg, caption)

@@ -1,111 +1,91 @@
 """The result in a few sentences: the lowest NLL and ECE, and how certain they are."""
 
 import math
+from collections.abc import Iterator
 
 from wildcal.evaluation.benchmark_results import BenchmarkResults
-from wildcal.evaluation.diagnostics import Diagnostics, by_condition, pool_reliability
+from wildcal.evaluation.diagnostics import by_condition, pool_reliability
 from wildcal.metrics import METRICS
-from wildcal.report.charts import shown
+from wildcal.report.charts import method_label
+from wildcal.tables import number
 
 
 def summary(results: BenchmarkResults, suite: str) -> list[str]:
     """Return the sentences that stand first on the page."""
-    sentences = [
-        text for metric in ("nll", "ece") if (text := _lowest(results, suite, metric)) is not None
-    ]
+    sentences = [*_lowest(results, suite, "nll"), *_lowest(results, suite, "ece")]
     if len(results.conditions(suite)) == 1:
-        sentences.append("There are no shifted test samples: nothing is known about shift.")
-    return sentences + _source(results, suite) + _pooled(results, suite)
+        return [*sentences, "There are no shifted test samples: nothing is known about shift."]
+    return [*sentences, *_source(results, suite), *_pooled(results, suite)]
 
 
-def _lowest(results: BenchmarkResults, suite: str, metric: str) -> str | None:
-    order = [
-        m.name
-        for m in results.ranked(suite, metric)
-        if not math.isnan(results.average(suite, m.name, metric).value)
-    ]
-    if not order:
-        return None
-    best = order[0]
-    average = results.average(suite, best, metric)
+def _lowest(results: BenchmarkResults, suite: str, metric: str) -> Iterator[str]:
+    """Yield the best average, and whether the next method differs significantly."""
+    found = {m.name: results.average(suite, m.name, metric) for m in results.ranked(suite, metric)}
+    found = {name: average for name, average in found.items() if not math.isnan(average.value)}
+    if not found:
+        return
+    best, *others = found
     over = "" if len(results.conditions(suite)) == 1 else "average "
-    text = f"Lowest {over}{METRICS[metric].title}: {shown(best)}, {_number(metric, average.value)}"
-    if average.interval is not None:
+    value = _text(metric, found[best].value)
+    text = f"Lowest {over}{METRICS[metric].title}: {method_label(best)}, {value}"
+    if interval := found[best].interval:
         level = results.suites[suite].level
-        ends = " to ".join(_number(metric, v) for v in average.interval)
         kind = ", corrected for bias," if METRICS[metric].kind == "error" else ""
+        ends = " to ".join(_text(metric, end) for end in interval)
         text += f" ({100 * level:g} % interval{kind} {ends})"
-    if "identity" in order and best != "identity":
-        value = results.average(suite, "identity", metric).value
-        text += f", {_number(metric, value)} uncalibrated"
-    if len(order) == 1:
-        return f"{text}."
-    gap = results.difference(suite, order[1], best, metric)
-    unit = " points" if METRICS[metric].is_percent else ""
-    behind = f"{shown(order[1])} is {_plain(metric, gap.value)}{unit} behind"
-    if gap.low is None or gap.high is None:
-        return f"{text}. {behind}."
-    ends = f"{_plain(metric, gap.low)} to {_plain(metric, gap.high)}"
-    verdict = "a significant difference" if gap.is_significant else "not a significant difference"
-    return f"{text}. {behind} (paired {ends}): {verdict}."
+    if "identity" in others:
+        text += f", {_text(metric, found['identity'].value)} uncalibrated"
+    if others:
+        gap = results.difference(suite, others[0], best, metric)
+        text += f". {method_label(others[0])} is {_text(metric, gap.value, ' points')} behind"
+        if gap.interval:
+            ends = " to ".join(_text(metric, end, "") for end in gap.interval)
+            verdict = "a" if gap.is_significant else "not a"
+            text += f" (paired {ends}): {verdict} significant difference"
+    yield f"{text}."
 
 
-def _source(results: BenchmarkResults, suite: str) -> list[str]:
-    """Return who is lowest on source samples, if it is another method than on average."""
-    if len(results.conditions(suite)) == 1:
-        return []
+def _source(results: BenchmarkResults, suite: str) -> Iterator[str]:
+    """Yield the method with the lowest ECE on source samples, if it is not the best on average."""
     values = {
         m.name: results.average(suite, m.name, "ece").conditions[0]
-        for m in results.suites[suite].methods
+        for m in results.ranked(suite, "ece")
     }
-    known = {name: value for name, value in values.items() if not math.isnan(value)}
-    best = results.ranked(suite, "ece")[0].name
-    if not known or best not in known:
-        return []
-    lowest = min(known, key=lambda name: known[name])
-    if lowest == best:
-        return []
-    return [
-        f"Without shift {shown(lowest)} has the lowest ECE, {_number('ece', known[lowest])};"
-        f" {shown(best)} has {_number('ece', known[best])}."
-    ]
+    best, lowest = next(iter(values)), min(values, key=lambda name: values[name])
+    if values[lowest] < values[best]:
+        low, high = _text("ece", values[lowest]), _text("ece", values[best])
+        yield (
+            f"Without shift {method_label(lowest)} has the lowest ECE, {low};"
+            f" {method_label(best)} has {high}."
+        )
 
 
-def _pooled(results: BenchmarkResults, suite: str) -> list[str]:
-    """Return why pooled conditions show a better ECE without calibration, where they do."""
-    kept, found = results.suites[suite].diagnostics, results.suites[suite]
-    best = results.ranked(suite, "ece")[0].name
-    names = [m.name for m in found.methods]
-    if kept is None or best == "identity" or "identity" not in names:
-        return []
+def _pooled(results: BenchmarkResults, suite: str) -> Iterator[str]:
+    """Yield the severities at which pooling makes the uncalibrated ECE the lower one."""
+    found = results.suites[suite]
+    order = [m.name for m in results.ranked(suite, "ece")]
+    kept, best = found.diagnostics, order[0]
+    if kept is None or "identity" not in order[1:]:
+        return
     worse = []
-    for condition, splits in conditions_of(kept, found.suite).items():
-        if len(splits) > 1:
-            ece = {
-                m: pool_reliability([kept.reliability[s][m] for s in splits]).ece
-                for m in ("identity", best)
-            }
-            if ece["identity"] < ece[best]:
-                worse.append(
-                    f"{condition} ({_number('ece', ece['identity'])} uncalibrated,"
-                    f" {_number('ece', ece[best])} {shown(best)})"
-                )
-    if not worse:
-        return []
-    return [
-        "The averages measure each corruption alone. With all corruptions pooled, errors of"
-        f" opposite sign cancel, and uncalibrated has the lower ECE at {', '.join(worse)}."
-    ]
+    for condition, splits in by_condition(kept, {s.name: s for s in found.suite.test}).items():
+        before, after = (
+            pool_reliability([kept.reliability[s][m] for s in splits]).ece
+            for m in ("identity", best)
+        )
+        if len(splits) > 1 and before < after:
+            ends = (
+                f"{_text('ece', before)} uncalibrated, {_text('ece', after)} {method_label(best)}"
+            )
+            worse.append(f"{condition} ({ends})")
+    if worse:
+        yield (
+            "The averages measure each corruption alone. With all corruptions pooled, errors of"
+            f" opposite sign cancel, and uncalibrated has the lower ECE at {', '.join(worse)}."
+        )
 
 
-def conditions_of(kept: Diagnostics, suite: object) -> dict[str, list[str]]:
-    """Return the names of the measured splits of each condition."""
-    return by_condition(kept, {split.name: split for split in suite.test})  # type: ignore[attr-defined]
-
-
-def _number(metric: str, value: float) -> str:
-    return _plain(metric, value) + (" %" if METRICS[metric].is_percent else "")
-
-
-def _plain(metric: str, value: float) -> str:
-    return f"{100 * value:.2f}" if METRICS[metric].is_percent else f"{value:.4f}"
+def _text(metric: str, value: float, unit: str = " %") -> str:
+    """Return a number as tables show it, with its unit if the metric is a percentage."""
+    percent = METRICS[metric].is_percent
+    return number(value, percent=percent).text + unit * percent

@@ -1,4 +1,4 @@
-"""Tables: one model, and a renderer for each place where they are read."""
+"""Tables of text and numbers, and their renderers."""
 
 from wildcal.tables.render import print_table, to_csv, to_html, to_latex, to_markdown, to_text
 from wildcal.tables.table import ABSENT, Cell, Column, Table, number, with_ranks

@@ -5,6 +5,7 @@ import io
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from textwrap import fill
 from typing import Any, Final
@@ -12,7 +13,7 @@ from typing import Any, Final
 from wildcal.tables.table import ABSENT, Cell, Table
 
 _WIDTH: Final = 100
-_LATEX: Final = {
+_LATEX: Final[dict[str, Any]] = {character: "\\" + character for character in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
@@ -20,7 +21,7 @@ _LATEX: Final = {
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
     "†": r"\textdagger{}",
-} | {character: "\\" + character for character in "&%$#_{}"}
+}
 _TABLE_STYLE: Final = "border-collapse:collapse;color:inherit;background:none"
 _CELL_STYLE: Final = "padding:0.2em 0.7em;color:inherit;background:none;text-align:"
 
@@ -60,15 +61,16 @@ def print_table(table: Table) -> None:
     console = Console(file=sys.stdout)
     if not console.is_terminal:  # a pipe or a file has no width
         console = Console(file=sys.stdout, width=300)
-    heads, notes = table.heads, list(table.notes)
-    cells = [[str(cell) for cell in row] for row in table.rows]
-    lengths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
-    widths = {head: length + 3 for head, length in zip(heads, lengths, strict=True)}
+    widths = {
+        column.head: 3 + max(len(str(cell)) for cell in (column.head, *cells))
+        for column, *cells in zip(table.columns, *table.rows, strict=True)
+    }
     optional = sorted((c.priority, c.head) for c in table.columns if c.priority)
-    left_out = []
+    left_out: list[str] = []
     while optional and sum(widths.values()) > console.width:
         left_out.append(optional.pop()[1])
         del widths[left_out[-1]]
+    notes = list(table.notes)
     if left_out:
         table = table.select(list(widths))
         notes.append(f"Columns left out to fit the screen: {', '.join(left_out)}.")
@@ -97,17 +99,14 @@ def to_markdown(table: Table) -> str:
     |--:|--:|
     | **10.00** | 20.00 |
     """
-
-    def line(cells: Iterable[str]) -> str:
-        return f"| {' | '.join(cells)} |"
-
     rule = "".join("--:|" if column.is_number else "---|" for column in table.columns)
     lines = [f"**{_markdown(table.title)}**", ""] if table.title else []
-    lines += [line(map(_markdown, table.heads)), f"|{rule}"]
-    lines += [
-        line(_marked(cell, "**{}**", "<u>{}</u>", _markdown) for cell in r) for r in table.rows
-    ]
-    lines += [line for note in table.notes for line in ("", _markdown(note))]
+    lines += [f"| {' | '.join(map(_markdown, table.heads))} |", f"|{rule}"]
+    for row in table.rows:
+        cells = [_marked(cell, "**{}**", "<u>{}</u>", _markdown) for cell in row]
+        lines.append(f"| {' | '.join(cells)} |")
+    for note in table.notes:
+        lines += ["", _markdown(note)]
     return "\n".join(lines)
 
 
@@ -123,29 +122,18 @@ def to_latex(table: Table, *, label: str | None = None, cell_notes: bool = False
     cell_notes
         Whether cells are shown with their notes, such as intervals.
     """
-    sides = "".join("r" if column.is_number else "l" for column in table.columns)
-
-    def line(cells: Iterable[str]) -> str:
-        return rf"{' & '.join(cells)} \\"
-
-    def shown(cell: Cell) -> str:
-        if cell.text == ABSENT:
-            return "--"
-        note = cell.note if cell_notes else ""
-        plain = Cell(cell.text, note=note, rank=cell.rank)
-        return _marked(plain, r"\textbf{{{}}}", r"\underline{{{}}}", _latex)
-
+    rows = [[_latex(head) for head in table.heads]]
+    for row in table.rows:
+        cells = row if cell_notes else [replace(cell, note="") for cell in row]
+        rows.append([_marked(c, r"\textbf{{{}}}", r"\underline{{{}}}", _latex) for c in cells])
+    head, *body = [rf"{' & '.join(row)} \\" for row in rows]
     lines = [
         r"\begin{table}",
         r"\centering",
         *([rf"\caption{{{_latex(table.title)}}}"] if table.title else []),
         *([rf"\label{{{label}}}"] if label else []),
-        rf"\begin{{tabular}}{{{sides}}}",
-        r"\toprule",
-        line(map(_latex, table.heads)),
-        r"\midrule",
-        *(line(map(shown, row)) for row in table.rows),
-        r"\bottomrule",
+        rf"\begin{{tabular}}{{{''.join('r' if c.is_number else 'l' for c in table.columns)}}}",
+        *(r"\toprule", head, r"\midrule", *body, r"\bottomrule"),
         r"\end{tabular}",
         *(rf"\par {{\footnotesize {_latex(note)}}}" for note in table.notes),
         r"\end{table}",
@@ -155,30 +143,22 @@ def to_latex(table: Table, *, label: str | None = None, cell_notes: bool = False
 
 def to_html(table: Table) -> str:
     """Return a table for a notebook, all text escaped, colors inherited."""
-
-    def line(tag: str, cells: Sequence[str], styles: Sequence[str]) -> str:
-        found = "".join(
-            f'<{tag} style="{_CELL_STYLE}{style}">{escape(cell)}</{tag}>'
-            for cell, style in zip(cells, styles, strict=True)
-        )
-        return f"<tr>{found}</tr>"
-
     sides = ["right;white-space:nowrap" if c.is_number else "left" for c in table.columns]
-    head = line("th", table.heads, [f"{s};border-bottom:1px solid currentColor" for s in sides])
-    body = "".join(
-        line(
-            "td",
-            [str(cell) for cell in row],
-            [s + ";font-weight:bold" * (c.rank == 1) for c, s in zip(row, sides, strict=True)],
-        )
-        for row in table.rows
-    )
+
+    def line(tag: str, cells: Iterable[Cell], style: str = "") -> str:
+        found = []
+        for cell, side in zip(cells, sides, strict=True):
+            bold = ";font-weight:bold" if cell.rank == 1 else ""
+            text = escape(str(cell))
+            found.append(f'<{tag} style="{_CELL_STYLE}{side}{bold}{style}">{text}</{tag}>')
+        return f"<tr>{''.join(found)}</tr>"
+
     caption = f'<caption style="text-align:left;caption-side:top">{escape(table.title)}</caption>'
+    head = line("th", map(Cell, table.heads), ";border-bottom:1px solid currentColor")
+    body = "".join(line("td", row) for row in table.rows)
     notes = "".join(f"<p><small>{escape(note)}</small></p>" for note in table.notes)
-    return (
-        f'<table style="{_TABLE_STYLE}">{caption}<thead>{head}</thead><tbody>{body}</tbody></table>'
-        + notes
-    )
+    parts = f"{caption}<thead>{head}</thead><tbody>{body}</tbody>"
+    return f'<table style="{_TABLE_STYLE}">{parts}</table>{notes}'
 
 
 def to_csv(records: Sequence[Mapping[str, Any]]) -> str:
@@ -208,10 +188,11 @@ def _markdown(text: str) -> str:
 
 
 def _latex(text: str) -> str:
-    escaped = "".join(_LATEX.get(character, character) for character in text)
-    return escaped.replace("--", "-{}-")
+    if text == ABSENT:
+        return "--"
+    return text.translate(str.maketrans(_LATEX)).replace("--", "-{}-")
 
 
 def _printable(text: str) -> str:
-    """Return text without control characters: names come from files of others."""
+    """Return text without control characters, which names from files may have."""
     return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)

@@ -1,4 +1,4 @@
-"""A table before it is text: columns, cells with their numbers, notes."""
+"""Table model: columns, cells with their numbers, notes."""
 
 import math
 from collections.abc import Sequence

@@ -6,16 +6,13 @@ from typing import Any, Final
 
 from wildcal.core.exceptions import InputError
 from wildcal.io.atomic import atomic_write
+from wildcal.plots.style import save
 from wildcal.report.paper.claims import claims
+from wildcal.report.paper.figures import FIGURES
 from wildcal.report.paper.study import Study
 from wildcal.report.paper.tables import SPECS, PaperTable, paper_table
 from wildcal.tables import to_csv, to_html, to_latex, to_markdown
 
-# Names of the functions in `figures`, which needs matplotlib.
-FIGURES: Final = {
-    **{name: name for name in ("fig1", "fig3", "fig4", "fig5", "fig6")},
-    **{"fig7": "fig4", "fig8": "fig5", "fig9": "fig6"},
-}
 FORMATS: Final = ("md", "csv", "tex", "html")
 PICTURES: Final = ("pdf", "png", "svg")
 
@@ -41,35 +38,31 @@ def make(name: str, study: Study, *, paper: bool = False) -> Any:
     """Return a `PaperTable`, a `PaperFigure`, or what is `Missing` for it."""
     if name in SPECS:
         return paper_table(study, name, paper=paper)
-    if name == "claims":
-        return claims(study)
-    from wildcal.report.paper import figures
-
-    return getattr(figures, FIGURES[name])(study, name)
+    return claims(study) if name == "claims" else FIGURES[name](study, name)
 
 
 def write(
     made: Any, folder: Path, *, formats: Sequence[str] = FORMATS, pictures: Sequence[str] = ("pdf",)
 ) -> list[Path]:
     """Write a table or a figure with its numbers, and return the files."""
-    texts = {"csv": to_csv(made.records)}
     figures = {}
     if isinstance(made, PaperTable):
-        texts["md"] = to_markdown(made.table) + "\n"
-        texts["tex"] = to_latex(made.table, label=f"tab:{made.name}", cell_notes=True)
-        texts["html"] = to_html(made.table) + "\n"
+        texts = {
+            "md": to_markdown(made.table) + "\n",
+            "tex": to_latex(made.table, label=f"tab:{made.name}", cell_notes=True),
+            "html": to_html(made.table) + "\n",
+        }
     else:
         figures = made.figures
         images = [f"![{name}]({name}.{p})" for name in figures for p in pictures if p != "pdf"]
-        texts["md"] = "\n\n".join([made.caption, *images, *made.notes]) + "\n"
+        texts = {"md": "\n\n".join([made.caption, *images, *made.notes]) + "\n"}
+    texts["csv"] = to_csv(made.records)
     written = []
     for suffix in [form for form in formats if form in texts]:
         written.append(folder / f"{made.name}.{suffix}")
         with atomic_write(written[-1]) as file:
             file.write(texts[suffix])
     for name, figure in figures.items():
-        from wildcal.plots.style import save
-
         for suffix in pictures:
             written.append(folder / f"{name}.{suffix}")
             save(figure, written[-1])

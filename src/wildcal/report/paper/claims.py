@@ -1,4 +1,4 @@
-"""The claims of the paper, each with a verdict on every suite."""
+"""The claims of the paper, tested on every suite."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,13 +9,14 @@ import numpy as np
 
 from wildcal.evaluation.benchmark_results import BenchmarkResults
 from wildcal.metrics import METRICS, auroc
-from wildcal.metrics.bootstrap import Difference, difference
+from wildcal.metrics.bootstrap import Difference
 from wildcal.plots.energy import negative_energy
 from wildcal.report.paper.names import is_transformer
 from wildcal.report.paper.study import (
     PAPER,
     Study,
-    mean_over,
+    is_pooled,
+    margin_of_energy,
     softmax_confidence,
     source_split,
     splits_at,
@@ -61,10 +62,10 @@ def claims(study: Study) -> PaperTable | Missing:
         if not found:
             continue
         margins = [case.margin for case in found]
-        counts = ["-", "-"]
-        if any(d.low is not None for d in margins):
-            significant = [d.value for d in margins if d.is_significant]
-            counts = [str(sum(v > 0 for v in significant)), str(sum(v < 0 for v in significant))]
+        significant = [d.value for d in margins if d.is_significant]
+        counts = [str(sum(v > 0 for v in significant)), str(sum(v < 0 for v in significant))]
+        if all(d.low is None for d in margins):
+            counts = ["-", "-"]
         holds = f"{sum(d.value > 0 for d in margins)} of {len(found)}"
         middle = f"{100 * float(np.median([d.value for d in margins])):+.2f}"
         lines.append(tuple(map(Cell, (claim.text, claim.place, holds, *counts, middle))))
@@ -107,50 +108,32 @@ def _averages(
 
 
 def _with_dac(study: Study) -> Iterator[Case]:
-    for name, suite in study.suites.items():
-        results = study.results(name, dac=True) if suite.layers else None
-        if results is not None:
-            for base in ("ets", "spline", "energy"):
-                yield Case(name, base, results.difference(name, base, f"dac+{base}", "ece"))
-
-
-def _against_best(
-    results: BenchmarkResults, suite: str, splits: Sequence[str], metric: str = "ece",
-    among: Sequence[str] = (),
-) -> Difference:  # fmt: skip
-    """Return how far energy is ahead of the best other method in the mean over some splits."""
-    sign = -1.0 if METRICS[metric].better == "higher" else 1.0
-    others = [m for m in _others(results, suite) if not among or m in among]
-    found = {m: mean_over(results, suite, m, metric, splits) for m in (*others, "energy")}
-    value, drawn = found.pop("energy")
-    best, best_drawn = min(found.values(), key=lambda pair: sign * pair[0])
-    gap = None if drawn is None or best_drawn is None else sign * (best_drawn - drawn)
-    return difference(sign * (best - value), gap)
+    for name, results in study.each(dac=True, only=lambda suite: suite.layers):
+        for base in ("ets", "spline", "energy"):
+            yield Case(name, base, results.difference(name, base, f"dac+{base}", "ece"))
 
 
 def _by_severity(study: Study, levels: Sequence[int]) -> Iterator[Case]:
-    for name in study.suites:
-        results = study.results(name)
-        if results is not None and results.has_severities(name):
-            for level in levels:
-                if splits := splits_at(results, name, level):
-                    yield Case(name, f"severity {level}", _against_best(results, name, splits))
+    for name, results in study.each():
+        for level in levels if results.has_severities(name) else ():
+            if splits := splits_at(results, name, level):
+                gap = margin_of_energy(results, name, splits, _others(results, name))
+                yield Case(name, f"severity {level}", gap)
 
 
 def _by_type(study: Study) -> Iterator[Case]:
-    for name in study.suites:
-        results = study.results(name)
-        if results is not None and not study.is_pooled(name):
-            for split in splits_at(results, name, 5):
-                yield Case(name, split, _against_best(results, name, [split]))
+    for name, results in study.each(only=lambda suite: not is_pooled(suite)):
+        for split in splits_at(results, name, 5):
+            gap = margin_of_energy(results, name, [split], _others(results, name))
+            yield Case(name, split, gap)
 
 
 def _on_textures(study: Study, metrics: Sequence[str], among: Sequence[str] = ()) -> Iterator[Case]:
-    for name in study.suites:
-        results = study.results(name, ood="svhn")
-        if results is not None and "textures-test" in results.ood_splits(name):
+    for name, results in study.each(ood="svhn"):
+        if "textures-test" in results.ood_splits(name):
+            others = [m for m in _others(results, name) if not among or m in among]
             for metric in metrics:
-                gap = _against_best(results, name, ["textures-test"], metric, among)
+                gap = margin_of_energy(results, name, ["textures-test"], others, metric)
                 yield Case(name, METRICS[metric].title, gap)
 
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from wildcal.evaluation.benchmark_results import BenchmarkResults
 from wildcal.evaluation.methods import PAPER_METHODS
 from wildcal.metrics import METRICS, Estimate
-from wildcal.metrics.bootstrap import difference, interval
+from wildcal.metrics.bootstrap import interval
 from wildcal.plots.display import Display
 from wildcal.plots.energy import EnergyDisplay, HistogramDisplay, negative_energy
 from wildcal.plots.shift import DotsDisplay, HeatmapDisplay, SeverityDisplay
@@ -17,6 +17,8 @@ from wildcal.plots.style import COLUMN, PAGE, context, grid, new_figure
 from wildcal.report.paper.names import is_transformer, method_title
 from wildcal.report.paper.study import (
     Study,
+    is_pooled,
+    margin_of_energy,
     mean_over,
     softmax_confidence,
     source_split,
@@ -59,11 +61,10 @@ def fig1(study: Study, name: str = "fig1") -> PaperFigure | Missing:
         for score, title in ((softmax_confidence, "Softmax confidence"),
                              (negative_energy, "Negative energy")):  # fmt: skip
             values = score(source.logits)
-            for key, groups in (
-                (f"{title}, {data}", {"correct": values[right], "incorrect": values[~right]}),
-                (f"{title}, {data} and SVHN", {data: values, "SVHN": score(svhn.logits)}),
-            ):
-                panels[key] = HistogramDisplay.from_groups(groups, title)
+            groups = {"correct": values[right], "incorrect": values[~right]}
+            panels[f"{title}, {data}"] = HistogramDisplay.from_groups(groups, title)
+            groups = {data: values, "SVHN": score(svhn.logits)}
+            panels[f"{title}, {data} and SVHN"] = HistogramDisplay.from_groups(groups, title)
         figure = new_figure(PAGE * 0.8, 3.9)
         with context():
             axes = figure.subplots(2, 2)
@@ -92,10 +93,12 @@ def fig3(study: Study, name: str = "fig3") -> PaperFigure | Missing:
         ]
         svhn = svhn_split(suite)
         if svhn is not None and all(levels):
-            groups: dict[str, Any] = {}
-            for level, splits in zip(_SEVERITIES, levels, strict=True):
-                y = np.concatenate([s.y for s in splits])
-                groups[str(level)] = (np.concatenate([s.logits for s in splits]), y)
+            groups: dict[str, Any] = {
+                str(level): [
+                    np.concatenate([getattr(s, key) for s in splits]) for key in ("logits", "y")
+                ]
+                for level, splits in enumerate(levels)
+            }
             groups["SVHN"] = (svhn.logits, None)
             panels[str(study.names[suite_name])] = EnergyDisplay.from_logits(groups)
     caption = (
@@ -107,37 +110,31 @@ def fig3(study: Study, name: str = "fig3") -> PaperFigure | Missing:
 
 def fig4(study: Study, name: str = "fig4") -> PaperFigure | Missing:
     """Return ECE by severity (figure 4), of vision transformers (figure 7)."""
-    methods, suites, whose = study.shown_methods, list(study.suites), ""
-    if name == "fig7":
-        methods = ("identity", *(m for m in study.methods if m not in PAPER_METHODS), "energy")
-        suites = [suite for suite in suites if is_transformer(study.suites[suite])]
-        whose = " of vision transformers"
-    panels = {}
-    for suite in suites:
-        results = study.results(suite)
-        if results is None or not results.has_severities(suite):
-            continue
-        fitted = [m.name for m in results.suites[suite].methods]
-        curves = {
-            method_title(m): [_mean_ece(results, suite, m, level) for level in _SEVERITIES]
-            for m in methods
-            if m in fitted
-        }
-        floors = results.average(suite, "energy", "ece").floors
-        panels[str(study.names[suite])] = SeverityDisplay(curves, floors)
-    caption = f"ECE{whose} by severity, with 95 % intervals and the noise floor."
-    needs = TRANSFORMER if name == "fig7" else (CONDITIONS, EXTRACT)
-    return _grid(name, caption, panels, needs, _pooled_note(study, suites))
+    is_fig7 = name == "fig7"
+    methods: Sequence[str] = study.shown_methods
+    if is_fig7:
+        methods = [m for m in methods if m in ("identity", "energy") or m not in PAPER_METHODS]
+    panels, shown = {}, []
+    for suite, results in study.each(only=is_transformer if is_fig7 else None):
+        if results.has_severities(suite):
+            curves = {
+                method_title(m): [_mean_ece(results, suite, m, level) for level in _SEVERITIES]
+                for m in methods
+                if m not in results.suites[suite].failed
+            }
+            floors = results.average(suite, "energy", "ece").floors
+            panels[str(study.names[suite])] = SeverityDisplay(curves, floors)
+            shown.append(suite)
+    networks = " of vision transformers" if is_fig7 else ""
+    caption = f"ECE{networks} by severity, with 95 % intervals and the noise floor."
+    needs = TRANSFORMER if is_fig7 else (CONDITIONS, EXTRACT)
+    return _grid(name, caption, panels, needs, _pooled_note(study, shown))
 
 
 def fig5(study: Study, name: str = "fig5") -> PaperFigure | Missing:
     """Return ECE by corruption at severity 5: dots for one suite, differences for several."""
     methods = study.with_and_without_ood if name == "fig8" else study.shown_methods
-    found = {}
-    for suite in study.suites:
-        results = study.results(suite)
-        if results is not None and splits_at(results, suite, 5):
-            found[suite] = results
+    found = {suite: r for suite, r in study.each() if splits_at(r, suite, 5)}
     if not found:
         return Missing(name, "corrupted test splits of severity 5", EXTRACT)
     if len(found) == 1:
@@ -150,7 +147,7 @@ def fig5(study: Study, name: str = "fig5") -> PaperFigure | Missing:
     columns = {
         str(study.names[suite]): _energy_minus_best(results, suite, methods)
         for suite, results in found.items()
-        if not study.is_pooled(suite)
+        if not is_pooled(study.suites[suite])
     }
     if not columns:
         return Missing(name, "at least 200 samples in each condition", EXTRACT)
@@ -170,10 +167,7 @@ def fig5(study: Study, name: str = "fig5") -> PaperFigure | Missing:
 def fig6(study: Study, name: str = "fig6") -> PaperFigure | Missing:
     """Return the mean confidence on Textures of methods calibrated with SVHN."""
     panels = {}
-    for suite in study.suites:
-        results = study.results(suite, ood="svhn")
-        if results is None:
-            continue
+    for suite, results in study.each(ood="svhn"):
         series = {}
         for m in study.with_and_without_ood if name == "fig9" else study.shown_methods:
             # The confidences that the authors' ECE leaves out count here.
@@ -213,17 +207,13 @@ def _energy_minus_best(
     results: BenchmarkResults, suite: str, methods: Sequence[str]
 ) -> dict[str, Estimate]:
     """Return by corruption at severity 5 the ECE of energy minus the lowest of other methods."""
-    result = results.suites[suite]
-    others = [m.name for m in result.methods if m.name in methods]
-    others = [m for m in others if m not in ("energy", WITHOUT_OOD)]
+    fitted = [m.name for m in results.suites[suite].methods]
+    others = [m for m in methods if m in fitted and m not in ("energy", WITHOUT_OOD)]
     found = {}
     for m in results.select(suite=suite, method="energy", metric="ece", severity=5):
-        value, drawn = mean_over(results, suite, "energy", "ece", [m.split])
-        pairs = [mean_over(results, suite, other, "ece", [m.split]) for other in others]
-        best, best_drawn = min(pairs, key=lambda pair: pair[0])
-        both = None if drawn is None or best_drawn is None else drawn - best_drawn
-        d = difference(value - best, both, result.level)
-        found[_kind(m.corruption)] = Estimate(d.value, d.low, d.high)
+        d = margin_of_energy(results, suite, [m.split], others)
+        ends = () if d.interval is None else (-d.interval[1], -d.interval[0])
+        found[_kind(m.corruption)] = Estimate(-d.value, *ends)
     return dict(sorted(found.items()))
 
 
@@ -250,3 +240,10 @@ def _records(panels: Mapping[str, Display]) -> tuple[dict[str, Any], ...]:
 def _pooled_note(study: Study, suites: Sequence[str]) -> tuple[str, ...]:
     names = study.pooled_names(suites)
     return (f"Corruption types of a severity are pooled (few samples): {names}.",) if names else ()
+
+
+FIGURES: Final = {
+    **{"fig1": fig1, "fig3": fig3, "fig4": fig4, "fig5": fig5, "fig6": fig6},
+    **{"fig7": fig4, "fig8": fig5, "fig9": fig6},
+}
+"""Functions by the name of the figure, which they are called with."""

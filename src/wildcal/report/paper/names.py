@@ -32,17 +32,8 @@ SET_TITLES: Final = {
 }
 # In this order: the names of some families contain those of others.
 _FAMILIES: Final = (
-    ("vitb32", "ViT-B/32"),
-    ("vitb16", "ViT-B/16"),
-    ("vit", "ViT"),
-    ("swint", "Swin-T"),
-    ("swin", "Swin"),
-    ("seresnet", "SE-ResNet"),
-    ("wideresnet", "WideResNet"),
-    ("wrn", "WideResNet"),
-    ("densenet", "DenseNet"),
-    ("vgg", "VGG"),
-    ("resnet", "ResNet"),
+    *("ViT-B/32", "ViT-B/16", "ViT", "Swin-T", "Swin"),
+    *("SE-ResNet", "WideResNet", "DenseNet", "VGG", "ResNet"),
 )
 
 
@@ -65,7 +56,7 @@ class SuiteNames:
 
 
 def plain(text: Any) -> str:
-    """Return text of a file short, on one line and without control characters."""
+    """Return text from a file shortened to one line without control characters."""
     line = " ".join(str(text).split())[:60]
     return "".join(c if c.isprintable() else "?" for c in line)
 
@@ -85,8 +76,12 @@ def family(network: str) -> str | None:
     >>> family("wrn-16-2"), family("WideResNet40"), family("se_resnet18"), family("lenet")
     ('WideResNet', 'WideResNet', 'SE-ResNet', None)
     """
-    letters = re.sub(r"[^a-z0-9]", "", network.lower())
-    return next((title for part, title in _FAMILIES if part in letters), None)
+    name = _letters(network).replace("wrn", "wideresnet")
+    return next((family for family in _FAMILIES if _letters(family) in name), None)
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def is_transformer(suite: Suite) -> bool:
@@ -96,8 +91,6 @@ def is_transformer(suite: Suite) -> bool:
 
 def in_paper_order(suites: Mapping[str, Suite]) -> dict[str, Suite]:
     """Return suites with those of a data set together, the paper's data sets first."""
-    order = list(DATA_TITLES)
-    order += dict.fromkeys(str(s.data.get("name", "")) for s in suites.values())
-    return dict(
-        sorted(suites.items(), key=lambda item: order.index(str(item[1].data.get("name", ""))))
-    )
+    data = {name: str(suite.data.get("name", "")) for name, suite in suites.items()}
+    order = [*DATA_TITLES, *data.values()]
+    return {name: suites[name] for name in sorted(data, key=lambda name: order.index(data[name]))}

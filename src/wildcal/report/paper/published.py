@@ -1,4 +1,4 @@
-"""The numbers of the paper, beside those of suites with the same data and family of networks."""
+"""Numbers published in the paper, by data set and family of networks."""
 
 import json
 from dataclasses import dataclass

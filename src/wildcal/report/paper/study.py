@@ -1,6 +1,7 @@
-"""The benchmarks that tables and figures of the paper share: each suite is run once for all."""
+"""Benchmarks that the tables and figures of the paper share."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
@@ -12,22 +13,24 @@ from numpy.typing import NDArray
 from wildcal.core.arrays import FloatArray, softmax
 from wildcal.evaluation.benchmark import run_benchmark
 from wildcal.evaluation.benchmark_results import BenchmarkResults
-from wildcal.evaluation.methods import PAPER_METHODS, MethodSpec
+from wildcal.evaluation.methods import PAPER_METHODS
 from wildcal.evaluation.splits import ood_set
 from wildcal.io.suite import Split, Suite
+from wildcal.metrics import METRICS
+from wildcal.metrics.bootstrap import Difference, difference
 from wildcal.report.paper.names import SuiteNames, in_paper_order
 from wildcal.report.paper.variants import COUNTED, WITHOUT_OOD, paper_method
 
 FEW_SAMPLES: Final = 200
-"""With fewer samples in a condition its ECE is mostly noise: the types of a severity are pooled."""
+"""With fewer samples in a condition its ECE is mostly noise, so corruption types are pooled."""
 PAPER: Final = "paper"
 """Calibrate as the paper does: with Textures for ImageNet, with SVHN for other data."""
-WITH_DAC: Final = (*("identity", "ets", "dac+ets", "spline", "dac+spline", "energy", "dac+energy"),)
+WITH_DAC: Final = ("identity", "ets", "dac+ets", "spline", "dac+spline", "energy", "dac+energy")
 _RESAMPLED: Final = ("ece", "mean_confidence", "ood_auroc", "ood_aupr_in", "ood_aupr_out")
 
 
 class PooledSplit:
-    """Several splits of a suite as one; what is not defined here is that of the first."""
+    """The corrupted splits of one severity as one split."""
 
     def __init__(self, splits: Sequence[Split]) -> None:
         self._splits = splits
@@ -36,23 +39,11 @@ class PooledSplit:
         self.n_samples = sum(split.n_samples for split in splits)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._splits[0], name)
-
-    @cached_property
-    def logits(self) -> NDArray[Any]:
-        """The logits of all."""
-        return np.concatenate([split.logits for split in self._splits])
-
-    @cached_property
-    def y(self) -> NDArray[Any]:
-        """The labels of all."""
-        return np.concatenate([split.y for split in self._splits])
-
-    @property
-    def knn_distances(self) -> NDArray[Any] | None:
-        """The distances of all, None if one has none."""
-        parts = [d for split in self._splits if (d := split.knn_distances) is not None]
-        return np.concatenate(parts) if len(parts) == len(self._splits) else None
+        """Return an array of all splits, None if one has none; otherwise that of the first."""
+        values = [getattr(split, name) for split in self._splits]
+        if not any(isinstance(value, np.ndarray) for value in values):
+            return values[0]
+        return None if any(value is None for value in values) else np.concatenate(values)
 
     def verify(self) -> None:
         """Verify the splits."""
@@ -60,25 +51,27 @@ class PooledSplit:
             split.verify()
 
 
-class PooledSuite:
-    """A suite whose corruption types are pooled at each severity."""
+def is_pooled(suite: Suite) -> bool:
+    """Return whether conditions have so few samples that types are pooled."""
+    return any(s.severity is not None and s.n_samples < FEW_SAMPLES for s in suite.test)
 
-    def __init__(self, suite: Suite) -> None:
-        self._suite = suite
-        levels: dict[int, list[Split]] = {}
-        for split in suite.test:
-            if split.severity is not None:
-                levels.setdefault(split.severity, []).append(split)
-        others = [split for split in suite.test if split.severity is None]
-        self.test = (*others, *(PooledSplit(levels[level]) for level in sorted(levels)))
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._suite, name)
+def pool_types(suite: Suite) -> Suite:
+    """Return a suite whose corruption types are pooled at each severity."""
+    splits: list[Any] = [s for s in suite.splits if s.role != "test" or s.severity is None]
+    levels: dict[int, list[Split]] = {}
+    for split in suite.test:
+        if split.severity is not None:
+            levels.setdefault(split.severity, []).append(split)
+    splits += [PooledSplit(levels[level]) for level in sorted(levels)]
+    pooled = copy(suite)
+    pooled.splits = tuple(splits)
+    return pooled
 
 
 @dataclass(eq=False)
 class Study:
-    """Suites, and benchmarks on them as tables and figures ask for them.
+    """Suites and their benchmarks, each run when it is first used.
 
     Parameters
     ----------
@@ -126,14 +119,9 @@ class Study:
         """The shown methods, and energy without OOD samples before energy."""
         return (*self.shown_methods[:-1], WITHOUT_OOD, "energy")
 
-    def is_pooled(self, name: str) -> bool:
-        """Return whether conditions have so few samples that types are pooled."""
-        sizes = [s.n_samples for s in self.suites[name].test if s.severity is not None]
-        return bool(sizes) and min(sizes) < FEW_SAMPLES
-
     def pooled_names(self, suites: Iterable[str]) -> str:
         """Return the names of those suites of which types are pooled."""
-        return "; ".join(str(self.names[name]) for name in suites if self.is_pooled(name))
+        return "; ".join(str(self.names[name]) for name in suites if is_pooled(self.suites[name]))
 
     def results(
         self, name: str, metric: str = "ece", *, ood: str = PAPER, dac: bool = False
@@ -144,12 +132,11 @@ class Study:
         """
         suite = self.suites[name]
         sets = [ood_set(split.name) for split in suite.calibration if split.is_ood]
+        used: str | None = ood
         if ood == PAPER:
             usual = "textures" if suite.data.get("name") == "imagenet" else "svhn"
             used = usual if usual in sets else next(iter(sets), None)
-        elif ood in sets:
-            used = ood
-        else:
+        elif ood not in sets:
             return None
         metrics = _RESAMPLED if metric in _RESAMPLED else (metric,)
         key = (name, metrics, used, dac)
@@ -158,11 +145,9 @@ class Study:
             methods = WITH_DAC if dac else self.with_and_without_ood
             if authors and "ece" in metrics and not dac:
                 methods = (*methods, COUNTED)
-            specs: list[MethodSpec] = [paper_method(m, authors=authors) for m in methods]
-            tested: Any = PooledSuite(suite) if self.is_pooled(name) else suite
             self._done[key] = run_benchmark(
-                {name: tested},
-                specs,
+                {name: pool_types(suite) if is_pooled(suite) else suite},
+                [paper_method(m, authors=authors) for m in methods],
                 metrics=metrics,
                 ood=used,
                 n_bootstrap=self.n_bootstrap if "ece" in metrics else 0,
@@ -170,6 +155,16 @@ class Study:
             )
         found = self._done[key]
         return found if name in found.suites else None
+
+    def each(
+        self, *, ood: str = PAPER, dac: bool = False, only: Callable[[Suite], object] | None = None
+    ) -> Iterator[tuple[str, BenchmarkResults]]:
+        """Yield the names and benchmarks of all suites, or of those for which `only` is true."""
+        for name, suite in self.suites.items():
+            if only is None or only(suite):
+                results = self.results(name, ood=ood, dac=dac)
+                if results is not None:
+                    yield name, results
 
     def skipped(self) -> dict[str, str]:
         """Return the suites, splits and methods that could not be used, with the reason."""
@@ -192,6 +187,19 @@ def mean_over(
         return value, None
     row = result.index(method)
     return value, np.mean([result.replicates[metric, s][row] for s in splits], axis=0)
+
+
+def margin_of_energy(
+    results: BenchmarkResults, suite: str, splits: Sequence[str], others: Iterable[str],
+    metric: str = "ece",
+) -> Difference:  # fmt: skip
+    """Return how much better energy is than the best other method in the mean over splits."""
+    sign = -1.0 if METRICS[metric].better == "higher" else 1.0
+    value, drawn = mean_over(results, suite, "energy", metric, splits)
+    found = [mean_over(results, suite, other, metric, splits) for other in others]
+    best, best_drawn = min(found, key=lambda pair: sign * pair[0])
+    gap = None if drawn is None or best_drawn is None else sign * (best_drawn - drawn)
+    return difference(sign * (best - value), gap, results.suites[suite].level)
 
 
 def splits_at(results: BenchmarkResults, suite: str, severity: int) -> list[str]:

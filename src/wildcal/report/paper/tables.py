@@ -1,8 +1,8 @@
 """The tables of the paper from benchmarks."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from wildcal.evaluation.benchmark_results import BenchmarkResults
@@ -10,10 +10,10 @@ from wildcal.evaluation.methods import PAPER_METHODS
 from wildcal.io.suite import Suite
 from wildcal.metrics import METRICS, Estimate
 from wildcal.report.paper.names import SET_TITLES, is_transformer, method_title
-from wildcal.report.paper.published import Published, published_row
-from wildcal.report.paper.study import FEW_SAMPLES, PAPER, Study
+from wildcal.report.paper.published import published_row
+from wildcal.report.paper.study import FEW_SAMPLES, PAPER, WITH_DAC, Study, is_pooled
 from wildcal.report.paper.variants import COUNTED
-from wildcal.tables import ABSENT, Cell, Column, Table, number, with_ranks
+from wildcal.tables import ABSENT, Cell, Column, Table, number
 
 KEEP_CLASSES: Final = ("identity", "ts", "ets", "irm", "spline", "energy")
 """Methods that keep the predicted class."""
@@ -77,17 +77,18 @@ class Missing:
 
 @dataclass(frozen=True)
 class Row:
-    """A row before it is text."""
+    """The numbers of one row."""
 
     suite: str
     labels: tuple[str, ...]
+    """Data set, network and, in some tables, metric or OOD set."""
     values: dict[str, Estimate]
     """By method."""
     data_used: dict[str, str]
-    winner: str | None = None
+    winner: str | None
     """The best method, if it is significantly better than the second."""
-    floor: float | None = None
-    baseline: str | None = None
+    floor: float | None
+    baseline: str | None
     """The best method besides energy and no calibration."""
 
 
@@ -117,8 +118,7 @@ SPECS: Final = {
     "table2": Spec(
         "Average ECE (%) with and without density-aware calibration (DAC).",
         (f"{CONDITIONS}, and distances to training samples", f"{EXTRACT} --features"),
-        ("identity", "ets", "dac+ets", "spline", "dac+spline", "energy", "dac+energy"),
-        suites=lambda suite: suite.layers, dac=True,
+        WITH_DAC, suites=lambda suite: suite.layers, dac=True,
     ),
     "table3": Spec(
         "Detection of Textures by the calibrated confidence (%), higher is better.", TEXTURES,
@@ -150,154 +150,150 @@ def paper_table(study: Study, name: str, *, paper: bool = False) -> PaperTable |
     """Return a table of the paper, with `paper` also the paper's rows beside those of suites."""
     spec = SPECS[name]
     shown = study.with_and_without_ood if name == "table9" else study.shown_methods
-    methods = spec.methods or shown
-    rows = list(_rows(study, spec, methods))
+    titles = {m: method_title(m) for m in spec.methods or shown}
+    rows = list(_rows(study, spec, list(titles)))
     if not rows:
         return Missing(name, *spec.needs)
-    titles = {m: method_title(m) for m in methods}
-    heads = ("data set", "network", *([spec.head] if spec.head else []))
-    has_floor = any(row.floor is not None for row in rows)
-    dagger = "†" if study.authors else ""
+    heads = ["data set", "network", *([spec.head] if spec.head else [])]
+    dagger = {"irovats": "†"} if study.authors else {}
     columns = [Column(head, is_number=False) for head in heads]
-    columns += [Column(f"{t}{dagger * (m == 'irovats')}") for m, t in titles.items()]
-    columns += [Column("noise floor")] * has_floor
-    lines, records, published = [], [], []
+    columns += [Column(f"{title}{dagger.get(m, '')}") for m, title in titles.items()]
+    columns.append(Column("noise floor"))
+    lines, published = [], []
+    records: list[dict[str, Any]] = []
     for row in rows:
-        floor = [number(row.floor)] * has_floor
-        lines.append((*map(Cell, row.labels), *_cells(row, methods, study.intervals), *floor))
-        own = str(study.suites[row.suite].model.get("name", row.labels[1]))  # not the --label
-        found = published_row(name, (row.labels[0], own, *row.labels[2:])) if paper else None
-        records += _records(row, titles, heads, found)
+        lines.append((*map(Cell, row.labels), *_cells(row, titles, study), number(row.floor)))
+        data, network, *more = row.labels
+        own = str(study.suites[row.suite].model.get("name", network))  # not the --label
+        found = published_row(name, (data, own, *more)) if paper else None
+        records += _records(row, titles, heads, {} if found is None else found.values)
         if found is not None:
             published.append(found)
-            labels = (row.labels[0], f"{found.labels[1]} (paper){'*' * bool(found.error)}")
+            labels = (data, f"{found.labels[1]} (paper){'*' * bool(found.error)}", *more)
             cells = [number(found.values.get(t), percent=False, digits=2) for t in titles.values()]
-            absent = [Cell(ABSENT)] * has_floor
-            lines.append((*map(Cell, (*labels, *row.labels[2:])), *cells, *absent))
-    notes = _notes(study, spec, rows, methods)
+            lines.append((*map(Cell, labels), *cells, Cell(ABSENT)))
+    notes = _notes(study, spec, rows, titles)
     if published:
         notes.append("Rows marked (paper) are the paper's, of a network of the same family.")
         notes += dict.fromkeys(f"* {row.error}." for row in published if row.error)
     elif paper:
         notes.append("The paper has no row of the same data set and family of networks.")
     table = Table(spec.title, tuple(columns), tuple(lines), tuple(notes))
+    if all(row.floor is None for row in rows):
+        table = table.select(table.heads[:-1])
     return PaperTable(name, table, tuple(records))
 
 
 def _rows(study: Study, spec: Spec, methods: Sequence[str]) -> Iterator[Row]:
     """Yield a row for each suite, OOD set and metric, or for each of their splits."""
     for name, suite in study.suites.items():
-        splits = [s for s in suite.test if {s.name, s.domain} & set(spec.splits)]
         for ood in spec.ood_sets if spec.suites(suite) else ():
             for metric, title in spec.metrics.items():
                 results = study.results(name, metric, ood=ood, dac=spec.dac)
                 if results is None:
                     continue
-                third = {"metric": (title,), "calibrated with": (SET_TITLES.get(ood, ood),)}
-                labels = (study.names[name].network, *third.get(spec.head or "", ()))
-                data = study.names[name].data
+                data, network = study.names[name].data, study.names[name].network
+                third = {"metric": title, "calibrated with": SET_TITLES.get(ood, ood)}
+                more = (third[spec.head],) if spec.head else ()
+                splits: dict[str | None, str] = {
+                    s.name: SET_TITLES.get(str(s.domain), data)
+                    for s in suite.test
+                    if s.name in spec.splits or s.domain in spec.splits
+                }
                 if not spec.splits and results.has_severities(name):
-                    yield from _row(study, results, name, metric, methods, (data, *labels))
-                for s in splits:
-                    own = (SET_TITLES.get(str(s.domain), data), *labels)
-                    yield from _row(study, results, name, metric, methods, own, s.name)
+                    splits = {None: data}
+                for split, own in splits.items():
+                    row = _row(study, results, name, metric, methods, (own, network, *more), split)
+                    if row is not None:
+                        yield row
 
 
 def _row(
     study: Study, results: BenchmarkResults, suite: str, metric: str, methods: Sequence[str],
-    labels: tuple[str, ...], split: str | None = None,
-) -> Iterator[Row]:  # fmt: skip
-    """Yield a row of averages over conditions or of values on a split, if there are any."""
+    labels: tuple[str, ...], split: str | None,
+) -> Row | None:  # fmt: skip
+    """Return the averages over conditions, or the values on a split; None if there are none."""
+    fitted = results.suites[suite].methods
     values: dict[str, Estimate] = {}
-    for m in results.suites[suite].methods:
-        if split is None:
-            e: Estimate | None = results.average(suite, m.name, metric)
-        else:
+    for m in fitted:
+        e: Estimate | None = results.average(suite, m.name, metric)
+        if split is not None:
             e = results.estimate(suite, m.name, split, metric)
         if e is not None and not math.isnan(e.value):
             values[m.name] = e
     ranked = [m for m in (PAPER_METHODS if SOTA in methods else methods) if m in values]
     if not ranked:
-        return
+        return None
     sign = -1 if METRICS[metric].better == "higher" else 1
     ranked.sort(key=lambda m: sign * values[m].value)
     winner: str | None = ranked[0]
+    floor = None
+    if split is None:
+        floors = [f for m in ranked if (f := values[m].floor) is not None]
+        floor = sum(floors) / len(floors) if floors else None
     if split is None and len(ranked) > 1:
         gap = results.difference(suite, ranked[0], ranked[1], metric)
-        is_clear = not study.is_pooled(suite) if gap.low is None else gap.is_significant
+        is_clear = gap.is_significant if gap.interval else not is_pooled(study.suites[suite])
         winner = ranked[0] if is_clear else None
-    floors = [f for m in ranked if (f := values[m].floor) is not None and split is None]
-    floor = sum(floors) / len(floors) if floors else None
     baseline = next((m for m in ranked if m not in ("identity", "energy")), None)
     if baseline is not None:
         values[SOTA] = values[baseline]
-    used = {m.name: str(m.information) for m in results.suites[suite].methods}
-    yield Row(suite, labels, values, used, winner, floor, baseline)
+    used = {m.name: str(m.information) for m in fitted}
+    return Row(suite, labels, values, used, winner, floor, baseline)
 
 
-def _cells(row: Row, methods: Sequence[str], intervals: bool) -> list[Cell]:
-    cells = []
+def _cells(row: Row, methods: Iterable[str], study: Study) -> Iterator[Cell]:
     for m in methods:
-        e = row.values.get(m)
-        cell = Cell(ABSENT) if e is None else number(e.value, e.interval if intervals else None)
-        cells.append(with_ranks([cell], "lower")[0] if m == row.winner else cell)
-    return cells
+        e = row.values.get(m, Estimate(math.nan))
+        cell = number(e.value, e.interval if study.intervals else None)
+        yield replace(cell, rank=1) if m == row.winner else cell
 
 
-def _notes(study: Study, spec: Spec, rows: Sequence[Row], methods: Sequence[str]) -> list[str]:
-    notes = []
+def _notes(study: Study, spec: Spec, rows: Sequence[Row], methods: Iterable[str]) -> list[str]:
+    """Return the notes that apply to a table."""
     pooled = study.pooled_names(dict.fromkeys(row.suite for row in rows))
-    counted = [
+    counted = ", ".join(
         f"{row.labels[0]} {row.labels[1]} {100 * row.values[COUNTED].value:.2f}"
         for row in rows
         if COUNTED in row.values
-    ]
+    )
+    best = dict.fromkeys(f"{row.labels[1]} {method_title(row.baseline or '')}" for row in rows)
     used = {
         f"{method_title(m)}: {data}"
         for m in methods
         if "," in (data := rows[0].data_used.get(m, "")).partition(" labels")[2]
     }
-    if not spec.splits:
-        notes.append(_AVERAGE_NOTE)
-    if study.authors and {"irm", "irova", "spline"} & set(methods):
-        notes.append(_AUTHORS_NOTE)
-    if study.authors and "irovats" in methods:
-        text = f" Counted there: {', '.join(counted)}." if counted else ""
-        notes.append(_DAGGER_NOTE + text)
-    if pooled and not spec.splits:
-        notes.append(f"{_POOLED_NOTE}{pooled}.")
-    if study.n_bootstrap and not spec.splits:
-        notes.append(_RANK_NOTE)
-    if study.intervals:
-        notes.append(_INTERVAL_NOTE)
-    if SOTA in methods:
-        best = dict.fromkeys(f"{r.labels[1]} {method_title(r.baseline or '')}" for r in rows)
-        notes.append(
-            f"SoTA: the baseline with the lowest value on the test sets ({', '.join(best)})."
-        )
-    if used:
-        notes.append(f"Data used beyond calibration labels: {'; '.join(sorted(used))}.")
-    return notes
+    are_averages = not spec.splits
+    notes = {
+        _AVERAGE_NOTE: are_averages,
+        _AUTHORS_NOTE: study.authors and {"irm", "irova", "spline"} & set(methods),
+        f"{_DAGGER_NOTE}{f' Counted there: {counted}.' if counted else ''}":
+            study.authors and "irovats" in methods,
+        f"{_POOLED_NOTE}{pooled}.": pooled and are_averages,
+        _RANK_NOTE: study.n_bootstrap and are_averages,
+        _INTERVAL_NOTE: study.intervals,
+        f"SoTA: the baseline with the lowest value on the test sets ({', '.join(best)}).":
+            SOTA in methods,
+        f"Data used beyond calibration labels: {'; '.join(sorted(used))}.": used,
+    }  # fmt: skip
+    return [note for note, applies in notes.items() if applies]
 
 
 def _records(
-    row: Row, titles: dict[str, str], heads: Sequence[str], published: Published | None
-) -> list[dict[str, Any]]:
-    """Return a record for each number, in per cent."""
-    names = [head.replace(" ", "_") for head in heads]
-    found = []
+    row: Row, titles: Mapping[str, str], heads: Sequence[str], published: Mapping[str, float]
+) -> Iterator[dict[str, Any]]:
+    """Yield a record for each number, in per cent."""
+    labels = {head.replace(" ", "_"): label for head, label in zip(heads, row.labels, strict=True)}
     for method, title in titles.items():
-        record: dict[str, Any] = {
+        e = row.values.get(method)
+        numbers = (None,) * 4 if e is None else (e.value, e.low, e.high, e.floor)
+        percent = [None if v is None else 100 * v for v in numbers]
+        yield {
             "suite": row.suite,
-            **dict(zip(names, row.labels, strict=True)),
+            **labels,
             "method": title,
+            **dict(zip(("value", "low", "high", "noise_floor"), percent, strict=True)),
+            "is_best": method == row.winner,
+            "data_used": row.data_used.get(method, ""),
+            "paper": published.get(title),
         }
-        for key in ("value", "low", "high", "floor"):
-            value = getattr(row.values.get(method), key, None)
-            name = "noise_floor" if key == "floor" else key
-            record[name] = None if value is None else 100 * value
-        record["is_best"] = method == row.winner
-        record["data_used"] = row.data_used.get(method, "")
-        record["paper"] = None if published is None else published.values.get(title)
-        found.append(record)
-    return found

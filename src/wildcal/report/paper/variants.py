@@ -43,24 +43,26 @@ def isotonic_scores(
 
     `leave_out`: samples whose confidence exceeds 1 contribute nothing to the ECE.
     """
-    output = isotonic_output(calibrator, np.asarray(logits), dtype)
-    predicted = output.argmax(axis=1)
-    top = output[np.arange(len(output)), predicted].astype(np.float64)
-    correct, confidence = predicted == y, np.minimum(top, 1.0)
-    if leave_out:  # a sample with confidence 0 that is wrong has no gap
-        correct, confidence = correct & (top <= 1), np.where(top <= 1, confidence, 0.0)
-    return _scores(confidence, correct, y, output.astype(np.float64), predicted)
+    return _scores(isotonic_output(calibrator, np.asarray(logits), dtype), y, leave_out=leave_out)
 
 
 def spline_scores(calibrator: Any, logits: Any, y: Any) -> Scores:
     """Return the scores of SPLINE with zeros for the classes that are not predicted."""
     proba = calibrator.predict_proba(logits).astype(np.float64)
-    predicted = proba.argmax(axis=1)
-    rows = np.arange(len(proba))
-    top = proba[rows, predicted]
-    zeros = np.zeros_like(proba)
-    zeros[rows, predicted] = top
-    return _scores(top, predicted == y, y, zeros, predicted)
+    is_predicted = np.arange(proba.shape[1]) == proba.argmax(axis=1)[:, None]
+    return _scores(np.where(is_predicted, proba, 0.0), y)
+
+
+def _scores(output: NDArray[Any], y: Any, *, leave_out: bool = False) -> Scores:
+    """Return the scores of the output for all classes, with its argmax as the prediction."""
+    predicted = output.argmax(axis=1)
+    output = output.astype(np.float64)
+    top = output[np.arange(len(output)), predicted]
+    correct, confidence = predicted == y, np.minimum(top, 1.0)
+    if leave_out:  # a sample with confidence 0 that is wrong has no gap
+        correct, confidence = correct & (top <= 1), np.where(top <= 1, confidence, 0.0)
+    labels = np.asarray(y, dtype=np.int64)
+    return Scores(confidence, correct, np.ones(len(labels)), labels, output, predicted)
 
 
 _AUTHORS: Final[dict[str, Callable[..., Scores]]] = {
@@ -85,8 +87,3 @@ def paper_method(name: str, *, authors: bool) -> MethodSpec:
     calibrator = get_calibrator("irovats" if name == COUNTED else name)
     scores = _AUTHORS.get(name) if authors else None
     return MethodSpec(name, calibrator, default_data(calibrator), scores)
-
-
-def _scores(confidence: Any, correct: Any, y: Any, proba: Any, predicted: Any) -> Scores:
-    labels = np.asarray(y, dtype=np.int64)
-    return Scores(confidence, correct, np.ones(len(labels)), labels, proba, predicted)
