@@ -28,6 +28,8 @@ _GPU_FACTOR: Final = 16
 # Training images whose features are kept together until the suite is complete.
 PART: Final = 5000
 _N_TRIED: Final = 8
+# A worker of a cluster may have several threads, which share one network.
+_LOCK: Final = Lock()
 Progress = Callable[[int], object]
 
 
@@ -143,15 +145,10 @@ class Extractor:
         self.layers: tuple[str, ...] = ()
         self.n_features: tuple[int, ...] = ()
         self.train_features: list[Features] = []
-        self._lock = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        opened = ("classifier", "_search", "_lock")
+        opened = ("classifier", "_search")
         return {name: value for name, value in vars(self).items() if name not in opened}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._lock = Lock()
 
     @cached_property
     def classifier(self) -> Classifier:
@@ -207,7 +204,7 @@ class Extractor:
         condition = next(c for c in self.plan.conditions if c.name == name)
         images, n_known = condition.open(), 0
         logits, distances = [], []
-        with self._lock:
+        with _LOCK:
             for pixels in self._batches(condition, images):
                 z, inner = self.classifier.outputs(pixels, self._inner)
                 logits.append(z)
@@ -231,7 +228,7 @@ class Extractor:
         plain = Condition(
             name="training", role="calibration", domain="source", source=training, indices=indices
         )
-        with self._lock:
+        with _LOCK:
             found = [
                 self._vectors(*self.classifier.outputs(pixels, self._inner))
                 for pixels in self._batches(plain, training)
