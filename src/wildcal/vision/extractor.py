@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress, pairwise
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
@@ -187,17 +188,12 @@ class Extractor:
         if self.neighbors is None:
             return
         given = self.neighbors.layers
-        self.layers = classifier.default_layers(pixels) if given is None else given
-        if not all(self.layers) or len(set(self.layers)) < len(self.layers):
-            raise InputError(
-                f"layers must be different names, got {','.join(self.layers)}.", "layers"
-            )
-        features = self._vectors(*classifier.outputs(pixels, self._inner))
-        if given is None:  # leave out layers with the features of the one before
-            new = [i == 0 or not _equal(features[i - 1], features[i]) for i in range(len(features))]
-            self.layers = tuple(name for name, keep in zip(self.layers, new, strict=True) if keep)
-            features = [values for values, keep in zip(features, new, strict=True) if keep]
-        self.n_features = tuple(values.shape[1] for values in features)
+        self.layers = tuple(dict.fromkeys(given or classifier.default_layers(pixels)))
+        vectors = self._vectors(*classifier.outputs(pixels, self._inner))
+        if not given:  # leave out layers with the features of the one before
+            new = [True, *(not _equal(*pair) for pair in pairwise(vectors))]
+            self.layers, vectors = tuple(compress(self.layers, new)), list(compress(vectors, new))
+        self.n_features = tuple(values.shape[1] for values in vectors)
 
     def run(self, name: str, progress: Progress = lambda n: None) -> Result:
         """Return the logits and distances of a condition."""
