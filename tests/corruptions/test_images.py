@@ -1,4 +1,4 @@
-"""Files of images: what is read back, and one-line errors for what cannot be read."""
+"""Files of images: round trips, and one-line errors for damaged files."""
 
 import numpy as np
 import pytest

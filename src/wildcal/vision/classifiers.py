@@ -1,4 +1,4 @@
-"""Classifiers: our checkpoints, any torch module, models of common collections, ONNX files."""
+"""Classifiers from checkpoints, torch modules, model collections and ONNX files."""
 
 import hashlib
 import importlib
@@ -188,14 +188,14 @@ def open_classifier(
     Parameters
     ----------
     network
-        A checkpoint of our own training (.safetensors), an ONNX file (.onnx), `wildcal:NAME` for
+        A checkpoint of `wildcal train` (.safetensors), an ONNX file (.onnx), `wildcal:NAME` for
         weights that come with wildcal, `torchvision:NAME`, `timm:NAME` or `hf:NAME` for a
         pretrained model of these libraries, or `module:function`, which is called without arguments
         and returns a torch module.
     weights
         For `module:function`, a .safetensors file.
     device
-        Any device of torch; for ONNX, "cpu" or the best that there is.
+        Any device of torch; for ONNX, "cpu" or the best available provider.
     """
     path = shipped_weights(network) if network.startswith(SHIPPED) else Path(network)
     library, _, name = network.partition(":")

@@ -120,7 +120,7 @@ class Result:
 
 
 class Extractor:
-    """A network that reads the conditions of a plan; a copy is sent to each worker of a cluster.
+    """A network and the plan whose images it classifies; each worker of a cluster gets a copy.
 
     Parameters
     ----------

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,16 +77,22 @@ def default_layers(network: nn.Module, run: Callable[[], object]) -> tuple[str, 
     return *(_own_layers(network) or _found_layers(network, run)), LOGITS
 
 
+_STAGE_ENDS: Final = {
+    ResNet: ("stages", nn.Sequential),
+    WideResNet: ("stages", nn.Sequential),
+    DenseNet: ("stages", nn.AvgPool2d),
+    VGG: ("features", nn.MaxPool2d),
+}
+"""Part of each of our networks, and the modules in it that end a stage."""
+
+
 def _own_layers(network: nn.Module) -> tuple[str, ...]:
-    if isinstance(network, ResNet | WideResNet):
-        return ("stem", *(f"stages.{i}" for i in range(len(network.stages))), "pool")
-    if isinstance(network, DenseNet):
-        ends = [i for i, m in enumerate(network.stages) if isinstance(m, nn.AvgPool2d)]
-        return ("stem", *(f"stages.{i}" for i in ends), "pool")
-    if isinstance(network, VGG):
-        ends = [i for i, m in enumerate(network.features) if isinstance(m, nn.MaxPool2d)]
-        return tuple(f"features.{i}" for i in ends)
-    return ()
+    if type(network) not in _STAGE_ENDS:
+        return ()
+    part, kind = _STAGE_ENDS[type(network)]
+    modules = network.get_submodule(part).named_children()
+    ends = tuple(f"{part}.{name}" for name, module in modules if isinstance(module, kind))
+    return ends if isinstance(network, VGG) else ("stem", *ends, "pool")
 
 
 def _found_layers(network: nn.Module, run: Callable[[], object]) -> tuple[str, ...]:

@@ -2,8 +2,8 @@
 
 VGG with batch normalization (Simonyan and Zisserman, 2015), ResNet (He et al., 2016), SE-ResNet
 (Hu et al., 2018), WideResNet (Zagoruyko and Komodakis, 2016) and DenseNet (Huang et al., 2017).
-ResNets of depth 6n + 2 are those of the CIFAR section of the ResNet paper; the other depths are its
-ImageNet networks with a 3 x 3 stem that does not reduce the picture.
+ResNets of depth 6n + 2 follow the CIFAR section of the ResNet paper; the other depths follow its
+ImageNet networks, with a 3 x 3 stem that keeps the size of the picture.
 """
 
 from collections import OrderedDict
@@ -255,7 +255,7 @@ class WideResNet(ImageNetwork):
 
 
 class DenseLayer(nn.Module):
-    """Add `growth` channels to those that are there."""
+    """Append `growth` channels to the input."""
 
     def __init__(self, n_in: int, growth: int) -> None:
         super().__init__()
@@ -264,7 +264,7 @@ class DenseLayer(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the old channels followed by the new ones."""
+        """Return the input channels followed by the new ones."""
         return torch.cat([x, self.grow(x)], 1)
 
 

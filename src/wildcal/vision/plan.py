@@ -129,7 +129,7 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """Numbers of images; None takes all there are.
+    """Numbers of images; None takes all.
 
     Parameters
     ----------
@@ -170,7 +170,8 @@ def choose_preprocess(
 ) -> tuple[Preprocess, bool]:
     """Return how images are preprocessed, and whether the normalization is known and not guessed.
 
-    In this order: what is given, a preset, what the network says, what is usual for the data set.
+    In this order: the given options, a preset, the preprocessing of the network, the usual one of
+    the data set.
     Folders of pictures that are squares of one size are not resized.
 
     Parameters
@@ -218,8 +219,8 @@ def ood_sets(folder: Path) -> dict[str, Path]:
 def choose_transforms(words: Sequence[str] | None, dataset: str) -> tuple[str, ...]:
     """Return the validation transforms that groups and names mean.
 
-    Default: all for the published photographs, those of the colors for other images, where a 6
-    upside down may be a 9.
+    Default: all for the published photographs, color for other images: a digit 6 upside down may
+    be a 9.
 
     Examples
     --------
