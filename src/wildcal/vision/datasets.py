@@ -38,6 +38,15 @@ CIFAR100_NAMES: Final = tuple(
     train trout tulip turtle wardrobe whale willow_tree wolf woman worm
     """.split()
 )
+TEXTURE_CLASSES: Final = frozenset(
+    """
+    banded blotchy braided bubbly bumpy chequered cobwebbed cracked crosshatched crystalline
+    dotted fibrous flecked freckled frilly gauzy grid grooved honeycombed interlaced knitted
+    lacelike lined marbled matted meshed paisley perforated pitted pleated polka-dotted
+    porous potholed scaly smeared spiraled sprinkled stained stratified striped studded
+    swirly veined waffled woven wrinkled zigzagged
+    """.split()
+)
 CLASS_NAMES: Final = {"cifar10": CIFAR10_NAMES, "cifar100": CIFAR100_NAMES}
 
 
@@ -322,5 +331,6 @@ def _read_python(path: Path, key: str) -> tuple[NDArray[np.uint8], Indices]:
 
 
 def _has_textures(folder: Path) -> bool:
-    """Return whether a folder has two of the classes of DTD."""
-    return (folder / "banded").is_dir() and (folder / "dotted").is_dir()
+    """Return whether a folder has only classes of DTD: all of them or a part."""
+    names = subfolders(folder) if folder.is_dir() else []
+    return bool(names) and set(names) <= TEXTURE_CLASSES

@@ -19,6 +19,9 @@ Indices: TypeAlias = NDArray[np.int64]
 INTERPOLATIONS: Final = ("nearest", "bilinear", "bicubic", "lanczos")
 """All but the first are antialiased."""
 
+# Longer pictures would take too much memory when the short side is enlarged.
+_MAX_ASPECT: Final = 50
+
 
 @dataclass(frozen=True, kw_only=True)
 class Preprocess:
@@ -185,7 +188,7 @@ class PictureFiles(ImageSet):
     def _read_one(self, path: Path) -> Images:
         from wildcal.corruptions.images import open_picture
 
-        return np.asarray(_center(open_picture(path), self.preprocess))
+        return np.asarray(_center(open_picture(path), self.preprocess, path))
 
 
 def common_size(folder: Path) -> int | None:
@@ -207,12 +210,14 @@ def common_size(folder: Path) -> int | None:
     return width if len(sizes) == 1 and width == height else None
 
 
-def _center(picture: Any, preprocess: Preprocess) -> Any:
+def _center(picture: Any, preprocess: Preprocess, path: Path) -> Any:
     """Resize the short side, the long side in proportion and rounded down, and crop the center."""
     from PIL import Image
 
     width, height = picture.size
     short, size, crop = min(width, height), preprocess.resize, preprocess.crop
+    if max(width, height) > _MAX_ASPECT * short:
+        raise InputError(f"cannot use {path}: {width} x {height} pixels.")
     if short != size:
         width, height = size * width // short, size * height // short
         method = Image.Resampling[preprocess.interpolation.upper()]
