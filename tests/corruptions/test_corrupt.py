@@ -1,4 +1,4 @@
-"""What holds for every type: reproducible, harmless to its input, and stronger with severity."""
+"""Every corruption is reproducible, leaves its input unchanged and grows with severity."""
 
 import numpy as np
 import pytest
@@ -61,7 +61,7 @@ def test_one_image_alone_is_the_same(name, severity, seed, numbers):
 
 
 @EVERY
-def test_seeds_and_numbers_make_the_noise(images, name):
+def test_seed_and_index_make_the_noise(images, name):
     same = np.repeat(images[:1], 4, axis=0)
     first, other = corrupt(same, name, 5), corrupt(same, name, 5, seed=1)
     if name in SEEDLESS:
@@ -85,11 +85,11 @@ def test_changes_the_images_and_leaves_the_input(images, name, severity):
     assert changed.all() or (name == "spatter" and changed.mean() > 0.8)
 
 
-# Severities of which each changes the image more than the one before. The others do not form one
-# row: saturate takes color away (1, 2) or adds it, spatter is water (1 to 3) or mud, glass does
-# one round (1 to 3) or two, motion 3 and 4 differ in a negligible tail, and elastic has less and
-# less affine jitter at 32 x 32; frost dims the image as it adds ice (see test_frost).
-ROWS = {
+# Severities in the order of their mean change, where it is not 1 to 5: saturate takes color away
+# (1, 2) or adds it, spatter is water (1 to 3) or mud, glass does one round (1 to 3) or two, motion
+# 3 and 4 differ in a negligible tail, and elastic has less and less affine jitter at 32 x 32; frost
+# dims the image as it adds ice (see test_frost).
+ORDERS = {
     "saturate": [(1, 2), (3, 4, 5)],
     "spatter": [(1, 2, 3), (4, 5)],
     "glass_blur": [(1, 4), (2, 4), (3, 5)],
@@ -102,8 +102,8 @@ ROWS = {
 @EVERY
 def test_change_grows_with_severity(images, name):
     changes = {s: change(images, name, s) for s in SEVERITIES}
-    for row in ROWS.get(name, [SEVERITIES]):
-        values = [changes[severity] for severity in row]
+    for order in ORDERS.get(name, [SEVERITIES]):
+        values = [changes[severity] for severity in order]
         assert values == sorted(set(values)), changes
 
 

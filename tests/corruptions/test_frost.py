@@ -1,4 +1,4 @@
-"""Textures of ice: our own, and a folder of someone's."""
+"""Frost textures: those of the package, and those of a folder."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from wildcal.corruptions.frost import load_textures, own_textures
 FLAT = np.zeros((50, 32, 32, 3), np.uint8)
 
 
-def test_our_textures_look_like_ice():
+def test_textures_have_the_colors_of_ice():
     textures = own_textures()
     assert [t.shape for t in textures] == [
         (600, 900, 3),

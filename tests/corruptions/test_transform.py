@@ -1,4 +1,4 @@
-"""The transforms to tune on: how many, reproducible, and single ones against obvious versions."""
+"""Validation transforms: number, reproducibility, and comparison with reference implementations."""
 
 import numpy as np
 import pytest
@@ -8,16 +8,16 @@ from scipy.ndimage import affine_transform
 from wildcal.corruptions import CORRUPTIONS, VALIDATION_TRANSFORMS, corrupt, transform
 from wildcal.corruptions.random import RandomStreams
 
-CELLS = [
+CONDITIONS = [
     (name, level) for name, s in VALIDATION_TRANSFORMS.items() for level in range(1, len(s) + 1)
 ]
-EVERY = pytest.mark.parametrize(("name", "level"), CELLS)
+EVERY = pytest.mark.parametrize(("name", "level"), CONDITIONS)
 # With a direction or a place that is drawn for each image.
 RANDOM = {"rotation", "shear", "translation", "cutout"}
 
 
 def test_there_are_24_and_none_is_a_corruption():
-    assert len(CELLS) == 24
+    assert len(CONDITIONS) == 24
     assert not set(VALIDATION_TRANSFORMS) & set(CORRUPTIONS)
     assert len(CORRUPTIONS) == 19
     for name in VALIDATION_TRANSFORMS:
@@ -39,7 +39,7 @@ def test_any_subset_order_and_split_reproduces(images, name, level):
 
 
 @EVERY
-def test_seeds_and_numbers_draw_directions_and_places(images, name, level):
+def test_seed_and_index_draw_directions_and_places(images, name, level):
     same = np.repeat(images[:1], 20, axis=0)
     first, other = transform(same, name, level), transform(same, name, level, seed=1)
     different = {image.tobytes() for image in first}
@@ -59,16 +59,15 @@ def test_changes_every_image_and_leaves_the_input(images, name, level):
     assert np.abs(got.astype(int) - batch).mean(axis=(1, 2, 3)).min() > 1
 
 
-# Levels of which each changes the images more than the one before: shrinking is a row of its own,
-# and the two gammas go opposite ways.
-ROWS = {"scaling": [(1, 2), (3, 4)], "gamma": [(1,), (2,)]}
+# Levels in the order of their mean change, where it is not the order of the levels.
+ORDERS = {"scaling": [(1, 2), (3, 4)], "gamma": [(1,), (2,)]}
 
 
 @pytest.mark.parametrize("name", VALIDATION_TRANSFORMS)
 def test_change_grows_with_the_level(images, name):
     every = range(1, len(VALIDATION_TRANSFORMS[name]) + 1)
-    for row in ROWS.get(name, [tuple(every)]):
-        changes = [np.abs(transform(images, name, k).astype(int) - images).mean() for k in row]
+    for order in ORDERS.get(name, [tuple(every)]):
+        changes = [np.abs(transform(images, name, k).astype(int) - images).mean() for k in order]
         assert changes == sorted(set(changes)), changes
 
 
@@ -86,7 +85,7 @@ def test_other_sizes(make, name, level, height, width):
 
 @EVERY
 def test_large_images_are_changed_as_their_small_versions(make, name, level):
-    """Strengths grow with the image: reduced afterwards, it looks as if reduced before."""
+    """Strengths grow with the image: transforming and shrinking commute."""
     small = make(8)
     large = small.repeat(4, axis=1).repeat(4, axis=2)
     got = transform(large, name, level).reshape(8, 32, 4, 32, 4, 3).mean(axis=(2, 4))
@@ -160,7 +159,7 @@ def matrix(name, level, sign):
 
 
 @pytest.mark.parametrize(
-    ("name", "level"), [c for c in CELLS if c[0] in ("rotation", "shear", "scaling")]
+    ("name", "level"), [c for c in CONDITIONS if c[0] in ("rotation", "shear", "scaling")]
 )
 @pytest.mark.parametrize(("height", "width"), [(32, 32), (45, 70)])
 def test_affine_maps_are_scipys(make, name, level, height, width):

@@ -1,4 +1,4 @@
-"""Single types against slow, obvious versions of themselves."""
+"""Single corruptions against slow reference implementations."""
 
 import colorsys
 import io
@@ -58,7 +58,7 @@ def test_zoom_is_scipys(make, factor, height, width):
     assert np.abs(got - expected).max() < 1e-3
 
 
-def test_zoom_blur_is_one_for_small_and_large(make, monkeypatch):
+def test_zoom_blur_is_the_same_for_small_and_large_images(make, monkeypatch):
     images = make(5)
     small = corrupt(images, "zoom_blur", 4)
     monkeypatch.setattr("wildcal.corruptions.blur._SMALL", 0)
@@ -144,7 +144,7 @@ def test_alias_tables_hold_the_probabilities():
 def test_normal_noise_has_its_deviation(name):
     sigma = STRENGTHS["cifar"][name][2][0] * (255 if name == "gaussian_noise" else 128)
     got = corrupt(np.full((100, 32, 32, 3), 128, np.uint8), name, 3).astype(float)
-    assert got.mean() == pytest.approx(127.5, abs=0.2)  # cut, not round_to_uint8
+    assert got.mean() == pytest.approx(127.5, abs=0.2)  # truncated, not rounded
     assert got.std() == pytest.approx(sigma, rel=0.01)
 
 

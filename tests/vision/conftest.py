@@ -76,7 +76,7 @@ def small_data(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def foggy_data(small_data, tmp_path_factory):
-    """The small data sets, and published corrupted images of one type, so that there are few."""
+    """The small data sets, and published corrupted images of one type only."""
     from wildcal.corruptions import corrupt
     from wildcal.vision.datasets import cifar10
 
@@ -94,7 +94,7 @@ def foggy_data(small_data, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def small_network():
-    """Make a network that takes next to no time, and whose logits differ from image to image."""
+    """Make a small network whose logits differ from image to image."""
 
     def make(n_classes=10, seed=0):
         import torch

@@ -26,7 +26,7 @@ def logits_of(module, pixels):
 
 @pytest.fixture
 def module_file(tmp_path, monkeypatch):
-    """Write a module with some functions and stand in its folder."""
+    """Write a module with some functions and change to its folder."""
 
     def write(text, name="ownnet"):
         (tmp_path / f"{name}.py").write_text(text)

@@ -137,7 +137,7 @@ def test_svhn(tmp_path):
 
 
 def test_textures_are_no_other_folders(tmp_path):
-    save_pictures(tmp_path / "dtd" / "images", ["banded", "dotted"], 2)
+    save_pictures(tmp_path / "dtd" / "images", ["banded", "cracked"], 2)
     assert everything(textures(tmp_path, CIFAR10)).shape == (4, 32, 32, 3)
     save_pictures(tmp_path / "other", ["banded", "cats"])
     with pytest.raises(FileNotFoundError, match="DTD was not found"):

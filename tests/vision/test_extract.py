@@ -1,4 +1,4 @@
-"""Extraction: what a suite has, interrupted runs, clusters, and networks fed in the wrong form."""
+"""Extraction: splits of a suite, interrupted runs, clusters, and wrong preprocessing."""
 
 import random
 import shutil

@@ -127,7 +127,7 @@ def _weights(radius: float, sigma: float) -> list[float]:
     i = np.arange(2 * ceil(radius) + 1)
     weights = np.exp(-0.5 * (i / sigma) ** 2)
     weights /= weights.sum()
-    # What is left out moves no level by more than 1e-4.
+    # The smaller weights change no level by more than 1e-4.
     return [float(w) for w in weights if w > 1e-7]
 
 
@@ -236,7 +236,7 @@ def _mean(plane: Images, factors: tuple[float, ...]) -> Images:
 
 @lru_cache(maxsize=64)
 def _axis_operators(height: int, width: int, factors: tuple[float, ...]) -> tuple[Any, Any]:
-    """Return what zooms along rows, zoom below zoom, and what adds up zooms along columns."""
+    """Return all zooms along rows as one matrix, and the sum of the zooms along columns."""
     count = len(factors)
     rows = sparse.vstack([_matrix(height, factor) for factor in factors], format="csr")
     columns = sparse.csr_matrix((width, count * width))

@@ -1,4 +1,4 @@
-"""`corrupt` and `transform`: every change of images by its name."""
+"""Apply corruptions and validation transforms by name."""
 
 from collections.abc import Callable
 from functools import partial
@@ -66,11 +66,11 @@ def corrupt(
         (name, severity, seed, index) only: a subset, another order or other batches give the same
         images if each keeps its index.
     scale : {"auto", "cifar", "imagenet"}
-        Whose published strengths to use. "auto" takes those of CIFAR for 32 x 32 pixels and those
+        Published strengths to use. "auto" takes those of CIFAR for 32 x 32 pixels and those
         of ImageNet for all other sizes.
     frost_textures : path, optional
-        Folder with the published frost pictures, of which the first five by name are used. By
-        default textures drawn by this package are used; call results with them "frost*".
+        Folder with the published frost pictures; the first five by name are used. By default the
+        package draws textures; call results with them "frost*".
 
     Returns
     -------
@@ -111,7 +111,7 @@ def corrupt(
 def transform(
     images: ArrayLike, name: str, level: int, *, seed: int = 0, indices: ArrayLike | None = None
 ) -> Images:
-    """Return images under one transform that keeps what they show.
+    """Return images under one validation transform, which keeps the class.
 
     With these, methods are fitted to labeled images that are shifted, but by none of the
     corruptions that they are tested on.

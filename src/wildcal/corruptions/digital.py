@@ -141,10 +141,11 @@ _WIDE = 8.0
 def elastic_transform(images: Images, strength: Strength, streams: RandomStreams) -> Images:
     """Move three points by U(±t), then every pixel by α · Gaussian_σ(U(-1, 1)) in x and in y.
 
-    strength = (α, σ, t), all in pixels. The three points are corners of a square with sides of two
-    thirds of the image around its center. OpenCV interpolates between pixels on a grid of 1/32.
+    strength = (α, σ, t, size), the first three in units of the size in pixels. The three points are
+    corners of a square with sides of two thirds of the image around its center. OpenCV interpolates
+    between pixels on a grid of 1/32.
     """
-    alpha, sigma, jitter = strength
+    alpha, sigma, jitter = (strength[3] * share for share in strength[:3])
     height, width = images.shape[1:3]
     center, side = np.array([width // 2, height // 2]), min(height, width) // 3
     corners = (center + side * np.array([[1, 1], [1, -1], [-1, -1]])).astype(np.float32)

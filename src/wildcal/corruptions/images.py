@@ -6,7 +6,7 @@ from typing import IO, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
 from wildcal.core.exceptions import FileFormatError, InputError
 from wildcal.corruptions.corrupt import check_images
@@ -52,8 +52,6 @@ def read_batch(path: Path) -> Batch:
     try:
         batch = _read_npz(path) if path.suffix == ".npz" else _read_cifar(path)
         check_images(batch.images)
-    except FileNotFoundError:
-        raise
     except Exception as error:  # a damaged archive raises a dozen kinds
         raise FileFormatError(f"cannot read {path}: {error}") from error
     return batch
@@ -75,23 +73,20 @@ def _read_cifar(path: Path) -> Batch:
             records = data.reshape(-1, n_labels + _CIFAR_VALUES)
             planes = records[:, n_labels:].reshape(-1, 3, 32, 32)
             images = np.ascontiguousarray(planes.transpose(0, 2, 3, 1))
-            return Batch(images, {"labels": records[:, :n_labels]})
+            labels = records[:, 0] if n_labels == 1 else records[:, :2]
+            return Batch(images, {"labels": labels})
     raise ValueError(f"its {data.size:,} bytes are not whole CIFAR records.")
 
 
 def write_batch(file: IO[bytes], batch: Batch, suffix: str) -> None:
     """Write an .npz or, for 32 x 32 images with their label bytes, a CIFAR .bin."""
-    labels = batch.others.get("labels")
     if suffix == ".npz":
-        others = dict(batch.others)
-        if labels is not None and labels.shape == (len(batch.images), 1):
-            others["labels"] = labels[:, 0]
-        np.savez(file, images=batch.images, **others)  # type: ignore[arg-type]
+        np.savez(file, images=batch.images, **batch.others)  # type: ignore[arg-type]
         return
     n = len(batch.images)
     planes = batch.images.transpose(0, 3, 1, 2).reshape(n, _CIFAR_VALUES)
-    label_bytes = np.empty((n, 0), np.uint8) if labels is None else labels.reshape(n, -1)
-    np.concatenate([label_bytes, planes], axis=1, dtype=np.uint8).tofile(file)
+    labels = batch.others["labels"].reshape(n, -1)
+    np.concatenate([labels, planes], axis=1, dtype=np.uint8).tofile(file)
 
 
 def find_pictures(folder: Path) -> list[Path]:
@@ -126,10 +121,6 @@ def open_picture(path: Path) -> Image.Image:
             # A palette with transparency cannot be converted to RGB in one step.
             whole = picture.convert("RGBA") if picture.mode == "P" else picture
             return whole.convert("RGB")
-    except FileNotFoundError:
-        raise
-    except UnidentifiedImageError as error:
-        raise FileFormatError(f"cannot read {path}: not a picture of a known format.") from error
     # Pillow raises these for damaged files, and warnings where warnings are errors.
     except (OSError, ValueError, SyntaxError, Warning, Image.DecompressionBombError) as error:
         raise FileFormatError(f"cannot read {path}: {error}") from error

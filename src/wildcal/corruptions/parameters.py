@@ -18,10 +18,6 @@ def _rows(*columns: float | tuple[float, ...]) -> tuple[Strength, ...]:
     return tuple(zip(*lists, strict=True))
 
 
-def _times(factor: float, *rows: tuple[float, ...]) -> tuple[Strength, ...]:
-    return tuple(tuple(factor * value for value in row) for row in rows)
-
-
 _CIFAR: dict[str, tuple[Strength, ...]] = {
     "gaussian_noise": _rows((0.04, 0.06, 0.08, 0.09, 0.10)),
     "shot_noise": _rows((500, 250, 100, 75, 50)),
@@ -41,13 +37,8 @@ _CIFAR: dict[str, tuple[Strength, ...]] = {
     "fog": _rows((0.2, 0.5, 0.75, 1, 1.5), (3, 3, 2.5, 2, 1.75), 32),
     "brightness": _rows((0.05, 0.1, 0.15, 0.2, 0.3)),
     "contrast": _rows((0.75, 0.5, 0.4, 0.3, 0.15)),
-    "elastic_transform": _times(
-        32,
-        (0, 0, 0.08),
-        (0.05, 0.2, 0.07),
-        (0.08, 0.06, 0.06),
-        (0.1, 0.04, 0.05),
-        (0.1, 0.03, 0.03),
+    "elastic_transform": _rows(
+        (0, 0.05, 0.08, 0.1, 0.1), (0, 0.2, 0.06, 0.04, 0.03), (0.08, 0.07, 0.06, 0.05, 0.03), 32
     ),
     "pixelate": _rows((0.95, 0.9, 0.85, 0.75, 0.65)),
     "jpeg_compression": _rows((80, 65, 58, 50, 40)),
@@ -83,13 +74,8 @@ _IMAGENET: dict[str, tuple[Strength, ...]] = {
     "brightness": _rows((0.1, 0.2, 0.3, 0.4, 0.5)),
     "contrast": _rows((0.4, 0.3, 0.2, 0.1, 0.05)),
     # 244, not 224, as in the published script.
-    "elastic_transform": _times(
-        244,
-        (2, 0.7, 0.1),
-        (2, 0.08, 0.2),
-        (0.05, 0.01, 0.02),
-        (0.07, 0.01, 0.02),
-        (0.12, 0.01, 0.02),
+    "elastic_transform": _rows(
+        (2, 2, 0.05, 0.07, 0.12), (0.7, 0.08, 0.01, 0.01, 0.01), (0.1, 0.2, 0.02, 0.02, 0.02), 244
     ),
     "pixelate": _rows((0.6, 0.5, 0.4, 0.3, 0.25)),
     "jpeg_compression": _rows((25, 18, 15, 10, 7)),

@@ -76,6 +76,5 @@ class RandomStreams:
     def words(self, shape: tuple[int, ...]) -> NDArray[np.uint32]:
         """Return the first random 32-bit words of every stream."""
         count = math.prod(shape)
-        rows = [rng.bit_generator.random_raw((count + 1) // 2) for rng in self]
-        pairs = np.stack(rows) if len(rows) > 1 else np.asarray(rows)[:1]
+        pairs = np.stack([rng.bit_generator.random_raw((count + 1) // 2) for rng in self])
         return pairs.view(np.uint32)[:, :count].reshape(-1, *shape)

@@ -1,4 +1,4 @@
-"""Validation transforms: changes of geometry and color that keep what an image shows.
+"""Validation transforms: changes of geometry and color that keep the class of an image.
 
 None of them is a corruption, so a method fitted on them has not seen the types that it is tested
 on. Beyond the edge the nearest pixel is repeated. Lengths are in pixels of a 32 x 32 image and grow
@@ -24,7 +24,7 @@ def rotation(images: Images, strength: Strength, streams: RandomStreams) -> Imag
 
 
 def shear(images: Images, strength: Strength, streams: RandomStreams) -> Images:
-    """Push rows sideways by s times their distance from the middle row; strength = (s,)."""
+    """Shift rows sideways by s times their distance from the middle row; strength = (s,)."""
     s = strength[0]
     return _moved(images, (np.array([[1.0, k * s], [0, 1]]) for k in _signs(streams)))
 

@@ -106,7 +106,7 @@ def brightness(images: Images, strength: Strength, streams: RandomStreams) -> Im
 _WATER = np.array([175, 238, 238], np.float32)
 _MUD = np.array([63, 42, 20], np.float32)
 _LEAST = float(np.nextafter(np.float32(0.8), np.float32(0)))
-"""Mud below 0.8 is none: OpenCV keeps what is above this number."""
+"""Mud of a weight below 0.8 is left out: OpenCV keeps the values above this number."""
 
 _EMBOSS = np.array([[-2, -1, 0], [-1, 1, 1], [0, 1, 2]])
 

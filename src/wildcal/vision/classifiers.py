@@ -1,10 +1,11 @@
-"""Classifiers: our checkpoints, any torch module, models of common collections, ONNX files."""
+"""Classifiers from checkpoints, torch modules, model collections and ONNX files."""
 
 import hashlib
 import importlib
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from wildcal.core.exceptions import FileFormatError, InputError, MissingExtraError
 from wildcal.vision.features import pooled_axes
-from wildcal.vision.images import Preprocess
+from wildcal.vision.images import CIFAR10, Preprocess
 
 if TYPE_CHECKING:
     import torch
@@ -23,6 +24,8 @@ SHIPPED: Final = "wildcal:"
 COLLECTIONS: Final = ("torchvision", "timm", "hf")
 Pixels = NDArray[np.float32]
 """Normalized images, shape (n, height, width, 3)."""
+Outputs = tuple[NDArray[np.float32], dict[str, NDArray[np.float32]]]
+"""Logits, shape (n, n_classes), and the features of layers, each of shape (n, n_features)."""
 
 
 class Classifier(ABC):
@@ -49,10 +52,8 @@ class Classifier(ABC):
     batch_size: int | None = None
 
     @abstractmethod
-    def outputs(
-        self, pixels: Pixels, layers: Sequence[str] = ()
-    ) -> tuple[NDArray[np.float32], dict[str, NDArray[np.float32]]]:
-        """Return logits, shape (n, n_classes), and features of layers, shape (n, n_features)."""
+    def outputs(self, pixels: Pixels, layers: Sequence[str] = ()) -> Outputs:
+        """Return logits and features of layers."""
 
     @abstractmethod
     def default_layers(self, pixels: Pixels) -> tuple[str, ...]:
@@ -89,9 +90,7 @@ class TorchClassifier(Classifier):
             # The stubs of torch do not have the argument.
             module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
-    def outputs(
-        self, pixels: Pixels, layers: Sequence[str] = ()
-    ) -> tuple[NDArray[np.float32], dict[str, NDArray[np.float32]]]:
+    def outputs(self, pixels: Pixels, layers: Sequence[str] = ()) -> Outputs:
         """Return logits and features."""
         import torch
 
@@ -129,7 +128,7 @@ class OnnxClassifier(Classifier):
     def __init__(self, path: Path, *, device: str = "cpu") -> None:
         self._path, self._device = path, device
         self._session = _open_session(path, device)
-        self._inner: tuple[tuple[str, ...], Any] = ((), self._session)
+        self._layers: tuple[str, ...] = ()
         entry, *_ = self._session.get_inputs()
         if len(entry.shape) != 4 or entry.type not in ("tensor(float)", "tensor(float16)"):
             raise InputError(
@@ -148,31 +147,27 @@ class OnnxClassifier(Classifier):
         sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
         self.about = {"name": path.stem, "kind": "onnx", "sha256": sha256}
 
-    def outputs(
-        self, pixels: Pixels, layers: Sequence[str] = ()
-    ) -> tuple[NDArray[np.float32], dict[str, NDArray[np.float32]]]:
+    def outputs(self, pixels: Pixels, layers: Sequence[str] = ()) -> Outputs:
         """Return logits and features: tensors inside the network by their names."""
-        n, inner = len(pixels), tuple(layers)
-        if inner != self._inner[0]:
+        n, names = len(pixels), tuple(layers)
+        if names not in ((), self._layers):
             from wildcal.vision.onnx_layers import with_outputs
 
-            self._inner = (
-                inner,
-                _open_session(self._path, self._device, with_outputs(self._path, inner)),
-            )
+            content = with_outputs(self._path, names)
+            self._session, self._layers = _open_session(self._path, self._device, content), names
         x = pixels.astype(self._dtype)
         if self.batch_size:  # the last batch of a file with a fixed batch size
             x = np.concatenate([x, np.repeat(x[-1:], self.batch_size - n, axis=0)])
         if not self._channels_last:
             x = np.ascontiguousarray(x.transpose(0, 3, 1, 2))
         try:
-            logits, *found = self._inner[1].run([self._output, *inner], {self._name: x})
+            logits, *found = self._session.run([self._output, *names], {self._name: x})
         except Exception as error:  # ONNX Runtime has a class per kind, without a common base
             raise FileFormatError(
                 f"cannot run {self._path} on images of shape {x.shape}: {error}"
             ) from error
         features = {}
-        for name, values in zip(inner, found, strict=True):
+        for name, values in zip(names, found, strict=True):
             features[name] = values.mean(pooled_axes(values.shape, name), dtype=np.float32)[:n]
         return logits[:n].astype(np.float32, copy=False), features
 
@@ -193,14 +188,14 @@ def open_classifier(
     Parameters
     ----------
     network
-        A checkpoint of our own training (.safetensors), an ONNX file (.onnx), `wildcal:NAME` for
+        A checkpoint of `wildcal train` (.safetensors), an ONNX file (.onnx), `wildcal:NAME` for
         weights that come with wildcal, `torchvision:NAME`, `timm:NAME` or `hf:NAME` for a
         pretrained model of these libraries, or `module:function`, which is called without arguments
         and returns a torch module.
     weights
         For `module:function`, a .safetensors file.
     device
-        Any device of torch; for ONNX, "cpu" or the best that there is.
+        Any device of torch; for ONNX, "cpu" or the best available provider.
     """
     path = shipped_weights(network) if network.startswith(SHIPPED) else Path(network)
     library, _, name = network.partition(":")
@@ -247,7 +242,6 @@ def shipped_weights(network: str) -> Path:
 
 def _open_checkpoint(path: Path, device: str) -> TorchClassifier:
     from wildcal.vision.checkpoint import Checkpoint
-    from wildcal.vision.images import CIFAR10
     from wildcal.vision.networks import NETWORKS
 
     checkpoint = Checkpoint.load(path)
@@ -260,12 +254,12 @@ def _open_checkpoint(path: Path, device: str) -> TorchClassifier:
         "trained_on": checkpoint.data,
         "recipe": checkpoint.recipe,
     }
-    preprocess = Preprocess(
-        crop=CIFAR10.crop, resize=CIFAR10.resize, mean=checkpoint.mean, std=checkpoint.std
-    )
-    names = checkpoint.class_names
     return TorchClassifier(
-        checkpoint.build(), about, preprocess=preprocess, class_names=names, device=device
+        checkpoint.build(),
+        about,
+        preprocess=replace(CIFAR10, mean=checkpoint.mean, std=checkpoint.std),
+        class_names=checkpoint.class_names,
+        device=device,
     )
 
 
@@ -307,9 +301,8 @@ def _from_collection(library: str, name: str) -> tuple["torch.nn.Module", Prepro
         ) from error
     if library == "torchvision":
         weights = found.models.get_model_weights(name).DEFAULT
-        return found.models.get_model(name, weights=weights), _from_torchvision(
-            weights.transforms()
-        )
+        module = found.models.get_model(name, weights=weights)
+        return module, _from_torchvision(weights.transforms())
     if library == "timm":
         module = found.create_model(name, pretrained=True)
         return module, _from_timm(module.pretrained_cfg)
@@ -318,47 +311,39 @@ def _from_collection(library: str, name: str) -> tuple["torch.nn.Module", Prepro
     return module, _from_hugging_face(processor.to_dict())
 
 
+def _preprocess(
+    crop: int, resize: int, interpolation: str, mean: Sequence[float], std: Sequence[float]
+) -> Preprocess:
+    return Preprocess(
+        crop=crop, resize=resize, interpolation=interpolation, mean=tuple(mean), std=tuple(std)
+    )
+
+
 def _from_torchvision(transforms: Any) -> Preprocess:
     (crop,), (resize,) = set(transforms.crop_size), set(transforms.resize_size)
-    return Preprocess(
-        crop=crop,
-        resize=resize,
-        interpolation=str(transforms.interpolation.value),
-        mean=tuple(transforms.mean),
-        std=tuple(transforms.std),
-    )
+    interpolation = str(transforms.interpolation.value)
+    return _preprocess(crop, resize, interpolation, transforms.mean, transforms.std)
 
 
 def _from_timm(config: dict[str, Any]) -> Preprocess:
     crop = config["input_size"][-1]
-    return Preprocess(
-        crop=crop,
-        resize=int(crop / config.get("crop_pct", 0.875)),
-        interpolation=config.get("interpolation", "bilinear"),
-        mean=tuple(config["mean"]),
-        std=tuple(config["std"]),
-    )
+    resize = int(crop / config.get("crop_pct", 0.875))
+    interpolation = config.get("interpolation", "bilinear")
+    return _preprocess(crop, resize, interpolation, config["mean"], config["std"])
 
 
 def _from_hugging_face(config: dict[str, Any]) -> Preprocess:
     size = config["size"]
-    resize = size.get("shortest_edge") or size["height"]
-    crop = (
-        config.get("crop_size", {}).get("height", resize)
-        if config.get("do_center_crop")
-        else resize
-    )
-    normalized = config.get("do_normalize", True)
-    return Preprocess(
-        crop=crop,
-        resize=max(crop, resize),
-        # The numbers of Pillow.
-        interpolation={0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic"}[
-            int(config.get("resample", 2))
-        ],
-        mean=tuple(config["image_mean"]) if normalized else (0.0,) * 3,
-        std=tuple(config["image_std"]) if normalized else (1.0,) * 3,
-    )
+    crop = resize = size.get("shortest_edge") or size["height"]
+    if config.get("do_center_crop"):
+        crop = config.get("crop_size", {}).get("height", resize)
+    # The numbers of Pillow.
+    names = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic"}
+    interpolation = names[int(config.get("resample", 2))]
+    mean, std = (0.0,) * 3, (1.0,) * 3
+    if config.get("do_normalize", True):
+        mean, std = config["image_mean"], config["image_std"]
+    return _preprocess(crop, max(crop, resize), interpolation, mean, std)
 
 
 def _weights_hash(module: "torch.nn.Module") -> str:

@@ -9,15 +9,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.exceptions import FileFormatError, InputError
+from wildcal.core.exceptions import FileFormatError
 from wildcal.core.validation import check_choice, check_labels, check_number
 from wildcal.vision.images import ArrayImages, ImageSet, Indices, PictureFiles, Preprocess
 
 PICTURES: Final = (".jpeg", ".jpg", ".png", ".webp", ".bmp")
 _CIFAR_URL: Final = "https://www.cs.toronto.edu/~kriz/cifar.html"
-_CIFAR_C_URL: Final = {
-    "cifar10": "https://zenodo.org/records/2535967",
-    "cifar100": "https://zenodo.org/records/3555552",
+_CIFAR_C: Final = {
+    "cifar10": ("CIFAR-10-C", "https://zenodo.org/records/2535967"),
+    "cifar100": ("CIFAR-100-C", "https://zenodo.org/records/3555552"),
 }
 _SVHN_URL: Final = "http://ufldl.stanford.edu/housenumbers/"
 _TEXTURES_URL: Final = "https://www.robots.ox.ac.uk/~vgg/data/dtd/"
@@ -47,6 +47,7 @@ TEXTURE_CLASSES: Final = frozenset(
     swirly veined waffled woven wrinkled zigzagged
     """.split()
 )
+CLASS_NAMES: Final = {"cifar10": CIFAR10_NAMES, "cifar100": CIFAR100_NAMES}
 
 
 def cifar10(folder: str | Path, part: str) -> ImageSet:
@@ -61,9 +62,10 @@ def cifar10(folder: str | Path, part: str) -> ImageSet:
         "train" or "test".
     """
     files = {"train": [f"data_batch_{k}" for k in range(1, 6)], "test": ["test_batch"]}
-    places = ("cifar-10-batches-bin", "cifar-10-batches-py")
     check_choice("part", part, files)
-    return _cifar("cifar10", CIFAR10_NAMES, Path(folder), places, part, files[part], "labels", 1)
+    folders = ("cifar-10-batches-bin", "cifar-10-batches-py")
+    paths = _find_cifar("CIFAR10", Path(folder), folders, files[part])
+    return _cifar("cifar10", part, paths, "labels", 1)
 
 
 def cifar100(folder: str | Path, part: str) -> ImageSet:
@@ -77,9 +79,9 @@ def cifar100(folder: str | Path, part: str) -> ImageSet:
         "train" or "test".
     """
     check_choice("part", part, ("train", "test"))
-    places = ("cifar-100-binary", "cifar-100-python")
-    names = CIFAR100_NAMES
-    return _cifar("cifar100", names, Path(folder), places, part, [part], "fine_labels", 2)
+    folders = ("cifar-100-binary", "cifar-100-python")
+    paths = _find_cifar("CIFAR100", Path(folder), folders, [part])
+    return _cifar("cifar100", part, paths, "fine_labels", 2)
 
 
 CIFAR: Final[dict[str, Callable[[str | Path, str], ImageSet]]] = {
@@ -102,11 +104,13 @@ def cifar_c(dataset: str, folder: str | Path, name: str, severity: int) -> Image
         One of `wildcal.corruptions.CORRUPTIONS`, 1 to 5.
     """
     check_number("severity", severity, 1, 5, whole=True)
-    title = {"cifar10": "CIFAR-10-C", "cifar100": "CIFAR-100-C"}[dataset]
-    class_names = {"cifar10": CIFAR10_NAMES, "cifar100": CIFAR100_NAMES}[dataset]
-    places = [Path(folder) / f"{name}.npy", Path(folder) / title / f"{name}.npy"]
-    path = find(title, _CIFAR_C_URL[dataset], places)
-    images, labels = _map_npy(path), _map_npy(path.with_name("labels.npy"))
+    title, url = _CIFAR_C[dataset]
+    path = find(title, url, [Path(folder) / f"{name}.npy", Path(folder) / title / f"{name}.npy"])
+    try:
+        images = np.load(path, mmap_mode="r")
+        labels = np.load(path.with_name("labels.npy"))
+    except ValueError as error:
+        raise FileFormatError(f"cannot read {path} and its labels: {error}") from error
     n = len(images) // 5
     if images.shape != (5 * n, 32, 32, 3) or labels.shape != (5 * n,):
         raise FileFormatError(
@@ -117,8 +121,8 @@ def cifar_c(dataset: str, folder: str | Path, name: str, severity: int) -> Image
     return ArrayImages(
         name=f"{dataset}-c-{name}-{severity}",
         images=images[part],
-        labels=check_labels(np.array(labels[part]), len(class_names)),
-        class_names=class_names,
+        labels=check_labels(labels[part], len(CLASS_NAMES[dataset])),
+        class_names=CLASS_NAMES[dataset],
     )
 
 
@@ -258,22 +262,9 @@ def pictures_in(folder: Path) -> list[str]:
     return sorted(n for n in names if n.lower().endswith(PICTURES) and not n.startswith("."))
 
 
-def read_pickle(path: Path) -> dict[str, Any]:
-    """Return the dictionary in a pickle of the CIFAR archives.
-
-    The only names that it may refer to are those that rebuild an array of bytes.
-    """
-    try:
-        with path.open("rb") as file:
-            content = _CifarUnpickler(file, encoding="latin-1").load()
-        return {k.decode() if isinstance(k, bytes) else k: v for k, v in content.items()}
-    except Exception as error:  # a damaged pickle raises a dozen kinds
-        raise FileFormatError(
-            f"cannot read {path}: {error}. Unpack the published archive again."
-        ) from error
-
-
 class _CifarUnpickler(pickle.Unpickler):
+    """Allow only the names that rebuild an array of bytes."""
+
     allowed: Final = {
         ("_codecs", "encode"),
         ("numpy", "ndarray"),
@@ -288,31 +279,26 @@ class _CifarUnpickler(pickle.Unpickler):
         return super().find_class(module.replace("numpy.core", "numpy._core"), name)
 
 
-def _cifar(
-    name: str,
-    class_names: tuple[str, ...],
-    folder: Path,
-    places: tuple[str, str],
-    part: str,
-    files: list[str],
-    key: str,
-    label_bytes: int,
-) -> ImageSet:
-    first = files[0]
-    candidates = [folder / f"{first}.bin", folder / places[0] / f"{first}.bin"]
-    candidates += [folder / first, folder / places[1] / first]
-    found = find(name.upper(), _CIFAR_URL, candidates)
-    paths = [found.with_name(file + found.suffix) for file in files]
-    read = [
+def _find_cifar(title: str, folder: Path, folders: tuple[str, str], files: list[str]) -> list[Path]:
+    """Return the files of the binary version or, if there is none, of the Python version."""
+    binary = [home / f"{files[0]}.bin" for home in (folder, folder / folders[0])]
+    python = [home / files[0] for home in (folder, folder / folders[1])]
+    found = find(title, _CIFAR_URL, [*binary, *python])
+    return [found.with_name(file + found.suffix) for file in files]
+
+
+def _cifar(name: str, part: str, paths: list[Path], key: str, label_bytes: int) -> ImageSet:
+    parts = [
         _read_binary(path, label_bytes) if path.suffix else _read_python(path, key)
         for path in paths
     ]
-    planes = np.concatenate([part[0] for part in read]).reshape(-1, 3, 32, 32)
-    try:
-        labels = check_labels(np.concatenate([part[1] for part in read]), len(class_names))
-    except InputError as error:
-        raise FileFormatError(f"{found.parent} has wrong labels: {error}") from error
-    images = np.ascontiguousarray(planes.transpose(0, 2, 3, 1))
+    planes, labels = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    class_names = CLASS_NAMES[name]
+    if not 0 <= labels.min() <= labels.max() < len(class_names):
+        raise FileFormatError(
+            f"{paths[0].parent} has wrong labels: {labels.min()} to {labels.max()}."
+        )
+    images = np.ascontiguousarray(planes.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
     return ArrayImages(name=f"{name}-{part}", images=images, labels=labels, class_names=class_names)
 
 
@@ -330,28 +316,21 @@ def _read_binary(path: Path, label_bytes: int) -> tuple[NDArray[np.uint8], Indic
 
 
 def _read_python(path: Path, key: str) -> tuple[NDArray[np.uint8], Indices]:
-    content = read_pickle(path)
-    data, labels = content.get("data"), content.get(key)
-    if (
-        not isinstance(data, np.ndarray)
-        or data.dtype != np.uint8
-        or data.shape != (len(labels or ()), _CIFAR_VALUES)
-    ):
-        raise FileFormatError(f"{path} must hold `data` and as many `{key}`.")
-    return data, np.array(labels, np.int64)
-
-
-def _map_npy(path: Path) -> NDArray[Any]:
     try:
-        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except ValueError as error:
-        raise FileFormatError(f"cannot read {path}: {error}") from error
-    if array.dtype.kind not in "iu":
-        raise FileFormatError(f"{path} must hold integers, got dtype {array.dtype}.")
-    return array
+        with path.open("rb") as file:
+            content = _CifarUnpickler(file, encoding="latin-1").load()
+        content = {k.decode() if isinstance(k, bytes) else k: v for k, v in content.items()}
+    except Exception as error:  # a damaged pickle raises a dozen kinds
+        raise FileFormatError(
+            f"cannot read {path}: {error}. Unpack the published archive again."
+        ) from error
+    data, labels = np.asarray(content.get("data")), np.asarray(content.get(key))
+    if data.dtype != np.uint8 or data.shape != (labels.size, _CIFAR_VALUES):
+        raise FileFormatError(f"{path} must hold `data` and as many `{key}`.")
+    return data, labels.astype(np.int64)
 
 
 def _has_textures(folder: Path) -> bool:
-    """Return whether this is DTD, and not any other folder of classes."""
+    """Return whether a folder has only classes of DTD: all of them or a part."""
     names = subfolders(folder) if folder.is_dir() else []
-    return set(names) <= TEXTURE_CLASSES and any(pictures_in(folder / name) for name in names)
+    return bool(names) and set(names) <= TEXTURE_CLASSES

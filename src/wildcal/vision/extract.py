@@ -1,9 +1,13 @@
 """Run a network over the conditions of a plan and write its logits as a suite."""
 
+import hashlib
+import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError, version
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,9 +19,7 @@ from wildcal.io.atomic import atomic_write
 from wildcal.io.suite import Suite
 from wildcal.io.suite_writer import SuiteWriter
 from wildcal.vision.extractor import PART, Extractor, Progress
-from wildcal.vision.features import FeatureCache
 from wildcal.vision.images import PRESETS, Preprocess
-from wildcal.vision.neighbors import Features
 from wildcal.vision.plan import Condition, Plan
 
 _PACKAGES: Final = ("wildcal", "numpy", "torch", "onnxruntime", "opencv-python-headless", "pillow")
@@ -54,40 +56,35 @@ def check_accuracy(
 
     predicted = predict(extractor.preprocess)
     accuracy = float((predicted == y).mean())
-    if allow_chance:
-        return accuracy, n
     # The accuracy of predictions that are independent of the labels.
     n_classes = len(extractor.plan.class_names)
     shares = [np.bincount(labels, minlength=n_classes) / n for labels in (predicted, y)]
     chance = float(shares[0] @ shares[1])
     is_chance = accuracy <= chance + _NOISE * (chance * (1 - chance) / n) ** 0.5
-    if not is_chance and colors_known:
-        return accuracy, n
-    colors = ("mean", "std", "channels", "scale")
-    others = {
-        name: replace(extractor.preprocess, **{c: getattr(preset, c) for c in colors})
-        for name, preset in PRESETS.items()
-    }
-    found = {name: float((predict(other) == y).mean()) for name, other in others.items()}
-    best = max(found, key=found.__getitem__)
-    error = (max(accuracy * (1 - accuracy), 1 / n) / n) ** 0.5
-    is_better = found[best] > accuracy + _NOISE * error
-    if not (is_chance or is_better):
+    if allow_chance or (colors_known and not is_chance):
         return accuracy, n
     text = f"the accuracy on {n:,} in-distribution images is {accuracy:.1%}"
     if is_chance:
         text += f", which is within noise of chance ({chance:.1%})"
-    if is_better:
-        preset = others[best]
-        numbers = f"mean={_numbers(preset.mean)}, std={_numbers(preset.std)}"
-        if preset.scale != 1:
-            numbers += f", channels='{preset.channels}', scale={preset.scale:g}"
-        raise InputError(f"{text}; it is {found[best]:.1%} with {numbers}. Try these.", "mean")
-    raise InputError(
-        f"{text}. Does the network expect another crop or other colors, or the classes in another"
-        " order? Try allow_chance=True to go on.",
-        "allow_chance",
-    )
+    found = []
+    for preset in PRESETS.values():
+        colors = {name: getattr(preset, name) for name in ("mean", "std", "channels", "scale")}
+        other = replace(extractor.preprocess, **colors)
+        found.append((float((predict(other) == y).mean()), other))
+    highest, best = max(found, key=itemgetter(0))
+    error = (max(accuracy * (1 - accuracy), 1 / n) / n) ** 0.5
+    if highest > accuracy + _NOISE * error:
+        numbers = f"mean={_numbers(best.mean)}, std={_numbers(best.std)}"
+        if best.scale != 1:
+            numbers += f", channels='{best.channels}', scale={best.scale:g}"
+        raise InputError(f"{text}; it is {highest:.1%} with {numbers}. Try these.", "mean")
+    if is_chance:
+        raise InputError(
+            f"{text}. Does the network expect another crop or other colors, or the classes in"
+            " another order? Try allow_chance=True to go on.",
+            "allow_chance",
+        )
+    return accuracy, n
 
 
 def extract(
@@ -122,44 +119,27 @@ def extract(
     on_condition
         Called with the name and size of each condition when it is written.
     """
-    folder, plan, neighbors = Path(folder), extractor.plan, extractor.neighbors
+    folder, plan = Path(folder), extractor.plan
     extractor.check()
-    about = extractor.classifier.about | {"preprocess": asdict(extractor.preprocess)}
-    knn = _describe(extractor) if neighbors is not None else None
-    writer = SuiteWriter(
-        folder,
-        class_names=plan.class_names,
-        model=about,
-        data=plan.data,
-        seed=plan.seed,
-        versions=_versions(),
-        dtype=dtype,
-        knn=knn,
-    )
-    names = [condition.name for condition in plan.conditions]
-    if unknown := sorted(set(writer.names) - set(names)):
-        raise InputError(f"output must be another folder: {folder} has {unknown[0]}.", "output")
+    conditions = {condition.name: condition for condition in plan.conditions}
+    writer = _open_writer(extractor, folder, dtype)
     _write_indices(folder / "indices.npz", plan)
-    missing = [c for c in plan.conditions if not _is_done(writer, c, neighbors is not None)]
-    on_found(plan.n_samples - sum(len(condition.indices) for condition in missing))
-    cache = FeatureCache(folder, {"model": about, "knn": knn}) if neighbors is not None else None
-    if cache is not None and neighbors is not None:
-        if missing:
-            extractor.train_features = _training_features(
-                extractor, cache, scheduler, progress, on_found
-            )
-        else:
-            on_found(len(neighbors.indices))
-    conditions = {condition.name: condition for condition in missing}
-    for name, result in _run_all(extractor, "run", list(conditions), scheduler, progress):
+    missing = [name for name in conditions if not _is_done(writer, conditions[name], extractor)]
+    on_found(plan.n_samples - sum(len(conditions[name].indices) for name in missing))
+    features = folder / ".training-features"
+    if extractor.neighbors is not None and missing:
+        _read_training_features(extractor, features, scheduler, progress, on_found)
+    elif extractor.neighbors is not None:
+        on_found(len(extractor.neighbors.indices))
+    for name, result in _run_all(extractor, Extractor.run, missing, scheduler, progress):
         condition = conditions[name]
-        corruption, severity = condition.change or (None, None)
-        if name == names[0] and result.n_known > _MAX_KNOWN * len(result.logits):
+        if condition is plan.conditions[0] and result.n_known > _MAX_KNOWN * len(result.logits):
             raise InputError(
                 f"train must be the images that the network was trained on:"
                 f" {result.n_known:,} of {len(result.logits):,} validation images are among them.",
                 "train",
             )
+        corruption, severity = condition.change or (None, None)
         writer.add(
             name,
             result.logits,
@@ -170,11 +150,29 @@ def extract(
             severity=severity,
             knn_distances=result.knn_distances,
         )
+        if scheduler is not None:
+            progress(len(result.logits))
         on_condition(name, len(result.logits))
-    writer.finish(names)
-    if cache is not None:
-        cache.remove()
+    writer.finish(tuple(conditions))
+    shutil.rmtree(features, ignore_errors=True)
     return Suite.open(folder)
+
+
+def _open_writer(extractor: Extractor, folder: Path, dtype: str) -> SuiteWriter:
+    plan = extractor.plan
+    writer = SuiteWriter(
+        folder,
+        class_names=plan.class_names,
+        model=extractor.classifier.about | {"preprocess": asdict(extractor.preprocess)},
+        data=plan.data,
+        seed=plan.seed,
+        versions=_versions(),
+        dtype=dtype,
+        knn=_describe_neighbors(extractor),
+    )
+    if unknown := sorted(set(writer.names) - {condition.name for condition in plan.conditions}):
+        raise InputError(f"output must be another folder: {folder} has {unknown[0]}.", "output")
+    return writer
 
 
 def implausible_conditions(suite: Suite) -> dict[str, float]:
@@ -192,75 +190,68 @@ def implausible_conditions(suite: Suite) -> dict[str, float]:
     return {}
 
 
-def _training_features(
+def _read_training_features(
     extractor: Extractor,
-    cache: FeatureCache,
+    folder: Path,
     scheduler: str | None,
     progress: Progress,
     on_found: Progress,
-) -> list[Features]:
-    """Return the features of all training images, one array per layer; parts are cached."""
-    there = {part for part in range(extractor.n_parts) if cache.has(part)}
-    missing = [part for part in range(extractor.n_parts) if part not in there]
-    on_found(PART * len(there))
-    for part, features in _run_all(extractor, "training_part", missing, scheduler):
-        cache.put(part, features)
+) -> None:
+    """Compute the features of the training images; parts of them are kept in a folder."""
+    about = [
+        extractor.classifier.about,
+        asdict(extractor.preprocess),
+        _describe_neighbors(extractor),
+    ]
+    key = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+    paths = [folder / f"{key}-{part}.npz" for part in range(extractor.n_parts)]
+    missing = [part for part, path in enumerate(paths) if not path.exists()]
+    on_found(PART * (len(paths) - len(missing)))
+    folder.mkdir(exist_ok=True)
+    for part, features in _run_all(extractor, Extractor.training_part, missing, scheduler):
+        with atomic_write(paths[part], "wb") as file:
+            np.savez(file, *features)
         progress(len(features[0]))
-    parts = [cache.get(part) for part in range(extractor.n_parts)]
-    return [np.concatenate(layer) for layer in zip(*parts, strict=True)]
+    parts = []
+    for path in paths:
+        with np.load(path) as arrays:
+            parts.append(list(arrays.values()))
+    extractor.train_features = [np.concatenate(layer) for layer in zip(*parts, strict=True)]
 
 
 def _run_all(
     extractor: Extractor,
-    method: str,
+    method: Callable[..., Any],
     arguments: Sequence[Any],
     scheduler: str | None,
-    progress: Progress | None = None,
-) -> Iterable[tuple[Any, Any]]:
-    """Yield each argument and the result of a method for it, here or on a cluster."""
-    if scheduler is None:
+    *options: Any,
+) -> Iterator[tuple[Any, Any]]:
+    """Yield each argument and the result of a method: with options here, without on a cluster."""
+    if scheduler is None or not arguments:
         for argument in arguments:
-            extra = () if progress is None else (progress,)
-            yield argument, getattr(extractor, method)(argument, *extra)
-        return
-    if not arguments:
+            yield argument, method(extractor, argument, *options)
         return
     try:
-        from distributed import Client, LocalCluster, as_completed
+        from distributed import Client, as_completed
     except ImportError as error:
         raise MissingExtraError(
             'Clusters need Dask. Install it with: pip install "wildcal[dask]"'
         ) from error
-    address: Any = scheduler
+    cluster: dict[str, Any] = {"address": scheduler}
     if scheduler == "local":
-        address = LocalCluster(
-            n_workers=os.cpu_count(), threads_per_worker=1, dashboard_address=":0"
-        )
-    with Client(address) as client:
+        cluster = {"n_workers": os.cpu_count(), "threads_per_worker": 1, "dashboard_address": ":0"}
+    with Client(**cluster) as client:
         shared = client.scatter(extractor, broadcast=True, hash=False)
-        tasks = {
-            client.submit(_call, shared, method, argument, pure=False): argument
-            for argument in arguments
-        }
-        for task in as_completed(tasks):
-            argument, result = tasks.pop(task), task.result()
-            task.release()
-            if progress is not None:
-                progress(len(result.logits))
-            yield argument, result
-    if scheduler == "local":
-        address.close()
+        tasks = {client.submit(method, shared, x, pure=False): x for x in arguments}
+        for task, result in as_completed(tasks, with_results=True):
+            yield tasks.pop(task), result
 
 
-def _call(extractor: Extractor, method: str, argument: Any) -> Any:
-    return getattr(extractor, method)(argument)
-
-
-def _is_done(writer: SuiteWriter, condition: Condition, with_distances: bool) -> bool:
+def _is_done(writer: SuiteWriter, condition: Condition, extractor: Extractor) -> bool:
     if not writer.done(condition.name, n_samples=len(condition.indices)):
         return False
     split = Suite.open(writer.folder).split(condition.name)
-    return not with_distances or "knn_distances" in split.info.arrays
+    return extractor.neighbors is None or "knn_distances" in split.info.arrays
 
 
 def _write_indices(path: Path, plan: Plan) -> None:
@@ -271,9 +262,10 @@ def _write_indices(path: Path, plan: Plan) -> None:
             np.savez_compressed(file, **arrays)
 
 
-def _describe(extractor: Extractor) -> dict[str, Any]:
+def _describe_neighbors(extractor: Extractor) -> dict[str, Any] | None:
     neighbors = extractor.neighbors
-    assert neighbors is not None
+    if neighbors is None:
+        return None
     pairs = zip(extractor.layers, extractor.n_features, strict=True)
     return {
         "layers": [{"name": name, "n_features": width} for name, width in pairs],

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress, pairwise
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
@@ -28,6 +29,8 @@ _GPU_FACTOR: Final = 16
 # Training images whose features are kept together until the suite is complete.
 PART: Final = 5000
 _N_TRIED: Final = 8
+# A worker of a cluster may have several threads, which share one network.
+_LOCK: Final = Lock()
 Progress = Callable[[int], object]
 
 
@@ -117,7 +120,7 @@ class Result:
 
 
 class Extractor:
-    """A network that reads the conditions of a plan; a copy is sent to each worker of a cluster.
+    """A network and the plan whose images it classifies; each worker of a cluster gets a copy.
 
     Parameters
     ----------
@@ -143,15 +146,10 @@ class Extractor:
         self.layers: tuple[str, ...] = ()
         self.n_features: tuple[int, ...] = ()
         self.train_features: list[Features] = []
-        self._lock = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        opened = ("classifier", "_search", "_lock")
+        opened = ("classifier", "_search")
         return {name: value for name, value in vars(self).items() if name not in opened}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._lock = Lock()
 
     @cached_property
     def classifier(self) -> Classifier:
@@ -190,24 +188,19 @@ class Extractor:
         if self.neighbors is None:
             return
         given = self.neighbors.layers
-        self.layers = classifier.default_layers(pixels) if given is None else given
-        if not all(self.layers) or len(set(self.layers)) < len(self.layers):
-            raise InputError(
-                f"layers must be different names, got {','.join(self.layers)}.", "layers"
-            )
-        features = self._vectors(*classifier.outputs(pixels, self._inner))
-        if given is None:  # leave out layers with the features of the one before
-            new = [i == 0 or not _equal(features[i - 1], features[i]) for i in range(len(features))]
-            self.layers = tuple(name for name, keep in zip(self.layers, new, strict=True) if keep)
-            features = [values for values, keep in zip(features, new, strict=True) if keep]
-        self.n_features = tuple(values.shape[1] for values in features)
+        self.layers = tuple(dict.fromkeys(given or classifier.default_layers(pixels)))
+        vectors = self._vectors(*classifier.outputs(pixels, self._inner))
+        if not given:  # leave out layers with the features of the one before
+            new = [True, *(not _equal(*pair) for pair in pairwise(vectors))]
+            self.layers, vectors = tuple(compress(self.layers, new)), list(compress(vectors, new))
+        self.n_features = tuple(values.shape[1] for values in vectors)
 
     def run(self, name: str, progress: Progress = lambda n: None) -> Result:
         """Return the logits and distances of a condition."""
         condition = next(c for c in self.plan.conditions if c.name == name)
         images, n_known = condition.open(), 0
         logits, distances = [], []
-        with self._lock:
+        with _LOCK:
             for pixels in self._batches(condition, images):
                 z, inner = self.classifier.outputs(pixels, self._inner)
                 logits.append(z)
@@ -231,7 +224,7 @@ class Extractor:
         plain = Condition(
             name="training", role="calibration", domain="source", source=training, indices=indices
         )
-        with self._lock:
+        with _LOCK:
             found = [
                 self._vectors(*self.classifier.outputs(pixels, self._inner))
                 for pixels in self._batches(plain, training)

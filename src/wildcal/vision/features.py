@@ -1,18 +1,10 @@
-"""Features of images: unit vectors of the outputs of layers, and those of the training images."""
+"""Features of images: names of layers, and the axes over which their outputs are averaged."""
 
-import hashlib
-import json
-import shutil
 from collections.abc import Sequence
 from difflib import get_close_matches
-from pathlib import Path
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from wildcal.core.exceptions import InputError
-from wildcal.io.atomic import atomic_write
-from wildcal.vision.neighbors import Features
 
 LOGITS: Final = "logits"
 """The logits themselves as a layer."""
@@ -43,46 +35,3 @@ def check_layer(name: str, known: Sequence[str]) -> None:
             " logits.",
             "layers",
         )
-
-
-class FeatureCache:
-    """Features of the training images in a hidden folder of a suite, until it is complete.
-
-    Parameters
-    ----------
-    suite
-        The folder of the suite.
-    about
-        What the features depend on; features of something else are removed.
-    """
-
-    def __init__(self, suite: Path, about: dict[str, Any]) -> None:
-        self.folder = suite / ".training-features"
-        digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
-        key = self.folder / "key"
-        if not key.is_file() or key.read_text() != digest:
-            self.remove()
-            self.folder.mkdir(parents=True)
-            key.write_text(digest)
-
-    def has(self, part: int) -> bool:
-        """Return whether a part is there."""
-        return self._path(part).is_file()
-
-    def get(self, part: int) -> list[Features]:
-        """Return the features of a part of the images, one array per layer."""
-        with np.load(self._path(part)) as arrays:
-            return [arrays[name] for name in arrays.files]
-
-    def put(self, part: int, features: Sequence[Features]) -> None:
-        """Write the features of a part."""
-        with atomic_write(self._path(part), "wb") as file:
-            np.savez(file, *features)
-
-    def remove(self) -> None:
-        """Remove the folder."""
-        if self.folder.is_dir():
-            shutil.rmtree(self.folder)
-
-    def _path(self, part: int) -> Path:
-        return self.folder / f"{part:06d}.npz"

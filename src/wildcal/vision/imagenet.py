@@ -33,7 +33,7 @@ def imagenet_wnids() -> tuple[str, ...]:
 
 
 def imagenet(folder: str | Path, preprocess: Preprocess = IMAGENET) -> ImageSet:
-    """Return the 50,000 validation images of ILSVRC 2012, or those of them that are there.
+    """Return the validation images of ILSVRC 2012, up to 50,000.
 
     Parameters
     ----------

@@ -18,7 +18,8 @@ Images: TypeAlias = NDArray[np.uint8]
 Indices: TypeAlias = NDArray[np.int64]
 INTERPOLATIONS: Final = ("nearest", "bilinear", "bicubic", "lanczos")
 """All but the first are antialiased."""
-# A stripe longer than this grows out of proportion when its short side is enlarged.
+
+# Longer pictures would take too much memory when the short side is enlarged.
 _MAX_ASPECT: Final = 50
 
 
@@ -85,7 +86,6 @@ CIFAR10: Final = Preprocess(
     crop=32, resize=32, mean=(0.4915, 0.4821, 0.4464), std=(0.2472, 0.2437, 0.2617)
 )
 CIFAR100: Final = replace(CIFAR10, mean=(0.5071, 0.4865, 0.4409), std=(0.2673, 0.2564, 0.2762))
-UNIT: Final = replace(IMAGENET, mean=(0.0,) * 3, std=(1.0,) * 3)
 PRESETS: Final = {
     "torchvision": IMAGENET,
     # Most vision transformers: nine tenths of the picture, colors from -1 to 1.
@@ -95,7 +95,7 @@ PRESETS: Final = {
         mean=(123.68, 116.779, 103.939), std=(1.0,) * 3, channels="bgr", scale=255.0
     ),
     # Colors from 0 to 1.
-    "unit": UNIT,
+    "unit": replace(IMAGENET, mean=(0.0,) * 3, std=(1.0,) * 3),
 }
 """How common collections of networks expect their pictures."""
 
@@ -194,7 +194,7 @@ class PictureFiles(ImageSet):
 def common_size(folder: Path) -> int | None:
     """Return the side of the pictures in folders of classes if all are squares of one size.
 
-    200 pictures are looked at, evenly spread.
+    At most 400 pictures are opened, evenly spread.
     """
     from PIL import Image
 
@@ -217,7 +217,7 @@ def _center(picture: Any, preprocess: Preprocess, path: Path) -> Any:
     width, height = picture.size
     short, size, crop = min(width, height), preprocess.resize, preprocess.crop
     if max(width, height) > _MAX_ASPECT * short:
-        raise InputError(f"cannot use {path}: a stripe of {width} x {height} pixels.")
+        raise InputError(f"cannot use {path}: {width} x {height} pixels.")
     if short != size:
         width, height = size * width // short, size * height // short
         method = Image.Resampling[preprocess.interpolation.upper()]

@@ -1,8 +1,10 @@
 """Features of a torch module: which layers, and their outputs averaged over positions."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,27 +21,31 @@ def pooled_outputs(network: nn.Module, layers: Sequence[str]) -> Iterator[dict[s
     modules = {name: m for name, m in network.named_modules(remove_duplicate=False) if name}
     outputs: dict[str, list[Any]] = {name: [] for name in layers}
 
-    def hook(name: str) -> Callable[[nn.Module, Any, Any], None]:
-        def keep(module: nn.Module, inputs: Any, output: Any) -> None:
-            if not isinstance(output, Tensor):
-                raise InputError(
-                    f"layers must return a tensor, got {type(output).__name__} of {name}.", "layers"
-                )
-            # A copy, because a later layer may write into the same memory.
-            values = output.detach().float().clone()
-            axes = pooled_axes(values.shape, name)
-            outputs[name].append((values.mean(axes) if axes else values).cpu().numpy())
-
-        return keep
+    def keep(name: str, module: nn.Module, inputs: Any, output: Any) -> None:
+        if not isinstance(output, Tensor):
+            raise InputError(
+                f"layers must return a tensor, got {type(output).__name__} of {name}.", "layers"
+            )
+        # A copy, because a later layer may write into the same memory.
+        values = output.detach().float().clone()
+        axes = pooled_axes(values.shape, name)
+        outputs[name].append((values.mean(axes) if axes else values).cpu().numpy())
 
     for name in layers:
         check_layer(name, list(modules))
-    handles = [modules[name].register_forward_hook(hook(name)) for name in layers]
-    try:
+    with _forward_hooks({name: modules[name] for name in layers}, keep):
         yield outputs
-    finally:
-        for handle in handles:
-            handle.remove()
+
+
+@contextmanager
+def _forward_hooks(
+    modules: Mapping[str, nn.Module], function: Callable[[str, nn.Module, Any, Any], None]
+) -> Iterator[None]:
+    """Call function(name, module, inputs, output) each time a module has run."""
+    with ExitStack() as stack:
+        for name, module in modules.items():
+            stack.enter_context(module.register_forward_hook(partial(function, name)))
+        yield
 
 
 def joined(outputs: dict[str, list[Any]], n: int) -> dict[str, NDArray[np.float32]]:
@@ -71,37 +77,36 @@ def default_layers(network: nn.Module, run: Callable[[], object]) -> tuple[str, 
     return *(_own_layers(network) or _found_layers(network, run)), LOGITS
 
 
+_STAGE_ENDS: Final = {
+    ResNet: ("stages", nn.Sequential),
+    WideResNet: ("stages", nn.Sequential),
+    DenseNet: ("stages", nn.AvgPool2d),
+    VGG: ("features", nn.MaxPool2d),
+}
+"""Part of each of our networks, and the modules in it that end a stage."""
+
+
 def _own_layers(network: nn.Module) -> tuple[str, ...]:
-    if isinstance(network, ResNet | WideResNet):
-        return ("stem", *(f"stages.{i}" for i in range(len(network.stages))), "pool")
-    if isinstance(network, DenseNet):
-        ends = [i for i, m in enumerate(network.stages) if isinstance(m, nn.AvgPool2d)]
-        return ("stem", *(f"stages.{i}" for i in ends), "pool")
-    if isinstance(network, VGG):
-        ends = [i for i, m in enumerate(network.features) if isinstance(m, nn.MaxPool2d)]
-        return tuple(f"features.{i}" for i in ends)
-    return ()
+    if type(network) not in _STAGE_ENDS:
+        return ()
+    part, kind = _STAGE_ENDS[type(network)]
+    modules = network.get_submodule(part).named_children()
+    ends = tuple(f"{part}.{name}" for name, module in modules if isinstance(module, kind))
+    return ends if isinstance(network, VGG) else ("stem", *ends, "pool")
 
 
 def _found_layers(network: nn.Module, run: Callable[[], object]) -> tuple[str, ...]:
     shapes: dict[str, tuple[int, ...]] = {}  # in the order in which the layers end
-    n_calls: dict[str, int] = {}
+    n_calls: Counter[str] = Counter()
 
-    def hook(name: str) -> Callable[[nn.Module, Any, Any], None]:
-        def note(module: nn.Module, inputs: Any, output: Any) -> None:
-            n_calls[name] = n_calls.get(name, 0) + 1
-            if isinstance(output, Tensor):
-                shapes[name] = tuple(output.shape)
-
-        return note
+    def note(name: str, module: nn.Module, inputs: Any, output: Any) -> None:
+        n_calls[name] += 1
+        if isinstance(output, Tensor):
+            shapes[name] = tuple(output.shape)
 
     modules = {name: module for name, module in network.named_modules() if name}
-    handles = [module.register_forward_hook(hook(name)) for name, module in modules.items()]
-    try:
+    with _forward_hooks(modules, note):
         run()
-    finally:
-        for handle in handles:
-            handle.remove()
     once = {name: shape for name, shape in shapes.items() if n_calls[name] == 1}
     last: dict[tuple[int, ...], str] = {}  # the last picture at each resolution
     for name, shape in once.items():

@@ -15,7 +15,7 @@ Features: TypeAlias = NDArray[np.float32]
 INDEXES: Final = ("exact", "ivf")
 # Added to the length of a feature vector: a vector of zeros keeps its value.
 _EPS: Final = 1e-10
-# faiss wants as many training samples per cell of its k-means.
+# Training samples per cell that the k-means of faiss asks for.
 _SAMPLES_PER_CELL: Final = 39
 # Samples that the cells searched by "ivf" hold per neighbor, and the share of cells searched.
 _SAMPLES_PER_NEIGHBOR: Final = 256

@@ -2,10 +2,11 @@
 
 VGG with batch normalization (Simonyan and Zisserman, 2015), ResNet (He et al., 2016), SE-ResNet
 (Hu et al., 2018), WideResNet (Zagoruyko and Komodakis, 2016) and DenseNet (Huang et al., 2017).
-ResNets of depth 6n + 2 are those of the CIFAR section of the ResNet paper; the other depths are its
-ImageNet networks with a 3 x 3 stem that does not reduce the picture.
+ResNets of depth 6n + 2 follow the CIFAR section of the ResNet paper; the other depths follow its
+ImageNet networks, with a 3 x 3 stem that keeps the size of the picture.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -59,13 +60,33 @@ class GlobalPool(nn.Module):
         return x.mean((2, 3))
 
 
-def initialize(network: nn.Module) -> None:
-    """Draw the weights of convolutions as He et al. (2015) do; the rest keeps torch's start."""
-    for module in network.modules():
-        if isinstance(module, nn.Conv2d):
-            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
+class ImageNetwork(nn.Sequential):
+    """Named parts, each applied to the output of the one before: images in, logits out.
+
+    The weights of convolutions are drawn as in He et al. (2015), the others as torch does.
+    """
+
+    def __init__(self, **parts: nn.Module) -> None:
+        super().__init__(OrderedDict(parts))
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+
+
+def stages(
+    block: Callable[..., nn.Module], n_in: int, widths: Sequence[int], repeats: Sequence[int]
+) -> nn.Sequential:
+    """Return stages of blocks; the first block of all but the first stage halves the picture."""
+    found = []
+    for number, (n_out, count) in enumerate(zip(widths, repeats, strict=True)):
+        blocks = []
+        for i in range(count):
+            blocks.append(block(n_in, n_out, stride=2 if number > 0 and i == 0 else 1))
+            n_in = n_out
+        found.append(nn.Sequential(*blocks))
+    return nn.Sequential(*found)
 
 
 WIDTHS: Final = (64, 128, 256, 512, 512)
@@ -73,7 +94,7 @@ CONVOLUTIONS: Final = {11: (1, 1, 2, 2, 2), 16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4
 """Depth -> convolutions in each of the five stages."""
 
 
-class VGG(nn.Module):
+class VGG(ImageNetwork):
     """Five stages of 3 x 3 convolutions, each halving the picture at its end.
 
     Parameters
@@ -85,25 +106,19 @@ class VGG(nn.Module):
     """
 
     def __init__(self, depth: int, n_classes: int, *, width: float = 1.0, hidden: int = 0) -> None:
-        super().__init__()
-        channels = [round(w * width) for w in WIDTHS]
         layers: list[nn.Module] = []
         n_in = 3
-        for n_out, repeats in zip(channels, CONVOLUTIONS[depth], strict=True):
+        for n_out, repeats in zip(WIDTHS, CONVOLUTIONS[depth], strict=True):
             for _ in range(repeats):
-                layers += conv_norm_relu(n_in, n_out, bias=True)
-                n_in = n_out
+                layers += conv_norm_relu(n_in, round(n_out * width), bias=True)
+                n_in = round(n_out * width)
             # ceil_mode accepts sizes that are no multiple of 32.
             layers.append(nn.MaxPool2d(2, ceil_mode=True))
-        self.features = nn.Sequential(*layers)
-        self.pool = GlobalPool()
-        self.head = _head(n_in, hidden, n_classes)
-        initialize(self)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return logits, shape (n, n_classes)."""
-        logits: Tensor = self.head(self.pool(self.features(x)))
-        return logits
+        super().__init__(
+            features=nn.Sequential(*layers),
+            pool=GlobalPool(),
+            head=_head(n_in, hidden, n_classes),
+        )
 
 
 def _head(n_in: int, hidden: int, n_classes: int) -> nn.Module:
@@ -151,12 +166,12 @@ class Block(nn.Module):
     """Two 3 x 3 convolutions, or a bottleneck of three, around a shortcut."""
 
     def __init__(
-        self, n_in: int, width: int, *, stride: int, bottleneck: bool, squeeze: bool
+        self, n_in: int, n_out: int, *, stride: int, bottleneck: bool, squeeze: bool
     ) -> None:
         super().__init__()
         # The reference SE-ResNet keeps the convolutions' biases, which its counts include.
-        n_out = width * _EXPANSION if bottleneck else width
         if bottleneck:
+            width = n_out // _EXPANSION
             layers = [
                 *conv_norm_relu(n_in, width, 1, bias=squeeze),
                 *conv_norm_relu(width, width, stride=stride, bias=squeeze),
@@ -164,8 +179,8 @@ class Block(nn.Module):
             ]
         else:
             layers = [
-                *conv_norm_relu(n_in, width, stride=stride, bias=squeeze),
-                conv(width, n_out, bias=squeeze),
+                *conv_norm_relu(n_in, n_out, stride=stride, bias=squeeze),
+                conv(n_out, n_out, bias=squeeze),
             ]
         layers.append(nn.BatchNorm2d(n_out))
         if squeeze:
@@ -182,43 +197,21 @@ class Block(nn.Module):
         return torch.relu(self.residual(x) + self.shortcut(x))
 
 
-class ResNet(nn.Module):
-    """Residual stages behind a 3 x 3 stem; `squeeze` makes it an SE-ResNet."""
+class ResNet(ImageNetwork):
+    """Residual stages after a 3 x 3 stem; `squeeze` makes it an SE-ResNet."""
 
     def __init__(self, depth: int, n_classes: int, *, squeeze: bool = False) -> None:
-        super().__init__()
-        repeats, first = _stages(depth)
         bottleneck = depth in _BOTTLENECK
-        self.stem = nn.Sequential(*conv_norm_relu(3, first, bias=squeeze))
-        stages = []
-        n_in = first
-        for number, count in enumerate(repeats):
-            blocks = []
-            for i in range(count):
-                stride = 2 if number > 0 and i == 0 else 1
-                block_width = first * 2**number
-                blocks.append(
-                    Block(n_in, block_width, stride=stride, bottleneck=bottleneck, squeeze=squeeze)
-                )
-                n_in = block_width * _EXPANSION if bottleneck else block_width
-            stages.append(nn.Sequential(*blocks))
-        self.stages = nn.Sequential(*stages)
-        self.pool = GlobalPool()
-        self.head = nn.Linear(n_in, n_classes)
-        initialize(self)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return logits, shape (n, n_classes)."""
-        logits: Tensor = self.head(self.pool(self.stages(self.stem(x))))
-        return logits
-
-
-def _stages(depth: int) -> tuple[tuple[int, ...], int]:
-    """Return the blocks of each stage and the channels of the first."""
-    large = _BASIC | _BOTTLENECK
-    if depth in large:
-        return large[depth], 64
-    return ((depth - 2) // 6,) * 3, 16
+        repeats = (_BASIC | _BOTTLENECK).get(depth, ((depth - 2) // 6,) * 3)
+        first = 64 if depth in _BASIC or bottleneck else 16
+        widths = [first * 2**i * (_EXPANSION if bottleneck else 1) for i in range(len(repeats))]
+        block = partial(Block, bottleneck=bottleneck, squeeze=squeeze)
+        super().__init__(
+            stem=nn.Sequential(*conv_norm_relu(3, first, bias=squeeze)),
+            stages=stages(block, first, widths, repeats),
+            pool=GlobalPool(),
+            head=nn.Linear(widths[-1], n_classes),
+        )
 
 
 class WideBlock(nn.Module):
@@ -243,39 +236,26 @@ class WideBlock(nn.Module):
         return total
 
 
-class WideResNet(nn.Module):
+class WideResNet(ImageNetwork):
     """WRN-depth-width: three stages of (depth - 4) / 6 blocks, `width` times 16, 32, 64 channels.
 
     The convolutions have biases, as the reference has.
     """
 
     def __init__(self, depth: int, n_classes: int, *, width: int, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.stem = conv(3, 16, bias=True)
-        stages = []
-        n_in = 16
-        for number in range(3):
-            n_out = 16 * width * 2**number
-            blocks = []
-            for i in range((depth - 4) // 6):
-                stride = 2 if number > 0 and i == 0 else 1
-                blocks.append(WideBlock(n_in, n_out, stride=stride, dropout=dropout))
-                n_in = n_out
-            stages.append(nn.Sequential(*blocks))
-        self.stages = nn.Sequential(*stages)
-        self.norm = nn.Sequential(nn.BatchNorm2d(n_in), nn.ReLU(inplace=True))
-        self.pool = GlobalPool()
-        self.head = nn.Linear(n_in, n_classes)
-        initialize(self)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return logits, shape (n, n_classes)."""
-        logits: Tensor = self.head(self.pool(self.norm(self.stages(self.stem(x)))))
-        return logits
+        widths = [16 * width, 32 * width, 64 * width]
+        block = partial(WideBlock, dropout=dropout)
+        super().__init__(
+            stem=conv(3, 16, bias=True),
+            stages=stages(block, 16, widths, [(depth - 4) // 6] * 3),
+            norm=nn.Sequential(nn.BatchNorm2d(widths[-1]), nn.ReLU(inplace=True)),
+            pool=GlobalPool(),
+            head=nn.Linear(widths[-1], n_classes),
+        )
 
 
 class DenseLayer(nn.Module):
-    """Add `growth` channels to those that are there."""
+    """Append `growth` channels to the input."""
 
     def __init__(self, n_in: int, growth: int) -> None:
         super().__init__()
@@ -284,11 +264,11 @@ class DenseLayer(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the old channels followed by the new ones."""
+        """Return the input channels followed by the new ones."""
         return torch.cat([x, self.grow(x)], 1)
 
 
-class DenseNet(nn.Module):
+class DenseNet(ImageNetwork):
     """Dense blocks of the given lengths; transitions halve the channels and the picture.
 
     Parameters
@@ -301,30 +281,25 @@ class DenseNet(nn.Module):
     def __init__(
         self, blocks: Sequence[int], n_classes: int, *, growth: int, transition_relu: bool = True
     ) -> None:
-        super().__init__()
         channels = 2 * growth
-        self.stem = conv(3, channels)
-        stages: list[nn.Module] = []
+        stem = conv(3, channels)
+        layers: list[nn.Module] = []
         for number, length in enumerate(blocks):
             if number:
-                half = channels // 2
-                norm, relu, convolution = norm_relu_conv(channels, half, 1)
+                norm, relu, convolution = norm_relu_conv(channels, channels // 2, 1)
                 transition = [norm, relu] if transition_relu else [norm]
-                stages += [*transition, convolution, nn.AvgPool2d(2)]
-                channels = half
+                layers += [*transition, convolution, nn.AvgPool2d(2)]
+                channels //= 2
             for _ in range(length):
-                stages.append(DenseLayer(channels, growth))
+                layers.append(DenseLayer(channels, growth))
                 channels += growth
-        self.stages = nn.Sequential(*stages)
-        self.norm = nn.Sequential(nn.BatchNorm2d(channels), nn.ReLU(inplace=True))
-        self.pool = GlobalPool()
-        self.head = nn.Linear(channels, n_classes)
-        initialize(self)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return logits, shape (n, n_classes)."""
-        logits: Tensor = self.head(self.pool(self.norm(self.stages(self.stem(x)))))
-        return logits
+        super().__init__(
+            stem=stem,
+            stages=nn.Sequential(*layers),
+            norm=nn.Sequential(nn.BatchNorm2d(channels), nn.ReLU(inplace=True)),
+            pool=GlobalPool(),
+            head=nn.Linear(channels, n_classes),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,47 +310,28 @@ class Network:
     make: Callable[..., nn.Module]
 
 
-def _vgg(depth: int, *, width: float = 1.0, hidden: int = 0) -> Network:
-    return Network("VGG", partial(VGG, depth, width=width, hidden=hidden))
-
-
-def _resnet(depth: int) -> Network:
-    return Network("ResNet", partial(ResNet, depth))
-
-
-def _se_resnet(depth: int) -> Network:
-    return Network("SE-ResNet", partial(ResNet, depth, squeeze=True))
-
-
-def _wide(depth: int, width: int, dropout: float = 0.0) -> Network:
-    return Network("WideResNet", partial(WideResNet, depth, width=width, dropout=dropout))
-
-
-def _dense(blocks: tuple[int, ...], growth: int, *, transition_relu: bool = True) -> Network:
-    make = partial(DenseNet, blocks, growth=growth, transition_relu=transition_relu)
-    return Network("DenseNet", make)
-
-
 NETWORKS: dict[str, Network] = {
     # The paper's.
-    "vgg19": _vgg(19, hidden=4096),
-    "wrn-40-10": _wide(40, 10, dropout=0.5),
-    "densenet201": _dense((6, 12, 48, 32), 32, transition_relu=False),
-    "se-resnet50": _se_resnet(50),
-    "se-resnet101": _se_resnet(101),
+    "vgg19": Network("VGG", partial(VGG, 19, hidden=4096)),
+    "wrn-40-10": Network("WideResNet", partial(WideResNet, 40, width=10, dropout=0.5)),
+    "densenet201": Network(
+        "DenseNet", partial(DenseNet, (6, 12, 48, 32), growth=32, transition_relu=False)
+    ),
+    "se-resnet50": Network("SE-ResNet", partial(ResNet, 50, squeeze=True)),
+    "se-resnet101": Network("SE-ResNet", partial(ResNet, 101, squeeze=True)),
     # Minutes per epoch on a few CPU cores.
-    "vgg11-half": _vgg(11, width=0.5),
-    "resnet20": _resnet(20),
-    "wrn-16-2": _wide(16, 2),
-    "densenet-45": _dense((2, 4, 6, 8), 12),
-    "densenet-small": _dense((6, 12, 24, 16), 12),
-    "se-resnet20": _se_resnet(20),
+    "vgg11-half": Network("VGG", partial(VGG, 11, width=0.5)),
+    "resnet20": Network("ResNet", partial(ResNet, 20)),
+    "wrn-16-2": Network("WideResNet", partial(WideResNet, 16, width=2)),
+    "densenet-45": Network("DenseNet", partial(DenseNet, (2, 4, 6, 8), growth=12)),
+    "densenet-small": Network("DenseNet", partial(DenseNet, (6, 12, 24, 16), growth=12)),
+    "se-resnet20": Network("SE-ResNet", partial(ResNet, 20, squeeze=True)),
     # Between the two.
-    "vgg16": _vgg(16),
-    "resnet18": _resnet(18),
-    "wrn-16-4": _wide(16, 4),
-    "wrn-40-2": _wide(40, 2),
-    "se-resnet18": _se_resnet(18),
+    "vgg16": Network("VGG", partial(VGG, 16)),
+    "resnet18": Network("ResNet", partial(ResNet, 18)),
+    "wrn-16-4": Network("WideResNet", partial(WideResNet, 16, width=4)),
+    "wrn-40-2": Network("WideResNet", partial(WideResNet, 40, width=2)),
+    "se-resnet18": Network("SE-ResNet", partial(ResNet, 18, squeeze=True)),
 }
 
 

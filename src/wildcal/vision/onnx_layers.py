@@ -1,4 +1,4 @@
-"""Tensors inside an ONNX network as features: which there are, and how to have them as outputs."""
+"""Features of ONNX networks: names of inner tensors, and a copy with these as outputs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -77,7 +77,7 @@ def _load(path: Path, *, weights: bool) -> Any:
 
 
 def _before_last_linear(model: Any, logits: str) -> list[str]:
-    """Return the tensor that the linear layer behind the logits reads, if there is one."""
+    """Return the tensor that is the input of the last linear layer, if any."""
     makers = {name: node for node in model.graph.node for name in node.output}
     node = makers.get(logits)
     while node is not None:

@@ -1,7 +1,8 @@
-"""What a suite of images consists of: which images of which data set, under which changes."""
+"""Plan of a suite: the images of each split, and the corruption or transform applied to them."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -34,7 +35,6 @@ from wildcal.vision.images import (
 )
 from wildcal.vision.splits import draw, n_learned, stratified_order
 
-DATASETS: Final = ("cifar10", "cifar100", "imagenet", "folders")
 TRANSFORM_GROUPS: Final = {
     "color": ("posterize", "solarize", "gamma", "gray", "inverted", "channel_swap"),
     "geometric": ("rotation", "shear", "translation", "scaling", "vertical_flip", "cutout"),
@@ -87,15 +87,32 @@ class Plan:
     class_names: tuple[str, ...]
     seed: int
     conditions: tuple[Condition, ...]
-    notes: tuple[str, ...] = ()
+    n_ood: int
+    """Number of images wanted of each OOD set for calibration."""
+
+    def __post_init__(self) -> None:
+        names = {condition.name.lower() for condition in self.conditions}
+        if len(names) < len(self.conditions):
+            raise InputError(
+                "ood and extra must have new names: two conditions are the same.", "ood"
+            )
 
     @property
     def n_samples(self) -> int:
         """Number of images in all conditions."""
         return sum(len(condition.indices) for condition in self.conditions)
 
+    @property
+    def notes(self) -> list[str]:
+        """Messages about OOD sets that have fewer images than wanted."""
+        return [
+            f"{c.name}: {len(c.indices):,} samples, half of the images of this set."
+            for c in self.conditions
+            if c.domain is None and c.role == "calibration" and len(c.indices) < self.n_ood
+        ]
+
     def summary(self) -> str:
-        """Return in words what will be extracted."""
+        """Return a description of the conditions for the terminal."""
         groups: dict[str, list[Condition]] = {}
         for condition in self.conditions:
             kind = "OOD" if condition.domain is None else "shifted"
@@ -112,7 +129,7 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """Numbers of images; None takes all there are.
+    """Numbers of images; None takes all.
 
     Parameters
     ----------
@@ -136,6 +153,11 @@ class Sizes:
     ood: int | None = None
     ood_test: int | None = None
 
+    def n_ood(self, n_classes: int) -> int:
+        """Return how many images of each OOD set are wanted for calibration."""
+        # As `evaluation.splits.paper_n_ood`.
+        return self.ood or (100 if n_classes <= 10 else 400 if n_classes <= 100 else 3500)
+
 
 def choose_preprocess(
     dataset: str,
@@ -144,57 +166,61 @@ def choose_preprocess(
     *,
     preset: str | None = None,
     crop: int | None = None,
-    resize: int | None = None,
-    **given: Any,
+    **options: Any,
 ) -> tuple[Preprocess, bool]:
-    """Return how images are preprocessed, and whether the colors are known and not guessed.
+    """Return how images are preprocessed, and whether the normalization is known and not guessed.
 
-    In this order: what is given, a preset, what the network says, what is usual for the data set.
+    In this order: the given options, a preset, the preprocessing of the network, the usual one of
+    the data set.
     Folders of pictures that are squares of one size are not resized.
+
+    Parameters
+    ----------
+    dataset, folder
+        As in `make_plan`.
+    classifier
+        The network.
+    preset
+        A key of `PRESETS`.
+    crop
+        Side of the crop; the margin around it stays in proportion.
+    options
+        Other fields of `Preprocess`; None for the default.
     """
     known = classifier.preprocess
-    if preset is not None:
-        base = PRESETS[preset]
-    elif known is not None:
-        base = known
-    else:
-        base = {"cifar10": CIFAR10, "cifar100": CIFAR100}.get(dataset, IMAGENET)
+    usual = {"cifar10": CIFAR10, "cifar100": CIFAR100}.get(dataset, IMAGENET)
+    base = PRESETS[preset] if preset is not None else known or usual
     if dataset == "folders" and known is None:
         side = common_size(folder / "validation")
         if side is not None or preset is None:
             base = replace(base, crop=side or base.crop, resize=side or base.crop)
-    if crop is None and classifier.size is not None:
-        crop = classifier.size
-    if crop is not None and crop != base.crop:
+    crop = classifier.size if crop is None else crop
+    if crop is not None:
         base = base.with_crop(crop)
-    colors = {name: value for name, value in given.items() if value is not None}
-    is_known = preset is not None or known is not None or {"mean", "std"} <= set(colors)
-    if resize is not None:
-        base = replace(base, resize=resize)
-    return replace(base, **colors), is_known
+    given = {name: value for name, value in options.items() if value is not None}
+    is_known = preset is not None or known is not None or {"mean", "std"} <= set(given)
+    return replace(base, **given), is_known
 
 
 def ood_sets(folder: Path) -> dict[str, Path]:
     """Return the usual OOD sets, svhn and textures, that a folder has."""
-    found = {}
     readers: dict[str, Callable[[Path], object]] = {
         "svhn": svhn_file,
         "textures": partial(textures, preprocess=CIFAR10),
     }
-    for name, look in readers.items():
-        try:
-            look(folder)
+    found = {}
+    for name, read in readers.items():
+        with suppress(FileNotFoundError):
+            read(folder)
             found[name] = folder
-        except FileNotFoundError:
-            continue
     return found
 
 
 def choose_transforms(words: Sequence[str] | None, dataset: str) -> tuple[str, ...]:
     """Return the validation transforms that groups and names mean.
 
-    Default: all for the published photographs, those of the colors for other images, where a 6
-    upside down may be a 9.
+    Default: all for the published photographs, color for other images: a digit 6 upside down may
+    be a 9.
 
     Examples
     --------
@@ -232,10 +258,8 @@ def make_plan(
         cifar10 and cifar100: the last tenth of the training images for validation, the test images
         for tests. imagenet: parts of the validation images. folders: `folder` has subfolders
         validation and test, each with a subfolder per class.
-    folder
-        Where the data are.
-    preprocess
-        How pictures are cropped.
+    folder, preprocess
+        Where the data are, and how pictures are cropped.
     name
         Name of the data in the suite. Default: `dataset`, or the name of the folder.
     ood
@@ -244,30 +268,31 @@ def make_plan(
         Folders of more sets with the same classes: imagenet-r, imagenet-a, imagenet-sketch, or any
         name for a folder of classes.
     corrupted
-        Folder of published corrupted images, instead of making them. Types that it lacks are left
-        out.
-    transforms
-        Groups or names for `choose_transforms`.
-    sizes
-        Numbers of images.
+        Folder of published corrupted images, which are read instead of made, for the types it has.
+    transforms, sizes
+        Groups or names for `choose_transforms`, and numbers of images.
     paired
-        Whether all corruptions have the same images. Otherwise each type has a draw of its own, and
+        Whether all corruptions have the same images. Otherwise images are drawn for each type, and
         conditions of several types pooled are nearly independent.
     seed
         Of the draws and of the corruptions.
     """
     if dataset in CIFAR and preprocess.crop != CIFAR10.crop:
         raise InputError(f"crop must be 32 for {dataset}, got {preprocess.crop}.", "crop")
-    chosen = choose_transforms(transforms, dataset)
-    sizes = sizes or Sizes()
+    chosen, sizes = choose_transforms(transforms, dataset), sizes or Sizes()
     validation, test, parts = _in_distribution(dataset, folder, preprocess, sizes, seed)
-    ood_images = {n: _open_ood(n, path, preprocess) for n, path in (ood or {}).items()}
-    extra_images = {
-        n: _open_extra(n, path, preprocess, test.class_names, dataset)
-        for n, path in (extra or {}).items()
-    }
     published = _published(dataset, corrupted, preprocess)
-    sources = (validation, test, *ood_images.values(), *extra_images.values())
+    n_shifted, n_ood = sizes.shifted_validation, sizes.n_ood(len(test.class_names))
+    others = [
+        *_ood_conditions(ood or {}, preprocess, n_ood, sizes.ood_test, seed),
+        *_extra_conditions(extra or {}, preprocess, dataset, test.class_names),
+    ]
+    conditions = (
+        *_validation_conditions(validation, parts["validation"], chosen, n_shifted, seed),
+        *_test_conditions(test, parts["test"], published, sizes.corrupted, seed, paired=paired),
+        *others,
+    )
+    sources = [validation, test, *dict.fromkeys(condition.open() for condition in others)]
     data = {
         "name": name or (folder.resolve().name if dataset == "folders" else dataset),
         "layout": dataset,
@@ -276,35 +301,8 @@ def make_plan(
         "corrupted": "generated" if corrupted is None else "published",
         "sources": [_fingerprint(images) for images in sources],
     }
-    n_classes = len(test.class_names)
-    # As `evaluation.splits.paper_n_ood`.
-    n_ood = sizes.ood or (100 if n_classes <= 10 else 400 if n_classes <= 100 else 3500)
-    n_shifted = sizes.shifted_validation
-    conditions = [
-        *_validation_conditions(validation, parts["validation"], chosen, n_shifted, seed),
-        *_test_conditions(test, parts["test"], published, sizes.corrupted, seed, paired=paired),
-    ]
-    for n, images in ood_images.items():
-        conditions += _ood_conditions(n, images, n_ood, sizes.ood_test, seed)
-    for n, images in extra_images.items():
-        everything = np.arange(len(images))
-        conditions.append(
-            Condition(name=n, role="test", domain=n, source=images, indices=everything)
-        )
-    names = [condition.name.lower() for condition in conditions]
-    if len(set(names)) < len(names):
-        raise InputError("ood and extra must have new names: two conditions are the same.", "ood")
-    return Plan(
-        data=data,
-        class_names=test.class_names,
-        seed=seed,
-        conditions=tuple(conditions),
-        notes=tuple(
-            f"{n}: {len(images) // 2:,} samples for calibration, half of its images."
-            for n, images in ood_images.items()
-            if len(images) // 2 < n_ood
-        ),
-    )
+    names = test.class_names
+    return Plan(data=data, class_names=names, seed=seed, conditions=conditions, n_ood=n_ood)
 
 
 def _validation_conditions(
@@ -346,18 +344,32 @@ def _test_conditions(
 
 
 def _ood_conditions(
-    name: str, images: ImageSet, n: int, n_test: int | None, seed: int
+    folders: Mapping[str, Path], preprocess: Preprocess, n: int, n_test: int | None, seed: int
 ) -> Iterator[Condition]:
-    n = min(n, len(images) // 2)
-    if n < 1:
-        raise InputError(f"ood must have at least 2 images, got {name}.", "ood")
-    order = draw(np.arange(len(images)), None, seed)
-    # From both ends: one part does not depend on the size of the other.
-    parts = {"calibration": order[:n], "test": order[n:][::-1][:n_test]}
-    for role, indices in parts.items():
-        yield Condition(
-            name=f"{name}-{role}", role=role, domain=None, source=images, indices=indices
-        )
+    for name, folder in folders.items():
+        images = {"svhn": svhn, "textures": textures}.get(name, image_folder)(folder, preprocess)
+        if len(images) < 2:
+            raise InputError(f"ood must have at least 2 images, got {name}.", "ood")
+        order = draw(np.arange(len(images)), None, seed)
+        first = min(n, len(images) // 2)
+        # From both ends: one part does not depend on the size of the other.
+        parts = {"calibration": order[:first], "test": order[first:][::-1][:n_test]}
+        for role, indices in parts.items():
+            yield Condition(
+                name=f"{name}-{role}", role=role, domain=None, source=images, indices=indices
+            )
+
+
+def _extra_conditions(
+    folders: Mapping[str, Path], preprocess: Preprocess, dataset: str, class_names: tuple[str, ...]
+) -> Iterator[Condition]:
+    for name, folder in folders.items():
+        if dataset == "imagenet" and name in RELATIVES:
+            images = imagenet_relative(name, folder, preprocess)
+        else:
+            images = image_folder(folder, preprocess, class_names)
+        indices = np.arange(len(images))
+        yield Condition(name=name, role="test", domain=name, source=images, indices=indices)
 
 
 def _in_distribution(
@@ -398,19 +410,6 @@ def _check_enough(part: str, wanted: int, n: int) -> None:
         raise InputError(f"n_{part} must be at most {n:,}, got {wanted:,}.", f"n_{part}")
 
 
-def _open_ood(name: str, folder: Path, preprocess: Preprocess) -> ImageSet:
-    reader = {"svhn": svhn, "textures": textures}.get(name, image_folder)
-    return reader(folder, preprocess)
-
-
-def _open_extra(
-    name: str, folder: Path, preprocess: Preprocess, class_names: tuple[str, ...], dataset: str
-) -> ImageSet:
-    if dataset == "imagenet" and name in RELATIVES:
-        return imagenet_relative(name, folder, preprocess)
-    return image_folder(folder, preprocess, class_names)
-
-
 def _published(
     dataset: str, folder: Path | None, preprocess: Preprocess
 ) -> Callable[[str, int], ImageSet] | None:
@@ -425,15 +424,13 @@ def _published(
 
 def _types_there(published: Callable[[str, int], ImageSet]) -> list[str]:
     """Return the corruptions that a published folder has."""
-    found, missing = [], None
+    found = []
     for name in CORRUPTIONS:
-        try:
+        with suppress(FileNotFoundError):
             published(name, 1)
             found.append(name)
-        except FileNotFoundError as error:
-            missing = error
-    if not found and missing is not None:
-        raise missing
+    if not found:
+        published(CORRUPTIONS[0], 1)  # raises the error with the files that were looked for
     return found
 
 

@@ -1,9 +1,9 @@
 """Train a network on CIFAR, one checkpoint per epoch; a run that was stopped continues."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import torch
@@ -138,7 +138,7 @@ def train(
     recipe
         How to learn.
     start
-        A trained network of the same kind whose weights to begin with.
+        A trained network of the same kind; training begins with its weights.
     device
         Any device of torch.
     progress
@@ -148,23 +148,6 @@ def train(
     model = build(network, len(data.class_names)).to(device)
     # CPUs prefer channels-last images; the stubs of torch do not have the argument.
     model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    if start is not None:
-        if (start.network, start.data) != (network, data.name):
-            raise InputError(
-                f"start must be a {network} for {data.name}, got a {start.network} for"
-                f" {start.data}.",
-                "start",
-            )
-        model.load_state_dict(start.weights)
-    checkpoint = Checkpoint(
-        network=network,
-        data=data.name,
-        class_names=data.class_names,
-        mean=data.preprocess.mean,
-        std=data.preprocess.std,
-        recipe=asdict(recipe) | ({} if start is None else {"start": start.sha256}),
-        weights={},
-    )
     optimizer = torch.optim.SGD(
         model.parameters(),
         lr=recipe.learning_rate,
@@ -172,27 +155,33 @@ def train(
         weight_decay=recipe.weight_decay,
         nesterov=recipe.momentum > 0,
     )
+    checkpoint = Checkpoint(
+        network=network,
+        data=data.name,
+        class_names=data.class_names,
+        mean=data.preprocess.mean,
+        std=data.preprocess.std,
+        recipe=asdict(recipe),
+        weights={},
+    )
+    if start is not None:
+        _check_start(start, checkpoint)
+        checkpoint.recipe["start"] = start.sha256
+        model.load_state_dict(start.weights)
     if path.exists():
-        checkpoint = _resumed(path, checkpoint)
-        model.load_state_dict(checkpoint.weights)
-        for name, parameter in model.named_parameters():
-            if name in checkpoint.momentum:
-                buffer = torch.empty_like(parameter).copy_(checkpoint.momentum[name])
-                optimizer.state[parameter]["momentum_buffer"] = buffer
+        checkpoint = _resumed(path, checkpoint, model, optimizer)
     for epoch in range(len(checkpoint.history), recipe.epochs):
         state = _run_epoch(model, optimizer, data, recipe, epoch, device, progress)
         watched = _accuracy(model, data, device)
-        progress(Progress(epoch, state.n_steps, state.n_steps, state.loss, state.accuracy, watched))
+        progress(replace(state, watched_accuracy=watched))
         checkpoint.history.append(
             {"loss": state.loss, "accuracy": state.accuracy, "watched": watched}
         )
         checkpoint.weights = {n: t.cpu() for n, t in model.state_dict().items()}
         checkpoint.momentum = {}
         if epoch + 1 < recipe.epochs and recipe.momentum:
-            checkpoint.momentum = {
-                name: optimizer.state[p]["momentum_buffer"].cpu()
-                for name, p in model.named_parameters()
-            }
+            for name, parameter in model.named_parameters():
+                checkpoint.momentum[name] = optimizer.state[parameter]["momentum_buffer"].cpu()
         checkpoint.save(path)
     return checkpoint
 
@@ -272,23 +261,34 @@ def _as_input(preprocess: Preprocess, images: Images) -> torch.Tensor:
     return torch.from_numpy(preprocess.normalize(images)).permute(0, 3, 1, 2)
 
 
-def _resumed(path: Path, new: Checkpoint) -> Checkpoint:
-    """Return the checkpoint at `path`, or raise if it belongs to another training."""
+def _check_start(start: Checkpoint, new: Checkpoint) -> None:
+    if (start.network, start.data) != (new.network, new.data):
+        raise InputError(
+            f"start must be a {new.network} for {new.data}, got a {start.network} for"
+            f" {start.data}.",
+            "start",
+        )
+
+
+def _resumed(
+    path: Path, new: Checkpoint, model: nn.Module, optimizer: torch.optim.Optimizer
+) -> Checkpoint:
+    """Return the checkpoint at `path` and load its weights; raise if it is of another training."""
     found = Checkpoint.load(path)
-
-    def options(checkpoint: Checkpoint) -> dict[str, Any]:
-        about = {name: getattr(checkpoint, name) for name in ("network", "data", "mean", "std")}
-        return about | checkpoint.recipe
-
-    theirs, ours = options(found), options(new)
-    for name in (*ours, *theirs):
+    theirs, ours = (
+        {"network": c.network, "data": c.data, "mean": c.mean, "std": c.std} | c.recipe
+        for c in (found, new)
+    )
+    for name in ours | theirs:
         if theirs.get(name) != ours.get(name):
             raise InputError(
                 f"{name} must be that of the training in {path}, {theirs.get(name)}, got"
                 f" {ours.get(name)}. Try another output.",
                 name,
             )
-    if len(found.history) < found.recipe["epochs"] and found.recipe["momentum"] > 0:
-        if not found.momentum:
-            raise InputError(f"{path} must have the state of the optimizer to continue.", "path")
+    model.load_state_dict(found.weights)
+    for name, parameter in model.named_parameters():
+        if name in found.momentum:
+            buffer = torch.empty_like(parameter).copy_(found.momentum[name])
+            optimizer.state[parameter]["momentum_buffer"] = buffer
     return found
