@@ -11,7 +11,7 @@ In a Markdown file, what stands between `<!-- made: NAME -->` and `<!-- end -->`
 import csv
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -36,11 +36,16 @@ from benchmarks.leaderboard import report  # noqa: E402
 from benchmarks.tables import markdown  # noqa: E402
 
 
-def shipped(name: str, n_words: int = 2) -> str:
-    """Return a table of benchmarks/studies/shipped.py."""
+def shipped(name: str, n_words: int = 2, methods: Container[str] = (), skip: str = "") -> str:
+    """Return a table of benchmarks/studies/shipped.py without intervals.
+
+    Of all methods, or of some, and without the column `skip`.
+    """
     with (ROOT / "benchmarks" / "studies" / "shipped" / f"{name}.csv").open(newline="") as file:
-        header, *lines = csv.reader(file)
-    return markdown(header, lines, n_words)
+        rows = [row for row in csv.DictReader(file) if not methods or row["method"] in methods]
+    shown = [{k: v for k, v in row.items() if k != skip} for row in rows]
+    lines = [[re.sub(r" \(.*? to .*?\)", "", cell) for cell in row.values()] for row in shown]
+    return markdown(list(shown[0]), lines, n_words)
 
 
 def accuracy(splits: Iterable[Split]) -> str:
@@ -179,14 +184,14 @@ MADE: dict[str, Callable[[], str]] = {
     "accuracy-estimators": tables.estimators,
     "accuracy-errors": tables.estimator_errors,
     "accuracy-intervals": tables.interval_coverage,
-    "by-severity": partial(shipped, "severity"),
+    "by-severity": partial(shipped, "severity", methods=("`identity`", "`ts`", "`energy`")),
     "corruptions": tables.corruptions,
     "demo-table": partial(shipped, "demo"),
     "methods": methods,
     "monitor": tables.monitoring,
     "networks": networks,
     "other-suites": other_suites,
-    "paper-table": partial(shipped, "paper"),
+    "paper-table": partial(shipped, "paper", 1, skip="data used"),
     "peers": tables.peers,
     "serve-speed": tables.serving,
     "window-natural": partial(tables.window_methods, "natural"),
