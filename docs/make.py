@@ -186,7 +186,6 @@ MADE: dict[str, Callable[[], str]] = {
     "accuracy-intervals": tables.interval_coverage,
     "by-severity": partial(shipped, "severity", methods=("`identity`", "`ts`", "`energy`")),
     "corruptions": tables.corruptions,
-    "demo-table": partial(shipped, "demo"),
     "methods": methods,
     "monitor": tables.monitoring,
     "networks": networks,

@@ -275,15 +275,6 @@ def read(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def coverage_table() -> str:
-    """Return how many models there are, and how many were computed."""
-    return markdown(
-        ["part", "kind", "data sets", "models", "computed", "with all draws"],
-        [list(row.values()) for row in read("coverage")],
-        2,
-    )
-
-
 def calarena_table() -> str:
     """Return the harm rates computed from CalArena's result files."""
     rows = [row for row in read("calarena") if row["calibrator"] in THEIRS]
@@ -336,7 +327,6 @@ MADE: Final[dict[str, Callable[[], str]]] = {
     "leaderboard-kinds": kinds_table,
     "leaderboard-limited": limited_table,
     "leaderboard-shift": shift_table,
-    "leaderboard-coverage": coverage_table,
     "leaderboard-calarena": calarena_table,
     "leaderboard-densenet": densenet_table,
 }
