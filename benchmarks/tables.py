@@ -65,8 +65,9 @@ def corruptions() -> str:
 
 def serving() -> str:
     """Return speed and faults of the server, with their limits."""
-    lines = [[row["part"], row["what"], row["value"], row["limit"] or "-"] for row in read("serve")]
-    return markdown(["test", "measured", "value", "limit"], lines, 2)
+    rows = [row for row in read("serve") if row["limit"] or row["what"].startswith("wildcal")]
+    lines = [[f"{row['part']}: {row['what']}", row["value"], row["limit"] or "-"] for row in rows]
+    return markdown(["test", "value", "limit"], lines)
 
 
 def monitoring() -> str:
@@ -159,15 +160,11 @@ def interval_coverage() -> str:
 
 # Windows
 
-REGIMES = {
-    "suites": ("source", "whole", "32", "dirichlet"),
-    "natural": ("source", "whole"),
-}
 # In studies/window.csv only.
 OMITTED = ("smart", "match+mano", "match+mde")
 
 
-def window_methods(part: str, *beds: str) -> str:
+def window_methods(regimes: Sequence[str], part: str, *beds: str) -> str:
     """Return excess ECE by regime, and how often a method is worse than pooled ts.
 
     Of beds whose names start with one of the given words; of methods that were run on all of them.
@@ -184,7 +181,7 @@ def window_methods(part: str, *beds: str) -> str:
         if name in OMITTED:
             continue
         cells = []
-        for regime in REGIMES[part]:
+        for regime in regimes:
             ece = [float(row["excess_ece"]) for row in own if row["regime"] == regime]
             cells.append(f"{100 * statistics.mean(ece):.1f}" if ece else "-")
         n = [int(row["conditions"]) for row in whole]
@@ -192,5 +189,5 @@ def window_methods(part: str, *beds: str) -> str:
             total = sum(float(row[key]) * k for row, k in zip(whole, n, strict=True))
             cells.append(f"{100 * total / sum(n):.1f}")
         lines.append([f"`{name}`", *cells, f"{100 * max(float(r['worst']) for r in whole):.0f}"])
-    header = ["method", *REGIMES[part], "NLL change", "worse by 1 %", "worst"]
+    header = ["method", *regimes, "NLL change", "worse by 1 %", "worst"]
     return markdown(header, lines)

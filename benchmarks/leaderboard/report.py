@@ -29,9 +29,11 @@ LIBRARIES: Final = ("sklearn", "netcal", "probmetrics", "betacal", "probcal", "c
 # Of CalArena's 28 calibrators those that this library or its peers have too.
 THEIRS: Final = ("Beta", "Platt-logits", "CDF-Spline", "TS", "ETS", "SVS", "SMS", "VS", "Dirichlet",
                  "Venn-Abers", "Isotonic", "CIR", "BBQ", "Hist-quantile")  # fmt: skip
-# The methods whose results are shown by kind of data.
-BY_KIND: Final = ("auto", "ts", "hts", "energy", "vector", "dirichlet", "svs", "sms", "platt",
-                  "beta", "isotonic", "spline", "irova")  # fmt: skip
+# Methods in the tables of docs/choose.md.
+OURS: Final = ("auto", "ts", "hts", "energy", "vector", "dirichlet", "svs", "sms", "platt", "beta",
+               "isotonic", "histogram", "spline", "irova")  # fmt: skip
+# Methods that are not in the table of shifted data, since others are like them.
+UNSHIFTED: Final = ("energy-linear, source", "ets, pooled", "energy, pooled")
 WORSE: Final = 0.01
 # Data sets that were used, often with other labels, when `auto` or `window` was designed.
 SEEN: Final = ("nycflights13/weather", "ggplot2/diamonds", "carData/BEPS", "ratdat/complete",
@@ -182,10 +184,9 @@ def main_table(n: str) -> str:
             percent(mean(own["nll"], results.data)[0]),
             percent(mean(own["excess_ece"], results.data)[0]),
             percent(mean(results.share("harmed", m), results.data)[0]),
-            percent(mean(results.share("failed", m), results.data)[0]),
             percent(mean(regret(results, m), results.data)[0]),
         ])  # fmt: skip
-    header = ["method", "mean rank", "NLL", "excess ECE", "harm", "failed", "regret"]
+    header = ["method", "mean rank", "NLL", "excess ECE", "harm", "regret"]
     return markdown(header, lines)
 
 
@@ -195,14 +196,8 @@ def short_table() -> str:
 
 
 def our_table() -> str:
-    """Return change of NLL and harm of our methods, by size."""
-    return by_size(ours())
-
-
-def ours() -> list[str]:
-    """Return our methods."""
-    names = load().scores["nll"]
-    return [m for m in names if m != BASELINE and m.partition(" ")[0] not in LIBRARIES]
+    """Return change of NLL and harm of our methods that differ, by size."""
+    return by_size(OURS)
 
 
 def by_size(methods: Sequence[str]) -> str:
@@ -238,7 +233,7 @@ def limited_table() -> str:
 def kinds_table(n: str = "1000") -> str:
     """Return change of NLL and harm by kind of data, of methods that differ."""
     parts = {k: of_size(n, k) for k in KINDS}
-    lines = [[title(m), *(change_and_harm(part, m) for part in parts.values())] for m in BY_KIND]
+    lines = [[title(m), *(change_and_harm(part, m) for part in parts.values())] for m in OURS]
     heads = [f"{k} ({len(np.unique(part.data))} sets)" for k, part in parts.items()]
     return markdown(["method", *heads], lines)
 
@@ -249,6 +244,8 @@ def shift_table() -> str:
     kinds = list(dict.fromkeys(results.kind))
     lines = []
     for m in results.scores["nll"]:
+        if m in UNSHIFTED:
+            continue
         line = [title(m) if m == BASELINE else f"`{m}`"]
         for kind in [*kinds, None]:
             here = results.where((results.kind == kind) | (kind is None))
