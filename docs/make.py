@@ -127,7 +127,7 @@ def picture() -> str:
         ' aria-label="Reliability curves of corrupted images before and after calibration">\n'
         f"<style>{style}</style>\n" + "\n".join(marks) + "\n"
         '<text x="365" y="212">confidence (across) against accuracy (up): ResNet-20 on CIFAR-10'
-        f" under {rows[0]['corruptions']} corruptions, none of them tuned on</text>\n</svg>\n"
+        f" under {rows[0]['corruptions']} corruptions that no fit has used</text>\n</svg>\n"
     )
 
 
