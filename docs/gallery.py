@@ -148,7 +148,7 @@ def index() -> str:
     ]
     for name in NAMES:
         title, _ = read(name)
-        lines += [f"-   [![{title}]({name}.png)]({name}.md)", "", f"    {title}", ""]
+        lines += [f"-   [![]({name}.png)]({name}.md)", "", f"    [{title}]({name}.md)", ""]
     return "\n".join([*lines, "</div>", ""])
 
 
