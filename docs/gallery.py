@@ -30,10 +30,16 @@ EXTRAS = {"sklearn": ("sklearn",), "onnx": ("onnx", "sklearn"), "own_shift": ("s
 
 
 class Cell(NamedTuple):
-    """Some sentences and the code below them."""
+    """Some sentences and the code below them, with the number of its first line."""
 
     text: str
     code: str
+    line: int
+
+    @property
+    def last_line(self) -> int:
+        """Return the number of the last line of the code."""
+        return self.line + self.code.count("\n")
 
 
 class Example(NamedTuple):
@@ -53,12 +59,16 @@ def read(name: str) -> Example:
     title, _, about = (ast.get_docstring(ast.parse(source)) or "").partition("\n\n")
     _, _, body = source.partition('"""')[2].partition('"""')
     first, *rest = re.split(r"^# %%\n", body, flags=re.M)
-    cells = [Cell(about, first.strip())]
+    parts = [(about, first)]
     for part in rest:
         comment = re.match(r"(?:#.*\n)*", part)
         assert comment is not None
-        text = re.sub(r"^# ?", "", comment[0], flags=re.M)
-        cells.append(Cell(text.strip(), part[comment.end() :].strip()))
+        text = re.sub(r"^# ?", "", comment[0], flags=re.M).strip()
+        parts.append((text, part[comment.end() :]))
+    cells = []
+    for text, code in parts:
+        before = source[: source.index(code.strip())]
+        cells.append(Cell(text, code.strip(), 1 + before.count("\n")))
     return Example(title.removesuffix("."), cells)
 
 
@@ -86,22 +96,21 @@ def run(name: str, figure: Path) -> str:
 
 
 def page(name: str, said: str) -> str:
-    """Return the page of a script."""
+    """Return the page of a script, which includes its code by line numbers."""
     title, cells = read(name)
     install = "wildcal[" + ",".join(["suites", "report", *EXTRAS.get(name, ())]) + "]"
-    where = f"https://github.com/wildcal/wildcal/blob/main/examples/gallery/plot_{name}.py"
+    file = f"examples/gallery/plot_{name}.py"
+    script = f"https://github.com/wildcal/wildcal/blob/main/{file}"
     parts = [
         f"# {title}",
         cells[0].text,
+        f'[Script]({script}) and [notebook]({name}.ipynb); `pip install "{install}"`.',
         f"![{title}]({name}.png)",
-        f"```python\n{cells[0].code}\n```",
     ]
-    for cell in cells[1:]:
-        parts += [cell.text, f"```python\n{cell.code}\n```"]
-    parts += [
-        f"It prints:\n\n```text\n{said.rstrip()}\n```",
-        f'Needs `pip install "{install}"`. As [a notebook]({name}.ipynb), as [a script]({where}).',
-    ]
+    for i, cell in enumerate(cells):
+        parts += [cell.text] if i else []
+        parts.append(f'```python\n--8<-- "{file}:{cell.line}:{cell.last_line}"\n```')
+    parts.append(f"It prints:\n\n```text\n{said.rstrip()}\n```")
     return "\n\n".join(parts) + "\n"
 
 
@@ -132,14 +141,14 @@ def index() -> str:
     lines = [
         "# Gallery",
         "",
-        "Short scripts on small data, each with one figure. All of them run in the tests.",
+        "Short scripts on small data, each with one figure. Click a figure for the code.",
         "",
         '<div class="grid cards" markdown>',
         "",
     ]
     for name in NAMES:
         title, _ = read(name)
-        lines += [f"-   [![{title}]({name}.png)]({name}.md)", "", f"    [{title}]({name}.md)", ""]
+        lines += [f"-   [![]({name}.png)]({name}.md)", "", f"    [{title}]({name}.md)", ""]
     return "\n".join([*lines, "</div>", ""])
 
 

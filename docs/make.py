@@ -11,7 +11,7 @@ In a Markdown file, what stands between `<!-- made: NAME -->` and `<!-- end -->`
 import csv
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -36,11 +36,18 @@ from benchmarks.leaderboard import report  # noqa: E402
 from benchmarks.tables import markdown  # noqa: E402
 
 
-def shipped(name: str, n_words: int = 2) -> str:
-    """Return a table of benchmarks/studies/shipped.py."""
+def shipped(
+    name: str, n_words: int, methods: Container[str] = (), skip: Container[str] = ()
+) -> str:
+    """Return a table of benchmarks/studies/shipped.py without intervals.
+
+    Of all methods, or of some, and without the columns of `skip`.
+    """
     with (ROOT / "benchmarks" / "studies" / "shipped" / f"{name}.csv").open(newline="") as file:
-        header, *lines = csv.reader(file)
-    return markdown(header, lines, n_words)
+        rows = [row for row in csv.DictReader(file) if not methods or row["method"] in methods]
+    shown = [{k: v for k, v in row.items() if k not in skip} for row in rows]
+    lines = [[re.sub(r" \(.*? to .*?\)", "", cell) for cell in row.values()] for row in shown]
+    return markdown(list(shown[0]), lines, n_words)
 
 
 def accuracy(splits: Iterable[Split]) -> str:
@@ -120,7 +127,7 @@ def picture() -> str:
         ' aria-label="Reliability curves of corrupted images before and after calibration">\n'
         f"<style>{style}</style>\n" + "\n".join(marks) + "\n"
         '<text x="365" y="212">confidence (across) against accuracy (up): ResNet-20 on CIFAR-10'
-        f" under {rows[0]['corruptions']} corruptions, none of them tuned on</text>\n</svg>\n"
+        f" under {rows[0]['corruptions']} corruptions that no fit has used</text>\n</svg>\n"
     )
 
 
@@ -151,47 +158,38 @@ def _needs(method: Calibrator) -> list[str]:
 
 
 def networks() -> str:
-    """Return every network with its size."""
+    """Return every network with its number of parameters."""
     import torch
-    from torch import nn
 
     from wildcal.vision.networks import NETWORKS
 
-    lines = []
+    found = []
     for name, network in NETWORKS.items():
         with torch.device("meta"):  # shapes only, no memory
-            model = network.make(n_classes=10).eval()
-        counts: list[int] = []
-
-        def count(module: nn.Module, _: object, out: torch.Tensor, counts: list[int] = counts):
-            if isinstance(module, nn.Conv2d | nn.Linear):
-                counts.append(out.numel() * module.weight[0].numel())
-
-        for module in model.modules():
-            module.register_forward_hook(count)
-        model(torch.zeros(1, 3, 32, 32, device="meta"))
-        size = f"{sum(p.numel() for p in model.parameters()) / 1e6:.2f} M"
-        lines.append([f"`{name}`", network.family, size, f"{sum(counts) / 1e9:.2f} G"])
-    return markdown(["name", "family", "parameters", "multiplications"], lines, 2)
+            model = network.make(n_classes=10)
+        found.append(f"`{name}` {sum(p.numel() for p in model.parameters()) / 1e6:.2f} M")
+    return ", ".join(found) + "."
 
 
+WINDOWS = ("source", "whole", "32", "dirichlet")
 MADE: dict[str, Callable[[], str]] = {
     "accuracy-estimators": tables.estimators,
     "accuracy-errors": tables.estimator_errors,
     "accuracy-intervals": tables.interval_coverage,
-    "by-severity": partial(shipped, "severity"),
+    "by-severity": partial(
+        shipped, "severity", 2, methods=("`identity`", "`ts`", "`energy`"), skip=("2", "4")
+    ),
     "corruptions": tables.corruptions,
-    "demo-table": partial(shipped, "demo"),
     "methods": methods,
     "monitor": tables.monitoring,
     "networks": networks,
     "other-suites": other_suites,
-    "paper-table": partial(shipped, "paper"),
+    "paper-table": partial(shipped, "paper", 1, skip=("data used",)),
     "peers": tables.peers,
     "serve-speed": tables.serving,
-    "window-natural": partial(tables.window_methods, "natural"),
-    "window-cifar10": partial(tables.window_methods, "suites", "cifar10-"),
-    "window-large": partial(tables.window_methods, "suites", "cifar100", "imagenet"),
+    "window-natural": partial(tables.window_methods, WINDOWS[:2], "natural"),
+    "window-cifar10": partial(tables.window_methods, WINDOWS, "suites", "cifar10-"),
+    "window-large": partial(tables.window_methods, WINDOWS[1::2], "suites", "cifar100", "imagenet"),
     "shipped-suites": cifar10_suites,
     **report.MADE,
 }

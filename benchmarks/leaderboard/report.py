@@ -22,12 +22,18 @@ NOT_SINGLE: Final = (BASELINE, AUTO, "probcal selector")
 LOGITS_ONLY: Final = ("energy", "energy-linear")
 REFERENCE: Final = "ts, pooled"
 SIZES: Final = ("50", "200", "1000", "5000")
+LIMITED: Final = ("200", "1000")
 KINDS: Final = ("tables", "networks", "language models")
 LIBRARIES: Final = ("sklearn", "netcal", "probmetrics", "betacal", "probcal", "calibre",
                     "venn-abers", "uncertainty-calibration")  # fmt: skip
 # Of CalArena's 28 calibrators those that this library or its peers have too.
 THEIRS: Final = ("Beta", "Platt-logits", "CDF-Spline", "TS", "ETS", "SVS", "SMS", "VS", "Dirichlet",
                  "Venn-Abers", "Isotonic", "CIR", "BBQ", "Hist-quantile")  # fmt: skip
+# Methods in the tables of docs/choose.md.
+OURS: Final = ("auto", "ts", "hts", "energy", "vector", "dirichlet", "svs", "sms", "platt", "beta",
+               "isotonic", "histogram", "spline", "irova")  # fmt: skip
+# Methods that are not in the table of shifted data, since others are like them.
+UNSHIFTED: Final = ("energy-linear, source", "ets, pooled", "energy, pooled")
 WORSE: Final = 0.01
 # Data sets that were used, often with other labels, when `auto` or `window` was designed.
 SEEN: Final = ("nycflights13/weather", "ggplot2/diamonds", "carData/BEPS", "ratdat/complete",
@@ -160,7 +166,7 @@ def title(method: str) -> str:
 
 
 def main_table(n: str) -> str:
-    """Return all scores of all methods for one size, best rank first."""
+    """Return the main scores of all methods for one size, best rank first."""
     results = of_size(n)
     names = everywhere(results)
     rank = ranks(results, names)
@@ -169,23 +175,16 @@ def main_table(n: str) -> str:
     for m in shown:
         own = {k: v.get(m) for k, v in results.scores.items()}
         if m == BASELINE:
-            own["nll"] = own["brier"] = np.zeros(len(results.n))
-        regrets = regret(results, m)
-        tried = regrets[~np.isnan(regrets)]
-        seconds = own["seconds"]
+            own["nll"] = np.zeros(len(results.n))
         lines.append([
             title(m),
             with_interval(rank[m], results.data, 1),
-            with_interval(own["nll"], results.data),
-            percent(mean(own["brier"], results.data)[0]),
+            percent(mean(own["nll"], results.data)[0]),
             percent(mean(own["excess_ece"], results.data)[0]),
             percent(mean(results.share("harmed", m), results.data)[0]),
-            percent(mean(results.share("failed", m), results.data)[0]),
-            f"{percent(mean(regrets, results.data)[0])}, {percent(np.quantile(tried, 0.95), 0)}",
-            "" if m == BASELINE else f"{1000 * np.nanmedian(seconds):.0f}",
+            percent(mean(regret(results, m), results.data)[0]),
         ])  # fmt: skip
-    header = ["method", "mean rank", "NLL", "Brier", "excess ECE", "harm", "failed",
-              "regret: mean, 95th percentile", "ms"]  # fmt: skip
+    header = ["method", "mean rank", "NLL", "excess ECE", "harm", "regret"]
     return markdown(header, lines)
 
 
@@ -195,14 +194,8 @@ def short_table() -> str:
 
 
 def our_table() -> str:
-    """Return change of NLL and harm of our methods, by size."""
-    return by_size(ours())
-
-
-def ours() -> list[str]:
-    """Return our methods."""
-    names = load().scores["nll"]
-    return [m for m in names if m != BASELINE and m.partition(" ")[0] not in LIBRARIES]
+    """Return change of NLL and harm of our methods that differ, by size."""
+    return by_size(OURS)
 
 
 def by_size(methods: Sequence[str]) -> str:
@@ -219,33 +212,26 @@ def change_and_harm(results: Results, method: str) -> str:
 
 
 def limited_table() -> str:
-    """Return the methods that are slow or for two classes, beside `auto` on the same data."""
-    lines = []
-    for n in ("200", "1000"):
+    """Return the methods that are slow or for two classes, and `auto` on the same data."""
+    lines: dict[str, list[str]] = {}
+    for n in LIMITED:
         results = of_size(n)
-        rest = [m for m in results.scores["nll"] if m not in everywhere(results)]
-        for m in rest:
+        for m in results.scores["nll"]:
             here = results.where(results.tried(m))
-            if not len(here.n):
+            if m in everywhere(results) or not len(here.n):
                 continue
-            lines.append([
-                title(m), f"{int(n):,}", str(len(here.n)),
-                percent(mean(here.scores["nll"][m], here.data)[0]),
-                percent(mean(here.scores["nll"][AUTO], here.data)[0]),
-                percent(mean(here.share("harmed", m), here.data)[0]),
-                percent(mean(here.share("harmed", AUTO), here.data)[0]),
-                percent(mean(here.share("failed", m), here.data)[0]),
-                f"{1000 * np.nanmedian(here.scores['seconds'][m]):.0f}",
-            ])  # fmt: skip
-    header = ["method", "labels", "models", "NLL", "NLL of `auto`", "harm", "harm of `auto`",
-              "failed", "ms"]  # fmt: skip
-    return markdown(header, lines)
+            lines.setdefault(m, [title(m)])
+            lines[m] += [percent(mean(here.scores["nll"][who], here.data)[0]) for who in (m, AUTO)]
+            lines[m].append(percent(mean(here.share("harmed", m), here.data)[0]))
+    parts = ("NLL", "`auto`", "harm")
+    return markdown(["method", *(f"{int(n):,} labels: {p}" for n in LIMITED for p in parts)],
+                    lines.values())  # fmt: skip
 
 
 def kinds_table(n: str = "1000") -> str:
-    """Return change of NLL and harm of our methods by kind of data."""
+    """Return change of NLL and harm by kind of data, of methods that differ."""
     parts = {k: of_size(n, k) for k in KINDS}
-    lines = [[title(m), *(change_and_harm(part, m) for part in parts.values())] for m in ours()]
+    lines = [[title(m), *(change_and_harm(part, m) for part in parts.values())] for m in OURS]
     heads = [f"{k} ({len(np.unique(part.data))} sets)" for k, part in parts.items()]
     return markdown(["method", *heads], lines)
 
@@ -256,6 +242,8 @@ def shift_table() -> str:
     kinds = list(dict.fromkeys(results.kind))
     lines = []
     for m in results.scores["nll"]:
+        if m in UNSHIFTED:
+            continue
         line = [title(m) if m == BASELINE else f"`{m}`"]
         for kind in [*kinds, None]:
             here = results.where((results.kind == kind) | (kind is None))
@@ -282,23 +270,13 @@ def read(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def coverage_table() -> str:
-    """Return how many models there are, and how many were computed."""
-    return markdown(
-        ["part", "kind", "data sets", "models", "computed", "with all draws"],
-        [list(row.values()) for row in read("coverage")],
-        2,
-    )
-
-
 def calarena_table() -> str:
     """Return the harm rates computed from CalArena's result files."""
     rows = [row for row in read("calarena") if row["calibrator"] in THEIRS]
     groups = list(dict.fromkeys(row["data"] for row in rows))
     cells: dict[str, dict[str, str]] = {}
     for row in sorted(rows, key=lambda row: float(row["harm"])):
-        shares = [percent(float(row[k]), 0) for k in ("harm", "worse")]
-        cells.setdefault(row["calibrator"], {})[row["data"]] = " / ".join(shares)
+        cells.setdefault(row["calibrator"], {})[row["data"]] = percent(float(row["harm"]), 0)
     lines = [[name, *(found.get(g, "") for g in groups)] for name, found in cells.items()]
     return markdown(["calibrator in CalArena", *groups], lines)
 
@@ -317,40 +295,33 @@ def densenet_table() -> str:
     return markdown(["calibrator", "NLL, wildcal", "NLL, CalArena"], lines)
 
 
-def auto_table(*, fresh: bool = False) -> str:
-    """Return harm, regret and rank of `auto`; fresh=True leaves out the data sets of SEEN."""
+def auto_table() -> str:
+    """Return harm, regret and rank of `auto`, then those without the data sets of SEEN."""
     lines = []
     for n in SIZES:
-        results = of_size(n)
-        if fresh:
-            results = results.where(~np.isin(results.data, SEEN))
-        regrets, harm = regret(results, AUTO), results.share("harmed", AUTO)
-        names = everywhere(results)
-        rank = {m: mean(v, results.data)[0] for m, v in ranks(results, names).items()}
-        order = sorted(rank, key=rank.__getitem__)
-        safe = [m for m in order if mean(results.share("harmed", m), results.data)[0] <= WORSE]
-        places = [f"{o.index(AUTO) + 1} of {len(o)}" if AUTO in o else "-" for o in (order, safe)]
-        lines.append([
-            f"{int(n):,}", str(len(np.unique(results.data))), str(len(results.n)),
-            percent(float(harm.mean()), 2), with_interval(regrets, results.data),
-            percent(float(np.median(regrets)), 2), percent(float(np.quantile(regrets, 0.95))),
-            *places,
-        ])  # fmt: skip
-    header = ["labels", "data sets", "models", "harm, % of draws", "mean regret", "median",
-              "95th percentile", "place by rank", "among methods of at most 1 % harm"]  # fmt: skip
-    return markdown(header, lines)
+        everything = of_size(n)
+        line = [f"{int(n):,}"]
+        for results in (everything, everything.where(~np.isin(everything.data, SEEN))):
+            regrets, harm = regret(results, AUTO), results.share("harmed", AUTO)
+            rank = ranks(results, everywhere(results))
+            order = sorted(rank, key=lambda m: mean(rank[m], results.data)[0])
+            line += [
+                str(len(np.unique(results.data))), percent(float(harm.mean()), 2),
+                with_interval(regrets, results.data), f"{order.index(AUTO) + 1} of {len(order)}",
+            ]  # fmt: skip
+        lines.append(line)
+    parts = ["data sets", "harm", "regret", "place"]
+    return markdown(["labels", *parts, *(f"unseen: {part}" for part in parts)], lines)
 
 
 MADE: Final[dict[str, Callable[[], str]]] = {
     "leaderboard": short_table,
     "leaderboard-1000": partial(main_table, "1000"),
     "leaderboard-auto": auto_table,
-    "leaderboard-fresh": partial(auto_table, fresh=True),
     "leaderboard-ours": our_table,
     "leaderboard-kinds": kinds_table,
     "leaderboard-limited": limited_table,
     "leaderboard-shift": shift_table,
-    "leaderboard-coverage": coverage_table,
     "leaderboard-calarena": calarena_table,
     "leaderboard-densenet": densenet_table,
 }
