@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from wildcal.cli.fit import with_ood
 from wildcal.cli.options import (
     PATH,
     bootstrap_options,
@@ -32,10 +33,8 @@ def compare(
     calibration: Path,
     test: Path,
     methods: tuple[str, ...] | None,
-    sort: str | None,
     ood: Path | None,
     test_ood: Path | None,
-    source_domain: str | None,
     columns: Columns,
     as_json: bool,
     csv_output: Path | None,
@@ -51,7 +50,6 @@ def compare(
       wildcal compare val.csv test.csv
       wildcal compare val.npz test.npz --ood svhn.npz --methods ts,energy,auto --sort ece
     """
-    from wildcal.cli.fit import with_ood
     from wildcal.evaluation import compare as run
 
     fitted_on = read_labeled(calibration, columns)
@@ -66,14 +64,12 @@ def compare(
             (fitted_on.X, fitted_on.y),
             (tested_on.X, tested_on.y),
             methods,
-            sort=sort,
             input=fitted_on.input,
             domain=fitted_on.domain,
-            source_domain=source_domain,
             knn_distances=None if distances[0] is None else distances,
             sample_weight=(fitted_on.sample_weight, tested_on.sample_weight),
             groups=tested_on.group,
             progress=lambda name: progress.advance(),
             **options,
         )
-    print_result(result, lambda: [result.table()], as_json, csv_output)
+    print_result(result, [result.table()], as_json, csv_output)

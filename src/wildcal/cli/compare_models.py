@@ -6,10 +6,10 @@ from typing import Any
 import click
 
 from wildcal.cli.options import (
+    NAMES,
     PATH,
     bootstrap_options,
     columns_options,
-    names_of,
     read_labeled,
     result_options,
 )
@@ -21,14 +21,12 @@ from wildcal.io.schema import Columns
 @click.command(name="compare-models", no_args_is_help=True)
 @click.argument("source", type=PATH, nargs=-1, required=True)
 @click.option("--margin", type=click.FloatRange(min=0), help="Largest equivalent difference.")
-@click.option("--metrics", callback=names_of, metavar="NAME,...", help="Metrics.  [all]")
+@click.option("--metrics", type=NAMES, help="Metrics.  [all]")
 @columns_options
 @bootstrap_options
 @result_options
 def compare_models(
     source: tuple[Path, ...],
-    margin: float | None,
-    metrics: tuple[str, ...] | None,
     columns: Columns,
     as_json: bool,
     csv_output: Path | None,
@@ -59,5 +57,5 @@ def compare_models(
         ids = samples.id
         name = path.stem if path.stem not in models else str(path)
         models[name] = (samples.y, proba)
-    result = run(models, margin=margin, input=input, metrics=metrics, **options)
-    print_result(result, lambda: [result.table()], as_json, csv_output)
+    result = run(models, input=input, **options)
+    print_result(result, [result.table()], as_json, csv_output)

@@ -27,7 +27,6 @@ _CHUNK: Final = 512
     "--scale",
     type=click.Choice(["auto", "cifar", "imagenet"]),
     default="auto",
-    show_default=True,
     help="Published strengths to use; auto is those of CIFAR for 32 x 32 pixels only.",
 )
 @click.option("--frost-textures", type=PATH, help="Folder with the published frost pictures.")
@@ -117,11 +116,7 @@ def _corrupt_batch(
 
 
 def _in_chunks(
-    images: NDArray[np.uint8],
-    name: str,
-    severity: int,
-    options: dict[str, Any],
-    progress: Progress,
+    images: NDArray[np.uint8], name: str, severity: int, options: dict[str, Any], progress: Progress
 ) -> NDArray[np.uint8]:
     out = np.empty_like(images)
     for first in range(0, len(out), _CHUNK):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from wildcal.cli.options import PATH, combined, names_of, pairs, scheduler_option, seed_option
+from wildcal.cli.options import NAMES, PATH, combined, pairs, scheduler_option, seed_option
 from wildcal.cli.output import progress_bar, say
 
 if TYPE_CHECKING:
@@ -56,7 +56,6 @@ def _numbers(context: click.Context, option: click.Parameter, value: str | None)
     "--dataset",
     type=click.Choice(["cifar10", "cifar100", "imagenet", "folders"]),
     default="cifar10",
-    show_default=True,
     help="Layout of DATA.",
 )
 @click.option("--name", help="Name of the data in the suite.  [the data set, or the folder]")
@@ -69,12 +68,11 @@ def _numbers(context: click.Context, option: click.Parameter, value: str | None)
 @click.option(
     "--paired/--unpaired",
     default=True,
-    show_default=True,
     help="All corruptions of the same images, or of a draw of their own for each type.",
 )
 @click.option(
     "--transforms",
-    callback=names_of,
+    type=NAMES,
     metavar="color|geometric|all|none|NAME,...",
     help="Transformed validation images. Choose those that keep the class.  [all; color for"
     " folders]",
@@ -99,8 +97,7 @@ def _numbers(context: click.Context, option: click.Parameter, value: str | None)
 @click.option("--features", is_flag=True, help="Measure distances to the training images, for dac.")
 @click.option(
     "--layers",
-    callback=names_of,
-    metavar="NAME,...",
+    type=NAMES,
     help="With --features: the layers.  [the ends of the blocks, and logits]",
 )
 @click.option(
@@ -110,7 +107,6 @@ def _numbers(context: click.Context, option: click.Parameter, value: str | None)
     "--index",
     type=click.Choice(["exact", "ivf"]),
     default="exact",
-    show_default=True,
     help="With --features: search all training images, or approximately.",
 )
 @click.option(
@@ -149,10 +145,9 @@ def _numbers(context: click.Context, option: click.Parameter, value: str | None)
     "--dtype",
     type=click.Choice(["float16", "float32"]),
     default="float32",
-    show_default=True,
     help="How logits are stored.",
 )
-@click.option("--device", default="cpu", show_default=True, help="Any device of torch.")
+@click.option("--device", default="cpu", help="Any device of torch.")
 @scheduler_option
 def extract(
     data: Path,

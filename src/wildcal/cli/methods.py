@@ -1,9 +1,11 @@
 """`wildcal methods`: the methods, what they use and where they come from."""
 
+from textwrap import fill
+
 import click
 
 from wildcal.cli.options import json_option
-from wildcal.cli.output import print_json, print_table
+from wildcal.cli.output import print_json, print_rows
 
 
 @click.command()
@@ -34,11 +36,17 @@ def methods(as_json: bool) -> None:
         print_json(described)
         return
     rows = [
-        (name, m["title"], m["uses"], "yes" if m["preserves_accuracy"] else "no", m["reference"])
-        for name, m in described.items()
+        (
+            name,
+            fill(each["title"], 26),
+            fill(each["uses"], 14),
+            "yes" if each["preserves_accuracy"] else "no",
+            fill(each["reference"], 22),
+        )
+        for name, each in described.items()
     ]
-    header = ("name", "method", "uses", "class kept", "reference")
-    print_table(header, rows, n_left=len(header), width=100)
+    header = ("name", "method", "uses", "accuracy\npreserved", "reference")
+    print_rows(header, rows, n_left=len(header))
 
 
 def _uses(method: object) -> str:

@@ -45,13 +45,10 @@ def save_interval(
 
 
 monitor_options = combined(
-    click.option(
-        "--window", default=400, show_default=True, type=int, help="Samples in the window."
-    ),
+    click.option("--window", default=400, type=int, help="Samples in the window."),
     click.option(
         "--false-alert-rate",
         default=0.01,
-        show_default=True,
         type=float,
         help="Probability that an endless stream without drift ever raises an alert.",
     ),
@@ -157,7 +154,7 @@ def run_command(
 @output_option
 @estimator_option
 @click.option("--model", help="With folders of `wildcal serve`: the model. [name of CALIBRATOR]")
-@click.option("--stream", default="default", show_default=True, help="With folders: the stream.")
+@click.option("--stream", default="default", help="With folders: the stream.")
 def merge_command(
     calibrator: Path,
     states: tuple[Path, ...],

@@ -16,6 +16,7 @@ from wildcal.core.exceptions import InputError
 from wildcal.io.schema import INPUTS, Columns
 
 PATH = click.Path(path_type=Path)
+COUNT = click.IntRange(min=1)
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -23,14 +24,22 @@ def _set_quiet(context: click.Context, option: click.Parameter, value: bool) -> 
     context.meta[QUIET] = value or context.meta.get(QUIET, False)
 
 
-def names_of(context: click.Context, option: click.Parameter, value: str | None) -> Any:
-    """Return names separated by commas as a tuple."""
-    if value is None:
-        return None
-    names = tuple(word.strip() for word in value.split(","))
-    if not all(names):
-        raise click.BadParameter(f"must be names separated by commas, got {value!r}.")
-    return names
+class Names(click.ParamType):
+    """Names separated by commas, given to the command as a tuple."""
+
+    name = "NAME,..."
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        """Return the names."""
+        names = tuple(word.strip() for word in value.split(","))
+        if not all(names):
+            self.fail(f"must be names separated by commas, got {value!r}.", param, ctx)
+        return names
+
+
+NAMES = Names()
 
 
 def pairs(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> Any:
@@ -47,13 +56,14 @@ def pairs(context: click.Context, option: click.Parameter, values: tuple[str, ..
 
 
 def named_files(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> Any:
-    """Return NAME=FILE words as pairs."""
-    return [(name, Path(path)) for name, path in pairs(context, option, values).items()]
+    """Return NAME=FILE words as a dict of paths."""
+    return {name: Path(path) for name, path in pairs(context, option, values).items()}
 
 
-def _files_option(name: str, metavar: str, text: str) -> Any:
+def pairs_option(name: str, metavar: str, text: str, callback: Any = pairs) -> Any:
+    """Return an option that is repeatable; the command gets a dict."""
     return click.option(
-        name, multiple=True, callback=named_files, metavar=metavar, help=f"{text}; repeatable."
+        name, multiple=True, callback=callback, metavar=metavar, help=f"{text}; repeatable."
     )
 
 
@@ -88,47 +98,30 @@ result_options = combined(json_option, csv_option)
 """The command gets `as_json` and `csv_output`, which `print_result` takes."""
 output_option = click.option("-o", "--output", type=PATH, required=True, help="File to write.")
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace existing files.")
-calibrators_option = click.option(
-    "--calibrator", "calibrators", type=PATH, multiple=True, help="A saved calibrator; repeatable."
-)
-n_bins_option = click.option(
-    "--n-bins", default=15, show_default=True, type=click.IntRange(1, 1000), help="Bins of the ECE."
-)
 n_bootstrap_option = click.option(
     "--n-bootstrap",
     default=200,
-    show_default=True,
     type=int,
     callback=_replicates,
     help="Replicates for 95 % intervals; 0 for none.",
 )
-seed_option = click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
-bootstrap_options = combined(n_bins_option, n_bootstrap_option, seed_option)
+seed_option = click.option("--seed", default=0, type=click.IntRange(min=0))
+bootstrap_options = combined(
+    click.option("--n-bins", default=15, type=click.IntRange(1, 1000), help="Bins of the ECE."),
+    n_bootstrap_option,
+    seed_option,
+)
 """The command gets `n_bins`, `n_bootstrap` and `seed`."""
 test_files_options = combined(
-    _files_option("--shifted", "NAME[:SEVERITY]=FILE", "Test samples of a shifted domain"),
-    _files_option("--ood", "NAME=FILE", "OOD samples to fit on"),
-    _files_option("--test-ood", "NAME=FILE", "OOD samples to test on"),
+    pairs_option(
+        "--shifted", "NAME[:SEVERITY]=FILE", "Test samples of a shifted domain", named_files
+    ),
+    pairs_option("--ood", "NAME=FILE", "OOD samples to fit on", named_files),
+    pairs_option("--test-ood", "NAME=FILE", "OOD samples to test on", named_files),
 )
 """The command gets `shifted`, `ood` and `test_ood`, which `write_suite` takes."""
-methods_option = click.option(
-    "--methods", callback=names_of, metavar="NAME,...", help="Methods to compare."
-)
-params_option = click.option(
-    "--param",
-    "params",
-    multiple=True,
-    callback=pairs,
-    metavar="NAME=VALUE",
-    help="Option of the method; repeatable.",
-)
-metadata_option = click.option(
-    "--metadata",
-    multiple=True,
-    callback=pairs,
-    metavar="NAME=TEXT",
-    help="Note to keep in the file; repeatable.",
-)
+methods_option = click.option("--methods", type=NAMES, help="Methods to compare.")
+metadata_option = pairs_option("--metadata", "NAME=TEXT", "Note to keep in the file")
 scheduler_option = click.option(
     "--scheduler",
     metavar="ADDRESS|local",
@@ -147,8 +140,7 @@ _column_options = combined(
     ),
     click.option(
         "--score-columns",
-        callback=names_of,
-        metavar="NAME,...",
+        type=NAMES,
         help="Columns of the classes in order, or a prefix such as 'logit_*'.",
     ),
     click.option("--label-column", metavar="NAME", help="Column of the label.  [label, y]"),
@@ -163,7 +155,7 @@ _column_options = combined(
         help="With --input confidence: whether the prediction was right.",
     ),
     click.option("--percent", is_flag=True, help="Scores are 0 to 100."),
-    click.option("--class-names", callback=names_of, metavar="NAME,...", help="Classes in order."),
+    click.option("--class-names", type=NAMES, help="Classes in order."),
 )
 
 
@@ -181,15 +173,14 @@ def columns_options(command: Command) -> Command:
 
 def open_suite(name: str | Path) -> Any:
     """Return the suite at a path or, if nothing is there, the installed one of that name."""
+    from wildcal import suites
     from wildcal.io.suite import Suite
-    from wildcal.suites import list as list_suites
-    from wildcal.suites import load
 
     if Path(name).exists():
         return Suite.open(name)
-    if str(name) in list_suites():
-        return load(str(name))
-    installed = ", ".join(list_suites()) or 'none; pip install "wildcal[suites]"'
+    if str(name) in suites.list():
+        return suites.load(str(name))
+    installed = ", ".join(suites.list()) or 'none; pip install "wildcal[suites]"'
     raise InputError(
         f"suite must be a folder, a .npz or the name of an installed suite ({installed}), got"
         f" {name}.",
@@ -230,11 +221,11 @@ def read_array(path: Path) -> Any:
     """Return the only array of a file of labels or distances, or its only column."""
     from wildcal.io.formats import read_batches
 
-    for batch in read_batches(path):
-        if len(batch) != 1:
-            raise InputError(f"{path} must have one array or column, got {', '.join(batch)}.")
-        return next(iter(batch.values()))
-    raise InputError(f"{path} must have one array or column, got none.")
+    batch = next(read_batches(path), None) or {}
+    if len(batch) != 1:
+        found = ", ".join(batch) or "none"
+        raise InputError(f"{path} must have one array or column, got {found}.")
+    return next(iter(batch.values()))
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from wildcal.cli.options import PATH, n_bootstrap_option, names_of, open_suite, pairs
+from wildcal.cli.options import NAMES, PATH, n_bootstrap_option, open_suite, pairs
 from wildcal.cli.output import print_line, progress_bar, warn
 from wildcal.core.exceptions import InputError, WildcalError
 
@@ -14,7 +14,7 @@ from wildcal.core.exceptions import InputError, WildcalError
 @click.argument("artifacts", nargs=-1, metavar="[ARTIFACT]...")
 @click.option(
     "--suites",
-    callback=names_of,
+    type=NAMES,
     metavar="SUITE,...",
     help="Folders, .npz files or names.  [the installed ones of CIFAR and ImageNet]",
 )
@@ -22,18 +22,16 @@ from wildcal.core.exceptions import InputError, WildcalError
 @click.option(
     "--format",
     "formats",
-    callback=names_of,
+    type=NAMES,
     default="md,csv,tex",
-    show_default=True,
     metavar="NAME,...",
     help="Files of tables: md, csv, tex, html. Of figures: csv (the numbers), md (the caption).",
 )
 @click.option(
     "--figures",
     "pictures",
-    callback=names_of,
+    type=NAMES,
     default="pdf,png",
-    show_default=True,
     metavar="NAME,...",
     help="Files of figures: pdf, svg, png.",
 )
@@ -42,13 +40,10 @@ from wildcal.core.exceptions import InputError, WildcalError
     "--variants",
     type=click.Choice(["authors", "wildcal"]),
     default="authors",
-    show_default=True,
     help="IRM, IROvA, IROvATS and SPLINE as in the authors' code, or of this package.",
 )
 @click.option("--intervals", is_flag=True, help="Show 95 % intervals in tables.")
-@click.option(
-    "--methods", callback=names_of, metavar="NAME,...", help="Methods beside the paper's."
-)
+@click.option("--methods", type=NAMES, help="Methods beside the paper's.")
 @click.option(
     "--label",
     "labels",

@@ -14,8 +14,8 @@ from wildcal.io.artifact import load
 
 @click.command(no_args_is_help=True)
 @click.argument("calibrators", nargs=-1, required=True, metavar="[NAME=]CALIBRATOR...")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535))
+@click.option("--host", default="127.0.0.1", help="Address to listen on.")
+@click.option("--port", default=8000, type=click.IntRange(0, 65535))
 @click.option("--token-file", type=PATH, help="Bearer tokens, one per line. [no token is needed]")
 @click.option(
     "--allow-host",
@@ -30,7 +30,6 @@ from wildcal.io.artifact import load
     callback=save_interval,
     metavar="SECONDS|SAMPLES",
     default="10s",
-    show_default=True,
     help="Save streams after so many seconds (10s) or samples (500).",
 )
 @monitor_options
@@ -44,30 +43,20 @@ from wildcal.io.artifact import load
 @click.option(
     "--max-streams",
     default=1000,
-    show_default=True,
     type=click.IntRange(min=1),
     help="Streams in memory; others are on disk.",
 )
 @click.option(
-    "--max-samples",
-    default=65536,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="Samples of one request.",
+    "--max-samples", default=65536, type=click.IntRange(min=1), help="Samples of one request."
 )
 @click.option(
     "--max-bytes",
     default=1 << 24,
-    show_default=True,
     type=click.IntRange(min=1),
     help="Bytes of the body of one request.",
 )
 @click.option(
-    "--max-connections",
-    default=1000,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="Open connections.",
+    "--max-connections", default=1000, type=click.IntRange(min=1), help="Open connections."
 )
 def serve(
     calibrators: tuple[str, ...],

@@ -26,32 +26,28 @@ _EVERY: Final = 10.0
     help="resnet20, wrn-16-2, vgg11-half, densenet-45, se-resnet20 for a CPU; a wrong name lists"
     " all.",
 )
-@click.option(
-    "--dataset", type=click.Choice(["cifar10", "cifar100"]), default="cifar10", show_default=True
-)
+@click.option("--dataset", type=click.Choice(["cifar10", "cifar100"]), default="cifar10")
 @click.option("-o", "--output", type=PATH, required=True, help="Checkpoint (.safetensors).")
 @click.option("--resume", is_flag=True, help="Continue the training of OUTPUT.")
 @click.option("--start", type=PATH, help="Checkpoint whose weights to begin with.")
-@click.option("--epochs", type=int, default=16, show_default=True)
-@click.option("--batch-size", type=int, default=128, show_default=True)
-@click.option("--learning-rate", type=float, default=0.2, show_default=True, help="At its peak.")
-@click.option("--weight-decay", type=float, default=5e-4, show_default=True)
+@click.option("--epochs", type=int, default=16)
+@click.option("--batch-size", type=int, default=128)
+@click.option("--learning-rate", type=float, default=0.2, help="At its peak.")
+@click.option("--weight-decay", type=float, default=5e-4)
 @click.option(
     "--warm-up",
     type=float,
     default=0.2,
-    show_default=True,
     help="Share of the steps in which the learning rate rises.",
 )
 @click.option(
     "--small-crops",
     type=float,
     default=0.4,
-    show_default=True,
     help="Share of the epochs, at the start, on 24 x 24 pixels.",
 )
 @seed_option
-@click.option("--device", default="cpu", show_default=True, help="Any device of torch.")
+@click.option("--device", default="cpu", help="Any device of torch.")
 def train(
     data: Path,
     network: str,
@@ -105,13 +101,7 @@ def train(
             )
 
         checkpoint = run(
-            network,
-            images,
-            output,
-            recipe=recipe,
-            start=start_from,
-            device=device,
-            progress=report,
+            network, images, output, recipe=recipe, start=start_from, device=device, progress=report
         )
     accuracy, n = checkpoint.history[-1]["watched"], len(images.watched_labels)
     say(
