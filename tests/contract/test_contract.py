@@ -160,7 +160,7 @@ BROKEN = [
     (TwoSamples, "check_few_or_equal_samples", "index 1 is out of bounds"),
     (Remembers, "check_refit", "a fit after another one"),
     (NotAField, "check_save_and_load", "has no attribute 'scale_'"),
-    (NoChecks, "check_invalid_input", "nothing was raised"),
+    (NoChecks, "check_invalid_input", "InputError not raised"),
     (OtherClass, "check_promises", "predict"),
     (SaysOod, "check_promises", "OOD samples do not change the fit"),
     (Batch, "check_sample_by_sample", "samples cut at"),

@@ -10,18 +10,7 @@ import click
 import numpy as np
 
 from wildcal.accuracy import AccuracyEstimator, benchmark_estimators, get_estimator, summarize
-from wildcal.cli.options import (
-    NAMES,
-    PATH,
-    columns_options,
-    load_calibrator,
-    metadata_option,
-    open_suite,
-    output_option,
-    read_labeled,
-    result_options,
-    standard_input,
-)
+from wildcal.cli import options as common
 from wildcal.cli.output import (
     check_output,
     print_json,
@@ -31,6 +20,7 @@ from wildcal.cli.output import (
     say,
     write_text,
 )
+from wildcal.cli.types import COUNT, NAMES, PATH
 from wildcal.core.exceptions import InputError
 from wildcal.io.artifact import save
 from wildcal.io.samples import iter_samples, read_samples
@@ -53,9 +43,9 @@ def accuracy() -> None:
 @click.argument("source", type=PATH, nargs=-1, required=True)
 @click.option("--estimator", default="atc-ne", help="Name of an estimator.")
 @click.option("--source-domain", metavar="NAME", help="The in-distribution domain.")
-@columns_options
-@metadata_option
-@output_option
+@common.columns_options
+@common.metadata_option
+@common.output_option
 def fit(
     source: tuple[Path, ...],
     estimator: str,
@@ -76,7 +66,7 @@ def fit(
     """
     check_output(output, suffixes=(".json",))
     fitted = get_estimator(estimator)
-    samples = read_labeled(source, columns)
+    samples = common.read_labeled(source, columns)
     if samples.sample_weight is not None:
         raise InputError("weight_column must be left out: estimators count samples.")
     with progress_bar(f"Fitting {fitted.title}"):
@@ -100,9 +90,9 @@ def fit(
 @click.argument("estimator", type=PATH)
 @click.argument("source", type=PATH, nargs=-1, required=True)
 @click.option("--second-logits", type=PATH, help="The same samples of a second network, for gde.")
-@click.option("--window", type=click.IntRange(min=1), help="Samples of one estimate.  [all]")
-@columns_options
-@result_options
+@click.option("--window", type=COUNT, help="Samples of one estimate.  [all]")
+@common.columns_options
+@common.result_options
 def estimate(
     estimator: Path,
     source: tuple[Path, ...],
@@ -119,7 +109,7 @@ def estimate(
       wildcal accuracy estimate estimator.json today.csv
       wildcal accuracy estimate estimator.json 'month/*.parquet' --window 1000 --csv days.csv
     """
-    fitted, columns = load_calibrator(estimator, columns)
+    fitted, columns = common.load_calibrator(estimator, columns)
     if not isinstance(fitted, AccuracyEstimator):
         raise InputError(
             f"estimator must be a file of `accuracy fit`, got {estimator}, a calibrator.",
@@ -129,7 +119,7 @@ def estimate(
     if second_logits is not None:
         second = read_samples(second_logits, columns=columns, labels=False).X
     rows, start = [], 0
-    with standard_input(source) as path, progress_bar("Estimating"):
+    with common.standard_input(source) as path, progress_bar("Estimating"):
         for found in _estimates(fitted, path, columns, window, second):
             last = start + found.n_samples - 1
             rows.append({"first": start, "last": last, **found.to_dict()})
@@ -163,13 +153,9 @@ def estimate(
     default=("whole", "128"),
     help="Samples of a window, or 256 with other class frequencies; repeatable.",
 )
-@result_options
+@common.result_options
 def benchmark(
-    suite: str,
-    second_suite: str | None,
-    as_json: bool,
-    csv_output: Path | None,
-    **options: Any,
+    suite: str, second_suite: str | None, as_json: bool, csv_output: Path | None, **options: Any
 ) -> None:
     """Compare estimators on SUITE: each kind of shift is left out of the fit and estimated.
 
@@ -179,10 +165,13 @@ def benchmark(
     Example:
       wildcal accuracy benchmark cifar10-resnet20 --estimators ac,atc-ne,cot
     """
-    second = None if second_suite is None else open_suite(second_suite)
+    second = None if second_suite is None else common.open_suite(second_suite)
     with progress_bar("Estimating") as bar:
         windows = benchmark_estimators(
-            open_suite(suite), second_suite=second, progress=lambda _: bar.advance(), **options
+            common.open_suite(suite),
+            second_suite=second,
+            progress=lambda _: bar.advance(),
+            **options,
         )
     rows = summarize(windows)
     if as_json:

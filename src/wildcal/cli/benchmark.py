@@ -5,20 +5,21 @@ from typing import Any
 
 import click
 
-from wildcal.cli.options import NAMES, bootstrap_options, methods_option, open_suite, result_options
+from wildcal.cli import options as common
 from wildcal.cli.output import print_result, progress_bar, say
+from wildcal.cli.types import NAMES
 from wildcal.evaluation import run_benchmark
 
 
 @click.command(no_args_is_help=True)
 @click.argument("suites", nargs=-1, required=True)
-@methods_option
+@common.methods_option
 @click.option("--metrics", type=NAMES, default="ece,accuracy,mean_confidence,ood_auroc")
 @click.option("--sort", metavar="METRIC", help="Metric of the tables.  [ece]")
 @click.option("--ood", metavar="SET", help="OOD set to fit with.  [the first]")
 @click.option("--n-ood", type=click.IntRange(min=0), help="OOD samples to fit with.")
-@bootstrap_options
-@result_options
+@common.bootstrap_options
+@common.result_options
 def benchmark(
     suites: tuple[str, ...],
     methods: tuple[str, ...] | None,
@@ -37,7 +38,9 @@ def benchmark(
       wildcal benchmark cifar10-resnet20
       wildcal benchmark my-suite/ --methods ts,energy,dac+energy,ts@source,shifted --csv all.csv
     """
-    opened = {Path(name).stem if Path(name).exists() else name: open_suite(name) for name in suites}
+    opened = {
+        Path(name).stem if Path(name).exists() else name: common.open_suite(name) for name in suites
+    }
     result = run_with_progress(opened, methods, **options)
     for name, reason in result.skipped.items():
         if name in opened:

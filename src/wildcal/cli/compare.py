@@ -5,30 +5,24 @@ from typing import Any
 
 import click
 
+from wildcal.cli import options as common
 from wildcal.cli.fit import with_ood
-from wildcal.cli.options import (
-    PATH,
-    bootstrap_options,
-    columns_options,
-    methods_option,
-    read_labeled,
-    result_options,
-)
 from wildcal.cli.output import print_result, progress_bar
+from wildcal.cli.types import PATH
 from wildcal.io.schema import Columns
 
 
 @click.command(no_args_is_help=True)
 @click.argument("calibration", type=PATH)
 @click.argument("test", type=PATH)
-@methods_option
+@common.methods_option
 @click.option("--sort", metavar="METRIC", help="Metric of the ranking.  [nll]")
 @click.option("--ood", type=PATH, help="OOD samples to fit with, for energy methods.")
 @click.option("--test-ood", type=PATH, help="OOD samples to test with.")
 @click.option("--source-domain", metavar="NAME", help="The in-distribution domain.")
-@columns_options
-@bootstrap_options
-@result_options
+@common.columns_options
+@common.bootstrap_options
+@common.result_options
 def compare(
     calibration: Path,
     test: Path,
@@ -52,8 +46,8 @@ def compare(
     """
     from wildcal.evaluation import compare as run
 
-    fitted_on = read_labeled(calibration, columns)
-    tested_on = read_labeled(test, columns)
+    fitted_on = common.read_labeled(calibration, columns)
+    tested_on = common.read_labeled(test, columns)
     if ood is not None:
         fitted_on = with_ood(fitted_on, ood, columns)
     if test_ood is not None:

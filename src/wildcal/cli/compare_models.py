@@ -5,15 +5,9 @@ from typing import Any
 
 import click
 
-from wildcal.cli.options import (
-    NAMES,
-    PATH,
-    bootstrap_options,
-    columns_options,
-    read_labeled,
-    result_options,
-)
+from wildcal.cli import options as common
 from wildcal.cli.output import print_result
+from wildcal.cli.types import NAMES, PATH
 from wildcal.core.exceptions import InputError
 from wildcal.io.schema import Columns
 
@@ -22,9 +16,9 @@ from wildcal.io.schema import Columns
 @click.argument("source", type=PATH, nargs=-1, required=True)
 @click.option("--margin", type=click.FloatRange(min=0), help="Largest equivalent difference.")
 @click.option("--metrics", type=NAMES, help="Metrics.  [all]")
-@columns_options
-@bootstrap_options
-@result_options
+@common.columns_options
+@common.bootstrap_options
+@common.result_options
 def compare_models(
     source: tuple[Path, ...],
     columns: Columns,
@@ -49,7 +43,7 @@ def compare_models(
     input = None
     ids: Any = None
     for path in source:
-        samples = read_labeled(path, columns)
+        samples = common.read_labeled(path, columns)
         proba = probabilities(samples)
         input = samples.input if proba.ndim == 1 else None
         if ids is not None and samples.id is not None and (samples.id != ids).any():

@@ -7,9 +7,10 @@ import click
 import numpy as np
 
 from wildcal import suites
+from wildcal.cli import options as common
 from wildcal.cli.benchmark import run_with_progress
-from wildcal.cli.options import PATH, n_bootstrap_option
 from wildcal.cli.output import say, write_text
+from wildcal.cli.types import PATH
 from wildcal.core.exceptions import InputError
 from wildcal.io.atomic import atomic_write
 from wildcal.tables import print_table, to_csv
@@ -27,7 +28,7 @@ _COMMANDS: Final = (
 
 @click.command()
 @click.option("-o", "--output", type=PATH, default=Path("demo-output"), help="Folder to write to.")
-@n_bootstrap_option
+@common.n_bootstrap_option
 @click.pass_context
 def demo(context: click.Context, output: Path, n_bootstrap: int) -> None:
     """Benchmark the methods of the paper on the installed CIFAR-10 suites, and write a report.

@@ -6,19 +6,10 @@ from typing import Any, Final
 
 import click
 
+from wildcal.cli import options as common
 from wildcal.cli.fit import with_ood
-from wildcal.cli.options import (
-    NAMES,
-    PATH,
-    bootstrap_options,
-    columns_options,
-    knn_option,
-    load_calibrator,
-    read_labeled,
-    result_options,
-    scheduler_option,
-)
 from wildcal.cli.output import STANDARD, print_line, print_result, progress_bar, warn
+from wildcal.cli.types import NAMES, PATH
 from wildcal.core.exceptions import InputError
 from wildcal.io.chunked import window_statistics
 from wildcal.io.samples import list_files
@@ -43,11 +34,11 @@ _LARGE: Final = 1 << 30
     help="Exit with code 3 if it holds, such as 'ece > 0.05'; repeatable.",
 )
 @click.option("--markdown", is_flag=True, help="Print Markdown, such as for a pull request.")
-@knn_option
-@scheduler_option
-@columns_options
-@bootstrap_options
-@result_options
+@common.knn_option
+@common.scheduler_option
+@common.columns_options
+@common.bootstrap_options
+@common.result_options
 def evaluate(
     source: tuple[Path, ...],
     calibrator: Path | None,
@@ -81,14 +72,14 @@ def evaluate(
     options["metrics"] = metrics
     fitted = None
     if calibrator is not None:
-        fitted, columns = load_calibrator(calibrator, columns)
+        fitted, columns = common.load_calibrator(calibrator, columns)
     has_other_files = ood is not None or knn_file is not None
     if scheduler is not None and has_other_files:
         raise InputError("scheduler must be left out with an OOD or k-NN file.", "scheduler")
     if scheduler is not None or (not has_other_files and _are_large(source)):
         result = _on_files(source, fitted, columns, scheduler, options)
     else:
-        samples = read_labeled(source, columns, knn_file=knn_file)
+        samples = common.read_labeled(source, columns, knn_file=knn_file)
         samples = samples if ood is None else with_ood(samples, ood, columns)
         result = _in_memory(samples, fitted, options)
     violations = check_gates(result, conditions)

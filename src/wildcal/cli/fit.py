@@ -9,19 +9,10 @@ from typing import Any
 import click
 import numpy as np
 
-from wildcal.cli.options import (
-    COUNT,
-    PATH,
-    columns_options,
-    knn_option,
-    metadata_option,
-    open_suite,
-    output_option,
-    pairs_option,
-    read_labeled,
-)
+from wildcal.cli import options as common
 from wildcal.cli.output import check_output, progress_bar, say
 from wildcal.cli.show import fit_line
+from wildcal.cli.types import COUNT, PATH
 from wildcal.core.exceptions import InputError
 from wildcal.io.samples import SampleSet, read_samples
 from wildcal.io.schema import Columns
@@ -30,20 +21,18 @@ from wildcal.io.schema import Columns
 @click.command(no_args_is_help=True)
 @click.argument("source", type=PATH, nargs=-1)
 @click.option("--method", default="auto", help="See `wildcal methods`.")
-@pairs_option("--param", "NAME=VALUE", "Option of the method")
+@common.pairs_option("--param", "NAME=VALUE", "Option of the method")
 @click.option("--ood", type=PATH, help="Samples of none of the classes, for energy methods.")
 @click.option("--source-domain", metavar="NAME", help="The in-distribution domain.")
 @click.option("--suite", metavar="SUITE", help="Fit on the calibration splits of a suite.")
 @click.option(
-    "--sample",
-    type=COUNT,
-    help="Draw at most so many samples.  [200,000, or 1,000 for each class]",
+    "--sample", type=COUNT, help="Draw at most so many samples.  [200,000, or 1,000 for each class]"
 )
 @click.option("--labels-file", type=PATH, help="Labels, if they are in another file.")
-@knn_option
-@columns_options
-@metadata_option
-@output_option
+@common.knn_option
+@common.columns_options
+@common.metadata_option
+@common.output_option
 def fit(
     source: tuple[Path, ...],
     method: str,
@@ -84,7 +73,7 @@ def fit(
     if spec is None:
         samples = _read_sample(source, columns, **options)
     else:
-        samples = _read_suite(open_suite(suite), spec)
+        samples = _read_suite(common.open_suite(suite), spec)
     if ood is not None:
         if not calibrator.uses_ood:
             raise InputError(f"ood must be left out: {method} does not use OOD samples.", "ood")
@@ -141,7 +130,7 @@ def _read_sample(
     """Return the samples of files, at most as many as a fit uses."""
     has_other_files = any(path is not None for path in files.values())
     max_samples = None if has_other_files else sample or "fit"
-    samples = read_labeled(source, columns, max_samples=max_samples, **files)
+    samples = common.read_labeled(source, columns, max_samples=max_samples, **files)
     if samples.n_total is not None:
         say(
             f"Drew {len(samples):,} of {samples.n_total:,} samples uniformly; --sample N draws"

@@ -4,12 +4,12 @@ from textwrap import fill
 
 import click
 
-from wildcal.cli.options import json_option
+from wildcal.cli import options as common
 from wildcal.cli.output import print_json, print_rows
 
 
 @click.command()
-@json_option
+@common.json_option
 def methods(as_json: bool) -> None:
     """List the methods: what they use, whether the predicted class stays, and the reference.
 

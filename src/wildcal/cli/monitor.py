@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.accuracy.base import AccuracyEstimator
-from wildcal.cli.options import COUNT, PATH, combined, output_option
+from wildcal.cli import options as common
 from wildcal.cli.output import say, warn
+from wildcal.cli.types import COUNT, PATH
 from wildcal.core.exceptions import FileFormatError, InputError
 from wildcal.io.artifact import load
 from wildcal.monitor import Monitor
@@ -51,7 +52,7 @@ def save_interval(
     raise click.BadParameter(f"must be seconds such as 10s, or samples such as 500, got {value!r}.")
 
 
-monitor_options = combined(
+monitor_options = common.combined(
     click.option("--window", default=400, type=int, help="Samples in the window."),
     click.option(
         "--false-alert-rate",
@@ -94,10 +95,7 @@ def monitor() -> None:
 @click.option("--exit-on-alert", is_flag=True, help="End with exit code 3 at a drift alert.")
 @click.option("--proba", is_flag=True, help="Also write the probability of every class.")
 @click.option(
-    "--log-every",
-    type=COUNT,
-    metavar="N",
-    help="Write only the status, after every N samples.",
+    "--log-every", type=COUNT, metavar="N", help="Write only the status, after every N samples."
 )
 @click.option("--skip-invalid", is_flag=True, help="Leave out samples that are not valid.")
 def run_command(
@@ -151,7 +149,7 @@ def run_command(
 @monitor.command("merge", no_args_is_help=True)
 @click.argument("calibrator", type=PATH)
 @click.argument("states", type=PATH, nargs=-1, required=True)
-@output_option
+@common.output_option
 @estimator_option
 @click.option("--model", help="With folders of `wildcal serve`: the model. [name of CALIBRATOR]")
 @click.option("--stream", default="default", help="With folders: the stream.")

@@ -12,52 +12,15 @@ from typing import Any, Literal, TypeVar
 import click
 
 from wildcal.cli.output import QUIET, STANDARD, progress_bar
+from wildcal.cli.types import NAMES, PATH, named_files, pairs
 from wildcal.core.exceptions import InputError
 from wildcal.io.schema import INPUTS, Columns
 
-PATH = click.Path(path_type=Path)
-COUNT = click.IntRange(min=1)
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def _set_quiet(context: click.Context, option: click.Parameter, value: bool) -> None:
     context.meta[QUIET] = value or context.meta.get(QUIET, False)
-
-
-class Names(click.ParamType):
-    """Names separated by commas, given to the command as a tuple."""
-
-    name = "NAME,..."
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        """Return the names."""
-        names = tuple(word.strip() for word in value.split(","))
-        if not all(names):
-            self.fail(f"must be names separated by commas, got {value!r}.", param, ctx)
-        return names
-
-
-NAMES = Names()
-
-
-def pairs(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> Any:
-    """Return NAME=VALUE words as a dict."""
-    found = {}
-    for value in values:
-        name, equals, text = value.partition("=")
-        if not (name.strip() and equals):
-            raise click.BadParameter(f"must be NAME=VALUE, got {value!r}.")
-        if name.strip() in found:
-            raise click.BadParameter(f"must be different names, got {name.strip()!r} twice.")
-        found[name.strip()] = text
-    return found
-
-
-def named_files(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> Any:
-    """Return NAME=FILE words as a dict of paths."""
-    return {name: Path(path) for name, path in pairs(context, option, values).items()}
 
 
 def pairs_option(name: str, metavar: str, text: str, callback: Any = pairs) -> Any:

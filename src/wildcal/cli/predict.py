@@ -9,16 +9,9 @@ from typing import Any
 
 import click
 
-from wildcal.cli.options import (
-    PATH,
-    columns_options,
-    load_calibrator,
-    output_option,
-    overwrite_option,
-    scheduler_option,
-    standard_input,
-)
+from wildcal.cli import options as common
 from wildcal.cli.output import STANDARD, check_output, progress_bar, say
+from wildcal.cli.types import PATH
 from wildcal.core.exceptions import InputError
 from wildcal.io.atomic import remove_leftovers
 from wildcal.io.chunked import check_columns, output_paths, predict_file, window_statistics
@@ -29,8 +22,8 @@ from wildcal.io.schema import Columns
 @click.command(no_args_is_help=True)
 @click.argument("calibrator", type=PATH)
 @click.argument("source", type=PATH, nargs=-1, required=True)
-@output_option
-@overwrite_option
+@common.output_option
+@common.overwrite_option
 @click.option("--proba", is_flag=True, help="Also write proba_CLASS for each class.")
 @click.option(
     "--window",
@@ -38,8 +31,8 @@ from wildcal.io.schema import Columns
     default="all",
     help="For window methods: adapt to all samples, or to each file.",
 )
-@scheduler_option
-@columns_options
+@common.scheduler_option
+@common.columns_options
 def predict(
     calibrator: Path,
     source: tuple[Path, ...],
@@ -61,8 +54,8 @@ def predict(
       wildcal predict calibrator.json - -o - < scores.csv
       wildcal predict calibrator.json data/ -o out/ --scheduler local
     """
-    fitted, columns = load_calibrator(calibrator, columns)
-    with standard_input(source) as path, TemporaryDirectory() as folder:
+    fitted, columns = common.load_calibrator(calibrator, columns)
+    with common.standard_input(source) as path, TemporaryDirectory() as folder:
         files = list_files(path if isinstance(path, Path) else list(path))
         place = Path(folder) / files[0].name if output == STANDARD else output
         targets = _targets(files, place, columns, overwrite or output == STANDARD)

@@ -8,18 +8,11 @@ from typing import Any
 
 import click
 
+from wildcal.cli import options as common
 from wildcal.cli.benchmark import run_with_progress
-from wildcal.cli.options import (
-    PATH,
-    bootstrap_options,
-    columns_options,
-    csv_option,
-    methods_option,
-    open_suite,
-    test_files_options,
-)
 from wildcal.cli.output import check_output, say, write_text
 from wildcal.cli.suite import write_suite
+from wildcal.cli.types import PATH
 from wildcal.evaluation import evaluate
 from wildcal.io.samples import read_samples
 from wildcal.io.schema import Columns
@@ -29,12 +22,12 @@ from wildcal.tables import to_csv
 @click.command(no_args_is_help=True)
 @click.argument("calibration", type=PATH, metavar="SUITE | CALIBRATION TEST")
 @click.argument("test", type=PATH, required=False, metavar="")
-@test_files_options
+@common.test_files_options
 @click.option("-o", "--output", type=PATH, default=Path("report.html"), help="The page to write.")
-@methods_option
-@bootstrap_options
-@csv_option
-@columns_options
+@common.methods_option
+@common.bootstrap_options
+@common.csv_option
+@common.columns_options
 def report(
     calibration: Path,
     test: Path | None,
@@ -65,12 +58,12 @@ def report(
         if test is None:
             if columns != Columns() or any(files.values()):
                 raise click.UsageError("A suite has all its samples: give no other files.")
-            name, suite = calibration.stem, open_suite(calibration)
+            name, suite = calibration.stem, common.open_suite(calibration)
         else:
             name = test.stem
             path = Path(folder) / name
             write_suite(path, calibration, test, columns=columns, **files)
-            suite = open_suite(path)
+            suite = common.open_suite(path)
         results = run_with_progress(
             {name: suite}, methods, metrics=METRICS, diagnostics=True, **options
         )

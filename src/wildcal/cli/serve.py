@@ -6,8 +6,8 @@ from typing import Any
 import click
 
 from wildcal.cli.monitor import SaveEvery, load_estimator, monitor_options, save_interval
-from wildcal.cli.options import PATH
 from wildcal.cli.output import say
+from wildcal.cli.types import COUNT, PATH
 from wildcal.core.exceptions import InputError, WildcalError
 from wildcal.io.artifact import load
 
@@ -41,23 +41,11 @@ from wildcal.io.artifact import load
     help=("A saved accuracy estimator of the calibrator NAME, instead of ATC; repeatable."),
 )
 @click.option(
-    "--max-streams",
-    default=1000,
-    type=click.IntRange(min=1),
-    help="Streams in memory; others are on disk.",
+    "--max-streams", default=1000, type=COUNT, help="Streams in memory; others are on disk."
 )
-@click.option(
-    "--max-samples", default=65536, type=click.IntRange(min=1), help="Samples of one request."
-)
-@click.option(
-    "--max-bytes",
-    default=1 << 24,
-    type=click.IntRange(min=1),
-    help="Bytes of the body of one request.",
-)
-@click.option(
-    "--max-connections", default=1000, type=click.IntRange(min=1), help="Open connections."
-)
+@click.option("--max-samples", default=65536, type=COUNT, help="Samples of one request.")
+@click.option("--max-bytes", default=1 << 24, type=COUNT, help="Bytes of the body of one request.")
+@click.option("--max-connections", default=1000, type=COUNT, help="Open connections.")
 def serve(
     calibrators: tuple[str, ...],
     host: str,

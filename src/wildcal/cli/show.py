@@ -6,13 +6,14 @@ from typing import Any
 
 import click
 
-from wildcal.cli.options import PATH, json_option
+from wildcal.cli import options as common
 from wildcal.cli.output import print_json, print_line
+from wildcal.cli.types import PATH
 
 
 @click.command(no_args_is_help=True)
 @click.argument("calibrator", type=PATH)
-@json_option
+@common.json_option
 def show(calibrator: Path, as_json: bool) -> None:
     """Describe a saved CALIBRATOR. The checksum of the file is verified first.
 

@@ -11,16 +11,9 @@ import click
 import numpy as np
 
 from wildcal import suites
-from wildcal.cli.options import (
-    PATH,
-    columns_options,
-    json_option,
-    open_suite,
-    output_option,
-    overwrite_option,
-    test_files_options,
-)
+from wildcal.cli import options as common
 from wildcal.cli.output import check_output, print_json, print_line, print_rows, progress_bar, say
+from wildcal.cli.types import PATH
 from wildcal.core.arrays import logsumexp, softmax
 from wildcal.core.conversion import to_logits
 from wildcal.core.exceptions import InputError
@@ -48,7 +41,7 @@ def suite() -> None:
 
 
 @suite.command("list")
-@json_option
+@common.json_option
 def list_suites(as_json: bool) -> None:
     """List the installed suites.
 
@@ -75,7 +68,7 @@ def list_suites(as_json: bool) -> None:
 @click.argument("name", metavar="SUITE")
 @click.option("--splits", "each", is_flag=True, help="Do not pool corruptions by severity.")
 @click.option("--verify", is_flag=True, help="Compare the checksums first.")
-@json_option
+@common.json_option
 def show(name: str, each: bool, verify: bool, as_json: bool) -> None:
     """Show the splits of a suite: accuracy, confidence and energy of the raw logits.
 
@@ -84,7 +77,7 @@ def show(name: str, each: bool, verify: bool, as_json: bool) -> None:
       wildcal suite show cifar10-resnet20
       wildcal suite show cifar10-resnet20 --splits --json
     """
-    opened = open_suite(name)
+    opened = common.open_suite(name)
     n_samples = sum(split.n_samples for split in opened.splits)
     if verify:
         with progress_bar("Verifying", total=n_samples) as progress:
@@ -132,11 +125,11 @@ def show(name: str, each: bool, verify: bool, as_json: bool) -> None:
 @suite.command(no_args_is_help=True)
 @click.option("--calibration", type=PATH, required=True, help="Samples to fit on.")
 @click.option("--test", type=PATH, required=True, help="Test samples of the source domain.")
-@test_files_options
+@common.test_files_options
 @click.option("--model", metavar="NAME", help="Name of the model, for tables.")
 @click.option("--data", metavar="NAME", help="Name of the data, for tables.")
-@columns_options
-@output_option
+@common.columns_options
+@common.output_option
 def create(calibration: Path, test: Path, output: Path, **options: Any) -> None:
     """Make a suite of files of samples: a folder, or one file if -o ends in .npz.
 
@@ -207,8 +200,8 @@ def write_suite(
 @click.argument("split", required=False)
 @click.option("--dtype", type=click.Choice(DTYPES), help="Precision of logits; whole suites only.")
 @click.option("--step", type=float, help="Round logits to multiples; whole suites only.")
-@overwrite_option
-@output_option
+@common.overwrite_option
+@common.output_option
 def export(name: str, split: str | None, overwrite: bool, output: Path, **rounding: Any) -> None:
     """Write one SPLIT as a file of samples, or the whole suite as one compressed .npz.
 
@@ -218,7 +211,7 @@ def export(name: str, split: str | None, overwrite: bool, output: Path, **roundi
       wildcal suite export extracted/ -o suite.npz --dtype float16 --step 0.125
     """
     check_output(output, overwrite=overwrite, suffixes=(".npz",))
-    opened = open_suite(name)
+    opened = common.open_suite(name)
     if split is None:
         if not opened.complete:
             raise InputError(f"suite must be complete, got {name}. Extract it again.", "suite")

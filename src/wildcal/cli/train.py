@@ -1,21 +1,14 @@
 """`wildcal train`: a network for CIFAR from a folder of published images."""
 
-import sys
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any
 
 import click
 
-from wildcal.cli.options import PATH, seed_option
+from wildcal.cli import options as common
 from wildcal.cli.output import check_output, progress_bar, say
+from wildcal.cli.types import PATH
 from wildcal.core.exceptions import InputError
-
-if TYPE_CHECKING:
-    from wildcal.vision.train import Progress
-
-# Seconds between two lines where no progress bar is shown.
-_EVERY: Final = 10.0
 
 
 @click.command(no_args_is_help=True)
@@ -46,7 +39,7 @@ _EVERY: Final = 10.0
     default=0.4,
     help="Share of the epochs, at the start, on 24 x 24 pixels.",
 )
-@seed_option
+@common.seed_option
 @click.option("--device", default="cpu", help="Any device of torch.")
 def train(
     data: Path,
@@ -72,7 +65,7 @@ def train(
     """
     from wildcal.vision.checkpoint import Checkpoint
     from wildcal.vision.networks import NETWORKS
-    from wildcal.vision.train import Recipe, read_training_data
+    from wildcal.vision.train import Progress, Recipe, read_training_data
     from wildcal.vision.train import train as run
 
     if network not in NETWORKS:
@@ -82,26 +75,25 @@ def train(
     if output.exists() and not resume:
         raise InputError(f"output must not exist, got {output}. Try resume=True.", "output")
     images = read_training_data(dataset, data)
-    start_from = None if start is None else Checkpoint.load(start)
-    last = time.monotonic()
     with progress_bar(network, recipe.epochs) as bar:
 
-        def report(state: "Progress") -> None:
-            nonlocal last
-            is_end = state.watched_accuracy is not None
-            if not is_end:
+        def report(state: Progress) -> None:
+            if state.watched_accuracy is None:
                 bar.advance(1 / state.n_steps)
-            if not is_end and (sys.stderr.isatty() or time.monotonic() - last < _EVERY):
                 return
-            last = time.monotonic()
-            held_out = f", {state.watched_accuracy:.1%} on held-out images" if is_end else ""
             say(
-                f"epoch {state.epoch + 1} of {recipe.epochs}, step {state.step} of"
-                f" {state.n_steps}: loss {state.loss:.3f}, accuracy {state.accuracy:.1%}{held_out}."
+                f"epoch {state.epoch + 1} of {recipe.epochs}: loss {state.loss:.3f}, accuracy"
+                f" {state.accuracy:.1%}, {state.watched_accuracy:.1%} on held-out images."
             )
 
         checkpoint = run(
-            network, images, output, recipe=recipe, start=start_from, device=device, progress=report
+            network,
+            images,
+            output,
+            recipe=recipe,
+            start=None if start is None else Checkpoint.load(start),
+            device=device,
+            progress=report,
         )
     accuracy, n = checkpoint.history[-1]["watched"], len(images.watched_labels)
     say(
