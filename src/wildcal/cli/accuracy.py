@@ -197,7 +197,6 @@ def _estimates(
     fitted: Any, source: Any, columns: Columns, window: int | None, second: Any
 ) -> Iterator[Any]:
     """Yield the estimate of each window; one of all samples is made of sums where it can be."""
-    source = source if isinstance(source, Path) else list(source)
     samples = iter_samples(source, columns, labels=False, n_classes=fitted.n_classes_)
     parts = (part.X for part in samples)
     if window is None and second is None and fitted.summable:

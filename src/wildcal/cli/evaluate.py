@@ -97,6 +97,7 @@ def _in_memory(samples: Any, calibrator: Any, options: dict[str, Any]) -> Any:
     from wildcal.evaluation import evaluate
     from wildcal.evaluation.chunked import probabilities
 
+    scores: dict[str, Any]
     if calibrator is None:
         proba = probabilities(samples)
         scores = {"proba": proba, "input": samples.input if proba.ndim == 1 else None}
@@ -124,7 +125,7 @@ def _on_files(
     """Return metrics of files that are read batch by batch, on Dask if there is a scheduler."""
     from wildcal.evaluation.chunked import evaluate_files
 
-    files = list_files(list(source))
+    files = list_files(source)
     if hasattr(calibrator, "adapt"):
         with progress_bar("Reading the window"):
             calibrator = calibrator.adapt(window_statistics(files, calibrator, columns))
@@ -139,5 +140,5 @@ def _on_files(
 
 def _are_large(source: tuple[Path, ...]) -> bool:
     """Return whether files are evaluated batch by batch."""
-    files = [] if STANDARD in source else list_files(list(source))
+    files = [] if STANDARD in source else list_files(source)
     return sum(path.stat().st_size for path in files) > _LARGE

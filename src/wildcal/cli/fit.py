@@ -70,7 +70,7 @@ def fit(
     spec = None if suite is None else MethodSpec.parse(method)
     calibrator = get_calibrator(method) if spec is None else spec.calibrator
     calibrator.set_params(**{name: parsed(value) for name, value in param.items()})
-    if spec is None:
+    if suite is None or spec is None:
         samples = _read_sample(source, columns, **options)
     else:
         samples = _read_suite(common.open_suite(suite), spec)
@@ -129,7 +129,7 @@ def _read_sample(
 ) -> SampleSet:
     """Return the samples of files, at most as many as a fit uses."""
     has_other_files = any(path is not None for path in files.values())
-    max_samples = None if has_other_files else sample or "fit"
+    max_samples: Any = None if has_other_files else sample or "fit"
     samples = common.read_labeled(source, columns, max_samples=max_samples, **files)
     if samples.n_total is not None:
         say(

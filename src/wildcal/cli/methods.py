@@ -1,6 +1,7 @@
 """`wildcal methods`: the methods, what they use and where they come from."""
 
 from textwrap import fill
+from typing import Any
 
 import click
 
@@ -22,7 +23,7 @@ def methods(as_json: bool) -> None:
     from wildcal.core.registry import CALIBRATORS, get_calibrator, load_installed
 
     load_installed()
-    described = {}
+    described: dict[str, dict[str, Any]] = {}
     for name in CALIBRATORS:
         method = get_calibrator(name)
         described[name] = {

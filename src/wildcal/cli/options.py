@@ -7,14 +7,20 @@ from dataclasses import fields, replace
 from functools import reduce, wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import click
 
+from wildcal import suites
 from wildcal.cli.output import QUIET, STANDARD, progress_bar
 from wildcal.cli.types import NAMES, PATH, named_files, pairs
 from wildcal.core.exceptions import InputError
+from wildcal.io.artifact import load
+from wildcal.io.chunked import columns_for
+from wildcal.io.formats import read_batches
+from wildcal.io.samples import SampleSet, read_samples
 from wildcal.io.schema import INPUTS, Columns
+from wildcal.io.suite import Suite
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -23,7 +29,9 @@ def _set_quiet(context: click.Context, option: click.Parameter, value: bool) -> 
     context.meta[QUIET] = value or context.meta.get(QUIET, False)
 
 
-def pairs_option(name: str, metavar: str, text: str, callback: Any = pairs) -> Any:
+def pairs_option(
+    name: str, metavar: str, text: str, callback: Any = pairs
+) -> Callable[[Command], Command]:
     """Return an option that is repeatable; the command gets a dict."""
     return click.option(
         name, multiple=True, callback=callback, metavar=metavar, help=f"{text}; repeatable."
@@ -136,9 +144,6 @@ def columns_options(command: Command) -> Command:
 
 def open_suite(name: str | Path) -> Any:
     """Return the suite at a path or, if nothing is there, the installed one of that name."""
-    from wildcal import suites
-    from wildcal.io.suite import Suite
-
     if Path(name).exists():
         return Suite.open(name)
     if str(name) in suites.list():
@@ -153,9 +158,6 @@ def open_suite(name: str | Path) -> Any:
 
 def load_calibrator(path: Path, columns: Columns) -> tuple[Any, Columns]:
     """Return a saved calibrator, and the columns: as given, else as declared at its fit."""
-    from wildcal.io.artifact import load
-    from wildcal.io.chunked import columns_for
-
     calibrator, info = load(path, return_info=True)
     return calibrator, columns_for(calibrator, columns.or_else(Columns.from_dict(info.columns)))
 
@@ -166,14 +168,12 @@ def read_labeled(
     *,
     knn_file: Path | None = None,
     labels_file: Path | None = None,
-    max_samples: int | Literal["fit"] | None = None,
-) -> Any:
+    **options: Any,
+) -> SampleSet:
     """Return the samples of files, which must have labels."""
-    from wildcal.io.samples import read_samples
-
     y = None if labels_file is None else read_array(labels_file)
     with standard_input(source) as path, progress_bar("Reading"):
-        samples = read_samples(path, y, columns=columns, max_samples=max_samples)
+        samples = read_samples(path, y, columns=columns, **options)
     if knn_file is not None:
         samples = replace(samples, knn_distances=read_array(knn_file))
     samples.require_labels()
@@ -182,9 +182,7 @@ def read_labeled(
 
 def read_array(path: Path) -> Any:
     """Return the only array of a file of labels or distances, or its only column."""
-    from wildcal.io.formats import read_batches
-
-    batch = next(read_batches(path), None) or {}
+    batch: Any = next(read_batches(path), {})
     if len(batch) != 1:
         found = ", ".join(batch) or "none"
         raise InputError(f"{path} must have one array or column, got {found}.")

@@ -56,7 +56,7 @@ def predict(
     """
     fitted, columns = common.load_calibrator(calibrator, columns)
     with common.standard_input(source) as path, TemporaryDirectory() as folder:
-        files = list_files(path if isinstance(path, Path) else list(path))
+        files = list_files(path)
         place = Path(folder) / files[0].name if output == STANDARD else output
         targets = _targets(files, place, columns, overwrite or output == STANDARD)
         n, mean = _predict(files, targets, fitted, columns, **options)

@@ -169,7 +169,8 @@ def write_suite(
         plan.append((domain, path, "test", {"domain": domain, **change}))
     for role, files in (("calibration", ood), ("test", test_ood)):
         plan += [(f"{name}-{role}", path, role, None) for name, path in files.items()]
-    about = {"model": {"name": model} if model else {}, "data": {"name": data} if data else {}}
+    named = (("model", model), ("data", data))
+    about: dict[str, Any] = {key: {"name": name} for key, name in named if name}
     with TemporaryDirectory(dir=output.parent) as temporary:
         folder, writer = Path(temporary) / output.stem, None
         with progress_bar("Writing", total=len(plan)) as progress:

@@ -9,7 +9,7 @@ PATH = click.Path(path_type=Path)
 COUNT = click.IntRange(min=1)
 
 
-class Names(click.ParamType):
+class Names(click.ParamType):  # type: ignore[type-arg]
     """Names separated by commas, given to the command as a tuple."""
 
     name = "NAME,..."
@@ -29,14 +29,15 @@ NAMES = Names()
 
 def pairs(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> Any:
     """Return NAME=VALUE words as a dict."""
-    found = {}
+    found: dict[str, str] = {}
     for value in values:
         name, equals, text = value.partition("=")
-        if not (name.strip() and equals):
+        name = name.strip()
+        if not (name and equals):
             raise click.BadParameter(f"must be NAME=VALUE, got {value!r}.")
-        if name.strip() in found:
-            raise click.BadParameter(f"must be different names, got {name.strip()!r} twice.")
-        found[name.strip()] = text
+        if name in found:
+            raise click.BadParameter(f"must be different names, got {name!r} twice.")
+        found[name] = text
     return found
 
 
