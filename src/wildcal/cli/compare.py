@@ -1,4 +1,4 @@
-"""`wildcal compare`: methods fitted on calibration samples and measured on test samples."""
+"""`wildcal compare`: fit methods on calibration samples, evaluate them on test samples."""
 
 from pathlib import Path
 from typing import Any

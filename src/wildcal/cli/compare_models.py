@@ -1,4 +1,4 @@
-"""`wildcal compare-models`: two or more models on the same samples."""
+"""`wildcal compare-models`: compare models on the same samples."""
 
 from pathlib import Path
 from typing import Any

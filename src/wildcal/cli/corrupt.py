@@ -1,4 +1,4 @@
-"""`wildcal corrupt`: images under common corruptions or validation transforms."""
+"""`wildcal corrupt`: apply common corruptions or validation transforms to images."""
 
 from collections.abc import Callable
 from functools import partial

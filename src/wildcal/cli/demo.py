@@ -1,4 +1,4 @@
-"""`wildcal demo`: the paper's methods on the installed suites, then the commands on files."""
+"""`wildcal demo`: benchmark the installed suites, then run the commands on files."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -65,7 +65,7 @@ def demo(context: click.Context, output: Path, n_bootstrap: int) -> None:
 
 
 def demo_files(suite: Any) -> dict[str, dict[str, Any]]:
-    """Return samples of a suite as a user has them, by the name of the file.
+    """Return arrays of a suite for files of samples, by the name of the file.
 
     The shifted samples are the corruptions at severity 3, each of other images, so that samples
     are independent. Of SVHN 100 samples are for the fit, as in the paper.

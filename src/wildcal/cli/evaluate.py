@@ -1,4 +1,4 @@
-"""`wildcal evaluate`: metrics of samples with labels, by group, and gates."""
+"""`wildcal evaluate`: compute metrics of samples with labels, by group, and check gates."""
 
 from functools import partial
 from pathlib import Path

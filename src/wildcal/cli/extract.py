@@ -1,4 +1,4 @@
-"""`wildcal extract`: logits of a network on in-distribution, shifted and OOD images, as a suite."""
+"""`wildcal extract`: write the logits of a network on images as a suite."""
 
 from collections.abc import Callable
 from functools import partial
@@ -9,7 +9,7 @@ import click
 
 from wildcal.cli import options as common
 from wildcal.cli.output import progress_bar, say
-from wildcal.cli.types import COUNT, NAMES, PATH, pairs
+from wildcal.cli.types import COLORS, COUNT, NAMES, PATH, pairs
 
 if TYPE_CHECKING:
     from wildcal.vision.extractor import Extractor
@@ -25,23 +25,27 @@ _SIZES: Final = {
     "n_ood": "Images of each OOD set for calibration.  [100, 400 or 3500 by the number of classes]",
     "n_ood_test": "Images of each OOD set for tests.  [all others]",
 }
-_PREPROCESS: Final = (
-    *("preset", "crop", "resize", "interpolation", "mean", "std", "channels", "scale"),
-)
+_NEIGHBORS: Final = {
+    "layers": (NAMES, "With --features: the layers.  [the ends of the blocks, and logits]"),
+    "n_neighbors": (COUNT, "With --features: k of the k-th neighbor.  [50, 200, 10]"),
+    "train": (PATH, "With --features: folder of training images.  [DATA/train]"),
+    "n_train": (COUNT, "With --features: training images.  [all; 1 % of imagenet]"),
+}
+_PREPROCESS: Final = {
+    "crop": (COUNT, "Side of the center crop.  [size of the pictures if all are alike; 224]"),
+    "resize": (COUNT, "Short side before the crop.  [8/7 of the crop for imagenet]"),
+    "interpolation": (click.Choice(["nearest", "bilinear", "bicubic", "lanczos"]), None),
+    "mean": (COLORS, "Subtracted from the colors."),
+    "std": (COLORS, "Divides the colors."),
+    "channels": (click.Choice(["rgb", "bgr"]), "Order of the colors.  [rgb]"),
+    "scale": (float, "Value of white before the mean is subtracted: 1 or 255.  [1]"),
+}
 
 
 def _named(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> Any:
     """Read NAME or NAME=FOLDER."""
     found = pairs(context, option, tuple(v if "=" in v else f"{v}=" for v in values))
     return {name: Path(folder) if folder else None for name, folder in found.items()}
-
-
-def _numbers(context: click.Context, option: click.Parameter, value: str | None) -> Any:
-    try:
-        return None if value is None else tuple(float(word) for word in value.split(","))
-    except ValueError:
-        message = f"must be three numbers such as 0.485,0.456,0.406, got {value!r}."
-        raise click.BadParameter(message) from None
 
 
 @click.command(no_args_is_help=True)
@@ -61,12 +65,7 @@ def _numbers(context: click.Context, option: click.Parameter, value: str | None)
     help="Layout of DATA.",
 )
 @click.option("--name", help="Name of the data in the suite.  [the data set, or the folder]")
-@common.combined(
-    *(
-        click.option(f"--{name.replace('_', '-')}", type=COUNT, help=text)
-        for name, text in _SIZES.items()
-    )
-)
+@common.table({name: (COUNT, text) for name, text in _SIZES.items()})
 @click.option(
     "--paired/--unpaired",
     default=True,
@@ -87,24 +86,16 @@ def _numbers(context: click.Context, option: click.Parameter, value: str | None)
     help="OOD set: svhn, textures, or a folder of classes; repeatable; `none` for none."
     "  [svhn and textures, if they are in DATA]",
 )
-@click.option(
+@common.pairs_option(
     "--extra",
-    multiple=True,
-    callback=_named,
-    metavar="NAME[=FOLDER]",
-    help="More images of the same classes: imagenet-r, imagenet-a, imagenet-sketch, or a folder of"
-    " classes; repeatable.",
+    "NAME[=FOLDER]",
+    "More images of the same classes: imagenet-r, imagenet-a, imagenet-sketch, or a folder of"
+    " classes",
+    _named,
 )
 @click.option("--corrupted", type=PATH, help="Folder of published corrupted images.")
 @click.option("--features", is_flag=True, help="Measure distances to the training images, for dac.")
-@click.option(
-    "--layers",
-    type=NAMES,
-    help="With --features: the layers.  [the ends of the blocks, and logits]",
-)
-@click.option(
-    "--n-neighbors", type=COUNT, help="With --features: k of the k-th neighbor.  [50, 200, 10]"
-)
+@common.table(_NEIGHBORS)
 @click.option(
     "--index",
     type=click.Choice(["exact", "ivf"]),
@@ -112,33 +103,13 @@ def _numbers(context: click.Context, option: click.Parameter, value: str | None)
     help="With --features: search all training images, or approximately.",
 )
 @click.option(
-    "--train", type=PATH, help="With --features: folder of training images.  [DATA/train]"
-)
-@click.option(
-    "--n-train", type=COUNT, help="With --features: training images.  [all; 1 % of imagenet]"
-)
-@click.option(
     "--preprocess",
     "preset",
     type=click.Choice(["torchvision", "timm-0.5", "caffe", "unit"]),
-    help="How the network expects its pictures; the options below replace parts of it."
+    help="Preprocessing of the images; the options below replace parts of it."
     "  [as the network says; torchvision for imagenet]",
 )
-@click.option(
-    "--crop",
-    type=COUNT,
-    help="Side of the center crop.  [size of the pictures if all are alike; 224]",
-)
-@click.option(
-    "--resize", type=COUNT, help="Short side before the crop.  [8/7 of the crop for imagenet]"
-)
-@click.option("--interpolation", type=click.Choice(["nearest", "bilinear", "bicubic", "lanczos"]))
-@click.option("--mean", callback=_numbers, metavar="R,G,B", help="Subtracted from the colors.")
-@click.option("--std", callback=_numbers, metavar="R,G,B", help="Divides the colors.")
-@click.option("--channels", type=click.Choice(["rgb", "bgr"]), help="Order of the colors.  [rgb]")
-@click.option(
-    "--scale", type=float, help="Value of white before the mean is subtracted: 1 or 255.  [1]"
-)
+@common.table(_PREPROCESS)
 @click.option(
     "--allow-chance", is_flag=True, help="Go on if the accuracy is within noise of chance."
 )
@@ -236,7 +207,7 @@ def _extractor(
     from wildcal.vision.plan import Sizes, choose_preprocess, make_plan, ood_sets
 
     classifier = open_network()
-    look = {name: options.pop(name) for name in _PREPROCESS}
+    look = {name: options.pop(name) for name in ("preset", *_PREPROCESS)}
     preprocess, colors_known = choose_preprocess(dataset, data, classifier, **look)
     sizes = {name.removeprefix("n_"): options.pop(name) for name in _SIZES}
     plan = make_plan(

@@ -1,4 +1,4 @@
-"""`wildcal methods`: the methods, what they use and where they come from."""
+"""`wildcal methods`: list the methods."""
 
 from textwrap import fill
 from typing import Any

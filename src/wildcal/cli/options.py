@@ -1,19 +1,19 @@
 """Options that several commands share."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import reduce, wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
 from wildcal import suites
 from wildcal.cli.output import QUIET, STANDARD, progress_bar
-from wildcal.cli.types import NAMES, PATH, named_files, pairs
+from wildcal.cli.types import LABEL, NAME, NAMES, PATH, named_files, pairs
 from wildcal.core.exceptions import InputError
 from wildcal.io.artifact import load
 from wildcal.io.chunked import columns_for
@@ -45,6 +45,16 @@ def combined(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
         return reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
     return decorate
+
+
+def table(options: Mapping[str, tuple[Any, str | None]]) -> Callable[[Command], Command]:
+    """Return options without defaults as one decorator, from their types and helps by name."""
+    return combined(
+        *(
+            click.option(f"--{name.replace('_', '-')}", type=kind, help=text)
+            for name, (kind, text) in options.items()
+        )
+    )
 
 
 def _replicates(context: click.Context, option: click.Parameter, value: int) -> int:
@@ -102,32 +112,18 @@ knn_option = click.option(
     "--knn-file", type=PATH, help="Distances to training samples (.npy, .npz), for dac."
 )
 
-_column_options = combined(
-    click.option(
-        "--input",
-        "input",
-        type=click.Choice(INPUTS),
-        help="What the scores are.  [logits, or as declared at fit]",
-    ),
-    click.option(
-        "--score-columns",
-        type=NAMES,
-        help="Columns of the classes in order, or a prefix such as 'logit_*'.",
-    ),
-    click.option("--label-column", metavar="NAME", help="Column of the label.  [label, y]"),
-    click.option("--group-column", metavar="NAME", help="Column to evaluate by group."),
-    click.option("--domain-column", metavar="NAME", help="Column of the domain."),
-    click.option("--weight-column", metavar="NAME", help="Column of the sample weight."),
-    click.option("--id-column", metavar="NAME", help="Column of the sample's id."),
-    click.option("--positive-class", metavar="LABEL", help="With two classes, label of class 1."),
-    click.option(
-        "--correct-column",
-        metavar="NAME",
-        help="With --input confidence: whether the prediction was right.",
-    ),
-    click.option("--percent", is_flag=True, help="Scores are 0 to 100."),
-    click.option("--class-names", type=NAMES, help="Classes in order."),
-)
+_COLUMNS: Final = {
+    "input": (click.Choice(INPUTS), "Kind of the scores.  [logits, or as declared at fit]"),
+    "score_columns": (NAMES, "Columns of the classes in order, or a prefix such as 'logit_*'."),
+    "label_column": (NAME, "Column of the label.  [label, y]"),
+    "group_column": (NAME, "Column to evaluate by group."),
+    "domain_column": (NAME, "Column of the domain."),
+    "weight_column": (NAME, "Column of the sample weight."),
+    "id_column": (NAME, "Column of the sample's id."),
+    "positive_class": (LABEL, "With two classes, label of class 1."),
+    "correct_column": (NAME, "With --input confidence: whether the prediction was right."),
+    "class_names": (NAMES, "Classes in order."),
+}
 
 
 def columns_options(command: Command) -> Command:
@@ -135,11 +131,11 @@ def columns_options(command: Command) -> Command:
 
     @wraps(command)
     def with_columns(*args: Any, **options: Any) -> Any:
-        names = [field.name for field in fields(Columns) if field.name in options]
-        declared = {name: options.pop(name) for name in names}
+        declared = {name: options.pop(name) for name in (*_COLUMNS, "percent")}
         return command(*args, columns=Columns(**declared), **options)
 
-    return _column_options(with_columns)  # type: ignore[return-value]
+    percent_option = click.option("--percent", is_flag=True, help="Scores are 0 to 100.")
+    return combined(table(_COLUMNS), percent_option)(with_columns)  # type: ignore[return-value]
 
 
 def open_suite(name: str | Path) -> Any:

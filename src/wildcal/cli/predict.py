@@ -1,4 +1,4 @@
-"""`wildcal predict`: files of samples with calibrated confidence."""
+"""`wildcal predict`: add calibrated confidence to files of samples."""
 
 import shutil
 import sys

@@ -1,4 +1,4 @@
-"""`wildcal reproduce`: the paper's tables, figures and claims from suites."""
+"""`wildcal reproduce`: make the paper's tables, figures and claims from suites."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,7 +9,7 @@ import click
 from wildcal import suites as installed
 from wildcal.cli import options as common
 from wildcal.cli.output import print_line, progress_bar, warn
-from wildcal.cli.types import NAMES, PATH, pairs
+from wildcal.cli.types import NAMES, PATH
 from wildcal.core.exceptions import InputError, WildcalError
 
 
@@ -41,14 +41,7 @@ from wildcal.core.exceptions import InputError, WildcalError
 )
 @click.option("--intervals", is_flag=True, help="Show 95 % intervals in tables.")
 @click.option("--methods", type=NAMES, help="Methods beside the paper's.")
-@click.option(
-    "--label",
-    "labels",
-    multiple=True,
-    callback=pairs,
-    metavar='SUITE="NAME"',
-    help="Name of a suite's network in tables and figures; repeatable.",
-)
+@common.pairs_option("--label", 'SUITE="NAME"', "Name of a suite's network in tables and figures")
 @common.n_bootstrap_option
 def reproduce(
     artifacts: tuple[str, ...],
@@ -59,7 +52,7 @@ def reproduce(
     paper: bool,
     variants: str,
     methods: tuple[str, ...] | None,
-    labels: dict[str, str],
+    label: dict[str, str],
     **options: Any,
 ) -> None:
     """Make the tables, figures and claims of the paper on energy scaling from suites.
@@ -82,13 +75,13 @@ def reproduce(
     if output.exists() and not output.is_dir():
         raise InputError(f"output must be a folder, got {output}.", "output")
     opened = _open(suites)
-    _check_among("label must name one of", labels, opened, "labels")
+    _check_among("label must name one of", label, opened, "label")
     output.mkdir(parents=True, exist_ok=True)
     written, missing = {}, []
     with progress_bar("Reproducing") as progress:
         study = Study(
             opened,
-            labels,
+            label,
             methods=methods or (),
             authors=variants == "authors",
             progress=lambda _, n: progress.advance(n),

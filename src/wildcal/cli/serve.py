@@ -1,4 +1,4 @@
-"""`wildcal serve`: calibrators as a service."""
+"""`wildcal serve`: serve calibrators over HTTP."""
 
 from pathlib import Path
 from typing import Any
@@ -67,7 +67,6 @@ def serve(
       wildcal serve resnet=calibrator.json --state streams
       curl localhost:8000/v2/models/resnet
     """
-    # Here, so that other commands do not wait for the import.
     from wildcal.serve.app import Service
     from wildcal.serve.run import run
     from wildcal.serve.security import read_tokens

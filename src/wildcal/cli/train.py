@@ -1,4 +1,4 @@
-"""`wildcal train`: a network for CIFAR from a folder of published images."""
+"""`wildcal train`: train a network on CIFAR images."""
 
 from pathlib import Path
 from typing import Any

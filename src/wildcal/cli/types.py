@@ -1,5 +1,6 @@
 """Types of options."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,22 +10,31 @@ PATH = click.Path(path_type=Path)
 COUNT = click.IntRange(min=1)
 
 
-class Names(click.ParamType):  # type: ignore[type-arg]
-    """Names separated by commas, given to the command as a tuple."""
-
-    name = "NAME,..."
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        """Return the names."""
-        names = tuple(word.strip() for word in value.split(","))
-        if not all(names):
-            self.fail(f"must be names separated by commas, got {value!r}.", param, ctx)
-        return names
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(word.strip() for word in text.split(","))
+    if not all(names):
+        raise click.BadParameter(f"must be names separated by commas, got {text!r}.")
+    return names
 
 
-NAMES = Names()
+def _colors(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(word) for word in text.split(","))
+    except ValueError:
+        message = f"must be three numbers such as 0.485,0.456,0.406, got {text!r}."
+        raise click.BadParameter(message) from None
+
+
+def _type(name: str, convert: Callable[[str], Any]) -> Any:
+    """Return a type by a function, with a name for the help."""
+    found = click.types.FuncParamType(convert)
+    found.name = name
+    return found
+
+
+NAME, LABEL = _type("NAME", str), _type("LABEL", str)
+NAMES = _type("NAME,...", _names)
+COLORS = _type("R,G,B", _colors)
 
 
 def pairs(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> Any:
