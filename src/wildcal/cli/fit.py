@@ -110,8 +110,9 @@ def with_ood(samples: SampleSet, path: Path, columns: Columns) -> SampleSet:
     other = read_samples(path, columns=declared, labels=False)
     n = len(other)
     added = {"X": other.X, "y": np.full(n, -1), "sample_weight": np.ones(n)}
-    if samples.domain is not None:  # OOD samples belong to no domain: any will do
-        added["domain"] = np.full(n, samples.domain[0])
+    for name in ("domain", "group"):  # ignored where y is -1
+        if getattr(samples, name) is not None:
+            added[name] = np.full(n, getattr(samples, name)[0])
     if samples.knn_distances is not None:
         if other.knn_distances is None:
             raise InputError(f"{path} must have k-NN distances too.", "ood")

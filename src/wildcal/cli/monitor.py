@@ -200,7 +200,6 @@ class _Sample(NamedTuple):
     number: int
     scores: NDArray[Any]
     others: dict[str, Any]
-    id: str | None
 
 
 @dataclass
@@ -258,18 +257,18 @@ class _Runner:
         shape = () if kind in ("score", "confidence") else (n_classes,)
         if scores.shape != shape:
             raise InputError(f"{kind} must have shape {shape}, got {scores.shape}.", "samples")
-        key = str(document["id"]) if "id" in document else None
-        return _Sample(self.n_lines, scores, document, key)
+        return _Sample(self.n_lines, scores, document)
 
     def _update(self, samples: list[_Sample]) -> bool:
         """Take samples in and write their lines; return whether there is a new alert."""
         before = self.monitor.n_samples
-        ids = [sample.id for sample in samples]
+        ids = [sample.others.get("id") for sample in samples]
+        ids = [None if key is None else str(key) for key in ids]
         try:
             x = np.stack([sample.scores for sample in samples])
             result = self.monitor.update(x, ids if any(ids) else None)
         except InputError as error:
-            if len(samples) > 1:  # find those that are not valid
+            if len(samples) > 1:  # one by one, to find those that are not valid
                 return any([self._update([sample]) for sample in samples])
             self._refuse(samples[0].number, error)
             return False

@@ -37,9 +37,9 @@ class Progress:
             self._bar.advance(self._bar.task_ids[0], n)
         elif self._total is not None and time.monotonic() - self._last >= _EVERY:
             self._last = time.monotonic()
-            say(f"{self._description}: {self._done:,.0f} of {self._total:,.0f}{self.remaining()}.")
+            say(f"{self._description}: {self._done:,.0f} of {self._total:,.0f}{self._remaining()}.")
 
-    def remaining(self) -> str:
+    def _remaining(self) -> str:
         """Return the estimated time for the rest as text, "" if it is not known yet."""
         seconds = time.monotonic() - self._start
         if not self._computed or self._total is None or seconds < 1:
