@@ -9,7 +9,6 @@ from typing import Any
 import click
 import numpy as np
 
-from wildcal.accuracy import AccuracyEstimator, benchmark_estimators, get_estimator, summarize
 from wildcal.cli import options as common
 from wildcal.cli.output import (
     check_output,
@@ -64,6 +63,8 @@ def fit(
       wildcal accuracy fit val.csv -o estimator.json
       wildcal accuracy fit sites.parquet --domain-column site --source-domain A -o estimator.json
     """
+    from wildcal.accuracy import get_estimator
+
     check_output(output, suffixes=(".json",))
     fitted = get_estimator(estimator)
     samples = common.read_labeled(source, columns)
@@ -109,6 +110,8 @@ def estimate(
       wildcal accuracy estimate estimator.json today.csv
       wildcal accuracy estimate estimator.json 'month/*.parquet' --window 1000 --csv days.csv
     """
+    from wildcal.accuracy import AccuracyEstimator
+
     fitted, columns = common.load_calibrator(estimator, columns)
     if not isinstance(fitted, AccuracyEstimator):
         raise InputError(
@@ -165,6 +168,8 @@ def benchmark(
     Example:
       wildcal accuracy benchmark cifar10-resnet20 --estimators ac,atc-ne,cot
     """
+    from wildcal.accuracy import benchmark_estimators, summarize
+
     second = None if second_suite is None else common.open_suite(second_suite)
     with progress_bar("Estimating") as bar:
         windows = benchmark_estimators(

@@ -8,21 +8,21 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.accuracy.base import AccuracyEstimator
 from wildcal.cli import options as common
 from wildcal.cli.output import say, warn
 from wildcal.cli.types import COUNT, PATH
 from wildcal.core.exceptions import FileFormatError, InputError
 from wildcal.io.artifact import load
-from wildcal.monitor import Monitor
-from wildcal.monitor.result import MonitorResult
-from wildcal.monitor.state import read_state, stream_file
+
+if TYPE_CHECKING:
+    from wildcal.monitor import Monitor
+    from wildcal.monitor.result import MonitorResult
 
 ALERT_EXIT: Final = 3
 """The exit code of `--exit-on-alert`."""
@@ -121,6 +121,9 @@ def run_command(
     """
     if save_every is not None and state is None:
         raise click.UsageError("--save-every needs --state, the file to write.")
+    from wildcal.monitor import Monitor
+    from wildcal.monitor.state import read_state
+
     watched = None if estimator is None else load_estimator(estimator)
     found = Monitor(
         load(calibrator), window=window, false_alert_rate=false_alert_rate, estimator=watched
@@ -168,6 +171,9 @@ def merge_command(
       wildcal monitor merge calibrator.json a.json b.json -o both.json
       wildcal monitor merge calibrator.json replica-1/ replica-2/ --stream camera-7 -o both.json
     """
+    from wildcal.monitor import Monitor
+    from wildcal.monitor.state import stream_file
+
     fitted = load(calibrator)
     watched = None if estimator is None else load_estimator(estimator)
     name = model or calibrator.stem
@@ -186,6 +192,8 @@ def merge_command(
 
 def load_estimator(path: Path) -> Any:
     """Return the accuracy estimator in a file."""
+    from wildcal.accuracy.base import AccuracyEstimator
+
     found = load(path)
     if not isinstance(found, AccuracyEstimator):
         raise InputError(
@@ -206,7 +214,7 @@ class _Sample(NamedTuple):
 class _Runner:
     """Takes lines of samples and labels into a monitor and writes the results."""
 
-    monitor: Monitor
+    monitor: "Monitor"
     on_alert: str | None
     exit_on_alert: bool
     proba: bool
@@ -297,7 +305,7 @@ class _Runner:
             sys.stdout.flush()
             raise click.exceptions.Exit(ALERT_EXIT)
 
-    def _write(self, result: MonitorResult, samples: list[_Sample], before: int) -> None:
+    def _write(self, result: "MonitorResult", samples: list[_Sample], before: int) -> None:
         """Write the lines of samples, or the status if it is due."""
         status = self.monitor.status()
         if self.log_every is not None:
