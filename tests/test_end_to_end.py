@@ -1,4 +1,4 @@
-"""One user's way through the `wildcal` command, from files of scores to a server."""
+"""The commands one after the other, from files of scores to a server."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""What a user imports: the names, how fast, and how little comes with them."""
+"""Public names, and which modules are loaded with them."""
 
 import importlib.resources
 import json
@@ -38,8 +38,8 @@ def modules_of(code):
     return set(json.loads(out.splitlines()[-1]))
 
 
-def test_import_brings_nothing():
-    """No clock here: what is loaded decides the time."""
+def test_import_loads_nothing_else():
+    """The loaded modules decide the time."""
     ours = {m for m in modules_of("import wildcal") if m.startswith(("wildcal", "numpy", "scipy"))}
     assert ours == {"wildcal", "wildcal.version"}
 
@@ -78,7 +78,7 @@ def test_a_fit_of_one_temperature_imports_nothing_slow(tmp_path):
 
 
 def test_dependencies_are_five():
-    """Which install eight packages: rich brings markdown-it-py, mdurl and pygments."""
+    """With those of rich (markdown-it-py, mdurl, pygments) eight packages are installed."""
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
     names = sorted(line.split(">")[0] for line in project["dependencies"])
     assert names == ["array-api-compat", "click", "numpy", "rich", "scipy"]
@@ -98,6 +98,6 @@ def test_every_calibrator_declares_its_promises():
         assert calibrator.__doc__
 
 
-def test_names_of_version_0_1_say_what_they_are_now():
+def test_names_of_version_0_1_raise_with_the_new_name():
     with pytest.raises(AttributeError, match="renamed `get_calibrator` in 0.2"):
         _ = wildcal.make_calibrator

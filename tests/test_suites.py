@@ -1,4 +1,4 @@
-"""The installed suites hold what studies need."""
+"""Contents of the installed suites."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def accuracy(split):
 
 
 @pytest.mark.parametrize("name", suites.list())
-def test_every_suite_is_whole(name):
+def test_every_suite_is_complete(name):
     suite = suites.load(name)
     suite.verify()
     assert suite.complete

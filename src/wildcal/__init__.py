@@ -64,27 +64,6 @@ _PACKAGES: Final = (
 _PLACES: Final = {
     name: module
     for module, names in {
-        "wildcal.calibrators.auto": "AutoCalibrator",
-        "wildcal.calibrators.bbq": "BBQ",
-        "wildcal.calibrators.density": "DensityAwareCalibration",
-        "wildcal.calibrators.dirichlet": "DirichletCalibration",
-        "wildcal.calibrators.energy": "EnergyScaling",
-        "wildcal.calibrators.energy_linear": "EnergyLinear",
-        "wildcal.calibrators.ensemble_temperature": "EnsembleTemperatureScaling",
-        "wildcal.calibrators.entropy_temperature": "EntropyTemperatureScaling",
-        "wildcal.calibrators.histogram": "HistogramBinning",
-        "wildcal.calibrators.identity": "Identity",
-        "wildcal.calibrators.irm": "IsotonicMulticlass",
-        "wildcal.calibrators.isotonic": "TopLabelIsotonic",
-        "wildcal.calibrators.isotonic_one_vs_rest": "IsotonicOneVsRest",
-        "wildcal.calibrators.matrix": "MatrixScaling",
-        "wildcal.calibrators.one_vs_rest": "BetaCalibration PlattScaling",
-        "wildcal.calibrators.parameterized_temperature": "ParameterizedTemperatureScaling",
-        "wildcal.calibrators.spline": "SplineCalibration",
-        "wildcal.calibrators.structured": "StructuredMatrixScaling StructuredVectorScaling",
-        "wildcal.calibrators.temperature": "TemperatureScaling",
-        "wildcal.calibrators.temperature_mix": "TemperatureMix",
-        "wildcal.calibrators.vector": "VectorScaling",
         "wildcal.core.calibrator": "Calibrator FitInfo TemperatureCalibrator TopLabelCalibrator",
         "wildcal.core.conversion": "logits_from_logprobs logits_from_proba logits_from_score",
         "wildcal.core.labels": "ClassNames",
@@ -99,13 +78,11 @@ _PLACES: Final = {
         "wildcal.io.suite_writer": "SuiteWriter",
         "wildcal.report.page": "make_report",
         "wildcal.window.base": "WindowCalibrator",
-        "wildcal.window.label_shift": "LabelShiftEM with_prior",
-        "wildcal.window.matching": "ConfidenceMatching",
-        "wildcal.window.window_scaling": "WindowScaling",
+        "wildcal.window.label_shift": "with_prior",
     }.items()
     for name in names.split()
 }
-"""The module of each public name."""
+"""The module of each public name; the registry has those of the methods."""
 _RENAMED: Final = {
     "make_calibrator": "get_calibrator",
     "BayesianBinning": "BBQ",
@@ -197,9 +174,13 @@ def __getattr__(name: str) -> Any:
         return import_module(f"wildcal.{name}")
     if name in _RENAMED:
         raise AttributeError(f"`wildcal.{name}` was renamed `{_RENAMED[name]}` in 0.2.")
-    if name not in _PLACES:
+    if name not in __all__:
         raise AttributeError(f"module 'wildcal' has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(_PLACES[name]), name)
+    if name in _PLACES:
+        found = getattr(import_module(_PLACES[name]), name)
+    else:
+        found = import_module("wildcal.core.registry").registered_class(name)
+    globals()[name] = found
     return found
 
 

@@ -1,4 +1,4 @@
-"""A folder of files for commands; some modules of tests have their own."""
+"""A folder of files for commands."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""`wildcal accuracy` as a user runs it."""
+"""`wildcal accuracy`."""
 
 import csv
 import json

@@ -185,7 +185,7 @@ def test_ctrl_c_and_kill_are_one_line(folder, monkeypatch, capsys, number):
 
 @posix
 def test_ctrl_c_while_importing_is_one_line(tmp_path):
-    """A module that the command needs, in whose place Ctrl-C is pressed."""
+    """Ctrl-C is pressed while a module is imported."""
     (tmp_path / "click.py").write_text(
         "import os, signal\n"
         "try:\n    os.kill(os.getpid(), signal.SIGINT)\n    raise OSError\n"

@@ -74,6 +74,16 @@ def test_calibrator_and_tables(folder, capsys):
     assert float(rows["nll"]["value"]) == after["nll"]["value"]
 
 
+def test_groups_and_ood_samples(folder, capsys):
+    z = np.random.default_rng(1).normal(size=(200, 3)) / 2
+    pd.DataFrame(z, columns=["logit_cat", "logit_dog", "logit_bee"]).to_csv("ood.csv", index=False)
+    words = ["evaluate", "test.csv", "--ood", "ood.csv", "--group-column", "country", "--json"]
+    assert run([*words, "--n-bootstrap", "0"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["metrics"]["ood_auroc"]["value"] > 0.5
+    assert sum(group["n_samples"] for group in found["groups"].values()) == 1500
+
+
 def test_right_or_wrong(folder, capsys):
     rng = np.random.default_rng(0)
     confidence = rng.integers(50, 100, 400)

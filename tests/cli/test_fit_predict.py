@@ -1,4 +1,4 @@
-"""fit, predict, show, methods and export on files as users have them."""
+"""`wildcal fit`, `predict`, `show`, `methods` and `export`."""
 
 import io
 import json
@@ -33,7 +33,7 @@ def mail(tmp_path, monkeypatch):
 DECLARED = "--input proba --score-columns p_spam --label-column kind --positive-class spam"
 
 
-def test_what_is_declared_at_the_fit_is_the_default_later(mail, capsys):
+def test_columns_declared_at_the_fit_are_the_default_later(mail, capsys):
     assert run(f"fit mail.csv {DECLARED} --method platt -o spam.json".split()) == 0
     calibrator, info = load("spam.json", return_info=True)
     assert (calibrator.input_, calibrator.class_names_) == ("proba", ("ham", "spam"))

@@ -86,7 +86,7 @@ def test_invalid_lines(folder):
     good = lines(draw(20)[0])
     bad = good + '{"logits": [1, 2]}\nnonsense\n' + good
     _, err = run(folder, "run", "c.json", given=bad, code=1)
-    assert "line 21: logits must have the length of the others" in err
+    assert "line 21: logits must have shape (4,), got (2,)." in err
     assert "--skip-invalid leaves such lines out" in err
     _, err = run(folder, "run", "c.json", "--skip-invalid", given=bad)
     assert "40 samples: " in err

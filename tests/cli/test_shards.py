@@ -1,4 +1,4 @@
-"""A data engineer's shards: Parquet files with class columns, ids, countries and times."""
+"""Folders of Parquet files with columns of classes, ids, countries and times."""
 
 import json
 import os
@@ -106,7 +106,7 @@ def test_evaluate_by_country(here):
     assert ece["IN"] > 2 * float(found.ece)
 
 
-def test_a_second_run_asks_before_it_overwrites(here, capsys):
+def test_a_second_run_does_not_overwrite(here, capsys):
     assert run(f"fit data {DECLARED} --method ts -o ts.json -q".split()) == 0
     assert run("predict ts.json data -o out".split()) == 0
     before = Path("out/part-000.parquet").stat().st_mtime_ns

@@ -1,4 +1,4 @@
-"""suite list, show, create and export."""
+"""`wildcal suite`."""
 
 import json
 from pathlib import Path

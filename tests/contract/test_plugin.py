@@ -1,4 +1,4 @@
-"""A method of one's own joins by one class and one `register` line."""
+"""A calibrator class of your own, registered by its name."""
 
 import sys
 
@@ -77,7 +77,7 @@ def test_it_is_saved_loaded_and_wrapped(made_up, tmp_path):
 def test_by_module_and_class(made_up):
     name = "made_up_method:PriorCorrection"
     assert type(get_calibrator(name)) is made_up.PriorCorrection
-    del CALIBRATORS[name]  # asking for it registered it
+    del CALIBRATORS[name]  # get_calibrator registered it
 
 
 def test_a_file_of_a_class_that_is_not_registered(made_up, tmp_path, monkeypatch):

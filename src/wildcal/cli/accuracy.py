@@ -1,7 +1,7 @@
 """`wildcal accuracy`: estimate the accuracy on samples without labels."""
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -9,28 +9,20 @@ from typing import Any
 import click
 import numpy as np
 
-from wildcal.cli.options import (
-    PATH,
-    columns_options,
-    load_calibrator,
-    metadata_option,
-    names_of,
-    open_suite,
-    output_option,
-    read_labeled,
-    result_options,
-    standard_input,
-)
+from wildcal.cli import options as common
 from wildcal.cli.output import (
     check_output,
     print_json,
     print_line,
-    print_table,
+    print_rows,
     progress_bar,
     say,
     write_text,
 )
+from wildcal.cli.types import COUNT, NAMES, PATH
 from wildcal.core.exceptions import InputError
+from wildcal.io.artifact import save
+from wildcal.io.samples import iter_samples, read_samples
 from wildcal.io.schema import Columns
 from wildcal.tables import to_csv
 
@@ -48,11 +40,11 @@ def accuracy() -> None:
 
 @accuracy.command(no_args_is_help=True)
 @click.argument("source", type=PATH, nargs=-1, required=True)
-@click.option("--estimator", default="atc-ne", show_default=True, help="Name of an estimator.")
+@click.option("--estimator", default="atc-ne", help="Name of an estimator.")
 @click.option("--source-domain", metavar="NAME", help="The in-distribution domain.")
-@columns_options
-@metadata_option
-@output_option
+@common.columns_options
+@common.metadata_option
+@common.output_option
 def fit(
     source: tuple[Path, ...],
     estimator: str,
@@ -72,11 +64,10 @@ def fit(
       wildcal accuracy fit sites.parquet --domain-column site --source-domain A -o estimator.json
     """
     from wildcal.accuracy import get_estimator
-    from wildcal.io.artifact import save
 
     check_output(output, suffixes=(".json",))
     fitted = get_estimator(estimator)
-    samples = read_labeled(source, columns)
+    samples = common.read_labeled(source, columns)
     if samples.sample_weight is not None:
         raise InputError("weight_column must be left out: estimators count samples.")
     with progress_bar(f"Fitting {fitted.title}"):
@@ -100,9 +91,9 @@ def fit(
 @click.argument("estimator", type=PATH)
 @click.argument("source", type=PATH, nargs=-1, required=True)
 @click.option("--second-logits", type=PATH, help="The same samples of a second network, for gde.")
-@click.option("--window", type=click.IntRange(min=1), help="Samples of one estimate.  [all]")
-@columns_options
-@result_options
+@click.option("--window", type=COUNT, help="Samples of one estimate.  [all]")
+@common.columns_options
+@common.result_options
 def estimate(
     estimator: Path,
     source: tuple[Path, ...],
@@ -121,20 +112,18 @@ def estimate(
     """
     from wildcal.accuracy import AccuracyEstimator
 
-    fitted, columns = load_calibrator(estimator, columns)
+    fitted, columns = common.load_calibrator(estimator, columns)
     if not isinstance(fitted, AccuracyEstimator):
         raise InputError(
             f"estimator must be a file of `accuracy fit`, got {estimator}, a calibrator.",
             "estimator",
         )
-    other = None
+    second = None
     if second_logits is not None:
-        from wildcal.io.samples import read_samples
-
-        other = read_samples(second_logits, columns=columns, labels=False).X
+        second = read_samples(second_logits, columns=columns, labels=False).X
     rows, start = [], 0
-    with standard_input(source) as path, progress_bar("Estimating"):
-        for found in _estimates(fitted, path, columns, window, other):
+    with common.standard_input(source) as path, progress_bar("Estimating"):
+        for found in _estimates(fitted, path, columns, window, second):
             last = start + found.n_samples - 1
             rows.append({"first": start, "last": last, **found.to_dict()})
             start = last + 1
@@ -145,20 +134,19 @@ def estimate(
     elif len(rows) == 1:
         print_line(f"{found} ({found.n_samples:,} samples, {fitted.name})")
     else:
-        percent = [[f"{100 * row[k]:.1f}" for k in ("value", "low", "high")] for row in rows]
-        names = [f"{row['first']}-{row['last']}" for row in rows]
-        print_table(
+        print_rows(
             ("samples", "accuracy", "low", "high"),
-            [(name, *cells) for name, cells in zip(names, percent, strict=True)],
-            caption=f"In percent, with 95 % intervals. {fitted.title.capitalize()}.",
+            [
+                (f"{row['first']}-{row['last']}", *_percent(row, "value", "low", "high"))
+                for row in rows
+            ],
+            note=f"In percent, with 95 % intervals. {fitted.title.capitalize()}.",
         )
 
 
 @accuracy.command(no_args_is_help=True)
 @click.argument("suite")
-@click.option(
-    "--estimators", callback=names_of, metavar="NAME,...", help="Which estimators.  [all]"
-)
+@click.option("--estimators", type=NAMES, help="Which estimators.  [all]")
 @click.option("--second-suite", help="A suite of a second network, for gde.")
 @click.option(
     "--setting",
@@ -166,17 +154,11 @@ def estimate(
     multiple=True,
     type=click.Choice(["whole", "512", "128", "32", "dirichlet-1", "dirichlet-0.3"]),
     default=("whole", "128"),
-    show_default=True,
     help="Samples of a window, or 256 with other class frequencies; repeatable.",
 )
-@result_options
+@common.result_options
 def benchmark(
-    suite: str,
-    estimators: tuple[str, ...] | None,
-    second_suite: str | None,
-    settings: tuple[str, ...],
-    as_json: bool,
-    csv_output: Path | None,
+    suite: str, second_suite: str | None, as_json: bool, csv_output: Path | None, **options: Any
 ) -> None:
     """Compare estimators on SUITE: each kind of shift is left out of the fit and estimated.
 
@@ -188,38 +170,38 @@ def benchmark(
     """
     from wildcal.accuracy import benchmark_estimators, summarize
 
-    second = None if second_suite is None else open_suite(second_suite)
+    second = None if second_suite is None else common.open_suite(second_suite)
     with progress_bar("Estimating") as bar:
         windows = benchmark_estimators(
-            open_suite(suite),
-            estimators,
-            settings=settings,
+            common.open_suite(suite),
             second_suite=second,
             progress=lambda _: bar.advance(),
+            **options,
         )
     rows = summarize(windows)
     if as_json:
         print_json(rows)
-        return
-    if csv_output is not None:
+    elif csv_output is not None:
         write_text(csv_output, to_csv([window.to_dict() for window in windows]))
-        return
-    keys = ("mae", "worst", "bias", "coverage", "width")
-    print_table(
-        ("windows", "estimator", "mean error", "worst", "bias", "coverage", "width"),
-        [(r["setting"], r["estimator"], *(f"{100 * r[key]:.1f}" for key in keys)) for r in rows],
-        n_left=2,
-        caption="In percent, for windows whose kind of shift was not in the fit.",
-    )
+    else:
+        keys = ("mae", "worst", "bias", "coverage", "width")
+        print_rows(
+            ("windows", "estimator", "mean error", "worst", "bias", "coverage", "width"),
+            [(row["setting"], row["estimator"], *_percent(row, *keys)) for row in rows],
+            n_left=2,
+            note="In percent, for windows whose kind of shift was not in the fit.",
+        )
+
+
+def _percent(row: Mapping[str, Any], *keys: str) -> list[str]:
+    """Return numbers of a row in percent."""
+    return [f"{100 * row[key]:.1f}" for key in keys]
 
 
 def _estimates(
     fitted: Any, source: Any, columns: Columns, window: int | None, second: Any
 ) -> Iterator[Any]:
     """Yield the estimate of each window; one of all samples is made of sums where it can be."""
-    from wildcal.io.samples import iter_samples
-
-    source = source if isinstance(source, Path) else list(source)
     samples = iter_samples(source, columns, labels=False, n_classes=fitted.n_classes_)
     parts = (part.X for part in samples)
     if window is None and second is None and fitted.summable:

@@ -5,38 +5,25 @@ from typing import Any
 
 import click
 
-from wildcal.cli.options import (
-    bootstrap_options,
-    methods_option,
-    names_of,
-    open_suite,
-    result_options,
-)
+from wildcal.cli import options as common
 from wildcal.cli.output import print_result, progress_bar, say
+from wildcal.cli.types import NAMES
+from wildcal.evaluation import run_benchmark
 
 
 @click.command(no_args_is_help=True)
 @click.argument("suites", nargs=-1, required=True)
-@methods_option
-@click.option(
-    "--metrics",
-    callback=names_of,
-    metavar="NAME,...",
-    default="ece,accuracy,mean_confidence,ood_auroc",
-    show_default=True,
-)
+@common.methods_option
+@click.option("--metrics", type=NAMES, default="ece,accuracy,mean_confidence,ood_auroc")
 @click.option("--sort", metavar="METRIC", help="Metric of the tables.  [ece]")
 @click.option("--ood", metavar="SET", help="OOD set to fit with.  [the first]")
 @click.option("--n-ood", type=click.IntRange(min=0), help="OOD samples to fit with.")
-@bootstrap_options
-@result_options
+@common.bootstrap_options
+@common.result_options
 def benchmark(
     suites: tuple[str, ...],
     methods: tuple[str, ...] | None,
-    metrics: tuple[str, ...],
     sort: str | None,
-    ood: str | None,
-    n_ood: int | None,
     as_json: bool,
     csv_output: Path | None,
     **options: Any,
@@ -51,21 +38,21 @@ def benchmark(
       wildcal benchmark cifar10-resnet20
       wildcal benchmark my-suite/ --methods ts,energy,dac+energy,ts@source,shifted --csv all.csv
     """
-    from wildcal.evaluation import run_benchmark
-
-    opened = {Path(name).stem if Path(name).exists() else name: open_suite(name) for name in suites}
-    total = sum(split.n_samples for suite in opened.values() for split in suite.test)
-    with progress_bar("Testing", total=total) as progress:
-        result = run_benchmark(
-            opened,
-            None if methods is None else ",".join(methods),
-            metrics=metrics,
-            ood=ood,
-            n_ood=n_ood,
-            progress=lambda _, n: progress.advance(n),
-            **options,
-        )
+    opened = {
+        Path(name).stem if Path(name).exists() else name: common.open_suite(name) for name in suites
+    }
+    result = run_with_progress(opened, methods, **options)
     for name, reason in result.skipped.items():
         if name in opened:
             say(f"{name} was skipped: {reason}")
-    print_result(result, lambda: result.tables(sort), as_json, csv_output)
+    print_result(result, result.tables(sort), as_json, csv_output)
+
+
+def run_with_progress(
+    suites: dict[str, Any], methods: tuple[str, ...] | None = None, **options: Any
+) -> Any:
+    """Return the results of `run_benchmark`, and show its progress."""
+    total = sum(split.n_samples for suite in suites.values() for split in suite.test)
+    names = None if methods is None else ",".join(methods)
+    with progress_bar("Testing", total=total) as progress:
+        return run_benchmark(suites, names, progress=lambda _, n: progress.advance(n), **options)

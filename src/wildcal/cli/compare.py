@@ -1,41 +1,34 @@
-"""`wildcal compare`: methods fitted on calibration samples and measured on test samples."""
+"""`wildcal compare`: fit methods on calibration samples, evaluate them on test samples."""
 
 from pathlib import Path
 from typing import Any
 
 import click
 
-from wildcal.cli.options import (
-    PATH,
-    bootstrap_options,
-    columns_options,
-    methods_option,
-    read_labeled,
-    result_options,
-)
+from wildcal.cli import options as common
+from wildcal.cli.fit import with_ood
 from wildcal.cli.output import print_result, progress_bar
+from wildcal.cli.types import PATH
 from wildcal.io.schema import Columns
 
 
 @click.command(no_args_is_help=True)
 @click.argument("calibration", type=PATH)
 @click.argument("test", type=PATH)
-@methods_option
+@common.methods_option
 @click.option("--sort", metavar="METRIC", help="Metric of the ranking.  [nll]")
 @click.option("--ood", type=PATH, help="OOD samples to fit with, for energy methods.")
 @click.option("--test-ood", type=PATH, help="OOD samples to test with.")
 @click.option("--source-domain", metavar="NAME", help="The in-distribution domain.")
-@columns_options
-@bootstrap_options
-@result_options
+@common.columns_options
+@common.bootstrap_options
+@common.result_options
 def compare(
     calibration: Path,
     test: Path,
     methods: tuple[str, ...] | None,
-    sort: str | None,
     ood: Path | None,
     test_ood: Path | None,
-    source_domain: str | None,
     columns: Columns,
     as_json: bool,
     csv_output: Path | None,
@@ -51,11 +44,10 @@ def compare(
       wildcal compare val.csv test.csv
       wildcal compare val.npz test.npz --ood svhn.npz --methods ts,energy,auto --sort ece
     """
-    from wildcal.cli.fit import with_ood
     from wildcal.evaluation import compare as run
 
-    fitted_on = read_labeled(calibration, columns)
-    tested_on = read_labeled(test, columns)
+    fitted_on = common.read_labeled(calibration, columns)
+    tested_on = common.read_labeled(test, columns)
     if ood is not None:
         fitted_on = with_ood(fitted_on, ood, columns)
     if test_ood is not None:
@@ -66,14 +58,12 @@ def compare(
             (fitted_on.X, fitted_on.y),
             (tested_on.X, tested_on.y),
             methods,
-            sort=sort,
             input=fitted_on.input,
             domain=fitted_on.domain,
-            source_domain=source_domain,
             knn_distances=None if distances[0] is None else distances,
             sample_weight=(fitted_on.sample_weight, tested_on.sample_weight),
             groups=tested_on.group,
             progress=lambda name: progress.advance(),
             **options,
         )
-    print_result(result, lambda: [result.table()], as_json, csv_output)
+    print_result(result, [result.table()], as_json, csv_output)

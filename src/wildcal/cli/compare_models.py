@@ -1,19 +1,13 @@
-"""`wildcal compare-models`: two or more models on the same samples."""
+"""`wildcal compare-models`: compare models on the same samples."""
 
 from pathlib import Path
 from typing import Any
 
 import click
 
-from wildcal.cli.options import (
-    PATH,
-    bootstrap_options,
-    columns_options,
-    names_of,
-    read_labeled,
-    result_options,
-)
+from wildcal.cli import options as common
 from wildcal.cli.output import print_result
+from wildcal.cli.types import NAMES, PATH
 from wildcal.core.exceptions import InputError
 from wildcal.io.schema import Columns
 
@@ -21,14 +15,12 @@ from wildcal.io.schema import Columns
 @click.command(name="compare-models", no_args_is_help=True)
 @click.argument("source", type=PATH, nargs=-1, required=True)
 @click.option("--margin", type=click.FloatRange(min=0), help="Largest equivalent difference.")
-@click.option("--metrics", callback=names_of, metavar="NAME,...", help="Metrics.  [all]")
-@columns_options
-@bootstrap_options
-@result_options
+@click.option("--metrics", type=NAMES, help="Metrics.  [all]")
+@common.columns_options
+@common.bootstrap_options
+@common.result_options
 def compare_models(
     source: tuple[Path, ...],
-    margin: float | None,
-    metrics: tuple[str, ...] | None,
     columns: Columns,
     as_json: bool,
     csv_output: Path | None,
@@ -51,7 +43,7 @@ def compare_models(
     input = None
     ids: Any = None
     for path in source:
-        samples = read_labeled(path, columns)
+        samples = common.read_labeled(path, columns)
         proba = probabilities(samples)
         input = samples.input if proba.ndim == 1 else None
         if ids is not None and samples.id is not None and (samples.id != ids).any():
@@ -59,5 +51,5 @@ def compare_models(
         ids = samples.id
         name = path.stem if path.stem not in models else str(path)
         models[name] = (samples.y, proba)
-    result = run(models, margin=margin, input=input, metrics=metrics, **options)
-    print_result(result, lambda: [result.table()], as_json, csv_output)
+    result = run(models, input=input, **options)
+    print_result(result, [result.table()], as_json, csv_output)

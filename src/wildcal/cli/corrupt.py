@@ -1,19 +1,25 @@
-"""`wildcal corrupt`: images under common corruptions or validation transforms."""
+"""`wildcal corrupt`: apply common corruptions or validation transforms to images."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import click
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.cli.options import PATH, seed_option
-from wildcal.cli.output import Progress, check_output, progress_bar, say
+from wildcal.cli import options as common
+from wildcal.cli.output import check_output, progress_bar, say
+from wildcal.cli.types import PATH
 from wildcal.core.exceptions import InputError
 from wildcal.io.atomic import atomic_write
 
 ALL: Final = "all"
+Images: TypeAlias = NDArray[np.uint8]
+Indices: TypeAlias = NDArray[np.int64]
+Changes: TypeAlias = dict[tuple[str, int], Callable[..., Images]]
+"""Functions of images and their indices, by name and severity."""
 # Images between two steps of the progress bar.
 _CHUNK: Final = 512
 
@@ -22,12 +28,11 @@ _CHUNK: Final = 512
 @click.argument("images", type=PATH)
 @click.option("--name", required=True, help="Corruption, or all; or a transform, such as rotation.")
 @click.option("--severity", required=True, help="1 to 5, or all; transforms have 1 to 4 levels.")
-@seed_option
+@common.seed_option
 @click.option(
     "--scale",
     type=click.Choice(["auto", "cifar", "imagenet"]),
     default="auto",
-    show_default=True,
     help="Published strengths to use; auto is those of CIFAR for 32 x 32 pixels only.",
 )
 @click.option("--frost-textures", type=PATH, help="Folder with the published frost pictures.")
@@ -49,7 +54,7 @@ def corrupt(images: Path, name: str, severity: str, output: Path, **options: Any
     """
     from wildcal.corruptions.images import find_batch
 
-    conditions = _conditions(name, severity)
+    changes = _changes(name, severity, options)
     is_many = ALL in (name, severity)
     batch = find_batch(images)
     if output.resolve().is_relative_to(images.resolve()):
@@ -58,104 +63,68 @@ def corrupt(images: Path, name: str, severity: str, output: Path, **options: Any
         if output.is_file():
             raise InputError(f"output must be a folder, got the file {output}.", "output")
         output.mkdir(parents=True, exist_ok=True)
-    write = _corrupt_batch if batch is not None else _corrupt_folder
-    n = write(batch or images, output, conditions, is_many, options)
-    each = f" for each of {len(conditions)} conditions" if is_many else ""
+    write = _corrupt_folder if batch is None else _corrupt_batch
+    n = write(batch or images, output, changes, is_many)
+    each = f" for each of {len(changes)} conditions" if is_many else ""
     say(f"Wrote {n:,} images{each} to {output}.")
 
 
-def _conditions(name: str, severity: str) -> list[tuple[str, int]]:
-    from wildcal.corruptions import CORRUPTIONS, SEVERITIES, VALIDATION_TRANSFORMS
+def _changes(name: str, severity: str, options: dict[str, Any]) -> Changes:
+    """Return the functions that --name and --severity mean."""
+    from wildcal import corruptions
 
-    levels = dict.fromkeys(CORRUPTIONS, len(SEVERITIES))
-    levels |= {n: len(strengths) for n, strengths in VALIDATION_TRANSFORMS.items()}
+    levels = dict.fromkeys(corruptions.CORRUPTIONS, len(corruptions.SEVERITIES))
+    levels |= {n: len(each) for n, each in corruptions.VALIDATION_TRANSFORMS.items()}
     if name not in (ALL, *levels):
         raise InputError(f"name must be all or one of {', '.join(levels)}, got {name!r}.", "name")
-    names = CORRUPTIONS if name == ALL else (name,)
+    names = corruptions.CORRUPTIONS if name == ALL else (name,)
     allowed = [str(level) for level in range(1, levels[names[0]] + 1)]
     if severity not in (ALL, *allowed):
         raise InputError(
             f"severity must be all or one of {', '.join(allowed)}, got {severity!r}.", "severity"
         )
-    chosen = allowed if severity == ALL else [severity]
-    return [(n, int(level)) for n in names for level in chosen]
+
+    def change(images: Images, indices: Indices, name: str, level: int) -> Images:
+        if name in corruptions.CORRUPTIONS:
+            return corruptions.corrupt(images, name, level, indices=indices, **options)
+        return corruptions.transform(images, name, level, indices=indices, seed=options["seed"])
+
+    chosen = range(1, len(allowed) + 1) if severity == ALL else [int(severity)]
+    return {(n, level): partial(change, name=n, level=level) for n in names for level in chosen}
 
 
-def _change(
-    images: NDArray[np.uint8], name: str, severity: int, first: int, options: dict[str, Any]
-) -> NDArray[np.uint8]:
-    """Return images whose indices begin with `first`."""
-    from wildcal.corruptions import CORRUPTIONS, corrupt, transform
-
-    indices = np.arange(first, first + len(images))
-    if name in CORRUPTIONS:
-        return corrupt(images, name, severity, indices=indices, **options)
-    return transform(images, name, severity, indices=indices, seed=options["seed"])
-
-
-def _corrupt_batch(
-    source: Path,
-    output: Path,
-    conditions: list[tuple[str, int]],
-    is_many: bool,
-    options: dict[str, Any],
-) -> int:
+def _corrupt_batch(source: Path, output: Path, changes: Changes, is_many: bool) -> int:
     from wildcal.corruptions.images import Batch, read_batch, write_batch
 
-    suffixes = [".npz"] if source.suffix == ".npz" else [".bin", ".npz"]
     if not is_many:
+        suffixes = [".npz"] if source.suffix == ".npz" else [".bin", ".npz"]
         check_output(output, suffixes=suffixes)
     batch = read_batch(source)
     n = len(batch.images)
-    with progress_bar(f"Corrupting {source.name}", n * len(conditions)) as progress:
-        for name, severity in conditions:
+    with progress_bar(f"Corrupting {source.name}", n * len(changes)) as progress:
+        for (name, severity), change in changes.items():
             target = output / f"{name}-{severity}{source.suffix}" if is_many else output
-            changed = _in_chunks(batch.images, name, severity, options, progress)
+            changed = np.empty_like(batch.images)
+            for indices in np.split(np.arange(n), range(_CHUNK, n, _CHUNK)):
+                changed[indices] = change(batch.images[indices], indices=indices)
+                progress.advance(len(indices))
             with atomic_write(target, "wb") as file:
                 write_batch(file, Batch(changed, batch.others), target.suffix)
     return n
 
 
-def _in_chunks(
-    images: NDArray[np.uint8],
-    name: str,
-    severity: int,
-    options: dict[str, Any],
-    progress: Progress,
-) -> NDArray[np.uint8]:
-    out = np.empty_like(images)
-    for first in range(0, len(out), _CHUNK):
-        part = slice(first, first + _CHUNK)
-        out[part] = _change(images[part], name, severity, first, options)
-        progress.advance(len(out[part]))
-    return out
-
-
-def _corrupt_folder(
-    folder: Path,
-    output: Path,
-    conditions: list[tuple[str, int]],
-    is_many: bool,
-    options: dict[str, Any],
-) -> int:
+def _corrupt_folder(folder: Path, output: Path, changes: Changes, is_many: bool) -> int:
     from wildcal.corruptions.images import find_pictures, read_picture, write_picture
 
     paths = find_pictures(folder)
-    with progress_bar(f"Corrupting {folder}", len(paths) * len(conditions)) as progress:
+    with progress_bar(f"Corrupting {folder}", len(paths) * len(changes)) as progress:
         for index, path in enumerate(paths):
-            image = read_picture(folder / path)
-            for name, severity, target in _targets(output, path, conditions, is_many):
+            images = read_picture(folder / path)[None]
+            for (name, severity), change in changes.items():
+                place = output / name / str(severity) if is_many else output
+                target = place / path.with_suffix(".png")
                 target.parent.mkdir(parents=True, exist_ok=True)
-                changed = _change(image[None], name, severity, index, options)[0]
                 with atomic_write(target, "wb") as file:
-                    write_picture(file, changed)
+                    write_picture(file, change(images, indices=np.array([index]))[0])
                 progress.advance()
     return len(paths)
-
-
-def _targets(
-    output: Path, path: Path, conditions: list[tuple[str, int]], is_many: bool
-) -> Iterator[tuple[str, int, Path]]:
-    for name, severity in conditions:
-        home = output / name / str(severity) if is_many else output
-        yield name, severity, home / path.with_suffix(".png")

@@ -1,4 +1,4 @@
-"""`wildcal demo`: the paper's methods on the installed suites, then the commands on files."""
+"""`wildcal demo`: benchmark the installed suites, then run the commands on files."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -6,25 +6,29 @@ from typing import Any, Final
 import click
 import numpy as np
 
-from wildcal.cli.options import PATH, n_bootstrap_option
-from wildcal.cli.output import progress_bar, say, write_text
+from wildcal import suites
+from wildcal.cli import options as common
+from wildcal.cli.benchmark import run_with_progress
+from wildcal.cli.output import say, write_text
+from wildcal.cli.types import PATH
 from wildcal.core.exceptions import InputError
 from wildcal.io.atomic import atomic_write
+from wildcal.tables import print_table, to_csv
 
 FIRST: Final = "cifar10-resnet20"
 """The network of the report, and of the commands on files."""
+_COMMANDS: Final = (
+    "fit {0}/calibration.npz --method energy --ood {0}/svhn.npz -o {0}/energy.json",
+    "show {0}/energy.json",
+    "predict {0}/energy.json {0}/shifted.npz --proba --overwrite -o {0}/proba.npz",
+    "evaluate {0}/test.npz --calibrator {0}/energy.json",
+    "evaluate {0}/shifted.npz --ood {0}/textures.npz --calibrator {0}/energy.json",
+)
 
 
 @click.command()
-@click.option(
-    "-o",
-    "--output",
-    type=PATH,
-    default=Path("demo-output"),
-    show_default=True,
-    help="Folder to write to.",
-)
-@n_bootstrap_option
+@click.option("-o", "--output", type=PATH, default=Path("demo-output"), help="Folder to write to.")
+@common.n_bootstrap_option
 @click.pass_context
 def demo(context: click.Context, output: Path, n_bootstrap: int) -> None:
     """Benchmark the methods of the paper on the installed CIFAR-10 suites, and write a report.
@@ -36,25 +40,13 @@ def demo(context: click.Context, output: Path, n_bootstrap: int) -> None:
       wildcal demo -o demo-output
     """
     from wildcal.cli.main import cli
-    from wildcal.evaluation import run_benchmark
     from wildcal.report.page import METRICS, make_report
-    from wildcal.suites import list as list_suites
-    from wildcal.suites import load
-    from wildcal.tables import print_table, to_csv
 
-    if FIRST not in list_suites():
+    if FIRST not in suites.list():
         raise InputError(f'{FIRST} must be installed. Try pip install "wildcal[suites]".', "suite")
     output.mkdir(parents=True, exist_ok=True)
-    shipped = {name: load(name) for name in list_suites("cifar10")}
-    total = sum(split.n_samples for suite in shipped.values() for split in suite.test)
-    with progress_bar("Testing", total=total) as progress:
-        results = run_benchmark(
-            shipped,
-            metrics=METRICS,
-            diagnostics=True,
-            n_bootstrap=n_bootstrap,
-            progress=lambda _, n: progress.advance(n),
-        )
+    shipped = {name: suites.load(name) for name in suites.list("cifar10")}
+    results = run_with_progress(shipped, metrics=METRICS, diagnostics=True, n_bootstrap=n_bootstrap)
     for table in results.tables("ece"):
         print_table(table)
     page, numbers = output / "report.html", output / "results.csv"
@@ -66,45 +58,30 @@ def demo(context: click.Context, output: Path, n_bootstrap: int) -> None:
         with atomic_write(output / f"{name}.npz", "wb") as file:
             np.savez(file, **arrays)
     say(f"\nThe commands for logits in files: {', '.join(files)}.")
-
-    def at(name: str) -> str:
-        return str(output / name)
-
-    saved = ["--calibrator", at("energy.json")]
-    for words in (
-        ["fit", at("calibration.npz"), "--method", "energy", "--ood", at("svhn.npz"),
-         "-o", at("energy.json")],
-        ["show", at("energy.json")],
-        ["predict", at("energy.json"), at("shifted.npz"), "--proba", "--overwrite",
-         "-o", at("proba.npz")],
-        ["evaluate", at("test.npz"), *saved],
-        ["evaluate", at("shifted.npz"), "--ood", at("textures.npz"), *saved],
-    ):  # fmt: skip
+    for line in _COMMANDS:
+        words = [word.format(output) for word in line.split()]
         say(f"\n$ wildcal {' '.join(words)}")
         cli.main(words, standalone_mode=False, parent=context.parent)
 
 
 def demo_files(suite: Any) -> dict[str, dict[str, Any]]:
-    """Return samples of a suite as a user has them, by the name of the file.
+    """Return arrays of a suite for files of samples, by the name of the file.
 
     The shifted samples are the corruptions at severity 3, each of other images, so that samples
     are independent. Of SVHN 100 samples are for the fit, as in the paper.
     """
-    names = {
-        "calibration": "validation",
-        "svhn": "svhn-calibration",
-        "test": "test",
-        "textures": "textures-test",
-    }
-    found = {}
-    for name, split in names.items():
-        n = 100 if name == "svhn" else None
-        found[name] = {"logits": suite.split(split).logits[:n], "y": suite.split(split).y[:n]}
     shifted = [split for split in suite.test if split.severity == 3]
-    found["shifted"] = {
-        column: np.concatenate(
-            [getattr(s, column)[i :: len(shifted)] for i, s in enumerate(shifted)]
-        )
-        for column in ("logits", "y")
+    parts = {
+        "calibration": [(suite.split("validation"), slice(None))],
+        "svhn": [(suite.split("svhn-calibration"), slice(100))],
+        "test": [(suite.split("test"), slice(None))],
+        "textures": [(suite.split("textures-test"), slice(None))],
+        "shifted": [(split, slice(i, None, len(shifted))) for i, split in enumerate(shifted)],
     }
-    return found
+    return {
+        name: {
+            column: np.concatenate([getattr(split, column)[kept] for split, kept in part])
+            for column in ("logits", "y")
+        }
+        for name, part in parts.items()
+    }

@@ -1,4 +1,4 @@
-"""`wildcal evaluate`: metrics of samples with labels, by group, and gates."""
+"""`wildcal evaluate`: compute metrics of samples with labels, by group, and check gates."""
 
 from functools import partial
 from pathlib import Path
@@ -6,20 +6,13 @@ from typing import Any, Final
 
 import click
 
-from wildcal.cli.options import (
-    PATH,
-    bootstrap_options,
-    columns_options,
-    csv_option,
-    json_option,
-    knn_option,
-    load_calibrator,
-    names_of,
-    read_labeled,
-    scheduler_option,
-)
-from wildcal.cli.output import STANDARD, print_json, print_line, progress_bar, warn, write_text
+from wildcal.cli import options as common
+from wildcal.cli.fit import with_ood
+from wildcal.cli.output import STANDARD, print_line, print_result, progress_bar, warn
+from wildcal.cli.types import NAMES, PATH
 from wildcal.core.exceptions import InputError
+from wildcal.io.chunked import window_statistics
+from wildcal.io.samples import list_files
 from wildcal.io.schema import Columns
 
 GATE_FAILED: Final = 3
@@ -32,7 +25,7 @@ _LARGE: Final = 1 << 30
 @click.argument("source", type=PATH, nargs=-1, required=True)
 @click.option("--calibrator", type=PATH, help="A saved calibrator to apply.")
 @click.option("--ood", type=PATH, help="Samples of none of the classes, for detection metrics.")
-@click.option("--metrics", callback=names_of, metavar="NAME,...", help="Metrics.  [all]")
+@click.option("--metrics", type=NAMES, help="Metrics.  [all]")
 @click.option(
     "--fail-if",
     "gates",
@@ -40,24 +33,23 @@ _LARGE: Final = 1 << 30
     metavar="CONDITION",
     help="Exit with code 3 if it holds, such as 'ece > 0.05'; repeatable.",
 )
-@knn_option
-@scheduler_option
-@columns_options
-@bootstrap_options
-@json_option
 @click.option("--markdown", is_flag=True, help="Print Markdown, such as for a pull request.")
-@csv_option
+@common.knn_option
+@common.scheduler_option
+@common.columns_options
+@common.bootstrap_options
+@common.result_options
 def evaluate(
     source: tuple[Path, ...],
     calibrator: Path | None,
     ood: Path | None,
     metrics: tuple[str, ...] | None,
     gates: tuple[str, ...],
+    markdown: bool,
     knn_file: Path | None,
     scheduler: str | None,
     columns: Columns,
     as_json: bool,
-    markdown: bool,
     csv_output: Path | None,
     **options: Any,
 ) -> int:
@@ -73,7 +65,6 @@ def evaluate(
       wildcal evaluate test.parquet --fail-if "excess_ece > 0.02" --fail-if "worst_group.ece > 0.1"
     """
     from wildcal.evaluation import check_gates, parse_gate
-    from wildcal.tables import print_table, to_csv, to_markdown
 
     conditions = [parse_gate(text) for text in gates]
     if metrics is not None:
@@ -81,55 +72,47 @@ def evaluate(
     options["metrics"] = metrics
     fitted = None
     if calibrator is not None:
-        fitted, columns = load_calibrator(calibrator, columns)
-    if scheduler is not None or (_are_large(source) and ood is None and knn_file is None):
-        if ood is not None or knn_file is not None:
-            raise InputError("scheduler must be left out with an OOD or k-NN file.", "scheduler")
+        fitted, columns = common.load_calibrator(calibrator, columns)
+    has_other_files = ood is not None or knn_file is not None
+    if scheduler is not None and has_other_files:
+        raise InputError("scheduler must be left out with an OOD or k-NN file.", "scheduler")
+    if scheduler is not None or (not has_other_files and _are_large(source)):
         result = _on_files(source, fitted, columns, scheduler, options)
     else:
-        result = _in_memory(source, fitted, columns, knn_file, ood, options)
+        samples = common.read_labeled(source, columns, knn_file=knn_file)
+        samples = samples if ood is None else with_ood(samples, ood, columns)
+        result = _in_memory(samples, fitted, options)
     violations = check_gates(result, conditions)
     tables = [result.table(), *([result.group_table()] if result.groups else [])]
-    if csv_output is not None:
-        write_text(csv_output, to_csv(result.records()))
-    if as_json:
-        print_json({**result.to_dict(), "violations": violations})
-    elif markdown:
-        print_line("\n\n".join(to_markdown(table) for table in tables))
-        for line in violations:
-            print_line(f"\n**Failed:** {line}")
-    elif csv_output is None or str(csv_output) != "-":
-        for table in tables:
-            print_table(table)
+    print_result(result, tables, as_json, csv_output, markdown=markdown, violations=violations)
     for line in violations:
+        if markdown and not as_json:
+            print_line(f"\n**Failed:** {line}")
         warn(f"failed: {line}")
     return GATE_FAILED if violations else 0
 
 
-def _in_memory(
-    source: tuple[Path, ...],
-    calibrator: Any,
-    columns: Columns,
-    knn_file: Path | None,
-    ood: Path | None,
-    options: dict[str, Any],
-) -> Any:
-    from wildcal.cli.fit import with_ood
-    from wildcal.evaluation import evaluate as run
+def _in_memory(samples: Any, calibrator: Any, options: dict[str, Any]) -> Any:
+    """Return metrics of samples with a calibrator, or of their scores as they are."""
+    from wildcal.evaluation import evaluate
     from wildcal.evaluation.chunked import probabilities
 
-    samples = read_labeled(source, columns, knn_file=knn_file)
-    if ood is not None:
-        samples = with_ood(samples, ood, columns)
-    more = {"groups": samples.group, "sample_weight": samples.sample_weight, **options}
+    scores: dict[str, Any]
     if calibrator is None:
         proba = probabilities(samples)
-        more |= {"proba": proba, "input": samples.input if proba.ndim == 1 else None}
+        scores = {"proba": proba, "input": samples.input if proba.ndim == 1 else None}
     else:
-        more |= {"logits": samples.X, "calibrator": calibrator}
-        more["knn_distances"] = samples.knn_distances if calibrator.requires else None
+        knn_distances = samples.knn_distances if calibrator.requires else None
+        scores = {"logits": samples.X, "calibrator": calibrator, "knn_distances": knn_distances}
     with progress_bar("Evaluating", total=options["n_bootstrap"] or 1) as progress:
-        return run(samples.y, progress=progress.advance, **more)
+        return evaluate(
+            samples.y,
+            **scores,
+            groups=samples.group,
+            sample_weight=samples.sample_weight,
+            progress=progress.advance,
+            **options,
+        )
 
 
 def _on_files(
@@ -141,10 +124,8 @@ def _on_files(
 ) -> Any:
     """Return metrics of files that are read batch by batch, on Dask if there is a scheduler."""
     from wildcal.evaluation.chunked import evaluate_files
-    from wildcal.io.chunked import window_statistics
-    from wildcal.io.samples import list_files
 
-    files = list_files(list(source))
+    files = list_files(source)
     if hasattr(calibrator, "adapt"):
         with progress_bar("Reading the window"):
             calibrator = calibrator.adapt(window_statistics(files, calibrator, columns))
@@ -159,8 +140,5 @@ def _on_files(
 
 def _are_large(source: tuple[Path, ...]) -> bool:
     """Return whether files are evaluated batch by batch."""
-    from wildcal.io.samples import list_files
-
-    if STANDARD in source:
-        return False
-    return sum(path.stat().st_size for path in list_files(list(source))) > _LARGE
+    files = [] if STANDARD in source else list_files(source)
+    return sum(path.stat().st_size for path in files) > _LARGE

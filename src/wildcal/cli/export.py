@@ -4,13 +4,14 @@ from pathlib import Path
 
 import click
 
-from wildcal.cli.options import PATH, output_option
+from wildcal.cli import options as common
 from wildcal.cli.output import check_output, say
+from wildcal.cli.types import PATH
 
 
 @click.command(no_args_is_help=True)
 @click.argument("calibrator", type=PATH)
-@output_option
+@common.output_option
 @click.option("--attach", "classifier", type=PATH, help="An ONNX classifier to attach it to.")
 @click.option(
     "--logits-output",

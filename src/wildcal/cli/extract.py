@@ -1,22 +1,21 @@
-"""`wildcal extract`: logits of a network on in-distribution, shifted and OOD images, as a suite."""
+"""`wildcal extract`: write the logits of a network on images as a suite."""
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from wildcal.cli.options import PATH, combined, names_of, pairs, scheduler_option, seed_option
+from wildcal.cli import options as common
 from wildcal.cli.output import progress_bar, say
+from wildcal.cli.types import COLORS, COUNT, NAMES, PATH, pairs
 
 if TYPE_CHECKING:
+    from wildcal.vision.extractor import Extractor
     from wildcal.vision.images import Preprocess
 
-_COUNT: Final = click.IntRange(min=1)
 _K: Final = {"cifar10": 50, "cifar100": 200}
-_PREPROCESS: Final = (
-    *("preset", "crop", "resize", "interpolation", "mean", "std", "channels", "scale"),
-)
 _SIZES: Final = {
     "n_validation": "In-distribution images for calibration, every class in proportion."
     "  [all; a quarter of imagenet]",
@@ -26,20 +25,27 @@ _SIZES: Final = {
     "n_ood": "Images of each OOD set for calibration.  [100, 400 or 3500 by the number of classes]",
     "n_ood_test": "Images of each OOD set for tests.  [all others]",
 }
+_NEIGHBORS: Final = {
+    "layers": (NAMES, "With --features: the layers.  [the ends of the blocks, and logits]"),
+    "n_neighbors": (COUNT, "With --features: k of the k-th neighbor.  [50, 200, 10]"),
+    "train": (PATH, "With --features: folder of training images.  [DATA/train]"),
+    "n_train": (COUNT, "With --features: training images.  [all; 1 % of imagenet]"),
+}
+_PREPROCESS: Final = {
+    "crop": (COUNT, "Side of the center crop.  [size of the pictures if all are alike; 224]"),
+    "resize": (COUNT, "Short side before the crop.  [8/7 of the crop for imagenet]"),
+    "interpolation": (click.Choice(["nearest", "bilinear", "bicubic", "lanczos"]), None),
+    "mean": (COLORS, "Subtracted from the colors."),
+    "std": (COLORS, "Divides the colors."),
+    "channels": (click.Choice(["rgb", "bgr"]), "Order of the colors.  [rgb]"),
+    "scale": (float, "Value of white before the mean is subtracted: 1 or 255.  [1]"),
+}
 
 
 def _named(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> Any:
     """Read NAME or NAME=FOLDER."""
     found = pairs(context, option, tuple(v if "=" in v else f"{v}=" for v in values))
     return {name: Path(folder) if folder else None for name, folder in found.items()}
-
-
-def _numbers(context: click.Context, option: click.Parameter, value: str | None) -> Any:
-    try:
-        return None if value is None else tuple(float(word) for word in value.split(","))
-    except ValueError:
-        message = f"must be three numbers such as 0.485,0.456,0.406, got {value!r}."
-        raise click.BadParameter(message) from None
 
 
 @click.command(no_args_is_help=True)
@@ -56,25 +62,18 @@ def _numbers(context: click.Context, option: click.Parameter, value: str | None)
     "--dataset",
     type=click.Choice(["cifar10", "cifar100", "imagenet", "folders"]),
     default="cifar10",
-    show_default=True,
     help="Layout of DATA.",
 )
 @click.option("--name", help="Name of the data in the suite.  [the data set, or the folder]")
-@combined(
-    *(
-        click.option(f"--{name.replace('_', '-')}", type=_COUNT, help=text)
-        for name, text in _SIZES.items()
-    )
-)
+@common.table({name: (COUNT, text) for name, text in _SIZES.items()})
 @click.option(
     "--paired/--unpaired",
     default=True,
-    show_default=True,
     help="All corruptions of the same images, or of a draw of their own for each type.",
 )
 @click.option(
     "--transforms",
-    callback=names_of,
+    type=NAMES,
     metavar="color|geometric|all|none|NAME,...",
     help="Transformed validation images. Choose those that keep the class.  [all; color for"
     " folders]",
@@ -87,79 +86,47 @@ def _numbers(context: click.Context, option: click.Parameter, value: str | None)
     help="OOD set: svhn, textures, or a folder of classes; repeatable; `none` for none."
     "  [svhn and textures, if they are in DATA]",
 )
-@click.option(
+@common.pairs_option(
     "--extra",
-    multiple=True,
-    callback=_named,
-    metavar="NAME[=FOLDER]",
-    help="More images of the same classes: imagenet-r, imagenet-a, imagenet-sketch, or a folder of"
-    " classes; repeatable.",
+    "NAME[=FOLDER]",
+    "More images of the same classes: imagenet-r, imagenet-a, imagenet-sketch, or a folder of"
+    " classes",
+    _named,
 )
 @click.option("--corrupted", type=PATH, help="Folder of published corrupted images.")
 @click.option("--features", is_flag=True, help="Measure distances to the training images, for dac.")
-@click.option(
-    "--layers",
-    callback=names_of,
-    metavar="NAME,...",
-    help="With --features: the layers.  [the ends of the blocks, and logits]",
-)
-@click.option(
-    "--n-neighbors", type=_COUNT, help="With --features: k of the k-th neighbor.  [50, 200, 10]"
-)
+@common.table(_NEIGHBORS)
 @click.option(
     "--index",
     type=click.Choice(["exact", "ivf"]),
     default="exact",
-    show_default=True,
     help="With --features: search all training images, or approximately.",
-)
-@click.option(
-    "--train", type=PATH, help="With --features: folder of training images.  [DATA/train]"
-)
-@click.option(
-    "--n-train", type=_COUNT, help="With --features: training images.  [all; 1 % of imagenet]"
 )
 @click.option(
     "--preprocess",
     "preset",
     type=click.Choice(["torchvision", "timm-0.5", "caffe", "unit"]),
-    help="How the network expects its pictures; the options below replace parts of it."
+    help="Preprocessing of the images; the options below replace parts of it."
     "  [as the network says; torchvision for imagenet]",
 )
-@click.option(
-    "--crop",
-    type=_COUNT,
-    help="Side of the center crop.  [size of the pictures if all are alike; 224]",
-)
-@click.option(
-    "--resize", type=_COUNT, help="Short side before the crop.  [8/7 of the crop for imagenet]"
-)
-@click.option("--interpolation", type=click.Choice(["nearest", "bilinear", "bicubic", "lanczos"]))
-@click.option("--mean", callback=_numbers, metavar="R,G,B", help="Subtracted from the colors.")
-@click.option("--std", callback=_numbers, metavar="R,G,B", help="Divides the colors.")
-@click.option("--channels", type=click.Choice(["rgb", "bgr"]), help="Order of the colors.  [rgb]")
-@click.option(
-    "--scale", type=float, help="Value of white before the mean is subtracted: 1 or 255.  [1]"
-)
+@common.table(_PREPROCESS)
 @click.option(
     "--allow-chance", is_flag=True, help="Go on if the accuracy is within noise of chance."
 )
-@seed_option
+@common.seed_option
 @click.option(
     "--dtype",
     type=click.Choice(["float16", "float32"]),
     default="float32",
-    show_default=True,
     help="How logits are stored.",
 )
-@click.option("--device", default="cpu", show_default=True, help="Any device of torch.")
-@scheduler_option
+@click.option("--device", default="cpu", help="Any device of torch.")
+@common.scheduler_option
 def extract(
     data: Path,
     network: str,
     weights: Path | None,
     output: Path,
-    dataset: str,
     allow_chance: bool,
     dtype: str,
     device: str,
@@ -189,63 +156,17 @@ def extract(
     from wildcal.vision.classifiers import open_classifier
     from wildcal.vision.extract import check_accuracy, implausible_conditions
     from wildcal.vision.extract import extract as run
-    from wildcal.vision.extractor import Extractor, training_neighbors
-    from wildcal.vision.plan import Sizes, choose_preprocess, make_plan, ood_sets
 
     open_network = partial(open_classifier, network, weights=weights, device=device)
-    classifier = open_network()
-    look = {name: options[name] for name in _PREPROCESS}
-    preprocess, colors_known = choose_preprocess(dataset, data, classifier, **look)
-    ood = options["ood"]
-    plan = make_plan(
-        dataset,
-        data,
-        preprocess,
-        name=options["name"],
-        ood=ood_sets(data) if not ood else {} if "none" in ood else _folders(ood, data),
-        extra=_folders(options["extra"], data),
-        corrupted=options["corrupted"],
-        transforms=options["transforms"],
-        sizes=Sizes(
-            **{
-                name.removeprefix("n_"): options[name]
-                for name in _SIZES
-                if options[name] is not None
-            }
-        ),
-        paired=options["paired"],
-        seed=options["seed"],
-    )
-    neighbors = None
-    if options["features"]:
-        neighbors = training_neighbors(
-            dataset,
-            data,
-            preprocess,
-            folder=options["train"],
-            n=options["n_train"],
-            seed=options["seed"],
-            layers=options["layers"],
-            k=options["n_neighbors"] or _K.get(dataset, 10),
-            index=options["index"],
-        )
-    extractor = Extractor(open_network, plan, preprocess, neighbors)
-    extractor.classifier = classifier
+    extractor, colors_known = _extractor(open_network, data, **options)
+    plan, preprocess = extractor.plan, extractor.preprocess
     for line in (plan.summary(), *plan.notes, _in_words(preprocess)):
         say(line)
     extractor.check()
     accuracy, n = check_accuracy(extractor, colors_known=colors_known, allow_chance=allow_chance)
     say(f"Accuracy on {n:,} in-distribution images: {accuracy:.1%}.")
-    total = plan.n_samples + (len(neighbors.indices) if neighbors else 0)
-    first = True
-    with progress_bar("Extracting images", total) as progress:
-
-        def report_first(name: str, n: int) -> None:
-            nonlocal first
-            if first:
-                say(f"{name}: {n:,} samples{progress.remaining()}.")
-            first = False
-
+    n_training = len(extractor.neighbors.indices) if extractor.neighbors else 0
+    with progress_bar("Extracting images", plan.n_samples + n_training) as progress:
         suite = run(
             extractor,
             output,
@@ -253,7 +174,6 @@ def extract(
             scheduler=scheduler,
             progress=progress.advance,
             on_found=partial(progress.advance, computed=False),
-            on_condition=report_first,
         )
     for name, found in implausible_conditions(suite).items():
         say(
@@ -266,6 +186,58 @@ def extract(
     )
 
 
+def _extractor(
+    open_network: Callable[[], Any],
+    data: Path,
+    *,
+    dataset: str,
+    seed: int,
+    ood: dict[str, Path | None],
+    extra: dict[str, Path | None],
+    features: bool,
+    train: Path | None,
+    n_train: int | None,
+    layers: tuple[str, ...] | None,
+    n_neighbors: int | None,
+    index: str,
+    **options: Any,
+) -> tuple["Extractor", bool]:
+    """Return the network with the plan of the suite, and whether its colors are known."""
+    from wildcal.vision.extractor import Extractor, training_neighbors
+    from wildcal.vision.plan import Sizes, choose_preprocess, make_plan, ood_sets
+
+    classifier = open_network()
+    look = {name: options.pop(name) for name in ("preset", *_PREPROCESS)}
+    preprocess, colors_known = choose_preprocess(dataset, data, classifier, **look)
+    sizes = {name.removeprefix("n_"): options.pop(name) for name in _SIZES}
+    plan = make_plan(
+        dataset,
+        data,
+        preprocess,
+        ood=ood_sets(data) if not ood else {} if "none" in ood else _folders(ood, data),
+        extra=_folders(extra, data),
+        sizes=Sizes(**{name: n for name, n in sizes.items() if n is not None}),
+        seed=seed,
+        **options,
+    )
+    neighbors = None
+    if features:
+        neighbors = training_neighbors(
+            dataset,
+            data,
+            preprocess,
+            folder=train,
+            n=n_train,
+            seed=seed,
+            layers=layers,
+            k=n_neighbors or _K.get(dataset, 10),
+            index=index,
+        )
+    extractor = Extractor(open_network, plan, preprocess, neighbors)
+    extractor.classifier = classifier
+    return extractor, colors_known
+
+
 def _folders(named: dict[str, Path | None], data: Path) -> dict[str, Path]:
     """Return the folder of each set: DATA for svhn and textures, DATA/NAME for others."""
     usual = {"svhn": data, "textures": data}
@@ -273,9 +245,7 @@ def _folders(named: dict[str, Path | None], data: Path) -> dict[str, Path]:
 
 
 def _in_words(preprocess: "Preprocess") -> str:
-    mean, std = (
-        " ".join(f"{v:.4g}" for v in values) for values in (preprocess.mean, preprocess.std)
-    )
+    mean, std = (" ".join(f"{v:.4g}" for v in each) for each in (preprocess.mean, preprocess.std))
     return (
         f"Images: short side {preprocess.resize}, center {preprocess.crop} x {preprocess.crop},"
         f" {preprocess.interpolation}; mean {mean}, std {std}, {preprocess.channels}, white"

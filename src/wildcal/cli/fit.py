@@ -9,52 +9,41 @@ from typing import Any
 import click
 import numpy as np
 
-from wildcal.cli.options import (
-    PATH,
-    columns_options,
-    knn_option,
-    metadata_option,
-    open_suite,
-    output_option,
-    params_option,
-    read_labeled,
-)
+from wildcal.cli import options as common
 from wildcal.cli.output import check_output, progress_bar, say
 from wildcal.cli.show import fit_line
+from wildcal.cli.types import COUNT, PATH
 from wildcal.core.exceptions import InputError
+from wildcal.io.samples import SampleSet, read_samples
 from wildcal.io.schema import Columns
 
 
 @click.command(no_args_is_help=True)
 @click.argument("source", type=PATH, nargs=-1)
-@click.option("--method", default="auto", show_default=True, help="See `wildcal methods`.")
-@params_option
+@click.option("--method", default="auto", help="See `wildcal methods`.")
+@common.pairs_option("--param", "NAME=VALUE", "Option of the method")
 @click.option("--ood", type=PATH, help="Samples of none of the classes, for energy methods.")
 @click.option("--source-domain", metavar="NAME", help="The in-distribution domain.")
 @click.option("--suite", metavar="SUITE", help="Fit on the calibration splits of a suite.")
 @click.option(
-    "--sample",
-    type=click.IntRange(min=1),
-    help="Draw at most so many samples.  [200,000, or 1,000 for each class]",
+    "--sample", type=COUNT, help="Draw at most so many samples.  [200,000, or 1,000 for each class]"
 )
 @click.option("--labels-file", type=PATH, help="Labels, if they are in another file.")
-@knn_option
-@columns_options
-@metadata_option
-@output_option
+@common.knn_option
+@common.columns_options
+@common.metadata_option
+@common.output_option
 def fit(
     source: tuple[Path, ...],
     method: str,
-    params: dict[str, str],
+    param: dict[str, str],
     ood: Path | None,
     source_domain: str | None,
     suite: str | None,
-    sample: int | None,
-    labels_file: Path | None,
-    knn_file: Path | None,
     columns: Columns,
     metadata: dict[str, str],
     output: Path,
+    **options: Any,
 ) -> None:
     """Fit a calibrator on held-out samples and save it.
 
@@ -78,16 +67,13 @@ def fit(
     if bool(source) == (suite is not None):
         raise click.UsageError("give SOURCE or --suite.")
     check_output(output, suffixes=(".json",))
-    if suite is None:
-        calibrator = get_calibrator(method)
+    spec = None if suite is None else MethodSpec.parse(method)
+    calibrator = get_calibrator(method) if spec is None else spec.calibrator
+    calibrator.set_params(**{name: parsed(value) for name, value in param.items()})
+    if suite is None or spec is None:
+        samples = _read_sample(source, columns, **options)
     else:
-        spec = MethodSpec.parse(method)
-        calibrator = spec.calibrator
-    calibrator.set_params(**{name: parsed(value) for name, value in params.items()})
-    if suite is not None:
-        samples = _of_suite(suite, spec)
-    else:
-        samples = _sampled(source, columns, sample, labels_file, knn_file)
+        samples = _read_suite(common.open_suite(suite), spec)
     if ood is not None:
         if not calibrator.uses_ood:
             raise InputError(f"ood must be left out: {method} does not use OOD samples.", "ood")
@@ -117,22 +103,35 @@ def parsed(text: str) -> Any:
     return text
 
 
-def _sampled(
-    source: tuple[Path, ...],
-    columns: Columns,
-    sample: int | None,
-    labels_file: Path | None,
-    knn_file: Path | None,
-) -> Any:
+def with_ood(samples: SampleSet, path: Path, columns: Columns) -> SampleSet:
+    """Return samples with those of another file appended, with the label -1."""
+    declared = replace(columns, label_column=None, weight_column=None, domain_column=None)
+    declared = replace(declared, input=samples.input, class_names=samples.class_names)
+    other = read_samples(path, columns=declared, labels=False)
+    n = len(other)
+    added = {"X": other.X, "y": np.full(n, -1), "sample_weight": np.ones(n)}
+    for name in ("domain", "group"):  # ignored where y is -1
+        if getattr(samples, name) is not None:
+            added[name] = np.full(n, getattr(samples, name)[0])
+    if samples.knn_distances is not None:
+        if other.knn_distances is None:
+            raise InputError(f"{path} must have k-NN distances too.", "ood")
+        added["knn_distances"] = other.knn_distances
+    arrays: dict[str, Any] = {
+        name: np.concatenate([getattr(samples, name), values])
+        for name, values in added.items()
+        if getattr(samples, name) is not None
+    }
+    return replace(samples, **arrays)
+
+
+def _read_sample(
+    source: tuple[Path, ...], columns: Columns, *, sample: int | None, **files: Path | None
+) -> SampleSet:
     """Return the samples of files, at most as many as a fit uses."""
-    is_whole = labels_file is not None or knn_file is not None
-    samples = read_labeled(
-        source,
-        columns,
-        knn_file=knn_file,
-        labels_file=labels_file,
-        max_samples=None if is_whole else sample or "fit",
-    )
+    has_other_files = any(path is not None for path in files.values())
+    max_samples: Any = None if has_other_files else sample or "fit"
+    samples = common.read_labeled(source, columns, max_samples=max_samples, **files)
     if samples.n_total is not None:
         say(
             f"Drew {len(samples):,} of {samples.n_total:,} samples uniformly; --sample N draws"
@@ -141,36 +140,10 @@ def _sampled(
     return samples
 
 
-def with_ood(samples: Any, path: Path, columns: Columns) -> Any:
-    """Return samples with those of another file appended, with the label -1."""
-    from wildcal.io.samples import read_samples
-
-    declared = replace(columns, label_column=None, weight_column=None, domain_column=None)
-    declared = replace(declared, input=samples.input, class_names=samples.class_names)
-    other = read_samples(path, columns=declared, labels=False)
-    n = len(other)
-    arrays: dict[str, Any] = {
-        "X": np.concatenate([samples.X, other.X]),
-        "y": np.concatenate([samples.y, np.full(n, -1)]),
-    }
-    if samples.sample_weight is not None:
-        arrays["sample_weight"] = np.concatenate([samples.sample_weight, np.ones(n)])
-    if samples.domain is not None:
-        arrays["domain"] = np.concatenate([samples.domain, np.full(n, samples.domain[0])])
-    if samples.knn_distances is not None:
-        if other.knn_distances is None:
-            raise InputError(f"{path} must have k-NN distances too.", "ood")
-        arrays["knn_distances"] = np.concatenate([samples.knn_distances, other.knn_distances])
-    return replace(samples, **arrays)
-
-
-def _of_suite(name: str, spec: Any) -> Any:
+def _read_suite(suite: Any, spec: Any) -> SampleSet:
     """Return the calibration samples of a suite that a method uses."""
     from wildcal.evaluation.splits import read_calibration
-    from wildcal.io.samples import SampleSet
 
-    suite = open_suite(name)
-    calibration = read_calibration(suite)
     requires = bool(spec.calibrator.requires)
-    arguments = calibration.fit_arguments(spec.data, knn_distances=requires)
+    arguments = read_calibration(suite).fit_arguments(spec.data, knn_distances=requires)
     return SampleSet(class_names=suite.class_names, **arguments)

@@ -108,14 +108,12 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command."""
-        module = _module(cmd_name)
-        if module is None:
-            return None
-        if cmd_name not in self.commands:
-            command = getattr(import_module(module), cmd_name.replace("-", "_"))
+        if cmd_name in COMMANDS and cmd_name not in self.commands:
+            name = cmd_name.replace("-", "_")
+            command = getattr(import_module(f"wildcal.cli.{name}"), name)
             _complete(command)
             self.add_command(command, cmd_name)
-        return self.commands[cmd_name]
+        return super().get_command(ctx, cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing them."""
@@ -126,7 +124,11 @@ class LazyGroup(click.Group):
 
 @click.group(
     cls=LazyGroup,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+        "show_default": True,
+    },
 )
 @click.version_option(__version__, prog_name="wildcal")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
@@ -221,13 +223,6 @@ def with_option_names(text: str, options: Mapping[str, str], param: str | None =
     return re.sub(r"\b(\w+)=('[^']*'|\"[^\"]*\"|[\[(][^\])]*[\])]|True|\d[\d.]*|)", replaced, text)
 
 
-def _module(name: str) -> str | None:
-    """Return the module of a command, None if there is no such command."""
-    if name not in COMMANDS:
-        return None
-    return f"wildcal.cli.{name.replace('-', '_')}"
-
-
 def _complete(command: click.Command) -> None:
     """Add --quiet to a command, and let it name its options in error messages."""
     if isinstance(command, click.Group):
@@ -237,18 +232,15 @@ def _complete(command: click.Command) -> None:
     from wildcal.cli.options import quiet_option
 
     command.params.append(quiet_option)
-    inner = command.callback
-    options = {
-        str(param.name): max(param.opts, key=len)
-        for param in command.params
-        if isinstance(param, click.Option)
-    }
-    assert inner is not None
+    given = [param for param in command.params if isinstance(param, click.Option)]
+    options = {str(param.name): max(param.opts, key=len) for param in given}
+    run_command = command.callback
+    assert run_command is not None
 
-    @wraps(inner)
+    @wraps(run_command)
     def callback(*args: Any, **kwargs: Any) -> Any:
         try:
-            return inner(*args, **kwargs)
+            return run_command(*args, **kwargs)
         except InputError as error:
             text = with_option_names(str(error), options, error.param)
             raise InputError(text, error.param) from error

@@ -1,13 +1,16 @@
-"""`wildcal methods`: the methods, what they use and where they come from."""
+"""`wildcal methods`: list the methods."""
+
+from textwrap import fill
+from typing import Any
 
 import click
 
-from wildcal.cli.options import json_option
-from wildcal.cli.output import print_json, print_table
+from wildcal.cli import options as common
+from wildcal.cli.output import print_json, print_rows
 
 
 @click.command()
-@json_option
+@common.json_option
 def methods(as_json: bool) -> None:
     """List the methods: what they use, whether the predicted class stays, and the reference.
 
@@ -20,7 +23,7 @@ def methods(as_json: bool) -> None:
     from wildcal.core.registry import CALIBRATORS, get_calibrator, load_installed
 
     load_installed()
-    described = {}
+    described: dict[str, dict[str, Any]] = {}
     for name in CALIBRATORS:
         method = get_calibrator(name)
         described[name] = {
@@ -34,11 +37,17 @@ def methods(as_json: bool) -> None:
         print_json(described)
         return
     rows = [
-        (name, m["title"], m["uses"], "yes" if m["preserves_accuracy"] else "no", m["reference"])
-        for name, m in described.items()
+        (
+            name,
+            fill(each["title"], 26),
+            fill(each["uses"], 14),
+            "yes" if each["preserves_accuracy"] else "no",
+            fill(each["reference"], 22),
+        )
+        for name, each in described.items()
     ]
-    header = ("name", "method", "uses", "class kept", "reference")
-    print_table(header, rows, n_left=len(header), width=100)
+    header = ("name", "method", "uses", "accuracy\npreserved", "reference")
+    print_rows(header, rows, n_left=len(header))
 
 
 def _uses(method: object) -> str:

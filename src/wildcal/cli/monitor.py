@@ -6,21 +6,29 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 import numpy as np
+from numpy.typing import NDArray
 
-from wildcal.cli.options import PATH, combined, output_option
+from wildcal.cli import options as common
 from wildcal.cli.output import say, warn
+from wildcal.cli.types import COUNT, PATH
 from wildcal.core.exceptions import FileFormatError, InputError
 from wildcal.io.artifact import load
+
+if TYPE_CHECKING:
+    from wildcal.monitor import Monitor
+    from wildcal.monitor.result import MonitorResult
 
 ALERT_EXIT: Final = 3
 """The exit code of `--exit-on-alert`."""
 _CHUNK: Final = 1 << 16
 _MAX_LINE: Final = 1 << 24
+_ESTIMATES: Final = ("estimated_accuracy", "estimated_accuracy_low", "estimated_accuracy_high")
 
 
 class SaveEvery(NamedTuple):
@@ -44,14 +52,11 @@ def save_interval(
     raise click.BadParameter(f"must be seconds such as 10s, or samples such as 500, got {value!r}.")
 
 
-monitor_options = combined(
-    click.option(
-        "--window", default=400, show_default=True, type=int, help="Samples in the window."
-    ),
+monitor_options = common.combined(
+    click.option("--window", default=400, type=int, help="Samples in the window."),
     click.option(
         "--false-alert-rate",
         default=0.01,
-        show_default=True,
         type=float,
         help="Probability that an endless stream without drift ever raises an alert.",
     ),
@@ -90,24 +95,17 @@ def monitor() -> None:
 @click.option("--exit-on-alert", is_flag=True, help="End with exit code 3 at a drift alert.")
 @click.option("--proba", is_flag=True, help="Also write the probability of every class.")
 @click.option(
-    "--log-every",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Write only the status, after every N samples.",
+    "--log-every", type=COUNT, metavar="N", help="Write only the status, after every N samples."
 )
 @click.option("--skip-invalid", is_flag=True, help="Leave out samples that are not valid.")
 def run_command(
     calibrator: Path,
     window: int,
     false_alert_rate: float,
-    on_alert: str | None,
     estimator: Path | None,
     state: Path | None,
     save_every: SaveEvery | None,
-    exit_on_alert: bool,
-    proba: bool,
-    log_every: int | None,
-    skip_invalid: bool,
+    **options: Any,
 ) -> None:
     """Calibrate samples from standard input, one JSON line each, and watch them for drift.
 
@@ -124,20 +122,20 @@ def run_command(
     if save_every is not None and state is None:
         raise click.UsageError("--save-every needs --state, the file to write.")
     from wildcal.monitor import Monitor
+    from wildcal.monitor.state import read_state
 
-    fitted = load(calibrator)
     watched = None if estimator is None else load_estimator(estimator)
-    found = Monitor(fitted, window=window, false_alert_rate=false_alert_rate, estimator=watched)
+    found = Monitor(
+        load(calibrator), window=window, false_alert_rate=false_alert_rate, estimator=watched
+    )
     if state is not None and state.exists():
-        from wildcal.monitor.state import read_state
-
         found = found.restored(read_state(state), state)
         say(f"Continuing after sample {found.n_samples:,} of {state}.")
-    runner = _Runner(found, on_alert, exit_on_alert, proba, log_every, skip_invalid)
+    runner = _Runner(found, **options)
     saved, last = found.n_samples, time.monotonic()
     try:
-        for batch in _lines(fitted.input_, runner):
-            runner.take(batch)
+        for lines in _read_lines():
+            runner.take(lines)
             if save_every is None or state is None:
                 continue
             due = save_every.samples and found.n_samples - saved >= save_every.samples
@@ -154,10 +152,10 @@ def run_command(
 @monitor.command("merge", no_args_is_help=True)
 @click.argument("calibrator", type=PATH)
 @click.argument("states", type=PATH, nargs=-1, required=True)
-@output_option
+@common.output_option
 @estimator_option
 @click.option("--model", help="With folders of `wildcal serve`: the model. [name of CALIBRATOR]")
-@click.option("--stream", default="default", show_default=True, help="With folders: the stream.")
+@click.option("--stream", default="default", help="With folders: the stream.")
 def merge_command(
     calibrator: Path,
     states: tuple[Path, ...],
@@ -178,18 +176,16 @@ def merge_command(
 
     fitted = load(calibrator)
     watched = None if estimator is None else load_estimator(estimator)
+    name = model or calibrator.stem
     if len({path.resolve() for path in states}) < len(states):
         raise InputError("states must be different files.", "states")
-    whole = None
+    parts = []
     for path in states:
-        file = stream_file(path, model or calibrator.stem, stream) if path.is_dir() else path
+        file = stream_file(path, name, stream) if path.is_dir() else path
         if not file.exists():
-            raise FileFormatError(
-                f"{path} has no stream {stream!r} of {model or calibrator.stem!r}."
-            )
-        part = Monitor.load(file, fitted, estimator=watched)
-        whole = part if whole is None else whole.merged(part)
-    assert whole is not None
+            raise FileFormatError(f"{path} has no stream {stream!r} of {name!r}.")
+        parts.append(Monitor.load(file, fitted, estimator=watched))
+    whole = reduce(Monitor.merged, parts)
     whole.save(output)
     say(f"{whole.n_samples:,} samples: {whole.status().message}.")
 
@@ -206,59 +202,94 @@ def load_estimator(path: Path) -> Any:
     return found
 
 
-@dataclass
-class _Batch:
-    """Samples that were read together."""
+class _Sample(NamedTuple):
+    """A line with scores."""
 
-    scores: Any
-    others: list[dict[str, Any]]
-    ids: list[str | None] | None
-    labels: list[tuple[str, Any]]
-    place: str
+    number: int
+    scores: NDArray[Any]
+    others: dict[str, Any]
 
 
 @dataclass
 class _Runner:
-    """Takes samples into a monitor and writes the results."""
+    """Takes lines of samples and labels into a monitor and writes the results."""
 
-    monitor: Any
+    monitor: "Monitor"
     on_alert: str | None
     exit_on_alert: bool
     proba: bool
     log_every: int | None
     skip_invalid: bool
+    n_lines: int = 0
     n_skipped: int = 0
 
-    def refuse(self, problem: str) -> None:
+    def take(self, lines: list[bytes]) -> None:
+        """Take in the samples of some lines, then the labels."""
+        samples, labels = [], []
+        for line in lines:
+            self.n_lines += 1
+            if not line.strip():
+                continue
+            try:
+                document = json.loads(line)
+                if self._is_label(document):
+                    labels.append((self.n_lines, str(document["id"]), document["label"]))
+                else:
+                    samples.append(self._sample(document))
+            except (ValueError, TypeError, RecursionError) as error:
+                self._refuse(self.n_lines, error)
+        is_alert = self._update(samples) if samples else False
+        for number, key, label in labels:
+            try:
+                self.monitor.label([key], [label])
+            except InputError as error:
+                self._refuse(number, error)
+        if is_alert:
+            self._report_alert()
+
+    def _is_label(self, document: Any) -> bool:
+        """Return whether a line has the label of an earlier sample."""
+        if not isinstance(document, dict) or self.monitor.calibrator.input_ in document:
+            return False
+        return {"id", "label"} <= document.keys()
+
+    def _sample(self, document: Any) -> _Sample:
+        """Return the sample of a line: a list of scores, or an object with them."""
+        calibrator = self.monitor.calibrator
+        kind, n_classes = calibrator.input_, calibrator.n_classes_
+        if not isinstance(document, dict):
+            document = {kind: document}
+        if kind not in document:
+            raise InputError(f"it must have {kind!r}, or an id and a label.", "samples")
+        scores = np.asarray(document.pop(kind), dtype=np.float64)
+        shape = () if kind in ("score", "confidence") else (n_classes,)
+        if scores.shape != shape:
+            raise InputError(f"{kind} must have shape {shape}, got {scores.shape}.", "samples")
+        return _Sample(self.n_lines, scores, document)
+
+    def _update(self, samples: list[_Sample]) -> bool:
+        """Take samples in and write their lines; return whether there is a new alert."""
+        before = self.monitor.n_samples
+        ids = [sample.others.get("id") for sample in samples]
+        ids = [None if key is None else str(key) for key in ids]
+        try:
+            x = np.stack([sample.scores for sample in samples])
+            result = self.monitor.update(x, ids if any(ids) else None)
+        except InputError as error:
+            if len(samples) > 1:  # one by one, to find those that are not valid
+                return any([self._update([sample]) for sample in samples])
+            self._refuse(samples[0].number, error)
+            return False
+        self._write(result, samples, before)
+        return bool(result.alerts)
+
+    def _refuse(self, number: int, error: Exception) -> None:
         """End at a line that is not valid, or leave it out."""
+        problem = f"line {number}: {error}"
         if not self.skip_invalid:
-            raise FileFormatError(f"{problem} --skip-invalid leaves such lines out.")
+            raise FileFormatError(f"{problem} --skip-invalid leaves such lines out.") from error
         self.n_skipped += 1
         say(f"skipped: {problem}")
-
-    def take(self, batch: _Batch) -> None:
-        """Take samples and labels in and write their lines."""
-        alerts: tuple[int, ...] = ()
-        if len(batch.scores):
-            before = self.monitor.n_samples
-            try:
-                result = self.monitor.update(batch.scores, batch.ids)
-            except InputError as error:
-                if len(batch.scores) == 1 or not self.skip_invalid:
-                    self.refuse(f"{batch.place}: {error}")
-                    return
-                for i in range(len(batch.scores)):  # find those that are not valid
-                    ids = None if batch.ids is None else batch.ids[i : i + 1]
-                    own = slice(i, i + 1)
-                    self.take(_Batch(batch.scores[own], batch.others[own], ids, [], batch.place))
-                batch.scores = batch.scores[:0]
-                return self.take(batch)
-            alerts = result.alerts
-            self._write(result, batch.others, before)
-        for key, label in batch.labels:
-            self.monitor.label([key], [label])
-        if alerts:
-            self._report_alert()
 
     def _report_alert(self) -> None:
         status = self.monitor.status()
@@ -274,70 +305,33 @@ class _Runner:
             sys.stdout.flush()
             raise click.exceptions.Exit(ALERT_EXIT)
 
-    def _write(self, result: Any, others: list[dict[str, Any]], before: int) -> None:
+    def _write(self, result: "MonitorResult", samples: list[_Sample], before: int) -> None:
+        """Write the lines of samples, or the status if it is due."""
+        status = self.monitor.status()
         if self.log_every is not None:
-            n = self.monitor.n_samples
-            if before // self.log_every < n // self.log_every:
-                click.echo(json.dumps(self.monitor.status().to_dict()))
+            if before // self.log_every < self.monitor.n_samples // self.log_every:
+                click.echo(json.dumps(status.to_dict()))
             return
-        status, names = self.monitor.status(), self.monitor.calibrator.class_names_
-        shared = {
-            name: getattr(status, name)
-            for name in ("estimated_accuracy", "estimated_accuracy_low", "estimated_accuracy_high")
-        }
+        names = self.monitor.calibrator.class_names_
         lines = []
-        for i, other in enumerate(others):
+        for i, sample in enumerate(samples):
             k = int(result.predicted[i])
-            line = {**other, "class": k if names is None else names[k]}
+            line = {**sample.others, "class": k if names is None else names[k]}
             line["confidence"] = float(result.confidence[i])
             if self.proba:
                 line["proba"] = result.probabilities[i].tolist()
-            lines.append(json.dumps({**line, **shared, "drift_alert": status.drift_alert}))
+            line |= {name: getattr(status, name) for name in _ESTIMATES}
+            lines.append(json.dumps({**line, "drift_alert": status.drift_alert}))
         click.echo("\n".join(lines))
 
 
-def _lines(kind: str, runner: _Runner) -> Iterator[_Batch]:
-    """Yield the lines that are there when standard input is read."""
+def _read_lines() -> Iterator[list[bytes]]:
+    """Yield the lines that are there whenever standard input is read."""
     stdin: Any = sys.stdin.buffer
-    rest, number = b"", 0
-    while True:
-        chunk = stdin.read1(_CHUNK)
+    rest = b""
+    while chunk := stdin.read1(_CHUNK):
         *lines, rest = (rest + chunk).split(b"\n")
-        if not chunk:
-            lines, rest = [rest], b""
-        elif len(rest) > _MAX_LINE:
-            raise FileFormatError(f"line {number + len(lines) + 1} is too long.")
-        batch = _Batch([], [], [], [], f"line {number + 1}")
-        for line in lines:
-            number += 1
-            if not line.strip():
-                continue
-            try:
-                _add(batch, json.loads(line), kind)
-            except (ValueError, RecursionError, InputError) as error:
-                runner.refuse(f"line {number}: {error}")
-        if batch.ids is not None and not any(batch.ids):
-            batch.ids = None
-        if batch.scores or batch.labels:
-            batch.place = f"lines {batch.place[5:]} to {number}" if len(lines) > 1 else batch.place
-            yield batch
-        if not chunk:
-            return
-
-
-def _add(batch: _Batch, document: Any, kind: str) -> None:
-    """Add a line to a batch."""
-    if not isinstance(document, dict):
-        document = {kind: document}
-    if kind not in document:
-        if "id" in document and "label" in document:
-            batch.labels.append((str(document["id"]), document["label"]))
-            return
-        raise InputError(f"it must have {kind!r}, or an id and a label.", "samples")
-    scores = np.asarray(document.pop(kind), dtype=np.float64)
-    if batch.scores and scores.shape != batch.scores[0].shape:
-        raise InputError(f"{kind} must have the length of the others.", "samples")
-    batch.scores.append(scores)
-    batch.others.append(document)
-    assert batch.ids is not None
-    batch.ids.append(str(document["id"]) if "id" in document else None)
+        if len(rest) > _MAX_LINE:
+            raise FileFormatError("standard input must have lines of at most 16 MB.")
+        yield lines
+    yield [rest]

@@ -1,21 +1,27 @@
 """Options that several commands share."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import reduce, wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
+from wildcal import suites
 from wildcal.cli.output import QUIET, STANDARD, progress_bar
+from wildcal.cli.types import LABEL, NAME, NAMES, PATH, named_files, pairs
 from wildcal.core.exceptions import InputError
+from wildcal.io.artifact import load
+from wildcal.io.chunked import columns_for
+from wildcal.io.formats import read_batches
+from wildcal.io.samples import SampleSet, read_samples
 from wildcal.io.schema import INPUTS, Columns
+from wildcal.io.suite import Suite
 
-PATH = click.Path(path_type=Path)
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -23,37 +29,12 @@ def _set_quiet(context: click.Context, option: click.Parameter, value: bool) -> 
     context.meta[QUIET] = value or context.meta.get(QUIET, False)
 
 
-def names_of(context: click.Context, option: click.Parameter, value: str | None) -> Any:
-    """Return names separated by commas as a tuple."""
-    if value is None:
-        return None
-    names = tuple(word.strip() for word in value.split(","))
-    if not all(names):
-        raise click.BadParameter(f"must be names separated by commas, got {value!r}.")
-    return names
-
-
-def pairs(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> Any:
-    """Return NAME=VALUE words as a dict."""
-    found = {}
-    for value in values:
-        name, equals, text = value.partition("=")
-        if not (name.strip() and equals):
-            raise click.BadParameter(f"must be NAME=VALUE, got {value!r}.")
-        if name.strip() in found:
-            raise click.BadParameter(f"must be different names, got {name.strip()!r} twice.")
-        found[name.strip()] = text
-    return found
-
-
-def named_files(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> Any:
-    """Return NAME=FILE words as pairs."""
-    return [(name, Path(path)) for name, path in pairs(context, option, values).items()]
-
-
-def _files_option(name: str, metavar: str, text: str) -> Any:
+def pairs_option(
+    name: str, metavar: str, text: str, callback: Any = pairs
+) -> Callable[[Command], Command]:
+    """Return an option that is repeatable; the command gets a dict."""
     return click.option(
-        name, multiple=True, callback=named_files, metavar=metavar, help=f"{text}; repeatable."
+        name, multiple=True, callback=callback, metavar=metavar, help=f"{text}; repeatable."
     )
 
 
@@ -64,6 +45,16 @@ def combined(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
         return reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
     return decorate
+
+
+def table(options: Mapping[str, tuple[Any, str | None]]) -> Callable[[Command], Command]:
+    """Return options without defaults as one decorator, from their types and helps by name."""
+    return combined(
+        *(
+            click.option(f"--{name.replace('_', '-')}", type=kind, help=text)
+            for name, (kind, text) in options.items()
+        )
+    )
 
 
 def _replicates(context: click.Context, option: click.Parameter, value: int) -> int:
@@ -88,47 +79,30 @@ result_options = combined(json_option, csv_option)
 """The command gets `as_json` and `csv_output`, which `print_result` takes."""
 output_option = click.option("-o", "--output", type=PATH, required=True, help="File to write.")
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace existing files.")
-calibrators_option = click.option(
-    "--calibrator", "calibrators", type=PATH, multiple=True, help="A saved calibrator; repeatable."
-)
-n_bins_option = click.option(
-    "--n-bins", default=15, show_default=True, type=click.IntRange(1, 1000), help="Bins of the ECE."
-)
 n_bootstrap_option = click.option(
     "--n-bootstrap",
     default=200,
-    show_default=True,
     type=int,
     callback=_replicates,
     help="Replicates for 95 % intervals; 0 for none.",
 )
-seed_option = click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
-bootstrap_options = combined(n_bins_option, n_bootstrap_option, seed_option)
+seed_option = click.option("--seed", default=0, type=click.IntRange(min=0))
+bootstrap_options = combined(
+    click.option("--n-bins", default=15, type=click.IntRange(1, 1000), help="Bins of the ECE."),
+    n_bootstrap_option,
+    seed_option,
+)
 """The command gets `n_bins`, `n_bootstrap` and `seed`."""
 test_files_options = combined(
-    _files_option("--shifted", "NAME[:SEVERITY]=FILE", "Test samples of a shifted domain"),
-    _files_option("--ood", "NAME=FILE", "OOD samples to fit on"),
-    _files_option("--test-ood", "NAME=FILE", "OOD samples to test on"),
+    pairs_option(
+        "--shifted", "NAME[:SEVERITY]=FILE", "Test samples of a shifted domain", named_files
+    ),
+    pairs_option("--ood", "NAME=FILE", "OOD samples to fit on", named_files),
+    pairs_option("--test-ood", "NAME=FILE", "OOD samples to test on", named_files),
 )
 """The command gets `shifted`, `ood` and `test_ood`, which `write_suite` takes."""
-methods_option = click.option(
-    "--methods", callback=names_of, metavar="NAME,...", help="Methods to compare."
-)
-params_option = click.option(
-    "--param",
-    "params",
-    multiple=True,
-    callback=pairs,
-    metavar="NAME=VALUE",
-    help="Option of the method; repeatable.",
-)
-metadata_option = click.option(
-    "--metadata",
-    multiple=True,
-    callback=pairs,
-    metavar="NAME=TEXT",
-    help="Note to keep in the file; repeatable.",
-)
+methods_option = click.option("--methods", type=NAMES, help="Methods to compare.")
+metadata_option = pairs_option("--metadata", "NAME=TEXT", "Note to keep in the file")
 scheduler_option = click.option(
     "--scheduler",
     metavar="ADDRESS|local",
@@ -138,33 +112,18 @@ knn_option = click.option(
     "--knn-file", type=PATH, help="Distances to training samples (.npy, .npz), for dac."
 )
 
-_column_options = combined(
-    click.option(
-        "--input",
-        "input",
-        type=click.Choice(INPUTS),
-        help="What the scores are.  [logits, or as declared at fit]",
-    ),
-    click.option(
-        "--score-columns",
-        callback=names_of,
-        metavar="NAME,...",
-        help="Columns of the classes in order, or a prefix such as 'logit_*'.",
-    ),
-    click.option("--label-column", metavar="NAME", help="Column of the label.  [label, y]"),
-    click.option("--group-column", metavar="NAME", help="Column to evaluate by group."),
-    click.option("--domain-column", metavar="NAME", help="Column of the domain."),
-    click.option("--weight-column", metavar="NAME", help="Column of the sample weight."),
-    click.option("--id-column", metavar="NAME", help="Column of the sample's id."),
-    click.option("--positive-class", metavar="LABEL", help="With two classes, label of class 1."),
-    click.option(
-        "--correct-column",
-        metavar="NAME",
-        help="With --input confidence: whether the prediction was right.",
-    ),
-    click.option("--percent", is_flag=True, help="Scores are 0 to 100."),
-    click.option("--class-names", callback=names_of, metavar="NAME,...", help="Classes in order."),
-)
+_COLUMNS: Final = {
+    "input": (click.Choice(INPUTS), "Kind of the scores.  [logits, or as declared at fit]"),
+    "score_columns": (NAMES, "Columns of the classes in order, or a prefix such as 'logit_*'."),
+    "label_column": (NAME, "Column of the label.  [label, y]"),
+    "group_column": (NAME, "Column to evaluate by group."),
+    "domain_column": (NAME, "Column of the domain."),
+    "weight_column": (NAME, "Column of the sample weight."),
+    "id_column": (NAME, "Column of the sample's id."),
+    "positive_class": (LABEL, "With two classes, label of class 1."),
+    "correct_column": (NAME, "With --input confidence: whether the prediction was right."),
+    "class_names": (NAMES, "Classes in order."),
+}
 
 
 def columns_options(command: Command) -> Command:
@@ -172,24 +131,20 @@ def columns_options(command: Command) -> Command:
 
     @wraps(command)
     def with_columns(*args: Any, **options: Any) -> Any:
-        names = [field.name for field in fields(Columns) if field.name in options]
-        declared = {name: options.pop(name) for name in names}
+        declared = {name: options.pop(name) for name in (*_COLUMNS, "percent")}
         return command(*args, columns=Columns(**declared), **options)
 
-    return _column_options(with_columns)  # type: ignore[return-value]
+    percent_option = click.option("--percent", is_flag=True, help="Scores are 0 to 100.")
+    return combined(table(_COLUMNS), percent_option)(with_columns)  # type: ignore[return-value]
 
 
 def open_suite(name: str | Path) -> Any:
     """Return the suite at a path or, if nothing is there, the installed one of that name."""
-    from wildcal.io.suite import Suite
-    from wildcal.suites import list as list_suites
-    from wildcal.suites import load
-
     if Path(name).exists():
         return Suite.open(name)
-    if str(name) in list_suites():
-        return load(str(name))
-    installed = ", ".join(list_suites()) or 'none; pip install "wildcal[suites]"'
+    if str(name) in suites.list():
+        return suites.load(str(name))
+    installed = ", ".join(suites.list()) or 'none; pip install "wildcal[suites]"'
     raise InputError(
         f"suite must be a folder, a .npz or the name of an installed suite ({installed}), got"
         f" {name}.",
@@ -199,9 +154,6 @@ def open_suite(name: str | Path) -> Any:
 
 def load_calibrator(path: Path, columns: Columns) -> tuple[Any, Columns]:
     """Return a saved calibrator, and the columns: as given, else as declared at its fit."""
-    from wildcal.io.artifact import load
-    from wildcal.io.chunked import columns_for
-
     calibrator, info = load(path, return_info=True)
     return calibrator, columns_for(calibrator, columns.or_else(Columns.from_dict(info.columns)))
 
@@ -212,14 +164,12 @@ def read_labeled(
     *,
     knn_file: Path | None = None,
     labels_file: Path | None = None,
-    max_samples: int | Literal["fit"] | None = None,
-) -> Any:
+    **options: Any,
+) -> SampleSet:
     """Return the samples of files, which must have labels."""
-    from wildcal.io.samples import read_samples
-
     y = None if labels_file is None else read_array(labels_file)
     with standard_input(source) as path, progress_bar("Reading"):
-        samples = read_samples(path, y, columns=columns, max_samples=max_samples)
+        samples = read_samples(path, y, columns=columns, **options)
     if knn_file is not None:
         samples = replace(samples, knn_distances=read_array(knn_file))
     samples.require_labels()
@@ -228,13 +178,11 @@ def read_labeled(
 
 def read_array(path: Path) -> Any:
     """Return the only array of a file of labels or distances, or its only column."""
-    from wildcal.io.formats import read_batches
-
-    for batch in read_batches(path):
-        if len(batch) != 1:
-            raise InputError(f"{path} must have one array or column, got {', '.join(batch)}.")
-        return next(iter(batch.values()))
-    raise InputError(f"{path} must have one array or column, got none.")
+    batch: Any = next(read_batches(path), {})
+    if len(batch) != 1:
+        found = ", ".join(batch) or "none"
+        raise InputError(f"{path} must have one array or column, got {found}.")
+    return next(iter(batch.values()))
 
 
 @contextmanager

@@ -4,7 +4,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -12,14 +12,13 @@ from typing import Any, Final
 import click
 
 from wildcal.core.exceptions import InputError
+from wildcal.tables import Cell, Column, Table, print_table, to_csv, to_markdown
 
 STANDARD: Final = Path("-")
 """Standard input or output."""
 QUIET: Final = "wildcal.quiet"
 # Seconds between two lines of progress where there is no terminal.
 _EVERY: Final = 10.0
-# Width of tables that are not printed to a terminal.
-_WIDTH: Final = 200
 
 
 class Progress:
@@ -38,9 +37,9 @@ class Progress:
             self._bar.advance(self._bar.task_ids[0], n)
         elif self._total is not None and time.monotonic() - self._last >= _EVERY:
             self._last = time.monotonic()
-            say(f"{self._description}: {self._done:,.0f} of {self._total:,.0f}{self.remaining()}.")
+            say(f"{self._description}: {self._done:,.0f} of {self._total:,.0f}{self._remaining()}.")
 
-    def remaining(self) -> str:
+    def _remaining(self) -> str:
         """Return the estimated time for the rest as text, "" if it is not known yet."""
         seconds = time.monotonic() - self._start
         if not self._computed or self._total is None or seconds < 1:
@@ -60,13 +59,7 @@ def progress_bar(description: str, total: float | None = None) -> Iterator[Progr
     from rich import progress
     from rich.console import Console
 
-    columns = [
-        progress.TextColumn("{task.description}"),
-        progress.BarColumn(),
-        progress.TaskProgressColumn(),
-        progress.TimeElapsedColumn(),
-        progress.TimeRemainingColumn(),
-    ]
+    columns = (*progress.Progress.get_default_columns(), progress.TimeElapsedColumn())
     with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         bar.add_task(description, total=total)
         yield Progress(description, total, bar)
@@ -100,51 +93,33 @@ def print_json(document: Any) -> None:
 
 
 def print_result(
-    result: Any, tables: Callable[[], Sequence[Any]], as_json: bool, csv_output: Path | None
+    result: Any,
+    tables: Sequence[Table],
+    as_json: bool,
+    csv_output: Path | None,
+    *,
+    markdown: bool = False,
+    **more: Any,
 ) -> None:
-    """Print a result of the library as tables or JSON, and write its csv file."""
-    from wildcal.tables import print_table, to_csv
-
+    """Print a result of the library as tables or as JSON with `more`, and write its csv file."""
     if csv_output is not None:
         write_text(csv_output, to_csv(result.records()))
     if as_json:
-        print_json(result.to_dict())
+        print_json({**result.to_dict(), **more})
+    elif markdown:
+        print_line("\n\n".join(map(to_markdown, tables)))
     elif csv_output != STANDARD:
-        for table in tables():
+        for table in tables:
             print_table(table)
 
 
-def print_table(
-    header: Sequence[str],
-    rows: Sequence[Sequence[object]],
-    *,
-    caption: str | None = None,
-    n_left: int = 1,
-    width: int | None = None,
+def print_rows(
+    header: Sequence[str], rows: Iterable[Sequence[object]], *, note: str = "", n_left: int = 1
 ) -> None:
-    """Print a table to stdout by rich; the first `n_left` columns are text.
-
-    On a terminal it has the width of that, else `width` or 200 columns.
-    """
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(
-        caption=caption,
-        caption_justify="left",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1),
-        pad_edge=False,
-    )
-    for i, name in enumerate(header):
-        table.add_column(
-            name, justify="left" if i < n_left else "right", overflow="fold", no_wrap=i == 0
-        )
-    for row in rows:
-        table.add_row(*(printable(str(cell)) for cell in row))
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else width or _WIDTH)
-    console.print(table)
+    """Print a table to stdout; the first `n_left` columns are text."""
+    columns = tuple(Column(name, is_number=i >= n_left) for i, name in enumerate(header))
+    cells = tuple(tuple(Cell(str(cell)) for cell in row) for row in rows)
+    print_table(Table("", columns, cells, (note,) if note else ()))
 
 
 def write_text(path: Path, text: str) -> None:

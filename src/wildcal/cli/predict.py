@@ -1,51 +1,45 @@
-"""`wildcal predict`: files of samples with calibrated confidence."""
+"""`wildcal predict`: add calibrated confidence to files of samples."""
 
 import shutil
 import sys
+from itertools import starmap
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
 
-from wildcal.cli.options import (
-    PATH,
-    columns_options,
-    load_calibrator,
-    output_option,
-    overwrite_option,
-    scheduler_option,
-    standard_input,
-)
+from wildcal.cli import options as common
 from wildcal.cli.output import STANDARD, check_output, progress_bar, say
+from wildcal.cli.types import PATH
 from wildcal.core.exceptions import InputError
+from wildcal.io.atomic import remove_leftovers
+from wildcal.io.chunked import check_columns, output_paths, predict_file, window_statistics
+from wildcal.io.samples import list_files
 from wildcal.io.schema import Columns
 
 
 @click.command(no_args_is_help=True)
 @click.argument("calibrator", type=PATH)
 @click.argument("source", type=PATH, nargs=-1, required=True)
-@output_option
-@overwrite_option
+@common.output_option
+@common.overwrite_option
 @click.option("--proba", is_flag=True, help="Also write proba_CLASS for each class.")
 @click.option(
     "--window",
     type=click.Choice(["all", "file"]),
     default="all",
-    show_default=True,
     help="For window methods: adapt to all samples, or to each file.",
 )
-@scheduler_option
-@columns_options
+@common.scheduler_option
+@common.columns_options
 def predict(
     calibrator: Path,
     source: tuple[Path, ...],
     output: Path,
     overwrite: bool,
-    proba: bool,
-    window: str,
-    scheduler: str | None,
     columns: Columns,
+    **options: Any,
 ) -> None:
     """Add calibrated confidence to files of samples.
 
@@ -60,14 +54,12 @@ def predict(
       wildcal predict calibrator.json - -o - < scores.csv
       wildcal predict calibrator.json data/ -o out/ --scheduler local
     """
-    from wildcal.io.samples import list_files
-
-    fitted, columns = load_calibrator(calibrator, columns)
-    with standard_input(source) as path, TemporaryDirectory() as folder:
-        files = list_files(path if isinstance(path, Path) else list(path))
+    fitted, columns = common.load_calibrator(calibrator, columns)
+    with common.standard_input(source) as path, TemporaryDirectory() as folder:
+        files = list_files(path)
         place = Path(folder) / files[0].name if output == STANDARD else output
         targets = _targets(files, place, columns, overwrite or output == STANDARD)
-        n, mean = _predict(files, targets, fitted, columns, proba, window, scheduler)
+        n, mean = _predict(files, targets, fitted, columns, **options)
         if output == STANDARD:
             with targets[0].open("rb") as file:
                 shutil.copyfileobj(file, sys.stdout.buffer)
@@ -77,16 +69,15 @@ def predict(
 
 def _targets(files: list[Path], output: Path, columns: Columns, overwrite: bool) -> list[Path]:
     """Return the files to write, checked before the work."""
-    from wildcal.io.chunked import check_columns, output_paths
-
     for path in files:
         check_columns(path, columns)
     targets = output_paths(files, output, columns)
     if targets != [output]:
         output.mkdir(parents=True, exist_ok=True)
+    read = {path.resolve() for path in files}
     for target in targets:
         check_output(target, overwrite=overwrite)
-        if any(target.resolve() == path.resolve() for path in files):
+        if target.resolve() in read:
             raise InputError(f"output must not replace its input {target}.", "output")
     return targets
 
@@ -96,31 +87,28 @@ def _predict(
     targets: list[Path],
     fitted: Any,
     columns: Columns,
+    *,
     proba: bool,
     window: str,
     scheduler: str | None,
 ) -> tuple[int, float]:
     """Write all files; return the number of samples and their mean confidence."""
-    from wildcal.io.atomic import remove_leftovers
-    from wildcal.io.chunked import predict_file, window_statistics
-
-    if not hasattr(fitted, "adapt"):
-        window = ""
-    elif window == "all":
+    is_window_method = hasattr(fitted, "adapt")
+    if is_window_method and window == "all":
         with progress_bar("Reading the window"):
             fitted = fitted.adapt(window_statistics(files, fitted, columns))
-    tasks = list(zip(files, targets, strict=True))
 
     def task(path: Path, target: Path) -> tuple[int, float]:
         adapted = fitted
-        if window == "file":
+        if is_window_method and window == "file":
             adapted = fitted.adapt(window_statistics([path], fitted, columns))
         return predict_file(path, target, adapted, columns, proba=proba)
 
+    tasks = list(zip(files, targets, strict=True))
     n, total = 0, 0.0
     with progress_bar("Predicting", total=len(tasks)) as progress:
         if scheduler is None:
-            found: Any = (task(*each) for each in tasks)
+            found: Any = starmap(task, tasks)
         else:
             from wildcal.interop.dask import run_tasks
 

@@ -1,47 +1,37 @@
 """`wildcal report`: fit methods, test them under shift, and write a page."""
 
 import shlex
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
 
-from wildcal.cli.options import (
-    PATH,
-    bootstrap_options,
-    columns_options,
-    csv_option,
-    methods_option,
-    open_suite,
-    test_files_options,
-)
-from wildcal.cli.output import check_output, progress_bar, say, write_text
+from wildcal.cli import options as common
+from wildcal.cli.benchmark import run_with_progress
+from wildcal.cli.output import check_output, say, write_text
 from wildcal.cli.suite import write_suite
+from wildcal.cli.types import PATH
+from wildcal.evaluation import evaluate
+from wildcal.io.samples import read_samples
 from wildcal.io.schema import Columns
+from wildcal.tables import to_csv
 
 
 @click.command(no_args_is_help=True)
 @click.argument("calibration", type=PATH, metavar="SUITE | CALIBRATION TEST")
 @click.argument("test", type=PATH, required=False, metavar="")
-@test_files_options
-@click.option(
-    "-o",
-    "--output",
-    type=PATH,
-    default=Path("report.html"),
-    show_default=True,
-    help="The page to write.",
-)
-@methods_option
-@bootstrap_options
-@csv_option
-@columns_options
+@common.test_files_options
+@click.option("-o", "--output", type=PATH, default=Path("report.html"), help="The page to write.")
+@common.methods_option
+@common.bootstrap_options
+@common.csv_option
+@common.columns_options
 def report(
     calibration: Path,
     test: Path | None,
     output: Path,
-    methods: tuple[str, ...] | None,
     csv_output: Path | None,
     columns: Columns,
     **options: Any,
@@ -57,37 +47,30 @@ def report(
       wildcal report cifar10-resnet20 --methods identity,ts,energy
       wildcal report val.csv test.csv --shifted night=night.csv --group-column country
     """
-    from wildcal.evaluation import run_benchmark
     from wildcal.report.page import METRICS, make_report
-    from wildcal.tables import to_csv
 
     check_output(output, suffixes=(".html", ".htm"))
     if csv_output is not None:
         check_output(csv_output)
     files = {name: options.pop(name) for name in ("shifted", "ood", "test_ood")}
+    methods = options.pop("methods")
     with TemporaryDirectory() as folder:
         if test is None:
             if columns != Columns() or any(files.values()):
                 raise click.UsageError("A suite has all its samples: give no other files.")
-            name, suite = calibration.stem, open_suite(calibration)
+            name, suite = calibration.stem, common.open_suite(calibration)
         else:
             name = test.stem
             path = Path(folder) / name
             write_suite(path, calibration, test, columns=columns, **files)
-            suite = open_suite(path)
-        total = sum(split.n_samples for split in suite.test)
-        with progress_bar("Testing", total=total) as progress:
-            results = run_benchmark(
-                {name: suite},
-                None if methods is None else ",".join(methods),
-                metrics=METRICS,
-                diagnostics=True,
-                progress=lambda _, n: progress.advance(n),
-                **options,
-            )
+            suite = common.open_suite(path)
+        results = run_with_progress(
+            {name: suite}, methods, metrics=METRICS, diagnostics=True, **options
+        )
         groups = {}
         if test is not None and columns.group_column is not None:
-            groups = _groups(results, name, suite, test, columns, options)
+            domains = read_samples(test, columns=columns).group
+            groups = _groups(results, name, groups=domains, **options)
         page = make_report(results, groups=groups, command=_command())
     write_text(output, page)
     if csv_output is not None:
@@ -95,30 +78,20 @@ def report(
     say(f"Wrote {output} ({len(page) / 1e3:,.0f} kB). Open it in a browser.")
 
 
-def _groups(
-    results: Any, name: str, suite: Any, test: Path, columns: Columns, options: dict[str, Any]
-) -> dict[str, Any]:
+def _groups(results: Any, name: str, **options: Any) -> dict[str, Any]:
     """Return the groups of the test samples, uncalibrated and of the lowest average ECE."""
-    from wildcal.evaluation import evaluate
-    from wildcal.io.samples import read_samples
-
-    samples = read_samples(test, columns=columns)
-    split = suite.split("test")
-    best = results.ranked(name, "ece")[0].name
+    tested = results.suites[name]
+    split = tested.suite.split("test")
+    shown = ("identity", results.ranked(name, "ece")[0].name)
     return {
-        method.name: evaluate(
-            split.y, logits=split.logits, calibrator=method.calibrator, groups=samples.group,
-            **options,
-        )
-        for method in results.suites[name].methods
-        if method.name in ("identity", best)
-    }  # fmt: skip
+        method.name: evaluate(split.y, logits=split.logits, calibrator=method.calibrator, **options)
+        for method in tested.methods
+        if method.name in shown
+    }
 
 
 def _command() -> str:
     """Return the command line without folders, so that the page can be shared."""
-    import sys
-
     words = []
     for word in sys.argv[1:]:
         head, equals, path = word.rpartition("=")

@@ -1,12 +1,15 @@
-"""`wildcal reproduce`: the paper's tables, figures and claims from suites."""
+"""`wildcal reproduce`: make the paper's tables, figures and claims from suites."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from wildcal.cli.options import PATH, n_bootstrap_option, names_of, open_suite, pairs
+from wildcal import suites as installed
+from wildcal.cli import options as common
 from wildcal.cli.output import print_line, progress_bar, warn
+from wildcal.cli.types import NAMES, PATH
 from wildcal.core.exceptions import InputError, WildcalError
 
 
@@ -14,7 +17,7 @@ from wildcal.core.exceptions import InputError, WildcalError
 @click.argument("artifacts", nargs=-1, metavar="[ARTIFACT]...")
 @click.option(
     "--suites",
-    callback=names_of,
+    type=NAMES,
     metavar="SUITE,...",
     help="Folders, .npz files or names.  [the installed ones of CIFAR and ImageNet]",
 )
@@ -22,42 +25,24 @@ from wildcal.core.exceptions import InputError, WildcalError
 @click.option(
     "--format",
     "formats",
-    callback=names_of,
+    type=NAMES,
     default="md,csv,tex",
-    show_default=True,
-    metavar="NAME,...",
     help="Files of tables: md, csv, tex, html. Of figures: csv (the numbers), md (the caption).",
 )
 @click.option(
-    "--figures",
-    "pictures",
-    callback=names_of,
-    default="pdf,png",
-    show_default=True,
-    metavar="NAME,...",
-    help="Files of figures: pdf, svg, png.",
+    "--figures", "pictures", type=NAMES, default="pdf,png", help="Files of figures: pdf, svg, png."
 )
 @click.option("--paper", is_flag=True, help="Add the paper's rows.")
 @click.option(
     "--variants",
     type=click.Choice(["authors", "wildcal"]),
     default="authors",
-    show_default=True,
     help="IRM, IROvA, IROvATS and SPLINE as in the authors' code, or of this package.",
 )
 @click.option("--intervals", is_flag=True, help="Show 95 % intervals in tables.")
-@click.option(
-    "--methods", callback=names_of, metavar="NAME,...", help="Methods beside the paper's."
-)
-@click.option(
-    "--label",
-    "labels",
-    multiple=True,
-    callback=pairs,
-    metavar='SUITE="NAME"',
-    help="Name of a suite's network in tables and figures; repeatable.",
-)
-@n_bootstrap_option
+@click.option("--methods", type=NAMES, help="Methods beside the paper's.")
+@common.pairs_option("--label", 'SUITE="NAME"', "Name of a suite's network in tables and figures")
+@common.n_bootstrap_option
 def reproduce(
     artifacts: tuple[str, ...],
     suites: tuple[str, ...] | None,
@@ -66,10 +51,9 @@ def reproduce(
     pictures: tuple[str, ...],
     paper: bool,
     variants: str,
-    intervals: bool,
     methods: tuple[str, ...] | None,
-    labels: dict[str, str],
-    n_bootstrap: int,
+    label: dict[str, str],
+    **options: Any,
 ) -> None:
     """Make the tables, figures and claims of the paper on energy scaling from suites.
 
@@ -86,36 +70,31 @@ def reproduce(
     from wildcal.report.paper.tables import Missing
 
     chosen = paper_artifacts.choose(artifacts)
-    for name, known in (
-        ("formats", paper_artifacts.FORMATS),
-        ("pictures", paper_artifacts.PICTURES),
-    ):
-        given = formats if name == "formats" else pictures
-        unknown = sorted(set(given) - set(known))
-        if unknown:
-            raise InputError(f"{name} must be of {', '.join(known)}, got {unknown[0]!r}.", name)
+    _check_among("formats must be of", formats, paper_artifacts.FORMATS, "formats")
+    _check_among("pictures must be of", pictures, paper_artifacts.PICTURES, "pictures")
     if output.exists() and not output.is_dir():
         raise InputError(f"output must be a folder, got {output}.", "output")
     opened = _open(suites)
-    unknown = sorted(set(labels) - set(opened))
-    if unknown:
-        raise InputError(
-            f"label must name one of {', '.join(opened)}, got {unknown[0]!r}.", "labels"
-        )
+    _check_among("label must name one of", label, opened, "label")
     output.mkdir(parents=True, exist_ok=True)
     written, missing = {}, []
-    with progress_bar("Reproducing", total=None) as progress:
+    with progress_bar("Reproducing") as progress:
         study = Study(
-            opened, labels, methods=methods or (), authors=variants == "authors",
-            n_bootstrap=n_bootstrap, intervals=intervals, progress=lambda _, n: progress.advance(n),
-        )  # fmt: skip
+            opened,
+            label,
+            methods=methods or (),
+            authors=variants == "authors",
+            progress=lambda _, n: progress.advance(n),
+            **options,
+        )
         for name in chosen:
             made = paper_artifacts.make(name, study, paper=paper)
             if isinstance(made, Missing):
                 missing.append(made)
-                continue
-            files = paper_artifacts.write(made, output, formats=formats, pictures=pictures)
-            written[name] = files
+            else:
+                written[name] = paper_artifacts.write(
+                    made, output, formats=formats, pictures=pictures
+                )
     for name, files in written.items():
         print_line(f"{name}: {', '.join(map(str, files))}")
     for each in missing:
@@ -126,24 +105,27 @@ def reproduce(
         raise InputError(f"suites must have what is needed, got {', '.join(opened)}.", "suites")
 
 
+def _check_among(text: str, given: Iterable[str], known: Iterable[str], param: str) -> None:
+    """Raise if a name is not known."""
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        raise InputError(f"{text} {', '.join(known)}, got {unknown[0]!r}.", param)
+
+
 def _open(names: tuple[str, ...] | None) -> dict[str, Any]:
     """Return suites by name; without names the installed ones of the paper's data."""
-    from wildcal.suites import list as list_suites
-
-    chosen = names or tuple(n for n in list_suites() if n.startswith(("cifar", "imagenet")))
+    chosen = names or [n for n in installed.list() if n.startswith(("cifar", "imagenet"))]
     if not chosen:
         raise InputError(
             'suites must be given: none is installed. Try pip install "wildcal[suites]".', "suites"
         )
-    found, errors = {}, []
+    found = {}
     for name in chosen:
         try:
-            suite = open_suite(name)
+            suite = common.open_suite(name)
             found[suite.name] = suite
         except WildcalError as error:
-            errors.append(str(error))
-    for text in errors:
-        warn(f"skipped: {text}")
+            warn(f"skipped: {error}")
     if not found:
         raise InputError(f"suites must be readable, got {', '.join(chosen)}.", "suites")
     return found

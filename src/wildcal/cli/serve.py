@@ -1,4 +1,4 @@
-"""`wildcal serve`: calibrators as a service."""
+"""`wildcal serve`: serve calibrators over HTTP."""
 
 from pathlib import Path
 from typing import Any
@@ -6,16 +6,16 @@ from typing import Any
 import click
 
 from wildcal.cli.monitor import SaveEvery, load_estimator, monitor_options, save_interval
-from wildcal.cli.options import PATH
 from wildcal.cli.output import say
+from wildcal.cli.types import COUNT, PATH
 from wildcal.core.exceptions import InputError, WildcalError
 from wildcal.io.artifact import load
 
 
 @click.command(no_args_is_help=True)
 @click.argument("calibrators", nargs=-1, required=True, metavar="[NAME=]CALIBRATOR...")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535))
+@click.option("--host", default="127.0.0.1", help="Address to listen on.")
+@click.option("--port", default=8000, type=click.IntRange(0, 65535))
 @click.option("--token-file", type=PATH, help="Bearer tokens, one per line. [no token is needed]")
 @click.option(
     "--allow-host",
@@ -30,7 +30,6 @@ from wildcal.io.artifact import load
     callback=save_interval,
     metavar="SECONDS|SAMPLES",
     default="10s",
-    show_default=True,
     help="Save streams after so many seconds (10s) or samples (500).",
 )
 @monitor_options
@@ -42,33 +41,11 @@ from wildcal.io.artifact import load
     help=("A saved accuracy estimator of the calibrator NAME, instead of ATC; repeatable."),
 )
 @click.option(
-    "--max-streams",
-    default=1000,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="Streams in memory; others are on disk.",
+    "--max-streams", default=1000, type=COUNT, help="Streams in memory; others are on disk."
 )
-@click.option(
-    "--max-samples",
-    default=65536,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="Samples of one request.",
-)
-@click.option(
-    "--max-bytes",
-    default=1 << 24,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="Bytes of the body of one request.",
-)
-@click.option(
-    "--max-connections",
-    default=1000,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="Open connections.",
-)
+@click.option("--max-samples", default=65536, type=COUNT, help="Samples of one request.")
+@click.option("--max-bytes", default=1 << 24, type=COUNT, help="Bytes of the body of one request.")
+@click.option("--max-connections", default=1000, type=COUNT, help="Open connections.")
 def serve(
     calibrators: tuple[str, ...],
     host: str,
@@ -90,7 +67,6 @@ def serve(
       wildcal serve resnet=calibrator.json --state streams
       curl localhost:8000/v2/models/resnet
     """
-    # Here, so that other commands do not wait for the import.
     from wildcal.serve.app import Service
     from wildcal.serve.run import run
     from wildcal.serve.security import read_tokens

@@ -1,18 +1,20 @@
-"""`wildcal show`: what a saved calibrator is."""
+"""`wildcal show`: describe a saved calibrator."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
-from wildcal.cli.options import PATH, json_option
+from wildcal.cli import options as common
 from wildcal.cli.output import print_json, print_line
+from wildcal.cli.types import PATH
 
 
 @click.command(no_args_is_help=True)
 @click.argument("calibrator", type=PATH)
-@json_option
+@common.json_option
 def show(calibrator: Path, as_json: bool) -> None:
     """Describe a saved CALIBRATOR. The checksum of the file is verified first.
 
@@ -26,7 +28,7 @@ def show(calibrator: Path, as_json: bool) -> None:
     if as_json:
         print_json(json.loads(calibrator.read_text("utf-8")))
         return
-    for line in (*_lines(fitted), *_stored(fitted, info)):
+    for line in _lines(fitted, info):
         print_line(line)
 
 
@@ -44,32 +46,23 @@ def fit_line(fitted: Any) -> str:
     return line + ("." if info.converged else ", NOT CONVERGED.")
 
 
-def _lines(fitted: Any) -> list[str]:
+def _lines(fitted: Any, info: Any) -> Iterator[str]:
+    """Yield a description of a calibrator and of its file."""
     title = f"{fitted.title[0].upper()}{fitted.title[1:]} ({fitted.name})"
-    lines = [f"{title}, {fitted.reference}." if fitted.reference else f"{title}.", fit_line(fitted)]
+    yield f"{title}, {fitted.reference}." if fitted.reference else f"{title}."
+    yield fit_line(fitted)
     if described := fitted.describe():
-        lines.append(f"Fitted numbers: {described.rstrip('.')}.")
+        yield f"Fitted numbers: {described.rstrip('.')}."
     if fitted.fit_info_.message:
-        lines.append(fitted.fit_info_.message)
-    stays = "never changes" if fitted.preserves_accuracy else "may change"
-    return [
-        *lines,
-        f"It {stays} the predicted class.",
-        *(f"Warning: {text}" for text in fitted.fit_info_.warnings),
-    ]
-
-
-def _stored(fitted: Any, info: Any) -> list[str]:
-    lines = [f"Input: {fitted.input_}."]
-    names = fitted.class_names_
-    if names is not None:
+        yield fitted.fit_info_.message
+    verb = "never changes" if fitted.preserves_accuracy else "may change"
+    yield f"It {verb} the predicted class."
+    for text in fitted.fit_info_.warnings:
+        yield f"Warning: {text}"
+    yield f"Input: {fitted.input_}."
+    if names := fitted.class_names_:
         more = f" and {len(names) - 8} more" if len(names) > 8 else ""
-        lines.append(f"Classes: {', '.join(names[:8])}{more}.")
-    for name, value in info.columns.items():
-        text = ", ".join(map(str, value)) if isinstance(value, list) else value
-        lines.append(f"{name}: {text}")
-    return [
-        *lines,
-        *(f"{name}: {text}" for name, text in info.metadata.items()),
-        f"Written by wildcal {info.version}.",
-    ]
+        yield f"Classes: {', '.join(names[:8])}{more}."
+    for name, value in {**info.columns, **info.metadata}.items():
+        yield f"{name}: {', '.join(map(str, value)) if isinstance(value, list) else value}"
+    yield f"Written by wildcal {info.version}."

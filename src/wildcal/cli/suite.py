@@ -1,7 +1,7 @@
 """`wildcal suite`: list, show, create and export suites."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,22 +10,19 @@ from typing import Any, Final
 import click
 import numpy as np
 
-from wildcal.cli.options import (
-    PATH,
-    columns_options,
-    json_option,
-    open_suite,
-    output_option,
-    overwrite_option,
-    test_files_options,
-)
-from wildcal.cli.output import check_output, print_json, print_line, print_table, progress_bar, say
+from wildcal import suites
+from wildcal.cli import options as common
+from wildcal.cli.output import check_output, print_json, print_line, print_rows, progress_bar, say
+from wildcal.cli.types import PATH
 from wildcal.core.arrays import logsumexp, softmax
 from wildcal.core.conversion import to_logits
 from wildcal.core.exceptions import InputError
 from wildcal.io.atomic import atomic_write
+from wildcal.io.samples import read_samples
 from wildcal.io.schema import Columns
+from wildcal.io.suite import Suite
 from wildcal.io.suite_manifest import DTYPES
+from wildcal.io.suite_writer import SuiteWriter
 
 _DESCRIBED: Final = (
     *("input", "class_names", "model", "data", "knn", "seed", "versions", "complete"),
@@ -44,7 +41,7 @@ def suite() -> None:
 
 
 @suite.command("list")
-@json_option
+@common.json_option
 def list_suites(as_json: bool) -> None:
     """List the installed suites.
 
@@ -52,26 +49,17 @@ def list_suites(as_json: bool) -> None:
     Example:
       wildcal suite list
     """
-    from wildcal.suites import list as list_names
-    from wildcal.suites import load
-
-    found = {name: load(name) for name in list_names()}
-    rows = [
-        {
-            "name": name,
-            "classes": s.n_classes,
-            "splits": len(s.splits),
-            "samples": sum(split.n_samples for split in s.splits),
-        }
-        for name, s in found.items()
-    ]
+    rows = []
+    for name in suites.list():
+        each = suites.load(name)
+        n_samples = sum(split.n_samples for split in each.splits)
+        counts = {"classes": each.n_classes, "splits": len(each.splits), "samples": n_samples}
+        rows.append({"name": name, **counts})
     if as_json:
         print_json(rows)
     elif rows:
-        print_table(
-            ("suite", "classes", "splits", "samples"),
-            [(*list(row.values())[:-1], f"{row['samples']:,}") for row in rows],
-        )
+        cells = [(*list(row.values())[:-1], f"{row['samples']:,}") for row in rows]
+        print_rows(("suite", "classes", "splits", "samples"), cells)
     else:
         say('No suite is installed. Install them with: pip install "wildcal[suites]"')
 
@@ -80,7 +68,7 @@ def list_suites(as_json: bool) -> None:
 @click.argument("name", metavar="SUITE")
 @click.option("--splits", "each", is_flag=True, help="Do not pool corruptions by severity.")
 @click.option("--verify", is_flag=True, help="Compare the checksums first.")
-@json_option
+@common.json_option
 def show(name: str, each: bool, verify: bool, as_json: bool) -> None:
     """Show the splits of a suite: accuracy, confidence and energy of the raw logits.
 
@@ -89,7 +77,7 @@ def show(name: str, each: bool, verify: bool, as_json: bool) -> None:
       wildcal suite show cifar10-resnet20
       wildcal suite show cifar10-resnet20 --splits --json
     """
-    opened = open_suite(name)
+    opened = common.open_suite(name)
     n_samples = sum(split.n_samples for split in opened.splits)
     if verify:
         with progress_bar("Verifying", total=n_samples) as progress:
@@ -126,10 +114,10 @@ def show(name: str, each: bool, verify: bool, as_json: bool) -> None:
         )
         for row in rows
     ]
-    print_table(
+    print_rows(
         ("split", "role", "domain", "splits", "samples", "accuracy", "confidence", "energy"),
         cells,
-        caption="Raw logits: accuracy and mean confidence in %, mean free energy -logsumexp(z).",
+        note="Raw logits: accuracy and mean confidence in %, mean free energy -logsumexp(z).",
         n_left=3,
     )
 
@@ -137,18 +125,12 @@ def show(name: str, each: bool, verify: bool, as_json: bool) -> None:
 @suite.command(no_args_is_help=True)
 @click.option("--calibration", type=PATH, required=True, help="Samples to fit on.")
 @click.option("--test", type=PATH, required=True, help="Test samples of the source domain.")
-@test_files_options
+@common.test_files_options
 @click.option("--model", metavar="NAME", help="Name of the model, for tables.")
 @click.option("--data", metavar="NAME", help="Name of the data, for tables.")
-@columns_options
-@output_option
-def create(
-    calibration: Path,
-    test: Path,
-    columns: Columns,
-    output: Path,
-    **options: Any,
-) -> None:
+@common.columns_options
+@common.output_option
+def create(calibration: Path, test: Path, output: Path, **options: Any) -> None:
     """Make a suite of files of samples: a folder, or one file if -o ends in .npz.
 
     \b
@@ -156,7 +138,7 @@ def create(
       wildcal suite create --calibration val.csv --test test.csv --shifted night=night.csv -o cars
       wildcal suite create --calibration val.csv --test test.csv --shifted fog:3=fog.csv -o cars.npz
     """
-    n = write_suite(output, calibration, test, columns=columns, **options)
+    n = write_suite(output, calibration, test, **options)
     say(f"Wrote {n} splits to {output}.")
 
 
@@ -165,53 +147,45 @@ def write_suite(
     calibration: Path,
     test: Path,
     *,
-    shifted: Sequence[tuple[str, Path]] = (),
-    ood: Sequence[tuple[str, Path]] = (),
-    test_ood: Sequence[tuple[str, Path]] = (),
+    shifted: Mapping[str, Path],
+    ood: Mapping[str, Path],
+    test_ood: Mapping[str, Path],
+    columns: Columns,
     model: str | None = None,
     data: str | None = None,
-    columns: Columns,
 ) -> int:
     """Write a suite of files of samples, and return the number of its splits."""
-    from wildcal.io.samples import read_samples
-    from wildcal.io.suite import Suite
-    from wildcal.io.suite_writer import SuiteWriter
-
     if output.exists():
         raise InputError(f"output must not exist, got {output}.", "output")
-    plan = [("calibration", calibration, "calibration", True), ("test", test, "test", True)]
-    plan += [(name.replace(":", "-"), path, "test", True) for name, path in shifted]
-    plan += [(f"{name}-calibration", path, "calibration", False) for name, path in ood]
-    plan += [(f"{name}-test", path, "test", False) for name, path in test_ood]
-    severities = {name.replace(":", "-"): name.partition(":") for name, _ in shifted}
+    # Name, file, role and shift of each split; OOD samples have neither a shift nor labels.
+    plan: list[tuple[str, Path, str, dict[str, Any] | None]] = [
+        ("calibration", calibration, "calibration", {}),
+        ("test", test, "test", {}),
+    ]
+    for name, path in shifted.items():
+        corruption, _, severity = name.partition(":")
+        domain = name.replace(":", "-")
+        change = {"corruption": corruption, "severity": int(severity)} if severity else {}
+        plan.append((domain, path, "test", {"domain": domain, **change}))
+    for role, files in (("calibration", ood), ("test", test_ood)):
+        plan += [(f"{name}-{role}", path, role, None) for name, path in files.items()]
+    named = (("model", model), ("data", data))
+    about: dict[str, Any] = {key: {"name": name} for key, name in named if name}
     with TemporaryDirectory(dir=output.parent) as temporary:
         folder, writer = Path(temporary) / output.stem, None
         with progress_bar("Writing", total=len(plan)) as progress:
-            for name, path, role, labels in plan:
+            for split, path, role, shift in plan:
+                labels = shift is not None
                 declared = columns if labels else replace(columns, label_column=None)
                 samples = read_samples(path, columns=declared, labels=labels)
                 logits = np.asarray(to_logits(np, samples.X, samples.input, 1e-6))
+                y = samples.require_labels() if labels else None
                 if writer is None:
                     names = samples.class_names or tuple(map(str, range(logits.shape[1])))
-                    columns = replace(
-                        columns, class_names=columns.class_names or samples.class_names
-                    )
-                    writer = SuiteWriter(
-                        folder,
-                        class_names=names,
-                        model={"name": model} if model else {},
-                        data={"name": data} if data else {},
-                    )
-                domain, _, severity = severities.get(name, ("source", "", ""))
-                writer.add(
-                    name,
-                    logits,
-                    samples.require_labels() if labels else None,
-                    role=role,
-                    domain=name if name in severities else "source",
-                    corruption=domain if severity else None,
-                    severity=int(severity) if severity else None,
-                )
+                    names_of_all = columns.class_names or samples.class_names
+                    columns = replace(columns, class_names=names_of_all)
+                    writer = SuiteWriter(folder, class_names=names, **about)
+                writer.add(split, logits, y, role=role, **shift or {})
                 progress.advance()
         assert writer is not None
         writer.finish()
@@ -227,16 +201,9 @@ def write_suite(
 @click.argument("split", required=False)
 @click.option("--dtype", type=click.Choice(DTYPES), help="Precision of logits; whole suites only.")
 @click.option("--step", type=float, help="Round logits to multiples; whole suites only.")
-@overwrite_option
-@output_option
-def export(
-    name: str,
-    split: str | None,
-    dtype: str | None,
-    step: float | None,
-    overwrite: bool,
-    output: Path,
-) -> None:
+@common.overwrite_option
+@common.output_option
+def export(name: str, split: str | None, overwrite: bool, output: Path, **rounding: Any) -> None:
     """Write one SPLIT as a file of samples, or the whole suite as one compressed .npz.
 
     \b
@@ -245,17 +212,14 @@ def export(
       wildcal suite export extracted/ -o suite.npz --dtype float16 --step 0.125
     """
     check_output(output, overwrite=overwrite, suffixes=(".npz",))
-    opened = open_suite(name)
+    opened = common.open_suite(name)
     if split is None:
         if not opened.complete:
-            raise InputError(
-                f"suite must be complete, got {name}. Try extracting it again.", "suite"
-            )
+            raise InputError(f"suite must be complete, got {name}. Extract it again.", "suite")
         with progress_bar("Packing"):
-            opened.pack(output, dtype=dtype, step=step)
-        say(
-            f"Wrote {len(opened.splits)} splits to {output} ({output.stat().st_size / 1e6:.1f} MB)."
-        )
+            opened.pack(output, **rounding)
+        size = output.stat().st_size / 1e6
+        say(f"Wrote {len(opened.splits)} splits to {output} ({size:.1f} MB).")
         return
     found = opened.split(split)
     found.verify()
@@ -270,23 +234,23 @@ def export(
 
 def _summary(splits: list[Any]) -> dict[str, Any]:
     """Return the numbers of a group of splits; samples count alike."""
-    n = sum(split.n_samples for split in splits)
-    right, confidence, total_energy = 0, 0.0, 0.0
+    columns = []
     for split in splits:
         z = split.logits.astype(np.float64)
-        right += int((z.argmax(axis=1) == split.y).sum())
-        confidence += float(softmax(np, z).max(axis=1).sum())
-        total_energy += -float(logsumexp(np, z).sum())
+        correct, top = z.argmax(axis=1) == split.y, softmax(np, z).max(axis=1)
+        columns.append(np.stack([correct, top, -logsumexp(np, z)[:, 0]]))
+    pooled = np.concatenate(columns, axis=1)
+    accuracy, confidence, energy = pooled.mean(axis=1).tolist()
     first = splits[0]
     domain = "ood" if first.is_ood else first.domain if len(splits) == 1 else "shifted"
     return {
         "role": first.role,
         "domain": domain,
         "splits": len(splits),
-        "samples": n,
-        "accuracy": None if first.is_ood else right / n,
-        "confidence": confidence / n,
-        "energy": total_energy / n,
+        "samples": pooled.shape[1],
+        "accuracy": None if first.is_ood else accuracy,
+        "confidence": confidence,
+        "energy": energy,
     }
 
 

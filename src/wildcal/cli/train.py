@@ -1,21 +1,14 @@
-"""`wildcal train`: a network for CIFAR from a folder of published images."""
+"""`wildcal train`: train a network on CIFAR images."""
 
-import sys
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any
 
 import click
 
-from wildcal.cli.options import PATH, seed_option
+from wildcal.cli import options as common
 from wildcal.cli.output import check_output, progress_bar, say
+from wildcal.cli.types import PATH
 from wildcal.core.exceptions import InputError
-
-if TYPE_CHECKING:
-    from wildcal.vision.train import Progress
-
-# Seconds between two lines where no progress bar is shown.
-_EVERY: Final = 10.0
 
 
 @click.command(no_args_is_help=True)
@@ -26,32 +19,28 @@ _EVERY: Final = 10.0
     help="resnet20, wrn-16-2, vgg11-half, densenet-45, se-resnet20 for a CPU; a wrong name lists"
     " all.",
 )
-@click.option(
-    "--dataset", type=click.Choice(["cifar10", "cifar100"]), default="cifar10", show_default=True
-)
+@click.option("--dataset", type=click.Choice(["cifar10", "cifar100"]), default="cifar10")
 @click.option("-o", "--output", type=PATH, required=True, help="Checkpoint (.safetensors).")
 @click.option("--resume", is_flag=True, help="Continue the training of OUTPUT.")
 @click.option("--start", type=PATH, help="Checkpoint whose weights to begin with.")
-@click.option("--epochs", type=int, default=16, show_default=True)
-@click.option("--batch-size", type=int, default=128, show_default=True)
-@click.option("--learning-rate", type=float, default=0.2, show_default=True, help="At its peak.")
-@click.option("--weight-decay", type=float, default=5e-4, show_default=True)
+@click.option("--epochs", type=int, default=16)
+@click.option("--batch-size", type=int, default=128)
+@click.option("--learning-rate", type=float, default=0.2, help="At its peak.")
+@click.option("--weight-decay", type=float, default=5e-4)
 @click.option(
     "--warm-up",
     type=float,
     default=0.2,
-    show_default=True,
     help="Share of the steps in which the learning rate rises.",
 )
 @click.option(
     "--small-crops",
     type=float,
     default=0.4,
-    show_default=True,
     help="Share of the epochs, at the start, on 24 x 24 pixels.",
 )
-@seed_option
-@click.option("--device", default="cpu", show_default=True, help="Any device of torch.")
+@common.seed_option
+@click.option("--device", default="cpu", help="Any device of torch.")
 def train(
     data: Path,
     network: str,
@@ -76,7 +65,7 @@ def train(
     """
     from wildcal.vision.checkpoint import Checkpoint
     from wildcal.vision.networks import NETWORKS
-    from wildcal.vision.train import Recipe, read_training_data
+    from wildcal.vision.train import Progress, Recipe, read_training_data
     from wildcal.vision.train import train as run
 
     if network not in NETWORKS:
@@ -86,22 +75,15 @@ def train(
     if output.exists() and not resume:
         raise InputError(f"output must not exist, got {output}. Try resume=True.", "output")
     images = read_training_data(dataset, data)
-    start_from = None if start is None else Checkpoint.load(start)
-    last = time.monotonic()
     with progress_bar(network, recipe.epochs) as bar:
 
-        def report(state: "Progress") -> None:
-            nonlocal last
-            is_end = state.watched_accuracy is not None
-            if not is_end:
+        def report(state: Progress) -> None:
+            if state.watched_accuracy is None:
                 bar.advance(1 / state.n_steps)
-            if not is_end and (sys.stderr.isatty() or time.monotonic() - last < _EVERY):
                 return
-            last = time.monotonic()
-            held_out = f", {state.watched_accuracy:.1%} on held-out images" if is_end else ""
             say(
-                f"epoch {state.epoch + 1} of {recipe.epochs}, step {state.step} of"
-                f" {state.n_steps}: loss {state.loss:.3f}, accuracy {state.accuracy:.1%}{held_out}."
+                f"epoch {state.epoch + 1} of {recipe.epochs}: loss {state.loss:.3f}, accuracy"
+                f" {state.accuracy:.1%}, {state.watched_accuracy:.1%} on held-out images."
             )
 
         checkpoint = run(
@@ -109,7 +91,7 @@ def train(
             images,
             output,
             recipe=recipe,
-            start=start_from,
+            start=None if start is None else Checkpoint.load(start),
             device=device,
             progress=report,
         )
