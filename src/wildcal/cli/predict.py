@@ -64,7 +64,8 @@ def predict(
             with targets[0].open("rb") as file:
                 shutil.copyfileobj(file, sys.stdout.buffer)
     where = "standard output" if output == STANDARD else output
-    say(f"Wrote {n:,} samples in {len(files)} files to {where}; mean confidence {mean:.2%}.")
+    n_files = f"{len(files)} files" if len(files) > 1 else "1 file"
+    say(f"Wrote {n:,} samples in {n_files} to {where}; mean confidence {mean:.2%}.")
 
 
 def _targets(files: list[Path], output: Path, columns: Columns, overwrite: bool) -> list[Path]:

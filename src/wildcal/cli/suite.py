@@ -15,7 +15,7 @@ from wildcal.cli import options as common
 from wildcal.cli.output import check_output, print_json, print_line, print_rows, progress_bar, say
 from wildcal.cli.types import PATH
 from wildcal.core.arrays import logsumexp, softmax
-from wildcal.core.conversion import to_logits
+from wildcal.core.conversion import smallest_positive, to_logits
 from wildcal.core.exceptions import InputError
 from wildcal.io.atomic import atomic_write
 from wildcal.io.samples import read_samples
@@ -173,12 +173,15 @@ def write_suite(
     about: dict[str, Any] = {key: {"name": name} for key, name in named if name}
     with TemporaryDirectory(dir=output.parent) as temporary:
         folder, writer = Path(temporary) / output.stem, None
+        eps = 1e-30
         with progress_bar("Writing", total=len(plan)) as progress:
             for split, path, role, shift in plan:
                 labels = shift is not None
                 declared = columns if labels else replace(columns, label_column=None)
                 samples = read_samples(path, columns=declared, labels=labels)
-                logits = np.asarray(to_logits(np, samples.X, samples.input, 1e-6))
+                if writer is None and samples.input in ("proba", "confidence"):
+                    eps = smallest_positive(np.asarray(samples.X))
+                logits = np.asarray(to_logits(np, samples.X, samples.input, eps))
                 y = samples.require_labels() if labels else None
                 if writer is None:
                     names = samples.class_names or tuple(map(str, range(logits.shape[1])))
