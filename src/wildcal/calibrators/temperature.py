@@ -9,6 +9,7 @@ from wildcal.core.arrays import Array
 from wildcal.core.calibrator import FitInfo, TemperatureCalibrator
 from wildcal.core.optimize import (
     Loss,
+    Solution,
     TemperatureObjective,
     exp_link,
     temperature_losses,
@@ -42,6 +43,17 @@ class TemperatureFit:
     n_iter: int
     converged: bool
     at_bound: bool
+
+    def info(self, loss: str, before: float, found: Solution, *warnings: str) -> FitInfo:
+        """Return the record of a fit that started from this temperature."""
+        return FitInfo(
+            loss,
+            before,
+            found.value,
+            self.n_iter + found.n_iter,
+            self.converged and found.converged,
+            warnings=(*self.warnings, *warnings),
+        )
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -145,14 +157,8 @@ class TemperatureScaling(TemperatureCalibrator):
     def _fit(self, data: Samples) -> FitInfo:
         fit = fit_temperature(data, loss=self.loss, bounds=self.bounds)
         self.temperature_ = fit.temperature
-        return FitInfo(
-            self.loss,
-            fit.loss_before,
-            fit.loss_after,
-            fit.n_iter,
-            fit.converged,
-            warnings=fit.warnings,
-        )
+        info = self.loss, fit.loss_before, fit.loss_after, fit.n_iter, fit.converged
+        return FitInfo(*info, warnings=fit.warnings)
 
     def _temperatures(self, xp: Any, z: Array, *inputs: Array) -> float:
         return self.temperature_
