@@ -13,7 +13,7 @@ Algorithm 1, fit:
 
 Algorithm 2, predict:
 
-    1. h(z) <- T - theta1 lambda1 + theta2 lambda2 (eq. 9), where           EnergyScaling._temperatures
+    1. h(z) <- T - theta1 lambda1 + theta2 lambda2 (eq. 9), where           _temperatures
        lambda1 = P_correct(F(z)), lambda2 = P_incorrect(F(z)) (eq. 10)
     2. p <- softmax(z / h(z)) (eq. 11), confidence <- max p (eq. 13)        EnergyScaling.formula
 """

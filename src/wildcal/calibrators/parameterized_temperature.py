@@ -11,7 +11,7 @@ from wildcal.calibrators.entropy_temperature import inverse_softplus
 from wildcal.calibrators.temperature import DEFAULT_BOUNDS, bounds_of, fit_temperature
 from wildcal.core.arrays import Array, FloatArray, IntArray, clip, in_blocks, largest, softplus
 from wildcal.core.calibrator import FitInfo, TemperatureCalibrator
-from wildcal.core.optimize import softplus_link
+from wildcal.core.optimize import Solution, softplus_link
 from wildcal.core.validation import Samples, check_number
 
 _MAX_ITER: Final = 500
@@ -162,14 +162,8 @@ class ParameterizedTemperatureScaling(TemperatureCalibrator):
         self.weights_ = np.asarray(result.x)
         # Status 2: the line search ended at the rounding of the loss.
         converged = result.status == 0 or bool(np.abs(result.jac).max() < 1e-4)
-        return FitInfo(
-            "mse + penalty",
-            ts.loss_after,
-            float(result.fun),
-            ts.n_iter + int(result.nit),
-            ts.converged and converged,
-            warnings=ts.warnings,
-        )
+        found = Solution(result.x, float(result.fun), int(result.nit), converged)
+        return ts.info("mse + penalty", ts.loss_after, found)
 
     def _start(self, varies: Any, output: float) -> FloatArray:
         """Return seeded weights with about one output for every input."""
