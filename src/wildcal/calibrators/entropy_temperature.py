@@ -47,7 +47,7 @@ def fit_softplus_line(
     design, link = np.column_stack([np.ones(len(data)), feature]), softplus_link(*bounds)
     objective = TemperatureObjective(data.logits, data.y, data.weight, design, link, loss=loss)
     upper = np.full(2, _MAX_COEFFICIENT)
-    box = {"lower": -upper, "upper": upper, "max_step": _MAX_STEP}
+    box: dict[str, Any] = {"lower": -upper, "upper": upper, "max_step": _MAX_STEP}
     start = np.array([inverse_softplus(ts.temperature), 0.0])
     before = objective.value(start)
     found = [objective.minimize(start, **box)]

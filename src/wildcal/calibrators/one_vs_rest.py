@@ -100,7 +100,7 @@ def fit_curves(
         Whether targets are those of `smoothed_target`, not 0 and 1.
     """
     n, k, m = features.shape
-    start = expand[:m].any(axis=0).astype(np.float64)  # slopes of 1 change nothing
+    start = np.asarray(expand[:m].any(axis=0), dtype=np.float64)  # slopes of 1 change nothing
     coefficients = np.zeros((k, m + 1))
     solutions, before = [], 0.0
     for each in (1,) if k == 2 else range(k):

@@ -12,8 +12,8 @@ from wildcal.calibrators.vector import VectorScaling
 from wildcal.core.arrays import Array, FloatArray, in_blocks
 from wildcal.core.calibrator import Calibrator, FitInfo, fit_base
 from wildcal.core.exceptions import InputError
-from wildcal.core.validation import Samples, check_number, warn
-from wildcal.window.base import AdaptedCalibrator, WindowCalibrator, WindowStatistics
+from wildcal.core.validation import Samples, warn
+from wildcal.window.base import AdaptedCalibrator, WindowCalibrator
 
 # A class that is predicted for less than this part of its source samples cannot be counted.
 _MIN_RECALL: Final = 0.25
@@ -90,21 +90,15 @@ class LabelShiftEM(WindowCalibrator):
     title = "label shift by EM"
     reference = "Alexandari et al., ICML 2020"
 
-    min_window: int = 16
+    preserves_accuracy = False
+    no_adjustment = 1.0
+
     prior_: FloatArray = field(init=False)
     cells_: FloatArray = field(init=False)
     medians_: FloatArray = field(init=False)
 
-    @property
-    def preserves_accuracy(self) -> bool:  # type: ignore[override]
-        """False: the predicted class may change."""
-        return False
-
     def _inner(self) -> Calibrator:
         return self.base or VectorScaling(tied=True)
-
-    def _check_options(self) -> None:
-        check_number("min_window", self.min_window, 1, whole=True)
 
     def _fit(self, data: Samples) -> FitInfo:
         self.base_ = fit_base(self._inner(), data, self.input_)
@@ -114,13 +108,10 @@ class LabelShiftEM(WindowCalibrator):
         prior = np.maximum(data.weight @ p / data.weight.sum(), _SMALLEST)
         self.prior_ = prior / prior.sum()
         predicted, confidence = p.argmax(axis=1), p.max(axis=1)
-        self.medians_ = np.array(
-            [
-                np.median(confidence[predicted == k]) if (predicted == k).any() else 1.0
-                for k in range(data.n_classes)
-            ]
-        )
         k = data.n_classes
+        self.medians_ = np.ones(k)
+        for each in np.unique(predicted):
+            self.medians_[each] = np.median(confidence[predicted == each])
         counts = np.zeros((k, 2 * k))
         np.add.at(counts, (data.y, self._cell(p)), data.weight)
         total = counts.sum(axis=1, keepdims=True)
@@ -143,18 +134,10 @@ class LabelShiftEM(WindowCalibrator):
         self.check_is_fitted()
         return self._estimate(self._unadjusted(X, knn_distances))
 
-    def adjustment(self, window: WindowStatistics | None) -> FloatArray:
-        """Return q / pi; ones without a window."""
-        if window is not None:
-            raise InputError(
-                "window must be samples for LabelShiftEM, got statistics. Try adapt(X).", "window"
-            )
-        return np.ones(self.n_classes_)
-
-    def _adjustment_to(self, X: Any, knn_distances: Any) -> FloatArray:
+    def _adjustment_to(self, X: Any, knn_distances: Any) -> FloatArray | float:
         p = self._unadjusted(X, knn_distances)
         if len(p) < self.min_window:
-            return self.adjustment(None)
+            return self.no_adjustment
         found = self._estimate(p)
         self._warn(p, found)
         return found.prior / self.prior_
@@ -163,13 +146,6 @@ class LabelShiftEM(WindowCalibrator):
         """Return the probabilities of the base times q / pi, normalized."""
         p = self.base_.formula(xp, z, *inputs) * adjustment
         return p / xp.sum(p, axis=-1, keepdims=True)
-
-    def describe(self) -> str:
-        """Return the fitted numbers in words."""
-        self.check_is_fitted()
-        return (
-            f"class frequencies of the source: {self.prior_.min():.3g} to {self.prior_.max():.3g}"
-        )
 
     def _cell(self, p: FloatArray) -> Any:
         predicted = p.argmax(axis=1)
