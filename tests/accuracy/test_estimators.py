@@ -257,6 +257,7 @@ def test_a_stated_confidence(name):
     right = rng.random(5000) < confidence
     estimator = get_estimator(name).fit(confidence, right, input="confidence")
     assert estimator.source_accuracy_ == right.mean()
+    assert estimator.estimate(confidence).value == pytest.approx(right.mean(), abs=0.01)
     harder = rng.beta(2, 2, size=5000)
     found = estimator.estimate(harder)
     assert found.value < estimator.estimate(confidence).value - 0.1

@@ -1,4 +1,4 @@
-"""The contract of an accuracy estimator: the accuracy on samples without labels."""
+"""Base class of accuracy estimators: the accuracy on samples without labels."""
 
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -53,7 +53,7 @@ class AccuracyEstimate:
 
 @dataclass(frozen=True)
 class AccuracyStatistics:
-    """What an estimator needs to know of a window; ``a + b`` is that of both windows together."""
+    """Statistics of a window; ``a + b`` is that of both windows together."""
 
     estimator: str
     """Name of the estimator."""
@@ -181,8 +181,7 @@ class AccuracyEstimator(ABC):
         self._check_options()
         self.input_, self.feature_names_in_ = input, samples.feature_names
         self.n_classes_, self.class_names_ = samples.n_classes, samples.class_names
-        samples = samples.subset(~samples.is_ood)
-        samples = _repeated(samples)
+        samples = _repeated(samples.subset(~samples.is_ood))
         source = samples.subset(samples.is_source)
         self.calibrator_ = TemperatureScaling().fit_samples(source, input=input)
         p = self._proba_of(source)
@@ -270,19 +269,25 @@ class AccuracyEstimator(ABC):
     def _correct(self, p: FloatArray, samples: Samples) -> Any:
         return samples.y == (1 if self.input_ == "confidence" else p.argmax(axis=1))
 
-    def _checked(self, X: Any, kind: str) -> FloatArray:
+    def _threshold(self, scores: FloatArray) -> float:
+        """Return the score that as many source samples reach as are classified correctly."""
+        n_wrong = round(len(scores) * (1 - self.source_accuracy_))
+        return float(np.append(np.sort(scores), np.inf)[n_wrong])
+
+    def _checked(self, X: Any) -> FloatArray:
         check_column_names(X, self.feature_names_in_)
-        return check_input(in_memory(X), kind, n_classes=self.n_classes_).astype(np.float64)
+        x = check_input(in_memory(X), self.input_, n_classes=self.n_classes_)
+        return x.astype(np.float64)
 
     def _statistics(self, window: Any, second_logits: Any) -> AccuracyStatistics:
         self.check_is_fitted()
-        x, second = self._checked(window, self.input_), []
+        x, second = self._checked(window), []
         if self.requires_second_logits:
             if second_logits is None:
                 raise InputError(
                     f"second_logits must be given to {type(self).__name__}.", "second_logits"
                 )
-            second = [self._checked(second_logits, self.input_)]
+            second = [self._checked(second_logits)]
             if len(second[0]) != len(x):
                 raise InputError(
                     f"second_logits must have {len(x)} samples, got {len(second[0])}.",
@@ -337,7 +342,8 @@ class AccuracyEstimator(ABC):
         """Return how far the interval reaches below and above the estimate."""
         variance = self._sampling_variance(value, n)
         variance += self.relative_error_**2 * self._squared_fall(value, n)
-        return _Z * float(np.sqrt(variance)), _Z * float(np.sqrt(variance))
+        margin = _Z * float(np.sqrt(variance))
+        return margin, margin
 
 
 def _repeated(samples: Samples) -> Samples:

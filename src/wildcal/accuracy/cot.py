@@ -122,10 +122,7 @@ class COTT(COT):
 
     def _fit(self, p: FloatArray, y: IntArray) -> None:
         super()._fit(p, y)
-        gains = self._gains(p)
-        n_wrong = int((p.argmax(axis=1) != y).sum())
-        right = np.partition(gains, n_wrong)[n_wrong] if n_wrong < len(y) else np.inf
-        self.threshold_ = float(right) - _ROUNDING
+        self.threshold_ = self._threshold(self._gains(p)) - _ROUNDING
 
     def _gains(self, p: FloatArray) -> Array:
         assigned = (p - transport_prices(p, self.prior_)).argmax(axis=1)
