@@ -102,7 +102,7 @@ class WindowCalibrator(Wrapper):
 
     def formula(self, xp: Any, z: Array, *inputs: Array) -> Array:
         """Raise: there is no formula without a window."""
-        raise self._not_adapted()
+        raise self.not_adapted()
 
     def _inner(self) -> Calibrator:
         return self.base or TemperatureScaling()
@@ -118,12 +118,12 @@ class WindowCalibrator(Wrapper):
         """Return an array of any library in float64; arrays that are traced raise."""
         if hasattr(values, "detach"):  # torch
             if sys.modules["torch"].jit.is_tracing():
-                raise self._not_adapted()
+                raise self.not_adapted()
             values = values.detach().cpu()
         try:
             return np.asarray(values, dtype=np.float64)
         except (TypeError, ValueError, RuntimeError) as error:
-            raise self._not_adapted() from error
+            raise self.not_adapted() from error
 
     def _unadjusted(self, X: Any, knn_distances: Any) -> FloatArray:
         """Return probabilities without an adjustment, two columns with ``input="confidence"``."""
@@ -148,10 +148,11 @@ class WindowCalibrator(Wrapper):
     def _apply(self, reduce: Callable[[Any, Array], Array], X: Any, knn_distances: Any) -> Array:
         result = self.adapt(X, knn_distances=knn_distances)._apply(reduce, X, knn_distances)
         if getattr(result, "requires_grad", False):  # gradients would leave out the adjustment
-            raise self._not_adapted()
+            raise self.not_adapted()
         return result
 
-    def _not_adapted(self) -> InputError:
+    def not_adapted(self) -> InputError:
+        """Return the error of a call that needs a formula."""
         return InputError(
             f"{type(self).__name__} must be adapted to a window first: it has no formula for single"
             " samples. Try calibrator.adapt(window), which can be traced, differentiated and"
