@@ -25,7 +25,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import array_api_compat.numpy as np_compat
 import numpy as np
 
-from wildcal.calibrators.temperature import DEFAULT_BOUNDS, Bounds, bounds_of, fit_temperature
+from wildcal.calibrators.temperature import DEFAULT_BOUNDS, Bounds, fit_temperature
 from wildcal.core.arrays import Array, FloatArray, clip, in_blocks, logsumexp
 from wildcal.core.calibrator import FitInfo, TemperatureCalibrator
 from wildcal.core.optimize import Solution, TemperatureObjective, linear_link
@@ -209,7 +209,6 @@ class EnergyScaling(TemperatureCalibrator):
 
     def _check_options(self) -> None:
         check_choice("theta_bounds", self.theta_bounds, ("safe", "paper", "none"))
-        bounds_of(self.bounds)
         check_ood_weight(self.ood_weight)
 
     def _fit(self, data: Samples) -> FitInfo:

@@ -68,7 +68,6 @@ class EnergyLinear(TemperatureCalibrator):
     slope_: float = field(init=False)
 
     def _check_options(self) -> None:
-        bounds_of(self.bounds)
         check_ood_weight(self.ood_weight)
 
     def _fit(self, data: Samples) -> FitInfo:
@@ -78,7 +77,7 @@ class EnergyLinear(TemperatureCalibrator):
         spread = None if is_normalized(energy) else fit_gaussian(energy, data.weight)
         mean, std = spread or (0.0, 1.0)
         feature = (energy - mean) / std if spread else np.zeros(len(data))
-        intercept, slope, info = fit_softplus_line(data, feature, ts, bounds_of(self.bounds), "mse")
+        intercept, slope, info = fit_softplus_line(data, feature, ts, "mse")
         self.slope_ = slope / std
         self.intercept_ = intercept - self.slope_ * mean
         if spread is None:
@@ -93,5 +92,5 @@ class EnergyLinear(TemperatureCalibrator):
         return bool(self.slope_)
 
     def _temperatures(self, xp: Any, z: Array, *inputs: Array) -> Array:
-        low, high = bounds_of(self.bounds)
-        return clip(xp, softplus(xp, self.intercept_ + self.slope_ * free_energy(xp, z)), low, high)
+        t = softplus(xp, self.intercept_ + self.slope_ * free_energy(xp, z))
+        return clip(xp, t, *bounds_of(self.bounds))

@@ -9,6 +9,7 @@ import numpy as np
 
 from wildcal.calibrators.temperature import (
     DEFAULT_BOUNDS,
+    Bounds,
     TemperatureFit,
     bounds_of,
     fit_temperature,
@@ -38,13 +39,13 @@ def inverse_softplus(temperature: float) -> float:
 
 
 def fit_softplus_line(
-    data: Samples, feature: FloatArray, ts: TemperatureFit, bounds: tuple[float, float], loss: Loss
+    data: Samples, feature: FloatArray, ts: TemperatureFit, loss: Loss
 ) -> tuple[float, float, FitInfo]:
     """Return the a and b of T = softplus(a + b feature), and the record of the fit.
 
     a and b, each in [-100, 100], minimize the loss. The search starts from temperature scaling.
     """
-    design, link = np.column_stack([np.ones(len(data)), feature]), softplus_link(*bounds)
+    design, link = np.column_stack([np.ones(len(data)), feature]), softplus_link(*ts.bounds)
     objective = TemperatureObjective(data.logits, data.y, data.weight, design, link, loss=loss)
     upper = np.full(2, _MAX_COEFFICIENT)
     box: dict[str, Any] = {"lower": -upper, "upper": upper, "max_step": _MAX_STEP}
@@ -98,19 +99,16 @@ class EntropyTemperatureScaling(TemperatureCalibrator):
     title = "entropy-based temperature scaling"
     reference = "Balanya et al., 2022"
 
-    bounds: tuple[float, float] = DEFAULT_BOUNDS
+    bounds: Bounds = DEFAULT_BOUNDS
     weight_: float = field(init=False)
     bias_: float = field(init=False)
-
-    def _check_options(self) -> None:
-        bounds_of(self.bounds)
 
     def _fit(self, data: Samples) -> FitInfo:
         ts = fit_temperature(data, bounds=self.bounds)
         x = in_blocks(lambda z: log_relative_entropy(np_compat, z), data.logits)
-        self.bias_, self.weight_, info = fit_softplus_line(data, x[:, 0], ts, self.bounds, "nll")
+        self.bias_, self.weight_, info = fit_softplus_line(data, x[:, 0], ts, "nll")
         return info
 
     def _temperatures(self, xp: Any, z: Array, *inputs: Array) -> Array:
         t = softplus(xp, self.weight_ * log_relative_entropy(xp, z) + self.bias_)
-        return clip(xp, t, *self.bounds)
+        return clip(xp, t, *bounds_of(self.bounds))

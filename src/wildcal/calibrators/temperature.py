@@ -43,6 +43,7 @@ class TemperatureFit:
     n_iter: int
     converged: bool
     at_bound: bool
+    bounds: tuple[float, float]
 
     def info(self, loss: str, before: float, found: Solution, *warnings: str) -> FitInfo:
         """Return the record of a fit that started from this temperature."""
@@ -91,6 +92,7 @@ def fit_temperature(
         n_iter=solution.n_iter,
         converged=solution.converged,
         at_bound=bool(log_t <= lower[0] or log_t >= upper[0]),
+        bounds=(low, high),
     )
 
 
@@ -152,7 +154,6 @@ class TemperatureScaling(TemperatureCalibrator):
 
     def _check_options(self) -> None:
         check_choice("loss", self.loss, ("nll", "mse"))
-        bounds_of(self.bounds)
 
     def _fit(self, data: Samples) -> FitInfo:
         fit = fit_temperature(data, loss=self.loss, bounds=self.bounds)
