@@ -83,7 +83,7 @@ def test_one_enormous_logit_does_not_stop_the_fit():
             assert 0.01 <= TemperatureScaling(loss=loss).fit(z, y).temperature_ <= 100
 
 
-def test_ood_samples_flatten():
+def test_ood_samples_raise_the_temperature():
     suite = make_suite()
     known = suite.calibration.y >= 0
     plain = TemperatureScaling().fit(*(column[known] for column in suite.calibration))

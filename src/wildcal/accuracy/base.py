@@ -24,7 +24,7 @@ from wildcal.core.validation import (
 
 # The 97.5 % quantile of the normal distribution: intervals of 95 %.
 _Z: Final = 1.959963984540054
-# The default error of a fall counts as much as that of so many domains.
+# Weight of the default relative error, in domains.
 _DEFAULT_DOMAINS: Final = 2.0
 
 
@@ -79,8 +79,8 @@ class AccuracyStatistics:
 class AccuracyEstimator(ABC):
     """Estimates the accuracy of a classifier on unlabelled samples.
 
-    A method writes `_values`, and `_fit` if it learns something from source samples. Both get
-    probabilities after temperature scaling of the source samples.
+    A method writes `_values`, and `_fit` if it is fitted to source samples. Both get probabilities
+    after temperature scaling of the source samples.
 
     Attributes
     ----------
@@ -138,7 +138,7 @@ class AccuracyEstimator(ABC):
         """
 
     def _fit(self, p: FloatArray, y: IntArray) -> None:
-        """Set what the method learns from source samples."""
+        """Set the fitted numbers of the method from source samples."""
 
     def fit(
         self,
@@ -327,14 +327,14 @@ class AccuracyEstimator(ABC):
         self.relative_error_ = float(np.sqrt(weight * default + (1 - weight) * measured))
 
     def _sampling_variance(self, value: float, n: int) -> float:
-        """Return the variance of the error that drawing window and source samples gives."""
+        """Return the variance of the error from sampling the window and the source."""
         a, least = self.source_accuracy_, 1 / (self.n_source_ + 4)
-        v = min(value + float(np.sqrt(self.value_variance_ / n)), a)  # a fall beyond chance
+        v = min(value + float(np.sqrt(self.value_variance_ / n)), a)  # a fall beyond noise
         ratio = max(1.0, v * (1 - v) / max(a * (1 - a), least))
         return max(self.error_variance_, least) * ratio * (1 / n + 1 / self.n_source_)
 
     def _squared_fall(self, value: float, n: int) -> float:
-        """Return the squared difference to the source estimate, beyond what chance gives."""
+        """Return the squared difference to the source estimate, beyond sampling noise."""
         chance = self.value_variance_ * (1 / n + 1 / self.n_source_)
         return max((self.source_value_ - value) ** 2 - chance, 0.0)
 

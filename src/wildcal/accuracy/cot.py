@@ -95,7 +95,7 @@ class COT(AccuracyEstimator):
 
     def _margins(self, value: float, n: int) -> tuple[float, float]:
         below, above = super()._margins(value, n)
-        # Frequencies that differ by chance cost at most what the moved samples lose.
+        # Bounds the loss of confidence from sampling noise of the class frequencies.
         spread = np.sqrt(self.prior_ * (1 - self.prior_) * (1 / n + 1 / self.n_source_)).sum()
         cost = spread / np.sqrt(2 * np.pi) * max(2 * self.source_confidence_ - 1, 0.0)
         return below, above + float(cost)

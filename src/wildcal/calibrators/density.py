@@ -25,7 +25,7 @@ from wildcal.core.validation import Samples, check_choice, check_distances, chec
 Neighbor: TypeAlias = Literal["kth", "first"]
 _MAX_WEIGHT: Final = 1e4
 _MAX_OFFSET: Final = 100.0
-# Larger values make logits that cannot be told apart.
+# Larger values make all logits equal.
 _MAX_SCALE: Final = 1e6
 _MAX_DISTANCE: Final = 1e30
 # Without kinks: a sample with so small an S has probabilities of 0 and 1 and no gradient.

@@ -37,7 +37,7 @@ MIN_TEMPERATURE: Final = 0.05
 # The published code searches theta in [0, 10].
 _MAX_THETA: Final = 10.0
 _MAX_TEMPERATURE: Final = 1e6
-# A narrower density, relative to its mean, separates rounding errors.
+# Energies with a smaller standard deviation, relative to their mean, differ by rounding alone.
 _MIN_STD: Final = 1e-6
 # The paper fits with 100 OOD for 5,000 samples (10 classes), 400 : 5,000 (100), 3,500 : 12,500.
 _PAPER_OOD: Final = ((10, 100 / 5000), (100, 400 / 5000), (math.inf, 3500 / 12500))

@@ -25,9 +25,9 @@ from wildcal.core.validation import Samples
 class EnergyLinear(TemperatureCalibrator):
     """p = softmax(z / T(z)), T = softplus(a + b F), F = -logsumexp(z).
 
-    The simplest map from the free energy to a temperature; the difference to `EnergyScaling` is
-    what the two densities add. a and b minimize the squared error of the probabilities. OOD
-    samples (y == -1) have the uniform distribution as target.
+    `EnergyScaling` without its two densities: the temperature depends on the free energy alone. a
+    and b minimize the squared error of the probabilities. OOD samples (y == -1) have the uniform
+    distribution as target.
 
     Parameters
     ----------

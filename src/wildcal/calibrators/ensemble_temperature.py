@@ -89,9 +89,9 @@ class EnsembleTemperatureScaling(Calibrator):
     Parameters
     ----------
     loss
-        What the weights minimize: "mse" (the published method) or "nll".
+        Loss that the weights minimize: "mse" (the published method) or "nll".
     temperature_loss
-        What T minimizes, before the weights: "nll" or "mse" (the published code).
+        Loss that T minimizes, before the weights: "nll" or "mse" (the published code).
     bounds
         Range of T.
 

@@ -52,7 +52,7 @@ def fit_softplus_line(
     start = np.array([inverse_softplus(ts.temperature), 0.0])
     before = objective.value(start)
     found = [objective.minimize(start, **box)]
-    if found[0].value > before or not found[0].converged:  # the first samples led astray
+    if found[0].value > before or not found[0].converged:  # the start from few samples was wrong
         found.append(newton(objective, start, **box, max_iter=_MAX_ITER))
     if ts.at_bound:  # there T is cut off and its slope is 0
         found.append(objective.minimize(np.array([inverse_softplus(1.0), 0.0]), **box))

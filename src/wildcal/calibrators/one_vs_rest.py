@@ -233,7 +233,7 @@ class BetaCalibration(Calibrator):
 
     def _fit(self, data: Samples) -> FitInfo:
         log_2 = np.log(2.0)
-        # What each free parameter adds to (a, b, c).
+        # (a, b, c) of each free parameter.
         expand = {
             "abm": np.eye(3),
             "am": np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]),

@@ -22,8 +22,8 @@ except ImportError as error:
         'wildcal.interop.torch needs torch. Install it with: pip install "wildcal[torch]"'
     ) from error
 
-# Fewer samples do not show that outputs are probabilities.
-_N_JUDGED: Final = 8
+# Outputs of fewer samples are not checked.
+_MIN_CHECKED: Final = 8
 
 
 class CalibratorModule(torch.nn.Module):
@@ -124,7 +124,7 @@ class CalibratedModel(torch.nn.Module):
         return result
 
     def _check(self, logits: torch.Tensor) -> None:
-        if len(logits) < _N_JUDGED or logits.is_meta:
+        if len(logits) < _MIN_CHECKED or logits.is_meta:
             return
         fitted = self.calibrator._calibrator
         values = logits.detach().float().cpu().numpy()
@@ -144,8 +144,7 @@ def attach(model: torch.nn.Module, calibrator: Calibrator) -> CalibratedModel:
     if calibrator.requires:
         raise InputError(
             f"{type(calibrator).__name__} needs {', '.join(sorted(calibrator.requires))}. Try"
-            " as_module(calibrator) in a module of your own: self.calibrator(self.model(x),"
-            " knn_distances).",
+            " as_module(calibrator) in your module: self.calibrator(self.model(x), knn_distances).",
             "calibrator",
         )
     return CalibratedModel(model, calibrator)

@@ -1,6 +1,5 @@
 """Label shift: reweight the probabilities of classes that are more or less frequent in a window."""
 
-import copy
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, NamedTuple
 
@@ -15,11 +14,11 @@ from wildcal.core.exceptions import InputError
 from wildcal.core.validation import Samples, warn
 from wildcal.window.base import AdaptedCalibrator, WindowCalibrator
 
-# A class that is predicted for less than this part of its source samples cannot be counted.
+# `fit` warns about classes that are predicted for less than this part of their source samples.
 _MIN_RECALL: Final = 0.25
-# Probability that a window which label shift explains is said to be of another kind.
+# Probability of a warning for a window under label shift alone.
 _FALSE_WARNINGS: Final = 0.01
-# The 97.5 % quantile of the normal distribution; an interval of larger half width is too wide.
+# The 97.5 % quantile of the normal distribution, and the largest half width without a warning.
 _Z: Final = 1.959963984540054
 _MAX_ERROR: Final = 0.05
 # Cells of the test with fewer expected samples are merged.
@@ -42,12 +41,11 @@ class LabelShiftEM(WindowCalibrator):
     """p_k = u_k q_k / pi_k, divided by the sum over classes.
 
     u are probabilities of the base, pi their mean on source samples. q are the class frequencies of
-    the window, by EM. Right if samples of a class look as they do in the
-    source and only class frequencies change; wrong under any other shift. The predicted class may
-    change.
+    the window, by EM. The method assumes label shift: only class frequencies change, and the
+    samples of a class are distributed as in the source. The predicted class may change.
 
-    `fit` warns if the predictions of a class say little about its frequency. `adapt` warns if label
-    shift does not explain the window, or if the class frequencies are uncertain.
+    `fit` warns if a class is rarely predicted for its samples. `adapt` warns if label shift does
+    not explain the window, or if the class frequencies are uncertain.
 
     Parameters
     ----------
@@ -118,16 +116,15 @@ class LabelShiftEM(WindowCalibrator):
         self.cells_ = counts / np.maximum(total, 1e-12)
         recall = self.cells_[:, :k].diagonal() + self.cells_[:, k:].diagonal()
         notes = list(self.base_.fit_info_.warnings)
-        weak = np.flatnonzero(recall < _MIN_RECALL)
-        if len(weak):
-            which = weak[np.argmin(recall[weak])]
+        n_weak, which = int((recall < _MIN_RECALL).sum()), int(recall.argmin())
+        if n_weak:
             name = which if data.class_names is None else data.class_names[which]
             notes.append(
-                f"{len(weak)} of {k} classes are predicted for less than {_MIN_RECALL:.0%} of their"
-                f" source samples (class {name}: {recall[which]:.0%}), so predictions say little"
-                " about class frequencies. Try with_prior if they are known."
+                f"{n_weak} of {k} classes are predicted for less than {_MIN_RECALL:.0%} of their"
+                f" source samples (class {name}: {recall[which]:.0%}), so the estimated"
+                " frequencies are uncertain. Try with_prior if they are known."
             )
-        return FitInfo(warnings=tuple(note for note in notes if note not in data.warnings))
+        return FitInfo(warnings=tuple(notes))
 
     def estimate_prior(self, X: Any, *, knn_distances: Any = None) -> PriorEstimate:
         """Return the class frequencies of a window of samples, with standard errors."""
@@ -167,7 +164,7 @@ class LabelShiftEM(WindowCalibrator):
         n, k = p.shape
         observed = np.bincount(self._cell(p), minlength=2 * k).astype(np.float64)
         expected = n * found.prior @ self.cells_
-        # Source frequencies have an error of their own: this adds it to the variance.
+        # Adds the variance of the frequencies of source samples.
         scale = 1 + n / max(float(self.fit_info_.n_samples), 1.0)
         small = expected < _MIN_EXPECTED
         observed = np.append(observed[~small], observed[small].sum())
@@ -193,7 +190,7 @@ def class_frequencies(p: FloatArray, prior: FloatArray) -> Array:
     """Return the q that maximizes sum_i log(sum_k q_k p_ik / prior_k) + K sum_k prior_k log(q_k).
 
     K is the number of classes: one sample for each class is added, at the source frequencies, so
-    that no class is ruled out. By EM.
+    that no frequency is 0. By EM.
 
     >>> p = np.array([[0.9, 0.1], [0.1, 0.9], [0.9, 0.1], [0.3, 0.7]])
     >>> class_frequencies(p, np.array([0.5, 0.5])).round(2)
@@ -246,21 +243,18 @@ def with_prior(calibrator: Calibrator, prior: Any, source_prior: Any = None) -> 
     """
     calibrator.check_is_fitted()
     if isinstance(calibrator, WindowCalibrator):
-        raise InputError(
-            "calibrator must be adapted to a window first. Try calibrator.adapt(window).",
-            "calibrator",
-        )
+        raise calibrator.not_adapted()
     if source_prior is None:
-        if calibrator.profile_ is None or calibrator.profile_.label_counts is None:
+        counts = getattr(calibrator.profile_, "label_counts", None)
+        if counts is None:
             raise InputError(
                 "source_prior must be given: the calibrator has no class frequencies.",
                 "source_prior",
             )
-        counts = calibrator.profile_.label_counts
         source_prior = (counts + 0.5) / (counts + 0.5).sum()
     shift = LabelShiftEM(base=calibrator)
     for shared in fields(Calibrator):
-        setattr(shift, shared.name, copy.copy(getattr(calibrator, shared.name)))
+        setattr(shift, shared.name, getattr(calibrator, shared.name))
     k = calibrator.n_classes_
     shift.base_, shift.prior_ = calibrator, _checked_prior("source_prior", source_prior, k)
     shift.cells_, shift.medians_ = np.zeros((k, 2 * k)), np.zeros(k)

@@ -1,4 +1,4 @@
-"""Window scaling: the temperature of an unlabelled window, learned from labelled domains.
+"""Window scaling: the temperature of an unlabelled window, fitted on labelled domains.
 
 Fit, a random-effects meta-regression:
 1. Fit the log temperature of each domain, with its variance (`_log_temperature`).
@@ -30,7 +30,7 @@ SMOOTH: Final = 2.0
 
 # Without domains the prior is used, which does not hold for more classes.
 _MAX_CLASSES: Final = 200
-# Smaller domains say little about windows.
+# `fit` warns about smaller domains.
 _MIN_DOMAIN: Final = 50
 # Range of a log temperature.
 _BOUND: Final = 5.0
@@ -43,15 +43,11 @@ def _log_temperature(
 ) -> _Fit:
     """Return mode and covariance of t in softmax(u / exp(design @ t)), t ~ N(0, 1 / ridge)."""
     objective = TemperatureObjective(u, y, weight, design, exp_link, loss="nll")
-    n, eye = weight.sum(), np.eye(design.shape[1])
+    share, eye = ridge / weight.sum(), np.eye(design.shape[1])
 
     def penalized(t: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         value, gradient, hessian = objective(t)
-        return (
-            value + ridge * float(t @ t) / (2 * n),
-            gradient + ridge * t / n,
-            hessian + ridge * eye / n,
-        )
+        return value + share * float(t @ t) / 2, gradient + share * t, hessian + share * eye
 
     bound = np.full(len(eye), _BOUND)
     t = newton(penalized, np.zeros(len(eye)), -bound, bound, max_step=1.0).x
@@ -84,7 +80,7 @@ def _meta_regression(
 
 
 def _beyond_chance(x: Any, variance: float) -> Any:
-    """Return x shrunk by the part of its sum of squares that chance gives it (James-Stein)."""
+    """Return x shrunk by the part of its sum of squares that noise explains (James-Stein)."""
     return x * max(0.0, 1 - variance / max(float(np.sum(x * x)), 1e-12))
 
 
@@ -95,8 +91,9 @@ class WindowScaling(WindowCalibrator):
     u are log-probabilities of the base, f the tanh of a sample's standardized margin. D and S are
     statistics of the window: D is the mean fall of the confidence below that of source samples of
     the same predicted class. S is the sum over predicted classes of x y / (x + y), where x is the
-    surplus of the class over its source frequency and y the fall of the confidence in it. What
-    chance would give is taken off both. A source window has log T = level + w f + mu.
+    surplus of the class over its source frequency and y the fall of the confidence in it. The
+    part that sampling noise explains is subtracted from both. A source window has
+    log T = level + w f + mu.
 
     Fit it with labelled domains (``domain=``), such as corruptions, places or months. Where the
     statistics of the domains do not predict their temperatures, b goes to 0 and the method is one
@@ -210,7 +207,7 @@ class WindowScaling(WindowCalibrator):
         return FitInfo(
             loss_before=float(w @ before / w.sum()),
             loss_after=float(w @ after / w.sum()),
-            warnings=tuple(note for note in notes if note not in data.warnings),
+            warnings=tuple(notes),
         )
 
     def _fit_source(self, u: FloatArray, w: FloatArray) -> None:
@@ -247,8 +244,8 @@ class WindowScaling(WindowCalibrator):
             pairs.append(np.concatenate([first[:n:2], drawn[other][1:n:2]]))
         a, variance = np.vstack([single, [fit(g) for g in pairs]]).T
         x = [self._statistics(_window(u[g], w[g])) for g in groups + pairs]
-        # Domains that all have the same number of samples of each class are taken for the same
-        # images: their errors of chance have a part in common.
+        # Domains with equal class counts probably contain the same images. Then their sampling
+        # errors are correlated.
         class_counts = {np.bincount(y[g], w[g]).tobytes() for g in groups[1:]}
         same = n_domains > 2 and len(class_counts) == 1
         common = float(np.sqrt(np.median(variance[1:n_domains]))) if same else 0.0
