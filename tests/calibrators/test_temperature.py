@@ -5,7 +5,8 @@ import pytest
 from scipy.special import softmax
 
 from wildcal.calibrators.temperature import TemperatureScaling
-from wildcal.core.exceptions import CalibrationWarning
+from wildcal.core.exceptions import CalibrationWarning, InputError
+from wildcal.core.registry import get_calibrator
 from wildcal.testing import make_suite
 
 
@@ -44,6 +45,14 @@ def test_all_correct_ends_at_the_lower_bound(bounds, low):
         fitted = TemperatureScaling(bounds=bounds).fit(4 * np.eye(3)[y], y)
     assert fitted.temperature_ == pytest.approx(low)
     assert f"the temperature {low} is at its bound" in str(caught[0].message)
+
+
+@pytest.mark.parametrize("name", ["ets", "ts-mix", "hts", "pts", "energy-linear"])
+def test_bounds_of_other_methods(name):
+    z, y = calibrated(300, 3)
+    assert get_calibrator(name, bounds="paper").fit(z, y).fit_info_.converged
+    with pytest.raises(InputError, match="bounds must be a pair"):
+        get_calibrator(name, bounds=(2, 1)).fit(z, y)
 
 
 @pytest.mark.parametrize("factor", [1e4, 1e-4])

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any, ClassVar, Final, NoReturn
 
+import array_api_compat.numpy as np_compat
 import numpy as np
 from array_api_compat import is_dask_array
 from numpy.typing import NDArray
 
 from wildcal.calibrators._wrapper import Wrapper
 from wildcal.calibrators.temperature import TemperatureScaling
-from wildcal.core.arrays import Array, FloatArray, clip
+from wildcal.core.arrays import Array, FloatArray, clip, in_blocks
 from wildcal.core.calibrator import Calibrator, TemperatureCalibrator
 from wildcal.core.exceptions import InputError
 from wildcal.core.validation import Samples, check_number
@@ -130,6 +131,11 @@ class WindowCalibrator(Wrapper):
         p = self._adapted(self.adjustment(None)).predict_proba(X, knn_distances=knn_distances)
         p = self._to_numpy(p)
         return p if p.ndim == 2 else np.stack([1 - p, p], axis=1)
+
+    def _of_fit(self, function: Callable[..., Array], data: Samples) -> FloatArray:
+        """Return `function(xp, z, *inputs)` of the samples of a fit."""
+        inputs = () if data.knn_distances is None or not self.requires else (data.knn_distances,)
+        return in_blocks(partial(function, np_compat), data.logits, *inputs)
 
     def _log_proba(self, xp: Any, z: Array, *inputs: Array) -> Array:
         """Return log-probabilities of the base, up to a constant in each sample."""

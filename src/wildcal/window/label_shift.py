@@ -3,12 +3,11 @@
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, NamedTuple
 
-import array_api_compat.numpy as np_compat
 import numpy as np
 from scipy.stats import chi2
 
 from wildcal.calibrators.vector import VectorScaling
-from wildcal.core.arrays import Array, FloatArray, in_blocks
+from wildcal.core.arrays import Array, FloatArray
 from wildcal.core.calibrator import Calibrator, FitInfo, fit_base
 from wildcal.core.exceptions import InputError
 from wildcal.core.validation import Samples, warn
@@ -101,8 +100,7 @@ class LabelShiftEM(WindowCalibrator):
     def _fit(self, data: Samples) -> FitInfo:
         self.base_ = fit_base(self._inner(), data, self.input_)
         data = data.subset(data.is_source)
-        inputs = () if data.knn_distances is None or not self.requires else (data.knn_distances,)
-        p = in_blocks(lambda *b: self.base_.formula(np_compat, *b), data.logits, *inputs)
+        p = self._of_fit(self.base_.formula, data)
         prior = np.maximum(data.weight @ p / data.weight.sum(), _SMALLEST)
         self.prior_ = prior / prior.sum()
         predicted, confidence = p.argmax(axis=1), p.max(axis=1)

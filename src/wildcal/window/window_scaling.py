@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 import array_api_compat.numpy as np_compat
 import numpy as np
 
-from wildcal.core.arrays import Array, FloatArray, IntArray, in_blocks, largest, softmax
+from wildcal.core.arrays import Array, FloatArray, IntArray, largest, softmax
 from wildcal.core.calibrator import FitInfo, fit_base
 from wildcal.core.optimize import TemperatureObjective, exp_link, newton, temperature_losses
 from wildcal.core.validation import Samples
@@ -163,8 +163,7 @@ class WindowScaling(WindowCalibrator):
         domain = np.zeros_like(y) if data.domain is None else data.domain
         groups = [np.flatnonzero(domain == d) for d in range(data.n_domains)]
         source = groups[0]
-        inputs = () if data.knn_distances is None or not self.requires else (data.knn_distances,)
-        u = in_blocks(lambda *block: self._log_proba(np_compat, *block), data.logits, *inputs)
+        u = self._of_fit(self._log_proba, data)
         margin = _margin(np_compat, u[source])[:, 0]
         self.margin_mean_ = float(np.average(margin, weights=w[source]))
         variance = np.average((margin - self.margin_mean_) ** 2, weights=w[source])
