@@ -1,13 +1,13 @@
-"""Rows to fit on: clean ones, and environments in which the network errs more."""
+"""Logits of a source domain and of shifted domains."""
 
 import numpy as np
 import pytest
 
 
-def make_rows(seed=0, n=400, n_classes=4, fall=(0.0,), constant=0.0):
-    """Logits whose signal fades from environment to environment, with their labels.
+def draw_domains(seed=0, n=400, n_classes=4, fall=(0.0,), constant=0.0):
+    """Return logits, labels and domains; the signal falls by the given part in each domain.
 
-    The network is too confident by a factor of 1.5, and falls for class 0 where the signal fades.
+    Logits are too large by a factor of 1.5, and class 0 is predicted too often under shift.
     """
     rng = np.random.default_rng(seed)
     logits, labels, groups = [], [], []
@@ -23,6 +23,6 @@ def make_rows(seed=0, n=400, n_classes=4, fall=(0.0,), constant=0.0):
 
 
 @pytest.fixture(scope="session")
-def rows():
-    """The function that makes rows."""
-    return make_rows
+def draw():
+    """The function that draws samples of domains."""
+    return draw_domains

@@ -33,8 +33,8 @@ def second_of(name, logits):
 
 
 @pytest.fixture(scope="module")
-def domains(rows):
-    return rows(fall=(0.0, 0.2, 0.3, 0.5, 0.7, 0.8))
+def domains(draw):
+    return draw(fall=(0.0, 0.2, 0.3, 0.5, 0.7, 0.8))
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +44,8 @@ def estimators(domains):
 
 
 @pytest.fixture(scope="module")
-def shifted(rows):
-    X, y, _ = rows(seed=5, n=200, fall=(0.4,))
+def shifted(draw):
+    X, y, _ = draw(seed=5, n=200, fall=(0.4,))
     return X, y
 
 
@@ -148,7 +148,7 @@ def test_cbpe_calibrates_a_class_that_temperature_scaling_cannot():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_shift_is_seen_and_the_interval_holds_the_estimate(name, estimators, domains, shifted):
+def test_estimates_fall_under_shift_inside_the_interval(name, estimators, domains, shifted):
     estimator, X = estimators[name], shifted[0]
     found = estimator.estimate(X, **second_of(name, X))
     whole, _ = source(domains)
@@ -213,7 +213,7 @@ def test_a_file_without_a_number_is_refused(estimators, tmp_path):
         path.write_text(json.dumps(document))
 
 
-def test_an_unfitted_estimator_says_so(tmp_path):
+def test_an_unfitted_estimator_raises(tmp_path):
     with pytest.raises(NotFittedError, match="ATC is not fitted; call fit"):
         ATC().estimate(np.zeros((1, 2)))
     with pytest.raises(NotFittedError):
@@ -257,6 +257,7 @@ def test_a_stated_confidence(name):
     right = rng.random(5000) < confidence
     estimator = get_estimator(name).fit(confidence, right, input="confidence")
     assert estimator.source_accuracy_ == right.mean()
+    assert estimator.estimate(confidence).value == pytest.approx(right.mean(), abs=0.01)
     harder = rng.beta(2, 2, size=5000)
     found = estimator.estimate(harder)
     assert found.value < estimator.estimate(confidence).value - 0.1
@@ -274,7 +275,7 @@ def test_a_weight_repeats_a_sample(domains, shifted):
         ATC().fit_samples(check_samples(X, y, sample_weight=weight + 0.5))
 
 
-def test_samples_of_no_class_are_left_out(domains):
+def test_ood_samples_are_left_out(domains):
     X, y, domain = domains
     more = np.concatenate([X, X[:50] * 0.1]), np.append(y, np.full(50, -1))
     with pytest.warns(CalibrationWarning, match="50 OOD samples"):
@@ -295,12 +296,12 @@ def test_domains_change_the_interval_alone(domains, shifted):
 
 
 @pytest.mark.parametrize("n", [32, 200, 1000])
-def test_the_interval_covers_95_percent_of_in_distribution_windows(n, rows):
+def test_the_interval_covers_95_percent_of_in_distribution_windows(n, draw):
     """Fit and windows are drawn anew each time, so the expected coverage is 95 %."""
     inside = []
     for seed in range(200):
-        X, y, _ = rows(seed=seed, n=1000)
-        window, truth, _ = rows(seed=1000 + seed, n=n)
+        X, y, _ = draw(seed=seed, n=1000)
+        window, truth, _ = draw(seed=1000 + seed, n=n)
         found = ATC().fit(X, y).estimate(window)
         inside.append(found.low <= accuracy(window, truth) <= found.high)
     assert 0.90 <= np.mean(inside) <= 0.985
@@ -308,7 +309,7 @@ def test_the_interval_covers_95_percent_of_in_distribution_windows(n, rows):
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("case", ["one", "equal", "one class", "masked", "huge"])
-def test_unusual_windows_have_an_answer(name, case, estimators, shifted):
+def test_estimates_of_unusual_windows(name, case, estimators, shifted):
     Z = shifted[0]
     window = {
         "one": Z[:1],

@@ -160,7 +160,7 @@ def test_h_is_clipped_with_the_bounds_of_the_paper():
     assert fitted.predict(z)[0] == 0
 
 
-def test_what_a_fit_means():
+def test_temperatures_of_correct_incorrect_and_ood_samples():
     fitted, plain = EnergyScaling().fit(*SUITE.calibration), TemperatureScaling().fit(*KNOWN)
     right = SUITE.test.logits.argmax(axis=1) == SUITE.test.y
     h = fitted.temperatures(SUITE.test.logits)

@@ -5,7 +5,8 @@ import pytest
 from scipy.special import softmax
 
 from wildcal.calibrators.temperature import TemperatureScaling
-from wildcal.core.exceptions import CalibrationWarning
+from wildcal.core.exceptions import CalibrationWarning, InputError
+from wildcal.core.registry import get_calibrator
 from wildcal.testing import make_suite
 
 
@@ -46,6 +47,14 @@ def test_all_correct_ends_at_the_lower_bound(bounds, low):
     assert f"the temperature {low} is at its bound" in str(caught[0].message)
 
 
+@pytest.mark.parametrize("name", ["ets", "ts-mix", "hts", "pts", "energy-linear"])
+def test_bounds_of_other_methods(name):
+    z, y = calibrated(300, 3)
+    assert get_calibrator(name, bounds="paper").fit(z, y).fit_info_.converged
+    with pytest.raises(InputError, match="bounds must be a pair"):
+        get_calibrator(name, bounds=(2, 1)).fit(z, y)
+
+
 @pytest.mark.parametrize("factor", [1e4, 1e-4])
 def test_logits_in_other_units(factor):
     z, y = calibrated(500, 3)
@@ -83,7 +92,7 @@ def test_one_enormous_logit_does_not_stop_the_fit():
             assert 0.01 <= TemperatureScaling(loss=loss).fit(z, y).temperature_ <= 100
 
 
-def test_ood_samples_flatten():
+def test_ood_samples_raise_the_temperature():
     suite = make_suite()
     known = suite.calibration.y >= 0
     plain = TemperatureScaling().fit(*(column[known] for column in suite.calibration))

@@ -173,13 +173,13 @@ BROKEN = [
 @pytest.mark.parametrize(
     ("kind", "check", "message"), BROKEN, ids=[kind.__name__ for kind, *_ in BROKEN]
 )
-def test_a_broken_promise_is_found(kind, check, message, monkeypatch):
+def test_checks_find_violations(kind, check, message, monkeypatch):
     monkeypatch.setitem(CALIBRATORS, "plain", (f"{__name__}:{kind.__name__}", {}))
     with pytest.raises(Exception, match=message):
         getattr(testing, check)(kind())
 
 
-def test_every_check_can_fail():
+def test_every_check_has_a_violation():
     assert {check for _, check, _ in BROKEN} == {check.__name__ for check in CALIBRATOR_CHECKS}
     assert len(CALIBRATOR_CHECKS) == 16
 

@@ -49,7 +49,7 @@ def test_temperatures_and_confidences(dac, loss, key):
     )
 
 
-def test_the_floor_we_add(dac):
+def test_smallest_scale(dac):
     """Most rows of this set would get a temperature of zero; ours is at least 0.05."""
     found, (_, distances) = fitted(dac), dac["test"]
     assert found.scale(distances).min() == 0.05

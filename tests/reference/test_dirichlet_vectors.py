@@ -19,7 +19,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("key", CASES)
-def test_the_published_gauge_meets_the_published_numbers(vectors, reference_data, key):
+def test_last_gauge_reproduces_published_numbers(vectors, reference_data, key):
     expected, data = vectors("binary_and_matrix")[key], reference_data("k3")
     fitted = DirichletCalibration(gauge="last", **CASES[key]).fit(*data["without_ood"])
     weights = np.column_stack([fitted.matrix_, fitted.intercept_])

@@ -103,7 +103,7 @@ def test_warning_for_uninformative_predictions():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4000, 2)) * 0.3 + [2.0, 0.0]
     y = (X + rng.gumbel(size=X.shape)).argmax(axis=1)
-    with pytest.warns(CalibrationWarning, match=r"class 1: 0%\), so predictions say little"):
+    with pytest.warns(CalibrationWarning, match=r"class 1: 0%\), so the estimated"):
         fitted = LabelShiftEM().fit(X, y)
     with pytest.warns(CalibrationWarning, match="frequencies of the window are uncertain"):
         fitted.adapt(X[:60])

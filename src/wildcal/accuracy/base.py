@@ -1,4 +1,4 @@
-"""The contract of an accuracy estimator: the accuracy on samples without labels."""
+"""Base class of accuracy estimators: the accuracy on samples without labels."""
 
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -24,7 +24,7 @@ from wildcal.core.validation import (
 
 # The 97.5 % quantile of the normal distribution: intervals of 95 %.
 _Z: Final = 1.959963984540054
-# The default error of a fall counts as much as that of so many domains.
+# Weight of the default relative error, in domains.
 _DEFAULT_DOMAINS: Final = 2.0
 
 
@@ -53,7 +53,7 @@ class AccuracyEstimate:
 
 @dataclass(frozen=True)
 class AccuracyStatistics:
-    """What an estimator needs to know of a window; ``a + b`` is that of both windows together."""
+    """Statistics of a window; ``a + b`` is that of both windows together."""
 
     estimator: str
     """Name of the estimator."""
@@ -79,8 +79,8 @@ class AccuracyStatistics:
 class AccuracyEstimator(ABC):
     """Estimates the accuracy of a classifier on unlabelled samples.
 
-    A method writes `_values`, and `_fit` if it learns something from source samples. Both get
-    probabilities after temperature scaling of the source samples.
+    A method writes `_values`, and `_fit` if it is fitted to source samples. Both get probabilities
+    after temperature scaling of the source samples.
 
     Attributes
     ----------
@@ -138,7 +138,7 @@ class AccuracyEstimator(ABC):
         """
 
     def _fit(self, p: FloatArray, y: IntArray) -> None:
-        """Set what the method learns from source samples."""
+        """Set the fitted numbers of the method from source samples."""
 
     def fit(
         self,
@@ -181,8 +181,7 @@ class AccuracyEstimator(ABC):
         self._check_options()
         self.input_, self.feature_names_in_ = input, samples.feature_names
         self.n_classes_, self.class_names_ = samples.n_classes, samples.class_names
-        samples = samples.subset(~samples.is_ood)
-        samples = _repeated(samples)
+        samples = _repeated(samples.subset(~samples.is_ood))
         source = samples.subset(samples.is_source)
         self.calibrator_ = TemperatureScaling().fit_samples(source, input=input)
         p = self._proba_of(source)
@@ -270,19 +269,25 @@ class AccuracyEstimator(ABC):
     def _correct(self, p: FloatArray, samples: Samples) -> Any:
         return samples.y == (1 if self.input_ == "confidence" else p.argmax(axis=1))
 
-    def _checked(self, X: Any, kind: str) -> FloatArray:
+    def _threshold(self, scores: FloatArray) -> float:
+        """Return the score that as many source samples reach as are classified correctly."""
+        n_wrong = round(len(scores) * (1 - self.source_accuracy_))
+        return float(np.append(np.sort(scores), np.inf)[n_wrong])
+
+    def _checked(self, X: Any) -> FloatArray:
         check_column_names(X, self.feature_names_in_)
-        return check_input(in_memory(X), kind, n_classes=self.n_classes_).astype(np.float64)
+        x = check_input(in_memory(X), self.input_, n_classes=self.n_classes_)
+        return x.astype(np.float64)
 
     def _statistics(self, window: Any, second_logits: Any) -> AccuracyStatistics:
         self.check_is_fitted()
-        x, second = self._checked(window, self.input_), []
+        x, second = self._checked(window), []
         if self.requires_second_logits:
             if second_logits is None:
                 raise InputError(
                     f"second_logits must be given to {type(self).__name__}.", "second_logits"
                 )
-            second = [self._checked(second_logits, self.input_)]
+            second = [self._checked(second_logits)]
             if len(second[0]) != len(x):
                 raise InputError(
                     f"second_logits must have {len(x)} samples, got {len(second[0])}.",
@@ -322,14 +327,14 @@ class AccuracyEstimator(ABC):
         self.relative_error_ = float(np.sqrt(weight * default + (1 - weight) * measured))
 
     def _sampling_variance(self, value: float, n: int) -> float:
-        """Return the variance of the error that drawing window and source samples gives."""
+        """Return the variance of the error from sampling the window and the source."""
         a, least = self.source_accuracy_, 1 / (self.n_source_ + 4)
-        v = min(value + float(np.sqrt(self.value_variance_ / n)), a)  # a fall beyond chance
+        v = min(value + float(np.sqrt(self.value_variance_ / n)), a)  # a fall beyond noise
         ratio = max(1.0, v * (1 - v) / max(a * (1 - a), least))
         return max(self.error_variance_, least) * ratio * (1 / n + 1 / self.n_source_)
 
     def _squared_fall(self, value: float, n: int) -> float:
-        """Return the squared difference to the source estimate, beyond what chance gives."""
+        """Return the squared difference to the source estimate, beyond sampling noise."""
         chance = self.value_variance_ * (1 / n + 1 / self.n_source_)
         return max((self.source_value_ - value) ** 2 - chance, 0.0)
 
@@ -337,7 +342,8 @@ class AccuracyEstimator(ABC):
         """Return how far the interval reaches below and above the estimate."""
         variance = self._sampling_variance(value, n)
         variance += self.relative_error_**2 * self._squared_fall(value, n)
-        return _Z * float(np.sqrt(variance)), _Z * float(np.sqrt(variance))
+        margin = _Z * float(np.sqrt(variance))
+        return margin, margin
 
 
 def _repeated(samples: Samples) -> Samples:

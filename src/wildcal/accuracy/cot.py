@@ -95,7 +95,7 @@ class COT(AccuracyEstimator):
 
     def _margins(self, value: float, n: int) -> tuple[float, float]:
         below, above = super()._margins(value, n)
-        # Frequencies that differ by chance cost at most what the moved samples lose.
+        # Bounds the loss of confidence from sampling noise of the class frequencies.
         spread = np.sqrt(self.prior_ * (1 - self.prior_) * (1 / n + 1 / self.n_source_)).sum()
         cost = spread / np.sqrt(2 * np.pi) * max(2 * self.source_confidence_ - 1, 0.0)
         return below, above + float(cost)
@@ -122,10 +122,7 @@ class COTT(COT):
 
     def _fit(self, p: FloatArray, y: IntArray) -> None:
         super()._fit(p, y)
-        gains = self._gains(p)
-        n_wrong = int((p.argmax(axis=1) != y).sum())
-        right = np.partition(gains, n_wrong)[n_wrong] if n_wrong < len(y) else np.inf
-        self.threshold_ = float(right) - _ROUNDING
+        self.threshold_ = self._threshold(self._gains(p)) - _ROUNDING
 
     def _gains(self, p: FloatArray) -> Array:
         assigned = (p - transport_prices(p, self.prior_)).argmax(axis=1)

@@ -58,10 +58,7 @@ class ATC(AccuracyEstimator):
         check_choice("score", self.score, ("entropy", "confidence"))
 
     def _fit(self, p: FloatArray, y: IntArray) -> None:
-        scores = self._scores(p)
-        n_wrong = int((p.argmax(axis=1) != y).sum())
-        top = np.inf if n_wrong == len(y) else np.partition(scores, n_wrong)[n_wrong]
-        self.threshold_ = float(top) - _ROUNDING
+        self.threshold_ = self._threshold(self._scores(p)) - _ROUNDING
 
     def _scores(self, p: FloatArray) -> Array:
         if self.score == "confidence" or p.shape[1] == 1:

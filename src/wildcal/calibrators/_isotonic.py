@@ -1,4 +1,4 @@
-"""Isotonic regression, and what the methods that look up tables of scores share."""
+"""Isotonic regression, and shared functions of methods with tables of scores."""
 
 from typing import Any, Final
 
@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 
 from wildcal.core.arrays import Array, FloatArray
 
-# Rounds a float64 to 40 bits (Veltkamp): equal scores must not be told apart by the order of a sum.
+# Rounds a float64 to 40 bits (Veltkamp): equal scores must not differ by the order of a sum.
 _SPLITTER: Final = 2.0**13 + 1
 # Smaller scores count as zero: float32 does not have them, and slopes between them overflow.
 _TINY: Final = 1e-37
-# Weight of the softmax beside f: it keeps the order of classes on a plateau (Zhang et al., 2020).
+# Weight of the softmax added to f: it keeps the order of classes on a plateau (Zhang et al., 2020).
 _TIE_BREAKER: Final = 1e-9
 
 

@@ -7,7 +7,6 @@ W and b.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +16,7 @@ from wildcal.calibrators.temperature import TemperatureFit
 from wildcal.core.arrays import BLOCK_ENTRIES, LOG_TINY, Array, FloatArray, IntArray
 from wildcal.core.calibrator import FitInfo
 from wildcal.core.exceptions import InputError
+from wildcal.core.optimize import Solution
 from wildcal.core.validation import Samples, check_number
 
 # Part of the largest logit: well above the rounding of float32.
@@ -35,43 +35,6 @@ _TOLERANCE: Final = 1e-6
 _RESOLUTION: Final = 1e-13
 
 
-@dataclass(frozen=True)
-class RegressionFit:
-    """Fitted parameters and the objective."""
-
-    theta: FloatArray
-    loss_before: float
-    loss_after: float
-    n_iter: int
-    converged: bool
-
-    @property
-    def scale(self) -> FloatArray:
-        """The diagonal of W, of a diagonal theta."""
-        return self.theta[:, 0].copy()
-
-    @property
-    def matrix(self) -> FloatArray:
-        """W of a full theta."""
-        return self.theta[:, :-1].copy()
-
-    @property
-    def intercept(self) -> FloatArray:
-        """The intercepts b."""
-        return self.theta[:, -1].copy()
-
-    def info(self, ts: TemperatureFit) -> FitInfo:
-        """Return the record of a fit that started from temperature scaling."""
-        return FitInfo(
-            "nll + penalty",
-            self.loss_before,
-            self.loss_after,
-            ts.n_iter + self.n_iter,
-            ts.converged and self.converged,
-            warnings=ts.warnings,
-        )
-
-
 def logit_features(xp: Any, z: Array, floor: float) -> Array:
     """Return logits, those more than -floor below the largest one of the sample raised to that.
 
@@ -87,28 +50,33 @@ def logit_floor(temperature: float) -> float:
     return LOG_TINY * max(1.0, temperature)
 
 
-def diagonal_penalty(
-    n_classes: int, strength: float, scale: float
-) -> tuple[FloatArray, FloatArray]:
-    """Return penalty and center of a diagonal theta that is pulled to `scale` and b = 0."""
-    center = np.repeat([[scale, 0.0]], n_classes, axis=0)
-    return np.full_like(center, strength), center
+def diagonal_penalty(data: Samples, ridge: float, scale: float) -> tuple[FloatArray, FloatArray]:
+    """Return penalty and center of ``ridge K / N (|diag(W) - scale|^2 + |b|^2)``, W diagonal."""
+    center = np.repeat([[scale, 0.0]], data.n_classes, axis=0)
+    return np.full_like(center, ridge * data.n_classes / data.weight.sum()), center
 
 
 def matrix_penalty(
-    n_classes: int, off_diagonal: float, diagonal: float, intercept: float, scale: float
+    data: Samples, ridge: float, scale: float, off_diagonal: float | None, intercept: float | None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return penalty and center of a full theta that is pulled to `scale` * identity and b = 0."""
-    if n_classes > _MAX_CLASSES:
+    """Return penalty and center of a full theta that is pulled to W = scale * identity, b = 0.
+
+    The weight of the diagonal is ridge K / N, the default off the diagonal K (K - 1) / N, that of
+    the intercepts K / N.
+    """
+    k = data.n_classes
+    if k > _MAX_CLASSES:
         raise InputError(
-            f"X must have at most {_MAX_CLASSES} classes for a full matrix, got {n_classes}. Try"
-            " vector, svs or ts.",
+            f"X must have at most {_MAX_CLASSES} classes for a full matrix, got {k}. Try vector,"
+            " svs or ts.",
             "X",
         )
-    eye = np.eye(n_classes, n_classes + 1)
-    penalty = np.where(eye > 0, diagonal, off_diagonal)
-    penalty[:, -1] = intercept
-    return penalty, scale * eye
+    share = k / data.weight.sum()
+    penalty = np.empty((k, k + 1))
+    penalty[:] = share * (k - 1) if off_diagonal is None else off_diagonal
+    penalty[:, -1] = share if intercept is None else intercept
+    np.fill_diagonal(penalty, ridge * share)
+    return penalty, scale * np.eye(k, k + 1)
 
 
 def check_penalty(**options: float | None) -> None:
@@ -123,12 +91,15 @@ def fit_softmax_regression(
     data: Samples,
     penalty: FloatArray,
     center: FloatArray,
+    ts: TemperatureFit,
     *,
     start: FloatArray | None = None,
     fixed: NDArray[np.bool_] | None = None,
     tied: bool = False,
-) -> RegressionFit:
-    """Minimize the penalized cross-entropy of softmax(W x + b).
+) -> tuple[FloatArray, FloatArray, FitInfo]:
+    """Return the W and b of the smallest penalized cross-entropy of softmax(W x + b).
+
+    Of a diagonal W the diagonal is returned. The record of the fit is the third element.
 
     Parameters
     ----------
@@ -138,6 +109,8 @@ def fit_softmax_regression(
         Labels and weights.
     penalty, center
         Weights of the squares, and the theta that they pull to; arrays of the shape of theta.
+    ts
+        Temperature scaling of the same samples.
     start
         Where to start; default: `center`.
     fixed
@@ -147,8 +120,10 @@ def fit_softmax_regression(
     """
     start = center if start is None else start
     with np.errstate(over="ignore", invalid="ignore"):
-        objective = _Objective(x, data.y, data.weight, penalty, center)
-        return _minimize(objective, start, fixed, tied=tied)
+        objective = _Objective(x, data, penalty, center)
+        before, found = _minimize(objective, start, _Coordinates(objective, start, fixed, tied))
+    weights = found.x[:, 0] if objective.diagonal else found.x[:, :-1]
+    return weights.copy(), found.x[:, -1].copy(), ts.info("nll + penalty", before, found)
 
 
 class _Objective:
@@ -158,21 +133,14 @@ class _Objective:
     of samples have shape (n_classes, n_samples): sums over classes then add whole rows.
     """
 
-    def __init__(
-        self,
-        x: FloatArray,
-        y: IntArray,
-        weight: FloatArray,
-        penalty: FloatArray,
-        center: FloatArray,
-    ):
+    def __init__(self, x: FloatArray, data: Samples, penalty: FloatArray, center: FloatArray):
         self.penalty, self.center = penalty, center
         self.diagonal = center.shape[1] == 2
         n, k = x.shape
         size = max(BLOCK_ENTRIES // k, 1 if self.diagonal else _MIN_BLOCK)
-        share = weight / weight.sum()
+        share = data.weight / data.weight.sum()
         parts = [slice(i, i + size) for i in range(0, n, size)]
-        self.blocks = [(x[part].T.copy(), y[part], share[part]) for part in parts]
+        self.blocks = [(x[part].T.copy(), data.y[part], share[part]) for part in parts]
         self._blocks32 = [
             (b.astype(np.float32), (1 / w).astype(np.float32)) for b, _, w in self.blocks
         ]
@@ -236,16 +204,25 @@ class _Objective:
         return np.column_stack([slopes, error.sum(axis=1)]).astype(np.float64)
 
 
-@dataclass(frozen=True)
 class _Coordinates:
     """Coordinates of steps, in which the Hessian at the start has a diagonal of about one.
 
-    A step of a slope also moves b so that the two are uncorrelated, as if features were centered.
+    A step of a slope also moves b so that the two are uncorrelated, as for centered features.
     """
 
-    unit: FloatArray
-    shift: FloatArray
-    tied: bool
+    def __init__(
+        self, objective: _Objective, start: FloatArray, fixed: NDArray[np.bool_] | None, tied: bool
+    ):
+        diagonal, cross = objective.curvature(start)
+        shift = cross[:, :-1] / np.maximum(diagonal[:, -1:], _MIN_CURVATURE)
+        # A difference of equal numbers is rounding.
+        diagonal[:, :-1] -= np.minimum(shift * cross[:, :-1], (1 - 1e-12) * diagonal[:, :-1])
+        unit = 1 / np.sqrt(np.maximum(diagonal, _MIN_CURVATURE))
+        if tied:
+            unit[:, 0], shift = unit[:, 0].mean(), np.zeros_like(shift)
+        if fixed is not None:
+            unit, shift = np.where(fixed, 0.0, unit), np.where(fixed[:, -1:], 0.0, shift)
+        self.unit, self.shift, self.tied = unit, shift, tied
 
     def to_theta(self, step: FloatArray) -> FloatArray:
         """Return the change of theta that a step makes."""
@@ -265,26 +242,13 @@ class _Coordinates:
         return gradient
 
 
-def _coordinates(
-    objective: _Objective, start: FloatArray, fixed: NDArray[np.bool_] | None, *, tied: bool
-) -> _Coordinates:
-    diagonal, cross = objective.curvature(start)
-    shift = cross[:, :-1] / np.maximum(diagonal[:, -1:], _MIN_CURVATURE)
-    # What is left of a difference of equal numbers is rounding.
-    diagonal[:, :-1] -= np.minimum(shift * cross[:, :-1], (1 - 1e-12) * diagonal[:, :-1])
-    unit = 1 / np.sqrt(np.maximum(diagonal, _MIN_CURVATURE))
-    if tied:
-        unit[:, 0], shift = unit[:, 0].mean(), np.zeros_like(shift)
-    if fixed is not None:
-        unit, shift = np.where(fixed, 0.0, unit), np.where(fixed[:, -1:], 0.0, shift)
-    return _Coordinates(unit, shift, tied)
-
-
 def _minimize(
-    objective: _Objective, start: FloatArray, fixed: NDArray[np.bool_] | None, *, tied: bool
-) -> RegressionFit:
-    """Newton's method, steps by conjugate gradients (Nocedal and Wright, section 7.1)."""
-    coordinates = _coordinates(objective, start, fixed, tied=tied)
+    objective: _Objective, start: FloatArray, coordinates: _Coordinates
+) -> tuple[float, Solution]:
+    """Return the objective at the start, and its minimum.
+
+    Newton's method, steps by conjugate gradients (Nocedal and Wright, section 7.1).
+    """
 
     def product(step: FloatArray) -> FloatArray:
         return coordinates.gradient(objective.hessian_product(coordinates.to_theta(step)))
@@ -307,11 +271,11 @@ def _minimize(
             fraction /= 2
         small = expected <= _TOLERANCE * value + 1e-14
         if not new <= limit:
-            return RegressionFit(theta, before, value, n_iter, converged=small)
+            return before, Solution(theta, value, n_iter, small)
         theta, value, by_theta = new_theta, new, by_new
         if small and accurate:
-            return RegressionFit(theta, before, value, n_iter + 1, converged=True)
-    return RegressionFit(theta, before, value, _MAX_ITER, converged=False)
+            return before, Solution(theta, value, n_iter + 1, True)
+    return before, Solution(theta, value, _MAX_ITER, False)
 
 
 def _conjugate_gradients(

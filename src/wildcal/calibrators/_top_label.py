@@ -1,4 +1,4 @@
-"""What fits of the top-label confidence share."""
+"""Shared functions of the fits of top-label methods."""
 
 from functools import partial
 from typing import Any

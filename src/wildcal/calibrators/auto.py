@@ -412,18 +412,16 @@ class AutoCalibrator(Calibrator):
         log_p = np.array([x[index][seen], *(each[1] for each in fits)])
         w = w[seen] * (n / w[seen].sum())
         self._set_weights(_safe_weights(log_p, w), [each[0].t for each in fits])
-        notes = []
-        if self.slope_ < 0:
-            notes.append(
-                "classes with larger logits are correct less often. Do the labels match the columns"
-                " of X?"
-            )
+        note = (
+            "classes with larger logits are correct less often. Do the labels match the columns of"
+            " X?"
+        )
         return FitInfo(
             loss_before=-float(w @ log_p[0]) / n,
             loss_after=-float(w @ np.log(self.weights_[: len(log_p)] @ np.exp(log_p))) / n,
             n_iter=sum(each[0].n_iter for each in fits),
             converged=all(each[0].converged for each in fits),
-            warnings=tuple(notes),
+            warnings=(note,) if self.slope_ < 0 else (),
             message="The loss after the fit is that of approximate leave-one-out predictions."
             + (" Domains are not used." if data.domain is not None else ""),
         )

@@ -29,7 +29,7 @@ def fit_bbq(
     values[0] holds up to edges[0], values[i] in (edges[i - 1], edges[i]], values[-1] above.
     Confidences and edges may be given and returned less by `offset`.
     """
-    from scipy.special import gammaln  # here: prediction does not need SciPy
+    from scipy.special import betaln  # here: prediction does not need SciPy
 
     x, accuracy, count = group_ties(confidence, correct, weight)
     total = np.append(0.0, np.cumsum(count))
@@ -47,14 +47,7 @@ def fit_bbq(
     prior = _PRIOR_SAMPLES / n_bins[model]
     alpha = prior * np.clip((edge[low] + edge[high]) / 2 + offset, _MIN_MEAN, 1 - _MIN_MEAN)
     beta = prior - alpha
-    log_likelihood = (
-        gammaln(prior)
-        - gammaln(n + prior)
-        + gammaln(m + alpha)
-        - gammaln(alpha)
-        + gammaln(np.maximum(n - m, 0.0) + beta)
-        - gammaln(beta)
-    )
+    log_likelihood = betaln(m + alpha, np.maximum(n - m, 0.0) + beta) - betaln(alpha, beta)
     score = np.bincount(model, log_likelihood)
     share = np.exp(score - score.max())
     share[share < _MIN_WEIGHT] = 0

@@ -7,6 +7,7 @@ import array_api_compat.numpy as np_compat
 import numpy as np
 from numpy.typing import ArrayLike
 
+from wildcal.calibrators._wrapper import Wrapper
 from wildcal.calibrators.identity import Identity
 from wildcal.calibrators.temperature import fit_temperature
 from wildcal.core.arrays import Array, FloatArray, clip
@@ -24,7 +25,7 @@ from wildcal.core.validation import Samples, check_choice, check_distances, chec
 Neighbor: TypeAlias = Literal["kth", "first"]
 _MAX_WEIGHT: Final = 1e4
 _MAX_OFFSET: Final = 100.0
-# Larger values make logits that cannot be told apart.
+# Larger values make all logits equal.
 _MAX_SCALE: Final = 1e6
 _MAX_DISTANCE: Final = 1e30
 # Without kinks: a sample with so small an S has probabilities of 0 and 1 and no gradient.
@@ -64,7 +65,7 @@ def fit_layer_weights(
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class DensityAwareCalibration(Calibrator):
+class DensityAwareCalibration(Wrapper):
     """p = base(z / S), S = w_0 + sum over layers of w_l s_l, at least `floor`.
 
     s_l is the squared distance of the sample to a neighbor among the training samples, in the
@@ -126,47 +127,30 @@ class DensityAwareCalibration(Calibrator):
     @property
     def name(self) -> str:  # type: ignore[override]
         """The registered short name: "dac", or "dac+" and that of the base."""
-        return "dac" if isinstance(self._base, Identity) else f"dac+{self._base.name}"
+        return "dac" if isinstance(self._inner(), Identity) else f"dac+{self._inner().name}"
 
     @property
     def title(self) -> str:  # type: ignore[override]
         """A phrase for tables."""
-        after = "" if isinstance(self._base, Identity) else f", then {self._base.title}"
+        after = "" if isinstance(self._inner(), Identity) else f", then {self._inner().title}"
         return f"density-aware calibration{after}"
-
-    # A positive S per sample changes none of these.
-    @property
-    def preserves_accuracy(self) -> bool:  # type: ignore[override]
-        """Whether the base preserves the predicted class."""
-        return self._base.preserves_accuracy
-
-    @property
-    def uses_ood(self) -> bool:  # type: ignore[override]
-        """Whether the base uses samples with y == -1; the weights are fitted without them."""
-        return self._base.uses_ood
-
-    @property
-    def requires_raw_logits(self) -> bool:  # type: ignore[override]
-        """Whether the base reads the free energy."""
-        return self._base.requires_raw_logits
 
     @property
     def n_layers(self) -> int:
         """Number of layers whose distances were given to `fit`."""
         return len(self.weights_)
 
-    @property
-    def _base(self) -> Calibrator:
-        return Identity() if self.base is None else self.base
+    def _inner(self) -> Calibrator:
+        return self.base or Identity()
 
     def _check_options(self) -> None:
-        if not isinstance(self._base, Calibrator) or self._base.requires:
+        if not isinstance(self._inner(), Calibrator) or self._inner().requires:
             raise InputError(
                 f"base must be a calibrator of logits alone, got {self.base!r:.80}. Try"
                 " TemperatureScaling().",
                 "base",
             )
-        self._base._check_options()
+        self._inner()._check_options()
         check_choice("neighbor", self.neighbor, ("kth", "first"))
         check_choice("loss", self.loss, ("mse", "nll"))
         check_number("floor", self.floor, 1e-6, 1)
@@ -181,7 +165,7 @@ class DensityAwareCalibration(Calibrator):
         self.weights_ = weights
         scale = self._scale(np_compat, data.knn_distances.astype(np.float64))
         scaled = replace(data, logits=data.logits / scale, knn_distances=None, warnings=())
-        self.base_ = fit_base(self._base, scaled, self.input_)
+        self.base_ = fit_base(self._inner(), scaled, self.input_)
         inner = self.base_.fit_info_
         before = temperature_losses(source.logits, source.y, np.ones(1), self.loss)
         at_floor = int((scale[data.is_source] <= self.floor).sum())

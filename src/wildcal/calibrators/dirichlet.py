@@ -94,26 +94,21 @@ class DirichletCalibration(Calibrator):
 
     def _fit(self, data: Samples) -> FitInfo:
         ts = fit_temperature(data)
-        share = data.n_classes / data.weight.sum()
-        off_diagonal = share * (data.n_classes - 1) if self.reg_lambda is None else self.reg_lambda
         penalty, center = matrix_penalty(
-            data.n_classes,
-            off_diagonal=off_diagonal,
-            diagonal=self.ridge * share,
-            intercept=share if self.reg_mu is None else self.reg_mu,
-            scale=1 / ts.temperature,
+            data, self.ridge, 1 / ts.temperature, self.reg_lambda, self.reg_mu
         )
         start, fixed = center, None
         if self.regularizer == "l2":
-            penalty[:, :-1], center = off_diagonal, np.zeros_like(center)
+            penalty[:, :-1], center = penalty[0, 1], np.zeros_like(center)
         if self.gauge == "last":
             fixed = np.zeros(start.shape, dtype=bool)
             fixed[-1] = True
             start, penalty[-1] = start - start[-1], 0.0
         x = in_blocks(partial(log_proba, np_compat), data.logits)
-        fit = fit_softmax_regression(x, data, penalty, center, start=start, fixed=fixed)
-        self.matrix_, self.intercept_ = fit.matrix, fit.intercept
-        return fit.info(ts)
+        self.matrix_, self.intercept_, info = fit_softmax_regression(
+            x, data, penalty, center, ts, start=start, fixed=fixed
+        )
+        return info
 
     def formula(self, xp: Any, z: Array, *inputs: Array) -> Array:
         """Return softmax(W log softmax(z) + b)."""

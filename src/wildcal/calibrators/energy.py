@@ -13,19 +13,19 @@ Algorithm 1, fit:
 
 Algorithm 2, predict:
 
-    1. h(z) <- T - theta1 lambda1 + theta2 lambda2 (eq. 9), where           scaling_factor
+    1. h(z) <- T - theta1 lambda1 + theta2 lambda2 (eq. 9), where           _temperatures
        lambda1 = P_correct(F(z)), lambda2 = P_incorrect(F(z)) (eq. 10)
     2. p <- softmax(z / h(z)) (eq. 11), confidence <- max p (eq. 13)        EnergyScaling.formula
 """
 
 import math
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import array_api_compat.numpy as np_compat
 import numpy as np
 
-from wildcal.calibrators.temperature import DEFAULT_BOUNDS, Bounds, bounds_of, fit_temperature
+from wildcal.calibrators.temperature import DEFAULT_BOUNDS, Bounds, fit_temperature
 from wildcal.core.arrays import Array, FloatArray, clip, in_blocks, logsumexp
 from wildcal.core.calibrator import FitInfo, TemperatureCalibrator
 from wildcal.core.optimize import Solution, TemperatureObjective, linear_link
@@ -37,14 +37,13 @@ MIN_TEMPERATURE: Final = 0.05
 # The published code searches theta in [0, 10].
 _MAX_THETA: Final = 10.0
 _MAX_TEMPERATURE: Final = 1e6
-# A narrower density, relative to its mean, separates rounding errors.
+# Energies with a smaller standard deviation, relative to their mean, differ by rounding alone.
 _MIN_STD: Final = 1e-6
 # The paper fits with 100 OOD for 5,000 samples (10 classes), 400 : 5,000 (100), 3,500 : 12,500.
 _PAPER_OOD: Final = ((10, 100 / 5000), (100, 400 / 5000), (math.inf, 3500 / 12500))
 
 
-@dataclass(frozen=True)
-class Gaussian:
+class Gaussian(NamedTuple):
     """Density of the free energy: weighted mean and population standard deviation."""
 
     mean: float
@@ -66,41 +65,23 @@ def free_energy(xp: Any, z: Array) -> Array:
     return -logsumexp(xp, z)
 
 
-def scaling_factor(
-    xp: Any,
-    energy: Array,
-    temperature: float,
-    theta: tuple[float, float],
-    densities: tuple[Gaussian | None, Gaussian | None],
-) -> Any:
-    """Return h = T - theta1 lambda1 + theta2 lambda2 (eq. 9), at least min(T, 0.05)."""
-    h: Any = temperature
-    for sign, weight, density in zip((-1, 1), theta, densities, strict=True):
-        if density is not None:
-            h = h + sign * weight * density.pdf(xp, energy)
-    # Only theta_bounds="paper" lets h fall below; otherwise this corrects rounding.
-    if isinstance(h, float):
-        return h
-    return xp.minimum(clip(xp, h, MIN_TEMPERATURE, None), clip(xp, h, temperature, None))
-
-
 def fit_densities(
     energy: FloatArray, correct: Any, weight: FloatArray
 ) -> tuple[Gaussian | None, Gaussian | None]:
     """Return P_correct and P_incorrect; None where samples are too few or too much alike."""
-    if _is_normalized(energy):
+    if is_normalized(energy):
         return None, None
-    return _fit_gaussian(energy[correct], weight[correct]), _fit_gaussian(
-        energy[~correct], weight[~correct]
-    )
+    first, second = (fit_gaussian(energy[kind], weight[kind]) for kind in (correct, ~correct))
+    return first, second
 
 
-def _is_normalized(energy: FloatArray) -> bool:
+def is_normalized(energy: FloatArray) -> bool:
     """Return whether all energies are about 0, as those of log-softmax are."""
     return bool((np.abs(energy) < 0.1).all())
 
 
-def _fit_gaussian(energy: FloatArray, weight: FloatArray) -> Gaussian | None:
+def fit_gaussian(energy: FloatArray, weight: FloatArray) -> Gaussian | None:
+    """Return the density of the energies, None where they are too few or too much alike."""
     if len(energy) < 2:
         return None
     mean = float(np.average(energy, weights=weight))
@@ -156,7 +137,7 @@ def with_ood_weight(data: Samples, ood_weight: OodWeight) -> Samples:
     if ood_weight == "paper":
         part = next(share for most, share in _PAPER_OOD if data.n_classes <= most)
     factor = float(part) * data.weight[~ood].sum() / data.weight[ood].sum()
-    return Samples(**{**vars(data), "weight": np.where(ood, factor, 1.0) * data.weight})
+    return replace(data, weight=np.where(ood, factor, 1.0) * data.weight)
 
 
 def check_ood_weight(ood_weight: Any) -> None:
@@ -228,7 +209,6 @@ class EnergyScaling(TemperatureCalibrator):
 
     def _check_options(self) -> None:
         check_choice("theta_bounds", self.theta_bounds, ("safe", "paper", "none"))
-        bounds_of(self.bounds)
         check_ood_weight(self.ood_weight)
 
     def _fit(self, data: Samples) -> FitInfo:
@@ -241,21 +221,14 @@ class EnergyScaling(TemperatureCalibrator):
             data, energy, ts.temperature, densities, self.theta_bounds, search_start=ts.at_bound
         )
         self.temperature_, (self.theta1_, self.theta2_) = ts.temperature, theta
-        self.correct_mean_, self.correct_std_ = _moments(densities[0])
-        self.incorrect_mean_, self.incorrect_std_ = _moments(densities[1])
-        return FitInfo(
-            "mse",
-            before,
-            solution.value,
-            ts.n_iter + solution.n_iter,
-            ts.converged and solution.converged,
-            warnings=(*ts.warnings, *self._notes(energy, *densities)),
-        )
+        self.correct_mean_, self.correct_std_ = densities[0] or (None, None)
+        self.incorrect_mean_, self.incorrect_std_ = densities[1] or (None, None)
+        return ts.info("mse", before, solution, *self._notes(energy, *densities))
 
     def _notes(
         self, energy: FloatArray, correct: Gaussian | None, incorrect: Gaussian | None
     ) -> list[str]:
-        if _is_normalized(energy):
+        if is_normalized(energy):
             return [
                 "the logits are normalized (log-softmax), so their free energy is 0; the result is"
                 " temperature scaling. Try the scores before the log-softmax."
@@ -283,21 +256,16 @@ class EnergyScaling(TemperatureCalibrator):
         return in_blocks(lambda block: free_energy(np_compat, block), z)[:, 0]
 
     def _temperatures(self, xp: Any, z: Array, *inputs: Array) -> Any:
-        return scaling_factor(
-            xp,
-            free_energy(xp, z),
-            self.temperature_,
-            (self.theta1_, self.theta2_),
-            (
-                _gaussian(self.correct_mean_, self.correct_std_),
-                _gaussian(self.incorrect_mean_, self.incorrect_std_),
-            ),
-        )
-
-
-def _moments(density: Gaussian | None) -> tuple[float | None, float | None]:
-    return (None, None) if density is None else (density.mean, density.std)
-
-
-def _gaussian(mean: float | None, std: float | None) -> Gaussian | None:
-    return None if mean is None or std is None else Gaussian(mean, std)
+        """Return h(z) = T - theta1 lambda1 + theta2 lambda2 (eq. 9), at least min(T, 0.05)."""
+        energy, h = free_energy(xp, z), self.temperature_
+        if self.correct_mean_ is not None and self.correct_std_ is not None:
+            density = Gaussian(self.correct_mean_, self.correct_std_)
+            h = h - self.theta1_ * density.pdf(xp, energy)
+        if self.incorrect_mean_ is not None and self.incorrect_std_ is not None:
+            density = Gaussian(self.incorrect_mean_, self.incorrect_std_)
+            h = h + self.theta2_ * density.pdf(xp, energy)
+        if isinstance(h, float):
+            return h
+        # Only theta_bounds="paper" lets h fall below; otherwise this corrects rounding.
+        low = clip(xp, h, MIN_TEMPERATURE, None)
+        return xp.minimum(low, clip(xp, h, self.temperature_, None))

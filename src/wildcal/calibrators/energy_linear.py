@@ -1,7 +1,7 @@
 """A temperature that is a smooth function of the free energy: energy scaling without densities."""
 
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import array_api_compat.numpy as np_compat
 import numpy as np
@@ -9,31 +9,25 @@ import numpy as np
 from wildcal.calibrators.energy import (
     OodWeight,
     check_ood_weight,
-    fit_densities,
+    fit_gaussian,
     free_energy,
+    is_normalized,
     with_ood_weight,
 )
-from wildcal.calibrators.entropy_temperature import inverse_softplus
+from wildcal.calibrators.entropy_temperature import fit_softplus_line
 from wildcal.calibrators.temperature import DEFAULT_BOUNDS, Bounds, bounds_of, fit_temperature
-from wildcal.core.arrays import Array, FloatArray, clip, in_blocks, softplus
+from wildcal.core.arrays import Array, clip, in_blocks, softplus
 from wildcal.core.calibrator import FitInfo, TemperatureCalibrator
-from wildcal.core.optimize import TemperatureObjective, newton, softplus_link
 from wildcal.core.validation import Samples
-
-# Range of the coefficients of the standardized energy; it ends a search that runs to infinity.
-_MAX_COEFFICIENT: Final = 100.0
-_MAX_STEP: Final = 3.0
-# Along a flat valley 50 steps are sometimes too few.
-_MAX_ITER: Final = 200
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class EnergyLinear(TemperatureCalibrator):
     """p = softmax(z / T(z)), T = softplus(a + b F), F = -logsumexp(z).
 
-    The simplest map from the free energy to a temperature; the difference to `EnergyScaling` is
-    what the two densities add. a and b minimize the squared error of the probabilities. OOD
-    samples (y == -1) have the uniform distribution as target.
+    `EnergyScaling` without its two densities: the temperature depends on the free energy alone. a
+    and b minimize the squared error of the probabilities. OOD samples (y == -1) have the uniform
+    distribution as target.
 
     Parameters
     ----------
@@ -74,58 +68,29 @@ class EnergyLinear(TemperatureCalibrator):
     slope_: float = field(init=False)
 
     def _check_options(self) -> None:
-        bounds_of(self.bounds)
         check_ood_weight(self.ood_weight)
 
     def _fit(self, data: Samples) -> FitInfo:
         data = with_ood_weight(data, self.ood_weight)
         ts = fit_temperature(data.subset(~data.is_ood), bounds=self.bounds)
-        notes = list(ts.warnings)
         energy = in_blocks(lambda z: free_energy(np_compat, z), data.logits)[:, 0]
-        spread, _ = fit_densities(energy, np.ones(len(data), dtype=bool), data.weight)
-        design = np.ones((len(data), 1))
-        mean, std = 0.0, 1.0
+        spread = None if is_normalized(energy) else fit_gaussian(energy, data.weight)
+        mean, std = spread or (0.0, 1.0)
+        feature = (energy - mean) / std if spread else np.zeros(len(data))
+        intercept, slope, info = fit_softplus_line(data, feature, ts, "mse")
+        self.slope_ = slope / std
+        self.intercept_ = intercept - self.slope_ * mean
         if spread is None:
-            notes.append(
+            note = (
                 "all samples have the same energy, as after log-softmax; the result is temperature"
                 " scaling. Try the scores before the log-softmax."
             )
-        else:
-            mean, std = spread.mean, spread.std
-            design = np.column_stack([design, (energy - mean) / std])
-        objective = TemperatureObjective(
-            data.logits, data.y, data.weight, design, softplus_link(*bounds_of(self.bounds))
-        )
-        starts = [_constant(ts.temperature, design.shape[1])]
-        if ts.at_bound:  # there the temperature is clipped and has no gradient
-            starts.append(_constant(1.0, design.shape[1]))
-        limit = np.full(design.shape[1], _MAX_COEFFICIENT)
-        solution = min(
-            (
-                newton(objective, start, -limit, limit, max_iter=_MAX_ITER, max_step=_MAX_STEP)
-                for start in starts
-            ),
-            key=lambda found: found.value,
-        )
-        self.slope_ = float(solution.x[1] / std) if len(solution.x) == 2 else 0.0
-        self.intercept_ = float(solution.x[0]) - self.slope_ * mean
-        return FitInfo(
-            "mse",
-            objective.value(starts[0]),
-            solution.value,
-            ts.n_iter + solution.n_iter,
-            ts.converged and solution.converged,
-            warnings=tuple(notes),
-        )
+            info = replace(info, warnings=(*info.warnings, note))
+        return info
 
     def _reads_energy(self) -> bool:
         return bool(self.slope_)
 
     def _temperatures(self, xp: Any, z: Array, *inputs: Array) -> Array:
-        low, high = bounds_of(self.bounds)
-        return clip(xp, softplus(xp, self.intercept_ + self.slope_ * free_energy(xp, z)), low, high)
-
-
-def _constant(temperature: float, n_coefficients: int) -> FloatArray:
-    """Return coefficients with softplus(a) = T and b = 0."""
-    return np.append(inverse_softplus(temperature), np.zeros(n_coefficients - 1))
+        t = softplus(xp, self.intercept_ + self.slope_ * free_energy(xp, z))
+        return clip(xp, t, *bounds_of(self.bounds))

@@ -6,7 +6,7 @@ from typing import Any, Final
 import array_api_compat.numpy as np_compat
 import numpy as np
 
-from wildcal.calibrators.temperature import DEFAULT_BOUNDS, Bounds, bounds_of, fit_temperature
+from wildcal.calibrators.temperature import DEFAULT_BOUNDS, Bounds, fit_temperature
 from wildcal.core.arrays import Array, FloatArray, in_blocks, softmax
 from wildcal.core.calibrator import Calibrator, FitInfo
 from wildcal.core.optimize import Loss, newton
@@ -89,9 +89,9 @@ class EnsembleTemperatureScaling(Calibrator):
     Parameters
     ----------
     loss
-        What the weights minimize: "mse" (the published method) or "nll".
+        Loss that the weights minimize: "mse" (the published method) or "nll".
     temperature_loss
-        What T minimizes, before the weights: "nll" or "mse" (the published code).
+        Loss that T minimizes, before the weights: "nll" or "mse" (the published code).
     bounds
         Range of T.
 
@@ -135,7 +135,6 @@ class EnsembleTemperatureScaling(Calibrator):
     def _check_options(self) -> None:
         check_choice("loss", self.loss, ("mse", "nll"))
         check_choice("temperature_loss", self.temperature_loss, ("nll", "mse"))
-        bounds_of(self.bounds)
 
     def _fit(self, data: Samples) -> FitInfo:
         ts = fit_temperature(data, loss=self.temperature_loss, bounds=self.bounds)

@@ -7,16 +7,25 @@ from typing import Any, Final
 import array_api_compat.numpy as np_compat
 import numpy as np
 
-from wildcal.calibrators.temperature import DEFAULT_BOUNDS, bounds_of, fit_temperature
-from wildcal.core.arrays import Array, clip, entropy, in_blocks, softplus
+from wildcal.calibrators.temperature import (
+    DEFAULT_BOUNDS,
+    Bounds,
+    TemperatureFit,
+    bounds_of,
+    fit_temperature,
+)
+from wildcal.core.arrays import Array, FloatArray, clip, entropy, in_blocks, softplus
 from wildcal.core.calibrator import FitInfo, TemperatureCalibrator
-from wildcal.core.optimize import TemperatureObjective, newton, softplus_link
+from wildcal.core.optimize import Loss, TemperatureObjective, newton, softplus_link
 from wildcal.core.validation import Samples
 
 # The logarithm of the entropy of a saturated softmax is not finite.
 _MIN_ENTROPY: Final = 1e-12
+# Ends a search that runs to infinity.
 _MAX_COEFFICIENT: Final = 100.0
 _MAX_STEP: Final = 3.0
+# Along a flat valley the default of 50 Newton steps is sometimes too few.
+_MAX_ITER: Final = 200
 
 
 def log_relative_entropy(xp: Any, z: Array) -> Array:
@@ -27,6 +36,28 @@ def log_relative_entropy(xp: Any, z: Array) -> Array:
 def inverse_softplus(temperature: float) -> float:
     """Return the t with log(1 + exp(t)) = temperature."""
     return temperature + math.log(-math.expm1(-temperature))
+
+
+def fit_softplus_line(
+    data: Samples, feature: FloatArray, ts: TemperatureFit, loss: Loss
+) -> tuple[float, float, FitInfo]:
+    """Return the a and b of T = softplus(a + b feature), and the record of the fit.
+
+    a and b, each in [-100, 100], minimize the loss. The search starts from temperature scaling.
+    """
+    design, link = np.column_stack([np.ones(len(data)), feature]), softplus_link(*ts.bounds)
+    objective = TemperatureObjective(data.logits, data.y, data.weight, design, link, loss=loss)
+    upper = np.full(2, _MAX_COEFFICIENT)
+    box: dict[str, Any] = {"lower": -upper, "upper": upper, "max_step": _MAX_STEP}
+    start = np.array([inverse_softplus(ts.temperature), 0.0])
+    before = objective.value(start)
+    found = [objective.minimize(start, **box)]
+    if found[0].value > before or not found[0].converged:  # the start from few samples was wrong
+        found.append(newton(objective, start, **box, max_iter=_MAX_ITER))
+    if ts.at_bound:  # there T is cut off and its slope is 0
+        found.append(objective.minimize(np.array([inverse_softplus(1.0), 0.0]), **box))
+    best = min(found, key=lambda solution: solution.value)
+    return float(best.x[0]), float(best.x[1]), ts.info(loss, before, best)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -68,41 +99,16 @@ class EntropyTemperatureScaling(TemperatureCalibrator):
     title = "entropy-based temperature scaling"
     reference = "Balanya et al., 2022"
 
-    bounds: tuple[float, float] = DEFAULT_BOUNDS
+    bounds: Bounds = DEFAULT_BOUNDS
     weight_: float = field(init=False)
     bias_: float = field(init=False)
 
-    def _check_options(self) -> None:
-        bounds_of(self.bounds)
-
     def _fit(self, data: Samples) -> FitInfo:
-        low, high = self.bounds
         ts = fit_temperature(data, bounds=self.bounds)
         x = in_blocks(lambda z: log_relative_entropy(np_compat, z), data.logits)
-        design = np.hstack([np.ones_like(x), x])
-        objective = TemperatureObjective(
-            data.logits, data.y, data.weight, design, softplus_link(low, high), loss="nll"
-        )
-        upper = np.full(2, _MAX_COEFFICIENT)
-        start = np.array([inverse_softplus(ts.temperature), 0.0])
-        before = objective.value(start)
-        found = [objective.minimize(start, -upper, upper, max_step=_MAX_STEP)]
-        if found[0].value > before or not found[0].converged:  # the first samples led astray
-            found.append(newton(objective, start, -upper, upper, max_iter=200, max_step=_MAX_STEP))
-        if ts.at_bound:  # there T(z) is cut off and its slope is 0
-            middle = np.array([inverse_softplus(1.0), 0.0])
-            found.append(objective.minimize(middle, -upper, upper, max_step=_MAX_STEP))
-        best = min(found, key=lambda solution: solution.value)
-        self.bias_, self.weight_ = map(float, best.x)
-        return FitInfo(
-            "nll",
-            before,
-            best.value,
-            ts.n_iter + best.n_iter,
-            ts.converged and best.converged,
-            warnings=ts.warnings,
-        )
+        self.bias_, self.weight_, info = fit_softplus_line(data, x[:, 0], ts, "nll")
+        return info
 
     def _temperatures(self, xp: Any, z: Array, *inputs: Array) -> Array:
         t = softplus(xp, self.weight_ * log_relative_entropy(xp, z) + self.bias_)
-        return clip(xp, t, *self.bounds)
+        return clip(xp, t, *bounds_of(self.bounds))

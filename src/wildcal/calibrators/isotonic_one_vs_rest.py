@@ -8,7 +8,7 @@ import array_api_compat.numpy as np_compat
 import numpy as np
 
 from wildcal.calibrators._isotonic import fit_isotonic, normalized
-from wildcal.calibrators.temperature import DEFAULT_BOUNDS, Bounds, bounds_of, fit_temperature
+from wildcal.calibrators.temperature import DEFAULT_BOUNDS, Bounds, fit_temperature
 from wildcal.core.arrays import Array, FloatArray, in_blocks, softmax
 from wildcal.core.calibrator import Calibrator, FitInfo
 from wildcal.core.piecewise import interpolate, slopes, stack
@@ -83,7 +83,6 @@ class IsotonicOneVsRest(Calibrator):
 
     def _check_options(self) -> None:
         check_choice("temperature", self.temperature, (False, True))
-        bounds_of(self.bounds)
 
     def _fit(self, data: Samples) -> FitInfo:
         self.temperature_, info = 1.0, FitInfo("mse")

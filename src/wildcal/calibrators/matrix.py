@@ -81,19 +81,10 @@ class MatrixScaling(Calibrator):
     def _fit(self, data: Samples) -> FitInfo:
         ts = fit_temperature(data)
         self.floor_ = logit_floor(ts.temperature)
-        share = data.n_classes / data.weight.sum()
-        off_diagonal = share * (data.n_classes - 1) if self.reg_lambda is None else self.reg_lambda
-        penalty, center = matrix_penalty(
-            data.n_classes,
-            off_diagonal=off_diagonal,
-            diagonal=self.ridge * share,
-            intercept=share if self.reg_mu is None else self.reg_mu,
-            scale=1 / ts.temperature,
-        )
+        penalty = matrix_penalty(data, self.ridge, 1 / ts.temperature, self.reg_lambda, self.reg_mu)
         x = logit_features(np_compat, data.logits, self.floor_)
-        fit = fit_softmax_regression(x, data, penalty, center)
-        self.matrix_, self.intercept_ = fit.matrix, fit.intercept
-        return fit.info(ts)
+        self.matrix_, self.intercept_, info = fit_softmax_regression(x, data, *penalty, ts)
+        return info
 
     def formula(self, xp: Any, z: Array, *inputs: Array) -> Array:
         """Return softmax(W z + b)."""

@@ -5,6 +5,7 @@ class 1, and class 0 has its complement.
 """
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
 import array_api_compat.numpy as np_compat
@@ -25,6 +26,7 @@ from wildcal.core.optimize import Solution, newton
 from wildcal.core.validation import Samples, check_choice
 
 Parameters: TypeAlias = Literal["abm", "am", "ab"]
+Box: TypeAlias = tuple[FloatArray, FloatArray]
 # Reached only if a class can be told from the rest by its probability alone.
 _MAX_COEFFICIENT: Final = 1e3
 _MAX_ITER: Final = 100
@@ -44,14 +46,9 @@ def log_proba_and_rest(xp: Any, z: Array) -> tuple[Array, Array]:
 
 
 def fit_logistic(
-    design: FloatArray,
-    target: FloatArray,
-    weight: FloatArray,
-    start: FloatArray,
-    lower: FloatArray,
-    upper: FloatArray,
+    design: FloatArray, target: FloatArray, weight: FloatArray, start: FloatArray, box: Box
 ) -> Solution:
-    """Return the coefficients, within bounds, with the smallest log loss of sigmoid(design @ x).
+    """Return the coefficients in a box with the smallest log loss of sigmoid(design @ x).
 
     Targets are numbers in [0, 1].
     """
@@ -72,7 +69,7 @@ def fit_logistic(
 
     # At coefficients of 0 no sample is certain, so there is always a slope to follow.
     first = min((start * size, 0 * start), key=lambda x: objective(x)[0])
-    found = newton(objective, first, lower * size, upper * size, max_iter=_MAX_ITER)
+    found = newton(objective, first, *(bound * size for bound in box), max_iter=_MAX_ITER)
     return replace(found, x=found.x / size, value=found.value - 1)
 
 
@@ -82,9 +79,51 @@ def smoothed_target(positive: Any, weight: FloatArray) -> FloatArray:
     return np.where(positive, (n_positive + 1) / (n_positive + 2), 1 / (n_negative + 2))
 
 
-def fitted_classes(n_classes: int) -> range:
-    """Return the classes that have a curve of their own: only class 1 of two."""
-    return range(1, 2) if n_classes == 2 else range(n_classes)
+def fit_curves(
+    data: Samples, features: FloatArray, expand: FloatArray, box: Box, *, smoothed: bool
+) -> tuple[FloatArray, FitInfo]:
+    """Return the coefficients of the curve of each class, and the record of the fits.
+
+    With two classes one curve is fitted, for class 1; class 0 gets its complement.
+
+    Parameters
+    ----------
+    data
+        Labels and weights.
+    features
+        Shape (n_samples, n_classes, m); their sum is the log-odds of the classifier.
+    expand
+        Coefficients of features and intercept per free parameter, shape (m + 1, n_free).
+    box
+        Bounds of the free parameters.
+    smoothed
+        Whether targets are those of `smoothed_target`, not 0 and 1.
+    """
+    n, k, m = features.shape
+    start = np.asarray(expand[:m].any(axis=0), dtype=np.float64)  # slopes of 1 change nothing
+    coefficients = np.zeros((k, m + 1))
+    solutions, before = [], 0.0
+    for each in (1,) if k == 2 else range(k):
+        is_class = data.y == each
+        target = is_class.astype(np.float64)
+        if smoothed or target.min() == target.max():
+            target = smoothed_target(is_class, data.weight)
+        design = np.column_stack([features[:, each], np.ones(n)]) @ expand
+        found = fit_logistic(design, target, data.weight, start, box)
+        coefficients[each] = expand @ found.x
+        solutions.append(found)
+        t = features[:, each].sum(axis=1)
+        before += float(np.average(np.logaddexp(0.0, t) - target * t, weights=data.weight))
+    if k == 2:
+        coefficients[0] = [*coefficients[1, -2::-1], -coefficients[1, -1]]
+    info = FitInfo(
+        "one-vs-rest nll",
+        before,
+        sum(s.value for s in solutions),
+        max(s.n_iter for s in solutions),
+        all(s.converged for s in solutions),
+    )
+    return coefficients, info
 
 
 def normalized_sigmoid(xp: Any, t: Array) -> Array:
@@ -129,20 +168,11 @@ class PlattScaling(Calibrator):
     intercept_: FloatArray = field(init=False)
 
     def _fit(self, data: Samples) -> FitInfo:
-        log_odds = in_blocks(lambda z: _log_odds(np_compat, z), data.logits)
-        slope, intercept = np.zeros((2, data.n_classes))
-        start, upper = np.array([1.0, 0.0]), np.full(2, np.inf)
-        solutions, before = [], 0.0
-        for k in fitted_classes(data.n_classes):
-            design = np.stack([log_odds[:, k], np.ones(len(data))], axis=1)
-            target = smoothed_target(data.y == k, data.weight)
-            solutions.append(fit_logistic(design, target, data.weight, start, -upper, upper))
-            slope[k], intercept[k] = solutions[-1].x
-            before += _log_loss(log_odds[:, k], target, data.weight)
-        if data.n_classes == 2:
-            slope[0], intercept[0] = slope[1], -intercept[1]
-        self.slope_, self.intercept_ = slope, intercept
-        return _info(solutions, before)
+        log_odds = in_blocks(partial(_log_odds, np_compat), data.logits)[:, :, None]
+        box = np.full(2, -np.inf), np.full(2, np.inf)
+        curves, info = fit_curves(data, log_odds, np.eye(2), box, smoothed=True)
+        self.slope_, self.intercept_ = curves.T.copy()
+        return info
 
     def formula(self, xp: Any, z: Array, *inputs: Array) -> Array:
         """Return sigmoid(a s + b), normalized."""
@@ -203,32 +233,18 @@ class BetaCalibration(Calibrator):
 
     def _fit(self, data: Samples) -> FitInfo:
         log_2 = np.log(2.0)
-        # What each free parameter adds to (a, b, c).
+        # (a, b, c) of each free parameter.
         expand = {
             "abm": np.eye(3),
             "am": np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]),
             "ab": np.array([[1.0, 0.0], [0.0, 1.0], [log_2, -log_2]]),
         }[self.parameters]
-        start = np.asarray(expand[:2].any(axis=0), dtype=np.float64)  # a = b = 1, c = 0
         upper = np.full(expand.shape[1], _MAX_COEFFICIENT)
-        lower = np.where(start > 0, 0.0, -_MAX_COEFFICIENT)
+        lower = np.where(expand[:2].any(axis=0), 0.0, -_MAX_COEFFICIENT)
         logs = in_blocks(lambda z: np.stack(_beta_logs(np_compat, z), axis=2), data.logits)
-        curves = np.zeros((data.n_classes, 3))
-        solutions, before = [], 0.0
-        for k in fitted_classes(data.n_classes):
-            design = np.column_stack([logs[:, k], np.ones(len(data))])
-            target = (data.y == k).astype(np.float64)
-            if target.min() == target.max():
-                target = smoothed_target(data.y == k, data.weight)
-            solution = fit_logistic(design @ expand, target, data.weight, start, lower, upper)
-            curves[k] = expand @ solution.x
-            solutions.append(solution)
-            before += _log_loss(design[:, 0] + design[:, 1], target, data.weight)
-        if data.n_classes == 2:
-            a, b, c = curves[1]
-            curves[0] = b, a, -c
+        curves, info = fit_curves(data, logs, expand, (lower, upper), smoothed=False)
         self.a_, self.b_, self.c_ = curves.T.copy()
-        return _info(solutions, before)
+        return info
 
     def formula(self, xp: Any, z: Array, *inputs: Array) -> Array:
         """Return sigmoid(a log q - b log(1 - q) + c), normalized."""
@@ -245,17 +261,3 @@ def _beta_logs(xp: Any, z: Array) -> tuple[Array, Array]:
     """Return log p and -log(1 - p), cut at the resolution of float64."""
     log_p, log_rest = log_proba_and_rest(xp, z)
     return clip(xp, log_p, _LOG_EPS, None), -clip(xp, log_rest, _LOG_EPS, None)
-
-
-def _log_loss(t: FloatArray, target: FloatArray, weight: FloatArray) -> float:
-    return float(np.average(np.logaddexp(0.0, t) - target * t, weights=weight))
-
-
-def _info(solutions: list[Solution], before: float) -> FitInfo:
-    return FitInfo(
-        "one-vs-rest nll",
-        before,
-        sum(s.value for s in solutions),
-        max(s.n_iter for s in solutions),
-        all(s.converged for s in solutions),
-    )

@@ -8,10 +8,10 @@ import numpy as np
 from scipy.optimize import minimize
 
 from wildcal.calibrators.entropy_temperature import inverse_softplus
-from wildcal.calibrators.temperature import DEFAULT_BOUNDS, bounds_of, fit_temperature
+from wildcal.calibrators.temperature import DEFAULT_BOUNDS, Bounds, bounds_of, fit_temperature
 from wildcal.core.arrays import Array, FloatArray, IntArray, clip, in_blocks, largest, softplus
 from wildcal.core.calibrator import FitInfo, TemperatureCalibrator
-from wildcal.core.optimize import softplus_link
+from wildcal.core.optimize import Solution, softplus_link
 from wildcal.core.validation import Samples, check_number
 
 _MAX_ITER: Final = 500
@@ -122,7 +122,7 @@ class ParameterizedTemperatureScaling(TemperatureCalibrator):
     n_hidden: int = 5
     ridge: float = 5.0
     seed: int = 0
-    bounds: tuple[float, float] = DEFAULT_BOUNDS
+    bounds: Bounds = DEFAULT_BOUNDS
     mean_: FloatArray = field(init=False)
     std_: FloatArray = field(init=False)
     weights_: FloatArray = field(init=False)
@@ -132,7 +132,6 @@ class ParameterizedTemperatureScaling(TemperatureCalibrator):
         check_number("n_hidden", self.n_hidden, 1, 10_000, whole=True)
         check_number("seed", self.seed, 0, whole=True)
         check_number("ridge", self.ridge, 0, 1e12)
-        bounds_of(self.bounds)
 
     def _fit(self, data: Samples) -> FitInfo:
         k = min(self.top_k, data.n_classes)
@@ -145,7 +144,7 @@ class ParameterizedTemperatureScaling(TemperatureCalibrator):
         ts = fit_temperature(data, loss="mse", bounds=self.bounds)
         start = self._start(varies, inverse_softplus(ts.temperature))
         ridge = self.ridge / data.weight.sum()
-        share, link = data.weight / data.weight.sum(), softplus_link(*self.bounds)
+        share, link = data.weight / data.weight.sum(), softplus_link(*ts.bounds)
 
         def loss(weights: FloatArray) -> tuple[float, FloatArray]:
             network = layers(weights, k, self.n_hidden)
@@ -162,14 +161,8 @@ class ParameterizedTemperatureScaling(TemperatureCalibrator):
         self.weights_ = np.asarray(result.x)
         # Status 2: the line search ended at the rounding of the loss.
         converged = result.status == 0 or bool(np.abs(result.jac).max() < 1e-4)
-        return FitInfo(
-            "mse + penalty",
-            ts.loss_after,
-            float(result.fun),
-            ts.n_iter + int(result.nit),
-            ts.converged and converged,
-            warnings=ts.warnings,
-        )
+        found = Solution(result.x, float(result.fun), int(result.nit), converged)
+        return ts.info("mse + penalty", ts.loss_after, found)
 
     def _start(self, varies: Any, output: float) -> FloatArray:
         """Return seeded weights with about one output for every input."""
@@ -189,7 +182,7 @@ class ParameterizedTemperatureScaling(TemperatureCalibrator):
         k = self.mean_.shape[0]
         x = self._inputs(xp, _top_logits(xp, z, k))
         output = forward(xp, x, layers(self.weights_, k, self.n_hidden, xp))[2]
-        return clip(xp, softplus(xp, output), *self.bounds)
+        return clip(xp, softplus(xp, output), *bounds_of(self.bounds))
 
 
 def _top_logits(xp: Any, z: Array, k: int) -> Array:

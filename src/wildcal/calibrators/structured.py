@@ -4,6 +4,7 @@ Berta, Holzmüller, Jordan and Bach, "Structured matrix scaling for multi-class 
 2026, as in the package probmetrics from version 1.1 on.
 """
 
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -11,26 +12,51 @@ from typing import Any
 import array_api_compat.numpy as np_compat
 
 from wildcal.calibrators._softmax_regression import (
-    RegressionFit,
     check_penalty,
     diagonal_penalty,
     fit_softmax_regression,
     matrix_penalty,
 )
-from wildcal.calibrators.temperature import TemperatureFit, fit_temperature
+from wildcal.calibrators.temperature import fit_temperature
 from wildcal.calibrators.temperature_mix import mixed_softmax, uniform_part
 from wildcal.core.arrays import Array, FloatArray, in_blocks, softmax
 from wildcal.core.calibrator import Calibrator, FitInfo
 from wildcal.core.validation import Samples
 
 
-def log_mixed_proba(xp: Any, z: Array, temperature: float, uniform: float) -> Array:
-    """Return log((1 - uniform) softmax(z / T) + uniform / K)."""
-    return xp.log(mixed_softmax(xp, z, temperature, uniform))
+@dataclass(kw_only=True, eq=False, repr=False)
+class _StructuredScaling(Calibrator):
+    """A linear map of log q, q from `TemperatureMix`, with a penalty that pulls to log q."""
+
+    reference = "Berta et al., AISTATS 2026"
+
+    ridge: float = 1.0
+    temperature_: float = field(init=False)
+    uniform_: float = field(init=False)
+    intercept_: FloatArray = field(init=False)
+
+    @abstractmethod
+    def _penalty(self, data: Samples) -> tuple[FloatArray, FloatArray]:
+        """Return penalty and center of `fit_softmax_regression`."""
+
+    def _check_options(self) -> None:
+        check_penalty(ridge=self.ridge)
+
+    def _fit_map(self, data: Samples) -> tuple[FloatArray, FitInfo]:
+        """Set all but the slopes; return these and the record of the fit."""
+        ts = fit_temperature(data)
+        self.temperature_, self.uniform_ = ts.temperature, uniform_part(data)
+        x = in_blocks(partial(self._log_mix, np_compat), data.logits)
+        slopes, self.intercept_, info = fit_softmax_regression(x, data, *self._penalty(data), ts)
+        return slopes, info
+
+    def _log_mix(self, xp: Any, z: Array) -> Array:
+        """Return log((1 - e) softmax(z / T) + e / K)."""
+        return xp.log(mixed_softmax(xp, z, self.temperature_, self.uniform_))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class StructuredVectorScaling(Calibrator):
+class StructuredVectorScaling(_StructuredScaling):
     """p = softmax(v * log q + b), q from `TemperatureMix`.
 
     v and b minimize the cross-entropy plus ``ridge K / N (|v - 1|^2 + |b|^2)``.
@@ -66,33 +92,23 @@ class StructuredVectorScaling(Calibrator):
 
     name = "svs"
     title = "structured vector scaling"
-    reference = "Berta et al., AISTATS 2026"
 
-    ridge: float = 1.0
-    temperature_: float = field(init=False)
-    uniform_: float = field(init=False)
     scale_: FloatArray = field(init=False)
-    intercept_: FloatArray = field(init=False)
 
-    def _check_options(self) -> None:
-        check_penalty(ridge=self.ridge)
+    def _penalty(self, data: Samples) -> tuple[FloatArray, FloatArray]:
+        return diagonal_penalty(data, self.ridge, 1.0)
 
     def _fit(self, data: Samples) -> FitInfo:
-        ts = fit_temperature(data)
-        self.temperature_, self.uniform_ = ts.temperature, uniform_part(data)
-        strength = self.ridge * data.n_classes / data.weight.sum()
-        fit = _fit_on_mix(data, ts, *diagonal_penalty(data.n_classes, strength, 1.0))
-        self.scale_, self.intercept_ = fit.scale, fit.intercept
-        return fit.info(ts)
+        self.scale_, info = self._fit_map(data)
+        return info
 
     def formula(self, xp: Any, z: Array, *inputs: Array) -> Array:
         """Return softmax(v * log q + b)."""
-        x = log_mixed_proba(xp, z, self.temperature_, self.uniform_)
-        return softmax(xp, x * self.scale_ + self.intercept_)
+        return softmax(xp, self._log_mix(xp, z) * self.scale_ + self.intercept_)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class StructuredMatrixScaling(Calibrator):
+class StructuredMatrixScaling(_StructuredScaling):
     """p = softmax(W log q + b), q from `TemperatureMix`.
 
     W and b minimize the cross-entropy plus
@@ -124,37 +140,17 @@ class StructuredMatrixScaling(Calibrator):
 
     name = "sms"
     title = "structured matrix scaling"
-    reference = "Berta et al., AISTATS 2026"
 
-    ridge: float = 1.0
-    temperature_: float = field(init=False)
-    uniform_: float = field(init=False)
     matrix_: FloatArray = field(init=False)
-    intercept_: FloatArray = field(init=False)
 
-    def _check_options(self) -> None:
-        check_penalty(ridge=self.ridge)
+    def _penalty(self, data: Samples) -> tuple[FloatArray, FloatArray]:
+        k, strength = data.n_classes, self.ridge * data.n_classes / float(data.weight.sum())
+        return matrix_penalty(data, self.ridge, 1.0, strength * (k - 1), strength)
 
     def _fit(self, data: Samples) -> FitInfo:
-        ts = fit_temperature(data)
-        self.temperature_, self.uniform_ = ts.temperature, uniform_part(data)
-        k = data.n_classes
-        strength = self.ridge * k / data.weight.sum()
-        penalty, center = matrix_penalty(k, strength * (k - 1), strength, strength, 1.0)
-        fit = _fit_on_mix(data, ts, penalty, center)
-        self.matrix_, self.intercept_ = fit.matrix, fit.intercept
-        return fit.info(ts)
+        self.matrix_, info = self._fit_map(data)
+        return info
 
     def formula(self, xp: Any, z: Array, *inputs: Array) -> Array:
         """Return softmax(W log q + b)."""
-        x = log_mixed_proba(xp, z, self.temperature_, self.uniform_)
-        return softmax(xp, x @ self.matrix_.T + self.intercept_)
-
-
-def _fit_on_mix(
-    data: Samples, ts: TemperatureFit, penalty: FloatArray, center: FloatArray
-) -> RegressionFit:
-    features = partial(
-        log_mixed_proba, np_compat, temperature=ts.temperature, uniform=uniform_part(data)
-    )
-    return fit_softmax_regression(in_blocks(features, data.logits), data, penalty, center)
+        return softmax(xp, self._log_mix(xp, z) @ self.matrix_.T + self.intercept_)

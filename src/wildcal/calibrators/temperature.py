@@ -9,6 +9,7 @@ from wildcal.core.arrays import Array
 from wildcal.core.calibrator import FitInfo, TemperatureCalibrator
 from wildcal.core.optimize import (
     Loss,
+    Solution,
     TemperatureObjective,
     exp_link,
     temperature_losses,
@@ -42,6 +43,18 @@ class TemperatureFit:
     n_iter: int
     converged: bool
     at_bound: bool
+    bounds: tuple[float, float]
+
+    def info(self, loss: str, before: float, found: Solution, *warnings: str) -> FitInfo:
+        """Return the record of a fit that started from this temperature."""
+        return FitInfo(
+            loss,
+            before,
+            found.value,
+            self.n_iter + found.n_iter,
+            self.converged and found.converged,
+            warnings=(*self.warnings, *warnings),
+        )
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -79,6 +92,7 @@ def fit_temperature(
         n_iter=solution.n_iter,
         converged=solution.converged,
         at_bound=bool(log_t <= lower[0] or log_t >= upper[0]),
+        bounds=(low, high),
     )
 
 
@@ -140,19 +154,12 @@ class TemperatureScaling(TemperatureCalibrator):
 
     def _check_options(self) -> None:
         check_choice("loss", self.loss, ("nll", "mse"))
-        bounds_of(self.bounds)
 
     def _fit(self, data: Samples) -> FitInfo:
         fit = fit_temperature(data, loss=self.loss, bounds=self.bounds)
         self.temperature_ = fit.temperature
-        return FitInfo(
-            self.loss,
-            fit.loss_before,
-            fit.loss_after,
-            fit.n_iter,
-            fit.converged,
-            warnings=fit.warnings,
-        )
+        info = self.loss, fit.loss_before, fit.loss_after, fit.n_iter, fit.converged
+        return FitInfo(*info, warnings=fit.warnings)
 
     def _temperatures(self, xp: Any, z: Array, *inputs: Array) -> float:
         return self.temperature_

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from wildcal.calibrators.temperature import DEFAULT_BOUNDS, Bounds, bounds_of, fit_temperature
+from wildcal.calibrators.temperature import DEFAULT_BOUNDS, Bounds, fit_temperature
 from wildcal.core.arrays import Array, softmax
 from wildcal.core.calibrator import Calibrator, FitInfo
 from wildcal.core.optimize import temperature_losses
@@ -61,9 +61,6 @@ class TemperatureMix(Calibrator):
     bounds: Bounds = DEFAULT_BOUNDS
     temperature_: float = field(init=False)
     uniform_: float = field(init=False)
-
-    def _check_options(self) -> None:
-        bounds_of(self.bounds)
 
     def _fit(self, data: Samples) -> FitInfo:
         ts = fit_temperature(data, bounds=self.bounds)

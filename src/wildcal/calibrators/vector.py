@@ -81,15 +81,15 @@ class VectorScaling(Calibrator):
     def _fit(self, data: Samples) -> FitInfo:
         ts = fit_temperature(data)
         self.floor_ = logit_floor(ts.temperature)
-        strength = self.ridge * data.n_classes / data.weight.sum()
-        penalty, center = diagonal_penalty(data.n_classes, strength, 1 / ts.temperature)
+        penalty, center = diagonal_penalty(data, self.ridge, 1 / ts.temperature)
         x = logit_features(np_compat, data.logits, self.floor_)
         if self.tied:
             penalty[:, 0] = 0.0
             x = x - x.max(axis=1, keepdims=True)
-        fit = fit_softmax_regression(x, data, penalty, center, tied=self.tied)
-        self.scale_, self.intercept_ = fit.scale, fit.intercept
-        return fit.info(ts)
+        self.scale_, self.intercept_, info = fit_softmax_regression(
+            x, data, penalty, center, ts, tied=self.tied
+        )
+        return info
 
     def formula(self, xp: Any, z: Array, *inputs: Array) -> Array:
         """Return softmax(v * z + b)."""

@@ -5,10 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import reduce
-from typing import Any, Final
-
-import numpy as np
+from functools import partial, reduce
+from operator import add
+from typing import Any, Final, TypeAlias
 
 from wildcal.core.exceptions import InputError, MissingExtraError
 from wildcal.evaluation.chunked import evaluate_part, merge, score_samples
@@ -17,6 +16,8 @@ from wildcal.io.chunked import columns_for, result_names, results
 from wildcal.io.frames import frame_batches
 from wildcal.io.samples import SampleSet, to_samples
 from wildcal.io.schema import Columns, resolve
+
+Combine: TypeAlias = Callable[[list[Any]], Any]
 
 _INSTALL: Final = 'Install Dask with: pip install "wildcal[dask]"'
 _FAN_IN: Final = 8
@@ -51,10 +52,10 @@ def predict(
     """
     declaration = columns_for(calibrator, Columns(**declared) if columns is None else columns)
     if hasattr(calibrator, "adapt"):
-        parts = _per_partition(_statistics, frame, calibrator, declaration)
-        calibrator = calibrator.adapt(_tree(_add, parts).compute())
-    empty = frame._meta.iloc[:0]
-    example = _example(empty, calibrator, declaration, proba)
+        calibrator = calibrator.adapt(
+            _reduce(_statistics, partial(reduce, add), frame, calibrator, declaration)
+        )
+    example = _example(frame, calibrator, declaration, proba)
     return frame.map_partitions(_predicted, calibrator, declaration, proba, example, meta=example)
 
 
@@ -128,53 +129,45 @@ def _predicted(frame: Any, calibrator: Any, columns: Columns, proba: bool, examp
     return frame.assign(**{names[name]: values for name, values in found.items()})
 
 
-def _example(empty: Any, calibrator: Any, columns: Columns, proba: bool) -> Any:
+def _example(frame: Any, calibrator: Any, columns: Columns, proba: bool) -> Any:
     """Return the frame without samples that a prediction has."""
-    resolved = resolve([str(name) for name in empty.columns], columns, labels=False)
-    dtypes = {empty[name].dtype for name in resolved.scores}
-    x = np.zeros((1, len(resolved.scores)), np.float32 if dtypes == {np.dtype("f4")} else float)
-    if resolved.input == "proba":
-        x = np.full((1, calibrator.n_classes_), 1 / calibrator.n_classes_, x.dtype)
-    x = x[:, 0] if resolved.input in ("score", "confidence") else x
-    knn = np.zeros((1, len(resolved.knn))) if resolved.knn else None
-    names = columns.class_names
-    sample = SampleSet(X=x, input=resolved.input, class_names=names, knn_distances=knn)
-    found = results(calibrator, sample, proba=proba)
-    added = result_names([str(name) for name in empty.columns], list(found))
-    series = {name: empty._constructor_sliced(values).iloc[:0] for name, values in found.items()}
-    return empty.assign(**{added[name]: values for name, values in series.items()})
+    resolved = resolve([str(name) for name in frame.columns], columns, labels=False)
+    number = 1 / calibrator.n_classes_ if resolved.input in ("proba", "confidence") else 0.0
+    number *= 100 if columns.percent else 1
+    one = frame._meta_nonempty.iloc[:1].assign(**dict.fromkeys(resolved.scores, number))
+    return _predicted(one.astype(frame._meta.dtypes), calibrator, columns, proba, None).iloc[:0]
 
 
 def _statistics(frame: Any, calibrator: Any, columns: Columns) -> Any:
-    if not len(frame):
-        return None
     return calibrator.window_statistics(partition_samples(frame, columns, labels=False).X)
 
 
-def _per_partition(function: Callable[..., Any], frame: Any, *arguments: Any) -> list[Any]:
-    import dask
+def _reduce(function: Callable[..., Any], combine: Combine, frame: Any, *arguments: Any) -> Any:
+    """Return a function of all partitions with samples, combined; None without samples."""
+    from dask import delayed
 
-    return [dask.delayed(function)(part, *arguments) for part in frame.to_delayed()]
+    def of_part(part: Any) -> Any:
+        return function(part, *arguments) if len(part) else None
+
+    def of_group(parts: list[Any]) -> Any:
+        found = [part for part in parts if part is not None]
+        return combine(found) if found else None
+
+    parts = [delayed(of_part)(part) for part in frame.to_delayed()]
+    return _tree(parts, lambda group: delayed(of_group)(group)).compute()
 
 
-def _tree(combine: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
-    """Return a delayed value: parts combined in groups, and those again."""
-    import dask
-
+def _tree(parts: list[Any], combine: Combine) -> Any:
+    """Return parts combined in groups, and those again."""
     while len(parts) > 1:
-        groups = [parts[i : i + _FAN_IN] for i in range(0, len(parts), _FAN_IN)]
-        parts = [dask.delayed(combine)(group) for group in groups]
+        parts = [combine(parts[i : i + _FAN_IN]) for i in range(0, len(parts), _FAN_IN)]
     return parts[0]
-
-
-def _add(parts: list[Any]) -> Any:
-    return reduce(lambda a, b: b if a is None else a if b is None else a + b, parts)
 
 
 def run_tree(
     function: Callable[..., Any],
     tasks: Sequence[tuple[Any, ...]],
-    combine: Callable[[list[Any]], Any],
+    combine: Combine,
     scheduler: str,
 ) -> Any:
     """Return the results of `function(*task)`, combined in their order: in a tree on a cluster."""
@@ -183,10 +176,8 @@ def run_tree(
             return combine(list(pool.map(lambda task: function(*task), tasks)))
     with connect(scheduler) as client:
         parts = [client.submit(function, *task, pure=False) for task in tasks]
-        while len(parts) > 1:
-            groups = [parts[i : i + _FAN_IN] for i in range(0, len(parts), _FAN_IN)]
-            parts = [client.submit(combine, group, pure=False) for group in groups]
-        return client.gather(parts[0])
+        submit = partial(client.submit, combine, pure=False)
+        return client.gather(_tree(parts, submit))
 
 
 def evaluate(
@@ -219,8 +210,7 @@ def evaluate(
     declaration = Columns(**declared) if columns is None else columns
     if calibrator is not None:
         declaration = columns_for(calibrator, declaration)
-    parts = _per_partition(_partition_scores, frame, calibrator, declaration)
-    part = _tree(_merge, parts).compute()
+    part = _reduce(_partition_scores, merge, frame, calibrator, declaration)
     if part is None:
         raise InputError("frame must have samples, got none.", "frame")
     return evaluate_part(
@@ -229,11 +219,4 @@ def evaluate(
 
 
 def _partition_scores(frame: Any, calibrator: Any, columns: Columns) -> Any:
-    if not len(frame):
-        return None
     return score_samples(partition_samples(frame, columns, labels=True), calibrator)
-
-
-def _merge(parts: list[Any]) -> Any:
-    found = [part for part in parts if part is not None]
-    return merge(found) if found else None

@@ -25,6 +25,7 @@ except ImportError as error:
 
 PREFIX: Final = "calibrated_"
 _NORMALIZING: Final = ("Softmax", "LogSoftmax")
+_FLOATS: Final = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE)
 # Operators whose inputs broadcast.
 _ELEMENTWISE: Final = ("Add", "Sub", "Mul", "Div", "Max", "Min", "Equal", "LessOrEqual", "Where")
 # Float32 probabilities of two runtimes agree to this for nearly all samples.
@@ -58,18 +59,8 @@ def export(calibrator: Calibrator, path: str | os.PathLike[str]) -> None:
 
 def as_model(calibrator: Calibrator) -> onnx.ModelProto:
     """Return the ONNX model of a fitted calibrator."""
-    from wildcal.window.base import WindowCalibrator
-
     calibrator.check_is_fitted()
-    if isinstance(calibrator, WindowCalibrator):
-        raise InputError(
-            f"{type(calibrator).__name__} must be adapted to a window first:"
-            " export(calibrator.adapt(window), path).",
-            "calibrator",
-        )
-    shape: tuple[Any, ...] = ("n", calibrator.n_classes_)
-    if calibrator.input_ in ONE_COLUMN:
-        shape = ("n",)
+    shape = ("n",) if calibrator.input_ in ONE_COLUMN else ("n", calibrator.n_classes_)
     inputs = {calibrator.input_: ndx.argument(shape=shape, dtype=ndx.float32)}
     if "knn_distances" in calibrator.requires:
         n_layers = getattr(calibrator, "n_layers", None)
@@ -152,15 +143,14 @@ def attach(
             "calibrator",
         )
     model, added = _read(Path(classifier)), as_model(calibrator)
-    found = value = _find_output(model, calibrator, output)
-    _check_classes(model, value, calibrator)
+    found, element = _find_output(model, calibrator, output)
+    value = found
     opset = max(_opset(model), _opset(added))
     model, added = _converted(model, opset), _converted(added, opset)
     model.ir_version = added.ir_version = max(model.ir_version, added.ir_version)
     kept = [out.name for out in model.graph.output]
     if value not in kept:
         model.graph.output.append(onnx.ValueInfoProto(name=value))
-    element = _element_type(model, value)
     if element not in (onnx.TensorProto.FLOAT, onnx.TensorProto.UNDEFINED):
         cast = onnx.helper.make_node("Cast", [value], [f"{PREFIX}input"], to=onnx.TensorProto.FLOAT)
         model.graph.node.append(cast)
@@ -180,70 +170,49 @@ def attach(
     return found
 
 
-def _find_output(model: onnx.ModelProto, calibrator: Calibrator, name: str | None) -> str:
-    """Return the value that the calibrator reads: a named output, or the logits by rule."""
-    made_by = {out: node for node in model.graph.node for out in node.output}
-    outputs = [out.name for out in model.graph.output]
+def _find_output(
+    model: onnx.ModelProto, calibrator: Calibrator, name: str | None
+) -> tuple[str, int]:
+    """Return the value that the calibrator reads, a named output or the logits, and its type."""
+    graph = onnx.shape_inference.infer_shapes(model).graph
+    types = {v.name: v.type.tensor_type for v in (*graph.value_info, *graph.output)}
+    n_columns = {
+        n: t.shape.dim[1].dim_value for n, t in types.items() if len(t.shape.dim) == 2
+    }  # 0 if unknown
+    before_softmax = {
+        node.output[0]: node.input[0]
+        for node in graph.node
+        if node.op_type in _NORMALIZING and calibrator.input_ == "logits"
+    }
+    outputs = [out.name for out in graph.output]
     if name is None:
-        shapes = {out.name: _shape(out) for out in model.graph.output if _is_float(out)}
-        wanted = [n for n, s in shapes.items() if len(s) == 2]
+        wanted = [n for n in outputs if types[n].elem_type in _FLOATS and n in n_columns]
         if len(wanted) > 1:
-            wanted = [n for n in wanted if shapes[n][1] in (calibrator.n_classes_, "")]
+            wanted = [n for n in wanted if n_columns[n] in (calibrator.n_classes_, 0)]
         if "logits" in wanted:
             wanted = ["logits"]
-        sources = {_before_softmax(made_by, n, calibrator.input_) for n in wanted}
+        sources = {before_softmax.get(n, n) for n in wanted}
         if len(sources) != 1:
             raise InputError(
                 f"output must be named: the classifier has the outputs {', '.join(outputs)}.",
                 "output",
             )
         name = sources.pop()
-    elif name not in made_by:
+    elif not any(name in node.output for node in graph.node):
         raise InputError(f"output must be one of {', '.join(outputs)}, got {name!r}.", "output")
-    node = made_by.get(name)
-    if calibrator.input_ == "logits" and node is not None and node.op_type in _NORMALIZING:
+    if name in before_softmax:
         raise InputError(
-            f"output must be logits, got {name!r}, which comes from a {node.op_type}. Try"
-            f" output={node.input[0]!r}.",
+            f"output must be logits, got {name!r}, which is normalized. Try"
+            f" output={before_softmax[name]!r}.",
             "output",
         )
-    return name
-
-
-def _before_softmax(made_by: dict[str, Any], name: str, kind: str) -> str:
-    node = made_by.get(name)
-    if kind == "logits" and node is not None and node.op_type in _NORMALIZING:
-        return str(node.input[0])
-    return name
-
-
-def _is_float(value: onnx.ValueInfoProto) -> bool:
-    kinds = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE)
-    return value.type.tensor_type.elem_type in kinds
-
-
-def _shape(value: onnx.ValueInfoProto) -> list[Any]:
-    return [dim.dim_value or "" for dim in value.type.tensor_type.shape.dim]
-
-
-def _element_type(model: onnx.ModelProto, name: str) -> int:
-    return max((v.type.tensor_type.elem_type for v in _values(model, name)), default=0)
-
-
-def _check_classes(model: onnx.ModelProto, name: str, calibrator: Calibrator) -> None:
-    """Raise if a value of the classifier has another number of classes."""
-    for shape in map(_shape, _values(model, name)):
-        if len(shape) == 2 and shape[1] not in (calibrator.n_classes_, ""):
-            raise InputError(
-                f"calibrator must be fitted for the {shape[1]} classes of {name!r}, got"
-                f" {calibrator.n_classes_} classes.",
-                "calibrator",
-            )
-
-
-def _values(model: onnx.ModelProto, name: str) -> list[onnx.ValueInfoProto]:
-    graph = onnx.shape_inference.infer_shapes(model).graph
-    return [v for v in (*graph.value_info, *graph.output) if v.name == name]
+    if n_columns.get(name, 0) not in (calibrator.n_classes_, 0):
+        raise InputError(
+            f"calibrator must be fitted for the {n_columns[name]} classes of {name!r}, got"
+            f" {calibrator.n_classes_} classes.",
+            "calibrator",
+        )
+    return name, types[name].elem_type if name in types else onnx.TensorProto.UNDEFINED
 
 
 def _opset(model: onnx.ModelProto) -> int:
@@ -301,16 +270,10 @@ def _random_inputs(calibrator: Calibrator, n: int) -> dict[str, NDArray[np.float
     rng = np.random.default_rng(0)
     z = 3 * rng.standard_normal((n, calibrator.n_classes_))
     p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
-    made = {
-        "logits": z,
-        "proba": p,
-        "log_proba": np.log(p),
-        "score": z[:, 1],
-        "confidence": p[:, 1],
-    }
-    feed = {calibrator.input_: made[calibrator.input_].astype(np.float32)}
+    x = {"logits": z, "score": z, "log_proba": np.log(p)}.get(calibrator.input_, p)
+    x = x[:, 1] if calibrator.input_ in ONE_COLUMN else x
+    feed = {calibrator.input_: x.astype(np.float32)}
     if "knn_distances" in calibrator.requires:
-        feed["knn_distances"] = rng.random(
-            (n, getattr(calibrator, "n_layers", 1)), dtype=np.float32
-        )
+        n_layers = getattr(calibrator, "n_layers", 1)
+        feed["knn_distances"] = rng.random((n, n_layers), dtype=np.float32)
     return feed

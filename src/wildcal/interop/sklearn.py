@@ -161,7 +161,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
             tested = np.concatenate([np.arange(len(y))[test] for _, test in splits])
             parts = Parallel(n_jobs=self.n_jobs)(
                 delayed(_score_fold)(
-                    clone(estimator), response, X, y, *split, ood, routed.estimator.fit
+                    clone(estimator), response, X, y, split, ood, routed.estimator.fit
                 )
                 for split, ood in zip(splits, _deal(X_ood, len(splits)), strict=True)
             )
@@ -405,17 +405,10 @@ def _deal(X_ood: Any, n_folds: int) -> list[Any]:
 
 
 def _score_fold(
-    estimator: Any,
-    response: Response,
-    X: Any,
-    y: NDArray[Any],
-    train: IntArray,
-    test: IntArray,
-    X_ood: Any,
-    fit_params: dict[str, Any],
+    estimator: Any, response: Response, X: Any, y: NDArray[Any], split: Any, X_ood: Any, params: Any
 ) -> tuple[Any, Any]:
     """Return the scores of test and OOD samples by the estimator fitted on training samples."""
-    train, test = (np.arange(len(y))[part] for part in (train, test))  # also of masks
+    train, test = (np.arange(len(y))[part] for part in split)  # also of masks
     if np.isin(test, train).any():
         raise InputError("cv must not test on training samples, got a split that does.", "cv")
     X_train, X_test = _safe_indexing(X, train), _safe_indexing(X, test)
@@ -424,7 +417,7 @@ def _score_fold(
         X_train, X_test, X_ood = (
             K if K is None else _safe_indexing(K, train, axis=1) for K in kernels
         )
-    estimator.fit(X_train, y[train], **_check_method_params(X, fit_params, indices=train))
+    estimator.fit(X_train, y[train], **_check_method_params(X, params, indices=train))
     found = getattr(estimator, "classes_", np.unique(y[train]))
     if not np.array_equal(found, np.unique(y)):
         raise InputError(

@@ -4,8 +4,8 @@ The module computes the same formula as `predict_proba`; its buffers are the fit
 """
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Sized
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Sized
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, Self
 
 import numpy as np
@@ -22,8 +22,8 @@ except ImportError as error:
         'wildcal.interop.torch needs torch. Install it with: pip install "wildcal[torch]"'
     ) from error
 
-# Fewer samples do not show that outputs are probabilities.
-_N_JUDGED: Final = 8
+# Outputs of fewer samples are not checked.
+_MIN_CHECKED: Final = 8
 
 
 class CalibratorModule(torch.nn.Module):
@@ -97,11 +97,7 @@ def as_module(calibrator: Calibrator) -> CalibratorModule:
     from wildcal.window.base import WindowCalibrator
 
     if isinstance(calibrator, WindowCalibrator):
-        raise InputError(
-            f"{type(calibrator).__name__} must be adapted to a window first: as_module("
-            "calibrator.adapt(window)).",
-            "calibrator",
-        )
+        raise calibrator.not_adapted()
     return CalibratorModule(calibrator)
 
 
@@ -128,7 +124,7 @@ class CalibratedModel(torch.nn.Module):
         return result
 
     def _check(self, logits: torch.Tensor) -> None:
-        if len(logits) < _N_JUDGED or logits.is_meta:
+        if len(logits) < _MIN_CHECKED or logits.is_meta:
             return
         fitted = self.calibrator._calibrator
         values = logits.detach().float().cpu().numpy()
@@ -148,8 +144,7 @@ def attach(model: torch.nn.Module, calibrator: Calibrator) -> CalibratedModel:
     if calibrator.requires:
         raise InputError(
             f"{type(calibrator).__name__} needs {', '.join(sorted(calibrator.requires))}. Try"
-            " as_module(calibrator) in a module of your own: self.calibrator(self.model(x),"
-            " knn_distances).",
+            " as_module(calibrator) in your module: self.calibrator(self.model(x), knn_distances).",
             "calibrator",
         )
     return CalibratedModel(model, calibrator)
@@ -183,8 +178,8 @@ def collect(
     was_training = {module: module.training for module in model.modules()}
     try:
         model.to(device).eval()
-        with torch.no_grad(), _progress(loader) as batches:
-            for batch in batches:
+        with torch.no_grad():
+            for batch in _progress(loader):
                 inputs, y = _inputs_and_labels(batch)
                 outputs = model(inputs.to(device))
                 logits.append(getattr(outputs, "logits", outputs).float().cpu().numpy())
@@ -222,13 +217,11 @@ def _keep(parts: list[Any]) -> Any:
     return hook
 
 
-@contextmanager
-def _progress(loader: Iterable[Any]) -> Iterator[Iterable[Any]]:
+def _progress(loader: Iterable[Any]) -> Iterable[Any]:
     """Show a progress bar on a terminal."""
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import track
 
-    total = len(loader) if isinstance(loader, Sized) else None
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        yield bar.track(loader, total=total, description="Collecting logits")
+    console, total = Console(stderr=True), len(loader) if isinstance(loader, Sized) else None
+    options: dict[str, Any] = {"transient": True, "disable": not console.is_terminal}
+    return track(loader, "Collecting logits", total, console=console, **options)

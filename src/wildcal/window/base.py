@@ -1,42 +1,35 @@
-"""The contract of a method that adapts to a window: a set of unlabelled samples to be predicted."""
+"""Base classes of calibrators that adapt to a window: a set of unlabelled samples."""
 
 import sys
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import Any, Final, NoReturn
+from typing import Any, ClassVar, Final, NoReturn
 
+import array_api_compat.numpy as np_compat
 import numpy as np
 from array_api_compat import is_dask_array
 from numpy.typing import NDArray
 
+from wildcal.calibrators._wrapper import Wrapper
 from wildcal.calibrators.temperature import TemperatureScaling
-from wildcal.core.arrays import Array, FloatArray, clip
+from wildcal.core.arrays import Array, FloatArray, clip, in_blocks
 from wildcal.core.calibrator import Calibrator, TemperatureCalibrator
 from wildcal.core.exceptions import InputError
-from wildcal.core.validation import Samples
+from wildcal.core.validation import Samples, check_number
 
 _SMALLEST_PROBA: Final = 1e-30
 
 
 @dataclass(frozen=True, eq=False)
 class WindowStatistics:
-    """What a method needs to know of a window; ``a + b`` is that of both windows together."""
+    """Statistics of a window, for `WindowScaling`; ``a + b`` is that of both windows together."""
 
     counts: FloatArray
     """Predictions of each class, shape (n_classes,)."""
     confidence_sums: FloatArray
     """Sum of the confidence in each predicted class, shape (n_classes,)."""
-
-    def __post_init__(self) -> None:
-        shapes = np.shape(self.counts), np.shape(self.confidence_sums)
-        if shapes[0] != shapes[1] or len(shapes[0]) != 1:
-            raise InputError(
-                "counts and confidence_sums must have shape (n_classes,), got"
-                f" {shapes[0]} and {shapes[1]}.",
-                "counts",
-            )
 
     @property
     def n(self) -> int:
@@ -46,95 +39,77 @@ class WindowStatistics:
     def __add__(self, other: "WindowStatistics") -> "WindowStatistics":
         if not isinstance(other, WindowStatistics):
             return NotImplemented
-        if self.counts.shape != other.counts.shape:
-            raise InputError(
-                "windows must have the same number of classes, got"
-                f" {len(self.counts)} and {len(other.counts)}.",
-                "window",
-            )
         return WindowStatistics(
             self.counts + other.counts, self.confidence_sums + other.confidence_sums
         )
 
 
-class _Wrapper(Calibrator):
-    """Has the properties of the calibrator that it contains."""
-
-    @abstractmethod
-    def _inner(self) -> Calibrator:
-        """Return that calibrator."""
-
-    @property
-    def preserves_accuracy(self) -> bool:  # type: ignore[override]
-        """Whether the predicted class never changes."""
-        return self._inner().preserves_accuracy
-
-    @property
-    def uses_ood(self) -> bool:  # type: ignore[override]
-        """Whether `fit` uses samples with y == -1."""
-        return self._inner().uses_ood
-
-    @property
-    def requires(self) -> frozenset[str]:  # type: ignore[override]
-        """Inputs besides X."""
-        return self._inner().requires
-
-    @property
-    def requires_raw_logits(self) -> bool:  # type: ignore[override]
-        """Whether the base reads the free energy."""
-        return self._inner().requires_raw_logits
-
-    @property
-    def n_layers(self) -> int | None:
-        """Number of layers of `knn_distances`, None without them."""
-        return getattr(self._inner(), "n_layers", None)
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
-class WindowCalibrator(_Wrapper):
+class WindowCalibrator(Wrapper):
     """Base class of methods that adapt a base calibrator to a window.
 
     `adapt` returns an ordinary calibrator. `predict_proba`, `predict` and `confidence` adapt to the
-    samples that they are given. A method writes `_fit`, `adjustment` and `adapted_formula`; one
-    that needs more than the statistics of a window also writes `_adjustment_to`.
+    samples that they are given. A method writes `_fit`, `adapted_formula` and `adjustment`, or
+    `_adjustment_to` if it needs the samples of a window.
     """
 
-    base: Calibrator | None = None
-    base_: Calibrator = field(init=False)
+    no_adjustment: ClassVar[float] = 0.0
+    """The adjustment that changes nothing."""
 
-    @abstractmethod
-    def adjustment(self, window: WindowStatistics | None) -> Any:
-        """Return what changes with the window, a float or an array; None is no change."""
+    base: Calibrator | None = None
+    min_window: int = 16
+    base_: Calibrator = field(init=False)
 
     @abstractmethod
     def adapted_formula(self, xp: Any, z: Array, adjustment: Any, *inputs: Array) -> Array:
         """Return probabilities from logits, as `formula` does."""
 
+    def adjustment(self, window: WindowStatistics | None) -> Any:
+        """Return what changes with the window, a float or an array; None is no window."""
+        if window is None:
+            return self.no_adjustment
+        who = type(self).__name__
+        raise InputError(
+            f"window must be samples for {who}, got statistics. Try adapt(X), or WindowScaling.",
+            "window",
+        )
+
     def window_statistics(self, X: Any, *, knn_distances: Any = None) -> WindowStatistics:
         """Return the statistics of a window, of predictions without an adjustment."""
         self.check_is_fitted()
+        k = self.n_classes_
         top = self._adapted(self.adjustment(None))._apply(_top, X, knn_distances)
         if is_dask_array(top):
-            return self._sum_chunks(top)
-        return WindowStatistics(*_sums(self.n_classes_, self._to_numpy(top)).reshape(2, -1))
+            chunks = ((1,) * top.numblocks[0], (2 * k,))
+            parts = top.map_blocks(partial(_sums, k), chunks=chunks, dtype=np.float64)
+            sums = parts.sum(axis=0).compute()
+        else:
+            sums = _sums(k, self._to_numpy(top))
+        return WindowStatistics(*sums.reshape(2, k))
 
     def adapt(self, window: Any, *, knn_distances: Any = None) -> "AdaptedCalibrator":
         """Return a calibrator for a window, given as samples X or as `WindowStatistics`."""
         self.check_is_fitted()
         if not isinstance(window, WindowStatistics):
             return self._adapted(self._adjustment_to(window, knn_distances))
-        if window.counts.shape != (self.n_classes_,):
+        shapes = np.shape(window.counts), np.shape(window.confidence_sums)
+        if shapes != ((self.n_classes_,), (self.n_classes_,)):
             raise InputError(
-                f"window must have {self.n_classes_} classes, got {len(window.counts)}.", "window"
+                f"window must have two sums for {self.n_classes_} classes, got shapes {shapes[0]}"
+                f" and {shapes[1]}.",
+                "window",
             )
         return self._adapted(self.adjustment(window))
 
     def formula(self, xp: Any, z: Array, *inputs: Array) -> Array:
         """Raise: there is no formula without a window."""
-        raise self._not_adapted()
+        raise self.not_adapted()
 
     def _inner(self) -> Calibrator:
         return self.base or TemperatureScaling()
+
+    def _check_options(self) -> None:
+        check_number("min_window", self.min_window, 1, whole=True)
 
     def _adjustment_to(self, X: Any, knn_distances: Any) -> Any:
         """Return the adjustment to the samples X."""
@@ -144,18 +119,23 @@ class WindowCalibrator(_Wrapper):
         """Return an array of any library in float64; arrays that are traced raise."""
         if hasattr(values, "detach"):  # torch
             if sys.modules["torch"].jit.is_tracing():
-                raise self._not_adapted()
+                raise self.not_adapted()
             values = values.detach().cpu()
         try:
             return np.asarray(values, dtype=np.float64)
         except (TypeError, ValueError, RuntimeError) as error:
-            raise self._not_adapted() from error
+            raise self.not_adapted() from error
 
     def _unadjusted(self, X: Any, knn_distances: Any) -> FloatArray:
         """Return probabilities without an adjustment, two columns with ``input="confidence"``."""
         p = self._adapted(self.adjustment(None)).predict_proba(X, knn_distances=knn_distances)
         p = self._to_numpy(p)
         return p if p.ndim == 2 else np.stack([1 - p, p], axis=1)
+
+    def _of_fit(self, function: Callable[..., Array], data: Samples) -> FloatArray:
+        """Return `function(xp, z, *inputs)` of the samples of a fit."""
+        inputs = () if data.knn_distances is None or not self.requires else (data.knn_distances,)
+        return in_blocks(partial(function, np_compat), data.logits, *inputs)
 
     def _log_proba(self, xp: Any, z: Array, *inputs: Array) -> Array:
         """Return log-probabilities of the base, up to a constant in each sample."""
@@ -174,17 +154,11 @@ class WindowCalibrator(_Wrapper):
     def _apply(self, reduce: Callable[[Any, Array], Array], X: Any, knn_distances: Any) -> Array:
         result = self.adapt(X, knn_distances=knn_distances)._apply(reduce, X, knn_distances)
         if getattr(result, "requires_grad", False):  # gradients would leave out the adjustment
-            raise self._not_adapted()
+            raise self.not_adapted()
         return result
 
-    def _sum_chunks(self, top: Array) -> WindowStatistics:
-        """Return the statistics of a Dask array in one pass over its chunks."""
-        k = self.n_classes_
-        chunks = ((1,) * top.numblocks[0], (2 * k,))
-        sums = top.map_blocks(partial(_sums, k), chunks=chunks, dtype=np.float64).sum(axis=0)
-        return WindowStatistics(*sums.compute().reshape(2, -1))
-
-    def _not_adapted(self) -> InputError:
+    def not_adapted(self) -> InputError:
+        """Return the error of a call that needs a formula."""
         return InputError(
             f"{type(self).__name__} must be adapted to a window first: it has no formula for single"
             " samples. Try calibrator.adapt(window), which can be traced, differentiated and"
@@ -201,7 +175,7 @@ class WindowCalibrator(_Wrapper):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class AdaptedCalibrator(_Wrapper):
+class AdaptedCalibrator(Wrapper):
     """A window calibrator with a fixed adjustment: an ordinary calibrator for samples of a window.
 
     Made by `WindowCalibrator.adapt`.
@@ -238,15 +212,6 @@ class AdaptedCalibrator(_Wrapper):
         return self.calibrator
 
 
-def window_sums(
-    predicted: NDArray[np.int64], weight: FloatArray, confidence: FloatArray, n_classes: int
-) -> WindowStatistics:
-    """Return the statistics of predictions."""
-    counts = np.bincount(predicted, weight, n_classes)
-    sums = np.bincount(predicted, weight * confidence, n_classes)
-    return WindowStatistics(counts.astype(np.float64), sums.astype(np.float64))
-
-
 def _top(xp: Any, p: Array) -> Array:
     """Return predicted class and confidence as two columns."""
     if p.ndim == 1:  # input="confidence"
@@ -256,6 +221,6 @@ def _top(xp: Any, p: Array) -> Array:
 
 def _sums(n_classes: int, top: NDArray[Any]) -> FloatArray:
     """Return counts and confidence sums of what `_top` returns, shape (1, 2 * n_classes)."""
-    predicted, confidence = top.astype(np.float64).T
-    sums = window_sums(predicted.astype(np.int64), np.ones(len(top)), confidence, n_classes)
-    return np.concatenate([sums.counts, sums.confidence_sums])[None]
+    predicted, confidence = top[:, 0].astype(np.int64), top[:, 1]
+    counts = np.bincount(predicted, minlength=n_classes)
+    return np.concatenate([counts, np.bincount(predicted, confidence, n_classes)])[None]

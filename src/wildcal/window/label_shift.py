@@ -1,25 +1,23 @@
 """Label shift: reweight the probabilities of classes that are more or less frequent in a window."""
 
-import copy
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, NamedTuple
 
-import array_api_compat.numpy as np_compat
 import numpy as np
 from scipy.stats import chi2
 
 from wildcal.calibrators.vector import VectorScaling
-from wildcal.core.arrays import Array, FloatArray, in_blocks
+from wildcal.core.arrays import Array, FloatArray
 from wildcal.core.calibrator import Calibrator, FitInfo, fit_base
 from wildcal.core.exceptions import InputError
-from wildcal.core.validation import Samples, check_number, warn
-from wildcal.window.base import AdaptedCalibrator, WindowCalibrator, WindowStatistics
+from wildcal.core.validation import Samples, warn
+from wildcal.window.base import AdaptedCalibrator, WindowCalibrator
 
-# A class that is predicted for less than this part of its source samples cannot be counted.
+# `fit` warns about classes that are predicted for less than this part of their source samples.
 _MIN_RECALL: Final = 0.25
-# Probability that a window which label shift explains is said to be of another kind.
+# Probability of a warning for a window under label shift alone.
 _FALSE_WARNINGS: Final = 0.01
-# The 97.5 % quantile of the normal distribution; an interval of larger half width is too wide.
+# The 97.5 % quantile of the normal distribution, and the largest half width without a warning.
 _Z: Final = 1.959963984540054
 _MAX_ERROR: Final = 0.05
 # Cells of the test with fewer expected samples are merged.
@@ -42,12 +40,11 @@ class LabelShiftEM(WindowCalibrator):
     """p_k = u_k q_k / pi_k, divided by the sum over classes.
 
     u are probabilities of the base, pi their mean on source samples. q are the class frequencies of
-    the window, by EM. Right if samples of a class look as they do in the
-    source and only class frequencies change; wrong under any other shift. The predicted class may
-    change.
+    the window, by EM. The method assumes label shift: only class frequencies change, and the
+    samples of a class are distributed as in the source. The predicted class may change.
 
-    `fit` warns if the predictions of a class say little about its frequency. `adapt` warns if label
-    shift does not explain the window, or if the class frequencies are uncertain.
+    `fit` warns if a class is rarely predicted for its samples. `adapt` warns if label shift does
+    not explain the window, or if the class frequencies are uncertain.
 
     Parameters
     ----------
@@ -90,71 +87,52 @@ class LabelShiftEM(WindowCalibrator):
     title = "label shift by EM"
     reference = "Alexandari et al., ICML 2020"
 
-    min_window: int = 16
+    preserves_accuracy = False
+    no_adjustment = 1.0
+
     prior_: FloatArray = field(init=False)
     cells_: FloatArray = field(init=False)
     medians_: FloatArray = field(init=False)
 
-    @property
-    def preserves_accuracy(self) -> bool:  # type: ignore[override]
-        """False: the predicted class may change."""
-        return False
-
     def _inner(self) -> Calibrator:
         return self.base or VectorScaling(tied=True)
-
-    def _check_options(self) -> None:
-        check_number("min_window", self.min_window, 1, whole=True)
 
     def _fit(self, data: Samples) -> FitInfo:
         self.base_ = fit_base(self._inner(), data, self.input_)
         data = data.subset(data.is_source)
-        inputs = () if data.knn_distances is None or not self.requires else (data.knn_distances,)
-        p = in_blocks(lambda *b: self.base_.formula(np_compat, *b), data.logits, *inputs)
+        p = self._of_fit(self.base_.formula, data)
         prior = np.maximum(data.weight @ p / data.weight.sum(), _SMALLEST)
         self.prior_ = prior / prior.sum()
         predicted, confidence = p.argmax(axis=1), p.max(axis=1)
-        self.medians_ = np.array(
-            [
-                np.median(confidence[predicted == k]) if (predicted == k).any() else 1.0
-                for k in range(data.n_classes)
-            ]
-        )
         k = data.n_classes
+        self.medians_ = np.ones(k)
+        for each in np.unique(predicted):
+            self.medians_[each] = np.median(confidence[predicted == each])
         counts = np.zeros((k, 2 * k))
         np.add.at(counts, (data.y, self._cell(p)), data.weight)
         total = counts.sum(axis=1, keepdims=True)
         self.cells_ = counts / np.maximum(total, 1e-12)
         recall = self.cells_[:, :k].diagonal() + self.cells_[:, k:].diagonal()
         notes = list(self.base_.fit_info_.warnings)
-        weak = np.flatnonzero(recall < _MIN_RECALL)
-        if len(weak):
-            which = weak[np.argmin(recall[weak])]
+        n_weak, which = int((recall < _MIN_RECALL).sum()), int(recall.argmin())
+        if n_weak:
             name = which if data.class_names is None else data.class_names[which]
             notes.append(
-                f"{len(weak)} of {k} classes are predicted for less than {_MIN_RECALL:.0%} of their"
-                f" source samples (class {name}: {recall[which]:.0%}), so predictions say little"
-                " about class frequencies. Try with_prior if they are known."
+                f"{n_weak} of {k} classes are predicted for less than {_MIN_RECALL:.0%} of their"
+                f" source samples (class {name}: {recall[which]:.0%}), so the estimated"
+                " frequencies are uncertain. Try with_prior if they are known."
             )
-        return FitInfo(warnings=tuple(note for note in notes if note not in data.warnings))
+        return FitInfo(warnings=tuple(notes))
 
     def estimate_prior(self, X: Any, *, knn_distances: Any = None) -> PriorEstimate:
         """Return the class frequencies of a window of samples, with standard errors."""
         self.check_is_fitted()
         return self._estimate(self._unadjusted(X, knn_distances))
 
-    def adjustment(self, window: WindowStatistics | None) -> FloatArray:
-        """Return q / pi; ones without a window."""
-        if window is not None:
-            raise InputError(
-                "window must be samples for LabelShiftEM, got statistics. Try adapt(X).", "window"
-            )
-        return np.ones(self.n_classes_)
-
-    def _adjustment_to(self, X: Any, knn_distances: Any) -> FloatArray:
+    def _adjustment_to(self, X: Any, knn_distances: Any) -> FloatArray | float:
         p = self._unadjusted(X, knn_distances)
         if len(p) < self.min_window:
-            return self.adjustment(None)
+            return self.no_adjustment
         found = self._estimate(p)
         self._warn(p, found)
         return found.prior / self.prior_
@@ -163,13 +141,6 @@ class LabelShiftEM(WindowCalibrator):
         """Return the probabilities of the base times q / pi, normalized."""
         p = self.base_.formula(xp, z, *inputs) * adjustment
         return p / xp.sum(p, axis=-1, keepdims=True)
-
-    def describe(self) -> str:
-        """Return the fitted numbers in words."""
-        self.check_is_fitted()
-        return (
-            f"class frequencies of the source: {self.prior_.min():.3g} to {self.prior_.max():.3g}"
-        )
 
     def _cell(self, p: FloatArray) -> Any:
         predicted = p.argmax(axis=1)
@@ -191,7 +162,7 @@ class LabelShiftEM(WindowCalibrator):
         n, k = p.shape
         observed = np.bincount(self._cell(p), minlength=2 * k).astype(np.float64)
         expected = n * found.prior @ self.cells_
-        # Source frequencies have an error of their own: this adds it to the variance.
+        # Adds the variance of the frequencies of source samples.
         scale = 1 + n / max(float(self.fit_info_.n_samples), 1.0)
         small = expected < _MIN_EXPECTED
         observed = np.append(observed[~small], observed[small].sum())
@@ -217,7 +188,7 @@ def class_frequencies(p: FloatArray, prior: FloatArray) -> Array:
     """Return the q that maximizes sum_i log(sum_k q_k p_ik / prior_k) + K sum_k prior_k log(q_k).
 
     K is the number of classes: one sample for each class is added, at the source frequencies, so
-    that no class is ruled out. By EM.
+    that no frequency is 0. By EM.
 
     >>> p = np.array([[0.9, 0.1], [0.1, 0.9], [0.9, 0.1], [0.3, 0.7]])
     >>> class_frequencies(p, np.array([0.5, 0.5])).round(2)
@@ -270,21 +241,18 @@ def with_prior(calibrator: Calibrator, prior: Any, source_prior: Any = None) -> 
     """
     calibrator.check_is_fitted()
     if isinstance(calibrator, WindowCalibrator):
-        raise InputError(
-            "calibrator must be adapted to a window first. Try calibrator.adapt(window).",
-            "calibrator",
-        )
+        raise calibrator.not_adapted()
     if source_prior is None:
-        if calibrator.profile_ is None or calibrator.profile_.label_counts is None:
+        counts = getattr(calibrator.profile_, "label_counts", None)
+        if counts is None:
             raise InputError(
                 "source_prior must be given: the calibrator has no class frequencies.",
                 "source_prior",
             )
-        counts = calibrator.profile_.label_counts
         source_prior = (counts + 0.5) / (counts + 0.5).sum()
     shift = LabelShiftEM(base=calibrator)
     for shared in fields(Calibrator):
-        setattr(shift, shared.name, copy.copy(getattr(calibrator, shared.name)))
+        setattr(shift, shared.name, getattr(calibrator, shared.name))
     k = calibrator.n_classes_
     shift.base_, shift.prior_ = calibrator, _checked_prior("source_prior", source_prior, k)
     shift.cells_, shift.medians_ = np.zeros((k, 2 * k)), np.zeros(k)

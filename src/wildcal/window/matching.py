@@ -13,8 +13,8 @@ from wildcal.accuracy.threshold import ATC
 from wildcal.core.arrays import Array, FloatArray, softmax
 from wildcal.core.calibrator import FitInfo, fit_base
 from wildcal.core.exceptions import InputError
-from wildcal.core.validation import Samples, check_number, warn
-from wildcal.window.base import WindowCalibrator, WindowStatistics
+from wildcal.core.validation import Samples, warn
+from wildcal.window.base import WindowCalibrator
 
 # Range of log T.
 _LOG_RANGE: Final = (-4.0, 5.0)
@@ -66,7 +66,6 @@ class ConfidenceMatching(WindowCalibrator):
     reference = "after Wang et al., NeurIPS 2020"
 
     estimator: AccuracyEstimator | None = None
-    min_window: int = 16
     estimator_: AccuracyEstimator = field(init=False)
 
     @property
@@ -75,7 +74,7 @@ class ConfidenceMatching(WindowCalibrator):
         return "match" if self.estimator is None else f"match+{self.estimator.name}"
 
     def _check_options(self) -> None:
-        check_number("min_window", self.min_window, 1, whole=True)
+        super()._check_options()
         if self.estimator is not None and self.estimator.requires_second_logits:
             raise InputError(
                 f"estimator must need one network, got {self.estimator!r}. Try ATC().", "estimator"
@@ -94,20 +93,10 @@ class ConfidenceMatching(WindowCalibrator):
             )
         return self.base_.fit_info_
 
-    def adjustment(self, window: WindowStatistics | None) -> float:
-        """Return 0, the logarithm of T without a window."""
-        if window is not None:
-            raise InputError(
-                "window must be samples for ConfidenceMatching, got statistics. Try"
-                " adapt(X), or WindowScaling.",
-                "window",
-            )
-        return 0.0
-
     def _adjustment_to(self, X: Any, knn_distances: Any) -> float:
         p = self._unadjusted(X, knn_distances)
         if len(p) < self.min_window:
-            return 0.0
+            return self.no_adjustment
         column = 1 if self.input_ == "confidence" else None
         window = X.compute() if is_dask_array(X) else X
         accuracy = self.estimator_.estimate(window).value

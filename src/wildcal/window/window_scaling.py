@@ -1,4 +1,4 @@
-"""Window scaling: the temperature of an unlabelled window, learned from labelled domains.
+"""Window scaling: the temperature of an unlabelled window, fitted on labelled domains.
 
 Fit, a random-effects meta-regression:
 1. Fit the log temperature of each domain, with its variance (`_log_temperature`).
@@ -12,11 +12,11 @@ from typing import Any, Final, TypeAlias
 import array_api_compat.numpy as np_compat
 import numpy as np
 
-from wildcal.core.arrays import Array, FloatArray, IntArray, in_blocks, largest, softmax
+from wildcal.core.arrays import Array, FloatArray, IntArray, largest, softmax
 from wildcal.core.calibrator import FitInfo, fit_base
 from wildcal.core.optimize import TemperatureObjective, exp_link, newton, temperature_losses
-from wildcal.core.validation import Samples, check_number
-from wildcal.window.base import WindowCalibrator, WindowStatistics, window_sums
+from wildcal.core.validation import Samples
+from wildcal.window.base import WindowCalibrator, WindowStatistics
 
 # Prior mean and standard deviation of mu, b_D and b_S: those of image networks, rounded.
 PRIOR: Final = np.array([0.0, 1.0, 5.0])
@@ -30,7 +30,7 @@ SMOOTH: Final = 2.0
 
 # Without domains the prior is used, which does not hold for more classes.
 _MAX_CLASSES: Final = 200
-# Smaller domains say little about windows.
+# `fit` warns about smaller domains.
 _MIN_DOMAIN: Final = 50
 # Range of a log temperature.
 _BOUND: Final = 5.0
@@ -43,15 +43,11 @@ def _log_temperature(
 ) -> _Fit:
     """Return mode and covariance of t in softmax(u / exp(design @ t)), t ~ N(0, 1 / ridge)."""
     objective = TemperatureObjective(u, y, weight, design, exp_link, loss="nll")
-    n, eye = weight.sum(), np.eye(design.shape[1])
+    share, eye = ridge / weight.sum(), np.eye(design.shape[1])
 
     def penalized(t: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         value, gradient, hessian = objective(t)
-        return (
-            value + ridge * float(t @ t) / (2 * n),
-            gradient + ridge * t / n,
-            hessian + ridge * eye / n,
-        )
+        return value + share * float(t @ t) / 2, gradient + share * t, hessian + share * eye
 
     bound = np.full(len(eye), _BOUND)
     t = newton(penalized, np.zeros(len(eye)), -bound, bound, max_step=1.0).x
@@ -84,7 +80,7 @@ def _meta_regression(
 
 
 def _beyond_chance(x: Any, variance: float) -> Any:
-    """Return x shrunk by the part of its sum of squares that chance gives it (James-Stein)."""
+    """Return x shrunk by the part of its sum of squares that noise explains (James-Stein)."""
     return x * max(0.0, 1 - variance / max(float(np.sum(x * x)), 1e-12))
 
 
@@ -95,8 +91,9 @@ class WindowScaling(WindowCalibrator):
     u are log-probabilities of the base, f the tanh of a sample's standardized margin. D and S are
     statistics of the window: D is the mean fall of the confidence below that of source samples of
     the same predicted class. S is the sum over predicted classes of x y / (x + y), where x is the
-    surplus of the class over its source frequency and y the fall of the confidence in it. What
-    chance would give is taken off both. A source window has log T = level + w f + mu.
+    surplus of the class over its source frequency and y the fall of the confidence in it. The
+    part that sampling noise explains is subtracted from both. A source window has
+    log T = level + w f + mu.
 
     Fit it with labelled domains (``domain=``), such as corruptions, places or months. Where the
     statistics of the domains do not predict their temperatures, b goes to 0 and the method is one
@@ -145,7 +142,6 @@ class WindowScaling(WindowCalibrator):
     name = "window"
     title = "window scaling"
 
-    min_window: int = 16
     level_: float = field(init=False)
     slope_: float = field(init=False)
     offset_: float = field(init=False)
@@ -159,9 +155,6 @@ class WindowScaling(WindowCalibrator):
     model_weights_: FloatArray = field(init=False)
     domain_offsets_: FloatArray = field(init=False)
 
-    def _check_options(self) -> None:
-        check_number("min_window", self.min_window, 1, whole=True)
-
     def _fit(self, data: Samples) -> FitInfo:
         self.base_ = fit_base(self._inner(), data, self.input_)
         notes = [] if self.base_ is self.base else list(self.base_.fit_info_.warnings)
@@ -170,8 +163,7 @@ class WindowScaling(WindowCalibrator):
         domain = np.zeros_like(y) if data.domain is None else data.domain
         groups = [np.flatnonzero(domain == d) for d in range(data.n_domains)]
         source = groups[0]
-        inputs = () if data.knn_distances is None or not self.requires else (data.knn_distances,)
-        u = in_blocks(lambda *block: self._log_proba(np_compat, *block), data.logits, *inputs)
+        u = self._of_fit(self._log_proba, data)
         margin = _margin(np_compat, u[source])[:, 0]
         self.margin_mean_ = float(np.average(margin, weights=w[source]))
         variance = np.average((margin - self.margin_mean_) ** 2, weights=w[source])
@@ -186,11 +178,11 @@ class WindowScaling(WindowCalibrator):
         level, _ = _log_temperature(u[source], y[source], w[source], ones[source], ridge=0.0)
         self.level_ = float(level[0])
         u /= np.exp(self.level_)
-        self._fit_source(softmax(np_compat, u[source]), w[source])
+        self._fit_source(u[source], w[source])
         self.offset_, self.coefficients_ = 0.0, PRIOR[1:] / 2
         self.model_weights_ = np.array([0.0, 0.5, 0.5])
         if len(groups) > 1:
-            self._fit_domains(u, y, w, domain)
+            self._fit_domains(u, y, w, groups)
             smallest = min(len(g) for g in groups)
             if smallest < _MIN_DOMAIN:
                 notes.append(
@@ -208,47 +200,51 @@ class WindowScaling(WindowCalibrator):
                 f"there are no domains and more than {_MAX_CLASSES} classes, so windows change"
                 " nothing. Try domain=."
             )
-        windows = [_window(softmax(np_compat, u[g]), w[g]) for g in groups]
-        self.domain_offsets_ = np.array([self._offset(window) for window in windows])
+        self.domain_offsets_ = np.array([self._offset(_window(u[g], w[g])) for g in groups])
         before = temperature_losses(u, y, np.exp(-self.level_ - self.slope_ * shape[:, 0]), "nll")
         after = temperature_losses(u, y, np.exp(self.domain_offsets_[domain]), "nll")
         return FitInfo(
             loss_before=float(w @ before / w.sum()),
             loss_after=float(w @ after / w.sum()),
-            warnings=tuple(note for note in notes if note not in data.warnings),
+            warnings=tuple(notes),
         )
 
-    def _fit_source(self, p: FloatArray, w: FloatArray) -> None:
-        """Set the statistics of source samples from their probabilities."""
-        window, n = _window(p, w), float(w.sum())
+    def _fit_source(self, u: FloatArray, w: FloatArray) -> None:
+        """Set the statistics of source samples from their scaled log-probabilities."""
+        window, n = _window(u, w), float(w.sum())
         self.n_source_ = n
-        self.frequency_ = (window.counts + 1) / (n + p.shape[1])
+        self.frequency_ = (window.counts + 1) / (n + u.shape[1])
         mean = window.confidence_sums.sum() / n
         self.confidence_ = (window.confidence_sums + SMOOTH * mean) / (window.counts + SMOOTH)
-        self.confidence_variance_ = float(w @ (p.max(axis=1) - mean) ** 2 / n)
+        confidence = softmax(np_compat, u).max(axis=1)
+        self.confidence_variance_ = float(w @ (confidence - mean) ** 2 / n)
 
-    def _fit_domains(self, u: FloatArray, y: IntArray, w: FloatArray, domain: IntArray) -> None:
+    def _fit_domains(
+        self, u: FloatArray, y: IntArray, w: FloatArray, groups: list[IntArray]
+    ) -> None:
         """Regress the log temperatures of the domains on their statistics."""
-        n_domains = int(domain.max()) + 1
-        groups = [np.flatnonzero(domain == d) for d in range(n_domains)]
-        single = [_log_temperature(u[g], y[g], w[g], np.ones((len(g), 1))) for g in groups]
+
+        def fit(g: IntArray) -> tuple[float, float]:
+            t, covariance = _log_temperature(u[g], y[g], w[g], np.ones((len(g), 1)))
+            return t[0], covariance[0, 0]
+
+        single, n_domains = np.array([fit(g) for g in groups]), len(groups)
         # A window may mix conditions, so each domain also enters half and half with another one.
         # Domains are paired in the order of their temperatures and samples are drawn in the order
         # of their values, so that the order in which they are given does not matter.
-        order = np.argsort([t[0] for t, _ in single])
+        order = np.argsort(single[:, 0])
         partner = np.empty_like(order)
         partner[order] = np.roll(order, n_domains // 2)
-        drawn = [g[np.lexsort((u[g, 0], u[g, 1], y[g]))] for g in groups]
-        drawn = [g[np.random.default_rng(0).permutation(len(g))] for g in drawn]
+        ordered = [g[np.lexsort((u[g, 0], u[g, 1], y[g]))] for g in groups]
+        drawn = [np.random.default_rng(0).permutation(g) for g in ordered]
         pairs = []
-        for first, second in zip(drawn, [drawn[p] for p in partner], strict=True):
-            n = max(min(len(first), len(second)), 2)
-            pairs.append(np.concatenate([first[:n:2], second[1:n:2]]))
-        mixed = [_log_temperature(u[g], y[g], w[g], np.ones((len(g), 1))) for g in pairs]
-        a, variance = np.array([(t[0], c[0, 0]) for t, c in single + mixed]).T
-        x = [self._statistics(_window(softmax(np_compat, u[g]), w[g])) for g in groups + pairs]
-        # Domains that all have the same number of samples of each class are taken for the same
-        # images: their errors of chance have a part in common.
+        for first, other in zip(drawn, partner, strict=True):
+            n = max(min(len(first), len(drawn[other])), 2)
+            pairs.append(np.concatenate([first[:n:2], drawn[other][1:n:2]]))
+        a, variance = np.vstack([single, [fit(g) for g in pairs]]).T
+        x = [self._statistics(_window(u[g], w[g])) for g in groups + pairs]
+        # Domains with equal class counts probably contain the same images. Then their sampling
+        # errors are correlated.
         class_counts = {np.bincount(y[g], w[g]).tobytes() for g in groups[1:]}
         same = n_domains > 2 and len(class_counts) == 1
         common = float(np.sqrt(np.median(variance[1:n_domains]))) if same else 0.0
@@ -289,20 +285,11 @@ class WindowScaling(WindowCalibrator):
         self.check_is_fitted()
         b_d, b_s = self.coefficients_
         used = ", ".join(f"{weight:.2f}" for weight in self.model_weights_)
-        low, high = np.exp(self.domain_offsets_.min()), np.exp(self.domain_offsets_.max())
-        if len(self.domain_offsets_) == 1:
-            verdict = (
-                "Whether windows say anything about this model is unknown: there were no domains."
-            )
-        elif high < 1.05 * low:
-            verdict = "Windows say nothing about this model: all domains get the same temperature."
-        else:
-            verdict = (
-                f"Windows tell domains apart: the temperature changes by {low:.2f} to {high:.2f}."
-            )
+        factors = ", ".join(f"{factor:.3g}" for factor in np.exp(self.domain_offsets_))
         return (
             f"mu: {self.offset_:.4g}; b_D: {b_d:.4g}; b_S: {b_s:.4g}; w: {self.slope_:.4g};"
-            f" probabilities that mu, b_D and b_S are used: {used}. {verdict}"
+            f" probabilities that mu, b_D and b_S are used: {used}; temperature factors of the"
+            f" domains, source first: {factors}."
         )
 
     def _shape(self, xp: Any, u: Array) -> Array:
@@ -315,5 +302,10 @@ def _margin(xp: Any, u: Array) -> Array:
     return top[:, :1] - top[:, 1:]
 
 
-def _window(p: FloatArray, weight: FloatArray) -> WindowStatistics:
-    return window_sums(p.argmax(axis=1), weight, p.max(axis=1), p.shape[1])
+def _window(u: FloatArray, weight: FloatArray) -> WindowStatistics:
+    """Return the statistics of weighted samples from their scaled log-probabilities."""
+    p = softmax(np_compat, u)
+    predicted, sums = p.argmax(axis=1), (weight, weight * p.max(axis=1))
+    return WindowStatistics(
+        *(np.bincount(predicted, part, p.shape[1]).astype(np.float64) for part in sums)
+    )
