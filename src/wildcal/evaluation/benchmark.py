@@ -93,7 +93,9 @@ def run_benchmark(
             data = read_calibration(suite, ood=ood, n_ood=n_ood)
             fitted, failed = _fit(name, specs, data, progress)
             splits = splits_to_test(suite, data.ood_set)
-            mine, damaged = _measure_splits(name, splits, fitted, chosen, options, kept, progress)
+            mine, incomplete = _measure_splits(
+                name, splits, fitted, chosen, options, kept, progress
+            )
         except (FileFormatError, InputError) as error:
             skipped[name] = str(error)
             continue
@@ -101,10 +103,7 @@ def run_benchmark(
         found[name] = SuiteResult(
             suite, tuple(fitted), failed, data.ood_set, n_bins, n_bootstrap, level, kept
         )
-        missing = missing_conditions([s for s in splits if s.name not in damaged])
-        if missing:
-            damaged["average over severities"] = missing
-        skipped |= {f"{name}: {what}": reason for what, reason in damaged.items()}
+        skipped |= {f"{name}: {what}": reason for what, reason in incomplete.items()}
     return BenchmarkResults(tuple(measurements), found, skipped)
 
 
@@ -139,15 +138,15 @@ def _measure_splits(
     kept: Diagnostics | None,
     progress: Progress,
 ) -> tuple[list[Measurement], dict[str, str]]:
-    """Return the measurements of all methods on splits, and the reason for damaged splits."""
+    """Return the measurements of all methods on splits, and the reasons for missing ones."""
     measurements: list[Measurement] = []
-    damaged: dict[str, str] = {}
+    skipped: dict[str, str] = {}
     source: Split | None = None
     for split in splits:
         try:
             split.verify()
         except FileFormatError as error:
-            damaged[split.name] = str(error)
+            skipped[split.name] = str(error)
             continue
         source = split if split.is_source else source
         if kept is not None:
@@ -160,7 +159,10 @@ def _measure_splits(
         progress(f"{suite}: {split.name}", split.n_samples)
     if kept is not None:
         kept.finish({method.name: method.calibrator for method in methods})
-    return measurements, damaged
+    missing = missing_conditions([split for split in splits if split.name not in skipped])
+    if missing:
+        skipped["average over severities"] = missing
+    return measurements, skipped
 
 
 def _measure(

@@ -18,7 +18,7 @@ from wildcal.evaluation.evaluate import (
 )
 from wildcal.evaluation.information import InformationUsed, information_used
 from wildcal.evaluation.methods import FIT_ERRORS, timed_fit
-from wildcal.evaluation.results import FORMAT_VERSION, Evaluation, Result
+from wildcal.evaluation.results import FORMAT_VERSION, Evaluation, Result, as_loss
 from wildcal.evaluation.tables import (
     DATA_USED,
     FLOOR,
@@ -28,7 +28,7 @@ from wildcal.evaluation.tables import (
     metric_columns,
     text_column,
 )
-from wildcal.metrics import METRICS, Difference, Metric, get_metric
+from wildcal.metrics import METRICS, Difference, get_metric
 from wildcal.metrics._scores import Scores
 from wildcal.metrics.bootstrap import Options
 from wildcal.tables import Cell, Column, Table
@@ -56,14 +56,21 @@ class MethodResult:
     calibrator: Any
     """The fitted calibrator."""
     evaluation: Evaluation
-    information: InformationUsed
-    """The data that its fit used."""
-    preserves_accuracy: bool
     changed: float
     """Fraction of test samples whose predicted class is not that of the logits."""
     fit_seconds: float
     difference: Difference | None = None
     """Difference to the best method in the metric of the ranking; None for the best."""
+
+    @property
+    def information(self) -> InformationUsed:
+        """The data that the fit used."""
+        return information_used(self.calibrator)
+
+    @property
+    def preserves_accuracy(self) -> bool:
+        """Whether the predicted class never changes."""
+        return bool(self.calibrator.preserves_accuracy)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -168,7 +175,7 @@ def compare(
     n_bootstrap: int | None = None,
     level: float = 0.95,
     seed: int = 0,
-    progress: Callable[[str], None] | None = None,
+    progress: Callable[[str], object] = lambda name: None,
 ) -> Comparison:
     """Fit methods on calibration samples and return their metrics on test samples, best first.
 
@@ -210,35 +217,45 @@ def compare(
     (x, y), (x_test, y_test) = _pair("calibration", calibration), _pair("test", test)
     near, near_test = knn_distances or (None, None)
     weight, weight_test = sample_weight or (None, None)
-    if sort is None:
-        sort = "top_label_brier" if input == "confidence" else "nll"
-    ranking = get_metric(sort)
-    if ranking.better is None:
-        raise InputError(f"sort must be a metric with a better side, got {sort!r}.", "sort")
-    fit = {"X": x, "y": y, "input": input, "sample_weight": weight, "domain": domain}
-    fit["source_domain"] = source_domain
+    arguments = {"domain": domain, "source_domain": source_domain, "knn_distances": near}
+    arguments |= {"X": x, "y": y, "input": input, "sample_weight": weight}
+    sort, candidates = _ranking(sort, input), _candidates(methods, x, input)
     uncalibrated = predicted_classes(x_test, input)
-    results: list[MethodResult] = []
-    failed: dict[str, str] = {}
-    for name, calibrator in _candidates(methods, x, input).items():
-        if progress is not None:
-            progress(name)
-        needs = bool(calibrator.requires)
+    results, failed = list[MethodResult](), dict[str, str]()
+    for name, calibrator, seconds in _fit_each(candidates, arguments, failed, progress):
+        proba = calibrator.predict_proba(x_test, knn_distances=near_test)
+        scores = scores_of(y_test, proba, input, calibrator.class_names_, weight_test)
+        wanted, by_group = (*_COLUMNS, sort, *metrics), split_by_group(scores, groups)
+        evaluation = evaluate_scores(scores, wanted, options, by_group, uncalibrated)
+        changed = _changed(scores, uncalibrated)
+        results.append(MethodResult(name, calibrator, evaluation, changed, seconds))
+    return Comparison(_ranked(results, sort) if results else (), sort, failed)
+
+
+def _fit_each(
+    calibrators: Mapping[str, Calibrator],
+    arguments: Mapping[str, Any],
+    failed: dict[str, str],
+    progress: Callable[[str], object],
+) -> Iterator[tuple[str, Calibrator, float]]:
+    """Yield fitted calibrators with the seconds of their fits; failures are added to `failed`."""
+    for name, calibrator in calibrators.items():
+        progress(name)
         try:
-            seconds = timed_fit(calibrator, **fit, knn_distances=near if needs else None)
-            proba = calibrator.predict_proba(x_test, knn_distances=near_test if needs else None)
+            seconds = timed_fit(calibrator, **arguments)
         except FIT_ERRORS as error:
             failed[name] = str(error)
-            continue
-        scores = scores_of(y_test, proba, input, calibrator.class_names_, weight_test)
-        by_group = split_by_group(scores, groups)
-        evaluation = evaluate_scores(
-            scores, [*_COLUMNS, sort, *metrics], options, by_group, uncalibrated
-        )
-        used, changed = information_used(calibrator), _changed(scores, uncalibrated)
-        kept = calibrator.preserves_accuracy
-        results.append(MethodResult(name, calibrator, evaluation, used, kept, changed, seconds))
-    return Comparison(_ranked(results, ranking), sort, failed)
+        else:
+            yield name, calibrator, seconds
+
+
+def _ranking(sort: str | None, input: str) -> str:
+    """Return the metric of the ranking."""
+    if sort is None:
+        return "top_label_brier" if input == "confidence" else "nll"
+    if get_metric(sort).better is None:
+        raise InputError(f"sort must be a metric with a better side, got {sort!r}.", "sort")
+    return sort
 
 
 def _pair(name: str, value: Any) -> tuple[Any, Any]:
@@ -269,15 +286,10 @@ def _changed(scores: Scores, uncalibrated: NDArray[Any] | None) -> float:
     return float(np.average(scores.predicted != uncalibrated, weights=scores.weight))
 
 
-def _ranked(results: list[MethodResult], metric: Metric) -> tuple[MethodResult, ...]:
+def _ranked(results: list[MethodResult], metric: str) -> tuple[MethodResult, ...]:
     """Return methods best first, with their differences to the best."""
-    sign = -1 if metric.better == "higher" else 1
-    for result in results:
-        if metric.name not in result.evaluation:
-            raise InputError(
-                f"sort must be defined for these samples, got {metric.name!r}.", "sort"
-            )
-    ordered = sorted(results, key=lambda r: sign * r.evaluation[metric.name].value)
-    gaps = [r.evaluation.minus(ordered[0].evaluation, metric.name) for r in ordered[1:]]
-    others = (replace(r, difference=gap) for r, gap in zip(ordered[1:], gaps, strict=True))
-    return (*ordered[:1], *others)
+    if any(metric not in result.evaluation for result in results):
+        raise InputError(f"sort must be defined for these samples, got {metric!r}.", "sort")
+    first, *others = sorted(results, key=lambda r: as_loss(metric, r.evaluation[metric].value))
+    gaps = (replace(r, difference=r.evaluation.minus(first.evaluation, metric)) for r in others)
+    return (first, *gaps)

@@ -60,6 +60,11 @@ def data_frame(records: Sequence[Mapping[str, Any]]) -> Any:
     return pandas.DataFrame(records)
 
 
+def as_loss(metric: str, value: float) -> float:
+    """Return the value of a metric, or minus the value if higher is better."""
+    return -value if METRICS[metric].better == "higher" else value
+
+
 def estimate_columns(e: Estimate) -> dict[str, float | None]:
     """Return an estimate as columns of a tidy table."""
     return {"value": e.value, "low": e.low, "high": e.high, "noise_floor": e.floor}
@@ -125,11 +130,10 @@ class Evaluation(Result):
 
     def worst_group_by(self, metric: str) -> str:
         """Return the name of the group with the worst value of a metric."""
-        sign = -1 if METRICS[metric].better == "higher" else 1
-        found = {name: sign * e[metric].value for name, e in self.groups.items() if metric in e}
-        if not found:
+        known = [name for name, e in self.groups.items() if metric in e]
+        if not known:
             raise InputError(f"{metric} of groups was not computed. Try metrics=[{metric!r}].")
-        return max(found, key=lambda name: found[name])
+        return max(known, key=lambda name: as_loss(metric, self.groups[name][metric].value))
 
     def minus(self, other: "Evaluation", metric: str) -> Difference:
         """Return the difference to another evaluation of the same samples in a metric."""
