@@ -93,9 +93,7 @@ def run_benchmark(
             data = read_calibration(suite, ood=ood, n_ood=n_ood)
             fitted, failed = _fit(name, specs, data, progress)
             splits = splits_to_test(suite, data.ood_set)
-            mine, incomplete = _measure_splits(
-                name, splits, fitted, chosen, options, kept, progress
-            )
+            mine, gaps = _measure_splits(name, splits, fitted, chosen, options, kept, progress)
         except (FileFormatError, InputError) as error:
             skipped[name] = str(error)
             continue
@@ -103,7 +101,7 @@ def run_benchmark(
         found[name] = SuiteResult(
             suite, tuple(fitted), failed, data.ood_set, n_bins, n_bootstrap, level, kept
         )
-        skipped |= {f"{name}: {what}": reason for what, reason in incomplete.items()}
+        skipped |= {f"{name}: {what}": reason for what, reason in gaps.items()}
     return BenchmarkResults(tuple(measurements), found, skipped)
 
 

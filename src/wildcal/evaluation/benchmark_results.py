@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from typing import Any, Final
@@ -16,10 +16,9 @@ from wildcal.evaluation.diagnostics import Diagnostics
 from wildcal.evaluation.information import InformationUsed
 from wildcal.evaluation.results import FORMAT_VERSION, Result, estimate_columns
 from wildcal.evaluation.tables import (
-    DATA_USED,
     FLOOR,
-    difference_cell,
-    estimate_cell,
+    difference_column,
+    estimate_column,
     failure_notes,
     text_column,
 )
@@ -27,7 +26,7 @@ from wildcal.io.suite import Split, Suite
 from wildcal.metrics._scores import Scores
 from wildcal.metrics.bootstrap import Difference, Estimate, difference, interval
 from wildcal.metrics.registry import METRICS, Metric
-from wildcal.tables import Cell, Column, Table, number
+from wildcal.tables import Column, Table, number
 
 SEVERITIES: Final = (1, 2, 3, 4, 5)
 _OOD_COLUMNS: Final = {"ood_mean_confidence": "confidence on", "ood_auroc": "AUROC of"}
@@ -248,16 +247,15 @@ class BenchmarkResults(Result):
     def _table(self, suite: str, metric: str) -> Table:
         info, methods = METRICS[metric], self.ranked(suite, metric)
         if not methods:
-            reasons = tuple(failure_notes(self.suites[suite].failed))
+            reasons = failure_notes(self.suites[suite].failed)
             return Table(f"{suite}: no method could be fitted.", (), (), reasons)
         names = [m.name for m in methods]
         averages = [self.average(suite, name, metric) for name in names]
-        gaps = [self.difference(suite, name, names[0], metric) for name in names[1:]]
-        title = f"average {info.title}"
+        differences = [self.difference(suite, name, names[0], metric) for name in names[1:]]
         columns = [
             text_column("method", names),
-            (Column(title), [estimate_cell(info, a, interval=True) for a in averages]),
-            (Column("to best"), [difference_cell(info, gap) for gap in (None, *gaps)]),
+            estimate_column(f"average {info.title}", info, averages, interval=True),
+            difference_column(info, differences),
         ]
         if any(a.floor is not None for a in averages):
             columns += [
@@ -270,16 +268,16 @@ class BenchmarkResults(Result):
             columns.append((column, cells))
         for other in (METRICS[name] for name in self.metrics):
             if other.needs != "ood" and other.name not in (metric, "mean_confidence"):
-                cells = [estimate_cell(other, self.average(suite, n, other.name)) for n in names]
-                columns.append((Column(f"average {other.title}", priority=7), cells))
+                others = [self.average(suite, name, other.name) for name in names]
+                head = f"average {other.title}"
+                columns.append(estimate_column(head, other, others, priority=7))
         for split in self.ood_splits(suite):
-            for ood_metric, title in _OOD_COLUMNS.items():
-                estimates = [self.estimate(suite, name, split, ood_metric) for name in names]
-                if any(estimates):
-                    cells = [estimate_cell(METRICS[ood_metric], e) for e in estimates]
-                    columns.append((Column(f"{title} {split}", priority=9), cells))
-        data_used = [Cell(str(m.information)) for m in methods]
-        columns.append((replace(DATA_USED, priority=10), data_used))
+            for key, title in _OOD_COLUMNS.items():
+                found = [self.estimate(suite, name, split, key) for name in names]
+                if any(found):
+                    head = f"{title} {split}"
+                    columns.append(estimate_column(head, METRICS[key], found, priority=9))
+        columns.append(text_column("data used", [m.information for m in methods], priority=10))
         return Table.of(suite, columns, self._notes(suite, info, averages[0]))
 
     def _notes(self, suite: str, metric: Metric, best: Average) -> list[str]:

@@ -20,10 +20,9 @@ from wildcal.evaluation.information import InformationUsed, information_used
 from wildcal.evaluation.methods import FIT_ERRORS, timed_fit
 from wildcal.evaluation.results import FORMAT_VERSION, Evaluation, Result, as_loss
 from wildcal.evaluation.tables import (
-    DATA_USED,
     FLOOR,
     UNITS,
-    difference_cell,
+    difference_column,
     failure_notes,
     metric_columns,
     text_column,
@@ -112,9 +111,9 @@ class Comparison(Result):
         """Return a row for each method, best first."""
         methods, metric, failed = self.methods, METRICS[self.sort], failure_notes(self.failed)
         if not methods:
-            return Table("No method could be fitted.", (), (), tuple(failed))
+            return Table("No method could be fitted.", (), (), failed)
         first = self.best.evaluation
-        columns = [text_column("method", list(self))]
+        columns = [text_column("method", [m.name for m in methods])]
         for name in dict.fromkeys((self.sort, *(n for n in _COLUMNS if n in first))):
             is_first = name == self.sort
             estimates = [m.evaluation.estimates.get(name) for m in methods]
@@ -122,14 +121,14 @@ class Comparison(Result):
             columns += metric_columns(
                 name, estimates, priority=priority, interval=is_first, ranked=True
             )
-        gaps = [difference_cell(metric, m.difference) for m in methods]
-        columns.insert(2, (Column("to best"), gaps))
+        differences = [m.difference for m in methods if m.difference is not None]
+        columns.insert(2, difference_column(metric, differences))
         kept = ["yes" if m.preserves_accuracy else f"no ({m.changed:.1%} changed)" for m in methods]
         seconds = [Cell(f"{m.fit_seconds:.2f}", m.fit_seconds) for m in methods]
         columns += [
-            (Column("accuracy preserved", is_number=False, priority=3), [Cell(k) for k in kept]),
+            text_column("accuracy preserved", kept, priority=3),
             (Column("fit (s)", priority=6), seconds),
-            (DATA_USED, [Cell(str(m.information)) for m in methods]),
+            text_column("data used", [m.information for m in methods], priority=5),
         ]
         notes = [
             f"Sorted by {metric.title}. {UNITS} {FLOOR}",

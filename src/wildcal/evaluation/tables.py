@@ -1,35 +1,42 @@
-"""Columns and cells that the tables of several results share."""
+"""Columns and notes that the tables of several results share."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from wildcal.metrics import METRICS, Difference, Estimate, Metric
 from wildcal.tables import Cell, Column, number, with_ranks
 
 UNITS: Final = "In per cent, except scores (NLL, Brier), slope, intercept and z."
 FLOOR: Final = "Noise floor: the expected value of a perfectly calibrated model on these samples."
-DATA_USED: Final = Column("data used", is_number=False, priority=5)
+
+Cells: TypeAlias = tuple[Column, list[Cell]]
+"""A column with its cells."""
 
 
-def text_column(head: str, texts: Sequence[str]) -> tuple[Column, list[Cell]]:
-    """Return a column of text that is always shown."""
-    return Column(head, is_number=False), [Cell(text) for text in texts]
+def text_column(head: str, texts: Sequence[object], priority: int = 0) -> Cells:
+    """Return a column of text."""
+    return Column(head, is_number=False, priority=priority), [Cell(str(text)) for text in texts]
 
 
-def metric_columns(
-    name: str,
+def estimate_column(
+    head: str,
+    metric: Metric,
     estimates: Sequence[Estimate | None],
     *,
-    priority: int,
+    priority: int = 0,
     interval: bool = False,
     ranked: bool = False,
-) -> list[tuple[Column, list[Cell]]]:
-    """Return the column of a metric; for the ECE also that of its noise floor."""
-    metric = METRICS[name]
+) -> Cells:
+    """Return a column of estimates of a metric."""
     cells = [estimate_cell(metric, estimate, interval=interval) for estimate in estimates]
     if ranked:
         cells = with_ranks(cells, metric.better)
-    columns = [(Column(metric.title, priority=priority), cells)]
+    return Column(head, priority=priority), cells
+
+
+def metric_columns(name: str, estimates: Sequence[Estimate | None], **options: Any) -> list[Cells]:
+    """Return the column of a metric; for the ECE also that of its noise floor."""
+    columns = [estimate_column(METRICS[name].title, METRICS[name], estimates, **options)]
     if name == "ece":
         floors = [number(estimate.floor if estimate else None) for estimate in estimates]
         columns.append((Column("noise floor", priority=2), floors))
@@ -46,14 +53,15 @@ def estimate_cell(
     return number(estimate.value, shown, percent=metric.is_percent, sign=sign)
 
 
-def difference_cell(metric: Metric, difference: Difference | None) -> Cell:
-    """Return the cell of a difference to the best method; None is the best."""
-    if difference is None:
-        return Cell("best")
-    note = "" if difference.low is None or difference.is_significant else "n.s."
-    return number(difference.value, percent=metric.is_percent, sign=True, note=note)
+def difference_column(metric: Metric, differences: Sequence[Difference]) -> Cells:
+    """Return the differences of all methods but the first one to the first one."""
+    cells = [Cell("best")]
+    for d in differences:
+        note = "" if d.low is None or d.is_significant else "n.s."
+        cells.append(number(d.value, percent=metric.is_percent, sign=True, note=note))
+    return Column("to best"), cells
 
 
-def failure_notes(failed: Mapping[str, str]) -> list[str]:
+def failure_notes(failed: Mapping[str, str]) -> tuple[str, ...]:
     """Return a note for each method that could not be fitted."""
-    return [f"{name} failed: {reason}" for name, reason in failed.items()]
+    return tuple(f"{name} failed: {reason}" for name, reason in failed.items())

@@ -105,10 +105,9 @@ class ReliabilityDisplay(Display):
             labels = ("Predicted probability", "Fraction of positives")
         options: dict[str, Any] = {"n_bins": n_bins, "sample_weight": sample_weight}
         bins = reliability(y, proba, level=level, **options)
+        error = Estimate(bins.ece)
         if n_bootstrap:
             error = bootstrap_ci("ece", y, proba, n_bootstrap=n_bootstrap, level=level, **options)
-        else:
-            error = Estimate(bins.ece)
         isotonic = isotonic_reliability(y, proba, sample_weight=sample_weight)
         return cls(bins, isotonic, error, name, labels)
 

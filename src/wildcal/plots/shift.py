@@ -1,5 +1,6 @@
 """Errors of methods under shift: by severity, by condition, and as a heat map."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -40,7 +41,7 @@ class SeverityDisplay(Display):
 
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each method and severity."""
-        floors = dict(enumerate(self.floor or ()))
+        floors = {} if self.floor is None else dict(enumerate(self.floor))
         return [
             {"method": m, "severity": i, **estimate_columns(e), "noise_floor": floors.get(i)}
             for m, estimates in self.methods.items()
@@ -52,8 +53,9 @@ class SeverityDisplay(Display):
         styles = method_styles(self.methods)
         n_levels = max(len(estimates) for estimates in self.methods.values())
         if self.floor is not None:
-            ax.fill_between(np.arange(n_levels), 100 * np.array(self.floor), color=GRAY,
-                            alpha=0.22, lw=0, label="noise floor")  # fmt: skip
+            floor = 100 * np.array(self.floor)
+            x = np.arange(n_levels)
+            ax.fill_between(x, floor, color=GRAY, alpha=0.22, lw=0, label="noise floor")
         offsets = np.linspace(-_SPREAD / 2, _SPREAD / 2, len(self.methods))
         for offset, (name, estimates) in zip(offsets, self.methods.items(), strict=True):
             style = styles[name]
@@ -116,20 +118,16 @@ class DotsDisplay(Display):
             ax.axhspan(i - 0.5, i + 0.5, color=GRAY, alpha=0.09, lw=0)
         if self.show_floor:
             first = next(iter(self.series.values()))
-            floors = {row: self.scale * (e.floor or 0.0) for row, e in first.items()}
-            y, ends = range(len(rows)), [floors.get(row, 0.0) for row in rows]
-            ax.barh(y, ends, height=1.0, color=GRAY, alpha=0.3, lw=0, label="noise floor")
+            at = [rows.index(row) for row in first]
+            floors = [self.scale * (e.floor or 0.0) for e in first.values()]
+            ax.barh(at, floors, height=1.0, color=GRAY, alpha=0.3, lw=0, label="noise floor")
         is_one_per_row = sum(map(len, self.series.values())) == len(rows)
         offsets = np.zeros(n) if is_one_per_row else np.linspace(-0.3, 0.3, n)
         for offset, (name, series) in zip(offsets, self.series.items(), strict=True):
             label, color = None if is_one_per_row else name, styles[name].color
-            for face in (color, "white"):
-                is_hollow = face == "white"
-                found = {
-                    row: e
-                    for row, e in series.items()
-                    if (self.zero and _contains_0(e)) == is_hollow
-                }
+            hollow = {row for row, e in series.items() if self.zero and _contains_0(e)}
+            for chosen, face in ((series.keys() - hollow, color), (hollow, "white")):
+                found = {row: e for row, e in series.items() if row in chosen}
                 if found:
                     ax.errorbar(
                         [self.scale * e.value for e in found.values()],
@@ -181,10 +179,10 @@ class HeatmapDisplay(Display):
     def draw(self, ax: "Axes", *, legend: bool = True) -> None:
         """Draw cells with their numbers; those whose interval contains 0 are gray."""
         rows = _rows(self.columns)
-        values = np.full((len(rows), len(self.columns)), np.nan)
-        for j, column in enumerate(self.columns.values()):
-            for row, e in column.items():
-                values[rows.index(row), j] = 100 * e.value
+        missing = Estimate(math.nan)
+        values = 100 * np.array(
+            [[c.get(row, missing).value for c in self.columns.values()] for row in rows]
+        )
         limit = float(np.nanmax(np.abs(values)))
         image = ax.imshow(
             values, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest"
