@@ -132,14 +132,11 @@ def compare_models(
         name: evaluate(y, proba, input=input, **options) for name, (y, proba) in models.items()
     }
     reference = evaluations.pop(first)
-    differences = {
-        name: {metric: e.minus(reference, metric) for metric in reference if metric in e}
-        for name, e in evaluations.items()
-    }
-    verdicts = {
-        name: {metric: verdict(metric, d, margin) for metric, d in found.items()}
-        for name, found in differences.items()
-    }
+    differences: dict[str, dict[str, Difference]] = {}
+    verdicts: dict[str, dict[str, str]] = {}
+    for name, e in evaluations.items():
+        differences[name] = {m: e.minus(reference, m) for m in reference if m in e}
+        verdicts[name] = {m: verdict(m, d, margin) for m, d in differences[name].items()}
     return ModelComparison({first: reference, **evaluations}, differences, verdicts, margin)
 
 

@@ -15,7 +15,7 @@ from wildcal.metrics._scores import Scores
 from wildcal.metrics.detection import RiskCoverage, compute_risk_coverage
 from wildcal.metrics.reliability import Reliability, compute_reliability
 
-# About so many samples of each split have their temperatures computed.
+# Samples of each split whose temperatures are computed, about.
 _N_TEMPERATURES: Final = 200
 
 
@@ -40,7 +40,7 @@ class TemperatureCurve(NamedTuple):
     """95 % quantile."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class ClassSums:
     """Sums over the samples of each predicted class, shape (n_classes,)."""
 
@@ -64,7 +64,7 @@ class Diagnostics:
     """By "source" or "shifted" (all shifted splits), then method."""
     temperatures: dict[str, TemperatureCurve] = field(default_factory=dict)
     """By method, of those with a temperature for each sample."""
-    _confidences: dict[tuple[str, str], list[tuple[Any, Any]]] = field(default_factory=dict)
+    _predictions: dict[tuple[str, str], list[tuple[Any, Any]]] = field(default_factory=dict)
     _logits: list[NDArray[Any]] = field(default_factory=list)
 
     def add_split(self, split: Split) -> None:
@@ -72,7 +72,8 @@ class Diagnostics:
         z = split.logits
         energy, confidence = in_blocks(_energy_and_confidence, z).T
         self.raw[split.name] = RawScores(energy, confidence, z.argmax(axis=1) == split.y)
-        self._logits.append(z[:: max(1, len(z) // _N_TEMPERATURES)])
+        # A copy: a view would keep all logits in memory.
+        self._logits.append(z[:: max(1, len(z) // _N_TEMPERATURES)].copy())
 
     def add(self, split: Split, method: str, scores: Scores) -> None:
         """Add the predictions of a method on a split; those on OOD splits are not used."""
@@ -81,21 +82,20 @@ class Diagnostics:
         found = compute_reliability(scores, scores.weight, n_bins=self.n_bins)
         self.reliability.setdefault(split.name, {})[method] = found
         kind = "source" if split.is_source else "shifted"
-        predictions = (scores.confidence, scores.correct)
-        self._confidences.setdefault((kind, method), []).append(predictions)
-        n = scores.n_classes
+        columns = (scores.confidence, scores.correct)
+        self._predictions.setdefault((kind, method), []).append(columns)
+        n, predicted = scores.n_classes, np.asarray(scores.predicted)
         by_method = self.classes.setdefault(condition(split), {})
         sums = by_method.setdefault(method, ClassSums(*np.zeros((3, n))))
-        columns = {"count": None, "correct": scores.correct, "confidence": scores.confidence}
-        for name, column in columns.items():
-            total = getattr(sums, name)
-            total += np.bincount(scores.predicted, column, n)  # type: ignore[arg-type]
+        sums.count += np.bincount(predicted, minlength=n)
+        sums.correct += np.bincount(predicted, scores.correct, n)
+        sums.confidence += np.bincount(predicted, scores.confidence, n)
 
     def finish(self, calibrators: Mapping[str, Calibrator]) -> None:
         """Compute the curves over several splits, of fitted calibrators by method."""
         if not self.raw:
             return
-        for (kind, method), parts in self._confidences.items():
+        for (kind, method), parts in self._predictions.items():
             confidence, correct = (np.concatenate(column) for column in zip(*parts, strict=True))
             scores = Scores(confidence, correct, np.ones(len(correct)))
             curve = compute_risk_coverage(scores, scores.weight).thinned()
@@ -105,7 +105,7 @@ class Diagnostics:
         for method, calibrator in calibrators.items():
             if hasattr(calibrator, "temperatures"):
                 self.temperatures[method] = temperature_curve(calibrator, z, energy)
-        self._confidences.clear()
+        self._predictions.clear()
         self._logits.clear()
 
 

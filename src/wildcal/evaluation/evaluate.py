@@ -185,7 +185,7 @@ def scores_of(
             y = labels.astype(bool)
         elif labels.dtype.kind != "b":
             raise InputError(
-                "input must say what a one-dimensional proba is. Try input='proba' for the"
+                "input must be the kind of a one-dimensional proba. Try input='proba' for the"
                 " probability of class 1, or input='confidence' with y = right or wrong.",
                 "input",
             )
