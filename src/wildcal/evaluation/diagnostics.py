@@ -15,7 +15,7 @@ from wildcal.metrics._scores import Scores
 from wildcal.metrics.detection import RiskCoverage, compute_risk_coverage
 from wildcal.metrics.reliability import Reliability, compute_reliability
 
-# Samples of each split whose temperatures are computed, about.
+# Approximate number of samples of each split whose temperatures are computed.
 _N_TEMPERATURES: Final = 200
 
 

@@ -82,7 +82,7 @@ class HistogramDisplay(Display):
     def draw(self, ax: "Axes", *, legend: bool = True) -> None:
         """Draw the densities, one over the other.
 
-        A bar far higher than all others is cut off, with its height beside it.
+        A bar far higher than all others is cut off, with its height as text.
         """
         for (name, density), color in zip(self.densities.items(), GROUPS, strict=False):
             ax.stairs(density, self.edges, fill=True, color=color, alpha=0.35)

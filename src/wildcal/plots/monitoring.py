@@ -1,4 +1,4 @@
-"""The timeline of a stream: accuracy, confidence and the evidence for drift."""
+"""The timeline of a stream: accuracy, confidence and the test for drift."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ _LINES: Final[dict[str, Any]] = {
 
 @dataclass(eq=False)
 class MonitorDisplay(Display):
-    """Accuracy and confidence of a stream, with drift alerts shaded and the evidence below.
+    """Accuracy and confidence of a stream, with shaded drift alerts and the log e-value below.
 
     Examples
     --------
@@ -52,7 +52,7 @@ class MonitorDisplay(Display):
         return [{name: getattr(s, name) for name in _COLUMNS} for s in self.statuses]
 
     def draw(self, ax: "Axes", *, legend: bool = True) -> None:
-        """Draw the accuracy and the confidence, and below them the evidence for drift."""
+        """Draw the accuracy and the confidence, and below them the log e-value."""
         values = [[getattr(s, name) for s in self.statuses] for name in _COLUMNS]
         column = dict(zip(_COLUMNS, np.array(values, dtype=np.float64), strict=True))
         x, first = column["n_samples"], self.statuses[0]
