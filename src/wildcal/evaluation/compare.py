@@ -174,7 +174,7 @@ def compare(
     n_bootstrap: int | None = None,
     level: float = 0.95,
     seed: int = 0,
-    progress: Callable[[str], object] = lambda name: None,
+    progress: Callable[[str], None] | None = None,
 ) -> Comparison:
     """Fit methods on calibration samples and return their metrics on test samples, best first.
 
@@ -235,11 +235,12 @@ def _fit_each(
     calibrators: Mapping[str, Calibrator],
     arguments: Mapping[str, Any],
     failed: dict[str, str],
-    progress: Callable[[str], object],
+    progress: Callable[[str], None] | None,
 ) -> Iterator[tuple[str, Calibrator, float]]:
     """Yield fitted calibrators with the seconds of their fits; failures are added to `failed`."""
     for name, calibrator in calibrators.items():
-        progress(name)
+        if progress is not None:
+            progress(name)
         try:
             seconds = timed_fit(calibrator, **arguments)
         except FIT_ERRORS as error:
