@@ -53,7 +53,7 @@ def results(suite):
     return run_benchmark([suite], METHODS, metrics=names, n_bootstrap=40, diagnostics=True)
 
 
-def test_every_number_is_that_of_the_fitted_calibrator(suite, results):
+def test_measurements_equal_metrics_of_the_fitted_calibrators(suite, results):
     for method in results.suites["tiny"].methods:
         for split in suite.test:
             if split.is_ood:
@@ -146,7 +146,7 @@ def test_diagnostics(suite, results):
     assert found.risk_coverage["shifted"]["ts"].coverage[-1] == 1
 
 
-def test_a_method_that_cannot_be_fitted_is_named(suite):
+def test_methods_that_cannot_be_fitted(suite):
     found = run_benchmark([suite], ["ts", "dac"])
     assert "k-NN distances" in found.suites["tiny"].failed["dac"]
     assert [m.name for m in found.suites["tiny"].methods] == ["ts"]

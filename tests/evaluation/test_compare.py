@@ -34,7 +34,7 @@ def test_ranked_by_nll_with_paired_differences(suite, comparison):
     assert comparison["ts"].evaluation.nll.value == metrics.nll(suite.shifted.y, own)
 
 
-def test_what_a_fit_used_and_what_it_changed(suite, comparison):
+def test_information_used_and_changed_predictions(suite, comparison):
     assert str(comparison["identity"].information) == "nothing"
     assert str(comparison["ts"].information) == "1,500 labels"
     assert str(comparison["energy"].information) == "1,500 labels, 75 OOD samples"
@@ -79,7 +79,7 @@ def test_confidences():
     assert found.best.evaluation.ece.value < 0.05
 
 
-def test_a_method_that_fails_is_named(suite):
+def test_methods_that_cannot_be_fitted(suite):
     found = compare(suite.calibration, suite.test, ["ts", "dac"], n_bootstrap=0)
     assert list(found) == ["ts"]
     assert "knn_distances" in found.failed["dac"]
@@ -92,7 +92,7 @@ def test_given_calibrators_are_not_fitted(suite):
     assert not given.is_fitted
 
 
-def test_pairs_are_needed(suite):
+def test_input_must_be_pairs(suite):
     with pytest.raises(InputError, match=r"calibration must be a pair \(X, y\)"):
         compare(suite.calibration.logits, suite.test)
 

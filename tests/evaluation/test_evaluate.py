@@ -77,7 +77,7 @@ def test_calibrator_on_logits():
     assert same.uncalibrated_accuracy is None
 
 
-def test_a_pooled_error_does_not_hide_a_group():
+def test_errors_of_groups_that_cancel_in_all_samples():
     rng = np.random.default_rng(0)
     country = np.array(["DE"] * 3000 + ["IN"] * 3000)
     confidence = rng.uniform(0.4, 0.9, 6000)
@@ -91,6 +91,26 @@ def test_a_pooled_error_does_not_hide_a_group():
     assert result.worst_group_by("accuracy") == "IN"
     assert result.groups["IN"].excess_ece.low > 0.04
     assert result.groups["IN"].n_samples == 3000
+
+
+def test_groups_without_excess_ece(samples):
+    y, proba = samples
+    result = evaluate(y, proba, groups=y, metrics=["accuracy"], n_bootstrap=0)
+    assert result.worst_group is None
+    assert json.dumps(result.to_dict())
+    assert result.worst_group_by("accuracy") in result.groups
+    with pytest.raises(InputError, match=r"aurc of groups was not computed"):
+        result.worst_group_by("aurc")
+
+
+def test_uncalibrated_accuracy_of_scores():
+    rng = np.random.default_rng(0)
+    score = rng.normal(size=2000)
+    y = (score + 1 > rng.normal(size=2000)).astype(int)
+    platt = wildcal.get_calibrator("platt").fit(score, y, input="score")
+    result = evaluate(y, logits=score, calibrator=platt, n_bootstrap=0)
+    assert result.uncalibrated_accuracy == pytest.approx(((score > 0) == y).mean())
+    assert result.accuracy.value > result.uncalibrated_accuracy
 
 
 def test_weights_are_counts(samples):
@@ -157,8 +177,8 @@ def test_torch_tensors(samples):
     assert found.ece.value == pytest.approx(metrics.ece(y, proba))
 
 
-def test_files_entered():
-    """A reader follows `evaluate` through few files."""
+def test_evaluate_enters_few_files():
+    """The code of one call is in at most ten files."""
     root, found = str(Path(wildcal.__file__).parent), set()
 
     def note(frame, event, argument):

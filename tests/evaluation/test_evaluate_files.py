@@ -1,4 +1,4 @@
-"""Files larger than memory are evaluated as arrays are, to 1e-6."""
+"""`evaluate_files`: metrics equal those of arrays to 1e-6."""
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ def same(found, expected):
 
 @pytest.mark.parametrize("n_classes", [2, 4])
 @pytest.mark.parametrize("method", [None, "ts", "vector"])
-def test_as_arrays_are(tmp_path, monkeypatch, n_classes, method):
+def test_metrics_equal_those_of_arrays(tmp_path, monkeypatch, n_classes, method):
     monkeypatch.setattr(formats, "BATCH", 512)
     z, y, country, weight = draw(n_classes)
     columns = write(tmp_path, z, y, country, weight)
@@ -64,7 +64,7 @@ def test_as_arrays_are(tmp_path, monkeypatch, n_classes, method):
         assert found.uncalibrated_accuracy == pytest.approx(expected.uncalibrated_accuracy)
 
 
-def test_on_a_cluster_of_processes(tmp_path, needs):
+def test_dask_scheduler(tmp_path, needs):
     needs("distributed")
     from functools import partial
 

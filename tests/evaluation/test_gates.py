@@ -42,17 +42,19 @@ def test_worst_group_is_the_worst_in_that_metric(evaluation):
 @pytest.mark.parametrize(
     "text", ["ece", "ece > ", "ece == 0.1", "ece.mid > 0.1", "__import__('os') > 1", "ece > 1; x"]
 )
-def test_other_text_is_refused(text):
+def test_invalid_conditions(text):
     with pytest.raises(InputError, match="gate must be|Unknown metric"):
         parse_gate(text)
 
 
-def test_percent_is_refused():
+def test_limits_in_per_cent():
     with pytest.raises(InputError, match=r"must compare with a fraction. Try 0.05 for 5 %"):
         parse_gate("ece > 5")
 
 
-def test_what_was_not_computed_is_an_error(evaluation):
+def test_metrics_that_were_not_computed(evaluation):
+    with pytest.raises(InputError, match="aurc of groups was not computed"):
+        check_gates(evaluation, ["worst_group.aurc > 0.1"])
     with pytest.raises(InputError, match="nll was not computed"):
         check_gates(evaluation, ["nll > 1"])
     plain = evaluate(np.array([True, False]), np.array([0.6, 0.7]), n_bootstrap=0)

@@ -1,4 +1,4 @@
-"""Displays: the numbers they hold, what they draw, and the files they write."""
+"""Displays: records, drawings and files."""
 
 import io
 import itertools
@@ -94,7 +94,7 @@ def test_every_display_has_numbers_and_files(displays, kind, tmp_path):
     assert not ax.get_title()
 
 
-def test_other_suffixes_are_refused(displays, tmp_path):
+def test_unknown_suffixes(displays, tmp_path):
     with pytest.raises(InputError, match=r"path must end in .png, .svg, .pdf, got .*figure.jpg"):
         displays["dots"].save(tmp_path / "figure.jpg")
 
@@ -167,7 +167,7 @@ def test_grid_shares_axes_and_has_one_legend(displays):
     figure.savefig(io.BytesIO())
 
 
-def test_equal_values_are_drawn_beside_each_other():
+def test_markers_of_equal_values_are_side_by_side():
     e = [Estimate(0.1, 0.05, 0.2)] * 6
     ax = SeverityDisplay({"ts": e, "ets": e, "energy": e}).plot(Figure().subplots()).ax_
     lines = [container.lines[0] for container in ax.containers]
@@ -176,7 +176,7 @@ def test_equal_values_are_drawn_beside_each_other():
     assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == 3
 
 
-def test_hollow_markers_are_differences_that_may_be_chance():
+def test_hollow_markers_of_intervals_that_contain_0():
     row = {"a": Estimate(0.02, 0.01, 0.03), "b": Estimate(0.01, -0.01, 0.02)}
     ax = DotsDisplay({"x": row}, zero=True).plot(Figure().subplots()).ax_
     faces = [c.lines[0].get_markerfacecolor() for c in ax.containers]

@@ -84,7 +84,8 @@ def abstention_threshold(
     confidence, errors = scores.confidence[order], np.cumsum(~scores.correct[order])
     n = len(order)
     # Samples of equal confidence are answered together.
-    ends = np.searchsorted(-confidence, -confidence[_steps(n) - 1], side="right")
+    steps = np.unique(np.ceil(np.arange(1, _N_STEPS + 1) / _N_STEPS * n).astype(np.int64))
+    ends = np.searchsorted(-confidence, -confidence[steps - 1], side="right")
     alpha = (1 - level) / len(_STARTS)
     n_proof = np.ceil(np.log(alpha) / np.log1p(-max_error))
     best, bound_of_best = 0, 1.0
@@ -101,7 +102,3 @@ def abstention_threshold(
     rate = float(errors[best - 1] / best)
     threshold = float(confidence[best - 1])
     return AbstentionThreshold(threshold, best / n, rate, bound_of_best, best, max_error, level)
-
-
-def _steps(n: int) -> Any:
-    return np.unique(np.ceil(np.arange(1, _N_STEPS + 1) / _N_STEPS * n).astype(np.int64))

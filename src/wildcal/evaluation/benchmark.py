@@ -1,6 +1,6 @@
 """`run_benchmark`: fit methods once per suite and measure them on every test split."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -15,17 +15,18 @@ from wildcal.evaluation.benchmark_results import (
     missing_conditions,
 )
 from wildcal.evaluation.diagnostics import Diagnostics
+from wildcal.evaluation.evaluate import estimate_metrics
 from wildcal.evaluation.information import information_used
 from wildcal.evaluation.methods import FIT_ERRORS, MethodSpec, get_methods, timed_fit
 from wildcal.evaluation.splits import CalibrationData, distances, read_calibration, splits_to_test
 from wildcal.io.suite import Split, Suite
 from wildcal.metrics._scores import Scores, check_scores
-from wildcal.metrics.bootstrap import Estimate, Options, estimate, replicate
+from wildcal.metrics.bootstrap import Options
 from wildcal.metrics.registry import METRICS, Metric, get_metrics
 
 Progress = Callable[[str, int], None]
-"""Called with what is done next and how many samples were finished."""
-_OOD_CONFIDENCE: Final = "ood_mean_confidence"
+"""Called with the name of the next step and the number of finished samples."""
+_OOD_CONFIDENCE: Final = METRICS["ood_mean_confidence"]
 
 
 def run_benchmark(
@@ -65,7 +66,7 @@ def run_benchmark(
     n_bootstrap, level, seed
         Replicates, level and seed of intervals over images; splits of equal size share the draws.
     diagnostics
-        Whether to keep what a report draws, see `Diagnostics`.
+        Whether to keep the data of a report's charts, see `Diagnostics`.
     progress
         Called with a name and the number of finished samples.
 
@@ -78,156 +79,129 @@ def run_benchmark(
     ['ts']
     """
     options = Options(n_bins, n_bootstrap, level, seed)
-    specs, chosen = get_methods(methods), _with_ood_confidence(metrics)
+    specs, chosen = get_methods(methods), get_metrics(metrics)
+    if "mean_confidence" in metrics and _OOD_CONFIDENCE not in chosen:
+        chosen.append(_OOD_CONFIDENCE)
     if not isinstance(suites, Mapping):
         suites = {suite.name: suite for suite in suites}
     measurements: list[Measurement] = []
     found: dict[str, SuiteResult] = {}
     skipped: dict[str, str] = {}
     for name, suite in suites.items():
+        kept = Diagnostics(n_bins) if diagnostics else None
         try:
-            calibration = read_calibration(suite, ood=ood, n_ood=n_ood)
-            fitted, failed = _fit(name, specs, calibration, progress)
-            kept = Diagnostics(n_bins) if diagnostics else None
-            mine, replicates = _measure(
-                name, suite, fitted, calibration, chosen, options, kept, skipped, progress
-            )
+            data = read_calibration(suite, ood=ood, n_ood=n_ood)
+            fitted, failed = _fit(name, specs, data, progress)
+            splits = splits_to_test(suite, data.ood_set)
+            mine, gaps = _measure_splits(name, splits, fitted, chosen, options, kept, progress)
         except (FileFormatError, InputError) as error:
             skipped[name] = str(error)
             continue
         measurements += mine
         found[name] = SuiteResult(
-            suite, tuple(fitted), failed, calibration.ood_set, n_bins, n_bootstrap, level,
-            replicates, kept,
-        )  # fmt: skip
+            suite, tuple(fitted), failed, data.ood_set, n_bins, n_bootstrap, level, kept
+        )
+        skipped |= {f"{name}: {what}": reason for what, reason in gaps.items()}
     return BenchmarkResults(tuple(measurements), found, skipped)
 
 
-def _with_ood_confidence(names: Sequence[str]) -> list[Metric]:
-    """Return the metrics; the mean confidence is also measured on OOD splits."""
-    metrics = get_metrics(names)
-    if "mean_confidence" in names and _OOD_CONFIDENCE not in names:
-        metrics.append(METRICS[_OOD_CONFIDENCE])
-    return metrics
-
-
 def _fit(
-    suite: str, specs: Sequence[MethodSpec], calibration: CalibrationData, progress: Progress
+    suite: str, specs: Sequence[MethodSpec], data: CalibrationData, progress: Progress
 ) -> tuple[list[FittedMethod], dict[str, str]]:
     """Return fitted methods, and the reason for those that could not be fitted."""
     fitted, failed = [], {}
     for spec in specs:
         progress(f"{suite}: fitting {spec.name}", 0)
         calibrator = clone(spec.calibrator)
+        needs_distances = bool(calibrator.requires)
         try:
-            arguments = calibration.fit_arguments(
-                spec.data, knn_distances="knn_distances" in calibrator.requires
-            )
-            if calibrator.requires:
-                for split in calibration.suite.test:
-                    distances(split)
+            arguments = data.fit_arguments(spec.data, knn_distances=needs_distances)
+            for split in data.suite.test if needs_distances else ():
+                distances(split)
             seconds = timed_fit(calibrator, **arguments)
         except FIT_ERRORS as error:
             failed[spec.name] = str(error)
             continue
-        information = information_used(calibrator, calibration.ood_set)
+        information = information_used(calibrator, data.ood_set)
         fitted.append(FittedMethod(spec.name, calibrator, information, seconds, spec.scores))
     return fitted, failed
 
 
-def _measure(
-    name: str,
-    suite: Suite,
+def _measure_splits(
+    suite: str,
+    splits: Sequence[Split],
     methods: Sequence[FittedMethod],
-    calibration: CalibrationData,
     metrics: Sequence[Metric],
     options: Options,
     kept: Diagnostics | None,
-    skipped: dict[str, str],
     progress: Progress,
-) -> tuple[list[Measurement], dict[tuple[str, str], Any]]:
-    """Return the measurements of all methods on all test splits, and their replicates."""
-    found: list[Measurement] = []
-    drawn: dict[tuple[str, str], list[Any]] = {}
+) -> tuple[list[Measurement], dict[str, str]]:
+    """Return the measurements of all methods on splits, and the reasons for missing ones."""
+    measurements: list[Measurement] = []
+    skipped: dict[str, str] = {}
     source: Split | None = None
-    measured = []
-    for split in splits_to_test(suite, calibration.ood_set):
+    for split in splits:
         try:
             split.verify()
         except FileFormatError as error:
-            skipped[f"{name}: {split.name}"] = str(error)
+            skipped[split.name] = str(error)
             continue
-        measured.append(split)
-        if split.is_source:
-            source = split
+        source = split if split.is_source else source
         if kept is not None:
             kept.add_split(split)
         for method in methods:
-            scores = _scores(method, [split])
+            scores = _scores(method, (split, slice(None)))
             if kept is not None:
-                kept.add(split, method.name, method.calibrator, scores)
-            pairs = [(metric, scores) for metric in metrics if metric.needs != "ood"]
-            if split.is_ood:
-                pairs = _ood_pairs(method, source, split, scores, metrics)
-            for metric, estimated, replicates in _estimates(pairs, options):
-                found.append(Measurement.of(name, method, split, metric, estimated))
-                if replicates is not None:
-                    drawn.setdefault((metric, split.name), []).append(replicates)
-        progress(f"{name}: {split.name}", split.n_samples)
-    gap = missing_conditions(measured)
-    if gap:
-        skipped[f"{name}: average over severities"] = gap
+                kept.add(split, method.name, scores)
+            measurements += _measure(suite, method, split, scores, source, metrics, options)
+        progress(f"{suite}: {split.name}", split.n_samples)
     if kept is not None:
-        kept.finish()
-    return found, {key: np.stack(rows) for key, rows in drawn.items()}
+        kept.finish({method.name: method.calibrator for method in methods})
+    missing = missing_conditions([split for split in splits if split.name not in skipped])
+    if missing:
+        skipped["average over severities"] = missing
+    return measurements, skipped
 
 
-def _scores(method: FittedMethod, splits: Sequence[Split], chosen: Any = None) -> Scores:
-    """Return the predictions of a method on the samples of splits, which are one window."""
-    parts = [slice(None)] * len(splits) if chosen is None else chosen
-    x = np.concatenate([split.logits[part] for split, part in zip(splits, parts, strict=True)])
-    y = np.concatenate([split.y[part] for split, part in zip(splits, parts, strict=True)])
+def _measure(
+    suite: str,
+    method: FittedMethod,
+    split: Split,
+    scores: Scores,
+    source: Split | None,
+    metrics: Sequence[Metric],
+    options: Options,
+) -> Iterator[Measurement]:
+    """Yield the metrics of a method on a split.
+
+    OOD detection is measured against as many source samples: AUPR depends on the shares. A window
+    method adapts to both together, so that the window does not separate them.
+    """
+    parts = [([m for m in metrics if m.applies_to(scores)], scores)]
+    if split.is_ood:
+        parts = [([m for m in metrics if m is _OOD_CONFIDENCE], scores)]
+        detection = [m for m in metrics if m.needs == "ood" and m is not _OOD_CONFIDENCE]
+        if source is not None and detection:
+            n = min(source.n_samples, split.n_samples)
+            rng = np.random.default_rng(0)
+            drawn = [(s, np.sort(rng.permutation(s.n_samples)[:n])) for s in (source, split)]
+            parts.append((detection, _scores(method, *drawn)))
+    for chosen, samples in parts:
+        estimates, replicates = estimate_metrics(chosen, samples, options)
+        for metric, e in estimates.items():
+            yield Measurement(
+                suite, method.name, method.information, split.name, split.domain, split.corruption,
+                split.severity, metric, e, split.n_samples, replicates.get(metric),
+            )  # fmt: skip
+
+
+def _scores(method: FittedMethod, *parts: tuple[Split, Any]) -> Scores:
+    """Return the predictions of a method on chosen samples of splits, which are one window."""
+    x = np.concatenate([split.logits[chosen] for split, chosen in parts])
+    y = np.concatenate([split.y[chosen] for split, chosen in parts])
     if method.scores is not None:
         return method.scores(method.calibrator, x, y)
     near = None
     if method.calibrator.requires:
-        near = np.concatenate([distances(s)[part] for s, part in zip(splits, parts, strict=True)])
+        near = np.concatenate([distances(split)[chosen] for split, chosen in parts])
     return check_scores(y, method.calibrator.predict_proba(x, knn_distances=near))
-
-
-def _ood_pairs(
-    method: FittedMethod,
-    source: Split | None,
-    split: Split,
-    scores: Scores,
-    metrics: Sequence[Metric],
-) -> list[tuple[Metric, Scores]]:
-    """Return the ood metrics with the samples that they are computed of.
-
-    Detection is measured against as many source samples: AUPR depends on the shares. A window
-    method adapts to both together, so that the window does not separate them.
-    """
-    pairs = [(m, scores) for m in metrics if m.name == _OOD_CONFIDENCE]
-    detection = [m for m in metrics if m.needs == "ood" and m.name != _OOD_CONFIDENCE]
-    if source is None or not detection:
-        return pairs
-    n = min(source.n_samples, split.n_samples)
-    rng = np.random.default_rng(0)
-    chosen = [np.sort(rng.permutation(each.n_samples)[:n]) for each in (source, split)]
-    both = _scores(method, [source, split], chosen)
-    return pairs + [(metric, both) for metric in detection]
-
-
-def _estimates(
-    pairs: Sequence[tuple[Metric, Scores]], options: Options
-) -> Iterable[tuple[str, Estimate, Any]]:
-    """Yield name, estimate and replicates of each metric that is defined."""
-    pairs = [(m, s) for m, s in pairs if m.name == _OOD_CONFIDENCE or m.applies_to(s)]
-    drawn: dict[str, Any] = {}
-    for scores in {id(scores): scores for _, scores in pairs}.values():
-        drawn |= replicate([m for m, other in pairs if other is scores], scores, options)
-    for metric, scores in pairs:
-        replicates = drawn.get(metric.name)
-        found = estimate(metric, scores, options, replicates)
-        if not np.isnan(found.value):
-            yield metric.name, found, replicates

@@ -1,9 +1,10 @@
 """Results of `run_benchmark`: a tidy table, and averages with paired intervals."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 from typing import Any, Final
 
 import numpy as np
@@ -13,15 +14,23 @@ from wildcal.core.calibrator import Calibrator
 from wildcal.core.exceptions import InputError
 from wildcal.evaluation.diagnostics import Diagnostics
 from wildcal.evaluation.information import InformationUsed
-from wildcal.evaluation.results import FORMAT_VERSION, Shown
-from wildcal.evaluation.tables import benchmark_table
+from wildcal.evaluation.results import FORMAT_VERSION, Result, estimate_columns
+from wildcal.evaluation.tables import (
+    FLOOR,
+    difference_column,
+    estimate_column,
+    failure_notes,
+    text_column,
+)
 from wildcal.io.suite import Split, Suite
 from wildcal.metrics._scores import Scores
 from wildcal.metrics.bootstrap import Difference, Estimate, difference, interval
-from wildcal.metrics.registry import METRICS
-from wildcal.tables import Table, to_html, to_text
+from wildcal.metrics.registry import METRICS, Metric
+from wildcal.tables import Column, Table, number
 
 SEVERITIES: Final = (1, 2, 3, 4, 5)
+_OOD_COLUMNS: Final = {"ood_mean_confidence": "confidence on", "ood_auroc": "AUROC of"}
+"""Metrics of OOD splits that tables show."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,24 +60,15 @@ class Measurement:
     metric: str
     estimate: Estimate
     n_samples: int
-
-    @classmethod
-    def of(
-        cls, suite: str, method: FittedMethod, split: Split, metric: str, estimate: Estimate
-    ) -> "Measurement":
-        """Return the measurement of a method on a split."""
-        place = (split.name, split.domain, split.corruption, split.severity)
-        return cls(
-            suite, method.name, method.information, *place, metric, estimate, split.n_samples
-        )
+    replicates: FloatArray | None = field(default=None, repr=False, compare=False)
+    """The metric of bootstrap replicates, which are of the same images for all methods."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a row of the tidy table."""
         names = ("suite", "method", "split", "domain", "corruption", "severity", "metric")
         row = {name: getattr(self, name) for name in names}
-        e = self.estimate
-        row |= {"value": e.value, "low": e.low, "high": e.high, "noise_floor": e.floor}
-        return {**row, "n_samples": self.n_samples, "data_used": str(self.information)}
+        more = {"n_samples": self.n_samples, "data_used": str(self.information)}
+        return {**row, **estimate_columns(self.estimate), **more}
 
 
 @dataclass(frozen=True)
@@ -94,17 +94,11 @@ class SuiteResult:
     n_bins: int
     n_bootstrap: int
     level: float
-    replicates: Mapping[tuple[str, str], FloatArray] = field(repr=False)
-    """By metric and split, shape (n_methods, n_bootstrap)."""
     diagnostics: Diagnostics | None = field(default=None, repr=False)
-
-    def index(self, method: str) -> int:
-        """Return the position of a method."""
-        return [m.name for m in self.methods].index(method)
 
 
 @dataclass(frozen=True, eq=False)
-class BenchmarkResults(Shown):
+class BenchmarkResults(Result):
     """All measurements of a benchmark."""
 
     measurements: tuple[Measurement, ...] = field(repr=False)
@@ -145,7 +139,7 @@ class BenchmarkResults(Shown):
         return any(split.severity is not None for split in self.suites[suite].suite.test)
 
     def conditions(self, suite: str) -> tuple[str, ...]:
-        """Return what averages are over: severities 0 to 5, or the source and each shift.
+        """Return the conditions of averages: severities 0 to 5, or the source and each shift.
 
         Severity 0 is the source.
         """
@@ -162,18 +156,16 @@ class BenchmarkResults(Shown):
         """
         metric = metric or self.primary
         groups = self._by_condition(suite, method, metric)
-        values = tuple(_mean([m.estimate.value for m in group]) for group in groups)
-        floors = tuple(_mean([_or_nan(m.estimate.floor) for m in group]) for group in groups)
+        values = tuple(_mean(m.estimate.value for m in group) for group in groups)
+        floors = tuple(_mean(m.estimate.floor for m in group) for group in groups)
         value, floor = float(np.mean(values)), float(np.mean(floors))
         low = high = None
         drawn = self.replicates(suite, method, metric)
-        if drawn is not None and not math.isnan(value):
-            kind = METRICS[metric].kind
-            low, high = interval(kind, value, drawn, self.suites[suite].level)
+        if drawn is not None:
+            low, high = interval(METRICS[metric].kind, value, drawn, self.suites[suite].level)
             if low is not None and value <= floor:
                 low = 0.0
-        known = None if math.isnan(floor) else floor
-        return Average(value, low, high, known, values, floors)
+        return Average(value, low, high, None if math.isnan(floor) else floor, values, floors)
 
     def difference(self, suite: str, a: str, b: str, metric: str | None = None) -> Difference:
         """Return the average of method a minus that of b, with a paired interval over images."""
@@ -188,15 +180,12 @@ class BenchmarkResults(Shown):
 
         Replicates are of the same images for all methods.
         """
-        metric = metric or self.primary
-        found, row = self.suites[suite], self.suites[suite].index(method)
-        groups = self._by_condition(suite, method, metric)
-        if not found.replicates or not all(groups):
-            return None
-        means = [
-            np.mean([found.replicates[metric, m.split][row] for m in group], axis=0)
-            for group in groups
-        ]
+        means = []
+        for group in self._by_condition(suite, method, metric or self.primary):
+            drawn = [m.replicates for m in group if m.replicates is not None]
+            if not drawn:
+                return None
+            means.append(np.mean(drawn, axis=0))
         return np.asarray(np.mean(means, axis=0))
 
     def ranked(self, suite: str, metric: str | None = None) -> list[FittedMethod]:
@@ -213,8 +202,7 @@ class BenchmarkResults(Shown):
 
     def ood_splits(self, suite: str) -> list[str]:
         """Return the OOD splits that methods were measured on."""
-        found = [m for m in self.measurements if m.suite == suite and m.domain is None]
-        return list(dict.fromkeys(m.split for m in found))
+        return list(dict.fromkeys(m.split for m in self.select(suite=suite, domain=None)))
 
     def table(self, suite: str | None = None, metric: str | None = None) -> Table:
         """Return the methods of a suite (by default the first), the best average first."""
@@ -225,7 +213,7 @@ class BenchmarkResults(Shown):
             raise InputError(
                 f"suite must be one of {', '.join(self.suites)}, got {suite!r}.", "suite"
             )
-        return benchmark_table(self, suite or next(iter(self.suites)), metric or self.primary)
+        return self._table(suite or next(iter(self.suites)), metric or self.primary)
 
     def tables(self, metric: str | None = None) -> list[Table]:
         """Return the table of each suite."""
@@ -245,12 +233,6 @@ class BenchmarkResults(Shown):
             "skipped": dict(self.skipped),
         }
 
-    def __str__(self) -> str:
-        return "\n\n".join(to_text(table) for table in self.tables())
-
-    def _repr_html_(self) -> str:
-        return "".join(to_html(table) for table in self.tables())
-
     def _by_condition(self, suite: str, method: str, metric: str) -> list[list[Measurement]]:
         """Return the measurements of each condition; one with missing corruptions is empty."""
         mine = self._groups.get((suite, method, metric), [])
@@ -262,24 +244,81 @@ class BenchmarkResults(Shown):
         wanted = {m.corruption for m in mine if m.corruption}
         return [source, *(g if {m.corruption for m in g} == wanted else [] for g in groups)]
 
+    def _table(self, suite: str, metric: str) -> Table:
+        info, methods = METRICS[metric], self.ranked(suite, metric)
+        if not methods:
+            reasons = failure_notes(self.suites[suite].failed)
+            return Table(f"{suite}: no method could be fitted.", (), (), reasons)
+        names = [m.name for m in methods]
+        averages = [self.average(suite, name, metric) for name in names]
+        differences = [self.difference(suite, name, names[0], metric) for name in names[1:]]
+        columns = [
+            text_column("method", names),
+            estimate_column(f"average {info.title}", info, averages, interval=True),
+            difference_column(info, differences),
+        ]
+        if any(a.floor is not None for a in averages):
+            columns += [
+                (Column("excess", priority=8), [number(a.excess) for a in averages]),
+                (Column("noise floor", priority=3), [number(a.floor) for a in averages]),
+            ]
+        for i, condition in enumerate(self.conditions(suite)):
+            column = Column(condition, priority=0 if condition in ("0", "5", "source") else 1)
+            cells = [number(a.conditions[i], percent=info.is_percent) for a in averages]
+            columns.append((column, cells))
+        for other in (METRICS[name] for name in self.metrics):
+            if other.needs != "ood" and other.name not in (metric, "mean_confidence"):
+                others = [self.average(suite, name, other.name) for name in names]
+                head = f"average {other.title}"
+                columns.append(estimate_column(head, other, others, priority=7))
+        for split in self.ood_splits(suite):
+            for key, title in _OOD_COLUMNS.items():
+                found = [self.estimate(suite, name, split, key) for name in names]
+                if any(found):
+                    head = f"{title} {split}"
+                    columns.append(estimate_column(head, METRICS[key], found, priority=9))
+        columns.append(text_column("data used", [m.information for m in methods], priority=10))
+        return Table.of(suite, columns, self._notes(suite, info, averages[0]))
+
+    def _notes(self, suite: str, metric: Metric, best: Average) -> list[str]:
+        found = self.suites[suite]
+        unit = " in per cent" if metric.is_percent else ""
+        over = "the source and of each shift"
+        if self.has_severities(suite):
+            over = "the source (0) and the means over corruptions at severities 1 to 5"
+        notes = [f"{metric.title}{unit}; average: the mean of {over}. {FLOOR}"]
+        if found.n_bootstrap:
+            notes.append(
+                f"Intervals: {100 * found.level:g} %, bootstrap over images; those of the ECE are"
+                " corrected for its upward bias. To best: paired difference to the first method;"
+                " n.s.: its interval contains 0."
+            )
+        if best.excess is not None and best.excess < best.value / 2:
+            notes.append(
+                "More than half of the best average is noise floor: the splits have few samples."
+                " Compare the excess, or use more samples."
+            )
+        if f"{found.ood_set}-test" in self.ood_splits(suite):
+            notes.append(
+                f"{found.ood_set}-test: other samples of the set that methods were fitted with."
+            )
+        notes += failure_notes(found.failed)
+        skipped = {k: v for k, v in self.skipped.items() if k.startswith(f"{suite}: ")}
+        return notes + [f"Skipped {name}: {reason}" for name, reason in skipped.items()]
+
 
 def missing_conditions(splits: Sequence[Split]) -> str:
-    """Return what an average over severities lacks; empty if nothing, or without corruptions."""
+    """Return the conditions that an average over severities lacks; empty if there are none."""
     cells = {(s.corruption, s.severity) for s in splits if s.corruption is not None}
-    if not cells:
-        return ""
-    n_source = sum(split.is_source for split in splits)
-    if n_source != 1:
-        return f"there must be one source test split, got {n_source}."
-    wanted = {(corruption, severity) for corruption, _ in cells for severity in SEVERITIES}
-    missing = sorted(f"{corruption} at severity {s}" for corruption, s in wanted - cells)
+    wanted = product({corruption for corruption, _ in cells}, SEVERITIES)
+    missing = sorted(f"{corruption} at severity {s}" for corruption, s in {*wanted} - cells)
+    if cells and not any(split.is_source for split in splits):
+        missing.insert(0, "source test split")
     more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
     return f"there is no {', '.join(missing[:3])}{more}." if missing else ""
 
 
-def _mean(values: Sequence[float]) -> float:
-    return float(np.mean(values)) if values else math.nan
-
-
-def _or_nan(value: float | None) -> float:
-    return math.nan if value is None else value
+def _mean(values: Iterable[float | None]) -> float:
+    """Return the mean; NaN if there is no value or one is missing."""
+    known = [math.nan if value is None else value for value in values]
+    return float(np.mean(known)) if known else math.nan

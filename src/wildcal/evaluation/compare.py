@@ -1,7 +1,7 @@
 """`compare`: methods fitted on one calibration set and measured on one test set."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -10,15 +10,27 @@ from numpy.typing import NDArray
 from wildcal.core.calibrator import Calibrator, clone
 from wildcal.core.exceptions import InputError
 from wildcal.core.registry import get_calibrator
-from wildcal.core.validation import in_memory
-from wildcal.evaluation.evaluate import evaluate_scores, scores_of, split_by_group
-from wildcal.evaluation.information import information_used
+from wildcal.evaluation.evaluate import (
+    evaluate_scores,
+    predicted_classes,
+    scores_of,
+    split_by_group,
+)
+from wildcal.evaluation.information import InformationUsed, information_used
 from wildcal.evaluation.methods import FIT_ERRORS, timed_fit
-from wildcal.evaluation.results import Comparison, MethodResult
-from wildcal.evaluation.tables import COMPARED
+from wildcal.evaluation.results import FORMAT_VERSION, Evaluation, Result, as_loss
+from wildcal.evaluation.tables import (
+    FLOOR,
+    UNITS,
+    difference_column,
+    failure_notes,
+    metric_columns,
+    text_column,
+)
+from wildcal.metrics import METRICS, Difference, get_metric
 from wildcal.metrics._scores import Scores
 from wildcal.metrics.bootstrap import Options
-from wildcal.metrics.registry import Metric, get_metric
+from wildcal.tables import Cell, Column, Table
 
 DEFAULT_METHODS: Final = (
     "identity", "ts", "ets", "vector", "dirichlet", "sms", "irova", "energy", "auto",
@@ -28,6 +40,121 @@ CONFIDENCE_METHODS: Final = ("identity", "ts", "platt", "beta", "isotonic", "aut
 # Matrices of more classes take minutes to fit.
 _MAX_MATRIX_CLASSES: Final = 100
 _MATRIX_METHODS: Final = ("dirichlet", "sms")
+_COLUMNS: Final = {
+    "nll": 1, "ece": 1, "excess_ece": 2, "binary_ece": 1, "accuracy": 1, "brier_score": 4,
+    "ood_auroc": 3, "ood_mean_confidence": 4,
+}  # fmt: skip
+"""Metrics of a comparison in the order of its table, and the priorities of their columns."""
+
+
+@dataclass(frozen=True, eq=False)
+class MethodResult:
+    """One method in a `Comparison`."""
+
+    name: str
+    calibrator: Any
+    """The fitted calibrator."""
+    evaluation: Evaluation
+    changed: float
+    """Fraction of test samples whose predicted class is not that of the logits."""
+    fit_seconds: float
+    difference: Difference | None = None
+    """Difference to the best method in the metric of the ranking; None for the best."""
+
+    @property
+    def information(self) -> InformationUsed:
+        """The data that the fit used."""
+        return information_used(self.calibrator)
+
+    @property
+    def preserves_accuracy(self) -> bool:
+        """Whether the predicted class never changes."""
+        return bool(self.calibrator.preserves_accuracy)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "information": self.information.to_dict(),
+            "preserves_accuracy": self.preserves_accuracy,
+            "changed": self.changed,
+            "fit_seconds": self.fit_seconds,
+            "difference_to_best": self.difference.to_dict() if self.difference else None,
+            **self.evaluation.numbers(),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison(Result):
+    """Methods fitted on the same samples and measured on the same test samples, best first."""
+
+    methods: tuple[MethodResult, ...]
+    sort: str
+    """The metric of the ranking."""
+    failed: Mapping[str, str]
+    """Methods that could not be fitted, with the reason."""
+
+    def __getitem__(self, name: str) -> MethodResult:
+        return {method.name: method for method in self.methods}[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (method.name for method in self.methods)
+
+    def __len__(self) -> int:
+        return len(self.methods)
+
+    @property
+    def best(self) -> MethodResult:
+        """The first method of the ranking."""
+        return self.methods[0]
+
+    def table(self) -> Table:
+        """Return a row for each method, best first."""
+        methods, metric, failed = self.methods, METRICS[self.sort], failure_notes(self.failed)
+        if not methods:
+            return Table("No method could be fitted.", (), (), failed)
+        first = self.best.evaluation
+        columns = [text_column("method", [m.name for m in methods])]
+        for name in dict.fromkeys((self.sort, *(n for n in _COLUMNS if n in first))):
+            is_first = name == self.sort
+            estimates = [m.evaluation.estimates.get(name) for m in methods]
+            priority = 0 if is_first else _COLUMNS[name]
+            columns += metric_columns(
+                name, estimates, priority=priority, interval=is_first, ranked=True
+            )
+        differences = [m.difference for m in methods if m.difference is not None]
+        columns.insert(2, difference_column(metric, differences))
+        kept = ["yes" if m.preserves_accuracy else f"no ({m.changed:.1%} changed)" for m in methods]
+        seconds = [Cell(f"{m.fit_seconds:.2f}", m.fit_seconds) for m in methods]
+        columns += [
+            text_column("accuracy preserved", kept, priority=3),
+            (Column("fit (s)", priority=6), seconds),
+            text_column("data used", [m.information for m in methods], priority=5),
+        ]
+        notes = [
+            f"Sorted by {metric.title}. {UNITS} {FLOOR}",
+            "To best: paired difference to the first method on the same bootstrap replicates; n.s.:"
+            f" its {100 * first.level:g} % interval contains 0.",
+        ]
+        ood = f", {first.n_ood:,} OOD samples" if first.n_ood else ""
+        return Table.of(f"{first.n_samples:,} test samples{ood}", columns, [*notes, *failed])
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row for each method and metric."""
+        return [
+            {"method": method.name, "data_used": str(method.information), **record}
+            for method in self.methods
+            for record in method.evaluation.records()
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "format": "wildcal comparison",
+            "format_version": FORMAT_VERSION,
+            "sort": self.sort,
+            "methods": {method.name: method.to_dict() for method in self.methods},
+            "failed": dict(self.failed),
+        }
 
 
 def compare(
@@ -63,7 +190,7 @@ def compare(
     sort
         Metric of the ranking. Default: "nll", or "top_label_brier" of confidences.
     input
-        What X is, see `Calibrator.fit`.
+        Kind of X, see `Calibrator.fit`.
     domain, source_domain
         Domains of the calibration samples, see `Calibrator.fit`.
     knn_distances, sample_weight
@@ -87,38 +214,48 @@ def compare(
     """
     options = Options(n_bins, n_bootstrap, level, seed)
     (x, y), (x_test, y_test) = _pair("calibration", calibration), _pair("test", test)
-    distances = knn_distances or (None, None)
-    weights = sample_weight or (None, None)
-    if sort is None:
-        sort = "top_label_brier" if input == "confidence" else "nll"
-    ranking = get_metric(sort)
-    if ranking.better is None:
-        raise InputError(f"sort must be a metric with a better side, got {sort!r}.", "sort")
-    candidates = _candidates(methods, x, input)
-    raw = _predicted(x_test, input)
-    results: list[MethodResult] = []
-    failed: dict[str, str] = {}
-    for name, calibrator in candidates.items():
+    near, near_test = knn_distances or (None, None)
+    weight, weight_test = sample_weight or (None, None)
+    arguments = {"domain": domain, "source_domain": source_domain, "knn_distances": near}
+    arguments |= {"X": x, "y": y, "input": input, "sample_weight": weight}
+    sort, candidates = _ranking(sort, input), _candidates(methods, x, input)
+    uncalibrated = predicted_classes(x_test, input)
+    results, failed = list[MethodResult](), dict[str, str]()
+    for name, calibrator, seconds in _fit_each(candidates, arguments, failed, progress):
+        proba = calibrator.predict_proba(x_test, knn_distances=near_test)
+        scores = scores_of(y_test, proba, input, calibrator.class_names_, weight_test)
+        wanted, by_group = (*_COLUMNS, sort, *metrics), split_by_group(scores, groups)
+        evaluation = evaluate_scores(scores, wanted, options, by_group, uncalibrated)
+        changed = _changed(scores, uncalibrated)
+        results.append(MethodResult(name, calibrator, evaluation, changed, seconds))
+    return Comparison(_ranked(results, sort) if results else (), sort, failed)
+
+
+def _fit_each(
+    calibrators: Mapping[str, Calibrator],
+    arguments: Mapping[str, Any],
+    failed: dict[str, str],
+    progress: Callable[[str], None] | None,
+) -> Iterator[tuple[str, Calibrator, float]]:
+    """Yield fitted calibrators with the seconds of their fits; failures are added to `failed`."""
+    for name, calibrator in calibrators.items():
         if progress is not None:
             progress(name)
-        mine = distances if calibrator.requires else (None, None)
         try:
-            seconds = timed_fit(
-                calibrator, X=x, y=y, input=input, sample_weight=weights[0], domain=domain,
-                source_domain=source_domain, knn_distances=mine[0],
-            )  # fmt: skip
-            proba = calibrator.predict_proba(x_test, knn_distances=mine[1])
+            seconds = timed_fit(calibrator, **arguments)
         except FIT_ERRORS as error:
             failed[name] = str(error)
-            continue
-        scores = scores_of(y_test, proba, input, calibrator.class_names_, weights[1])
-        evaluation = evaluate_scores(
-            scores, [*COMPARED, sort, *metrics], options, split_by_group(scores, groups), raw=raw
-        )
-        used = information_used(calibrator)
-        kept, changed = calibrator.preserves_accuracy, _changed(scores, raw)
-        results.append(MethodResult(name, calibrator, evaluation, used, kept, changed, seconds))
-    return Comparison(_ranked(results, ranking), sort, failed)
+        else:
+            yield name, calibrator, seconds
+
+
+def _ranking(sort: str | None, input: str) -> str:
+    """Return the metric of the ranking."""
+    if sort is None:
+        return "top_label_brier" if input == "confidence" else "nll"
+    if get_metric(sort).better is None:
+        raise InputError(f"sort must be a metric with a better side, got {sort!r}.", "sort")
+    return sort
 
 
 def _pair(name: str, value: Any) -> tuple[Any, Any]:
@@ -143,29 +280,16 @@ def _candidates(methods: Any, x: Any, input: str) -> dict[str, Calibrator]:
     }
 
 
-def _predicted(x: Any, input: str) -> NDArray[Any] | None:
-    """Return the predicted class without calibration, None of confidences."""
-    if input == "confidence":
-        return None
-    values = np.asarray(in_memory(x))
-    return (values > 0).astype(np.int64) if input == "score" else values.argmax(axis=1)
-
-
-def _changed(scores: Scores, raw: NDArray[Any] | None) -> float:
-    if raw is None or scores.predicted is None:
+def _changed(scores: Scores, uncalibrated: NDArray[Any] | None) -> float:
+    if uncalibrated is None or scores.predicted is None:
         return 0.0
-    return float(np.average(scores.predicted != raw.reshape(-1), weights=scores.weight))
+    return float(np.average(scores.predicted != uncalibrated, weights=scores.weight))
 
 
-def _ranked(results: list[MethodResult], metric: Metric) -> tuple[MethodResult, ...]:
+def _ranked(results: list[MethodResult], metric: str) -> tuple[MethodResult, ...]:
     """Return methods best first, with their differences to the best."""
-    sign = -1 if metric.better == "higher" else 1
-    for result in results:
-        if metric.name not in result.evaluation:
-            raise InputError(
-                f"sort must be defined for these samples, got {metric.name!r}.", "sort"
-            )
-    ordered = sorted(results, key=lambda r: sign * r.evaluation[metric.name].value)
-    gaps = [r.evaluation.minus(ordered[0].evaluation, metric.name) for r in ordered[1:]]
-    others = (replace(r, difference=gap) for r, gap in zip(ordered[1:], gaps, strict=True))
-    return (*ordered[:1], *others)
+    if any(metric not in result.evaluation for result in results):
+        raise InputError(f"sort must be defined for these samples, got {metric!r}.", "sort")
+    first, *others = sorted(results, key=lambda r: as_loss(metric, r.evaluation[metric].value))
+    gaps = (replace(r, difference=r.evaluation.minus(first.evaluation, metric)) for r in others)
+    return (first, *gaps)

@@ -1,6 +1,7 @@
 """`compare_models`: two or more models on the same samples, with paired differences."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -8,9 +9,78 @@ import numpy as np
 from wildcal.core.exceptions import InputError
 from wildcal.core.validation import check_number
 from wildcal.evaluation.evaluate import evaluate
-from wildcal.evaluation.results import ModelComparison
-from wildcal.metrics.bootstrap import Difference
-from wildcal.metrics.registry import METRICS
+from wildcal.evaluation.results import FORMAT_VERSION, Evaluation, Result
+from wildcal.evaluation.tables import UNITS, estimate_cell, text_column
+from wildcal.metrics import METRICS, Difference
+from wildcal.tables import Column, Table
+
+
+@dataclass(frozen=True, eq=False)
+class ModelComparison(Result):
+    """Two or more models on the same samples: paired differences to the first."""
+
+    evaluations: Mapping[str, Evaluation]
+    differences: Mapping[str, Mapping[str, Difference]]
+    """By model, then metric: the value of the model minus that of the first one."""
+    verdicts: Mapping[str, Mapping[str, str]]
+    """By model, then metric: "better", "worse", "equivalent" or "undecided"."""
+    margin: float | None
+    """Differences up to this size count as equivalent."""
+
+    def table(self) -> Table:
+        """Return a row for each metric."""
+        (reference, first), *others = self.evaluations.items()
+        metrics = [METRICS[name] for name in first]
+        columns = [
+            text_column("metric", [m.title for m in metrics]),
+            (Column(reference), [estimate_cell(m, first[m.name]) for m in metrics]),
+        ]
+        for name, e in others:
+            gaps, verdicts = self.differences[name], self.verdicts[name]
+            columns += [
+                (Column(name), [estimate_cell(m, e.estimates.get(m.name)) for m in metrics]),
+                (
+                    Column(f"{name} - {reference}"),
+                    [estimate_cell(m, gaps.get(m.name), interval=True, sign=True) for m in metrics],
+                ),
+                text_column("verdict", [verdicts.get(m.name, "") for m in metrics]),
+            ]
+        level = f"{100 * first.level:g} %"
+        paired = f"Differences with paired {level} intervals on the same bootstrap replicates."
+        notes = [UNITS, paired]
+        if self.margin is not None:
+            notes.append(f"Equivalent: the interval lies within {self.margin:g}.")
+        return Table.of(f"{first.n_samples:,} samples", columns, notes)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row for each model and metric."""
+        rows = []
+        for model, evaluation in self.evaluations.items():
+            for name, estimate in evaluation.estimates.items():
+                d = self.differences.get(model, {}).get(name)
+                row = {"model": model, "metric": name, "value": estimate.value}
+                row["difference"] = d.value if d else None
+                row["difference_low"] = d.low if d else None
+                row["difference_high"] = d.high if d else None
+                row["verdict"] = self.verdicts.get(model, {}).get(name)
+                rows.append(row)
+        return rows
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "format": "wildcal model comparison",
+            "format_version": FORMAT_VERSION,
+            "margin": self.margin,
+            "models": {name: e.numbers() for name, e in self.evaluations.items()},
+            "differences": {
+                model: {
+                    name: {**d.to_dict(), "verdict": self.verdicts[model][name]}
+                    for name, d in found.items()
+                }
+                for model, found in self.differences.items()
+            },
+        }
 
 
 def compare_models(
@@ -46,13 +116,13 @@ def compare_models(
         raise InputError(f"models must have at least two entries, got {len(models)}.", "models")
     if margin is not None:
         check_number("margin", margin, 0.0, 1e6)
-    labels = {name: np.asarray(pair[0]) for name, pair in models.items()}
-    first = next(iter(models))
-    for name, y in labels.items():
-        is_other = (
-            y.dtype.kind != "b" and input != "confidence" and not np.array_equal(y, labels[first])
-        )
-        if y.shape != labels[first].shape or is_other:
+    first, *others = models
+    expected = np.asarray(models[first][0])
+    for name in others:
+        y = np.asarray(models[name][0])
+        # Whether a prediction was right differs between models of the same samples.
+        are_labels = y.dtype.kind != "b" and input != "confidence"
+        if y.shape != expected.shape or (are_labels and not np.array_equal(y, expected)):
             raise InputError(
                 f"models must have the same samples in the same order: y of {name!r} and {first!r}"
                 " differ.",
@@ -61,17 +131,13 @@ def compare_models(
     evaluations = {
         name: evaluate(y, proba, input=input, **options) for name, (y, proba) in models.items()
     }
-    reference = evaluations[first]
-    differences = {
-        name: {metric: e.minus(reference, metric) for metric in reference if metric in e}
-        for name, e in evaluations.items()
-        if name != first
-    }
-    verdicts = {
-        name: {metric: verdict(metric, d, margin) for metric, d in found.items()}
-        for name, found in differences.items()
-    }
-    return ModelComparison(evaluations, differences, verdicts, margin)
+    reference = evaluations.pop(first)
+    differences: dict[str, dict[str, Difference]] = {}
+    verdicts: dict[str, dict[str, str]] = {}
+    for name, e in evaluations.items():
+        differences[name] = {m: e.minus(reference, m) for m in reference if m in e}
+        verdicts[name] = {m: verdict(m, d, margin) for m, d in differences[name].items()}
+    return ModelComparison({first: reference, **evaluations}, differences, verdicts, margin)
 
 
 def verdict(metric: str, difference: Difference, margin: float | None) -> str:

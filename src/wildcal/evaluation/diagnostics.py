@@ -1,8 +1,8 @@
-"""What reports draw besides metrics, kept while a benchmark runs."""
+"""Data of the charts in reports, collected during a benchmark."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import array_api_compat.numpy as np_compat
 import numpy as np
@@ -15,12 +15,11 @@ from wildcal.metrics._scores import Scores
 from wildcal.metrics.detection import RiskCoverage, compute_risk_coverage
 from wildcal.metrics.reliability import Reliability, compute_reliability
 
-_N_TEMPERATURE_GROUPS: Final = 40
-_MAX_TEMPERATURE_SAMPLES: Final = 20_000
+# Approximate number of samples of each split whose temperatures are computed.
+_N_TEMPERATURES: Final = 200
 
 
-@dataclass(frozen=True, eq=False)
-class RawScores:
+class RawScores(NamedTuple):
     """Samples of one split without calibration."""
 
     energy: FloatArray
@@ -29,12 +28,11 @@ class RawScores:
     correct: NDArray[np.bool_]
 
 
-@dataclass(frozen=True, eq=False)
-class TemperatureCurve:
-    """Temperatures of samples by free energy, in groups of equally many."""
+class TemperatureCurve(NamedTuple):
+    """Temperatures of samples by energy, in groups of equally many."""
 
     energy: FloatArray
-    """Median free energy of each group."""
+    """Median energy of each group."""
     low: FloatArray
     """5 % quantile of the temperatures."""
     median: FloatArray
@@ -44,7 +42,7 @@ class TemperatureCurve:
 
 @dataclass(eq=False)
 class ClassSums:
-    """Sums over the samples that were predicted each class, shape (n_classes,)."""
+    """Sums over the samples of each predicted class, shape (n_classes,)."""
 
     count: FloatArray
     correct: FloatArray
@@ -53,7 +51,7 @@ class ClassSums:
 
 @dataclass(eq=False)
 class Diagnostics:
-    """One suite with the methods that were fitted on it."""
+    """Curves and sums of the methods that were fitted on one suite."""
 
     n_bins: int
     reliability: dict[str, dict[str, Reliability]] = field(default_factory=dict)
@@ -66,54 +64,61 @@ class Diagnostics:
     """By "source" or "shifted" (all shifted splits), then method."""
     temperatures: dict[str, TemperatureCurve] = field(default_factory=dict)
     """By method, of those with a temperature for each sample."""
-    _kept: dict[tuple[str, str], list[tuple[Any, Any]]] = field(default_factory=dict)
-    _divided: dict[str, list[tuple[FloatArray, FloatArray]]] = field(default_factory=dict)
+    _predictions: dict[tuple[str, str], list[tuple[Any, Any]]] = field(default_factory=dict)
+    _logits: list[NDArray[Any]] = field(default_factory=list)
 
     def add_split(self, split: Split) -> None:
-        """Take in the logits of a split."""
+        """Add the logits of a split."""
         z = split.logits
-        columns = in_blocks(_energy_and_confidence, z)
-        energy, confidence = columns.astype(np.float64).T
+        energy, confidence = in_blocks(_energy_and_confidence, z).T
         self.raw[split.name] = RawScores(energy, confidence, z.argmax(axis=1) == split.y)
+        # A copy: a view would keep all logits in memory.
+        self._logits.append(z[:: max(1, len(z) // _N_TEMPERATURES)].copy())
 
-    def add(self, split: Split, method: str, calibrator: Calibrator, scores: Scores) -> None:
-        """Take in the predictions of a method on a split."""
-        if hasattr(calibrator, "temperatures"):
-            z = split.logits[:: max(1, split.n_samples // 200)]
-            temperature = np.broadcast_to(
-                np.asarray(calibrator.temperatures(z), dtype=np.float64).reshape(-1), (len(z),)
-            )
-            energy = self.raw[split.name].energy[:: max(1, split.n_samples // 200)]
-            self._divided.setdefault(method, []).append((energy, temperature))
+    def add(self, split: Split, method: str, scores: Scores) -> None:
+        """Add the predictions of a method on a split; those on OOD splits are not used."""
         if split.is_ood:
             return
         found = compute_reliability(scores, scores.weight, n_bins=self.n_bins)
         self.reliability.setdefault(split.name, {})[method] = found
         kind = "source" if split.is_source else "shifted"
-        self._kept.setdefault((kind, method), []).append((scores.correct, scores.confidence))
-        if scores.predicted is not None:
-            self._add_classes(condition(split), method, scores, scores.n_classes)
+        columns = (scores.confidence, scores.correct)
+        self._predictions.setdefault((kind, method), []).append(columns)
+        n, predicted = scores.n_classes, np.asarray(scores.predicted)
+        by_method = self.classes.setdefault(condition(split), {})
+        sums = by_method.setdefault(method, ClassSums(*np.zeros((3, n))))
+        sums.count += np.bincount(predicted, minlength=n)
+        sums.correct += np.bincount(predicted, scores.correct, n)
+        sums.confidence += np.bincount(predicted, scores.confidence, n)
 
-    def finish(self) -> None:
-        """Make the curves of what was collected."""
-        for (kind, method), parts in self._kept.items():
-            correct, confidence = (np.concatenate(column) for column in zip(*parts, strict=True))
-            whole = Scores(confidence, correct, np.ones(len(correct)))
-            curve = compute_risk_coverage(whole, whole.weight).thinned()
+    def finish(self, calibrators: Mapping[str, Calibrator]) -> None:
+        """Compute the curves over several splits, of fitted calibrators by method."""
+        if not self.raw:
+            return
+        for (kind, method), parts in self._predictions.items():
+            confidence, correct = (np.concatenate(column) for column in zip(*parts, strict=True))
+            scores = Scores(confidence, correct, np.ones(len(correct)))
+            curve = compute_risk_coverage(scores, scores.weight).thinned()
             self.risk_coverage.setdefault(kind, {})[method] = curve
-        for method, parts in self._divided.items():
-            energy, temperature = (np.concatenate(c) for c in zip(*parts, strict=True))
-            step = max(1, len(energy) // _MAX_TEMPERATURE_SAMPLES)
-            self.temperatures[method] = _curve(energy[::step], temperature[::step])
-        self._kept.clear()
-        self._divided.clear()
+        z = np.concatenate(self._logits)
+        energy = in_blocks(_energy_and_confidence, z)[:, 0]
+        for method, calibrator in calibrators.items():
+            if hasattr(calibrator, "temperatures"):
+                self.temperatures[method] = temperature_curve(calibrator, z, energy)
+        self._predictions.clear()
+        self._logits.clear()
 
-    def _add_classes(self, name: str, method: str, scores: Scores, n_classes: int) -> None:
-        empty = ClassSums(*np.zeros((3, n_classes)))
-        sums = self.classes.setdefault(name, {}).setdefault(method, empty)
-        columns = (np.ones(len(scores)), scores.correct, scores.confidence)
-        for total, column in zip((sums.count, sums.correct, sums.confidence), columns, strict=True):
-            total += np.bincount(scores.predicted, column, n_classes)  # type: ignore[arg-type]
+
+def temperature_curve(
+    calibrator: Any, logits: Any, energy: FloatArray, *, n_groups: int = 40
+) -> TemperatureCurve:
+    """Return quantiles of the temperatures of samples in groups by energy."""
+    t = np.broadcast_to(np.ravel(calibrator.temperatures(logits)), energy.shape)
+    order = np.argsort(energy, kind="stable")
+    groups = np.array_split(order, min(n_groups, len(order)))
+    middle = np.array([np.median(energy[g]) for g in groups])
+    quantiles = np.array([np.quantile(t[g], (0.05, 0.5, 0.95)) for g in groups])
+    return TemperatureCurve(middle, *quantiles.T)
 
 
 def condition(split: Split) -> str:
@@ -146,11 +151,3 @@ def _energy_and_confidence(z: NDArray[Any]) -> NDArray[Any]:
     z = z.astype(np.float64)
     energy = -logsumexp(np_compat, z)[:, 0]
     return np.column_stack([energy, softmax(np_compat, z).max(axis=1)])
-
-
-def _curve(energy: FloatArray, temperature: FloatArray) -> TemperatureCurve:
-    order = np.argsort(energy, kind="stable")
-    groups = np.array_split(order, min(_N_TEMPERATURE_GROUPS, len(order)))
-    middle = np.array([np.median(energy[g]) for g in groups])
-    quantiles = np.array([np.quantile(temperature[g], (0.05, 0.5, 0.95)) for g in groups])
-    return TemperatureCurve(middle, *quantiles.T)

@@ -1,19 +1,20 @@
 """`evaluate`: all metrics of one set of predictions, by group and with intervals."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from wildcal.core.arrays import FloatArray
 from wildcal.core.exceptions import InputError
 from wildcal.core.labels import ClassNames
 from wildcal.core.validation import column_names, in_memory
 from wildcal.evaluation.results import Evaluation
 from wildcal.metrics._scores import Scores, check_scores
-from wildcal.metrics.bootstrap import Options, estimate, replicate
+from wildcal.metrics.bootstrap import Estimate, Options, estimate, replicate
 from wildcal.metrics.detection import compute_risk_coverage
-from wildcal.metrics.registry import get_metrics
+from wildcal.metrics.registry import Metric, get_metrics
 from wildcal.metrics.reliability import compute_isotonic_reliability, compute_reliability
 
 if TYPE_CHECKING:
@@ -53,10 +54,10 @@ def evaluate(
     proba
         Probabilities (n, K), or confidences (n,) with boolean y.
     logits, calibrator
-        Instead of `proba`: what a fitted calibrator takes, and the calibrator. Methods that adapt
+        Instead of `proba`: the input of a fitted calibrator, and the calibrator. Methods that adapt
         to a window adapt to these samples.
     input
-        What a one-dimensional `proba` is: "confidence" (of the predicted class; y is right or
+        Kind of a one-dimensional `proba`: "confidence" (of the predicted class; y is right or
         wrong) or "proba" (of class 1 of two).
     groups
         Labels (n,) of groups, such as topics or countries. The metrics of each are in
@@ -94,11 +95,11 @@ def evaluate(
     if calibrator is not None:
         proba = calibrator.predict_proba(logits, knn_distances=knn_distances)
         names, input = calibrator.class_names_, calibrator.input_
-        if not calibrator.preserves_accuracy and input in ("logits", "log_proba", "proba"):
-            uncalibrated = np.asarray(in_memory(logits)).argmax(axis=1)
+        if not calibrator.preserves_accuracy:
+            uncalibrated = predicted_classes(logits, input)
     scores = scores_of(y, proba, input, names, sample_weight)
     by_group = split_by_group(scores, groups)
-    return evaluate_scores(scores, metrics, options, by_group, raw=uncalibrated, progress=progress)
+    return evaluate_scores(scores, metrics, options, by_group, uncalibrated, progress)
 
 
 def evaluate_scores(
@@ -106,9 +107,7 @@ def evaluate_scores(
     metrics: Sequence[str] | None,
     options: Options,
     groups: Mapping[str, Scores] | None = None,
-    *,
-    without: Sequence[str] = (),
-    raw: NDArray[Any] | None = None,
+    uncalibrated: NDArray[Any] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Evaluation:
     """Return the evaluation of checked samples.
@@ -117,26 +116,25 @@ def evaluate_scores(
     ----------
     scores, groups
         All samples, and those of each group.
-    metrics, without
-        Names of metrics, by default all that apply, and of metrics to leave out.
-    raw
-        Predicted classes of the logits.
+    metrics
+        Names of metrics, by default all that apply.
+    uncalibrated
+        Predicted classes without calibration.
     """
-    chosen = [m for m in get_metrics(metrics) if m.name not in without and m.applies_to(scores)]
     inside = scores.inside
     if not len(inside):
         raise InputError("y must contain in-distribution samples, got none.", "y")
     options = options.for_samples(len(scores))
-    drawn = replicate(chosen, scores, options, progress)
-    estimates = {m.name: estimate(m, scores, options, drawn.get(m.name)) for m in chosen}
-    binary = None
     n_bins, level = options.n_bins, options.level
+    applicable = [m for m in get_metrics(metrics) if _applies(m, scores)]
+    estimates, replicates = estimate_metrics(applicable, scores, options, progress)
+    binary = None
     if inside.n_classes == 2:
         event = inside.positive()
         binary = compute_reliability(event, event.weight, n_bins=n_bins, level=level)
     of_groups = GROUP_METRICS if metrics is None else metrics
     return Evaluation(
-        estimates={name: e for name, e in estimates.items() if not np.isnan(e.value)},
+        estimates=estimates,
         n_samples=len(inside),
         n_ood=len(scores) - len(inside),
         n_bins=n_bins,
@@ -146,13 +144,30 @@ def evaluate_scores(
         isotonic=compute_isotonic_reliability(inside, inside.weight),
         risk_coverage=compute_risk_coverage(inside, inside.weight).thinned(),
         binary_reliability=binary,
-        replicates=drawn,
-        uncalibrated_accuracy=_uncalibrated_accuracy(scores, raw),
+        replicates=replicates,
+        uncalibrated_accuracy=_uncalibrated_accuracy(scores, uncalibrated),
         groups={
-            name: evaluate_scores(part, of_groups, options, without=without)
-            for name, part in (groups or {}).items()
+            name: evaluate_scores(part, of_groups, options) for name, part in (groups or {}).items()
         },
     )
+
+
+def estimate_metrics(
+    metrics: Sequence[Metric],
+    scores: Scores,
+    options: Options,
+    progress: Callable[[int], None] | None = None,
+) -> tuple[dict[str, Estimate], dict[str, FloatArray]]:
+    """Return the metrics that are not NaN, and the bootstrap replicates of all, by name."""
+    drawn = replicate(metrics, scores, options, progress) if metrics else {}
+    found = {m.name: estimate(m, scores, options, drawn.get(m.name)) for m in metrics}
+    return {name: e for name, e in found.items() if not np.isnan(e.value)}, drawn
+
+
+def _applies(metric: Metric, scores: Scores) -> bool:
+    # Class-wise ECE needs all probabilities, which the evaluation of large files does not keep.
+    is_known = metric.name != "classwise_ece" or scores.proba is not None
+    return is_known and metric.applies_to(scores)
 
 
 def scores_of(
@@ -170,7 +185,7 @@ def scores_of(
             y = labels.astype(bool)
         elif labels.dtype.kind != "b":
             raise InputError(
-                "input must say what a one-dimensional proba is. Try input='proba' for the"
+                "input must be the kind of a one-dimensional proba. Try input='proba' for the"
                 " probability of class 1, or input='confidence' with y = right or wrong.",
                 "input",
             )
@@ -179,6 +194,15 @@ def scores_of(
         if labels.dtype.kind in "USOT" and all(isinstance(label, str) for label in labels):
             y = ClassNames(names).encode(labels)
     return check_scores(y, proba, sample_weight)
+
+
+def predicted_classes(x: Any, input: str) -> NDArray[Any] | None:
+    """Return the predicted classes of logits, probabilities or scores, None of confidences."""
+    if input == "confidence":
+        return None
+    values = np.asarray(in_memory(x))
+    found = values.ravel() > 0 if input == "score" else values.argmax(axis=1)
+    return found.astype(np.int32)
 
 
 def split_by_group(scores: Scores, groups: Any) -> dict[str, Scores]:
@@ -190,14 +214,18 @@ def split_by_group(scores: Scores, groups: Any) -> dict[str, Scores]:
         raise InputError(
             f"groups must have one label per sample, got {len(labels)} for {len(scores)}.", "groups"
         )
+    return subsets(scores, *np.unique(labels, return_inverse=True))
+
+
+def subsets(scores: Scores, names: Iterable[Any], index: NDArray[Any]) -> dict[str, Scores]:
+    """Return the in-distribution samples of each group; `index` is the group of each sample."""
     known = ~scores.is_ood
-    names, index = np.unique(labels, return_inverse=True)
     masks = {str(name): known & (index == i) for i, name in enumerate(names)}
     return {name: scores.subset(mask) for name, mask in masks.items() if mask.any()}
 
 
 def _uncalibrated_accuracy(scores: Scores, predicted: NDArray[Any] | None) -> float | None:
-    """Return the accuracy of other predictions, None if they are the same."""
+    """Return the accuracy of other predictions, None if all are right where the given ones are."""
     if predicted is None or scores.y is None:
         return None
     known = ~scores.is_ood

@@ -35,10 +35,14 @@ class Gate:
     worst_group: bool = False
     """Whether the condition is about the group with the worst value of this metric."""
 
+    @property
+    def number(self) -> str:
+        """The metric, and the end of its interval if the condition is about one."""
+        return self.metric if self.part == "value" else f"{self.metric}.{self.part}"
+
     def __str__(self) -> str:
         group = "worst_group." if self.worst_group else ""
-        part = "" if self.part == "value" else f".{self.part}"
-        return f"{group}{self.metric}{part} {self.op} {self.limit:g}"
+        return f"{group}{self.number} {self.op} {self.limit:g}"
 
     def violation(self, evaluation: Evaluation) -> str | None:
         """Return one line if the condition holds, None if it does not."""
@@ -48,15 +52,13 @@ class Gate:
                 raise InputError(f"gate {str(self)!r} needs groups.", "gate")
             name = evaluation.worst_group_by(self.metric)
             evaluation, where = evaluation.groups[name], f" in group {name!r}"
-        if self.metric not in evaluation.estimates:
+        if self.metric not in evaluation:
             raise InputError(f"gate {str(self)!r}: {self.metric} was not computed.", "gate")
         value = getattr(evaluation[self.metric], self.part)
         if value is None:
             raise InputError(f"gate {str(self)!r} needs intervals. Try n_bootstrap=200.", "gate")
-        if not _COMPARE[self.op](value, self.limit):
-            return None
-        part = "" if self.part == "value" else f".{self.part}"
-        return f"{self.metric}{part}{where} is {value:.4g}: {self}"
+        holds = _COMPARE[self.op](value, self.limit)
+        return f"{self.number}{where} is {value:.4g}: {self}" if holds else None
 
 
 def parse_gate(text: str) -> Gate:

@@ -30,24 +30,20 @@ class InformationUsed:
     window: bool = False
     """Unlabeled test samples."""
     lacked: tuple[str, ...] = ()
-    """What the method could have used: "OOD samples", "shifted domains"."""
+    """Data that the method could have used, such as "shifted domains"."""
 
     def __str__(self) -> str:
-        parts = []
-        if self.n_labels:
-            parts.append(f"{self.n_labels:,} labels")
-        if self.n_ood:
-            name = f" ({self.ood_set})" if self.ood_set else ""
-            parts.append(f"{self.n_ood:,} OOD samples{name}")
-        if self.n_layers:
-            parts.append(f"distances in {self.n_layers} layers")
-        if self.n_shifted:
-            plural = "s" * (self.n_domains > 1)
-            parts.append(f"{self.n_shifted:,} labels of {self.n_domains} shifted domain{plural}")
-        if self.window:
-            parts.append("unlabeled test samples")
-        parts += [f"no {name}" for name in self.lacked]
-        return ", ".join(parts) or "nothing"
+        ood_set = f" ({self.ood_set})" if self.ood_set else ""
+        domains = f"{self.n_domains} shifted domain{'s' * (self.n_domains > 1)}"
+        used = {
+            f"{self.n_labels:,} labels": self.n_labels,
+            f"{self.n_ood:,} OOD samples{ood_set}": self.n_ood,
+            f"distances in {self.n_layers} layers": self.n_layers,
+            f"{self.n_shifted:,} labels of {domains}": self.n_shifted,
+            "unlabeled test samples": self.window,
+        }
+        parts = [text for text, is_used in used.items() if is_used]
+        return ", ".join([*parts, *(f"no {name}" for name in self.lacked)]) or "nothing"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -64,14 +60,11 @@ def information_used(calibrator: Calibrator, ood_set: str | None = None) -> Info
     info = calibrator.fit_info_
     n_labels = info.n_samples - info.n_ood
     n_source = calibrator.profile_.n_samples if calibrator.profile_ else n_labels
-    adapts = hasattr(calibrator, "adapt")
-    return InformationUsed(
-        n_labels=n_source if adapts else n_labels,
-        n_ood=info.n_ood,
-        ood_set=ood_set if info.n_ood else None,
-        n_layers=getattr(calibrator, "n_layers", None) or 0,
-        n_shifted=n_labels - n_source if adapts else 0,
-        n_domains=info.n_domains - 1 if adapts else 0,
-        window=adapts,
-        lacked=("shifted domains",) if adapts and info.n_domains < 2 else (),
-    )
+    used: dict[str, Any] = {"n_labels": n_labels}
+    if hasattr(calibrator, "adapt"):
+        used = {"n_labels": n_source, "n_shifted": n_labels - n_source, "window": True}
+        used["n_domains"] = info.n_domains - 1
+        used["lacked"] = ("shifted domains",) if info.n_domains < 2 else ()
+    if info.n_ood:
+        used |= {"n_ood": info.n_ood, "ood_set": ood_set}
+    return InformationUsed(n_layers=getattr(calibrator, "n_layers", None) or 0, **used)

@@ -6,24 +6,20 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
-
 from wildcal.core.calibrator import Calibrator, clone
 from wildcal.core.exceptions import CalibrationWarning, InputError
 from wildcal.core.registry import CALIBRATORS, get_calibrator
 from wildcal.metrics._scores import Scores
 
-FIT_ERRORS: Final = (ValueError, ArithmeticError, np.linalg.LinAlgError, MemoryError)
-"""Why a method cannot be fitted on some samples."""
+FIT_ERRORS: Final = (ValueError, ArithmeticError, MemoryError)
+"""Errors of a method that cannot be fitted on some samples."""
 DATA: Final = ("source", "ood", "shifted")
 """Kinds of calibration samples: in-distribution, OOD, and in-distribution under shift."""
 PAPER_METHODS: Final = ("identity", "ts", "ets", "irm", "irova", "irovats", "spline", "energy")
 """The methods of Table 1 of the paper on energy scaling, in its order."""
-# Methods that need a base or distances, and those for right or wrong answers.
-_NOT_ALONE: Final = ("dac",)
 SHORT_LISTS: Final = {
     "paper": PAPER_METHODS,
-    "all": tuple(name for name in CALIBRATORS if name not in _NOT_ALONE),
+    "all": tuple(name for name in CALIBRATORS if name != "dac"),  # it needs distances
 }
 """Names of several methods."""
 
@@ -54,8 +50,6 @@ class MethodSpec:
             raise InputError(
                 f"data must be of {', '.join(DATA)}, got {', '.join(unknown)}.", "methods"
             )
-        if self.calibrator.name == "identity":
-            return
         if not self.data - {"ood"}:
             raise InputError(f"{self.name} must be fitted on source or shifted.", "methods")
         if "ood" in self.data and not self.calibrator.uses_ood:
@@ -90,11 +84,9 @@ def timed_fit(calibrator: Calibrator, **arguments: Any) -> float:
 
 
 def default_data(calibrator: Calibrator) -> frozenset[str]:
-    """Return the kinds of samples that a method is fitted on unless told otherwise."""
-    if calibrator.name == "identity":
-        return frozenset({"source"})
-    used = {"ood": calibrator.uses_ood, "shifted": hasattr(calibrator, "adapt")}
-    return frozenset({"source", *(kind for kind, is_used in used.items() if is_used)})
+    """Return the kinds of samples that a method is fitted on by default."""
+    used = {"source": True, "ood": calibrator.uses_ood, "shifted": hasattr(calibrator, "adapt")}
+    return frozenset(kind for kind, is_used in used.items() if is_used)
 
 
 def get_methods(

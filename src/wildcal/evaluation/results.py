@@ -1,13 +1,12 @@
-"""Results of `evaluate`, `compare` and `compare_models`."""
+"""Result of `evaluate`, and the base of all results."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from wildcal.core.arrays import FloatArray
-from wildcal.core.exceptions import MissingExtraError
-from wildcal.evaluation.information import InformationUsed
-from wildcal.evaluation.tables import comparison_table, evaluation_table, group_table, model_table
+from wildcal.core.exceptions import InputError, MissingExtraError
+from wildcal.evaluation.tables import FLOOR, UNITS, metric_columns, text_column
 from wildcal.metrics import (
     METRICS,
     Difference,
@@ -17,18 +16,23 @@ from wildcal.metrics import (
     RiskCoverage,
 )
 from wildcal.metrics.bootstrap import difference
-from wildcal.tables import Table, to_html, to_text
+from wildcal.tables import Cell, Column, Table, number, to_html, to_text
 
 FORMAT_VERSION: Final = 1
 """Version of the JSON that `to_dict` returns."""
+_GROUP_COLUMNS: Final = ("accuracy", "mean_confidence", "nll", "ece", "excess_ece", "binary_ece")
 
 
-class Shown:
-    """Shows its table in a terminal and in notebooks."""
+class Result:
+    """Base of results: shown as tables in a terminal and in notebooks."""
 
     def table(self) -> Table:
         """Return the result as a table."""
         raise NotImplementedError
+
+    def tables(self) -> list[Table]:
+        """Return the tables that are shown."""
+        return [self.table()]
 
     def records(self) -> list[dict[str, Any]]:
         """Return the result as rows of a tidy table."""
@@ -36,23 +40,38 @@ class Shown:
 
     def to_frame(self) -> Any:
         """Return the result as a pandas DataFrame, one row for each number."""
-        try:
-            import pandas  # type: ignore[import-untyped,unused-ignore]
-        except ImportError as error:
-            raise MissingExtraError(
-                "to_frame needs pandas. Install it with: pip install pandas"
-            ) from error
-        return pandas.DataFrame(self.records())
+        return data_frame(self.records())
 
     def __str__(self) -> str:
-        return to_text(self.table())
+        return "\n\n".join(map(to_text, self.tables()))
 
     def _repr_html_(self) -> str:
-        return to_html(self.table())
+        return "".join(map(to_html, self.tables()))
+
+
+def data_frame(records: Sequence[Mapping[str, Any]]) -> Any:
+    """Return rows of a tidy table as a pandas DataFrame."""
+    try:
+        import pandas  # type: ignore[import-untyped,unused-ignore]
+    except ImportError as error:
+        raise MissingExtraError(
+            "DataFrames need pandas. Install it with: pip install pandas"
+        ) from error
+    return pandas.DataFrame(records)
+
+
+def as_loss(metric: str, value: float) -> float:
+    """Return the value of a metric, or minus the value if higher is better."""
+    return -value if METRICS[metric].better == "higher" else value
+
+
+def estimate_columns(e: Estimate) -> dict[str, float | None]:
+    """Return an estimate as columns of a tidy table."""
+    return {"value": e.value, "low": e.low, "high": e.high, "noise_floor": e.floor}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evaluation(Shown):
+class Evaluation(Result):
     """Metrics of one set of predictions: ``evaluation.ece`` is an `Estimate`.
 
     Fractions, not per cent.
@@ -61,7 +80,7 @@ class Evaluation(Shown):
     estimates: Mapping[str, Estimate]
     """All metrics by name."""
     n_samples: int
-    """In-distribution samples. All metrics but those of OOD detection are about them."""
+    """In-distribution samples. Metrics of OOD detection also use OOD samples, others do not."""
     n_ood: int
     n_bins: int
     n_bootstrap: int
@@ -99,22 +118,22 @@ class Evaluation(Shown):
         return [*object.__dir__(self), *self.estimates]
 
     def __repr__(self) -> str:
-        shown = [
-            name for name in ("accuracy", "nll", "ece", "excess_ece") if name in self.estimates
-        ]
+        shown = [name for name in ("accuracy", "nll", "ece", "excess_ece") if name in self]
         numbers = ", ".join(f"{name}={float(self[name]):.4f}" for name in shown)
         return f"Evaluation(n_samples={self.n_samples}, {numbers})"
 
     @property
     def worst_group(self) -> str | None:
-        """Name of the group with the highest excess ECE; None without groups."""
-        return self.worst_group_by("excess_ece") if self.groups else None
+        """Name of the group with the highest excess ECE; None if groups have none."""
+        has_excess = any("excess_ece" in group for group in self.groups.values())
+        return self.worst_group_by("excess_ece") if has_excess else None
 
     def worst_group_by(self, metric: str) -> str:
         """Return the name of the group with the worst value of a metric."""
-        sign = -1 if METRICS[metric].better == "higher" else 1
-        found = {name: sign * e[metric].value for name, e in self.groups.items() if metric in e}
-        return max(found, key=lambda name: found[name])
+        known = [name for name, e in self.groups.items() if metric in e]
+        if not known:
+            raise InputError(f"{metric} of groups was not computed. Try metrics=[{metric!r}].")
+        return max(known, key=lambda name: as_loss(metric, self.groups[name][metric].value))
 
     def minus(self, other: "Evaluation", metric: str) -> Difference:
         """Return the difference to another evaluation of the same samples in a metric."""
@@ -125,164 +144,72 @@ class Evaluation(Shown):
 
     def table(self) -> Table:
         """Return all metrics as a table."""
-        return evaluation_table(self)
+        estimates = [
+            (METRICS[n].title, METRICS[n].is_percent, e) for n, e in self.estimates.items()
+        ]
+        if self.uncalibrated_accuracy is not None and "accuracy" in self:
+            after = list(self).index("accuracy") + 1
+            other = ("accuracy, uncalibrated", True, Estimate(self.uncalibrated_accuracy))
+            estimates.insert(after, other)
+        rows = []
+        for title, percent, e in estimates:
+            value, floor = (number(x, percent=percent) for x in (e.value, e.floor))
+            # The interval of an error with a noise floor is that of its excess, in another row.
+            ends = e.interval if e.interval is not None and e.floor is None else ()
+            interval = " to ".join(number(end, percent=percent).text for end in ends)
+            rows.append((Cell(title), value, Cell(interval), floor))
+        heads = ["value", f"{100 * self.level:g} % interval", "noise floor"]
+        notes = [UNITS, FLOOR]
+        if self.n_bootstrap:
+            notes.append(
+                f"Intervals: bootstrap with {self.n_bootstrap} replicates. The interval of excess"
+                " ECE is that of the calibration error without its upward bias on finite samples."
+            )
+        ood = f", {self.n_ood:,} OOD samples" if self.n_ood else ""
+        title = f"{self.n_samples:,} samples{ood}, {self.n_bins} bins"
+        columns = (Column("metric", is_number=False), *map(Column, heads))
+        table = Table(title, columns, tuple(rows), tuple(notes))
+        return table if self.n_bootstrap else table.select(["metric", "value", "noise floor"])
 
     def group_table(self) -> Table:
         """Return the groups as a table, the highest excess ECE first."""
-        return group_table(self)
+        groups = list(self.groups.items())
+        shown = [name for name in _GROUP_COLUMNS if any(name in e for _, e in groups)]
+        if "excess_ece" in shown:
+            groups.sort(key=lambda item: -item[1]["excess_ece"].value)
+        sizes = [Cell(f"{e.n_samples:,}", e.n_samples) for _, e in groups]
+        columns = [text_column("group", [name for name, _ in groups]), (Column("samples"), sizes)]
+        for name in shown:
+            estimates = [e.estimates.get(name) for _, e in groups]
+            priority = 0 if "ece" in name else 1
+            has_interval = name == "excess_ece"
+            columns += metric_columns(name, estimates, priority=priority, interval=has_interval)
+        return Table.of("By group", columns, [UNITS])
 
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each metric of all samples and of each group."""
-        found = []
-        for group, e in {"": self, **self.groups}.items():
-            for name, estimate in e.estimates.items():
-                row = {"group": group, "metric": name, "value": estimate.value}
-                row |= {"low": estimate.low, "high": estimate.high}
-                found.append({**row, "noise_floor": estimate.floor, "n_samples": e.n_samples})
-        return found
+        return [
+            {"group": name, "metric": metric, **estimate_columns(e), "n_samples": group.n_samples}
+            for name, group in {"": self, **self.groups}.items()
+            for metric, e in group.estimates.items()
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON. The schema is in the documentation."""
         return {
             "format": "wildcal evaluation",
             "format_version": FORMAT_VERSION,
-            **self._numbers(),
+            **self.numbers(),
             "n_bins": self.n_bins,
             "n_bootstrap": self.n_bootstrap,
             "level": self.level,
             "uncalibrated_accuracy": self.uncalibrated_accuracy,
-            "groups": {name: group._numbers() for name, group in self.groups.items()},
+            "groups": {name: group.numbers() for name, group in self.groups.items()},
             "worst_group": self.worst_group,
             "reliability": self.reliability.to_dict(),
         }
 
-    def _numbers(self) -> dict[str, Any]:
+    def numbers(self) -> dict[str, Any]:
+        """Return the numbers of samples and the metrics as plain values."""
         metrics = {name: estimate.to_dict() for name, estimate in self.estimates.items()}
         return {"n_samples": self.n_samples, "n_ood": self.n_ood, "metrics": metrics}
-
-
-@dataclass(frozen=True, eq=False)
-class MethodResult:
-    """One method in a `Comparison`."""
-
-    name: str
-    calibrator: Any
-    """The fitted calibrator."""
-    evaluation: Evaluation
-    information: InformationUsed
-    """The data that its fit used."""
-    preserves_accuracy: bool
-    changed: float
-    """Fraction of test samples whose predicted class is not that of the logits."""
-    fit_seconds: float
-    difference: Difference | None = None
-    """Difference to the best method in the metric of the ranking; None for the best."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return {
-            "information": self.information.to_dict(),
-            "preserves_accuracy": self.preserves_accuracy,
-            "changed": self.changed,
-            "fit_seconds": self.fit_seconds,
-            "difference_to_best": self.difference.to_dict() if self.difference else None,
-            **self.evaluation._numbers(),
-        }
-
-
-@dataclass(frozen=True, eq=False)
-class Comparison(Shown):
-    """Methods fitted on the same samples and measured on the same test samples, best first."""
-
-    methods: tuple[MethodResult, ...]
-    sort: str
-    """The metric of the ranking."""
-    failed: Mapping[str, str]
-    """Methods that could not be fitted, with the reason."""
-
-    def __getitem__(self, name: str) -> MethodResult:
-        for method in self.methods:
-            if method.name == name:
-                return method
-        raise KeyError(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return (method.name for method in self.methods)
-
-    def __len__(self) -> int:
-        return len(self.methods)
-
-    @property
-    def best(self) -> MethodResult:
-        """The first method of the ranking."""
-        return self.methods[0]
-
-    def table(self) -> Table:
-        """Return the methods as a table, best first."""
-        return comparison_table(self)
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return a row for each method and metric."""
-        return [
-            {"method": method.name, "data_used": str(method.information), **record}
-            for method in self.methods
-            for record in method.evaluation.records()
-        ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return {
-            "format": "wildcal comparison",
-            "format_version": FORMAT_VERSION,
-            "sort": self.sort,
-            "methods": {method.name: method.to_dict() for method in self.methods},
-            "failed": dict(self.failed),
-        }
-
-
-@dataclass(frozen=True, eq=False)
-class ModelComparison(Shown):
-    """Two or more models on the same samples: paired differences to the first."""
-
-    evaluations: Mapping[str, Evaluation]
-    differences: Mapping[str, Mapping[str, Difference]]
-    """By model, then metric: the value of the model minus that of the first one."""
-    verdicts: Mapping[str, Mapping[str, str]]
-    """By model, then metric: "better", "worse", "equivalent" or "undecided"."""
-    margin: float | None
-    """Differences up to this size count as equivalent."""
-
-    def table(self) -> Table:
-        """Return a row for each metric."""
-        return model_table(self)
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return a row for each model and metric."""
-        found = []
-        for model, e in self.evaluations.items():
-            for name, estimate in e.estimates.items():
-                difference = self.differences.get(model, {}).get(name)
-                row = {"model": model, "metric": name, "value": estimate.value}
-                ends = {
-                    f"difference{part}": getattr(difference, end) if difference else None
-                    for part, end in (("", "value"), ("_low", "low"), ("_high", "high"))
-                }
-                verdict = self.verdicts.get(model, {}).get(name)
-                found.append({**row, **ends, "verdict": verdict})
-        return found
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return {
-            "format": "wildcal model comparison",
-            "format_version": FORMAT_VERSION,
-            "margin": self.margin,
-            "models": {name: e._numbers() for name, e in self.evaluations.items()},
-            "differences": {
-                model: {
-                    name: {**d.to_dict(), "verdict": self.verdicts[model].get(name)}
-                    for name, d in found.items()
-                }
-                for model, found in self.differences.items()
-            },
-        }

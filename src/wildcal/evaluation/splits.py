@@ -46,9 +46,8 @@ class CalibrationData:
 
     def fit_arguments(self, data: Collection[str], *, knn_distances: bool) -> dict[str, Any]:
         """Return X, y, domain, and distances of the samples of some kinds, see `methods.DATA`."""
-        parts: list[tuple[Split, int]] = []
-        parts += [(s, s.n_samples) for s in self.source if "source" in data]
-        parts += [(s, s.n_samples) for s in self.shifted if "shifted" in data]
+        kinds = {"source": self.source, "shifted": self.shifted}
+        parts = [(s, s.n_samples) for kind in kinds if kind in data for s in kinds[kind]]
         if "ood" in data and self.ood is not None:
             parts.append((self.ood, self.n_ood))
         for split, _ in parts:
@@ -96,19 +95,15 @@ def read_calibration(
     source = tuple(split for split in suite.calibration if split.is_source)
     if not source:
         raise InputError(f"suite must have source calibration splits, got {suite.path}.", "suites")
+    shifted = tuple(split for split in suite.calibration if split.is_shifted)
     sets = {ood_set(split.name): split for split in suite.calibration if split.is_ood}
     if ood is not None and ood not in sets:
         raise InputError(f"ood must be one of {', '.join(sets) or 'none'}, got {ood!r}.", "ood")
-    chosen = sets[ood] if ood is not None else next(iter(sets.values()), None)
     n = paper_n_ood(suite.n_classes) if n_ood is None else n_ood
-    n = 0 if chosen is None else min(n, chosen.n_samples)
-    return CalibrationData(
-        suite=suite,
-        source=source,
-        shifted=tuple(split for split in suite.calibration if split.is_shifted),
-        ood=chosen if n else None,
-        n_ood=n,
-    )
+    if not sets or n == 0:
+        return CalibrationData(suite, source, shifted, None, 0)
+    chosen = sets[ood or next(iter(sets))]
+    return CalibrationData(suite, source, shifted, chosen, min(n, chosen.n_samples))
 
 
 def splits_to_test(suite: Suite, used_ood_set: str | None) -> list[Split]:

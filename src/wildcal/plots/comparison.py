@@ -1,15 +1,13 @@
 """Paired differences between methods, and the errors of groups of samples."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Self
 
 from wildcal.core.exceptions import InputError
-from wildcal.metrics import METRICS, Estimate, get_metric
-from wildcal.metrics.bootstrap import difference
+from wildcal.evaluation.compare import Comparison
+from wildcal.evaluation.results import Evaluation, as_loss
+from wildcal.metrics import get_metric
 from wildcal.plots.shift import DotsDisplay
-
-if TYPE_CHECKING:
-    from wildcal.evaluation import Evaluation
 
 
 @dataclass(eq=False)
@@ -31,14 +29,12 @@ class DifferencesDisplay(DotsDisplay):
 
     @classmethod
     def from_comparison(
-        cls, comparison: Any, baseline: str | None = None, *, metric: str = "nll"
+        cls, comparison: Comparison, baseline: str | None = None, *, metric: str = "nll"
     ) -> Self:
         """Return the differences of the methods of `compare` to a baseline, by default the best."""
-        evaluations: dict[str, Evaluation] = {
-            method.name: method.evaluation for method in comparison.methods
-        }
+        evaluations = {method.name: method.evaluation for method in comparison.methods}
         chosen = get_metric(metric)
-        base = baseline if baseline is not None else next(iter(evaluations))
+        base = next(iter(evaluations)) if baseline is None else baseline
         if base not in evaluations:
             raise InputError(
                 f"baseline must be one of {', '.join(evaluations)}, got {base!r}.", "baseline"
@@ -50,17 +46,8 @@ class DifferencesDisplay(DotsDisplay):
                 "comparison",
             )
         first = evaluations.pop(base)
-        sign = -1 if chosen.better == "higher" else 1
-        ordered = sorted(evaluations, key=lambda name: sign * evaluations[name][metric].value)
-        found = {}
-        for name in ordered:
-            e = evaluations[name]
-            d = difference(
-                e[metric].value - first[metric].value,
-                e.replicates[metric] - first.replicates[metric],
-                first.level,
-            )
-            found[name] = Estimate(d.value, d.low, d.high)
+        order = sorted(evaluations, key=lambda m: as_loss(metric, evaluations[m][metric].value))
+        found = {name: evaluations[name].minus(first, metric) for name in order}
         unit, scale = (" (points)", 100.0) if chosen.is_percent else ("", 1.0)
         label = f"{chosen.title} minus that of {base}{unit}"
         return cls({base: found}, label, zero=True, scale=scale)
@@ -80,15 +67,13 @@ class GroupsDisplay(DotsDisplay):
     """
 
     @classmethod
-    def from_evaluation(cls, evaluation: "Evaluation", *, metric: str = "ece") -> Self:
+    def from_evaluation(cls, evaluation: Evaluation, *, metric: str = "ece") -> Self:
         """Return the display of the groups of `evaluate(..., groups=...)`."""
         if not evaluation.groups:
             raise InputError("evaluation must have groups. Try evaluate(..., groups=...).")
-        chosen = METRICS[get_metric(metric).name]
-        found = {name: e[metric] for name, e in evaluation.groups.items() if metric in e}
-        sign = 1 if chosen.better == "higher" else -1
-        found = dict(sorted(found.items(), key=lambda item: sign * item[1].value))
-        found["all samples"] = evaluation[metric]
-        label = f"{chosen.title} (%)" if chosen.is_percent else chosen.title
-        scale = 100.0 if chosen.is_percent else 1.0
-        return cls({"energy": found}, label, scale=scale, show_floor=True)
+        chosen = get_metric(metric)
+        found = [(name, e[metric]) for name, e in evaluation.groups.items() if metric in e]
+        found.sort(key=lambda item: -as_loss(metric, item[1].value))
+        unit, scale = (" (%)", 100.0) if chosen.is_percent else ("", 1.0)
+        series = {**dict(found), "all samples": evaluation[metric]}
+        return cls({"energy": series}, f"{chosen.title}{unit}", scale=scale, show_floor=True)

@@ -3,7 +3,7 @@
 import os
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from wildcal.core.exceptions import MissingExtraError
+from wildcal.evaluation.results import data_frame
 from wildcal.plots import style
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ class Display:
     Attributes
     ----------
     ax_, figure_
-        Where it was drawn, after `plot`.
+        Axis and figure of the last `plot`.
     """
 
     size: ClassVar[tuple[float, float]] = (style.COLUMN, 2.5)
@@ -37,21 +37,20 @@ class Display:
 
     def frame(self) -> Any:
         """Return the numbers that are drawn as a pandas DataFrame."""
-        try:
-            import pandas  # type: ignore[import-untyped,unused-ignore]
-        except ImportError as error:
-            raise MissingExtraError(
-                "frame needs pandas. Install it with: pip install pandas"
-            ) from error
-        return pandas.DataFrame(self.records())
+        return data_frame(self.records())
 
     def plot(self, ax: "Axes | None" = None) -> Self:
         """Draw on an axis, by default a new one, and keep it as `ax_`."""
         width = self.size[0]
-        self.ax_ = style.new_axes(width, self.panel_height(width)) if ax is None else ax
         with style.context():
-            self.draw(self.ax_)
-        self.figure_ = self.ax_.get_figure(root=True)  # type: ignore[assignment]
+            if ax is None:  # a figure of pyplot is shown by notebooks
+                from matplotlib import pyplot
+
+                size = (width, self.panel_height(width))
+                ax = pyplot.figure(figsize=size, layout="constrained").add_subplot()
+            self.draw(ax)
+        self.ax_ = ax
+        self.figure_ = ax.get_figure(root=True)  # type: ignore[assignment]
         return self
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from wildcal.core.arrays import FloatArray, logsumexp
 from wildcal.core.validation import check_input
+from wildcal.evaluation.diagnostics import temperature_curve
 from wildcal.metrics import auroc
 from wildcal.plots.display import Display
 from wildcal.plots.style import COLUMN, CURVES, GROUPS
@@ -65,10 +66,9 @@ class HistogramDisplay(Display):
         edges = np.histogram_bin_edges(pooled, n_bins)
         densities = {n: np.histogram(v, edges, density=True)[0] for n, v in values.items()}
         first, second, *_ = [*values.values(), np.empty(0), np.empty(0)]
-        area = None
-        if len(first) and len(second):
-            is_first = np.arange(len(first) + len(second)) < len(first)
-            area = auroc(is_first, np.concatenate([first, second]))
+        is_first = np.arange(len(first) + len(second)) < len(first)
+        both = np.concatenate([first, second])
+        area = auroc(is_first, both) if len(first) and len(second) else None
         return cls(edges, densities, score, area)
 
     def records(self) -> list[dict[str, Any]]:
@@ -82,7 +82,7 @@ class HistogramDisplay(Display):
     def draw(self, ax: "Axes", *, legend: bool = True) -> None:
         """Draw the densities, one over the other.
 
-        A bar far higher than all others is cut off, with its height beside it.
+        A bar far higher than all others is cut off, with its height as text.
         """
         for (name, density), color in zip(self.densities.items(), GROUPS, strict=False):
             ax.stairs(density, self.edges, fill=True, color=color, alpha=0.35)
@@ -137,32 +137,26 @@ class EnergyDisplay(Display):
 
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each box."""
-        names = [f"q{100 * q:.0f}" for q in QUANTILES]
-        return [
-            {"group": group, **dict(zip(names, q.tolist(), strict=True)),
-             "accuracy": self.accuracy.get(group)}
-            for group, q in self.quantiles.items()
-        ]  # fmt: skip
+        names = ("group", *(f"q{100 * q:.0f}" for q in QUANTILES), "accuracy")
+        rows = [(g, *q.tolist(), self.accuracy.get(g)) for g, q in self.quantiles.items()]
+        return [dict(zip(names, row, strict=True)) for row in rows]
 
     def draw(self, ax: "Axes", *, legend: bool = True) -> None:
         """Draw the boxes, and the accuracy on an axis at the right."""
         keys = ("whislo", "q1", "med", "q3", "whishi")
         stats = [{**dict(zip(keys, q, strict=True)), "fliers": []} for q in self.quantiles.values()]
         places = np.arange(len(stats))
+        thin = {"lw": 0.7}
         drawn = ax.bxp(
-            stats, positions=places, widths=0.6, patch_artist=True,
-            medianprops={"color": "black", "lw": 1.1},
+            stats, positions=places, widths=0.6, patch_artist=True, boxprops=thin, capprops=thin,
+            whiskerprops=thin, medianprops={"color": "black", "lw": 1.1},
         )  # fmt: skip
         for i, (name, box) in enumerate(zip(self.quantiles, drawn["boxes"], strict=True)):
-            is_ood = name not in self.accuracy
-            box.set(facecolor=_PURPLE if is_ood else _BLUES[min(i, 5)], linewidth=0.7)
-        for part in ("whiskers", "caps"):
-            for line in drawn[part]:
-                line.set_linewidth(0.7)
+            box.set_facecolor(_BLUES[min(i, 5)] if name in self.accuracy else _PURPLE)
         ax.set_xticks(places, list(self.quantiles))
         ax.set(xlabel="Severity", ylabel="Negative energy")
-        low = min(q[0] for q in self.quantiles.values())
-        high = max(q[-1] for q in self.quantiles.values())
+        q = np.array(list(self.quantiles.values()))
+        low, high = q.min(), q.max()
         ax.set_ylim(low - 0.05 * (high - low), high + 0.45 * (high - low))
         right = ax.twinx()
         right.spines["right"].set_visible(True)
@@ -206,13 +200,10 @@ class TemperatureDisplay(Display):
         n_bins: int = 40,
     ) -> Self:
         """Return the curves of fitted calibrators that divide logits by a temperature."""
-        energy = negative_energy(logits)
-        bins = np.array_split(np.argsort(energy, kind="stable"), min(n_bins, len(energy)))
-        middle = np.array([np.median(energy[chosen]) for chosen in bins])
-        found = {}
+        energy, middle, found = negative_energy(logits), np.empty(0), {}
         for name, calibrator in calibrators.items():
-            t = np.broadcast_to(np.asarray(calibrator.temperatures(logits)).ravel(), energy.shape)
-            found[name] = np.array([np.quantile(t[c], (0.05, 0.5, 0.95)) for c in bins]).T
+            middle, *quantiles = temperature_curve(calibrator, logits, energy, n_groups=n_bins)
+            found[name] = np.array(quantiles)
         return cls(middle, found)
 
     def records(self) -> list[dict[str, Any]]:

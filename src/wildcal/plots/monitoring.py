@@ -1,13 +1,13 @@
-"""The timeline of a stream: accuracy, confidence and the evidence for drift."""
+"""The timeline of a stream: accuracy, confidence and the test for drift."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
 from wildcal.plots.display import Display
-from wildcal.plots.style import GRAY, PAGE
+from wildcal.plots.style import PAGE, REFERENCE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,11 +18,17 @@ _COLUMNS = (
     *("n_samples", "confidence", "estimated_accuracy", "estimated_accuracy_low"),
     *("estimated_accuracy_high", "realized_accuracy", "log_e_value", "log_limit", "drift_alert"),
 )
+_LINES: Final[dict[str, Any]] = {
+    "estimated_accuracy": ("#4477AA", 1.4, "-"),
+    "confidence": ("#DDAA33", 1.2, (0, (4, 2))),
+    "realized_accuracy": ("#882255", 1.2, (0, (1, 1))),
+}
+"""Color, width and style of each line."""
 
 
 @dataclass(eq=False)
 class MonitorDisplay(Display):
-    """Accuracy and confidence of a stream, with drift alerts shaded and the evidence below.
+    """Accuracy and confidence of a stream, with shaded drift alerts and the log e-value below.
 
     Examples
     --------
@@ -46,23 +52,21 @@ class MonitorDisplay(Display):
         return [{name: getattr(s, name) for name in _COLUMNS} for s in self.statuses]
 
     def draw(self, ax: "Axes", *, legend: bool = True) -> None:
-        """Draw the accuracy and the confidence, and below them the evidence for drift."""
-        column = {name: self._column(name) for name in _COLUMNS}
-        x = column["n_samples"]
-        ax.axhline(100 * self.statuses[0].accuracy_at_calibration, color=GRAY, lw=0.8,
-                   ls=(0, (4, 3)), label="accuracy at calibration")  # fmt: skip
+        """Draw the accuracy and the confidence, and below them the log e-value."""
+        values = [[getattr(s, name) for s in self.statuses] for name in _COLUMNS]
+        column = dict(zip(_COLUMNS, np.array(values, dtype=np.float64), strict=True))
+        x, first = column["n_samples"], self.statuses[0]
+        expected = 100 * first.accuracy_at_calibration
+        ax.axhline(expected, label="accuracy at calibration", **REFERENCE)
         low, high = column["estimated_accuracy_low"], column["estimated_accuracy_high"]
         ax.fill_between(x, 100 * low, 100 * high, color="#4477AA", alpha=0.2, lw=0)
-        ax.plot(x, 100 * column["estimated_accuracy"], color="#4477AA", lw=1.4,
-                label="estimated accuracy")  # fmt: skip
-        ax.plot(x, 100 * column["confidence"], color="#DDAA33", lw=1.2, ls=(0, (4, 2)),
-                label="confidence")  # fmt: skip
-        if np.isfinite(column["realized_accuracy"]).any():
-            ax.plot(x, 100 * column["realized_accuracy"], color="#882255", lw=1.2,
-                    ls=(0, (1, 1)), label="realized accuracy")  # fmt: skip
+        for name, (color, width, line) in _LINES.items():
+            if np.isfinite(column[name]).any():
+                label = name.replace("_", " ")
+                ax.plot(x, 100 * column[name], color=color, lw=width, ls=line, label=label)
         below = ax.inset_axes((0, -0.5, 1, 0.4), sharex=ax)
         below.plot(x, column["log_e_value"], color="#332288", lw=1.2)
-        below.axhline(self.statuses[0].log_limit, color=GRAY, lw=0.8, ls=(0, (4, 3)))
+        below.axhline(first.log_limit, **REFERENCE)
         below.set(xlabel="Samples", ylabel="Log e-value")
         is_alert = column["drift_alert"] > 0
         for panel in (ax, below):
@@ -73,7 +77,3 @@ class MonitorDisplay(Display):
         ax.set_ylabel("%")
         if legend:
             ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.02))
-
-    def _column(self, name: str) -> Any:
-        values = [getattr(s, name) for s in self.statuses]
-        return np.array([np.nan if v is None else float(v) for v in values])

@@ -1,12 +1,12 @@
 """Reliability diagrams and risk-coverage curves of labels and predictions."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from itertools import cycle
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wildcal.core.arrays import FloatArray
 from wildcal.core.exceptions import InputError
 from wildcal.metrics import (
     Estimate,
@@ -19,13 +19,14 @@ from wildcal.metrics import (
     risk_coverage,
 )
 from wildcal.plots.display import Display
-from wildcal.plots.style import COLUMN, CURVES, GRAY
+from wildcal.plots.style import COLUMN, CURVES, REFERENCE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _HISTOGRAM = "wildcal histogram"
 _MARKERS = "os^vDP"
+_LINES: Final[tuple[Any, ...]] = ("-", (0, (4, 2)), (0, (1, 1)), (0, (4, 1, 1, 1)))
 
 
 @dataclass(eq=False)
@@ -104,10 +105,9 @@ class ReliabilityDisplay(Display):
             labels = ("Predicted probability", "Fraction of positives")
         options: dict[str, Any] = {"n_bins": n_bins, "sample_weight": sample_weight}
         bins = reliability(y, proba, level=level, **options)
+        error = Estimate(bins.ece)
         if n_bootstrap:
             error = bootstrap_ci("ece", y, proba, n_bootstrap=n_bootstrap, level=level, **options)
-        else:
-            error = Estimate(bins.ece)
         isotonic = isotonic_reliability(y, proba, sample_weight=sample_weight)
         return cls(bins, isotonic, error, name, labels)
 
@@ -120,9 +120,8 @@ class ReliabilityDisplay(Display):
         `options` as in `from_predictions`.
         """
         labels = np.asarray(y)
-        classes = getattr(estimator, "classes_", None)
-        if classes is not None:
-            known = {label: i for i, label in enumerate(np.asarray(classes).tolist())}
+        if hasattr(estimator, "classes_"):
+            known = {label: i for i, label in enumerate(np.asarray(estimator.classes_).tolist())}
             labels = np.array([known.get(label, -1) for label in labels.tolist()])
         name = getattr(estimator, "name", type(estimator).__name__) if name is None else name
         return cls.from_predictions(labels, estimator.predict_proba(X), name=name, **options)
@@ -130,16 +129,13 @@ class ReliabilityDisplay(Display):
     def records(self) -> list[dict[str, Any]]:
         """Return the bins with samples, and the steps of the isotonic curve."""
         b, steps = self.bins, self.isotonic
-        rows = [
-            ("bins", b.confidence[i], b.accuracy[i], b.low[i], b.high[i], b.count[i])
-            for i in np.flatnonzero(b.count > 0)
-        ]
-        for i in range(len(steps.count)):
-            for x in dict.fromkeys((steps.low[i], steps.high[i])):
-                rows.append(("isotonic", x, steps.accuracy[i], None, None, steps.count[i]))
-        names = ("curve", self.labels[0], self.labels[1], "low", "high", "n_samples")
-        keys = [name.lower().replace(" ", "_") for name in names]
-        return [dict(zip(keys, row, strict=True)) for row in rows]
+        bins = zip(b.confidence, b.accuracy, b.low, b.high, b.count, strict=True)
+        rows: list[tuple[Any, ...]] = [("bins", *row) for row in bins if row[-1] > 0]
+        for low, high, y, n in zip(steps.low, steps.high, steps.accuracy, steps.count, strict=True):
+            rows += [("isotonic", x, y, None, None, n) for x in dict.fromkeys((low, high))]
+        axes = [label.lower().replace(" ", "_") for label in self.labels]
+        names = ("curve", *axes, "low", "high", "n_samples")
+        return [dict(zip(names, row, strict=True)) for row in rows]
 
     def draw(self, ax: "Axes", *, legend: bool = True) -> None:
         """Draw the diagram in a square panel, and the samples in each bin below it."""
@@ -148,7 +144,7 @@ class ReliabilityDisplay(Display):
         color = CURVES[n_drawn % len(CURVES)]
         if below is None:
             ax.set_box_aspect(1)
-            ax.plot([0, 1], [0, 1], ls=(0, (4, 3)), color=GRAY, lw=0.8)
+            ax.plot([0, 1], [0, 1], **REFERENCE)
             ax.set(xlim=(0, 1), ylim=(0, 1), ylabel=self.labels[1])
             ax.tick_params(labelbottom=False)
             below = ax.inset_axes((0, -0.26, 1, 0.2), label=_HISTOGRAM)
@@ -211,13 +207,11 @@ class RiskCoverageDisplay(Display):
     def draw(self, ax: "Axes", *, legend: bool = True) -> None:
         """Draw the curves."""
         highest = 0.0
-        dashes: tuple[Any, ...] = ("-", (0, (4, 2)), (0, (1, 1)), (0, (4, 1, 1, 1)))
-        for i, (name, curve) in enumerate(self.curves.items()):
-            coverage, risk = np.asarray(curve.coverage), np.asarray(curve.risk)
-            ax.step(coverage, risk, where="post", color=CURVES[i % len(CURVES)], lw=1.3,
-                    ls=dashes[i % len(dashes)], label=name)  # fmt: skip
-            shown: FloatArray = risk[coverage >= 0.02]
-            highest = max(highest, float(shown.max(initial=0.0)))
+        styles = zip(cycle(CURVES), cycle(_LINES), self.curves.items(), strict=False)
+        for color, line, (name, curve) in styles:
+            x, y = curve.coverage, curve.risk
+            ax.step(x, y, where="post", color=color, lw=1.3, ls=line, label=name)
+            highest = max(highest, float(y[x >= 0.02].max(initial=0.0)))
         ax.set(xlim=(0, 1), xlabel="Coverage", ylabel="Error rate (risk)")
         ax.set_ylim(0, 1.1 * highest or 1.0)
         if legend:

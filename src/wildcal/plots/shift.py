@@ -1,14 +1,16 @@
 """Errors of methods under shift: by severity, by condition, and as a heat map."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
+from wildcal.evaluation.results import estimate_columns
 from wildcal.metrics import Estimate
 from wildcal.plots.display import Display
-from wildcal.plots.style import COLUMN, GRAY, PAGE, method_styles
+from wildcal.plots.style import COLUMN, GRAY, PAGE, REFERENCE, method_styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,21 +41,21 @@ class SeverityDisplay(Display):
 
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each method and severity."""
-        floors = [None] * 99 if self.floor is None else list(self.floor)
+        floors = {} if self.floor is None else dict(enumerate(self.floor))
         return [
-            {"method": name, "severity": i, "value": e.value, "low": e.low, "high": e.high,
-             "noise_floor": floors[i]}
-            for name, estimates in self.methods.items()
+            {"method": m, "severity": i, **estimate_columns(e), "noise_floor": floors.get(i)}
+            for m, estimates in self.methods.items()
             for i, e in enumerate(estimates)
-        ]  # fmt: skip
+        ]
 
     def draw(self, ax: "Axes", *, legend: bool = True) -> None:
         """Draw lines with markers and intervals, and the noise floor as an area."""
         styles = method_styles(self.methods)
         n_levels = max(len(estimates) for estimates in self.methods.values())
         if self.floor is not None:
-            ax.fill_between(np.arange(n_levels), 100 * np.array(self.floor), color=GRAY,
-                            alpha=0.22, lw=0, label="noise floor")  # fmt: skip
+            floor = 100 * np.array(self.floor)
+            x = np.arange(n_levels)
+            ax.fill_between(x, floor, color=GRAY, alpha=0.22, lw=0, label="noise floor")
         offsets = np.linspace(-_SPREAD / 2, _SPREAD / 2, len(self.methods))
         for offset, (name, estimates) in zip(offsets, self.methods.items(), strict=True):
             style = styles[name]
@@ -97,35 +99,34 @@ class DotsDisplay(Display):
     @property
     def rows(self) -> list[str]:
         """The names of the rows, from top to bottom."""
-        return list(dict.fromkeys(row for series in self.series.values() for row in series))
+        return _rows(self.series)
 
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each dot."""
         return [
-            {"series": name, "row": row, "value": e.value, "low": e.low, "high": e.high,
-             "noise_floor": e.floor}
+            {"series": name, "row": row, **estimate_columns(e)}
             for name, series in self.series.items()
             for row, e in series.items()
-        ]  # fmt: skip
+        ]
 
     def draw(self, ax: "Axes", *, legend: bool = True) -> None:
         """Draw the dots."""
         rows, styles, n = self.rows, method_styles(self.series), len(self.series)
         if self.zero:
-            ax.axvline(0, color=GRAY, lw=0.8, ls=(0, (4, 3)))
+            ax.axvline(0, **REFERENCE)
         for i in range(0, len(rows), 2):
             ax.axhspan(i - 0.5, i + 0.5, color=GRAY, alpha=0.09, lw=0)
         if self.show_floor:
             first = next(iter(self.series.values()))
-            ends = [self.scale * (e.floor or 0.0) if (e := first.get(row)) else 0.0 for row in rows]
-            y = range(len(rows))
-            ax.barh(y, ends, height=1.0, color=GRAY, alpha=0.3, lw=0, label="noise floor")
+            at = [rows.index(row) for row in first]
+            floors = [self.scale * (e.floor or 0.0) for e in first.values()]
+            ax.barh(at, floors, height=1.0, color=GRAY, alpha=0.3, lw=0, label="noise floor")
         is_one_per_row = sum(map(len, self.series.values())) == len(rows)
         offsets = np.zeros(n) if is_one_per_row else np.linspace(-0.3, 0.3, n)
         for offset, (name, series) in zip(offsets, self.series.items(), strict=True):
-            label = None if is_one_per_row else name
+            label, color = None if is_one_per_row else name, styles[name].color
             hollow = {row for row, e in series.items() if self.zero and _contains_0(e)}
-            for chosen, face in ((series.keys() - hollow, styles[name].color), (hollow, "white")):
+            for chosen, face in ((series.keys() - hollow, color), (hollow, "white")):
                 found = {row: e for row, e in series.items() if row in chosen}
                 if found:
                     ax.errorbar(
@@ -133,7 +134,7 @@ class DotsDisplay(Display):
                         [rows.index(row) + offset for row in found],
                         xerr=_lengths(list(found.values()), self.scale), ls="none", label=label,
                         marker=styles[name].marker, ms=3.6 if n < 4 else 3.0,
-                        color=styles[name].color, elinewidth=0.9, mfc=face,
+                        color=color, elinewidth=0.9, mfc=face,
                     )  # fmt: skip
                     label = None
         ax.set_yticks(range(len(rows)), rows)
@@ -177,33 +178,37 @@ class HeatmapDisplay(Display):
 
     def draw(self, ax: "Axes", *, legend: bool = True) -> None:
         """Draw cells with their numbers; those whose interval contains 0 are gray."""
-        rows = list(dict.fromkeys(row for c in self.columns.values() for row in c))
-        values = np.full((len(rows), len(self.columns)), np.nan)
-        for j, column in enumerate(self.columns.values()):
-            for row, e in column.items():
-                values[rows.index(row), j] = 100 * e.value
+        rows = _rows(self.columns)
+        missing = Estimate(math.nan)
+        values = 100 * np.array(
+            [[c.get(row, missing).value for c in self.columns.values()] for row in rows]
+        )
         limit = float(np.nanmax(np.abs(values)))
         image = ax.imshow(
             values, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest"
         )
         for j, column in enumerate(self.columns.values()):
             for row, e in column.items():
-                value = 100 * e.value
-                is_unclear = _contains_0(e)
-                color = "white" if abs(value) > 0.6 * limit else GRAY if is_unclear else "black"
-                ax.text(
-                    j, rows.index(row), f"({value:+.1f})" if is_unclear else f"{value:+.1f}",
-                    ha="center", va="center", color=color, fontsize=6.5,
-                )  # fmt: skip
+                text, color = f"{100 * e.value:+.1f}", "black"
+                if _contains_0(e):
+                    text, color = f"({text})", GRAY
+                if abs(100 * e.value) > 0.6 * limit:
+                    color = "white"
+                at = (j, rows.index(row))
+                ax.text(*at, text, ha="center", va="center", color=color, fontsize=6.5)
         ax.set_yticks(range(len(rows)), rows)
         ax.set_xticks(range(len(self.columns)), list(self.columns), rotation=30,
                       ha="right", rotation_mode="anchor")  # fmt: skip
         ax.tick_params(length=0)
-        for spine in ax.spines.values():
-            spine.set_visible(False)
+        ax.spines[:].set_visible(False)
         bar = ax.figure.colorbar(image, ax=ax, fraction=0.03, pad=0.01)
         bar.set_label(self.label)
         bar.outline.set_visible(False)
+
+
+def _rows(series: Mapping[str, Mapping[str, Estimate]]) -> list[str]:
+    """Return the names of all rows, in the order of their first use."""
+    return list(dict.fromkeys(row for each in series.values() for row in each))
 
 
 def _contains_0(e: Estimate) -> bool:

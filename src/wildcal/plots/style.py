@@ -25,6 +25,8 @@ PAGE: Final = 7.0
 GRAY: Final = "#777777"
 CURVES: Final = ("#882255", "#4477AA", "#999933", "#117733", "#DDAA33", "#332288")
 """Colors of curves on one axis."""
+REFERENCE: Final[dict[str, Any]] = {"color": GRAY, "lw": 0.8, "ls": (0, (4, 3))}
+"""Style of lines at a value to compare with."""
 GROUPS: Final = ("#332288", "#DDAA33", "#BB5566")
 """Colors of groups of samples: correct, incorrect, OOD. They also differ in lightness."""
 
@@ -33,12 +35,12 @@ STYLE: Final = str(files("wildcal.plots") / "wildcal.mplstyle")
 
 
 class MethodStyle(NamedTuple):
-    """How a method is drawn."""
+    """Color, marker and line of a method."""
 
     color: str
     marker: str
     line: Any
-    """Style of its line, as matplotlib takes it."""
+    """A line style of matplotlib."""
     width: float
 
 
@@ -66,7 +68,7 @@ _METADATA: Final[dict[str, dict[str, Any]]] = {
 
 
 def method_styles(names: Iterable[str]) -> dict[str, MethodStyle]:
-    """Return how each method is drawn; those of the paper are always drawn alike.
+    """Return the style of each method; those of the paper always have the same one.
 
     Examples
     --------
@@ -82,7 +84,7 @@ def method_styles(names: Iterable[str]) -> dict[str, MethodStyle]:
 
 
 def context() -> "AbstractContextManager[None]":
-    """Return a context in which matplotlib draws in the style, and a dollar is a dollar."""
+    """Return a context in which matplotlib uses the style and draws dollar signs as text."""
     try:
         from matplotlib import style
     except ImportError as error:
@@ -98,14 +100,6 @@ def new_figure(width: float, height: float) -> "Figure":
         from matplotlib.figure import Figure
 
         return Figure(figsize=(width, height), layout="constrained")
-
-
-def new_axes(width: float, height: float) -> "Axes":
-    """Return an axis of a new figure of pyplot, so that notebooks show it."""
-    with context():
-        from matplotlib import pyplot
-
-        return pyplot.figure(figsize=(width, height), layout="constrained").add_subplot()
 
 
 def grid(
@@ -140,22 +134,19 @@ def grid(
     """
     if not displays:
         raise InputError("displays must not be empty.", "displays")
-    n_columns = min(n_columns, len(displays))
-    n_rows = -(-len(displays) // n_columns)
+    n = len(displays)
+    n_columns = min(n_columns, n)
+    n_rows = -(-n // n_columns)
     first = next(iter(displays.values()))
     height = first.panel_height(width / n_columns) if height is None else height
     figure = new_figure(width, height * n_rows + 0.25)
     with context():
-        axes = list(figure.subplots(n_rows, n_columns, squeeze=False).flat)
-        for ax in axes[len(displays) :]:
-            ax.set_axis_off()
-        used = axes[: len(displays)]
-        for ax, (name, display) in zip(used, displays.items(), strict=True):
+        used: list[Any] = [figure.add_subplot(n_rows, n_columns, i + 1) for i in range(n)]
+        for i, (ax, (name, display)) in enumerate(zip(used, displays.items(), strict=True)):
             display.draw(ax, legend=False)
             ax.set_title(name)
-        for i, ax in enumerate(used):
             panels = [ax, *ax.child_axes]
-            if i + n_columns < len(used):  # there is a panel below
+            if i + n_columns < n:  # there is a panel below
                 panels[-1].set_xlabel("")
                 ax.tick_params(labelbottom=False)
             if i % n_columns:

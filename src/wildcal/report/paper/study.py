@@ -180,13 +180,11 @@ def mean_over(
     results: BenchmarkResults, suite: str, method: str, metric: str, splits: Sequence[str]
 ) -> tuple[float, FloatArray | None]:
     """Return the mean of a metric over splits, and its bootstrap replicates if there are any."""
-    result = results.suites[suite]
-    found = [results.estimate(suite, method, split, metric) for split in splits]
-    value = float(np.mean([e.value for e in found if e is not None]))
-    if not result.replicates:
-        return value, None
-    row = result.index(method)
-    return value, np.mean([result.replicates[metric, s][row] for s in splits], axis=0)
+    measured = results.select(suite=suite, method=method, metric=metric)
+    found = [m for m in measured if m.split in splits]
+    drawn = [m.replicates for m in found if m.replicates is not None]
+    value = float(np.mean([m.estimate.value for m in found]))
+    return value, np.mean(drawn, axis=0) if drawn else None
 
 
 def margin_of_energy(
