@@ -172,7 +172,7 @@ def replicate(
 
 
 def interval(
-    kind: str, value: float, replicates: FloatArray, level: float = 0.95
+    kind: str, value: float, replicates: FloatArray | None, level: float = 0.95
 ) -> tuple[float, float] | tuple[None, None]:
     """Return the ends of the bootstrap interval of a metric of a kind, see `Metric`.
 
@@ -180,7 +180,7 @@ def interval(
     resampling adds the same bias again: their percentiles are reflected at the value, which
     removes it, and limited to 0.
     """
-    used = replicates[np.isfinite(replicates)]
+    used = np.empty(0) if replicates is None else replicates[np.isfinite(replicates)]
     if len(used) < 2 or np.isnan(value):
         return None, None
     tail = (1 - level) / 2
@@ -209,9 +209,7 @@ def estimate(
         error = estimate(METRICS["ece"], inside, options, raw)
         return _around(error.value - floor, error.low, error.high)
     value = float(metric.of(scores, scores.weight, n_bins))
-    low = high = None
-    if replicates is not None:
-        low, high = interval(metric.kind, value, replicates, level)
+    low, high = interval(metric.kind, value, replicates, level)
     if metric.name not in EVENTS:
         return _around(value, low, high)
     event = EVENTS[metric.name](inside)
@@ -305,10 +303,8 @@ def paired_difference(
 
 def difference(value: float, replicates: FloatArray | None, level: float = 0.95) -> Difference:
     """Return a difference with the interval of its paired replicates, reflected at the value."""
-    if replicates is None:
-        return Difference(value)
-    low, high = interval("share", value, 2 * value - replicates, level)
-    return Difference(value, low, high)
+    reflected = None if replicates is None else 2 * value - replicates
+    return Difference(value, *interval("share", value, reflected, level))
 
 
 def _checked(
