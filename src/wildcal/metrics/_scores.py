@@ -154,7 +154,7 @@ def check_scores(y: Any, proba: Any, sample_weight: Any = None) -> Scores:
     """
     is_confidence = np.ndim(proba) == 1
     array = check_input(proba, "confidence" if is_confidence else "proba", name="proba")
-    labels = _check_correct(y) if is_confidence else check_labels(y, array.shape[1])
+    labels: Any = _check_correct(y) if is_confidence else check_labels(y, array.shape[1])
     n = len(array)
     if labels.shape != (n,):
         raise InputError(f"y must have one label per sample, got {labels.shape} for {n}.", "y")

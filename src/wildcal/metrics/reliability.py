@@ -182,7 +182,8 @@ def compute_reliability(
     """See `reliability`."""
     index = scores.bins(n_bins)
     columns = (np.ones(len(scores)), scores.confidence, scores.correct)
-    return Reliability.of_sums(*(bin_sums(c, index, n_bins, weights) for c in columns), level)
+    count, confidence, correct = (bin_sums(c, index, n_bins, weights) for c in columns)
+    return Reliability.of_sums(count, confidence, correct, level)
 
 
 def compute_isotonic_reliability(scores: Scores, weights: FloatArray) -> IsotonicReliability:

@@ -23,7 +23,7 @@ from wildcal.core.arrays import FloatArray, IntArray
 from wildcal.core.profile import Profile
 
 BLOCK: Final = 8
-"""Samples between two looks."""
+"""Samples between two evaluations of the test."""
 # Log-odds between the two probabilities of a bet.
 _CONFIDENCE_STEPS: Final = np.array([0.2, 0.5, 1.2, 3.0])
 _CLASS_STEPS: Final = np.array([1.0, 3.0])
@@ -71,25 +71,19 @@ class DriftTest:
 
         Returns the numbers of the samples, from 1, at which an alert begins.
         """
-        seen = state.n_samples - len(state.pending)
+        now = state.n_samples - len(state.pending)
         state.n_samples += len(bins)
-        if len(state.pending) + len(bins) < BLOCK:
-            state.pending += zip(bins.tolist(), classes.tolist(), strict=True)
-            return []
-        if state.pending:
-            before = np.array(state.pending)
-            bins = np.concatenate([before[:, 0], bins])
-            classes = np.concatenate([before[:, 1], classes])
-        n_blocks = len(bins) // BLOCK
-        whole = n_blocks * BLOCK
-        state.pending = list(zip(bins[whole:].tolist(), classes[whole:].tolist(), strict=True))
-        by_block = self._by_bin[bins[:whole]].reshape(n_blocks, BLOCK, -1).sum(axis=1)
+        before = np.array(state.pending, dtype=np.int64).reshape(-1, 2)
+        samples = np.concatenate([before, np.column_stack([bins, classes])])
+        n_whole = len(samples) // BLOCK * BLOCK
+        state.pending = samples[n_whole:].tolist()
+        blocks = samples[:n_whole].reshape(-1, BLOCK, 2)
+        factors = np.exp(self._by_bin[blocks[..., 0]].sum(axis=1))
         began = []
-        for i, factor in enumerate(np.exp(by_block)):
-            hit = classes[i * BLOCK : (i + 1) * BLOCK]
+        for factor, hit in zip(factors, blocks[..., 1].tolist(), strict=True):
             self._take_block(state, factor, hit)
+            now += BLOCK
             if state.e_value >= self.limit:
-                now = seen + (i + 1) * BLOCK
                 if not state.is_alert(now, window):
                     began.append(now)
                     state.since = now
@@ -100,14 +94,14 @@ class DriftTest:
         state.n_alerts += len(began)
         return began
 
-    def _take_block(self, state: "DriftState", factor: FloatArray, hit: IntArray) -> None:
+    def _take_block(self, state: "DriftState", factor: FloatArray, hit: list[int]) -> None:
         state.n_blocks += 1
         fresh = 1 / (state.n_blocks * (state.n_blocks + 1))
         state.confidence += fresh
         state.confidence *= factor
         state.classes += fresh
         state.classes *= self._missed
-        for c in hit.tolist():
+        for c in hit:
             state.classes[c] *= self._hit[c]
         np.minimum(state.confidence, _MAX_WEALTH, out=state.confidence)
         np.minimum(state.classes, _MAX_WEALTH, out=state.classes)
@@ -121,7 +115,7 @@ class DriftState:
 
     confidence: FloatArray
     classes: FloatArray
-    pending: list[tuple[int, int]] = field(default_factory=list)
+    pending: list[list[int]] = field(default_factory=list)
     """Bin and class of the samples since the last whole block."""
     n_blocks: int = 0
     n_samples: int = 0
