@@ -161,9 +161,9 @@ SAMPLE = struct.pack("<10f", *range(10))
     ("request_", "status", "message"),
     [
         (binary(SAMPLE), 200, ""),
-        (binary(SAMPLE[:-1]), 400, "must have 40 bytes, got 39"),
+        (binary(SAMPLE[:-1]), 400, "must have 40 bytes, got binary_data_size 39 and 39 bytes"),
         (binary(SAMPLE + b"1", size=40), 400, "1 bytes follow the last input"),
-        (binary(SAMPLE, size=41), 400, "must be at most the 40 bytes"),
+        (binary(SAMPLE, size=41), 400, "must have 40 bytes, got binary_data_size 41 and 40 bytes"),
         (binary(SAMPLE, size=-1), 400, "binary_data_size"),
         (binary(SAMPLE, data=[1]), 400, "must have data or binary_data_size, got both"),
         (binary(SAMPLE, shape=[1 << 39, 1 << 39]), 400, "must have"),

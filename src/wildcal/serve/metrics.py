@@ -1,4 +1,4 @@
-"""What Prometheus reads at `/metrics`; the number of its series is bounded."""
+"""Prometheus metrics; the number of series is bounded."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -13,7 +13,7 @@ from wildcal.serve.streams import Streams
 # Streams that have series of their own.
 MAX_SERIES: Final = 100
 _SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
-# Gauges of a stream: the number of its status, and what it is.
+# Gauges of a stream: the field of its status, and the help text.
 _GAUGES: Final = {
     "wildcal_stream_samples": ("n_samples", "Samples of the stream."),
     "wildcal_window_samples": ("n_window", "Samples in the window."),
@@ -64,7 +64,7 @@ class Metrics:
         self.registry.register(_Gauges(streams))
 
     def text(self) -> bytes:
-        """Return all of it in the text format of Prometheus."""
+        """Return all metrics in the text format of Prometheus."""
         return generate_latest(self.registry)
 
 
@@ -99,7 +99,3 @@ class _Gauges(Collector):
                 if numbers[number] is not None:
                     family.add_metric(list(key), float(numbers[number]))
             yield family
-
-    def describe(self) -> Iterator[Metric]:
-        """Yield nothing, so that registering does not read the streams."""
-        yield from ()

@@ -1,6 +1,5 @@
 """Messages of the Open Inference Protocol, version 2, and its binary tensors."""
 
-import sys
 import zlib
 from math import prod
 from typing import Annotated, Any, Final, Literal, TypeVar
@@ -13,12 +12,13 @@ from pydantic_core import to_json
 
 from wildcal.core.exceptions import InputError
 
-_IS_LITTLE: Final = sys.byteorder == "little"
 HEADER: Final = "inference-header-content-length"
 DEFAULT_STREAM: Final = "default"
-_BYTES: Final = {"FP16": 2, "BF16": 2, "FP32": 4, "FP64": 8}
-_DTYPES: Final = {"FP16": "<f2", "FP32": "<f4", "FP64": "<f8", "BF16": "<f4"}
-_NAMES: Final = {"f2": "FP16", "f4": "FP32", "f8": "FP64", "i8": "INT64", "b1": "BOOL"}
+# Little-endian dtypes by name. BF16, the upper half of a float32, is not known to NumPy.
+DTYPES: Final = {
+    "FP16": "<f2", "BF16": "<u2", "FP32": "<f4", "FP64": "<f8", "INT64": "<i8", "BOOL": "|b1"
+}  # fmt: skip
+_NAMES: Final = {np.dtype(dtype): name for name, dtype in DTYPES.items()}
 
 Size = Annotated[int, Field(strict=True, ge=0, lt=1 << 40)]
 # Letters and marks; a control character could forge lines of a log.
@@ -155,14 +155,9 @@ def read_request(
         size = tensor.parameters.binary_data_size if tensor.parameters else None
         if size is None:
             tensors[tensor.name] = _from_numbers(tensor)
-            continue
-        if size > len(raw) - start:
-            raise InputError(
-                f"binary_data_size of {tensor.name!r:.60} must be at most the {len(raw) - start}"
-                f" bytes behind the JSON part, got {size}.",
-            )
-        tensors[tensor.name] = _from_bytes(tensor, raw[start : start + size])
-        start += size
+        else:
+            tensors[tensor.name] = _from_bytes(tensor, raw[start:], size)
+            start += size
     if start < len(raw):
         raise InputError(f"{len(raw) - start} bytes follow the last input.")
     return request, tensors
@@ -182,22 +177,23 @@ def _from_numbers(tensor: InputTensor) -> NDArray[Any]:
             f"data of {tensor.name!r:.60} must have {prod(shape)} numbers for shape {shape}, got"
             f" {array.shape}.",
         )
+    dtype = "<f4" if tensor.datatype == "BF16" else DTYPES[tensor.datatype]
     with np.errstate(over="ignore"):  # becomes infinite, and is refused as such
-        return array.astype(_DTYPES[tensor.datatype]).reshape(shape)
+        return array.astype(dtype).reshape(shape)
 
 
-def _from_bytes(tensor: InputTensor, raw: memoryview) -> NDArray[Any]:
-    expected = _BYTES[tensor.datatype] * prod(tensor.shape)
+def _from_bytes(tensor: InputTensor, raw: memoryview, size: int) -> NDArray[Any]:
+    dtype = np.dtype(DTYPES[tensor.datatype])
+    expected = dtype.itemsize * prod(tensor.shape)
     if tensor.data is not None:
         raise InputError(f"{tensor.name!r:.60} must have data or binary_data_size, got both.")
-    if len(raw) != expected:
+    if size != expected or size > len(raw):
         raise InputError(
             f"{tensor.name!r:.60} of shape {tensor.shape} must have {expected} bytes, got"
-            f" {len(raw)}.",
+            f" binary_data_size {size} and {len(raw)} bytes.",
         )
-    if tensor.datatype == "BF16":  # the upper half of a float32
-        return (np.frombuffer(raw, "<u2").astype("<u4") << 16).view("<f4").reshape(tensor.shape)
-    return np.frombuffer(bytes(raw), _DTYPES[tensor.datatype]).reshape(tensor.shape)
+    array = np.frombuffer(bytes(raw[:size]), dtype).reshape(tensor.shape)
+    return (array.astype("<u4") << 16).view("<f4") if tensor.datatype == "BF16" else array
 
 
 def write_response(
@@ -208,14 +204,12 @@ def write_response(
     wanted = {o.name: o.parameters.binary_data for o in request.outputs or [] if o.parameters}
     described, parts = [], []
     for name, array in outputs.items():
-        entry: dict[str, Any] = {
-            "name": name,
-            "datatype": _NAMES[array.dtype.str[1:]],
-            "shape": list(array.shape),
-        }
+        array = array.astype(array.dtype.newbyteorder("<"), copy=False)
+        datatype, shape = _NAMES[array.dtype], list(array.shape)
+        entry: dict[str, Any] = {"name": name, "datatype": datatype, "shape": shape}
         binary = wanted.get(name)
         if default if binary is None else binary:
-            parts.append(array.tobytes() if _IS_LITTLE else array.byteswap().tobytes())
+            parts.append(array.tobytes())
             entry["parameters"] = {"binary_data_size": len(parts[-1])}
         else:
             entry["data"] = array.ravel().tolist()

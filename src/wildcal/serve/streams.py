@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import os
-import sys
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -131,7 +130,8 @@ class Streams:
         while key not in self._live and len(self._live) >= self._settings.max_streams:
             await self._evict()
         if key not in self._live:  # nothing is awaited from here on
-            self._add(self._load(model, name) or Stream(model.name, name, model.monitor.new()))
+            saved = self._load(self._path(key)) if self._is_saved(key) else None
+            self._add(saved or Stream(model.name, name, model.monitor.new()))
         self._live.move_to_end(key)
         return self._live[key]
 
@@ -225,57 +225,46 @@ class Streams:
         assert self._settings.state is not None
         return stream_file(self._settings.state, *key)
 
-    def _load(self, model: Model, name: str) -> Stream | None:
-        if not self._is_saved((model.name, name)):
-            return None
-        path = self._path((model.name, name))
+    def _load(self, path: Path) -> Stream | None:
+        """Read a stream; None if its model is not served, or the file is not valid."""
         try:
-            return _read(model, read_state(path), path)
+            document = read_state(path)
+            model = self._models.get(document["model"])
+            if model is None:
+                return None
+            monitor = model.monitor.restored(document, path)
+            more = {name: document[name] for name in ("points", "alerts", "seconds")}
+            return Stream(model.name, document["stream"], monitor, **more)
         except (FileFormatError, KeyError) as error:
-            LOG.warning("stream %r of %s begins anew: %s", name, model.name, error)
+            LOG.warning("a stream begins anew: %s", error)
             path.replace(path.with_suffix(".invalid"))
             self._n_saved -= 1
             return None
 
     def _reopen(self, folder: Path) -> None:
         """Read the streams that were saved last; the only time that the folder is listed."""
-        files = []
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.name.endswith(".tmp"):  # of a server that was killed while it wrote
-                    Path(entry.path).unlink(missing_ok=True)
-                elif entry.name.endswith(".json"):
-                    files.append((entry.stat().st_mtime, entry.path))
-        self._n_saved = len(files)
-        for _, path in sorted(files)[-self._settings.max_streams :]:
-            try:
-                document = read_state(path)
-                model = self._models.get(str(document["model"]))
-                if model is not None:
-                    self._add(_read(model, document, path))
-            except (FileFormatError, KeyError) as error:
-                LOG.warning("%s is left out: %s", path, error)
-
-
-def _read(model: Model, document: dict[str, Any], path: str | Path) -> Stream:
-    monitor = model.monitor.restored(document, path)
-    more = {name: document[name] for name in ("points", "alerts", "seconds")}
-    return Stream(model.name, str(document["stream"]), monitor, **more)
+        for leftover in folder.glob("*.tmp"):  # of a server that was killed while it wrote
+            leftover.unlink(missing_ok=True)
+        paths = sorted(folder.glob("*.json"), key=os.path.getmtime)
+        self._n_saved = len(paths)
+        for path in paths[-self._settings.max_streams :]:
+            stream = self._load(path)
+            if stream is not None:
+                self._add(stream)
 
 
 def _lock(folder: Path) -> Any:
-    """Lock a folder until the process ends, however it does; Windows has no such lock."""
+    """Lock a folder until the process ends, where the system has such locks."""
     file = (folder / _LOCK).open("w")
     try:
-        if sys.platform != "win32":
-            import fcntl
+        import fcntl
 
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         file.close()
         raise BlockingIOError(
             f"{folder} is in use by another server. Stop it, or give each server a folder."
         ) from None
-    except OSError:  # some network file systems have no locks
+    except (ImportError, OSError):  # Windows, and some network file systems
         pass
     return file
