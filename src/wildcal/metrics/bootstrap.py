@@ -135,13 +135,9 @@ def _draw(rng: Any, is_ood: BoolArray, weight: FloatArray, n_bootstrap: int) -> 
     block = np.zeros((n_bootstrap, len(weight)), dtype=np.float32)
     for chosen in (np.flatnonzero(~is_ood), np.flatnonzero(is_ood)):
         n, w = len(chosen), weight[chosen]
-        is_plain = (w == 1).all()
+        p = None if (w == 1).all() else w / w.sum()
         for row in block if n else ():
-            if is_plain:
-                drawn = rng.integers(0, n, n)
-            else:
-                drawn = rng.choice(n, max(1, round(w.sum())), p=w / w.sum())
-            row[chosen] = np.bincount(drawn, minlength=n)
+            row[chosen] = np.bincount(rng.choice(n, max(1, round(w.sum())), p=p), minlength=n)
     return np.ascontiguousarray(block.T)
 
 

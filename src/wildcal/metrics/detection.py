@@ -176,8 +176,9 @@ def compute_risk_coverage(scores: Scores, weights: FloatArray) -> RiskCoverage:
     right, wrong = _cumulate(lambda *counts: counts, scores, weights, scores.correct)
     total = right + wrong
     used = np.diff(total, prepend=0.0) > 0
-    threshold = np.unique(scores.confidence)[::-1][used]
-    return RiskCoverage(threshold, total[used] / total[-1], wrong[used] / total[used])
+    ranked = scores.confidence[scores.order][::-1]
+    threshold = ranked[np.diff(ranked, append=-1.0) < 0]
+    return RiskCoverage(threshold[used], total[used] / total[-1], wrong[used] / total[used])
 
 
 def compute_aurc(scores: Scores, weights: FloatArray, *, n_bins: int = 15) -> Any:

@@ -143,8 +143,8 @@ class Service:
             status = getattr(error, "status_code", 400)
             raise
         finally:
-            self.metrics.requests_of(found.name, status).inc()
-            self.metrics.seconds_of(found.name).observe(time.perf_counter() - start)
+            self.metrics.requests(found.name, status).inc()
+            self.metrics.seconds(found.name).observe(time.perf_counter() - start)
 
     async def _infer_model(self, request: Request) -> Response:
         return await self.infer(request, request.path_params["model"])
@@ -163,7 +163,7 @@ class Service:
             raise InputError(re.sub("^X ", f"{model.calibrator.input_} ", str(error))) from error
         if asked.id is not None:
             self.streams.remember(stream, asked.id, len(x))
-        self.metrics.samples_of(model.name).inc(len(x))
+        self.metrics.samples(model.name).inc(len(x))
         stream.note(len(x), result.alerts)
         notification = self._notification(stream, len(result.alerts)) if result.alerts else None
         outputs = model.answer(asked, x, result, stream.monitor)
@@ -175,8 +175,19 @@ class Service:
         return Response(content, 200, headers, media_type, notification)
 
     async def _body(self, request: Request) -> bytes:
-        body, encoding = await request.body(), request.headers.get("content-encoding")
-        return protocol.decompressed(body, encoding, self.settings.max_bytes)
+        """Return the body of a request without its Content-Encoding, within the limits."""
+        body, settings = bytearray(), self.settings
+        try:
+            async with asyncio.timeout(settings.max_seconds):
+                async for chunk in request.stream():
+                    body += chunk
+                    if len(body) > settings.max_bytes:
+                        raise protocol.too_large(settings.max_bytes)
+        except TimeoutError:
+            message = f"the body must arrive within {settings.max_seconds:g} s."
+            raise HTTPException(408, message) from None
+        encoding = request.headers.get("content-encoding")
+        return protocol.decompressed(bytes(body), encoding, settings.max_bytes)
 
     async def feedback(
         self, request: Request, model: str, version: str = VERSION

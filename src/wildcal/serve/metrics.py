@@ -1,8 +1,8 @@
 """Prometheus metrics; the number of series is bounded."""
 
 from collections.abc import Iterator
-from functools import cache
-from typing import Any, Final
+from functools import cache, partial
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -38,29 +38,24 @@ class Metrics:
 
     def __init__(self, streams: Streams) -> None:
         self.registry = CollectorRegistry()
-        own: dict[str, Any] = {"registry": self.registry}
-        by_model = {"labelnames": ["model"], **own}
-        self.samples = Counter("wildcal_samples_total", "Samples calibrated.", **by_model)
-        self.alerts = Counter("wildcal_alerts_total", "Drift alerts that began.", **by_model)
-        self.requests = Counter(
-            "wildcal_requests_total", "Requests to infer.", labelnames=["model", "status"], **own
-        )
-        self.seconds = Histogram(
+        counter = partial(Counter, registry=self.registry)
+        samples = counter("wildcal_samples_total", "Samples calibrated.", ["model"])
+        requests = counter("wildcal_requests_total", "Requests to infer.", ["model", "status"])
+        seconds = Histogram(
             "wildcal_request_duration_seconds",
             "Duration of requests to infer, after their head was read.",
+            ["model"],
             buckets=_SECONDS,
-            **by_model,
+            registry=self.registry,
         )
         # Looking up a series takes longer than counting.
-        self.requests_of = cache(self.requests.labels)
-        self.seconds_of = cache(self.seconds.labels)
-        self.samples_of = cache(self.samples.labels)
-        self.notification_failures = Counter(
-            "wildcal_notification_failures_total", "Alerts that could not be sent.", **own
+        self.samples, self.requests = cache(samples.labels), cache(requests.labels)
+        self.seconds = cache(seconds.labels)
+        self.alerts = counter("wildcal_alerts_total", "Drift alerts that began.", ["model"])
+        self.notification_failures = counter(
+            "wildcal_notification_failures_total", "Alerts that could not be sent."
         )
-        self.task_failures = Counter(
-            "wildcal_task_failures_total", "Background tasks that failed.", **own
-        )
+        self.task_failures = counter("wildcal_task_failures_total", "Background tasks that failed.")
         self.registry.register(_Gauges(streams))
 
     def text(self) -> bytes:

@@ -234,7 +234,12 @@ def decompressed(body: bytes, encoding: str | None, limit: int) -> bytes:
     except zlib.error:
         raise InputError(f"the body must be {encoding}, as its header says.") from None
     if len(found) > limit:
-        raise HTTPException(413, f"the body must have at most {limit:,} bytes.")
+        raise too_large(limit)
     if not reader.eof:
         raise InputError(f"the body must be whole {encoding}, got a part.")
     return found
+
+
+def too_large(limit: int) -> HTTPException:
+    """Return the error of a body with too many bytes."""
+    return HTTPException(413, f"the body must have at most {limit:,} bytes.")
