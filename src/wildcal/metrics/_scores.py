@@ -1,4 +1,4 @@
-"""`Scores`: the columns of samples that metrics read."""
+"""`Scores`: checked predictions and labels, the input of metrics; helpers for weighted sums."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace

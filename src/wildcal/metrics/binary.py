@@ -8,7 +8,7 @@ from wildcal.core.arrays import FloatArray
 from wildcal.metrics._scores import BoolArray, Scores, measure, per_replicate
 from wildcal.metrics.calibration_error import compute_ece
 
-# Slopes and intercepts of samples whose classes are separated without a mistake.
+# Largest slope and intercept, also those of replicates with separated classes.
 _STEEPEST: Final = 100.0
 _MAX_ITER: Final = 60
 _TOLERANCE: Final = 1e-9

@@ -18,13 +18,13 @@ from wildcal.metrics.registry import EVENTS, METRICS, Metric, get_metric
 DEFAULT_BOOTSTRAP: Final = 200
 # Above this number of samples no intervals are computed unless asked for.
 MAX_SAMPLES: Final = 2_000_000
-# Weights that exist at the same time.
+# Weights in memory at the same time.
 _BLOCK_ENTRIES: Final = 1 << 22
 
 
 @dataclass(frozen=True)
 class Options:
-    """How metrics and their intervals are computed, checked."""
+    """Checked options of metrics and their intervals."""
 
     n_bins: int = 15
     n_bootstrap: int | None = None
@@ -80,7 +80,7 @@ class Estimate:
 
     @property
     def verdict(self) -> Literal["above noise floor", "within noise"] | None:
-        """Whether the error is more than noise: the interval (or the value) decides."""
+        """Whether the interval of the error, or its value without one, is above the floor."""
         if self.floor is None:
             return None
         is_above = self.value > self.floor if self.low is None else self.low > 0
@@ -109,7 +109,7 @@ class Difference(Estimate):
 
 
 def draw_weights(scores: Scores, n_bootstrap: int, seed: int = 0) -> Iterator[NDArray[np.float32]]:
-    """Yield blocks (n, b) of bootstrap weights: how often each sample is drawn.
+    """Yield blocks (n, b) of bootstrap weights, the number of draws of each sample.
 
     The same seed and number of samples give the same draws, so that models are compared on the
     same replicates. In-distribution and OOD samples are drawn separately.

@@ -1,4 +1,4 @@
-"""Calibration errors, and the error that a calibrated model has on a finite sample."""
+"""Calibration errors, and the noise floor of a calibrated model on a finite sample."""
 
 from typing import Any, Final, Literal
 

@@ -1,4 +1,4 @@
-"""How well a score separates two kinds of samples, and prediction with abstention."""
+"""Detection metrics (AUROC, AUPR, FPR95), the risk-coverage curve and its area."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -206,7 +206,7 @@ def compute_ood_mean_confidence(scores: Scores, weights: FloatArray, *, n_bins: 
 
 
 def detector(statistic: Statistic, positive: Positive) -> Callable[..., Any]:
-    """Return a metric: how well the confidence separates some samples from the others.
+    """Return a metric of how well the confidence separates two kinds of samples.
 
     Right and in-distribution samples are expected to have high confidence, wrong and OOD samples
     low confidence. The metric is NaN unless both kinds of samples occur.

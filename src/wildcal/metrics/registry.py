@@ -1,4 +1,4 @@
-"""All metrics by name: what `evaluate`, `compare`, benchmarks, reports and gates look up."""
+"""Registry of metrics for `evaluate`, `compare`, benchmarks, reports and gates."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from wildcal.metrics.detection import area, average_precision, detector, false_p
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric is one entry of `METRICS`.
+    """Description of a metric, an entry of `METRICS`.
 
     Examples
     --------

@@ -71,11 +71,11 @@ class Decomposition:
 
     score: float
     miscalibration: float
-    """What recalibration would gain; 0 for calibrated probabilities."""
+    """Score minus that of recalibrated probabilities; 0 for calibrated ones."""
     discrimination: float
-    """What recalibrated probabilities gain over the class frequencies; higher is better."""
+    """Score of the class frequencies minus that of recalibrated probabilities; higher is better."""
     uncertainty: float
-    """The score of the class frequencies, which no model changes."""
+    """Score of the class frequencies, the same for every model."""
 
     def to_dict(self) -> dict[str, float]:
         """Return the parts by name."""

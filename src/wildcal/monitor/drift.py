@@ -27,14 +27,14 @@ BLOCK: Final = 8
 # Log-odds between the two probabilities of a bet.
 _CONFIDENCE_STEPS: Final = np.array([0.2, 0.5, 1.2, 3.0])
 _CLASS_STEPS: Final = np.array([1.0, 3.0])
-# Wealth beyond any limit need not grow.
+# Upper limit of the wealth, against overflow.
 _MAX_WEALTH: Final = 1e100
-# An alert ends when no new one begins during so many windows.
+# An alert ends after so many windows without a new one.
 _QUIET_WINDOWS: Final = 2
 
 
 class DriftTest:
-    """The bets that follow from a profile; see the description of the module.
+    """Sequential test of samples against a profile; see the description of the module.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class DriftTest:
         # Shape (2, n_bets): the factor where the indicator is 0, and where it is 1.
         bins = _factors(below, n, level, _CONFIDENCE_STEPS)
         inside = np.arange(N_BINS)[:, None] <= np.arange(N_BINS - 1)
-        # Logarithm of what a sample in each bin multiplies the bets on confidence by.
+        # Logarithm of the factor of each bet on confidence for a sample in each bin.
         self._by_bin = np.log(np.where(inside[:, :, None], bins[1], bins[0])).reshape(N_BINS, -1)
         classes = _factors(profile.class_counts, n, level, _CLASS_STEPS)
         self._missed = classes[0] ** BLOCK
@@ -67,7 +67,7 @@ class DriftTest:
     def update(
         self, state: "DriftState", bins: IntArray, classes: IntArray, window: int
     ) -> list[int]:
-        """Take samples by their bin of confidence and predicted class into a state.
+        """Add samples, given as bins of confidence and predicted classes, to a state.
 
         Returns the numbers of the samples, from 1, at which an alert begins.
         """
@@ -88,7 +88,7 @@ class DriftTest:
                     began.append(now)
                     state.since = now
                 state.last = now
-                # The test starts anew, so an alert lasts as long as it is repeated.
+                # The test restarts, so an alert lasts as long as it is repeated.
                 state.n_blocks, state.e_value = 0, 1.0
                 state.confidence[:] = state.classes[:] = 0.0
         state.n_alerts += len(began)
@@ -111,7 +111,7 @@ class DriftTest:
 
 @dataclass
 class DriftState:
-    """The wealth of the bets, and the alert."""
+    """State of the test: the wealth of the bets, and the alert."""
 
     confidence: FloatArray
     classes: FloatArray
@@ -134,7 +134,7 @@ class DriftState:
         """Return the state of two streams together: the mean of their wealth.
 
         Samples that wait for a whole block are left out. The number of blocks is the larger one, so
-        at most the wealth that is left is bet later.
+        at most the remaining wealth is bet later.
         """
         total = self.n_samples + other.n_samples
         alerts = [state for state in (self, other) if state.last]

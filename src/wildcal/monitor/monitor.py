@@ -31,7 +31,7 @@ MAX_WINDOW: Final = 1_000_000
 # Error of ATC, as a part of its fall below calibration time: benchmarks/studies/monitor.py.
 _RELATIVE_ERROR: Final = 0.45
 _Z: Final = 1.959963984540054
-# So few samples are not checked again before the prediction.
+# Fewer samples are not checked again before the prediction, which halves its time.
 _FEW: Final = 8
 # Columns of `MonitorState.buckets`: samples, those above the ATC threshold, sums of the calibrated
 # confidence and of the accuracy estimator, samples by uncalibrated confidence; for calibrators that
@@ -43,7 +43,7 @@ _OPTIONS: Final = ("window", "false_alert_rate")
 
 
 class Monitor:
-    """Watches a stream of predictions, with any fitted calibrator.
+    """Monitor a stream of predictions of any fitted calibrator.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class Monitor:
     def update(
         self, X: Any, ids: str | Sequence[Any] | None = None, *, knn_distances: Any = None
     ) -> MonitorResult:
-        """Take samples into the stream and return their calibrated probabilities.
+        """Add samples to the stream and return their calibrated probabilities.
 
         Samples that are refused by an error change nothing.
 
@@ -145,7 +145,7 @@ class Monitor:
         return MonitorResult(proba, calibrated, predicted, alerts)
 
     def label(self, ids: str | Sequence[Any], y: Any) -> int:
-        """Take labels that arrive later and return the number of samples they belong to.
+        """Add delayed labels and return the number of samples that they belong to.
 
         Each id counts once; ids that are not known are ignored.
 
@@ -306,8 +306,8 @@ class Monitor:
     def merged(self, other: "Monitor") -> Self:
         """Return a monitor of the samples of two streams, such as two replicas of a server.
 
-        Windows, labels and evidence are put together. The window is that of both until its buckets
-        are replaced.
+        Windows and labels are added, the wealth of the bets is averaged. The window is that of both
+        streams until its buckets are replaced.
         """
         if self._fingerprint != other._fingerprint or self.window != other.window:
             raise InputError(
@@ -382,7 +382,7 @@ class Monitor:
     def _proba(
         self, calibrator: Calibrator, X: Any, x: NDArray[Any], knn_distances: Any
     ) -> NDArray[Any]:
-        """Return `calibrator.predict_proba(X)`; for few samples in half of its time."""
+        """Return `calibrator.predict_proba(X)`."""
         if len(x) >= _FEW or calibrator is not self.calibrator or calibrator.requires:
             return np.asarray(calibrator.predict_proba(X, knn_distances=knn_distances))
         if not isinstance(X, np.ndarray):

@@ -1,4 +1,4 @@
-"""The state of a monitor: sums in buckets, and its JSON form."""
+"""The state of a monitor, and its JSON file."""
 
 import hashlib
 import json
@@ -41,7 +41,7 @@ class MonitorState:
         return document
 
     def restored(self, document: dict[str, Any], expected: str, path: str | Path) -> Self:
-        """Return a state of the same shapes from what `to_dict` returned."""
+        """Return a state of the same shapes from the result of `to_dict`."""
         if document.get("calibrator") != expected:
             raise FileFormatError(
                 f"{path} is of another calibrator or accuracy estimator. Try those it was saved"

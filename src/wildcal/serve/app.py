@@ -104,17 +104,11 @@ class Service:
         self.app.openapi = self._openapi  # type: ignore[method-assign]
 
     def _add_routes(self) -> None:
-        # Most requests; FastAPI takes a third of their time to find parameters that it has above.
+        # For most requests: FastAPI would add a third of their time to parse parameters.
         self.app.add_route("/v2/models/{model}/infer", self._infer_model, methods=["POST"])
         get, post = (partial(add, responses=_ERRORS) for add in (self.app.get, self.app.post))
-        infer: dict[str, Any] = {
-            "response_model": protocol.InferResponse,
-            "openapi_extra": _body(protocol.InferRequest),
-        }
-        labels: dict[str, Any] = {
-            "response_model": protocol.FeedbackResponse,
-            "openapi_extra": _body(protocol.Feedback),
-        }
+        infer = _messages(protocol.InferRequest, protocol.InferResponse)
+        labels = _messages(protocol.Feedback, protocol.FeedbackResponse)
         for path in ("/v2/models/{model}", "/v2/models/{model}/versions/{version}"):
             shown = "version" not in path
             post(path + "/infer", include_in_schema=shown, **infer)(self.infer)
@@ -132,7 +126,7 @@ class Service:
         get("/", response_class=FileResponse)(self.page)
 
     async def infer(self, request: Request, model: str) -> Response:
-        """Calibrate samples and take them into their stream."""
+        """Calibrate samples and add them to their stream."""
         found = self._model(request, model)
         start, status = time.perf_counter(), 500
         try:
@@ -159,7 +153,7 @@ class Service:
                 model.monitor.new().update(x, knn_distances=near)  # refused samples open no stream
             stream = await self.streams.ready(model, asked.stream)
             result = stream.monitor.update(x, asked.id, knn_distances=near)
-        except InputError as error:  # X has the name of its tensor here
+        except InputError as error:  # the argument X is named after its tensor
             raise InputError(re.sub("^X ", f"{model.calibrator.input_} ", str(error))) from error
         if asked.id is not None:
             self.streams.remember(stream, asked.id, len(x))
@@ -192,7 +186,7 @@ class Service:
     async def feedback(
         self, request: Request, model: str, version: str = VERSION
     ) -> dict[str, Any]:
-        """Take labels of earlier samples: all that are known, or none if one is not valid."""
+        """Add labels of earlier samples; none of them if one is not valid."""
         found = self._model(request, model)
         entries = protocol.parse(protocol.Feedback, await self._body(request)).feedback
         for entry in entries:
@@ -252,7 +246,7 @@ class Service:
         return Response(self.metrics.text(), media_type="text/plain; version=0.0.4")
 
     async def live(self) -> Response:
-        """Return what the page shows."""
+        """Return status and history of the streams for the live page."""
         return Response(to_json(dashboard.numbers(self.streams)), media_type="application/json")
 
     async def page(self) -> Response:
@@ -266,7 +260,7 @@ class Service:
         return found
 
     def _notification(self, stream: Stream, n_alerts: int) -> BackgroundTask | None:
-        """Count and log alerts; return what runs in a thread when the request is answered."""
+        """Count and log alerts; return a task that sends them after the response."""
         status = stream.monitor.status().to_dict()
         self.metrics.alerts.labels(stream.model).inc(n_alerts)
         LOG.warning("alert in stream %r of %s: %s", stream.name, stream.model, status["message"])
@@ -278,7 +272,7 @@ class Service:
     def _notify(self, target: str, event: dict[str, Any]) -> None:
         try:
             notify(target, event)
-        except Exception as error:  # whatever happens, it is counted and the service goes on
+        except Exception as error:  # any failure is counted, and the server continues
             self.metrics.notification_failures.inc()
             LOG.error("%s did not get an alert: %s", target, error)
 
@@ -312,9 +306,11 @@ class Service:
         return document
 
 
-def _body(kind: type[BaseModel]) -> dict[str, Any]:
-    schema = {"$ref": f"#/components/schemas/{kind.__name__}"}
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+def _messages(request: type[BaseModel], response: type[BaseModel]) -> dict[str, Any]:
+    """Return the options of a route whose request is parsed here."""
+    schema = {"$ref": f"#/components/schemas/{request.__name__}"}
+    body = {"required": True, "content": {"application/json": {"schema": schema}}}
+    return {"response_model": response, "openapi_extra": {"requestBody": body}}
 
 
 async def _refuse(_: Request, error: Exception) -> Response:

@@ -1,4 +1,4 @@
-"""The live page, and the numbers that it asks for."""
+"""The live page and its data."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -11,7 +11,7 @@ POLICY: Final = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:;"
     " connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
-"""Nothing is loaded from another host, whatever the names of streams hold."""
+"""Content security policy: nothing is loaded from another host."""
 
 
 def numbers(streams: Streams) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 
 from wildcal.serve.streams import Streams
 
-# Streams that have series of their own.
+# Largest number of streams with series.
 MAX_SERIES: Final = 100
 _SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 # Gauges of a stream: the field of its status, and the help text.
@@ -34,7 +34,7 @@ _GAUGES: Final = {
 
 
 class Metrics:
-    """The counters of a server, and gauges that are read from its streams when asked."""
+    """Counters of a server, and gauges of its streams."""
 
     def __init__(self, streams: Streams) -> None:
         self.registry = CollectorRegistry()
@@ -64,7 +64,7 @@ class Metrics:
 
 
 class _Gauges(Collector):
-    """Gauges of the streams: of alerting ones, then of others by their name, until the limit."""
+    """Gauges of at most 100 streams: alerting ones first, then others by name."""
 
     def __init__(self, streams: Streams) -> None:
         self._streams = streams

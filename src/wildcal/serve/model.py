@@ -27,7 +27,7 @@ _STATUS: Final = {
 
 
 class Model:
-    """A calibrator with a name; its monitors share what does not change."""
+    """A calibrator with a name, its tensors and an empty monitor."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Model:
         }
 
     def config(self) -> dict[str, Any]:
-        """Return the configuration, as Triton has it."""
+        """Return the configuration in the form of Triton."""
 
         def entry(tensor: dict[str, Any]) -> dict[str, Any]:
             kind = f"TYPE_{tensor['datatype']}"

@@ -14,14 +14,12 @@ from wildcal.core.exceptions import InputError
 
 HEADER: Final = "inference-header-content-length"
 DEFAULT_STREAM: Final = "default"
-# Little-endian dtypes by name. BF16, the upper half of a float32, is not known to NumPy.
-DTYPES: Final = {
-    "FP16": "<f2", "BF16": "<u2", "FP32": "<f4", "FP64": "<f8", "INT64": "<i8", "BOOL": "|b1"
-}  # fmt: skip
+# dtypes by name. NumPy has no BF16, which is the upper half of a float32.
+DTYPES: Final = {"FP16": "f2", "BF16": "u2", "FP32": "f4", "FP64": "f8", "INT64": "i8", "BOOL": "?"}
 _NAMES: Final = {np.dtype(dtype): name for name, dtype in DTYPES.items()}
 
 Size = Annotated[int, Field(strict=True, ge=0, lt=1 << 40)]
-# Letters and marks; a control character could forge lines of a log.
+# No control characters, which could forge lines of a log.
 StreamName = Annotated[
     str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f-\x9f]+$")
 ]
@@ -60,7 +58,7 @@ class InferRequest(BaseModel):
     """Samples to be calibrated."""
 
     id: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    """Names the samples when their labels arrive."""
+    """Id of the samples, for their labels."""
     parameters: Parameters | None = None
     inputs: list[InputTensor] = Field(min_length=1, max_length=8)
     outputs: list[RequestedOutput] | None = None
@@ -95,30 +93,30 @@ class Labels(BaseModel):
 
     id: Annotated[str, Field(min_length=1, max_length=200)]
     labels: list[StrictInt | StrictBool | StrictStr | None]
-    """One for each sample: a class index, a class name, or null where it is not known."""
+    """One for each sample: a class index, a class name, or null if unknown."""
     stream: StreamName | None = None
-    """Needed only for a stream that was not used since the server started."""
+    """Required only for a stream that was not used since the server started."""
 
 
 class Feedback(BaseModel):
-    """Labels that arrive later."""
+    """Delayed labels."""
 
     feedback: list[Labels]
 
 
 class FeedbackResponse(BaseModel):
-    """What became of them."""
+    """Result of adding labels."""
 
     accepted: int
     """Samples that got a label."""
     unknown: list[str]
-    """Ids that are not known, or have their labels."""
+    """Ids without samples that wait for labels."""
     streams: dict[str, dict[str, Any]]
     """The status of each stream."""
 
 
 class ErrorResponse(BaseModel):
-    """Why a request was refused."""
+    """Error message of a refused request."""
 
     error: str
 
@@ -177,13 +175,13 @@ def _from_numbers(tensor: InputTensor) -> NDArray[Any]:
             f"data of {tensor.name!r:.60} must have {prod(shape)} numbers for shape {shape}, got"
             f" {array.shape}.",
         )
-    dtype = "<f4" if tensor.datatype == "BF16" else DTYPES[tensor.datatype]
+    dtype = "f4" if tensor.datatype == "BF16" else DTYPES[tensor.datatype]
     with np.errstate(over="ignore"):  # becomes infinite, and is refused as such
         return array.astype(dtype).reshape(shape)
 
 
 def _from_bytes(tensor: InputTensor, raw: memoryview, size: int) -> NDArray[Any]:
-    dtype = np.dtype(DTYPES[tensor.datatype])
+    dtype = np.dtype(DTYPES[tensor.datatype]).newbyteorder("<")
     expected = dtype.itemsize * prod(tensor.shape)
     if tensor.data is not None:
         raise InputError(f"{tensor.name!r:.60} must have data or binary_data_size, got both.")
@@ -193,7 +191,7 @@ def _from_bytes(tensor: InputTensor, raw: memoryview, size: int) -> NDArray[Any]
             f" binary_data_size {size} and {len(raw)} bytes.",
         )
     array = np.frombuffer(bytes(raw[:size]), dtype).reshape(tensor.shape)
-    return (array.astype("<u4") << 16).view("<f4") if tensor.datatype == "BF16" else array
+    return (array.astype("u4") << 16).view("f4") if tensor.datatype == "BF16" else array
 
 
 def write_response(
@@ -204,12 +202,11 @@ def write_response(
     wanted = {o.name: o.parameters.binary_data for o in request.outputs or [] if o.parameters}
     described, parts = [], []
     for name, array in outputs.items():
-        array = array.astype(array.dtype.newbyteorder("<"), copy=False)
         datatype, shape = _NAMES[array.dtype], list(array.shape)
         entry: dict[str, Any] = {"name": name, "datatype": datatype, "shape": shape}
         binary = wanted.get(name)
         if default if binary is None else binary:
-            parts.append(array.tobytes())
+            parts.append(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
             entry["parameters"] = {"binary_data_size": len(parts[-1])}
         else:
             entry["data"] = array.ravel().tolist()

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from wildcal.core.exceptions import FileFormatError
 from wildcal.serve.settings import Settings
 
-# Probes have no token; the page has no numbers of its own and asks for a token.
+# Paths without a token: probes, and the page, which asks for one before it loads its data.
 OPEN: Final = frozenset({"/", "/v2/health/live", "/v2/health/ready"})
 _SHORTEST: Final = 16
 
@@ -44,7 +44,7 @@ class Security:
 
     def _refused(self, headers: dict[bytes, bytes], path: str) -> tuple[int, str] | None:
         host = headers.get(b"host", b"").decode("latin-1")
-        # A browser names the page that a request comes from; our own has the same host.
+        # Browsers send the origin of a page; the live page has the same host as the server.
         origin = headers.get(b"origin")
         if origin is not None and origin.decode("latin-1").partition("://")[2] != host:
             return 403, "requests of other web pages are refused."
@@ -52,7 +52,7 @@ class Security:
             if path in OPEN or self._accepts(headers.get(b"authorization", b"").decode("latin-1")):
                 return None
             return 401, "a token is needed: Authorization: Bearer TOKEN."
-        # Without tokens a name that an attacker points at this machine (DNS rebinding) must not do.
+        # Against DNS rebinding: an attacker can point any name at this machine.
         if not self._is_known(host):
             return 403, "the Host header must be localhost, an IP address or of --allow-host."
         return None

@@ -1,4 +1,4 @@
-"""The streams of a server: a monitor for each, in memory and on disk."""
+"""The streams of a server, each with a monitor, in memory and on disk."""
 
 import asyncio
 import logging
@@ -19,7 +19,7 @@ from wildcal.serve.model import Model
 from wildcal.serve.settings import Settings
 
 LOG: Final = logging.getLogger("wildcal.serve")
-# Moments of the history of a stream; every other one is dropped when there are more.
+# Points in the history of a stream; every other one is dropped when there are more.
 _N_POINTS: Final = 240
 _POINT: Final = (
     "n_samples",
@@ -54,7 +54,7 @@ class Stream:
     """Held while a snapshot is written."""
 
     def note(self, n: int, alerts: Sequence[int] = ()) -> None:
-        """Take note of samples or labels that were taken in."""
+        """Update the history after samples or labels were added."""
         self.n_unsaved += n
         now = time.time()
         self.alerts += [{"time": now, "sample": sample} for sample in alerts]
@@ -63,7 +63,7 @@ class Stream:
             return
         status = self.monitor.status()
         point = {"time": now, **{name: getattr(status, name) for name in _POINT}}
-        if alerts:  # after it the test starts anew
+        if alerts:  # the test restarted
             point["log_e_value"] = status.log_limit
         self.points.append(point)
         if len(self.points) > _N_POINTS:
@@ -71,7 +71,7 @@ class Stream:
             self.seconds *= 2
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what is saved; nothing in it changes while it is written."""
+        """Return a snapshot, which does not change while it is written."""
         return {
             **self.monitor.to_dict(),
             "model": self.model,
@@ -136,7 +136,7 @@ class Streams:
         return self._live[key]
 
     async def ready(self, model: Model, name: str) -> Stream:
-        """Return a stream that can take samples: what must be saved before is saved."""
+        """Return a stream for samples, saved first if a save is due."""
         while True:
             stream = await self.open(model, name)
             assert stream is not None
@@ -151,7 +151,7 @@ class Streams:
         return self._settings.state is not None and most is not None and stream.n_unsaved >= most
 
     def remember(self, stream: Stream, key: str, n: int) -> None:
-        """Note that n samples of a stream wait for their labels, and no others with this id."""
+        """Store the id of n samples that wait for labels; forget others with this id."""
         if self.stream_of(stream.model, key) not in (None, stream.name):
             self.forget(stream.model, key)
         _, before = self._pending.pop((stream.model, key), (None, 0))
@@ -182,7 +182,7 @@ class Streams:
             new = not path.exists()
             try:
                 await asyncio.to_thread(write_state, path, stream.to_dict())
-            except OSError as error:  # a full disk does not end the service
+            except OSError as error:  # such as a full disk
                 self.save_failures += 1
                 LOG.error("stream %r of %s is not saved: %s", stream.name, stream.model, error)
                 return False
@@ -243,7 +243,7 @@ class Streams:
 
     def _reopen(self, folder: Path) -> None:
         """Read the streams that were saved last; the only time that the folder is listed."""
-        for leftover in folder.glob("*.tmp"):  # of a server that was killed while it wrote
+        for leftover in folder.glob("*.tmp"):  # from a server that was killed during a save
             leftover.unlink(missing_ok=True)
         paths = sorted(folder.glob("*.json"), key=os.path.getmtime)
         self._n_saved = len(paths)
