@@ -1,4 +1,4 @@
-"""`wildcal serve` as a process: the numbers of Python, bad requests, bytes and limits."""
+"""Requests to a server process: results, wrong requests, binary tensors and limits."""
 
 import gzip
 import json
@@ -51,7 +51,7 @@ def test_openapi(server):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_numbers(server, scaled, draw, dtype):
+def test_probabilities_are_those_of_the_calibrator(server, scaled, draw, dtype):
     z = draw(50)[0].astype(dtype)
     status, answer = server.infer(z, "plain", id="seven")
     found = arrays(answer)
@@ -78,7 +78,7 @@ def test_bfloat16_is_the_upper_half_of_a_float32(server, scaled, draw):
     )
 
 
-def test_streams_have_monitors_of_their_own(server, window, draw):
+def test_each_stream_has_a_monitor(server, window, draw):
     ours = {"a": Monitor(window), "b/<b>": Monitor(window)}
     outputs = [{"name": name} for name in ("confidence", *STATUS)]
     for start in range(0, 800, 100):
@@ -196,7 +196,7 @@ def test_bodies_of_bytes(server, request_, status, message):
         ("/docs", "GET", 404),
     ],
 )
-def test_what_is_not_there(server, path, method, status):
+def test_unknown_paths(server, path, method, status):
     found, _, body = server.request(path, method=method)
     assert found == status
     assert "error" in json.loads(body)

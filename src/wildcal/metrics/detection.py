@@ -235,8 +235,7 @@ def _detect(
         )
     if values.shape != is_high.shape or not np.isfinite(values).all():
         raise InputError(
-            f"scores must be finite numbers of shape {is_high.shape}, got {values.shape}.",
-            "scores",
+            f"scores must be finite numbers of shape {is_high.shape}, got {values.shape}.", "scores"
         )
     weights = np.ones(len(values))
     return defined(detector(statistic, positive)(Scores(values, is_high, weights), weights))

@@ -266,11 +266,7 @@ class Monitor:
 
     @classmethod
     def load(
-        cls,
-        path: str | Path,
-        calibrator: Calibrator,
-        *,
-        estimator: AccuracyEstimator | None = None,
+        cls, path: str | Path, calibrator: Calibrator, *, estimator: AccuracyEstimator | None = None
     ) -> Self:
         """Return the monitor of a file; calibrator and estimator must be those it was saved with.
 
