@@ -229,12 +229,12 @@ class Streams:
         """Read a stream; None if its model is not served, or the file is not valid."""
         try:
             document = read_state(path)
-            model = self._models.get(document["model"])
+            model = self._models.get(str(document["model"]))
             if model is None:
                 return None
             monitor = model.monitor.restored(document, path)
             more = {name: document[name] for name in ("points", "alerts", "seconds")}
-            return Stream(model.name, document["stream"], monitor, **more)
+            return Stream(model.name, str(document["stream"]), monitor, **more)
         except (FileFormatError, KeyError) as error:
             LOG.warning("a stream begins anew: %s", error)
             path.replace(path.with_suffix(".invalid"))
