@@ -82,7 +82,7 @@ class Scores:
     @cached_property
     def order(self) -> IntArray:
         """Indices that sort the samples by confidence."""
-        return np.argsort(self.confidence, kind="stable")
+        return np.argsort(self.confidence)
 
     def blocks(self) -> list[FloatArray]:
         """Return the probabilities in blocks of samples, in float64 when they are used."""
