@@ -1,4 +1,4 @@
-"""Metrics of two classes: by hand, and against fits of another kind."""
+"""Metrics of two classes: by hand, and against a general optimizer."""
 
 import numpy as np
 import pytest

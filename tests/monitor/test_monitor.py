@@ -85,7 +85,7 @@ def test_estimated_accuracy_of_the_profile_is_atc(calibrator):
     assert found.low < found.value < found.high
 
 
-def test_drift_is_found_and_said(calibrator):
+def test_drift_alert_and_message(calibrator):
     monitor = Monitor(calibrator)
     monitor.update(draw(1000, seed=2)[0])
     before = monitor.status()
@@ -123,7 +123,7 @@ def test_saved_estimators(calibrator, name, tmp_path):
     assert monitor.status().accuracy_at_calibration == estimator.source_accuracy_
 
 
-def test_estimators_whose_statistics_are_no_sums_are_refused(calibrator):
+def test_estimators_without_additive_statistics_are_refused(calibrator):
     z, y = draw(500)
     gde = wildcal.accuracy.GDE().fit(z, y)
     with pytest.raises(InputError, match="estimator must have statistics that are sums, got GDE"):
@@ -176,7 +176,7 @@ def test_wrong_labels_contradict_the_confidence(calibrator):
     assert "fit again" in monitor.status().message
 
 
-def test_labels_before_a_drift_say_nothing_about_samples_after_it(calibrator):
+def test_an_alert_restarts_the_calibration_test(calibrator):
     monitor = Monitor(calibrator)
     z, y = draw(2500)
     monitor.update(z, ids="all")
@@ -221,7 +221,7 @@ def test_state_continues(request, kind, tmp_path):
     assert again.status() == whole.status()
 
 
-def test_states_that_do_not_fit(calibrator, window_calibrator, tmp_path):
+def test_states_of_others_and_damaged_states_are_refused(calibrator, window_calibrator, tmp_path):
     path = tmp_path / "state.json"
     monitor = Monitor(calibrator)
     monitor.update(draw(100)[0])

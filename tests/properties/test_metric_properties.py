@@ -1,4 +1,4 @@
-"""Laws that hold for every input, tried by hypothesis."""
+"""Properties of metrics for random inputs (hypothesis)."""
 
 import numpy as np
 import pytest
@@ -22,13 +22,13 @@ def pairs(draw, least=1, most=60):
 
 
 @st.composite
-def rows(draw):
+def samples(draw):
     n, n_classes = draw(st.integers(1, 25)), draw(st.sampled_from([2, 3, 7, 30]))
     seed = draw(st.integers(0, 2**32 - 1))
     rng = np.random.default_rng(seed)
     proba = rng.dirichlet(np.full(n_classes, draw(st.sampled_from([0.1, 1.0, 5.0]))), n)
     y = rng.integers(-1, n_classes, n)
-    y[0] = 0  # at least one row has a class
+    y[0] = 0  # at least one in-distribution sample
     return y, proba, rng
 
 
@@ -36,7 +36,7 @@ TOP_LABEL = [
     *(m.ece, m.mce, m.ks_error, m.top_label_brier, m.accuracy, m.aurc),
     lambda y, proba: m.ece(y, proba, strategy="quantile"),
 ]
-WHOLE_ROW = [m.classwise_ece, m.nll, m.brier_score]
+ALL_CLASSES = [m.classwise_ece, m.nll, m.brier_score]
 
 
 @few
@@ -83,7 +83,7 @@ def test_noise_floor_is_small_and_needs_no_labels(pair):
 
 @few
 @given(pairs(least=2), st.integers(0, 2**32 - 1))
-def test_row_order_does_not_matter(pair, seed):
+def test_order_of_samples_is_irrelevant(pair, seed):
     correct, confidence = pair
     order = np.random.default_rng(seed).permutation(len(correct))
     for metric in TOP_LABEL:
@@ -92,19 +92,19 @@ def test_row_order_does_not_matter(pair, seed):
 
 
 @few
-@given(rows())
-def test_row_and_class_order_do_not_matter(drawn):
+@given(samples())
+def test_order_of_samples_and_classes_is_irrelevant(drawn):
     y, proba, rng = drawn
     order, classes = rng.permutation(len(y)), rng.permutation(proba.shape[1])
     renamed = np.where(y >= 0, np.argsort(classes)[y], -1)
-    for metric in [*TOP_LABEL, *WHOLE_ROW]:
+    for metric in [*TOP_LABEL, *ALL_CLASSES]:
         value = metric(y, proba)
         assert metric(y[order], proba[order]) == pytest.approx(value, abs=1e-12)
         assert metric(renamed, proba[:, classes]) == pytest.approx(value, abs=1e-12)
 
 
 @few
-@given(rows())
+@given(samples())
 def test_per_sample_mean_is_the_score(drawn):
     y, proba, _ = drawn
     assert m.nll_per_sample(y, proba).mean() == pytest.approx(m.nll(y, proba), abs=1e-12)

@@ -1,4 +1,4 @@
-"""Real servers: `wildcal serve` as a process of its own."""
+"""Fixtures that run `wildcal serve` as a process."""
 
 import json
 import os

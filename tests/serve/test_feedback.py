@@ -1,4 +1,4 @@
-"""`/feedback`: labels find their samples, once, and survive a restart."""
+"""Delayed labels: each sample gets its label once, also after a restart."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ def server(start):
     return start("window.json", "ts.json", "--state", "labels")
 
 
-def test_labels_find_their_samples(server, scaled, draw):
+def test_labels_belong_to_their_samples(server, scaled, draw):
     z, y = draw(600)
     for start in range(0, 600, 100):
         server.infer(z[start : start + 100], stream="late", id=f"r{start}")
@@ -22,7 +22,7 @@ def test_labels_find_their_samples(server, scaled, draw):
     assert found["realized_accuracy"] == pytest.approx((scaled.predict(z) == y).mean())
     assert found["calibration"] in ("calibrated", "too few labels")
     assert server.metric('wildcal_labels{model="ts",stream="late"}') == 600
-    # Each sample has its label once.
+    # Each sample gets its label once.
     assert server.feedback(entries[0])[1] == {"accepted": 0, "unknown": ["r0"], "streams": {}}
     assert server.streams()["late"]["n_labels"] == 600
 

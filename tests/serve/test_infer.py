@@ -1,4 +1,4 @@
-"""`wildcal serve` as a process: the numbers of Python, bad requests, bytes and limits."""
+"""Requests to a server process: results, wrong requests, binary tensors and limits."""
 
 import gzip
 import json
@@ -51,7 +51,7 @@ def test_openapi(server):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_numbers(server, scaled, draw, dtype):
+def test_probabilities_are_those_of_the_calibrator(server, scaled, draw, dtype):
     z = draw(50)[0].astype(dtype)
     status, answer = server.infer(z, "plain", id="seven")
     found = arrays(answer)
@@ -78,7 +78,7 @@ def test_bfloat16_is_the_upper_half_of_a_float32(server, scaled, draw):
     )
 
 
-def test_streams_have_monitors_of_their_own(server, window, draw):
+def test_each_stream_has_a_monitor(server, window, draw):
     ours = {"a": Monitor(window), "b/<b>": Monitor(window)}
     outputs = [{"name": name} for name in ("confidence", *STATUS)]
     for start in range(0, 800, 100):
@@ -161,9 +161,9 @@ SAMPLE = struct.pack("<10f", *range(10))
     ("request_", "status", "message"),
     [
         (binary(SAMPLE), 200, ""),
-        (binary(SAMPLE[:-1]), 400, "must have 40 bytes, got 39"),
+        (binary(SAMPLE[:-1]), 400, "must have 40 bytes, got binary_data_size 39 and 39 bytes"),
         (binary(SAMPLE + b"1", size=40), 400, "1 bytes follow the last input"),
-        (binary(SAMPLE, size=41), 400, "must be at most the 40 bytes"),
+        (binary(SAMPLE, size=41), 400, "must have 40 bytes, got binary_data_size 41 and 40 bytes"),
         (binary(SAMPLE, size=-1), 400, "binary_data_size"),
         (binary(SAMPLE, data=[1]), 400, "must have data or binary_data_size, got both"),
         (binary(SAMPLE, shape=[1 << 39, 1 << 39]), 400, "must have"),
@@ -196,7 +196,7 @@ def test_bodies_of_bytes(server, request_, status, message):
         ("/docs", "GET", 404),
     ],
 )
-def test_what_is_not_there(server, path, method, status):
+def test_unknown_paths(server, path, method, status):
     found, _, body = server.request(path, method=method)
     assert found == status
     assert "error" in json.loads(body)

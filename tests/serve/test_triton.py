@@ -1,4 +1,4 @@
-"""NVIDIA's client, unchanged: JSON and bytes, in three precisions, the numbers of Python."""
+"""Requests of NVIDIA's client: JSON and bytes in three precisions."""
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ def test_metadata(client):
 
 @pytest.mark.parametrize("binary", [False, True])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_numbers(client, scaled, window, draw, dtype, binary):
+def test_probabilities_are_those_of_the_calibrator(client, scaled, window, draw, dtype, binary):
     if dtype == "float16" and not binary:
         pytest.skip("the client sends half precision as bytes only")
     z = draw(64)[0].astype(dtype)

@@ -1,8 +1,7 @@
-"""`Scores`: the columns of samples that metrics read."""
+"""`Scores`: checked predictions and labels, the input of metrics; helpers for weighted sums."""
 
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Final, Self, TypeAlias
 
@@ -10,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.core.arrays import FloatArray, IntArray
-from wildcal.core.exceptions import CalibrationWarning, InputError
+from wildcal.core.exceptions import InputError
 from wildcal.core.labels import OOD_LABEL
-from wildcal.core.validation import check_input, check_labels, check_number, check_weight
+from wildcal.core.validation import check_input, check_labels, check_number, check_weight, warn
 
 BoolArray: TypeAlias = NDArray[np.bool_]
 Compute: TypeAlias = Callable[..., Any]
@@ -41,6 +40,7 @@ class Scores:
     """Probabilities (n, K) as they were given, not copied."""
     predicted: IntArray | None = None
     """Argmax of the probabilities."""
+    _bins: dict[int, IntArray] = field(default_factory=dict, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.confidence)
@@ -80,13 +80,9 @@ class Scores:
         return self._bins[n_bins]
 
     @cached_property
-    def _bins(self) -> dict[int, IntArray]:
-        return {}
-
-    @cached_property
     def order(self) -> IntArray:
         """Indices that sort the samples by confidence."""
-        return np.argsort(self.confidence, kind="stable")
+        return np.argsort(self.confidence)
 
     def blocks(self) -> list[FloatArray]:
         """Return the probabilities in blocks of samples, in float64 when they are used."""
@@ -97,7 +93,7 @@ class Scores:
 
     def subset(self, chosen: NDArray[Any]) -> Self:
         """Return the samples at a mask or at indices."""
-        columns = {field.name: getattr(self, field.name) for field in fields(self)}
+        columns = {f.name: getattr(self, f.name) for f in fields(self)}
         arrays = {k: v[chosen] for k, v in columns.items() if isinstance(v, np.ndarray)}
         return replace(self, **arrays)
 
@@ -156,19 +152,23 @@ def check_scores(y: Any, proba: Any, sample_weight: Any = None) -> Scores:
     sample_weight
         Counts (n,): a weight of 2 is equivalent to repeating the sample.
     """
-    if np.ndim(proba) == 1:
-        return _from_confidence(y, proba, sample_weight)
-    array = check_input(proba, "proba", name="proba")
-    labels = check_labels(y, array.shape[1])
-    _check_length(labels, array)
+    is_confidence = np.ndim(proba) == 1
+    array = check_input(proba, "confidence" if is_confidence else "proba", name="proba")
+    labels: Any = _check_correct(y) if is_confidence else check_labels(y, array.shape[1])
+    n = len(array)
+    if labels.shape != (n,):
+        raise InputError(f"y must have one label per sample, got {labels.shape} for {n}.", "y")
+    weight, notes = check_weight(sample_weight, n)
+    for note in notes:
+        warn(note, level=5)
+    if is_confidence:
+        return Scores(np.minimum(array.astype(np.float64), 1.0), labels, weight)
     predicted = array.argmax(axis=1)
-    top = array[np.arange(len(array)), predicted].astype(np.float64)
-    weight = _counts(sample_weight, len(array))
-    return Scores(np.minimum(top, 1.0), predicted == labels, weight, labels, array, predicted)
+    top = np.minimum(array[np.arange(n), predicted].astype(np.float64), 1.0)
+    return Scores(top, predicted == labels, weight, labels, array, predicted)
 
 
-def _from_confidence(y: Any, confidence: Any, sample_weight: Any) -> Scores:
-    values = check_input(confidence, "confidence", name="proba").astype(np.float64)
+def _check_correct(y: Any) -> BoolArray:
     correct = np.asarray(y)
     if correct.dtype.kind != "b":
         raise InputError(
@@ -177,22 +177,7 @@ def _from_confidence(y: Any, confidence: Any, sample_weight: Any) -> Scores:
             " confidence), or np.column_stack([1 - p, p]) for the probability p of class 1.",
             "y",
         )
-    _check_length(correct, values)
-    return Scores(np.minimum(values, 1.0), correct, _counts(sample_weight, len(values)))
-
-
-def _check_length(y: NDArray[Any], proba: NDArray[Any]) -> None:
-    if y.shape != proba.shape[:1]:
-        raise InputError(
-            f"y must have one label per sample, got {y.shape} for {len(proba)} samples.", "y"
-        )
-
-
-def _counts(sample_weight: Any, n: int) -> FloatArray:
-    weight, notes = check_weight(sample_weight, n)
-    for note in notes:
-        warnings.warn(note, CalibrationWarning, stacklevel=4)
-    return weight
+    return correct
 
 
 def measure(
@@ -210,11 +195,7 @@ def measure(
 def defined(value: Any) -> float:
     """Return a metric as a float, with a warning if it is NaN."""
     if np.isnan(value):
-        warnings.warn(
-            "the metric is not defined for these samples and is NaN.",
-            CalibrationWarning,
-            stacklevel=4,
-        )
+        warn("the metric is not defined for these samples and is NaN.", level=5)
     return float(value)
 
 
@@ -256,5 +237,4 @@ def bin_index(confidence: FloatArray, n_bins: int) -> IntArray:
     >>> bin_index(np.array([0.0, 0.25, 0.2500001, 1.0]), 4)
     array([0, 0, 1, 3])
     """
-    edges = np.linspace(0.0, 1.0, n_bins + 1)
-    return np.clip(np.searchsorted(edges, confidence, side="left") - 1, 0, n_bins - 1)
+    return np.digitize(confidence, np.linspace(0.0, 1.0, n_bins + 1)[1:-1], right=True)

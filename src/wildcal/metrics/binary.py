@@ -8,7 +8,7 @@ from wildcal.core.arrays import FloatArray
 from wildcal.metrics._scores import BoolArray, Scores, measure, per_replicate
 from wildcal.metrics.calibration_error import compute_ece
 
-# Slopes and intercepts of samples whose classes are separated without a mistake.
+# Largest slope and intercept, also those of replicates with separated classes.
 _STEEPEST: Final = 100.0
 _MAX_ITER: Final = 60
 _TOLERANCE: Final = 1e-9
@@ -94,14 +94,13 @@ def compute_calibration_slope(scores: Scores, weights: FloatArray, *, n_bins: in
     used = full > 0
     if _side(y[used], x[used]):
         return np.full(weights.shape[1:], np.nan)[()]
-    start = _slope(x, y, full, np.array([0.0, 1.0]))
-    if weights.ndim == 1:
-        return _limited(start[1])
+    start = _logistic_regression(x, y, full, np.array([0.0, 1.0]))
 
     def value(w: FloatArray) -> float:
         drawn = w > 0
         side = _side(y[drawn], x[drawn])
-        return side * _STEEPEST if side else _limited(_slope(x, y, w, start)[1])
+        slope = side * _STEEPEST if side else _logistic_regression(x, y, w, start)[1]
+        return float(np.clip(slope, -_STEEPEST, _STEEPEST))
 
     return per_replicate(value, weights)
 
@@ -134,10 +133,6 @@ def _logits_and_labels(scores: Scores) -> tuple[FloatArray, BoolArray]:
     return np.log(p) - np.log1p(-p), event.correct
 
 
-def _limited(value: float) -> float:
-    return float(np.clip(value, -_STEEPEST, _STEEPEST))
-
-
 def _side(y: BoolArray, x: FloatArray) -> int:
     """Return 1 if class 1 lies above class 0, -1 if below, 0 if they overlap."""
     if not y.any() or y.all() or x[~y].max() <= x[y].min():
@@ -147,7 +142,9 @@ def _side(y: BoolArray, x: FloatArray) -> int:
     return 0
 
 
-def _slope(x: FloatArray, y: BoolArray, w: FloatArray, start: FloatArray) -> FloatArray:
+def _logistic_regression(
+    x: FloatArray, y: BoolArray, w: FloatArray, start: FloatArray
+) -> FloatArray:
     """Return (a, b) of largest likelihood by Newton's method with halved steps."""
     from scipy.special import expit
 

@@ -18,13 +18,13 @@ from wildcal.metrics.registry import EVENTS, METRICS, Metric, get_metric
 DEFAULT_BOOTSTRAP: Final = 200
 # Above this number of samples no intervals are computed unless asked for.
 MAX_SAMPLES: Final = 2_000_000
-# Weights that exist at the same time.
+# Weights in memory at the same time.
 _BLOCK_ENTRIES: Final = 1 << 22
 
 
 @dataclass(frozen=True)
 class Options:
-    """How metrics and their intervals are computed, checked."""
+    """Checked options of metrics and their intervals."""
 
     n_bins: int = 15
     n_bootstrap: int | None = None
@@ -80,7 +80,7 @@ class Estimate:
 
     @property
     def verdict(self) -> Literal["above noise floor", "within noise"] | None:
-        """Whether the error is more than noise: the interval (or the value) decides."""
+        """Whether the interval of the error, or its value without one, is above the floor."""
         if self.floor is None:
             return None
         is_above = self.value > self.floor if self.low is None else self.low > 0
@@ -109,7 +109,7 @@ class Difference(Estimate):
 
 
 def draw_weights(scores: Scores, n_bootstrap: int, seed: int = 0) -> Iterator[NDArray[np.float32]]:
-    """Yield blocks (n, b) of bootstrap weights: how often each sample is drawn.
+    """Yield blocks (n, b) of bootstrap weights, the number of draws of each sample.
 
     The same seed and number of samples give the same draws, so that models are compared on the
     same replicates. In-distribution and OOD samples are drawn separately.
@@ -135,13 +135,9 @@ def _draw(rng: Any, is_ood: BoolArray, weight: FloatArray, n_bootstrap: int) -> 
     block = np.zeros((n_bootstrap, len(weight)), dtype=np.float32)
     for chosen in (np.flatnonzero(~is_ood), np.flatnonzero(is_ood)):
         n, w = len(chosen), weight[chosen]
-        is_plain = (w == 1).all()
+        p = None if (w == 1).all() else w / w.sum()
         for row in block if n else ():
-            if is_plain:
-                drawn = rng.integers(0, n, n)
-            else:
-                drawn = rng.choice(n, max(1, round(w.sum())), p=w / w.sum())
-            row[chosen] = np.bincount(drawn, minlength=n)
+            row[chosen] = np.bincount(rng.choice(n, max(1, round(w.sum())), p=p), minlength=n)
     return np.ascontiguousarray(block.T)
 
 
@@ -172,7 +168,7 @@ def replicate(
 
 
 def interval(
-    kind: str, value: float, replicates: FloatArray, level: float = 0.95
+    kind: str, value: float, replicates: FloatArray | None, level: float = 0.95
 ) -> tuple[float, float] | tuple[None, None]:
     """Return the ends of the bootstrap interval of a metric of a kind, see `Metric`.
 
@@ -180,7 +176,7 @@ def interval(
     resampling adds the same bias again: their percentiles are reflected at the value, which
     removes it, and limited to 0.
     """
-    used = replicates[np.isfinite(replicates)]
+    used = np.empty(0) if replicates is None else replicates[np.isfinite(replicates)]
     if len(used) < 2 or np.isnan(value):
         return None, None
     tail = (1 - level) / 2
@@ -209,9 +205,7 @@ def estimate(
         error = estimate(METRICS["ece"], inside, options, raw)
         return _around(error.value - floor, error.low, error.high)
     value = float(metric.of(scores, scores.weight, n_bins))
-    low = high = None
-    if replicates is not None:
-        low, high = interval(metric.kind, value, replicates, level)
+    low, high = interval(metric.kind, value, replicates, level)
     if metric.name not in EVENTS:
         return _around(value, low, high)
     event = EVENTS[metric.name](inside)
@@ -305,10 +299,8 @@ def paired_difference(
 
 def difference(value: float, replicates: FloatArray | None, level: float = 0.95) -> Difference:
     """Return a difference with the interval of its paired replicates, reflected at the value."""
-    if replicates is None:
-        return Difference(value)
-    low, high = interval("share", value, 2 * value - replicates, level)
-    return Difference(value, low, high)
+    reflected = None if replicates is None else 2 * value - replicates
+    return Difference(value, *interval("share", value, reflected, level))
 
 
 def _checked(

@@ -1,4 +1,4 @@
-"""How well a score separates two kinds of samples, and prediction with abstention."""
+"""Detection metrics (AUROC, AUPR, FPR95), the risk-coverage curve and its area."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,8 +22,8 @@ from wildcal.metrics._scores import (
 )
 
 Statistic: TypeAlias = Callable[[FloatArray, FloatArray], float]
-"""A number of the weights of positives and negatives at or above each distinct score."""
-Counter: TypeAlias = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+"""A number of the weights of positives and negatives, cumulated over distinct scores."""
+Positive: TypeAlias = Literal["right", "wrong", "id", "ood"]
 
 
 def auroc(positive: ArrayLike, scores: ArrayLike) -> float:
@@ -49,8 +49,7 @@ def auroc(positive: ArrayLike, scores: ArrayLike) -> float:
     >>> auroc(np.array([True, True, False]), [0.9, 0.4, 0.4])  # one win and one tie of two
     0.75
     """
-    flags, values = _checked(positive, scores, "positive")
-    return _detect(area, flags, values)
+    return _detect(area, "right", positive, scores, "positive")
 
 
 def aupr_in(is_id: ArrayLike, scores: ArrayLike) -> float:
@@ -64,8 +63,7 @@ def aupr_in(is_id: ArrayLike, scores: ArrayLike) -> float:
     >>> round(aupr_in(np.array([True, False, True]), [0.9, 0.5, 0.1]), 4)  # (1/1 + 2/3) / 2
     0.8333
     """
-    flags, values = _checked(is_id, scores, "is_id")
-    return _detect(average_precision, flags, values)
+    return _detect(average_precision, "right", is_id, scores)
 
 
 def aupr_out(is_id: ArrayLike, scores: ArrayLike) -> float:
@@ -76,8 +74,7 @@ def aupr_out(is_id: ArrayLike, scores: ArrayLike) -> float:
     >>> aupr_out(np.array([True, False, True]), [0.9, 0.5, 0.1])
     0.5
     """
-    flags, values = _checked(is_id, scores, "is_id")
-    return _detect(average_precision, ~flags, -values)
+    return _detect(average_precision, "wrong", is_id, scores)
 
 
 def fpr95(is_id: ArrayLike, scores: ArrayLike, *, positive: Literal["id", "ood"] = "id") -> float:
@@ -99,10 +96,7 @@ def fpr95(is_id: ArrayLike, scores: ArrayLike, *, positive: Literal["id", "ood"]
     0.5
     """
     check_choice("positive", positive, ("id", "ood"))
-    flags, values = _checked(is_id, scores, "is_id")
-    if positive == "ood":
-        flags, values = ~flags, -values
-    return _detect(false_positive_rate, flags, values)
+    return _detect(false_positive_rate, "right" if positive == "id" else "wrong", is_id, scores)
 
 
 def aurc(y: Any, proba: Any, *, sample_weight: Any = None) -> float:
@@ -179,12 +173,12 @@ def risk_coverage(y: Any, proba: Any, *, sample_weight: Any = None) -> RiskCover
 
 def compute_risk_coverage(scores: Scores, weights: FloatArray) -> RiskCoverage:
     """See `risk_coverage`."""
-    threshold, curve = _curve(scores.correct, scores.confidence)
-    right, wrong = curve(weights)
+    right, wrong = _cumulate(lambda *counts: counts, scores, weights, scores.correct)
     total = right + wrong
     used = np.diff(total, prepend=0.0) > 0
-    coverage, risk = total[used] / total[-1], wrong[used] / total[used]
-    return RiskCoverage(threshold[used], coverage, risk)
+    ranked = scores.confidence[scores.order][::-1]
+    threshold = ranked[np.diff(ranked, append=-1.0) < 0]
+    return RiskCoverage(threshold[used], total[used] / total[-1], wrong[used] / total[used])
 
 
 def compute_aurc(scores: Scores, weights: FloatArray, *, n_bins: int = 15) -> Any:
@@ -195,21 +189,15 @@ def compute_aurc(scores: Scores, weights: FloatArray, *, n_bins: int = 15) -> An
     """
     from scipy.special import digamma
 
-    order = scores.order[::-1]
-    wrong = ~scores.correct[order]
-    starts = np.flatnonzero(np.diff(scores.confidence[order], prepend=2.0))
-
-    def value(w: FloatArray) -> float:
-        w = w[order]
-        size = np.add.reduceat(w, starts)
-        errors = np.add.reduceat(w * wrong, starts)
-        upto = np.cumsum(size)
-        before, errors_before = upto - size, np.cumsum(errors) - errors
-        span = digamma(upto + 1) - digamma(before + 1)
+    def value(right: FloatArray, wrong: FloatArray) -> float:
+        total = right + wrong
+        size, errors = np.diff(total, prepend=0.0), np.diff(wrong, prepend=0.0)
+        before, errors_before = total - size, wrong - errors
+        span = digamma(total + 1) - digamma(before + 1)
         rate = errors / np.where(size > 0, size, 1.0)
-        return float((errors + (errors_before - before * rate) * span).sum() / upto[-1])
+        return float((errors + (errors_before - before * rate) * span).sum() / total[-1])
 
-    return per_replicate(value, weights)
+    return _cumulate(value, scores, weights, scores.correct)
 
 
 def compute_ood_mean_confidence(scores: Scores, weights: FloatArray, *, n_bins: int = 15) -> Any:
@@ -217,46 +205,65 @@ def compute_ood_mean_confidence(scores: Scores, weights: FloatArray, *, n_bins: 
     return mean(scores.confidence[scores.is_ood], weights[scores.is_ood])
 
 
-def detector(
-    statistic: Statistic, positive: Literal["right", "wrong", "id", "ood"]
-) -> Callable[..., Any]:
-    """Return a metric: how well the confidence separates some samples from the others.
+def detector(statistic: Statistic, positive: Positive) -> Callable[..., Any]:
+    """Return a metric of how well the confidence separates two kinds of samples.
 
     Right and in-distribution samples are expected to have high confidence, wrong and OOD samples
-    low confidence.
+    low confidence. The metric is NaN unless both kinds of samples occur.
     """
+
+    def value(true: FloatArray, false: FloatArray) -> float:
+        return statistic(true, false) if true[-1] > 0 and false[-1] > 0 else np.nan
 
     def compute(scores: Scores, weights: FloatArray, *, n_bins: int = 15) -> Any:
         is_high = scores.correct if positive in ("right", "wrong") else ~scores.is_ood
         is_low = positive in ("wrong", "ood")
-        values = -scores.confidence if is_low else scores.confidence
-        _, curve = _curve(is_high ^ is_low, values)
-        return per_replicate(lambda w: _of_curve(statistic, *curve(w)), weights)
+        return _cumulate(value, scores, weights, is_high ^ is_low, ascending=is_low)
 
     return compute
 
 
-def _detect(statistic: Statistic, positive: BoolArray, values: FloatArray) -> float:
-    _, curve = _curve(positive, values)
-    return defined(_of_curve(statistic, *curve(np.ones(len(values)))))
+def _detect(
+    statistic: Statistic, positive: Positive, flags: Any, values: Any, name: str = "is_id"
+) -> float:
+    is_high, values = np.asarray(flags), np.asarray(values, dtype=np.float64)
+    if is_high.dtype.kind != "b" or is_high.ndim != 1 or not len(is_high):
+        raise InputError(
+            f"{name} must be booleans of shape (n_samples,), got {is_high.dtype} {is_high.shape}."
+            " Try labels == 1.",
+            name,
+        )
+    if values.shape != is_high.shape or not np.isfinite(values).all():
+        raise InputError(
+            f"scores must be finite numbers of shape {is_high.shape}, got {values.shape}.", "scores"
+        )
+    weights = np.ones(len(values))
+    return defined(detector(statistic, positive)(Scores(values, is_high, weights), weights))
 
 
-def _curve(positive: BoolArray, values: FloatArray) -> tuple[FloatArray, Counter]:
-    """Return the distinct scores, and a function of weights: those at or above each score."""
-    order = np.argsort(-values)
-    positive, values = positive[order], values[order]
-    last = np.append(np.flatnonzero(np.diff(values)), len(values) - 1)
+def _cumulate(
+    function: Callable[[FloatArray, FloatArray], Any],
+    scores: Scores,
+    weights: FloatArray,
+    positive: BoolArray,
+    *,
+    ascending: bool = False,
+) -> Any:
+    """Return a function of the weights of positives and negatives, cumulated over the samples.
 
-    def curve(w: FloatArray) -> tuple[FloatArray, FloatArray]:
+    The samples are sorted by confidence, by default the highest first. The arguments of the
+    function have one entry for each distinct confidence.
+    """
+    order = scores.order if ascending else scores.order[::-1]
+    positive = positive[order]
+    last = np.append(np.flatnonzero(np.diff(scores.confidence[order])), len(order) - 1)
+
+    def value(w: FloatArray) -> Any:
         w = w[order]
-        true, both = np.cumsum(w * positive)[last], np.cumsum(w)[last]
-        return true, both - true
+        true = np.cumsum(w * positive)[last]
+        return function(true, np.cumsum(w)[last] - true)
 
-    return values[last], curve
-
-
-def _of_curve(statistic: Statistic, true: FloatArray, false: FloatArray) -> float:
-    return statistic(true, false) if true[-1] > 0 and false[-1] > 0 else np.nan
+    return per_replicate(value, weights)
 
 
 def area(true: FloatArray, false: FloatArray) -> float:
@@ -276,19 +283,3 @@ def false_positive_rate(true: FloatArray, false: FloatArray) -> float:
     """Return the false positive rate of a curve at a recall of 95 %."""
     # 0.95 is not a binary number: whole counts are compared.
     return float(false[np.argmax(100 * true >= 95 * true[-1])] / false[-1])
-
-
-def _checked(flags: ArrayLike, scores: ArrayLike, name: str) -> tuple[BoolArray, FloatArray]:
-    positive, values = np.asarray(flags), np.asarray(scores, dtype=np.float64)
-    if positive.dtype.kind != "b" or positive.ndim != 1 or not len(positive):
-        raise InputError(
-            f"{name} must be booleans of shape (n_samples,), got {positive.dtype}"
-            f" {positive.shape}. Try labels == 1.",
-            name,
-        )
-    if values.shape != positive.shape or not np.isfinite(values).all():
-        raise InputError(
-            f"scores must be finite numbers of shape {positive.shape}, got {values.shape}.",
-            "scores",
-        )
-    return positive, values

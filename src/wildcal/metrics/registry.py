@@ -1,4 +1,4 @@
-"""All metrics by name: what `evaluate`, `compare`, benchmarks, reports and gates look up."""
+"""Registry of metrics for `evaluate`, `compare`, benchmarks, reports and gates."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from wildcal.metrics.detection import area, average_precision, detector, false_p
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric is one entry of `METRICS`.
+    """Description of a metric, an entry of `METRICS`.
 
     Examples
     --------
@@ -66,11 +66,9 @@ _ENTRIES: Final = (
     Metric("top_label_brier", "top-label Brier", "lower", "top", "number",
            proper.compute_top_label_brier),
     Metric("ece", "ECE", "lower", "top", "error", error.compute_ece),
-    Metric("excess_ece", "excess ECE", "lower", "top", "error",
-           error.compute_excess_ece),
+    Metric("excess_ece", "excess ECE", "lower", "top", "error", error.compute_excess_ece),
     Metric("mce", "MCE", "lower", "top", "error", error.compute_mce),
-    Metric("adaptive_ece", "adaptive ECE", "lower", "top", "error",
-           error.compute_adaptive_ece),
+    Metric("adaptive_ece", "adaptive ECE", "lower", "top", "error", error.compute_adaptive_ece),
     Metric("classwise_ece", "class-wise ECE", "lower", "proba", "error",
            error.compute_classwise_ece),
     Metric("kde_ece", "KDE-ECE", "lower", "top", "error", error.compute_kde_ece),

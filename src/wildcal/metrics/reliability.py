@@ -1,15 +1,16 @@
 """Reliability curves, binned and by isotonic regression, and the parts of proper scores."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
 
-from wildcal.core.arrays import FloatArray
+from wildcal.core.arrays import FloatArray, IntArray
 from wildcal.core.exceptions import InputError
 from wildcal.core.validation import check_choice, check_number
-from wildcal.metrics._scores import MAX_BINS, Curve, Scores, check_scores
+from wildcal.metrics._scores import MAX_BINS, Curve, Scores, bin_sums, check_scores
+from wildcal.metrics.proper import compute_brier_score, compute_nll
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,11 +71,11 @@ class Decomposition:
 
     score: float
     miscalibration: float
-    """What recalibration would gain; 0 for calibrated probabilities."""
+    """Score minus that of recalibrated probabilities; 0 for calibrated ones."""
     discrimination: float
-    """What recalibrated probabilities gain over the class frequencies; higher is better."""
+    """Score of the class frequencies minus that of recalibrated probabilities; higher is better."""
     uncertainty: float
-    """The score of the class frequencies, which no model changes."""
+    """Score of the class frequencies, the same for every model."""
 
     def to_dict(self) -> dict[str, float]:
         """Return the parts by name."""
@@ -82,12 +83,7 @@ class Decomposition:
 
 
 def reliability(
-    y: ArrayLike,
-    proba: ArrayLike,
-    *,
-    n_bins: int = 15,
-    level: float = 0.95,
-    sample_weight: ArrayLike | None = None,
+    y: Any, proba: Any, *, n_bins: int = 15, level: float = 0.95, sample_weight: Any = None
 ) -> Reliability:
     """Return confidence, accuracy and its Wilson interval in bins of equal width.
 
@@ -125,11 +121,7 @@ def isotonic_reliability(y: Any, proba: Any, *, sample_weight: Any = None) -> Is
 
 
 def decompose(
-    y: ArrayLike,
-    proba: ArrayLike,
-    *,
-    score: Literal["nll", "brier_score"] = "nll",
-    sample_weight: ArrayLike | None = None,
+    y: Any, proba: Any, *, score: Literal["nll", "brier_score"] = "nll", sample_weight: Any = None
 ) -> Decomposition:
     """Return the parts of the NLL or the Brier score by isotonic recalibration.
 
@@ -171,15 +163,16 @@ def decompose(
     scores = scores.subset(~scores.is_ood & (scores.weight > 0))
     if not len(scores):
         raise InputError("y must contain in-distribution samples, got none.", "y")
-    p, t = _events(scores)
-    w = scores.weight
-    q = np.column_stack([isotonic_fit(p[:, k], t[:, k], w) for k in range(p.shape[1])])
-    f = np.broadcast_to(w @ t / w.sum(), t.shape)
-    if score == "nll" and p.shape[1] > 2:
-        q = q / q.sum(axis=1, keepdims=True)
-    function = _nll if score == "nll" else _brier
     scale = 0.5 if score == "brier_score" and scores.y is None else 1.0
-    of_p, of_q, of_f = (scale * float(w @ function(x, t) / w.sum()) for x in (p, q, f))
+    scores, w = _with_classes(scores), scores.weight
+    p = np.concatenate(scores.blocks())
+    t = (np.asarray(scores.y)[:, None] == np.arange(scores.n_classes)).astype(np.float64)
+    q = np.column_stack([isotonic_fit(*columns, w) for columns in zip(p.T, t.T, strict=True)])
+    f = np.broadcast_to(w @ t / w.sum(), t.shape)
+    if score == "nll" and scores.n_classes > 2:
+        q = q / q.sum(axis=1, keepdims=True)
+    compute = compute_nll if score == "nll" else compute_brier_score
+    of_p, of_q, of_f = (scale * float(compute(replace(scores, proba=x), w)) for x in (p, q, f))
     return Decomposition(of_p, of_p - of_q, of_f - of_q, of_f)
 
 
@@ -189,34 +182,31 @@ def compute_reliability(
     """See `reliability`."""
     index = scores.bins(n_bins)
     columns = (np.ones(len(scores)), scores.confidence, scores.correct)
-    count, confidence, correct = (
-        np.bincount(index, weights * c, n_bins).astype(np.float64) for c in columns
-    )
+    count, confidence, correct = (bin_sums(c, index, n_bins, weights) for c in columns)
     return Reliability.of_sums(count, confidence, correct, level)
 
 
 def compute_isotonic_reliability(scores: Scores, weights: FloatArray) -> IsotonicReliability:
     """See `isotonic_reliability`."""
     used = weights > 0
-    confidence, w = scores.confidence[used], weights[used]
-    fit = isotonic_fit(confidence, scores.correct[used].astype(np.float64), w)
-    order = np.argsort(confidence, kind="stable")
-    confidence, fit, w = confidence[order], fit[order], w[order]
-    starts = np.flatnonzero(np.diff(fit, prepend=-1.0) > 0)
-    ends = np.append(starts[1:], len(fit)) - 1
-    return IsotonicReliability(
-        confidence[starts], confidence[ends], fit[starts], np.add.reduceat(w, starts)
-    )
+    values, _, steps = _isotonic(scores.confidence[used], scores.correct[used], weights[used])
+    first, last = steps.blocks[:-1], steps.blocks[1:] - 1
+    return IsotonicReliability(values[first], values[last], steps.x[first], steps.weights)
 
 
 def isotonic_fit(x: FloatArray, y: FloatArray, w: FloatArray) -> FloatArray:
     """Return the increasing function of x with the least weighted squared error, at each x."""
+    _, group, steps = _isotonic(x, y, w)
+    return np.asarray(steps.x[group])
+
+
+def _isotonic(x: FloatArray, y: NDArray[Any], w: FloatArray) -> tuple[FloatArray, IntArray, Any]:
+    """Return distinct x, the index of each sample among them, and the result of SciPy."""
     from scipy.optimize import isotonic_regression
 
-    _, group = np.unique(x, return_inverse=True)
+    values, group = np.unique(x, return_inverse=True)
     weight = np.bincount(group, w)
-    target = np.bincount(group, w * y) / weight
-    return np.asarray(isotonic_regression(target, weights=weight).x[group])
+    return values, group, isotonic_regression(np.bincount(group, w * y) / weight, weights=weight)
 
 
 def wilson_interval(
@@ -244,18 +234,9 @@ def wilson_interval(
     return np.maximum(middle - half, 0.0), np.minimum(middle + half, 1.0)
 
 
-def _events(scores: Scores) -> tuple[FloatArray, FloatArray]:
-    """Return probabilities and one-hot labels; of confidences, those of wrong and right."""
-    if scores.y is None:
-        p = np.column_stack([1 - scores.confidence, scores.confidence])
-        return p, np.column_stack([~scores.correct, scores.correct]).astype(np.float64)
-    p = np.concatenate(scores.blocks())
-    return p, (scores.y[:, None] == np.arange(p.shape[1])).astype(np.float64)
-
-
-def _nll(p: FloatArray, t: FloatArray) -> FloatArray:
-    return np.asarray(-np.log(np.clip((p * t).sum(axis=1), 1e-34, 1)))
-
-
-def _brier(p: FloatArray, t: FloatArray) -> FloatArray:
-    return np.asarray(((p - t) ** 2).sum(axis=1))
+def _with_classes(scores: Scores) -> Scores:
+    """Return confidences as the probabilities of two classes: wrong and right."""
+    if scores.y is not None:
+        return scores
+    proba = np.column_stack([1 - scores.confidence, scores.confidence])
+    return replace(scores, y=scores.correct.astype(np.int64), proba=proba)

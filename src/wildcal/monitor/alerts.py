@@ -10,7 +10,7 @@ _SECONDS: Final = 10.0
 
 
 def notify(target: str, event: Mapping[str, Any]) -> None:
-    """Give an event as JSON to a command on its standard input, or post it to an http address.
+    """Send an event as JSON to the standard input of a command, or by POST to an http address.
 
     The command runs through the shell. Nothing of the event becomes part of it.
 

@@ -23,18 +23,18 @@ from wildcal.core.arrays import FloatArray, IntArray
 from wildcal.core.profile import Profile
 
 BLOCK: Final = 8
-"""Samples between two looks."""
+"""Samples between two evaluations of the test."""
 # Log-odds between the two probabilities of a bet.
 _CONFIDENCE_STEPS: Final = np.array([0.2, 0.5, 1.2, 3.0])
 _CLASS_STEPS: Final = np.array([1.0, 3.0])
-# Wealth beyond any limit need not grow.
+# Upper limit of the wealth, against overflow.
 _MAX_WEALTH: Final = 1e100
-# An alert ends when no new one begins during so many windows.
+# An alert ends after so many windows without a new one.
 _QUIET_WINDOWS: Final = 2
 
 
 class DriftTest:
-    """The bets that follow from a profile; see the description of the module.
+    """Sequential test of samples against a profile; see the description of the module.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class DriftTest:
         # Shape (2, n_bets): the factor where the indicator is 0, and where it is 1.
         bins = _factors(below, n, level, _CONFIDENCE_STEPS)
         inside = np.arange(N_BINS)[:, None] <= np.arange(N_BINS - 1)
-        # Logarithm of what a sample in each bin multiplies the bets on confidence by.
+        # Logarithm of the factor of each bet on confidence for a sample in each bin.
         self._by_bin = np.log(np.where(inside[:, :, None], bins[1], bins[0])).reshape(N_BINS, -1)
         classes = _factors(profile.class_counts, n, level, _CLASS_STEPS)
         self._missed = classes[0] ** BLOCK
@@ -67,47 +67,41 @@ class DriftTest:
     def update(
         self, state: "DriftState", bins: IntArray, classes: IntArray, window: int
     ) -> list[int]:
-        """Take samples by their bin of confidence and predicted class into a state.
+        """Add samples, given as bins of confidence and predicted classes, to a state.
 
         Returns the numbers of the samples, from 1, at which an alert begins.
         """
-        seen = state.n_samples - len(state.pending)
+        now = state.n_samples - len(state.pending)
         state.n_samples += len(bins)
-        if len(state.pending) + len(bins) < BLOCK:
-            state.pending += zip(bins.tolist(), classes.tolist(), strict=True)
-            return []
-        if state.pending:
-            before = np.array(state.pending)
-            bins = np.concatenate([before[:, 0], bins])
-            classes = np.concatenate([before[:, 1], classes])
-        n_blocks = len(bins) // BLOCK
-        whole = n_blocks * BLOCK
-        state.pending = list(zip(bins[whole:].tolist(), classes[whole:].tolist(), strict=True))
-        by_block = self._by_bin[bins[:whole]].reshape(n_blocks, BLOCK, -1).sum(axis=1)
+        before = np.array(state.pending, dtype=np.int64).reshape(-1, 2)
+        samples = np.concatenate([before, np.column_stack([bins, classes])])
+        n_whole = len(samples) // BLOCK * BLOCK
+        state.pending = samples[n_whole:].tolist()
+        blocks = samples[:n_whole].reshape(-1, BLOCK, 2)
+        factors = np.exp(self._by_bin[blocks[..., 0]].sum(axis=1))
         began = []
-        for i, factor in enumerate(np.exp(by_block)):
-            hit = classes[i * BLOCK : (i + 1) * BLOCK]
+        for factor, hit in zip(factors, blocks[..., 1].tolist(), strict=True):
             self._take_block(state, factor, hit)
+            now += BLOCK
             if state.e_value >= self.limit:
-                now = seen + (i + 1) * BLOCK
                 if not state.is_alert(now, window):
                     began.append(now)
                     state.since = now
                 state.last = now
-                # The test starts anew, so an alert lasts as long as it is repeated.
+                # The test restarts, so an alert lasts as long as it is repeated.
                 state.n_blocks, state.e_value = 0, 1.0
                 state.confidence[:] = state.classes[:] = 0.0
         state.n_alerts += len(began)
         return began
 
-    def _take_block(self, state: "DriftState", factor: FloatArray, hit: IntArray) -> None:
+    def _take_block(self, state: "DriftState", factor: FloatArray, hit: list[int]) -> None:
         state.n_blocks += 1
         fresh = 1 / (state.n_blocks * (state.n_blocks + 1))
         state.confidence += fresh
         state.confidence *= factor
         state.classes += fresh
         state.classes *= self._missed
-        for c in hit.tolist():
+        for c in hit:
             state.classes[c] *= self._hit[c]
         np.minimum(state.confidence, _MAX_WEALTH, out=state.confidence)
         np.minimum(state.classes, _MAX_WEALTH, out=state.classes)
@@ -117,11 +111,11 @@ class DriftTest:
 
 @dataclass
 class DriftState:
-    """The wealth of the bets, and the alert."""
+    """State of the test: the wealth of the bets, and the alert."""
 
     confidence: FloatArray
     classes: FloatArray
-    pending: list[tuple[int, int]] = field(default_factory=list)
+    pending: list[list[int]] = field(default_factory=list)
     """Bin and class of the samples since the last whole block."""
     n_blocks: int = 0
     n_samples: int = 0
@@ -140,7 +134,7 @@ class DriftState:
         """Return the state of two streams together: the mean of their wealth.
 
         Samples that wait for a whole block are left out. The number of blocks is the larger one, so
-        at most the wealth that is left is bet later.
+        at most the remaining wealth is bet later.
         """
         total = self.n_samples + other.n_samples
         alerts = [state for state in (self, other) if state.last]

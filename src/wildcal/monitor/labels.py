@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -11,18 +11,23 @@ from wildcal.monitor.ring import N_BUCKETS, Ring
 
 N_BINS: Final = 15
 WINDOW: Final = 1_000
-"""Labels that accuracy and ECE are of, at most."""
+"""Accuracy and ECE are those of so many labels, at most."""
 TOLERANCE: Final = 0.05
 """Difference of confidence and accuracy that the test allows."""
+MAX_PENDING: Final = 100_000
+"""Samples that are kept until their labels arrive."""
 ERROR: Final = 0.01
-"""Probability that the test ever says "not calibrated" of a calibrated stream."""
+"""Probability of the result "not calibrated" for a calibrated stream, at any time."""
 
-# Ranges of confidence with bets of their own, and parts of the largest bet.
+# Bounds of the ranges of confidence, each with its bets, and parts of the largest bet.
 _RANGES: Final = (0.5, 0.9)
 _PARTS: Final = np.array([0.9, 0.4, 0.15])
 _N_BETS: Final = 2 * len(_PARTS)
 # The interval of the gap is narrowest, relative to the best one, at this many labels.
 _NARROWEST: Final = 50.0
+
+Predictions: TypeAlias = list[list[Any]]
+"""Predicted classes, and their confidences."""
 
 
 @dataclass
@@ -41,7 +46,7 @@ class CalibrationTest:
     highest: float = 1.0
 
     def update(self, confidence: FloatArray, correct: FloatArray) -> None:
-        """Take labels in, in the order they came."""
+        """Add labels in the order of their arrival."""
         over = confidence - correct
         signed = np.concatenate([np.outer(over, _PARTS), np.outer(-over, _PARTS)], axis=1)
         factors = 1 + (signed - TOLERANCE * np.tile(_PARTS, 2)) / (1 + TOLERANCE)
@@ -75,7 +80,7 @@ class CalibrationTest:
 
 @dataclass
 class DelayedLabels:
-    """Predictions that wait for their labels, and what the labels said.
+    """Predictions that wait for their labels, and statistics of the labels that arrived.
 
     Parameters
     ----------
@@ -93,29 +98,25 @@ class DelayedLabels:
     buckets: Ring = field(default_factory=lambda: Ring(np.zeros((N_BUCKETS, N_BINS, 4))))
     n: int = 0
     test: CalibrationTest = field(default_factory=CalibrationTest)
-    pending: dict[str, tuple[list[int], list[float]]] = field(default_factory=dict)
+    pending: dict[str, Predictions] = field(default_factory=dict)
     n_pending: int = 0
 
     def remember(self, key: str, predicted: list[int], confidence: list[float]) -> None:
         """Keep the predictions of an id; those of an earlier one with that id are forgotten."""
         self.forget(key)
-        self.pending[key] = (predicted, confidence)
+        self.pending[key] = [predicted, confidence]
         self.n_pending += len(predicted)
-
-    def forget(self, key: str) -> tuple[list[int], list[float]] | None:
-        """Remove an id and return its predictions, None if it is not known."""
-        found = self.pending.pop(key, None)
-        if found is not None:
-            self.n_pending -= len(found[0])
-        return found
-
-    def limit(self, n: int) -> None:
-        """Forget the oldest ids until at most n samples wait."""
-        while self.n_pending > n:
+        while self.n_pending > MAX_PENDING:
             self.forget(next(iter(self.pending)))
 
+    def forget(self, key: str) -> Predictions:
+        """Remove an id and return its predictions, empty lists if it is not known."""
+        found = self.pending.pop(key, [[], []])
+        self.n_pending -= len(found[0])
+        return found
+
     def add(self, confidence: Sequence[float], correct: Sequence[bool]) -> None:
-        """Take labeled samples in: their confidence, and whether the prediction was right."""
+        """Add labeled samples: their confidence, and whether the prediction was right."""
         p, y = np.asarray(confidence, np.float64), np.asarray(correct, np.float64)
         bins = np.minimum((p * N_BINS).astype(np.int64), N_BINS - 1)
         columns = np.stack([np.ones(len(p)), p, y, p * (1 - p)], axis=1)
@@ -125,7 +126,7 @@ class DelayedLabels:
         self.test.update(p, y)
 
     def restart_test(self) -> None:
-        """Test the labels from now on: earlier ones say nothing about samples after a drift."""
+        """Restart the test: labels of samples before a drift do not apply to those after it."""
         if self.test.result != "not calibrated":
             self.test = CalibrationTest()
 

@@ -18,7 +18,6 @@ from wildcal.core.exceptions import InputError
 from wildcal.core.labels import ClassNames
 from wildcal.core.profile import Profile
 from wildcal.core.validation import check_column_names, check_input, check_number
-from wildcal.monitor.checks import check_estimator, check_ids
 from wildcal.monitor.drift import BLOCK, DriftTest
 from wildcal.monitor.labels import DelayedLabels
 from wildcal.monitor.result import MonitorResult, MonitorStatus
@@ -29,12 +28,10 @@ from wildcal.window.base import WindowCalibrator, WindowStatistics
 DEFAULT_WINDOW: Final = 400
 DEFAULT_RATE: Final = 0.01
 MAX_WINDOW: Final = 1_000_000
-MAX_PENDING: Final = 100_000
-"""Samples that are kept until their labels arrive."""
 # Error of ATC, as a part of its fall below calibration time: benchmarks/studies/monitor.py.
 _RELATIVE_ERROR: Final = 0.45
 _Z: Final = 1.959963984540054
-# So few samples are not checked again before the prediction.
+# Fewer samples are not checked again before the prediction, which halves its time.
 _FEW: Final = 8
 # Columns of `MonitorState.buckets`: samples, those above the ATC threshold, sums of the calibrated
 # confidence and of the accuracy estimator, samples by uncalibrated confidence; for calibrators that
@@ -46,7 +43,7 @@ _OPTIONS: Final = ("window", "false_alert_rate")
 
 
 class Monitor:
-    """Watches a stream of predictions, with any fitted calibrator.
+    """Monitor a stream of predictions of any fitted calibrator.
 
     Parameters
     ----------
@@ -98,7 +95,7 @@ class Monitor:
         check_number("window", window, N_BUCKETS, MAX_WINDOW, whole=True)
         check_number("false_alert_rate", false_alert_rate, 1e-9, 0.5)
         if estimator is not None:
-            check_estimator(estimator, calibrator)
+            _check_estimator(estimator, calibrator)
         self.calibrator, self.estimator = calibrator, estimator
         self.window, self.false_alert_rate = int(window), float(false_alert_rate)
         self._profile: Profile = profile
@@ -117,7 +114,7 @@ class Monitor:
     def update(
         self, X: Any, ids: str | Sequence[Any] | None = None, *, knn_distances: Any = None
     ) -> MonitorResult:
-        """Take samples into the stream and return their calibrated probabilities.
+        """Add samples to the stream and return their calibrated probabilities.
 
         Samples that are refused by an error change nothing.
 
@@ -131,7 +128,7 @@ class Monitor:
             For calibrators that need them.
         """
         x = check_input(X, self.calibrator.input_, n_classes=self.calibrator.n_classes_)
-        keys = check_ids(ids, len(x))
+        parts = _split(ids, len(x))
         proba = self._proba(self._adapted(x, knn_distances), X, x, knn_distances)
         if proba.ndim == 1:
             predicted, calibrated = (proba >= 0.5).astype(np.int64), proba
@@ -142,17 +139,13 @@ class Monitor:
         self._waiting.append((x, calibrated, near))
         n_waiting = sum(len(each[0]) for each in self._waiting) + len(self._held.drift.pending)
         alerts = self._take_waiting() if n_waiting >= BLOCK else ()
-        if keys is not None:
-            labels, together = self._held.labels, isinstance(ids, str)
-            for j, key in enumerate(keys):
-                if key is not None:
-                    own = slice(None) if together else slice(j, j + 1)
-                    labels.remember(key, predicted[own].tolist(), calibrated[own].tolist())
-            labels.limit(MAX_PENDING)
+        for key, part in parts:
+            own = predicted[part].tolist(), calibrated[part].tolist()
+            self._held.labels.remember(key, *own)
         return MonitorResult(proba, calibrated, predicted, alerts)
 
     def label(self, ids: str | Sequence[Any], y: Any) -> int:
-        """Take labels that arrive later and return the number of samples they belong to.
+        """Add delayed labels and return the number of samples that they belong to.
 
         Each id counts once; ids that are not known are ignored.
 
@@ -167,7 +160,7 @@ class Monitor:
         """
         confidences, correct = [], []
         for key, labels in self.check_labels(ids, y).items():
-            predicted, confidence = self._state.labels.forget(key) or ([], [])
+            predicted, confidence = self._state.labels.forget(key)
             for c, p, label in zip(predicted, confidence, labels, strict=False):
                 if label is not None:
                     confidences.append(p)
@@ -273,11 +266,7 @@ class Monitor:
 
     @classmethod
     def load(
-        cls,
-        path: str | Path,
-        calibrator: Calibrator,
-        *,
-        estimator: AccuracyEstimator | None = None,
+        cls, path: str | Path, calibrator: Calibrator, *, estimator: AccuracyEstimator | None = None
     ) -> Self:
         """Return the monitor of a file; calibrator and estimator must be those it was saved with.
 
@@ -301,7 +290,7 @@ class Monitor:
     def restored(self, document: dict[str, Any], path: str | Path = "the state") -> Self:
         """Return a monitor with these options and the state that `to_dict` returned."""
         other = self.new()
-        other._held = self._empty().restored(document, self._fingerprint, path)
+        other._held = other._held.restored(document, self._fingerprint, path)
         for name in _OPTIONS:
             if document[name] != getattr(self, name):
                 raise InputError(
@@ -313,8 +302,8 @@ class Monitor:
     def merged(self, other: "Monitor") -> Self:
         """Return a monitor of the samples of two streams, such as two replicas of a server.
 
-        Windows, labels and evidence are put together. The window is that of both until its buckets
-        are replaced.
+        Windows and labels are added, the wealth of the bets is averaged. The window is that of both
+        streams until its buckets are replaced.
         """
         if self._fingerprint != other._fingerprint or self.window != other.window:
             raise InputError(
@@ -389,7 +378,7 @@ class Monitor:
     def _proba(
         self, calibrator: Calibrator, X: Any, x: NDArray[Any], knn_distances: Any
     ) -> NDArray[Any]:
-        """Return `calibrator.predict_proba(X)`; for few samples in half of its time."""
+        """Return `calibrator.predict_proba(X)`."""
         if len(x) >= _FEW or calibrator is not self.calibrator or calibrator.requires:
             return np.asarray(calibrator.predict_proba(X, knn_distances=knn_distances))
         if not isinstance(X, np.ndarray):
@@ -412,3 +401,39 @@ class Monitor:
                 f"y must be class indices from 0 to {k - 1}{also} or None, got {label!r:.40}.", "y"
             )
         return int(label)
+
+
+def _check_estimator(estimator: AccuracyEstimator, calibrator: Calibrator) -> None:
+    """Raise unless an estimator has statistics that are sums and the inputs of a calibrator."""
+    if not isinstance(estimator, AccuracyEstimator):
+        raise InputError(
+            f"estimator must be an AccuracyEstimator, got {type(estimator).__name__}.", "estimator"
+        )
+    estimator.check_is_fitted()
+    if not estimator.summable or estimator.requires_second_logits:
+        raise InputError(
+            f"estimator must have statistics that are sums, got {type(estimator).__name__}. Try"
+            " ATC, AC, DoC or CBPE.",
+            "estimator",
+        )
+    ours = calibrator.input_, calibrator.n_classes_
+    if (estimator.input_, estimator.n_classes_) != ours:
+        raise InputError(
+            f"estimator must be fitted on {ours[0]} of {ours[1]} classes as the calibrator, got"
+            f" {estimator.input_} of {estimator.n_classes_}.",
+            "estimator",
+        )
+
+
+def _split(ids: str | Sequence[Any] | None, n: int) -> list[tuple[str, slice]]:
+    """Return the ids as texts, each with the samples that it belongs to."""
+    if ids is None:
+        return []
+    if isinstance(ids, str):
+        return [(ids, slice(None))]
+    if len(ids) != n:
+        raise InputError(f"ids must have one id per sample, got {len(ids)} for {n}.", "ids")
+    parts = [(str(key), slice(i, i + 1)) for i, key in enumerate(ids) if key is not None]
+    if len(dict(parts)) < len(parts):
+        raise InputError("ids must be unique.", "ids")
+    return parts

@@ -1,4 +1,4 @@
-"""What a monitor returns: `MonitorResult` for samples, `MonitorStatus` for a stream."""
+"""Results of a monitor: `MonitorResult` for samples, `MonitorStatus` for a stream."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-# The message names no accuracy of fewer samples.
+# With fewer samples the message has no accuracy.
 _MIN_ESTIMATE: Final = 20
 _CALIBRATION: Final = {
     None: "",
@@ -18,7 +18,7 @@ _CALIBRATION: Final = {
 
 @dataclass(frozen=True)
 class MonitorResult:
-    """What `Monitor.update` returns for its samples."""
+    """Result of `Monitor.update`."""
 
     probabilities: NDArray[Any]
     """Calibrated probabilities; with `input="confidence"` calibrated confidences."""
@@ -30,7 +30,7 @@ class MonitorResult:
 
 @dataclass(frozen=True)
 class MonitorStatus:
-    """The state of a stream in plain numbers, and in one sentence."""
+    """Status of a stream: numbers, and a message of one sentence."""
 
     n_samples: int
     """Samples of the stream."""
@@ -47,7 +47,7 @@ class MonitorStatus:
     """The sample at which the alert began."""
     n_alerts: int
     log_e_value: float
-    """Evidence for drift; an alert begins at `log_limit`."""
+    """Logarithm of the e-value of the drift test; an alert begins at `log_limit`."""
     log_limit: float
     n_labels: int = 0
     realized_accuracy: float | None = None
@@ -60,7 +60,7 @@ class MonitorStatus:
 
     @property
     def message(self) -> str:
-        """The state in one sentence."""
+        """The status in one sentence."""
         drift = f", drift since sample {self.alert_since:,}" if self.drift_alert else ""
         value, baseline = self.estimated_accuracy, self.accuracy_at_calibration
         low, high = self.estimated_accuracy_low, self.estimated_accuracy_high

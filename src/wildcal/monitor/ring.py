@@ -32,7 +32,7 @@ class Ring:
     def fill(self, n: int, size: int) -> Iterator[tuple[FloatArray, slice]]:
         """Distribute n samples over buckets of some size; yield sums to add to, and samples."""
         turn = N_BUCKETS * size
-        start = max(n // turn - 1, 0) * turn  # those before would be replaced again
+        start = max(n // turn - 1, 0) * turn  # earlier ones would be replaced
         while start < n:
             if self.n_newest >= size:
                 self.newest, self.n_newest = self.newest + 1, 0
@@ -43,7 +43,7 @@ class Ring:
             start = stop
 
     def copy(self) -> "Ring":
-        """Return a ring with sums of its own."""
+        """Return a copy."""
         return Ring(self.sums.copy(), self.newest, self.n_newest)
 
     def merged(self, other: "Ring") -> "Ring":

@@ -1,4 +1,4 @@
-"""The state of a monitor: sums in buckets, and its JSON form."""
+"""The state of a monitor, and its JSON file."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ FORMAT_VERSION: Final = 1
 
 @dataclass
 class MonitorState:
-    """What a monitor knows of its stream."""
+    """Statistics of a stream."""
 
     buckets: Ring
     drift: DriftState
@@ -41,7 +41,7 @@ class MonitorState:
         return document
 
     def restored(self, document: dict[str, Any], expected: str, path: str | Path) -> Self:
-        """Return a state of the same shapes from what `to_dict` returned."""
+        """Return a state of the same shapes from the result of `to_dict`."""
         if document.get("calibrator") != expected:
             raise FileFormatError(
                 f"{path} is of another calibrator or accuracy estimator. Try those it was saved"
@@ -109,18 +109,7 @@ def _filled(template: Any, document: Any) -> Any:
         return type(template)(**{name: _filled(old, document[name]) for name, old in own.items()})
     if isinstance(template, np.ndarray):
         array = np.asarray(document, dtype=template.dtype)
-        if array.shape != template.shape:
-            raise ValueError(f"shape {array.shape} instead of {template.shape}")
-        if not np.isfinite(array).all() or (array < 0).any():
-            raise ValueError("numbers must be finite and not negative")
+        if array.shape != template.shape or not (np.isfinite(array) & (array >= 0)).all():
+            raise ValueError(f"numbers must be finite, not negative and of shape {template.shape}")
         return array
-    if isinstance(template, list):
-        return [(int(first), int(second)) for first, second in document]
-    if isinstance(template, dict):
-        return {
-            str(key): ([int(c) for c in predicted], [float(p) for p in confidence])
-            for key, (predicted, confidence) in document.items()
-        }
-    if type(document) is not type(template) and not (template is None and document is None):
-        raise ValueError(f"{document!r:.40} instead of a {type(template).__name__}")
-    return document
+    return type(template)(document)

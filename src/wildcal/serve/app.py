@@ -4,13 +4,13 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final
 
 from fastapi import FastAPI, HTTPException, Request, Response
-from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.responses import FileResponse, JSONResponse
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 from pydantic_core import to_json
@@ -30,9 +30,10 @@ from wildcal.serve.streams import Stream, Streams
 from wildcal.version import __version__
 
 LOG: Final = logging.getLogger("wildcal.serve")
+# With "4XX", FastAPI does not add 422: requests that are not valid are answered 400.
 _ERRORS: Final[dict[int | str, dict[str, Any]]] = {
-    status: {"model": protocol.ErrorResponse}
-    for status in (400, 401, 403, 404, 408, 413, 415, 429, 503)
+    "4XX": {"model": protocol.ErrorResponse},
+    503: {"model": protocol.ErrorResponse},
 }
 
 
@@ -103,17 +104,11 @@ class Service:
         self.app.openapi = self._openapi  # type: ignore[method-assign]
 
     def _add_routes(self) -> None:
-        # Most requests; FastAPI takes a third of their time to find parameters that it has above.
+        # For most requests: FastAPI would add a third of their time to parse parameters.
         self.app.add_route("/v2/models/{model}/infer", self._infer_model, methods=["POST"])
         get, post = (partial(add, responses=_ERRORS) for add in (self.app.get, self.app.post))
-        infer: dict[str, Any] = {
-            "response_model": protocol.InferResponse,
-            "openapi_extra": _body(protocol.InferRequest),
-        }
-        labels: dict[str, Any] = {
-            "response_model": protocol.FeedbackResponse,
-            "openapi_extra": _body(protocol.Feedback),
-        }
+        infer = _messages(protocol.InferRequest, protocol.InferResponse)
+        labels = _messages(protocol.Feedback, protocol.FeedbackResponse)
         for path in ("/v2/models/{model}", "/v2/models/{model}/versions/{version}"):
             shown = "version" not in path
             post(path + "/infer", include_in_schema=shown, **infer)(self.infer)
@@ -128,10 +123,10 @@ class Service:
         post("/v2/repository/index")(self.index)
         get("/metrics", response_class=Response)(self.prometheus)
         get("/live")(self.live)
-        get("/", response_class=HTMLResponse)(self.page)
+        get("/", response_class=FileResponse)(self.page)
 
     async def infer(self, request: Request, model: str) -> Response:
-        """Calibrate samples and take them into their stream."""
+        """Calibrate samples and add them to their stream."""
         found = self._model(request, model)
         start, status = time.perf_counter(), 500
         try:
@@ -142,8 +137,8 @@ class Service:
             status = getattr(error, "status_code", 400)
             raise
         finally:
-            self.metrics.requests_of(found.name, status).inc()
-            self.metrics.seconds_of(found.name).observe(time.perf_counter() - start)
+            self.metrics.requests(found.name, status).inc()
+            self.metrics.seconds(found.name).observe(time.perf_counter() - start)
 
     async def _infer_model(self, request: Request) -> Response:
         return await self.infer(request, request.path_params["model"])
@@ -158,48 +153,49 @@ class Service:
                 model.monitor.new().update(x, knn_distances=near)  # refused samples open no stream
             stream = await self.streams.ready(model, asked.stream)
             result = stream.monitor.update(x, asked.id, knn_distances=near)
-        except InputError as error:  # X has the name of its tensor here
+        except InputError as error:  # the argument X is named after its tensor
             raise InputError(re.sub("^X ", f"{model.calibrator.input_} ", str(error))) from error
         if asked.id is not None:
             self.streams.remember(stream, asked.id, len(x))
-        self.metrics.samples_of(model.name).inc(len(x))
+        self.metrics.samples(model.name).inc(len(x))
         stream.note(len(x), result.alerts)
         notification = self._notification(stream, len(result.alerts)) if result.alerts else None
         outputs = model.answer(asked, x, result, stream.monitor)
         content, size = protocol.write_response(model.name, VERSION, asked, outputs)
         if self.streams.is_due(stream):
             await self.streams.save(stream)  # if it fails, requests are refused until one succeeds
-        if size is None:
-            return Response(content, media_type="application/json", background=notification)
-        return Response(
-            content,
-            headers={protocol.HEADER: str(size)},
-            media_type="application/octet-stream",
-            background=notification,
-        )
+        headers = None if size is None else {protocol.HEADER: str(size)}
+        media_type = "application/json" if size is None else "application/octet-stream"
+        return Response(content, 200, headers, media_type, notification)
 
     async def _body(self, request: Request) -> bytes:
-        body, encoding = await request.body(), request.headers.get("content-encoding")
-        return protocol.decompressed(body, encoding, self.settings.max_bytes)
+        """Return the body of a request without its Content-Encoding, within the limits."""
+        body, settings = bytearray(), self.settings
+        try:
+            async with asyncio.timeout(settings.max_seconds):
+                async for chunk in request.stream():
+                    body += chunk
+                    if len(body) > settings.max_bytes:
+                        raise protocol.too_large(settings.max_bytes)
+        except TimeoutError:
+            message = f"the body must arrive within {settings.max_seconds:g} s."
+            raise HTTPException(408, message) from None
+        encoding = request.headers.get("content-encoding")
+        return protocol.decompressed(bytes(body), encoding, settings.max_bytes)
 
     async def feedback(
         self, request: Request, model: str, version: str = VERSION
     ) -> dict[str, Any]:
-        """Take labels of earlier samples: all that are known, or none if one is not valid."""
+        """Add labels of earlier samples; none of them if one is not valid."""
         found = self._model(request, model)
-        entries, unknown = [], []
-        for entry in protocol.parse(protocol.Feedback, await self._body(request)).feedback:
-            entry.stream = entry.stream or self.streams.stream_of(found.name, entry.id)
-            stream = await self._stream_of(found, entry)
-            if stream is None:
-                unknown.append(entry.id)
-            else:
-                stream.monitor.check_labels(entry.id, entry.labels)
-                entries.append(entry)
-        accepted, statuses = 0, {}
+        entries = protocol.parse(protocol.Feedback, await self._body(request)).feedback
         for entry in entries:
-            stream = await self._stream_of(found, entry)
-            if stream is None:  # meanwhile another request had labels with this id
+            if (stream := await self._stream_of(found, entry)) is not None:
+                stream.monitor.check_labels(entry.id, entry.labels)
+        accepted, unknown, statuses = 0, [], {}
+        for entry in entries:
+            if (stream := await self._stream_of(found, entry)) is None:
+                unknown.append(entry.id)
                 continue
             n = stream.monitor.label(entry.id, entry.labels)
             self.streams.forget(found.name, entry.id)
@@ -210,10 +206,9 @@ class Service:
 
     async def _stream_of(self, model: Model, entry: protocol.Labels) -> Stream | None:
         """Return the stream in which samples wait for these labels."""
-        if entry.stream is None:
-            return None
-        stream = await self.streams.open(model, entry.stream, create=False)
-        return stream if stream is not None and entry.id in stream.monitor.pending else None
+        name = entry.stream or self.streams.stream_of(model.name, entry.id)
+        stream = name and await self.streams.open(model, name, create=False)
+        return stream if stream and entry.id in stream.monitor.pending else None
 
     async def metadata(self, request: Request, model: str) -> dict[str, Any]:
         """Return inputs and outputs of a model."""
@@ -251,12 +246,12 @@ class Service:
         return Response(self.metrics.text(), media_type="text/plain; version=0.0.4")
 
     async def live(self) -> Response:
-        """Return what the page shows."""
+        """Return status and history of the streams for the live page."""
         return Response(to_json(dashboard.numbers(self.streams)), media_type="application/json")
 
     async def page(self) -> Response:
         """Return the live page."""
-        return HTMLResponse(dashboard.page(), headers={"Content-Security-Policy": dashboard.POLICY})
+        return FileResponse(dashboard.PAGE, headers={"Content-Security-Policy": dashboard.POLICY})
 
     def _model(self, request: Request, name: str) -> Model:
         found = self.models.get(name)
@@ -265,7 +260,7 @@ class Service:
         return found
 
     def _notification(self, stream: Stream, n_alerts: int) -> BackgroundTask | None:
-        """Count and log alerts; return what runs in a thread when the request is answered."""
+        """Count and log alerts; return a task that sends them after the response."""
         status = stream.monitor.status().to_dict()
         self.metrics.alerts.labels(stream.model).inc(n_alerts)
         LOG.warning("alert in stream %r of %s: %s", stream.name, stream.model, status["message"])
@@ -277,57 +272,45 @@ class Service:
     def _notify(self, target: str, event: dict[str, Any]) -> None:
         try:
             notify(target, event)
-        except Exception as error:  # whatever happens, it is counted and the service goes on
+        except Exception as error:  # any failure is counted, and the server continues
             self.metrics.notification_failures.inc()
             LOG.error("%s did not get an alert: %s", target, error)
 
     @asynccontextmanager
     async def _lifespan(self, _: FastAPI) -> AsyncIterator[None]:
-        task = asyncio.create_task(self.forever(self._save))
+        task = asyncio.create_task(self.save_regularly())
         try:
             yield
         finally:
             task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
             self.saved = await self.streams.save_all()
 
-    async def _save(self) -> None:
-        """Save the streams at intervals."""
+    async def save_regularly(self) -> None:
+        """Save the streams at intervals; a failure is logged and counted."""
         while self.settings.save_seconds is not None:
             await asyncio.sleep(self.settings.save_seconds)
-            await self.streams.save_all()
-
-    async def forever(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run a background task; a failure is logged and counted, and it starts again."""
-        while True:
             try:
-                return await work()
+                await self.streams.save_all()
             except Exception:
                 self.metrics.task_failures.inc()
-                LOG.exception("a background task failed and starts again")
-                await asyncio.sleep(1.0)
+                LOG.exception("a background task failed")
 
     def _openapi(self) -> dict[str, Any]:
-        """Return the document of the framework, with the bodies that are parsed here."""
-        if self.app.openapi_schema is None:
-            document = FastAPI.openapi(self.app)
-            kinds: list[Any] = [
-                (kind, "validation")
-                for kind in (protocol.InferRequest, protocol.Feedback, protocol.Labels)
-            ]
-            _, found = models_json_schema(kinds, ref_template="#/components/schemas/{model}")
-            document["components"]["schemas"] |= found["$defs"]
-            for operations in document["paths"].values():
-                for operation in operations.values():
-                    operation["responses"].pop("422", None)  # invalid requests are answered 400
-            self.app.openapi_schema = document
-        return self.app.openapi_schema
+        """Return the document of FastAPI, with the bodies that are parsed here."""
+        document = FastAPI.openapi(self.app)
+        _, bodies = models_json_schema(
+            [(protocol.InferRequest, "validation"), (protocol.Feedback, "validation")],
+            ref_template="#/components/schemas/{model}",
+        )
+        document["components"]["schemas"] |= bodies["$defs"]
+        return document
 
 
-def _body(kind: type[BaseModel]) -> dict[str, Any]:
-    schema = {"$ref": f"#/components/schemas/{kind.__name__}"}
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+def _messages(request: type[BaseModel], response: type[BaseModel]) -> dict[str, Any]:
+    """Return the options of a route whose request is parsed here."""
+    schema = {"$ref": f"#/components/schemas/{request.__name__}"}
+    body = {"required": True, "content": {"application/json": {"schema": schema}}}
+    return {"response_model": response, "openapi_extra": {"requestBody": body}}
 
 
 async def _refuse(_: Request, error: Exception) -> Response:

@@ -1,21 +1,17 @@
-"""The live page, and the numbers that it asks for."""
+"""The live page and its data."""
 
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final
 
 from wildcal.serve.streams import Streams
 
+PAGE: Final = Path(__file__).with_name("dashboard.html")
 MAX_SHOWN: Final = 30
 POLICY: Final = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:;"
     " connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
-"""Nothing is loaded from another host, whatever the names of streams hold."""
-
-
-def page() -> bytes:
-    """Return the HTML page."""
-    return files("wildcal.serve").joinpath("dashboard.html").read_bytes()
+"""Content security policy: nothing is loaded from another host."""
 
 
 def numbers(streams: Streams) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""What Prometheus reads at `/metrics`; the number of its series is bounded."""
+"""Prometheus metrics; the number of series is bounded."""
 
 from collections.abc import Iterator
-from functools import cache
-from typing import Any, Final
+from functools import cache, partial
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -10,10 +10,10 @@ from prometheus_client.registry import Collector
 
 from wildcal.serve.streams import Streams
 
-# Streams that have series of their own.
+# Largest number of streams with series.
 MAX_SERIES: Final = 100
 _SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
-# Gauges of a stream: the number of its status, and what it is.
+# Gauges of a stream: the field of its status, and the help text.
 _GAUGES: Final = {
     "wildcal_stream_samples": ("n_samples", "Samples of the stream."),
     "wildcal_window_samples": ("n_window", "Samples in the window."),
@@ -34,42 +34,37 @@ _GAUGES: Final = {
 
 
 class Metrics:
-    """The counters of a server, and gauges that are read from its streams when asked."""
+    """Counters of a server, and gauges of its streams."""
 
     def __init__(self, streams: Streams) -> None:
         self.registry = CollectorRegistry()
-        own: dict[str, Any] = {"registry": self.registry}
-        by_model = {"labelnames": ["model"], **own}
-        self.samples = Counter("wildcal_samples_total", "Samples calibrated.", **by_model)
-        self.alerts = Counter("wildcal_alerts_total", "Drift alerts that began.", **by_model)
-        self.requests = Counter(
-            "wildcal_requests_total", "Requests to infer.", labelnames=["model", "status"], **own
-        )
-        self.seconds = Histogram(
+        counter = partial(Counter, registry=self.registry)
+        samples = counter("wildcal_samples_total", "Samples calibrated.", ["model"])
+        requests = counter("wildcal_requests_total", "Requests to infer.", ["model", "status"])
+        seconds = Histogram(
             "wildcal_request_duration_seconds",
             "Duration of requests to infer, after their head was read.",
+            ["model"],
             buckets=_SECONDS,
-            **by_model,
+            registry=self.registry,
         )
         # Looking up a series takes longer than counting.
-        self.requests_of = cache(self.requests.labels)
-        self.seconds_of = cache(self.seconds.labels)
-        self.samples_of = cache(self.samples.labels)
-        self.notification_failures = Counter(
-            "wildcal_notification_failures_total", "Alerts that could not be sent.", **own
+        self.samples, self.requests = cache(samples.labels), cache(requests.labels)
+        self.seconds = cache(seconds.labels)
+        self.alerts = counter("wildcal_alerts_total", "Drift alerts that began.", ["model"])
+        self.notification_failures = counter(
+            "wildcal_notification_failures_total", "Alerts that could not be sent."
         )
-        self.task_failures = Counter(
-            "wildcal_task_failures_total", "Background tasks that failed.", **own
-        )
+        self.task_failures = counter("wildcal_task_failures_total", "Background tasks that failed.")
         self.registry.register(_Gauges(streams))
 
     def text(self) -> bytes:
-        """Return all of it in the text format of Prometheus."""
+        """Return all metrics in the text format of Prometheus."""
         return generate_latest(self.registry)
 
 
 class _Gauges(Collector):
-    """Gauges of the streams: of alerting ones, then of others by their name, until the limit."""
+    """Gauges of at most 100 streams: alerting ones first, then others by name."""
 
     def __init__(self, streams: Streams) -> None:
         self._streams = streams
@@ -99,7 +94,3 @@ class _Gauges(Collector):
                 if numbers[number] is not None:
                     family.add_metric(list(key), float(numbers[number]))
             yield family
-
-    def describe(self) -> Iterator[Metric]:
-        """Yield nothing, so that registering does not read the streams."""
-        yield from ()

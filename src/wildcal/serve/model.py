@@ -11,23 +11,23 @@ from wildcal.core.calibrator import Calibrator, TemperatureCalibrator
 from wildcal.core.exceptions import InputError
 from wildcal.monitor.monitor import Monitor
 from wildcal.monitor.result import MonitorResult
-from wildcal.serve.protocol import InferRequest
+from wildcal.serve.protocol import DTYPES, InferRequest
 from wildcal.serve.settings import Settings
 
 VERSION: Final = "1"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_STATUS: Final = (
-    "estimated_accuracy",
-    "estimated_accuracy_low",
-    "estimated_accuracy_high",
-    "accuracy_at_calibration",
-    "drift_alert",
-)
-"""Outputs about the stream, of shape (1,)."""
+# Outputs about the stream, of shape (1,).
+_STATUS: Final = {
+    "estimated_accuracy": "FP32",
+    "estimated_accuracy_low": "FP32",
+    "estimated_accuracy_high": "FP32",
+    "accuracy_at_calibration": "FP32",
+    "drift_alert": "BOOL",
+}
 
 
 class Model:
-    """A calibrator with a name; its monitors share what does not change."""
+    """A calibrator with a name, its tensors and an empty monitor."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Model:
         }
 
     def config(self) -> dict[str, Any]:
-        """Return the configuration, as Triton has it."""
+        """Return the configuration in the form of Triton."""
 
         def entry(tensor: dict[str, Any]) -> dict[str, Any]:
             kind = f"TYPE_{tensor['datatype']}"
@@ -115,21 +115,19 @@ class Model:
         wanted = self._default_outputs
         if request.outputs is not None:
             wanted = [output.name for output in request.outputs]
-        status = None if set(_STATUS).isdisjoint(wanted) else monitor.status()
-        found: dict[str, NDArray[Any]] = {}
-        for name in wanted:
-            if name in _STATUS:
-                value = getattr(status, name)
-                kind = np.bool_ if name == "drift_alert" else np.float32
-                found[name] = np.array([value], kind)
-            elif name == "temperature":
-                assert isinstance(self.calibrator, TemperatureCalibrator)
-                found[name] = self.calibrator.temperatures(x).astype(result.probabilities.dtype)
-            elif name == "label":
-                found[name] = result.predicted
-            else:
-                found[name] = getattr(result, name)
-        return found
+        found = {
+            "probabilities": result.probabilities,
+            "confidence": result.confidence,
+            "label": result.predicted,
+        }
+        if not _STATUS.keys().isdisjoint(wanted):
+            status = monitor.status()
+            for name, datatype in _STATUS.items():
+                found[name] = np.array([getattr(status, name)], DTYPES[datatype])
+        if "temperature" in wanted:
+            assert isinstance(self.calibrator, TemperatureCalibrator)
+            found["temperature"] = self.calibrator.temperatures(x).astype(result.confidence.dtype)
+        return {name: found[name] for name in wanted}
 
     def _inputs(self) -> list[dict[str, Any]]:
         kind, k = self.calibrator.input_, self.calibrator.n_classes_
@@ -145,10 +143,8 @@ class Model:
             found = [probabilities, *found, _tensor("label", "INT64")]
             if isinstance(self.calibrator, TemperatureCalibrator) and not self.calibrator.requires:
                 found.append(_tensor("temperature", "FP32"))
-        for name in _STATUS:
-            datatype = "BOOL" if name == "drift_alert" else "FP32"
-            found.append({"name": name, "datatype": datatype, "shape": [1]})
-        return found
+        about_stream = [{"name": n, "datatype": d, "shape": [1]} for n, d in _STATUS.items()]
+        return found + about_stream
 
 
 def _tensor(name: str, datatype: str, *columns: int) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Messages of the Open Inference Protocol, version 2, and its binary tensors."""
 
-import sys
 import zlib
 from math import prod
 from typing import Annotated, Any, Final, Literal, TypeVar
@@ -13,15 +12,14 @@ from pydantic_core import to_json
 
 from wildcal.core.exceptions import InputError
 
-_IS_LITTLE: Final = sys.byteorder == "little"
 HEADER: Final = "inference-header-content-length"
 DEFAULT_STREAM: Final = "default"
-_BYTES: Final = {"FP16": 2, "BF16": 2, "FP32": 4, "FP64": 8}
-_DTYPES: Final = {"FP16": "<f2", "FP32": "<f4", "FP64": "<f8", "BF16": "<f4"}
-_NAMES: Final = {"f2": "FP16", "f4": "FP32", "f8": "FP64", "i8": "INT64", "b1": "BOOL"}
+# dtypes by name. NumPy has no BF16, which is the upper half of a float32.
+DTYPES: Final = {"FP16": "f2", "BF16": "u2", "FP32": "f4", "FP64": "f8", "INT64": "i8", "BOOL": "?"}
+_NAMES: Final = {np.dtype(dtype): name for name, dtype in DTYPES.items()}
 
 Size = Annotated[int, Field(strict=True, ge=0, lt=1 << 40)]
-# Letters and marks; a control character could forge lines of a log.
+# No control characters, which could forge lines of a log.
 StreamName = Annotated[
     str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f-\x9f]+$")
 ]
@@ -60,7 +58,7 @@ class InferRequest(BaseModel):
     """Samples to be calibrated."""
 
     id: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    """Names the samples when their labels arrive."""
+    """Id of the samples, for their labels."""
     parameters: Parameters | None = None
     inputs: list[InputTensor] = Field(min_length=1, max_length=8)
     outputs: list[RequestedOutput] | None = None
@@ -95,30 +93,30 @@ class Labels(BaseModel):
 
     id: Annotated[str, Field(min_length=1, max_length=200)]
     labels: list[StrictInt | StrictBool | StrictStr | None]
-    """One for each sample: a class index, a class name, or null where it is not known."""
+    """One for each sample: a class index, a class name, or null if unknown."""
     stream: StreamName | None = None
-    """Needed only for a stream that was not used since the server started."""
+    """Required only for a stream that was not used since the server started."""
 
 
 class Feedback(BaseModel):
-    """Labels that arrive later."""
+    """Delayed labels."""
 
     feedback: list[Labels]
 
 
 class FeedbackResponse(BaseModel):
-    """What became of them."""
+    """Result of adding labels."""
 
     accepted: int
     """Samples that got a label."""
     unknown: list[str]
-    """Ids that are not known, or have their labels."""
+    """Ids without samples that wait for labels."""
     streams: dict[str, dict[str, Any]]
     """The status of each stream."""
 
 
 class ErrorResponse(BaseModel):
-    """Why a request was refused."""
+    """Error message of a refused request."""
 
     error: str
 
@@ -155,14 +153,9 @@ def read_request(
         size = tensor.parameters.binary_data_size if tensor.parameters else None
         if size is None:
             tensors[tensor.name] = _from_numbers(tensor)
-            continue
-        if size > len(raw) - start:
-            raise InputError(
-                f"binary_data_size of {tensor.name!r:.60} must be at most the {len(raw) - start}"
-                f" bytes behind the JSON part, got {size}.",
-            )
-        tensors[tensor.name] = _from_bytes(tensor, raw[start : start + size])
-        start += size
+        else:
+            tensors[tensor.name] = _from_bytes(tensor, raw[start:], size)
+            start += size
     if start < len(raw):
         raise InputError(f"{len(raw) - start} bytes follow the last input.")
     return request, tensors
@@ -182,22 +175,23 @@ def _from_numbers(tensor: InputTensor) -> NDArray[Any]:
             f"data of {tensor.name!r:.60} must have {prod(shape)} numbers for shape {shape}, got"
             f" {array.shape}.",
         )
+    dtype = "f4" if tensor.datatype == "BF16" else DTYPES[tensor.datatype]
     with np.errstate(over="ignore"):  # becomes infinite, and is refused as such
-        return array.astype(_DTYPES[tensor.datatype]).reshape(shape)
+        return array.astype(dtype).reshape(shape)
 
 
-def _from_bytes(tensor: InputTensor, raw: memoryview) -> NDArray[Any]:
-    expected = _BYTES[tensor.datatype] * prod(tensor.shape)
+def _from_bytes(tensor: InputTensor, raw: memoryview, size: int) -> NDArray[Any]:
+    dtype = np.dtype(DTYPES[tensor.datatype]).newbyteorder("<")
+    expected = dtype.itemsize * prod(tensor.shape)
     if tensor.data is not None:
         raise InputError(f"{tensor.name!r:.60} must have data or binary_data_size, got both.")
-    if len(raw) != expected:
+    if size != expected or size > len(raw):
         raise InputError(
             f"{tensor.name!r:.60} of shape {tensor.shape} must have {expected} bytes, got"
-            f" {len(raw)}.",
+            f" binary_data_size {size} and {len(raw)} bytes.",
         )
-    if tensor.datatype == "BF16":  # the upper half of a float32
-        return (np.frombuffer(raw, "<u2").astype("<u4") << 16).view("<f4").reshape(tensor.shape)
-    return np.frombuffer(bytes(raw), _DTYPES[tensor.datatype]).reshape(tensor.shape)
+    array = np.frombuffer(bytes(raw[:size]), dtype).reshape(tensor.shape)
+    return (array.astype("u4") << 16).view("f4") if tensor.datatype == "BF16" else array
 
 
 def write_response(
@@ -208,14 +202,11 @@ def write_response(
     wanted = {o.name: o.parameters.binary_data for o in request.outputs or [] if o.parameters}
     described, parts = [], []
     for name, array in outputs.items():
-        entry: dict[str, Any] = {
-            "name": name,
-            "datatype": _NAMES[array.dtype.str[1:]],
-            "shape": list(array.shape),
-        }
+        datatype, shape = _NAMES[array.dtype], list(array.shape)
+        entry: dict[str, Any] = {"name": name, "datatype": datatype, "shape": shape}
         binary = wanted.get(name)
         if default if binary is None else binary:
-            parts.append(array.tobytes() if _IS_LITTLE else array.byteswap().tobytes())
+            parts.append(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
             entry["parameters"] = {"binary_data_size": len(parts[-1])}
         else:
             entry["data"] = array.ravel().tolist()
@@ -240,7 +231,12 @@ def decompressed(body: bytes, encoding: str | None, limit: int) -> bytes:
     except zlib.error:
         raise InputError(f"the body must be {encoding}, as its header says.") from None
     if len(found) > limit:
-        raise HTTPException(413, f"the body must have at most {limit:,} bytes.")
+        raise too_large(limit)
     if not reader.eof:
         raise InputError(f"the body must be whole {encoding}, got a part.")
     return found
+
+
+def too_large(limit: int) -> HTTPException:
+    """Return the error of a body with too many bytes."""
+    return HTTPException(413, f"the body must have at most {limit:,} bytes.")

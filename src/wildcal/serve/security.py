@@ -1,6 +1,5 @@
-"""Middleware: Host and Origin, tokens, size and time of bodies."""
+"""Middleware that checks tokens and the headers Host and Origin."""
 
-import asyncio
 import hmac
 import ipaddress
 from functools import lru_cache
@@ -8,20 +7,19 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from fastapi import HTTPException
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from wildcal.core.exceptions import FileFormatError
 from wildcal.serve.settings import Settings
 
-# Probes have no token; the page has no numbers of its own and asks for a token.
+# Paths without a token: probes, and the page, which asks for one before it loads its data.
 OPEN: Final = frozenset({"/", "/v2/health/live", "/v2/health/ready"})
 _SHORTEST: Final = 16
 
 
 class Security:
-    """Refuses requests that may not come in; limits the body of the others."""
+    """Refuse requests without a token, or with another Host or Origin header."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app, self._settings = app, settings
@@ -30,7 +28,7 @@ class Security:
         self._is_known = lru_cache(100)(self._find)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer 400, 401 or 403, or pass the request on."""
+        """Answer 401 or 403, or pass the request on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -42,11 +40,11 @@ class Security:
             more = {"www-authenticate": "Bearer"} if status == 401 else None
             await JSONResponse({"error": message}, status, more)(scope, receive, send)
             return
-        await self._app(scope, self._limited(receive), send)
+        await self._app(scope, receive, send)
 
     def _refused(self, headers: dict[bytes, bytes], path: str) -> tuple[int, str] | None:
         host = headers.get(b"host", b"").decode("latin-1")
-        # A browser names the page that a request comes from; our own has the same host.
+        # Browsers send the origin of a page; the live page has the same host as the server.
         origin = headers.get(b"origin")
         if origin is not None and origin.decode("latin-1").partition("://")[2] != host:
             return 403, "requests of other web pages are refused."
@@ -54,7 +52,7 @@ class Security:
             if path in OPEN or self._accepts(headers.get(b"authorization", b"").decode("latin-1")):
                 return None
             return 401, "a token is needed: Authorization: Bearer TOKEN."
-        # Without tokens a name that an attacker points at this machine (DNS rebinding) must not do.
+        # Against DNS rebinding: an attacker can point any name at this machine.
         if not self._is_known(host):
             return 403, "the Host header must be localhost, an IP address or of --allow-host."
         return None
@@ -72,33 +70,6 @@ class Security:
             return name in self._hosts or bool(ipaddress.ip_address(name))
         except ValueError:
             return False
-
-    def _limited(self, receive: Receive) -> Receive:
-        """Return a `receive` that raises for a body that is too large or too slow."""
-        settings, size = self._settings, 0
-        deadline = asyncio.get_running_loop().time() + settings.max_seconds
-        whole = False
-
-        async def limited() -> Message:
-            nonlocal size, whole
-            if whole:  # the client leaves, which may take any time
-                return await receive()
-            try:
-                async with asyncio.timeout_at(deadline):
-                    message = await receive()
-            except TimeoutError:
-                raise HTTPException(
-                    408, f"the body must arrive within {settings.max_seconds:g} s."
-                ) from None
-            size += len(message.get("body", b""))
-            whole = not message.get("more_body", False)
-            if size > settings.max_bytes:
-                raise HTTPException(
-                    413, f"the body must have at most {settings.max_bytes:,} bytes."
-                )
-            return message
-
-        return limited
 
 
 def read_tokens(path: Path) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""How a server behaves."""
+"""Settings of a server."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ class Settings:
     window: int = DEFAULT_WINDOW
     false_alert_rate: float = DEFAULT_RATE
     tokens: tuple[str, ...] = ()
-    """Bearer tokens that are accepted; none means that everybody is."""
+    """Bearer tokens that are accepted; without any, no token is needed."""
     hosts: tuple[str, ...] = ()
     """Names accepted in the Host header, besides localhost and IP addresses. Only without tokens,
     against DNS rebinding."""

@@ -1,9 +1,8 @@
-"""The streams of a server: a monitor for each, in memory and on disk."""
+"""The streams of a server, each with a monitor, in memory and on disk."""
 
 import asyncio
 import logging
 import os
-import sys
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from wildcal.serve.model import Model
 from wildcal.serve.settings import Settings
 
 LOG: Final = logging.getLogger("wildcal.serve")
-# Moments of the history of a stream; every other one is dropped when there are more.
+# Points in the history of a stream; every other one is dropped when there are more.
 _N_POINTS: Final = 240
 _POINT: Final = (
     "n_samples",
@@ -55,7 +54,7 @@ class Stream:
     """Held while a snapshot is written."""
 
     def note(self, n: int, alerts: Sequence[int] = ()) -> None:
-        """Take note of samples or labels that were taken in."""
+        """Update the history after samples or labels were added."""
         self.n_unsaved += n
         now = time.time()
         self.alerts += [{"time": now, "sample": sample} for sample in alerts]
@@ -64,7 +63,7 @@ class Stream:
             return
         status = self.monitor.status()
         point = {"time": now, **{name: getattr(status, name) for name in _POINT}}
-        if alerts:  # after it the test starts anew
+        if alerts:  # the test restarted
             point["log_e_value"] = status.log_limit
         self.points.append(point)
         if len(self.points) > _N_POINTS:
@@ -72,7 +71,7 @@ class Stream:
             self.seconds *= 2
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what is saved; nothing in it changes while it is written."""
+        """Return a snapshot, which does not change while it is written."""
         return {
             **self.monitor.to_dict(),
             "model": self.model,
@@ -131,12 +130,13 @@ class Streams:
         while key not in self._live and len(self._live) >= self._settings.max_streams:
             await self._evict()
         if key not in self._live:  # nothing is awaited from here on
-            self._add(self._load(model, name) or Stream(model.name, name, model.monitor.new()))
+            saved = self._load(self._path(key)) if self._is_saved(key) else None
+            self._add(saved or Stream(model.name, name, model.monitor.new()))
         self._live.move_to_end(key)
         return self._live[key]
 
     async def ready(self, model: Model, name: str) -> Stream:
-        """Return a stream that can take samples: what must be saved before is saved."""
+        """Return a stream for samples, saved first if a save is due."""
         while True:
             stream = await self.open(model, name)
             assert stream is not None
@@ -151,7 +151,7 @@ class Streams:
         return self._settings.state is not None and most is not None and stream.n_unsaved >= most
 
     def remember(self, stream: Stream, key: str, n: int) -> None:
-        """Note that n samples of a stream wait for their labels, and no others with this id."""
+        """Store the id of n samples that wait for labels; forget others with this id."""
         if self.stream_of(stream.model, key) not in (None, stream.name):
             self.forget(stream.model, key)
         _, before = self._pending.pop((stream.model, key), (None, 0))
@@ -182,7 +182,7 @@ class Streams:
             new = not path.exists()
             try:
                 await asyncio.to_thread(write_state, path, stream.to_dict())
-            except OSError as error:  # a full disk does not end the service
+            except OSError as error:  # such as a full disk
                 self.save_failures += 1
                 LOG.error("stream %r of %s is not saved: %s", stream.name, stream.model, error)
                 return False
@@ -225,57 +225,46 @@ class Streams:
         assert self._settings.state is not None
         return stream_file(self._settings.state, *key)
 
-    def _load(self, model: Model, name: str) -> Stream | None:
-        if not self._is_saved((model.name, name)):
-            return None
-        path = self._path((model.name, name))
+    def _load(self, path: Path) -> Stream | None:
+        """Read a stream; None if its model is not served, or the file is not valid."""
         try:
-            return _read(model, read_state(path), path)
+            document = read_state(path)
+            model = self._models.get(str(document["model"]))
+            if model is None:
+                return None
+            monitor = model.monitor.restored(document, path)
+            more = {name: document[name] for name in ("points", "alerts", "seconds")}
+            return Stream(model.name, str(document["stream"]), monitor, **more)
         except (FileFormatError, KeyError) as error:
-            LOG.warning("stream %r of %s begins anew: %s", name, model.name, error)
+            LOG.warning("a stream begins anew: %s", error)
             path.replace(path.with_suffix(".invalid"))
             self._n_saved -= 1
             return None
 
     def _reopen(self, folder: Path) -> None:
         """Read the streams that were saved last; the only time that the folder is listed."""
-        files = []
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.name.endswith(".tmp"):  # of a server that was killed while it wrote
-                    Path(entry.path).unlink(missing_ok=True)
-                elif entry.name.endswith(".json"):
-                    files.append((entry.stat().st_mtime, entry.path))
-        self._n_saved = len(files)
-        for _, path in sorted(files)[-self._settings.max_streams :]:
-            try:
-                document = read_state(path)
-                model = self._models.get(str(document["model"]))
-                if model is not None:
-                    self._add(_read(model, document, path))
-            except (FileFormatError, KeyError) as error:
-                LOG.warning("%s is left out: %s", path, error)
-
-
-def _read(model: Model, document: dict[str, Any], path: str | Path) -> Stream:
-    monitor = model.monitor.restored(document, path)
-    more = {name: document[name] for name in ("points", "alerts", "seconds")}
-    return Stream(model.name, str(document["stream"]), monitor, **more)
+        for leftover in folder.glob("*.tmp"):  # from a server that was killed during a save
+            leftover.unlink(missing_ok=True)
+        paths = sorted(folder.glob("*.json"), key=os.path.getmtime)
+        self._n_saved = len(paths)
+        for path in paths[-self._settings.max_streams :]:
+            stream = self._load(path)
+            if stream is not None:
+                self._add(stream)
 
 
 def _lock(folder: Path) -> Any:
-    """Lock a folder until the process ends, however it does; Windows has no such lock."""
+    """Lock a folder until the process ends, where the system has such locks."""
     file = (folder / _LOCK).open("w")
     try:
-        if sys.platform != "win32":
-            import fcntl
+        import fcntl
 
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         file.close()
         raise BlockingIOError(
             f"{folder} is in use by another server. Stop it, or give each server a folder."
         ) from None
-    except OSError:  # some network file systems have no locks
+    except (ImportError, OSError):  # Windows, and some network file systems
         pass
     return file

@@ -1,4 +1,4 @@
-"""The drift test: by hand, and its promise that unshifted streams hardly ever raise an alert."""
+"""The drift test: values by hand, delay and false-alert rate."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def test_factors_are_fair_at_the_ends_of_the_interval():
     assert (middle < 1).all()
 
 
-def test_nothing_is_bet_on_what_was_never_seen():
+def test_no_bets_against_proportions_of_0_and_1():
     factors = _factors(np.array([0, 50]), 50, 0.01, np.array([1.0]))
     assert (factors[:, 0, 1] == 1).all()  # less often than never
     assert (factors[:, 1, 0] == 1).all()  # more often than always
@@ -117,7 +117,7 @@ def test_a_late_shift_is_found_soon(shifted):
     assert 20_000 < began < 20_200
 
 
-def test_merged_evidence_is_the_mean():
+def test_merged_wealth_is_the_mean():
     rng = np.random.default_rng(4)
     test = DriftTest(profile(rng, BINS, CLASSES), 0.01)
     a, b = test.start(), test.start()

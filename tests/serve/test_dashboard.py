@@ -1,4 +1,4 @@
-"""The live page in a real browser: history, a drift alert, a restart, no window calibrator."""
+"""The live page in a browser: history, a drift alert and a restart."""
 
 import pytest
 
@@ -36,7 +36,7 @@ def _until(page, function, argument=None):
         if page.evaluate(function, argument):
             return
         page.wait_for_timeout(100)
-    pytest.fail(f"never came true: {function}")
+    pytest.fail(f"not true after 30 s: {function}")
 
 
 @pytest.mark.parametrize("model", ["ts", "window"])

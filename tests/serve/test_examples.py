@@ -1,4 +1,4 @@
-"""examples/serve: every file is read by a parser, and names series that the server has."""
+"""Files of examples/serve: syntax, and names of metrics and options."""
 
 import configparser
 import json
@@ -44,7 +44,7 @@ def test_dashboard_has_no_empty_panel(series):
     document = json.loads((KIT / "grafana" / "dashboard.json").read_text())
     for panel in document["panels"]:
         for target in panel["targets"]:
-            # One side of an `or` is enough.
+            # One side of an `or` must have data.
             parts = [names(part) for part in target["expr"].split(" or ")]
             assert any(part and part <= series for part in parts), panel["title"]
     for variable in document["templating"]["list"]:
