@@ -96,7 +96,8 @@ def imports(path):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} uses a relative import"
-            yield node.module
+            packages = node.module == "wildcal"
+            yield from (f"wildcal.{a.name}" for a in node.names) if packages else (node.module,)
 
 
 def test_layers():
