@@ -37,6 +37,7 @@ def benchmark() -> BenchmarkResults:
     """Return the methods of the paper on the networks of CIFAR-10."""
     return run_benchmark(
         {name: suites.load(name) for name in suites.list("cifar10")},
+        "paper",
         metrics=("accuracy", "mean_confidence", "ece", "ood_auroc"),
         n_bootstrap=200,
     )

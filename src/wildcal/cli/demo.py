@@ -31,7 +31,7 @@ _COMMANDS: Final = (
 @common.n_bootstrap_option
 @click.pass_context
 def demo(context: click.Context, output: Path, n_bootstrap: int) -> None:
-    """Benchmark the methods of the paper on the installed CIFAR-10 suites, and write a report.
+    """Benchmark the methods of the paper and auto on installed suites, and write a report.
 
     Then run the commands for logits in files, step by step.
 

@@ -25,7 +25,7 @@ COMMANDS: Final = {
     "compare": "Fit methods on calibration samples and evaluate them on test samples.",
     "compare-models": "Compare two models on the same samples.",
     "corrupt": "Corrupt images: fog, noise, blur, compression and 15 more.",
-    "demo": "Benchmark the methods of the paper on the installed suites.",
+    "demo": "Benchmark the methods of the paper and auto on the installed suites.",
     "evaluate": "Measure the calibration of samples with labels.",
     "export": "Write a saved calibrator as an ONNX file.",
     "extract": "Run a model on images and write its logits as a suite.",

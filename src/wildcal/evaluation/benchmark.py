@@ -54,7 +54,7 @@ def run_benchmark(
         Suites by the names to show, or suites.
     methods
         Specifications such as "ts", "dac+energy", "ts@source,shifted", see `MethodSpec.parse`, or
-        unfitted calibrators. Default: those of the paper.
+        unfitted calibrators. Default: those of the paper and `auto`.
     metrics
         Names of `wildcal.metrics.METRICS`. On OOD splits the ood metrics are computed: the
         detection metrics against as many source test samples, chosen at random.

@@ -17,6 +17,8 @@ DATA: Final = ("source", "ood", "shifted")
 """Kinds of calibration samples: in-distribution, OOD, and in-distribution under shift."""
 PAPER_METHODS: Final = ("identity", "ts", "ets", "irm", "irova", "irovats", "spline", "energy")
 """The methods of Table 1 of the paper on energy scaling, in its order."""
+DEFAULT_METHODS: Final = (*PAPER_METHODS, "auto")
+"""The methods of a benchmark that names none."""
 SHORT_LISTS: Final = {
     "paper": PAPER_METHODS,
     "all": tuple(name for name in CALIBRATORS if name != "dac"),  # it needs distances
@@ -92,7 +94,7 @@ def default_data(calibrator: Calibrator) -> frozenset[str]:
 def get_methods(
     methods: Iterable[str | MethodSpec | Calibrator] | str | None = None,
 ) -> list[MethodSpec]:
-    """Return methods by their specifications; by default those of the paper.
+    """Return methods by their specifications; by default those of the paper and `auto`.
 
     A calibrator has its registered name.
 
@@ -104,7 +106,7 @@ def get_methods(
     if isinstance(methods, str):
         methods = split_list(methods)
     found = []
-    for method in PAPER_METHODS if methods is None else methods:
+    for method in DEFAULT_METHODS if methods is None else methods:
         if isinstance(method, str):
             found += [MethodSpec.parse(name) for name in SHORT_LISTS.get(method, (method,))]
         elif isinstance(method, MethodSpec):
