@@ -98,7 +98,7 @@ def predict_file(
     """
     source, _ = open_table(path, columns, calibrator.n_classes_)
     n, total = 0, 0.0
-    with open_writer(target, source) as writer:
+    with open_writer(target, source) as write:
         for batch, samples in read_file(
             path, columns, labels=False, n_classes=calibrator.n_classes_, all_columns=True
         ):
@@ -106,7 +106,7 @@ def predict_file(
             if source.kind == "arrays":
                 found = _stacked(found)
             names = result_names(source.names, list(found))
-            writer.write(batch, {names[name]: values for name, values in found.items()})
+            write(batch, {names[name]: values for name, values in found.items()})
             n += len(samples)
             total += float(found["confidence"].sum(dtype=np.float64))
     return n, total
