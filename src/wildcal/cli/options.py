@@ -228,9 +228,9 @@ def read_labeled(
 
 def read_array(path: Path) -> Any:
     """Return the only array of a file of labels or distances, or its only column."""
-    from wildcal.io.formats import read_batches
+    from wildcal.io.formats import open_source
 
-    for batch in read_batches(path):
+    for batch in open_source(path).read():
         if len(batch) != 1:
             raise InputError(f"{path} must have one array or column, got {', '.join(batch)}.")
         return next(iter(batch.values()))

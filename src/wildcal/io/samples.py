@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from wildcal.core.conversion import logits_from_logprobs
 from wildcal.core.exceptions import FileFormatError, InputError
 from wildcal.core.validation import check_distances, check_input
-from wildcal.io.formats import SOURCES, Batch, Source, open_source, read_batches
+from wildcal.io.formats import SOURCES, Batch, Source, open_source
 from wildcal.io.frames import frame_batches, to_array
 from wildcal.io.lm_eval import LogSource
 from wildcal.io.schema import Columns, Resolved, as_numbers, labels_of, resolve, scores_of
@@ -162,13 +162,8 @@ def read_file(
         source, columns = open_table(path, columns, n_classes)
         resolved = resolve(source.names, columns, labels=labels)
         names = None if all_columns else resolved.names
-        n = 0
-        batches = (
-            source.batches()
-            if isinstance(source, LogSource)
-            else read_batches(path, names, row_groups)
-        )
-        for batch in batches:
+        source.row_groups, n = row_groups, 0
+        for batch in source.read(names):
             samples = to_samples(batch, resolved)
             yield batch, samples
             n += len(samples)
