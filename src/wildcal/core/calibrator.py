@@ -495,5 +495,5 @@ def _make_profile(samples: Samples, predicted: arrays.IntArray, input: str) -> P
         class_counts=np.bincount(predicted, minlength=samples.n_classes),
         histogram=np.bincount(bins, minlength=arrays.N_CONFIDENCE_BINS),
         atc_threshold=float(threshold),
-        label_counts=np.bincount(samples.y, samples.weight, samples.n_classes),
+        label_counts=np.bincount(samples.y, samples.weight, samples.n_classes).astype(np.float64),
     )

@@ -1,5 +1,6 @@
 """Write a suite split by split, so that an interrupted run continues where it stopped."""
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -194,23 +195,17 @@ class SuiteWriter:
         self._write(replace(self._manifest, splits=splits, complete=True))
 
     def _continue(self, knn: Mapping[str, Any] | None) -> None:
-        """Take over the splits of an earlier run of the same extraction."""
-        found, wanted = Suite.open(self.folder).manifest, self._manifest
-        for name in _SAME:
-            there, here = getattr(found, name), getattr(wanted, name)
-            if _as_json(there) != _as_json(here):
+        """Keep the splits of an earlier run of the same extraction."""
+        found = Suite.open(self.folder).manifest
+        has_distances = any("knn_distances" in split.arrays for split in found.splits)
+        for name in (*_SAME, "knn") if has_distances and knn is not None else _SAME:
+            there, here = (_as_json(getattr(each, name)) for each in (found, self._manifest))
+            if there != here:
                 raise InputError(
                     f"{name} must be that of the suite in {self.folder}, got another"
                     f"{_difference(there, here)}. Try another folder.",
                     name,
                 )
-        stored = [split for split in found.splits if "knn_distances" in split.arrays]
-        if stored and knn is not None and _as_json(found.knn) != _as_json(knn):
-            raise InputError(
-                f"knn must be that of the suite in {self.folder}"
-                f"{_difference(found.knn, knn)}. Try another folder.",
-                "knn",
-            )
         for temporary in self.folder.rglob(".*.tmp"):
             temporary.unlink()
         self._manifest = replace(found, knn=found.knn if knn is None else knn, complete=False)
@@ -243,15 +238,13 @@ class SuiteWriter:
 
 def _as_json(value: Any) -> Any:
     """Return a value as it is read back: lists for tuples."""
-    if isinstance(value, Mapping):
-        return {str(key): _as_json(item) for key, item in value.items()}
-    return [_as_json(item) for item in value] if isinstance(value, list | tuple) else value
+    return json.loads(json.dumps(value))
 
 
 def _difference(there: Any, here: Any) -> str:
     """Return the first key in which two descriptions differ."""
-    if isinstance(there, Mapping) and isinstance(here, Mapping):
+    if isinstance(there, dict) and isinstance(here, dict):
         for key in sorted({*there, *here}):
-            if _as_json(there.get(key)) != _as_json(here.get(key)):
+            if there.get(key) != here.get(key):
                 return f" ({key}: {there.get(key)!r:.60} there, {here.get(key)!r:.60} here)"
     return ""
