@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from wildcal.core.exceptions import FileFormatError, InputError, MissingExtraError
 from wildcal.core.validation import in_memory
+from wildcal.io.schema import is_number
 
 BATCH: Final = 1 << 16
 """Samples that are read at a time."""
@@ -62,13 +63,8 @@ class Source(ABC):
 
         Whatever a damaged file makes a library raise is a FileFormatError.
         """
-        batches = self.batches(names)
-        while True:
-            with _reading(self.path):
-                batch = next(batches, None)
-            if batch is None:
-                return
-            yield batch
+        with _reading(self.path):
+            yield from self.batches(names)
 
 
 def open_source(path: Path) -> Source:
@@ -114,7 +110,7 @@ class CsvSource(Source):
             line = file.readline()
         self.delimiter = max(_DELIMITERS, key=line.count)
         self.names = tuple(next(csv.reader([line], delimiter=self.delimiter), ()))
-        if not self.names or all(_is_number(name) for name in self.names):
+        if not self.names or all(is_number(name) for name in self.names):
             raise InputError(
                 f"{path} must have column names in the first line, got {line.strip()!r:.60}."
             )
@@ -350,14 +346,6 @@ def _check_unique(names: Sequence[str], path: Path) -> None:
     double = next((name for name in names if names.count(name) > 1), None)
     if double is not None:
         raise InputError(f"{path} must have different column names, got {double!r} twice.")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _require(package: str, path: Path, install: str = '"wildcal[tables]"') -> None:

@@ -206,14 +206,15 @@ def as_numbers(values: NDArray[Any], name: str) -> NDArray[Any]:
         return values.astype(np.float64)
     except (TypeError, ValueError):
         given = values.tolist()
-        i = next((i for i, value in enumerate(given) if not _is_number(value)), 0)
+        i = next((i for i, value in enumerate(given) if not is_number(value)), 0)
         shown = repr(given[i]) if given[i] not in (None, "") else "nothing"
         raise InputError(
             f"{name} must be numbers, got {shown:.60} in sample {i}.", "score_columns"
         ) from None
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Return whether a value is a number or the text of one."""
     try:
         float(value)
     except (TypeError, ValueError):
