@@ -125,14 +125,7 @@ def check_samples(
     if domain is not None:
         codes = encode_domain(as_numpy(domain, "domain"), labels, source_domain)
     keep = weight > 0
-    masked = np.isneginf(logits[np.arange(n), np.maximum(labels, 0)]) & (labels >= 0)
-    left_out = {
-        "the true class is masked (logit -inf) in {} samples; they are left out of the fit.": masked
-    }
-    if not uses_ood:
-        ood = "{} OOD samples (y == -1) are left out: the method does not use them."
-        left_out[ood] = labels == OOD_LABEL
-    for text, mask in left_out.items():
+    for text, mask in _left_out(logits, labels, uses_ood).items():
         if mask.any():
             notes.append(text.format(mask.sum()))
             keep &= ~mask
@@ -152,6 +145,16 @@ def check_samples(
             "y must contain in-distribution samples with a positive weight, got none.", "y"
         )
     return samples
+
+
+def _left_out(logits: FloatArray, y: IntArray, uses_ood: bool) -> dict[str, NDArray[np.bool_]]:
+    """Return which samples are not used by a fit, by the note about them."""
+    masked = "the true class is masked (logit -inf) in {} samples; they are left out of the fit."
+    ood = "{} OOD samples (y == -1) are left out: the method does not use them."
+    return {
+        masked: np.isneginf(logits[np.arange(len(y)), np.maximum(y, 0)]) & (y >= 0),
+        ood: (y == OOD_LABEL) & (not uses_ood),
+    }
 
 
 def check_input(
