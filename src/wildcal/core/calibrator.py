@@ -40,7 +40,7 @@ _LARGE_GAP: Final = 0.01
 
 @dataclass(frozen=True)
 class FitInfo:
-    """What a fit did."""
+    """Losses, numbers of samples and warnings of a fit."""
 
     loss: str = "nll"
     """Name of the loss: "nll", "mse" (the Brier score) or another objective of the method."""
@@ -65,7 +65,7 @@ class Calibrator(ABC):
     Attributes
     ----------
     n_classes_, input_, class_names_, feature_names_in_
-        What `fit` was given.
+        Number of classes, kind of input, names of classes and of columns, from `fit`.
     fit_info_
         A `FitInfo`.
     profile_
@@ -81,7 +81,7 @@ class Calibrator(ABC):
     uses_ood: ClassVar[bool] = False
     """`fit` uses samples with y == -1."""
     requires_raw_logits: ClassVar[bool] = False
-    """The method reads the free energy, which probabilities do not have."""
+    """The method uses the free energy, which probabilities do not have."""
     requires: ClassVar[frozenset[str]] = frozenset()
     """Inputs besides X: "knn_distances"."""
     min_mistakes: ClassVar[int] = 20
@@ -128,7 +128,7 @@ class Calibrator(ABC):
             Class indices, or names that are columns of X. -1 marks OOD samples. With
             ``input="confidence"``: whether the prediction was right.
         input
-            What X is: "logits", "proba", "log_proba", "score" or "confidence".
+            Kind of X: "logits", "proba", "log_proba", "score" or "confidence".
         sample_weight
             Counts; a weight of 2 is equivalent to repeating the sample.
         domain

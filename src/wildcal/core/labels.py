@@ -62,7 +62,7 @@ class ClassNames:
 
 
 def encode_labels(labels: NDArray[Any], class_names: ClassNames | None) -> NDArray[Any]:
-    """Return an array of objects or texts as class indices; numbers are not looked up."""
+    """Return an array of objects or texts as class indices; numbers are indices."""
     missing = [i for i, label in enumerate(labels) if label is None or label != label]
     if missing:
         raise InputError(f"y must not be empty, got no label for sample {missing[0]}.", "y")

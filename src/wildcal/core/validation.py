@@ -52,7 +52,7 @@ class Samples:
     feature_names: tuple[str, ...] | None = None
     """Column names of a DataFrame."""
     eps: float = 1e-30
-    """Stands for a probability of zero."""
+    """Replaces a probability of zero."""
     warnings: tuple[str, ...] = field(default=())
 
     def __len__(self) -> int:
@@ -358,7 +358,7 @@ def is_foreign_array(X: Any) -> bool:
 
 
 def check_foreign_array(X: Any, kind: str, n_classes: int) -> None:
-    """Raise unless the shape of an array of another library fits; values are not looked at."""
+    """Raise unless the shape of an array of another library fits; values are not checked."""
     expected = 1 if kind in ONE_COLUMN else 2
     if X.ndim != expected or (expected == 2 and X.shape[1] != n_classes):
         wanted = "(n_samples,)" if expected == 1 else f"(n_samples, {n_classes})"

@@ -1,4 +1,4 @@
-"""Checks of the values of scores: finite, sums of 1, and logits that look like probabilities."""
+"""Checks of the values of scores: finite, sums of 1, probabilities declared as logits."""
 
 from typing import Any, Final
 
@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from wildcal.core.exceptions import InputError
 
-# Values of fewer samples decide nothing: one sample of logits may look like probabilities.
+# Fewer samples pass: by chance, one sample of logits may lie in [0, 1] and sum to 1.
 MIN_CHECKED: Final = 8
-# So many samples decide whether logits look like probabilities or log-probabilities.
+# Number of samples that are checked for being probabilities or log-probabilities.
 MAX_CHECKED: Final = 4096
 # Rounding of probabilities: float16 with a thousand classes misses a sum of one by this much.
 _SUM_TOLERANCE: Final = 1e-3
@@ -48,7 +48,7 @@ def check_sums(proba: NDArray[Any], name: str) -> None:
 
 
 def check_not_probabilities(array: NDArray[Any]) -> None:
-    """Raise if logits look like probabilities: all in [0, 1], with a sum of 1."""
+    """Raise if values in [0, 1] sum to 1 in each sample: probabilities declared as logits."""
     if len(array) < MIN_CHECKED or (array == array[0]).all():
         return
     sums = array[:MAX_CHECKED].sum(axis=1, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Write files to a temporary name, then rename them: no reader sees half a file."""
+"""Write files to a temporary name, then rename them, so that files are complete."""
 
 import glob
 import os

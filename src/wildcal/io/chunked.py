@@ -3,6 +3,8 @@
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Any, Final
 
@@ -121,12 +123,8 @@ def _stacked(found: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
 
 def window_statistics(files: Sequence[Path], calibrator: Any, columns: Columns) -> Any:
     """Return the statistics of all samples of files, for `adapt`."""
-    total = None
-    for path in files:
-        for samples in iter_samples(path, columns, labels=False, n_classes=calibrator.n_classes_):
-            part = calibrator.window_statistics(samples.X)
-            total = part if total is None else total + part
-    return total
+    parts = iter_samples(files, columns, labels=False, n_classes=calibrator.n_classes_)
+    return reduce(add, (calibrator.window_statistics(samples.X) for samples in parts))
 
 
 def check_columns(path: Path, columns: Columns) -> None:

@@ -1,7 +1,7 @@
 """Read tables and arrays from files, batch by batch.
 
 A file is a `Source`: its column names and an iterator of batches. A batch maps names to NumPy
-arrays, which are converted when they are used; `raw` is what the writer of the format needs.
+arrays, which are converted when they are used; `raw` has the data for the writer of the format.
 """
 
 import csv
@@ -61,7 +61,7 @@ class Source(ABC):
     def read(self, names: Sequence[str] | None = None) -> Iterator[Batch]:
         """Yield batches in which `names` are used, all columns by default.
 
-        Whatever a damaged file makes a library raise is a FileFormatError.
+        Damaged files raise a FileFormatError.
         """
         with _reading(self.path):
             yield from self.batches(names)
@@ -356,7 +356,7 @@ def _require(package: str, path: Path, install: str = '"wildcal[tables]"') -> No
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Raise a FileFormatError for whatever a damaged file makes a library raise."""
+    """Raise a FileFormatError for any error of a library that reads a damaged file."""
     try:
         yield
     except (InputError, FileFormatError, MissingExtraError):

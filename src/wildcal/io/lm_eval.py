@@ -88,7 +88,7 @@ def _labels(records: Sequence[Record], options: Sequence[Options]) -> NDArray[np
     if len(set(fitting)) > 1:
         raise InputError(
             "target must have one meaning: it is both the index and the text of an option, and the"
-            " log has no acc that says which.",
+            " log has no acc to decide.",
             "input",
         )
     return np.array(fitting[0], dtype=np.int64)

@@ -89,14 +89,14 @@ def read_samples(
     y
         Labels, if they are not in the source.
     columns
-        Which column is what. Or the fields of `Columns` as arguments.
+        The roles of the columns. Or the fields of `Columns` as arguments.
     labels
         Whether labels, weights, domains and groups are read.
     max_samples
         Draw at most so many samples, uniformly and in one pass; "fit" draws 200,000, or 1,000 for
         each class if that is more. Default: all.
     seed
-        Of the draw.
+        Seed of the draw.
     **declared
         Fields of `Columns`, such as ``score_columns=["cat", "dog"], label_column="species"``.
 
@@ -127,22 +127,18 @@ def iter_samples(
     source: Any, columns: Columns, *, labels: bool = True, n_classes: int | None = None
 ) -> Iterator[SampleSet]:
     """Yield the samples of a source batch by batch."""
-    batches = None if isinstance(source, str | Path) else frame_batches(source)
-    if batches is not None:
-        for batch in batches:
-            yield to_samples(batch, resolve(tuple(batch), columns, labels=labels))
-    elif isinstance(source, str | Path) or _is_paths(source):
+    if isinstance(source, str | Path) or _is_paths(source):
         for path in list_files(source):
             for _, samples in read_file(path, columns, labels=labels, n_classes=n_classes):
                 yield samples
-    else:
-        x = to_array(source)
+        return
+    batches: Iterable[Mapping[str, NDArray[Any]]] | None = frame_batches(source)
+    if batches is None:
         name = columns.score_columns[0] if columns.score_columns else "X"
-        kind = columns.input or "logits"
-        resolved = resolve(
-            [name], replace(columns, score_columns=(name,), input=kind), labels=False
-        )
-        yield to_samples(Batch(x, [name], lambda _: x), resolved)
+        columns = replace(columns, score_columns=(name,), input=columns.input or "logits")
+        batches, labels = [{name: to_array(source)}], False
+    for batch in batches:
+        yield to_samples(batch, resolve(tuple(batch), columns, labels=labels))
 
 
 def read_file(

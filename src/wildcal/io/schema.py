@@ -33,7 +33,7 @@ class Columns:
     Parameters
     ----------
     input
-        What the scores are: "logits", "proba", "log_proba", "score", "confidence", or "lm-eval"
+        Kind of the scores: "logits", "proba", "log_proba", "score", "confidence", or "lm-eval"
         for sample logs of lm-evaluation-harness.
     score_columns
         Names of the columns in class order, or one prefix such as ``logit_*``. In files of arrays
@@ -86,7 +86,7 @@ class Columns:
         return cls(**{key: value for key, value in document.items() if key in known})
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what is declared, as JSON."""
+        """Return the declared fields as JSON."""
         return {
             key: list(value) if isinstance(value, tuple) else value
             for key, value in asdict(self).items()
@@ -125,7 +125,7 @@ def resolve(names: Sequence[str], columns: Columns, *, labels: bool = True) -> R
     names
         The columns of the table.
     columns
-        What is declared.
+        The declaration.
     labels
         Whether label, weight, domain and group are read; without, only scores and ids are.
     """

@@ -26,7 +26,7 @@ from wildcal.io.suite_manifest import (
 
 # Arrays that were decompressed are kept up to this many bytes per suite.
 _MAX_CACHED: Final = 1 << 28
-# What a damaged archive or array raises.
+# Exceptions that a damaged archive or array raises.
 _DAMAGE: Final = (
     *(OSError, ValueError, EOFError, KeyError, MemoryError, NotImplementedError),
     *(BadZipFile, zlib.error),

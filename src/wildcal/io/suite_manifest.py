@@ -1,4 +1,4 @@
-"""The manifest of a suite: what its splits are, as dataclasses and as JSON (docs/suites.md)."""
+"""The manifest of a suite: its splits as dataclasses and as JSON (docs/suites.md)."""
 
 import json
 import re
@@ -76,7 +76,7 @@ class Manifest:
     seed: int = 0
     versions: Mapping[str, str] = field(default_factory=dict)
     knn: Mapping[str, Any] | None = None
-    """What the distances to training samples are: layers, number of neighbors, index."""
+    """Description of the distances to training samples: layers, number of neighbors, index."""
     complete: bool = False
     splits: tuple[SplitInfo, ...] = ()
 

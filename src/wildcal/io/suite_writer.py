@@ -35,11 +35,11 @@ class SuiteWriter:
     class_names
         In the order of the columns.
     input
-        What the numbers are: "logits" or "log_proba".
+        Kind of the scores: "logits" or "log_proba".
     model, data
         Free descriptions, of plain JSON values.
     seed, versions
-        Of what made the logits. Default of `versions`: that of wildcal.
+        Seed and software versions of the extraction. Default of `versions`: that of wildcal.
     dtype
         How logits are stored: "float16", "float32" or "float64".
     knn
