@@ -293,8 +293,8 @@ def check_distances(knn_distances: Any, n: int, n_layers: int | None = None) -> 
 
 def check_distances_shape(shape: tuple[Any, ...], n: Any, n_layers: int | None) -> None:
     """Raise unless `shape` is (n, n_layers). None is any number, NaN (of Dask arrays) too."""
-    pairs = [(g, w) for g, w in zip(shape, (n, n_layers), strict=False) if w is not None]
-    if len(shape) != 2 or any(g != w and not np.isnan(g + w) for g, w in pairs):
+    pairs = zip(shape, (n, n_layers), strict=False)
+    if len(shape) != 2 or not all(w is None or g == w or np.isnan(g + w) for g, w in pairs):
         wanted = f"({n}, {n_layers or 'n_layers'})"
         raise InputError(
             f"knn_distances must have shape {wanted}, got {tuple(shape)}.", "knn_distances"

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from wildcal.core.conversion import INPUT_KINDS
 from wildcal.core.exceptions import InputError
 from wildcal.core.labels import ClassNames, few
+from wildcal.core.validation import check_choice
 
 INPUTS: Final = (*INPUT_KINDS, "lm-eval")
 # Columns that need no declaration: a prefix before the class, or one array of all classes.
@@ -72,10 +73,8 @@ class Columns:
                 value = tuple(part.strip() for part in value.split(","))
             if value is not None:
                 object.__setattr__(self, name, tuple(str(part) for part in value))
-        if self.input is not None and self.input not in INPUTS:
-            raise InputError(
-                f"input must be one of {', '.join(INPUTS)}, got {self.input!r}.", "input"
-            )
+        if self.input is not None:
+            check_choice("input", self.input, INPUTS)
         if self.class_names is not None:
             ClassNames(self.class_names)
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.core.exceptions import FileFormatError, InputError
+from wildcal.core.validation import check_choice
 from wildcal.io.atomic import atomic_write
 from wildcal.io.suite_manifest import (
     DTYPES,
@@ -230,8 +231,8 @@ class Suite:
             Round logits to multiples of this number, such as 1/8: files become smaller.
             Rounding changes no predicted class.
         """
-        if dtype not in (None, *DTYPES):
-            raise InputError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}.", "dtype")
+        if dtype is not None:
+            check_choice("dtype", dtype, DTYPES)
         infos = []
         with atomic_write(path, "wb") as file, ZipFile(file, "w", ZIP_DEFLATED) as archive:
             for split in self.splits:

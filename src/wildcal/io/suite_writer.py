@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from wildcal.core.exceptions import FileFormatError, InputError
 from wildcal.core.labels import OOD_LABEL
-from wildcal.core.validation import check_distances, check_input, check_labels
+from wildcal.core.validation import check_choice, check_distances, check_input, check_labels
 from wildcal.io.atomic import atomic_write
 from wildcal.io.suite import Suite, array_fields, rounded
 from wildcal.io.suite_manifest import DTYPES, MANIFEST, SOURCE, Manifest, SplitInfo
@@ -74,8 +74,7 @@ class SuiteWriter:
         dtype: str = "float32",
         knn: Mapping[str, Any] | None = None,
     ) -> None:
-        if dtype not in DTYPES:
-            raise InputError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}.", "dtype")
+        check_choice("dtype", dtype, DTYPES)
         self.folder, self.dtype = Path(folder), dtype
         self._manifest = Manifest(
             class_names=tuple(map(str, class_names)),
