@@ -16,9 +16,10 @@ from wildcal.core.labels import OOD_LABEL, ClassNames, encode_domain, encode_lab
 from wildcal.core.value_checks import (
     MAX_CHECKED,
     MIN_CHECKED,
+    SUM_TOLERANCE,
     check_finite,
     check_not_probabilities,
-    check_sums,
+    check_rounded_sums,
 )
 
 _MAX_PROBA: Final = 1 + 1e-6
@@ -185,8 +186,8 @@ def check_input(
             " input='logits' for raw scores, or divide percentages by 100.",
             "input" if name == "X" else name,
         )
-    if kind == "proba":
-        check_sums(array, name)
+    if kind == "proba" and (np.abs(array.sum(axis=1, dtype=float) - 1) > SUM_TOLERANCE).any():
+        check_rounded_sums(array, name)
     if kind == "logits" and low >= 0 and high <= _MAX_PROBA:
         check_not_probabilities(array)
     return array

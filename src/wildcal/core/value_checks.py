@@ -1,4 +1,7 @@
-"""Checks of the values of scores: finite, sums of 1, probabilities declared as logits."""
+"""Checks of the values of scores: finite, sums of 1, probabilities declared as logits.
+
+`check_input` calls them for values that fail a quick check.
+"""
 
 from typing import Any, Final
 
@@ -12,7 +15,7 @@ MIN_CHECKED: Final = 8
 # Number of samples that are checked for being probabilities or log-probabilities.
 MAX_CHECKED: Final = 4096
 # Rounding of probabilities: float16 with a thousand classes misses a sum of one by this much.
-_SUM_TOLERANCE: Final = 1e-3
+SUM_TOLERANCE: Final = 1e-3
 
 
 def check_finite(array: NDArray[Any], kind: str, name: str) -> None:
@@ -30,14 +33,13 @@ def check_finite(array: NDArray[Any], kind: str, name: str) -> None:
         )
 
 
-def check_sums(proba: NDArray[Any], name: str) -> None:
-    """Raise unless the probabilities of each sample sum to 1, up to rounding."""
-    sums = proba.sum(axis=1, dtype=np.float64)
-    off, tolerance = np.abs(sums - 1), _SUM_TOLERANCE
-    if off.max() > tolerance and (np.abs(proba * 100 - np.round(proba * 100)) < 1e-3).all():
-        # Entries rounded to two decimals miss one by half a hundredth each.
+def check_rounded_sums(proba: NDArray[Any], name: str) -> None:
+    """Raise unless the probabilities of each sample sum to 1, up to rounding to two decimals."""
+    sums, tolerance = proba.sum(axis=1, dtype=np.float64), SUM_TOLERANCE
+    if (np.abs(proba * 100 - np.round(proba * 100)) < 1e-3).all():
+        # Rounded entries miss one by half a hundredth each.
         tolerance = max(tolerance, min(0.005 * proba.shape[1], 0.1))
-    bad = np.flatnonzero(off > tolerance + 1e-9)
+    bad = np.flatnonzero(np.abs(sums - 1) > tolerance + 1e-9)
     if len(bad):
         raise InputError(
             f"{name} must sum to 1 in each sample with input='proba', got {sums[bad[0]]:.4g} in"
@@ -52,7 +54,7 @@ def check_not_probabilities(array: NDArray[Any]) -> None:
     if len(array) < MIN_CHECKED or (array == array[0]).all():
         return
     sums = array[:MAX_CHECKED].sum(axis=1, dtype=np.float64)
-    if (np.abs(sums - 1) <= _SUM_TOLERANCE).all():
+    if (np.abs(sums - 1) <= SUM_TOLERANCE).all():
         raise InputError(
             "X must be logits, got values in [0, 1] that sum to 1 in each sample. Try"
             " input='proba', or the scores before the softmax.",
