@@ -1,10 +1,10 @@
-"""Labels: class indices and class names."""
+"""Labels and domains: indices and names."""
 
 import numpy as np
 import pytest
 
 from wildcal.core.exceptions import InputError
-from wildcal.core.labels import ClassNames, few
+from wildcal.core.labels import ClassNames, encode_domain, few
 from wildcal.core.validation import check_labels
 
 ANIMALS = ClassNames(("cat", "dog", "eel"))
@@ -100,3 +100,19 @@ def test_class_names(names, text):
 def test_long_lists_are_cut():
     assert few(range(3)) == "0, 1, 2"
     assert few(range(100)) == "0, 1, 2, 3, 4, 5, ... (100 in all)"
+
+
+def test_domains():
+    y = np.array([0, 1, -1, 0, 1])
+    names, numbers = np.array(["b", "source", "b", "a", "b"]), np.array([7, 5, 5, 0, 7])
+    np.testing.assert_array_equal(encode_domain(names, y, None), [2, 0, -1, 1, 2])
+    np.testing.assert_array_equal(encode_domain(numbers, y, None), [2, 1, -1, 0, 2])
+    np.testing.assert_array_equal(encode_domain(numbers, y, 7), [0, 2, -1, 1, 0])
+
+
+@pytest.mark.parametrize(("source", "wanted"), [(None, "0 or 'source'"), ("c", "'c'")])
+def test_no_source_domain(source, wanted):
+    text = f"domain must contain the source domain {wanted}, got a, b. Try source_domain=."
+    with pytest.raises(InputError) as error:
+        encode_domain(np.array(list("ababa")), np.zeros(5, int), source)
+    assert (str(error.value), error.value.param) == (text, "source_domain")

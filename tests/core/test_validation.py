@@ -13,7 +13,6 @@ from wildcal.core.validation import (
     check_bounds,
     check_choice,
     check_distances,
-    check_domain,
     check_input,
     check_number,
     check_samples,
@@ -155,19 +154,6 @@ def test_weight_zero_leaves_a_sample_out():
     samples = check_samples(Z, Y, sample_weight=(Y != 1).astype(int))
     assert len(samples) == (Y != 1).sum()
     assert (samples.y != 1).all()
-
-
-def test_domains():
-    y = np.array([0, 1, -1, 0, 1])
-    np.testing.assert_array_equal(
-        check_domain(["b", "source", "b", "a", "b"], y, None), [2, 0, -1, 1, 2]
-    )
-    np.testing.assert_array_equal(check_domain([7, 5, 5, 0, 7], y, None), [2, 1, -1, 0, 2])
-    np.testing.assert_array_equal(check_domain([7, 5, 5, 0, 7], y, 7), [0, 2, -1, 1, 0])
-    text = "domain must contain the source domain 0 or 'source', got a, b. Try source_domain=."
-    assert error_of(check_domain, list("ababa"), y, None) == (text, "source_domain")
-    text = "domain must contain the source domain 'c', got a, b. Try source_domain=."
-    assert error_of(check_domain, list("ababa"), y, "c") == (text, "source_domain")
 
 
 def test_samples_of_domains():

@@ -125,7 +125,7 @@ def test_distances_are_added_later(tmp_path):
         ({"class_names": ["a", "b", "c", "d"]}, "class_names must be that of the suite"),
         ({"model": {"name": "other"}}, "model must be that of the suite in .*'m' there, 'other'"),
         ({"seed": 1}, "seed must be that of the suite"),
-        ({"dtype": "int8"}, "dtype must be one of float16, float32, float64"),
+        ({"dtype": "int8"}, "dtype must be one of 'float16', 'float32', 'float64'"),
         ({"model": {"when": object()}}, "plain JSON values"),
     ],
 )
@@ -144,7 +144,13 @@ def test_another_source_is_refused(folder, options, message):
         ("x", Z, Y + 1, {}, "y must lie in"),
         ("x", Z, Y, {"role": "tune"}, "role must be"),
         ("x", Z, Y, {"severity": 3}, "given together"),
-        ("x", Z, Y, {"corruption": "fog", "severity": 6}, "severity must be 1 to 5"),
+        (
+            "x",
+            Z,
+            Y,
+            {"corruption": "fog", "severity": 6},
+            r"severity must be an integer in \[1, 5\]",
+        ),
         ("x", Z, Y, {"knn_distances": np.ones((50, 3))}, "knn_distances must have shape"),
         ("x", np.where(Z > 5, np.nan, Z), Y, {}, "finite"),
     ],

@@ -17,7 +17,7 @@ from wildcal.cli.types import LABEL, NAME, NAMES, PATH, named_files, pairs
 from wildcal.core.exceptions import InputError
 from wildcal.io.artifact import load
 from wildcal.io.chunked import columns_for
-from wildcal.io.formats import read_batches
+from wildcal.io.formats import open_source
 from wildcal.io.samples import SampleSet, read_samples
 from wildcal.io.schema import INPUTS, Columns
 from wildcal.io.suite import Suite
@@ -178,7 +178,7 @@ def read_labeled(
 
 def read_array(path: Path) -> Any:
     """Return the only array of a file of labels or distances, or its only column."""
-    batch: Any = next(read_batches(path), {})
+    batch: Any = next(open_source(path).read(), {})
     if len(batch) != 1:
         found = ", ".join(batch) or "none"
         raise InputError(f"{path} must have one array or column, got {found}.")

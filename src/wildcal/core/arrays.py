@@ -5,7 +5,6 @@ for samples have shape (n_samples, 1), so that they broadcast against `z`.
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Final, TypeAlias
 
 import array_api_compat
@@ -20,7 +19,7 @@ FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
 
 LOG_TINY: Final = float(np.log(np.finfo(np.float32).tiny))
-"""Logarithm of the smallest normal float32; smaller probabilities are not told apart."""
+"""Logarithm of the smallest normal float32; smaller probabilities count as equal."""
 # Entries of a block of samples: they stay in the cache of a core.
 BLOCK_ENTRIES: Final = 1 << 16
 # Below this number of classes NumPy reduces over classes faster in Fortran order.
@@ -200,18 +199,15 @@ def in_chunks(function: Callable[..., Array], x: Array, *inputs: Array) -> Array
 
 def uncalibrated_confidence(logits: FloatArray, input: str) -> NDArray[Any]:
     """Return the largest softmax probability; with `input="confidence"` the number itself."""
-    return in_blocks(partial(_softmax_of, 1 if input == "confidence" else None), logits)
+
+    def confidence(z: NDArray[Any]) -> NDArray[Any]:
+        e = np.exp(np.maximum(z - z.max(axis=1, keepdims=True), LOG_TINY).astype(np.float32))
+        return np.asarray((e[:, 1] if input == "confidence" else 1) / e.sum(axis=1))
+
+    return in_blocks(confidence, logits)
 
 
 def confidence_bins(confidence: NDArray[Any]) -> IntArray:
     """Return the bin of each confidence. Numbers such as 0.6 belong to the bin above."""
-    return np.minimum(
-        (confidence * N_CONFIDENCE_BINS + 1e-5).astype(np.int64), N_CONFIDENCE_BINS - 1
-    )
-
-
-def _softmax_of(column: int | None, z: NDArray[Any]) -> NDArray[Any]:
-    """Return the softmax probability of a class, of the predicted one if it is None."""
-    below = np.maximum(z - z.max(axis=1, keepdims=True), LOG_TINY)
-    e = np.exp(below.astype(np.float32))
-    return np.asarray((1 if column is None else e[:, column]) / e.sum(axis=1))
+    bins = (confidence * N_CONFIDENCE_BINS + 1e-5).astype(np.int64)
+    return np.minimum(bins, N_CONFIDENCE_BINS - 1)

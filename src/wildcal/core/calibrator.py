@@ -40,7 +40,7 @@ _LARGE_GAP: Final = 0.01
 
 @dataclass(frozen=True)
 class FitInfo:
-    """What a fit did."""
+    """Losses, numbers of samples and warnings of a fit."""
 
     loss: str = "nll"
     """Name of the loss: "nll", "mse" (the Brier score) or another objective of the method."""
@@ -65,7 +65,7 @@ class Calibrator(ABC):
     Attributes
     ----------
     n_classes_, input_, class_names_, feature_names_in_
-        What `fit` was given.
+        Number of classes, kind of input, names of classes and of columns, from `fit`.
     fit_info_
         A `FitInfo`.
     profile_
@@ -81,7 +81,7 @@ class Calibrator(ABC):
     uses_ood: ClassVar[bool] = False
     """`fit` uses samples with y == -1."""
     requires_raw_logits: ClassVar[bool] = False
-    """The method reads the free energy, which probabilities do not have."""
+    """The method uses the free energy, which probabilities do not have."""
     requires: ClassVar[frozenset[str]] = frozenset()
     """Inputs besides X: "knn_distances"."""
     min_mistakes: ClassVar[int] = 20
@@ -128,7 +128,7 @@ class Calibrator(ABC):
             Class indices, or names that are columns of X. -1 marks OOD samples. With
             ``input="confidence"``: whether the prediction was right.
         input
-            What X is: "logits", "proba", "log_proba", "score" or "confidence".
+            Kind of X: "logits", "proba", "log_proba", "score" or "confidence".
         sample_weight
             Counts; a weight of 2 is equivalent to repeating the sample.
         domain
@@ -144,10 +144,7 @@ class Calibrator(ABC):
                 " free energy. Try TemperatureScaling.",
                 "input",
             )
-        if "knn_distances" in self.requires and knn_distances is None:
-            raise InputError(
-                f"knn_distances must be given to {type(self).__name__}.", "knn_distances"
-            )
+        self._check_distances_given(knn_distances)
         samples = check_samples(
             X,
             y,
@@ -180,7 +177,7 @@ class Calibrator(ABC):
         self._check_finite()
         source = samples.subset(samples.is_source)
         predicted = source.logits.argmax(axis=1)
-        self.profile_ = _make_profile(source.logits, source.y, source.weight, input)
+        self.profile_ = _make_profile(source, predicted, input)
         n_wrong = int((predicted != source.y).sum())
         notes = [*samples.warnings, *info.warnings, *self._mistake_notes(n_wrong)]
         notes += self._frequency_notes(source)
@@ -286,7 +283,9 @@ class Calibrator(ABC):
     def _apply(self, reduce: Callable[[Any, Array], Array], X: Any, knn_distances: Any) -> Array:
         self.check_is_fitted()
         if not isinstance(X, np.ndarray) and is_dask_array(X):
-            return self._apply_dask(reduce, X, knn_distances)
+            check_foreign_array(X, self.input_, self.n_classes_)
+            inputs = self._extra_inputs(X, knn_distances)
+            return arrays.in_chunks(partial(_apply_chunk, self, reduce), X, *inputs)
         if is_foreign_array(X):
             xp = arrays.namespace(X)
             check_foreign_array(X, self.input_, self.n_classes_)
@@ -304,19 +303,10 @@ class Calibrator(ABC):
             lambda *block: reduce(np_compat, fitted.probabilities(np_compat, *block)), x, *inputs
         )
 
-    def _apply_dask(self, reduce: Callable[..., Array], X: Any, knn_distances: Any) -> Array:
-        """Apply to each chunk of samples of a Dask array."""
-        check_foreign_array(X, self.input_, self.n_classes_)
-        inputs = self._extra_inputs(X, knn_distances)
-        return arrays.in_chunks(partial(_apply_chunk, self, reduce), X, *inputs)
-
     def _extra_inputs(self, x: Array, knn_distances: Any) -> tuple[Array, ...]:
         if "knn_distances" not in self.requires:
             return ()
-        if knn_distances is None:
-            raise InputError(
-                f"knn_distances must be given to {type(self).__name__}.", "knn_distances"
-            )
+        self._check_distances_given(knn_distances)
         n_layers = getattr(self, "n_layers", None)
         if isinstance(x, np.ndarray):
             return (check_distances(knn_distances, len(x), n_layers).astype(x.dtype, copy=False),)
@@ -326,6 +316,12 @@ class Calibrator(ABC):
         check_distances_shape(knn_distances.shape, x.shape[0], n_layers)
         return (knn_distances if is_dask_array(x) else xp.astype(knn_distances, x.dtype),)
 
+    def _check_distances_given(self, knn_distances: Any) -> None:
+        if "knn_distances" in self.requires and knn_distances is None:
+            raise InputError(
+                f"knn_distances must be given to {type(self).__name__}.", "knn_distances"
+            )
+
     def _reads_energy(self) -> bool:
         """Return whether the fitted numbers use the free energy."""
         return self.requires_raw_logits
@@ -333,10 +329,9 @@ class Calibrator(ABC):
     def _check_finite(self) -> None:
         """Raise if a fitted number is not finite."""
         for each in fields(self):
-            value = getattr(self, each.name, None)
-            if each.init or not isinstance(value, float | np.ndarray):
-                continue
-            if np.isnan(value).any():  # padded tables end with infinite knots
+            value = None if each.init else getattr(self, each.name, None)
+            # Padded tables end with infinite knots.
+            if isinstance(value, float | np.ndarray) and np.isnan(value).any():
                 del self.n_classes_
                 raise InputError(
                     f"{type(self).__name__} cannot be fitted to these samples: {each.name} is NaN."
@@ -347,20 +342,20 @@ class Calibrator(ABC):
     def _mistake_notes(self, n_wrong: int) -> list[str]:
         if n_wrong >= self.min_mistakes:
             return []
-        if n_wrong == 0:
-            return [
-                "no calibration sample is misclassified. Are these samples of the training set? Try"
-                " held-out samples."
-            ]
-        return [
+        none = (
+            "no calibration sample is misclassified. Are these samples of the training set? Try"
+            " held-out samples."
+        )
+        few = (
             f"few calibration samples are misclassified ({n_wrong}), so the fit is uncertain. Try"
             " method 'auto' or more samples."
-        ]
+        )
+        return [few if n_wrong else none]
 
     def _frequency_notes(self, samples: Samples) -> list[str]:
         """Return a warning if the mean probability of a class is far from its frequency."""
         few = samples.subset(np.arange(len(samples)) % max(1, len(samples) // _N_CHECKED) == 0)
-        inputs = () if few.knn_distances is None or not self.requires else (few.knn_distances,)
+        inputs = self._extra_inputs(few.logits, few.knn_distances)
         fitted = self.converted(np_compat, few.logits)
         p = arrays.in_blocks(partial(fitted.formula, np_compat), few.logits, *inputs)
         w = few.weight / few.weight.sum()
@@ -433,7 +428,7 @@ class TopLabelCalibrator(Calibrator):
         positive = arrays.clip(xp, total, 1e-37, None)
         second = xp.max(others, axis=-1, keepdims=True) / positive  # its share of the mass 1 - q
         equal = 1.0 / (n_classes - 1)
-        # Largest a <= 1 with (1 - q) (a second + (1 - a) equal) <= q (1 - 1e-6).
+        # The largest a <= 1 with (1 - q) (a second + (1 - a) equal) <= q (1 - 1e-6).
         room = q * (1 - 1e-6) / arrays.clip(xp, 1 - q, 1e-12, None) - equal
         a = arrays.clip(xp, room / arrays.clip(xp, second - equal, 1e-12, None), 0.0, 1.0)
         a = xp.where(total > 1e-37, a, xp.zeros_like(a))
@@ -443,10 +438,8 @@ class TopLabelCalibrator(Calibrator):
 
 def clone(calibrator: Calibrator) -> Calibrator:
     """Return an unfitted calibrator of the same class and options."""
-    params = calibrator.get_params(deep=False)
-    return type(calibrator)(
-        **{k: clone(v) if isinstance(v, Calibrator) else v for k, v in params.items()}
-    )
+    params = calibrator.get_params(deep=False).items()
+    return type(calibrator)(**{k: clone(v) if isinstance(v, Calibrator) else v for k, v in params})
 
 
 def fit_base(base: Calibrator, samples: Samples, input: str) -> Calibrator:
@@ -479,8 +472,7 @@ def _argmax(xp: Any, p: Array) -> Array:
 
 def _brief(value: Any) -> str:
     if isinstance(value, np.ndarray) and value.size > 8:
-        finite = value[np.isfinite(value)]
-        shape = " x ".join(map(str, value.shape))
+        shape, finite = " x ".join(map(str, value.shape)), value[np.isfinite(value)]
         return f"{shape} numbers from {finite.min():.4g} to {finite.max():.4g}"
     if isinstance(value, np.ndarray):
         return "[" + ", ".join(f"{v:.4g}" for v in value.ravel()) + "]"
@@ -490,22 +482,18 @@ def _brief(value: Any) -> str:
 _SHARED_FIELDS: Final = frozenset(f.name for f in fields(Calibrator))
 
 
-def _make_profile(
-    logits: arrays.FloatArray, y: arrays.IntArray, weight: arrays.FloatArray, input: str
-) -> Profile:
+def _make_profile(samples: Samples, predicted: arrays.IntArray, input: str) -> Profile:
     """Return the profile of in-distribution samples."""
-    predicted = logits.argmax(axis=1)
-    confidence = arrays.uncalibrated_confidence(logits, input)
-    correct = y == (1 if input == "confidence" else predicted)
+    confidence = arrays.uncalibrated_confidence(samples.logits, input)
+    bins = arrays.confidence_bins(confidence)
+    correct = samples.y == (1 if input == "confidence" else predicted)
     n_wrong = int((~correct).sum())
     threshold = np.partition(confidence, n_wrong)[n_wrong] if n_wrong < len(correct) else 1.0
     return Profile(
         n_samples=len(correct),
         accuracy=float(correct.mean()),
-        class_counts=np.bincount(predicted, minlength=logits.shape[1]),
-        histogram=np.bincount(
-            arrays.confidence_bins(confidence), minlength=arrays.N_CONFIDENCE_BINS
-        ),
+        class_counts=np.bincount(predicted, minlength=samples.n_classes),
+        histogram=np.bincount(bins, minlength=arrays.N_CONFIDENCE_BINS),
         atc_threshold=float(threshold),
-        label_counts=np.bincount(y, weight, logits.shape[1]).astype(np.float64),
+        label_counts=np.bincount(samples.y, samples.weight, samples.n_classes).astype(np.float64),
     )

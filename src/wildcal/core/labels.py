@@ -1,11 +1,11 @@
-"""Class names, and the label of out-of-distribution samples."""
+"""Class names and domains as integers, and the label of out-of-distribution samples."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from wildcal.core.arrays import IntArray
 from wildcal.core.exceptions import InputError
@@ -59,6 +59,42 @@ class ClassNames:
     def decode(self, indices: ArrayLike) -> list[str]:
         """Return class names; -1 stays "-1"."""
         return [self.names[k] if k >= 0 else str(k) for k in np.asarray(indices).tolist()]
+
+
+def encode_labels(labels: NDArray[Any], class_names: ClassNames | None) -> NDArray[Any]:
+    """Return an array of objects or texts as class indices; numbers are indices."""
+    missing = [i for i, label in enumerate(labels) if label is None or label != label]
+    if missing:
+        raise InputError(f"y must not be empty, got no label for sample {missing[0]}.", "y")
+    if all(isinstance(label, int | float | bool | np.number) for label in labels):
+        return labels.astype(np.float64)
+    if class_names is None:
+        raise InputError(
+            f"y must be class indices, got names ({few(sorted({str(label) for label in labels}))})"
+            " and no class names. Try a DataFrame whose columns are the class names.",
+            "y",
+        )
+    return class_names.encode(labels)
+
+
+def encode_domain(domain: NDArray[Any], y: IntArray, source_domain: Any) -> IntArray:
+    """Return domains as 0 for the source, 1, 2, ... for the others in sorted order, -1 for OOD."""
+    if domain.shape != y.shape:
+        raise InputError(f"domain must have shape {y.shape}, got {domain.shape}.", "domain")
+    names = sorted(set(domain[y != OOD_LABEL].tolist()), key=lambda name: (str(type(name)), name))
+    wanted = (0, "source") if source_domain is None else (source_domain,)
+    source = [name for name in names if name in wanted]
+    if not source:
+        raise InputError(
+            f"domain must contain the source domain {' or '.join(map(repr, wanted))}, got"
+            f" {few(names)}. Try source_domain=.",
+            "source_domain",
+        )
+    names.sort(key=lambda name: name != source[0])
+    codes = {name: code for code, name in enumerate(names)}
+    # Domains of OOD samples may occur nowhere else.
+    encoded = [codes.get(name, OOD_LABEL) for name in domain.tolist()]
+    return np.where(y == OOD_LABEL, OOD_LABEL, encoded)
 
 
 def _as_text(label: Any) -> str:

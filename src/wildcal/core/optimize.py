@@ -1,7 +1,7 @@
 """Minimize losses of scaled logits: objectives with exact derivatives and a Newton solver."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -72,6 +72,7 @@ class _Block:
     index: tuple[IntArray, IntArray]
 
 
+@dataclass(eq=False)
 class TemperatureObjective:
     """Mean loss of softmax(z / h) with h = link(offset + design @ phi), as a function of phi.
 
@@ -79,22 +80,20 @@ class TemperatureObjective:
     value, the gradient and the Hessian.
     """
 
-    def __init__(
-        self,
-        logits: FloatArray,
-        y: IntArray,
-        weight: FloatArray,
-        design: FloatArray,
-        link: Link,
-        *,
-        offset: float = 0.0,
-        loss: Loss = "mse",
-    ):
-        self.logits, self.y, self.weight, self.design = logits, y, weight, design
-        self.link, self.offset, self.loss = link, offset, loss
-        self._blocks = list(_blocks(logits, y, loss))
+    logits: FloatArray
+    y: IntArray
+    weight: FloatArray
+    design: FloatArray
+    link: Link
+    _: KW_ONLY
+    offset: float = 0.0
+    loss: Loss = "mse"
+
+    def __post_init__(self) -> None:
+        self._blocks = list(_blocks(self.logits, self.y, self.loss))
         # Allocating arrays of a block again and again costs more than computing them.
-        self._work = [np.empty_like(self._blocks[0].u) for _ in range(1 if loss == "nll" else 2)]
+        n_arrays = 1 if self.loss == "nll" else 2
+        self._work = [np.empty_like(self._blocks[0].u) for _ in range(n_arrays)]
 
     def __call__(self, phi: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         """Return the loss at phi, its gradient and Hessian."""
@@ -126,15 +125,8 @@ class TemperatureObjective:
         step = len(self.y) // _N_WARM_START
         if step >= 2 and (weight := self.weight[::step]).any():
             few = slice(None, None, step)
-            part = TemperatureObjective(
-                self.logits[few],
-                self.y[few],
-                weight,
-                self.design[few],
-                self.link,
-                offset=self.offset,
-                loss=self.loss,
-            )
+            logits, y, design = self.logits[few], self.y[few], self.design[few]
+            part = replace(self, logits=logits, y=y, weight=weight, design=design)
             start = newton(part, start, lower, upper, max_step=max_step).x
         resolution = _RESOLUTION[self._blocks[0].u.dtype]
         return newton(self, start, lower, upper, max_step=max_step, resolution=resolution)

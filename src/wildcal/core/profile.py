@@ -1,4 +1,4 @@
-"""Reference profile: what the uncalibrated predictions looked like at calibration time."""
+"""Reference profile: statistics of the uncalibrated predictions on the calibration set."""
 
 from dataclasses import dataclass
 

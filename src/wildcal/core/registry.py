@@ -1,7 +1,7 @@
 """Names of the methods and of the accuracy estimators.
 
-A method is registered by its short name with the place of its class and the options that the name
-stands for. Classes are imported when they are needed.
+A method is registered by its short name, with the place of its class and options. Classes are
+imported when they are needed.
 """
 
 from difflib import get_close_matches
@@ -63,7 +63,7 @@ ALIASES: Final = {"temperature": "ts", "sigmoid": "platt"}
 RENAMED: Final = {"tsmix": "ts-mix", "context": "window", "em-bcts": "label-shift"}
 """Names of version 0.1."""
 
-_OTHER_CLASSES: Final = {"AdaptedCalibrator": "wildcal.window.base:AdaptedCalibrator"}
+_ADAPTED: Final = "wildcal.window.base:AdaptedCalibrator"
 _ENTRY_POINTS: Final = "wildcal.calibrators"
 
 
@@ -71,7 +71,7 @@ def get_calibrator(name: str, **options: Any) -> "Calibrator":
     """Return an unfitted calibrator by its name.
 
     `dac+NAME` is density-aware calibration before another method, `match+NAME` confidence matching
-    to an accuracy estimator; MODULE:CLASS is a class of your own.
+    to an accuracy estimator; MODULE:CLASS is any other class.
 
     Examples
     --------
@@ -103,13 +103,11 @@ def register(name: str, place: str, **options: Any) -> None:
 def registered_class(class_name: str) -> type[Any]:
     """Return a class by its name in an artifact; only registered classes are found."""
     places = [place for place, _ in [*CALIBRATORS.values(), *ESTIMATORS.values()]]
-    places += _OTHER_CLASSES.values()
-    for place in places:
+    for place in (*places, _ADAPTED):
         if place.partition(":")[2] == class_name:
             return import_class(place)
     for point in entry_points(group=_ENTRY_POINTS):
         if point.value.partition(":")[2] == class_name:
-            register(point.name, point.value)
             return import_class(point.value)
     raise InputError(
         f"the file needs the class {class_name!r}, which is not registered. Try"
@@ -134,8 +132,8 @@ def load_installed() -> None:
 
 def _load_plugin(name: str) -> None:
     """Register MODULE:CLASS or an entry point under its name, or raise."""
-    for point in entry_points(group=_ENTRY_POINTS, name=name):
-        register(name, point.value)
+    load_installed()
+    if name in CALIBRATORS:
         return
     if ":" in name:
         try:

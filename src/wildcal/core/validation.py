@@ -9,31 +9,35 @@ import numpy as np
 from array_api_compat import is_array_api_obj
 from numpy.typing import NDArray
 
-from wildcal.core.arrays import FloatArray, IntArray, unmask
+from wildcal.core.arrays import FloatArray, IntArray, logsumexp, unmask
 from wildcal.core.conversion import INPUT_KINDS, ONE_COLUMN, smallest_positive, to_logits
 from wildcal.core.exceptions import CalibrationWarning, InputError
-from wildcal.core.labels import OOD_LABEL, ClassNames, few
+from wildcal.core.labels import OOD_LABEL, ClassNames, encode_domain, encode_labels, few
+from wildcal.core.value_checks import (
+    MAX_CHECKED,
+    MIN_CHECKED,
+    SUM_TOLERANCE,
+    check_finite,
+    check_not_probabilities,
+    check_rounded_sums,
+)
 
-# Fewer samples are not judged by their values: one sample of logits may look like probabilities.
-_MIN_JUDGED: Final = 8
-# Rounding of probabilities: float16 with a thousand classes misses a sum of one by this much.
-_SUM_TOLERANCE: Final = 1e-3
 _MAX_PROBA: Final = 1 + 1e-6
-# Samples that decide whether values look like probabilities.
-_N_JUDGED: Final = 4096
 # NumPy reduces over so few classes faster in Fortran order.
 _MAX_FORTRAN: Final = 16
 # Label of tokens without a label in Hugging Face data sets.
 _IGNORED_LABEL: Final = -100
 # Weights that sum to less than this part of n, or more than its inverse, are not counts.
 _WEIGHT_SUM: Final = 0.1
+# Fields of `Samples` with a value for each sample.
+_COLUMNS: Final = ("logits", "y", "weight", "domain", "knn_distances")
 
 
 @dataclass(frozen=True)
 class Samples:
     """Checked samples of a fit.
 
-    To add a column, add a field here and its check in `check_samples`.
+    To add a column, add a field here, its name to `_COLUMNS` and its check to `check_samples`.
     """
 
     logits: FloatArray
@@ -49,7 +53,7 @@ class Samples:
     feature_names: tuple[str, ...] | None = None
     """Column names of a DataFrame."""
     eps: float = 1e-30
-    """Stands for a probability of zero."""
+    """Replaces a probability of zero."""
     warnings: tuple[str, ...] = field(default=())
 
     def __len__(self) -> int:
@@ -79,14 +83,9 @@ class Samples:
         """Return the samples where `mask` is true."""
         if mask.all():
             return self
-        return replace(
-            self,
-            logits=self.logits[mask],
-            y=self.y[mask],
-            weight=self.weight[mask],
-            domain=None if self.domain is None else self.domain[mask],
-            knn_distances=None if self.knn_distances is None else self.knn_distances[mask],
-        )
+        columns = {name: getattr(self, name) for name in _COLUMNS}
+        kept = {name: each[mask] for name, each in columns.items() if each is not None}
+        return replace(self, **kept)
 
 
 def check_samples(
@@ -103,9 +102,8 @@ def check_samples(
     """Return checked samples from the arguments of `Calibrator.fit`."""
     for name, column in {"y": y, "sample_weight": sample_weight, "domain": domain}.items():
         _check_index(X, name, column)
-    notes: list[str] = []
     feature_names = column_names(X)
-    values = check_input(in_memory(X), input)
+    values = check_input(X, input)
     eps = 1e-30
     if input in ("proba", "confidence"):
         eps = smallest_positive(values)
@@ -114,49 +112,50 @@ def check_samples(
     if input not in ("logits", "log_proba"):
         logits = np.asarray(to_logits(np, logits, input, eps))
     n, n_classes = logits.shape
-    names = None
-    if feature_names is not None and len(feature_names) == n_classes:
-        names = ClassNames(feature_names)
-    y = _plain(y, "y")
+    class_names = feature_names if len(feature_names or ()) == n_classes else None
+    y = as_numpy(y, "y")
     if input == "confidence" and y.dtype.kind not in "biuf":
         raise InputError(f"y must be right or wrong (booleans), got dtype {y.dtype}.", "y")
-    labels = check_labels(y, n_classes, names)
+    labels = check_labels(y, n_classes, None if class_names is None else ClassNames(class_names))
     if len(labels) != n:
         raise InputError(
             f"y must have one label per sample, got {len(labels)} for {n} samples.", "y"
         )
-    weight, rescaled = check_weight(sample_weight, n)
-    notes += rescaled
+    weight, notes = check_weight(sample_weight, n)
+    codes = None
+    if domain is not None:
+        codes = encode_domain(as_numpy(domain, "domain"), labels, source_domain)
     keep = weight > 0
-    true_class_masked = np.isneginf(logits[np.arange(n), np.maximum(labels, 0)]) & (labels >= 0)
-    if true_class_masked.any():
-        notes.append(
-            f"the true class is masked (logit -inf) in {true_class_masked.sum()} samples; they are"
-            " left out of the fit."
-        )
-        keep &= ~true_class_masked
-    ood = labels == OOD_LABEL
-    if ood.any() and not uses_ood:
-        notes.append(
-            f"{ood.sum()} OOD samples (y == -1) are left out: the method does not use them."
-        )
-        keep &= ~ood
+    for text, mask in _left_out(logits, labels, uses_ood).items():
+        if mask.any():
+            notes.append(text.format(mask.sum()))
+            keep &= ~mask
     samples = Samples(
         logits=unmask(logits),
         y=labels,
         weight=weight,
-        domain=None if domain is None else check_domain(domain, labels, source_domain),
+        domain=codes,
         knn_distances=None if knn_distances is None else check_distances(knn_distances, n),
-        class_names=None if names is None else names.names,
+        class_names=class_names,
         feature_names=feature_names,
         eps=eps,
         warnings=tuple(notes),
     ).subset(keep)
-    if not len(samples) or not (samples.y >= 0).any():
+    if samples.is_ood.all():
         raise InputError(
             "y must contain in-distribution samples with a positive weight, got none.", "y"
         )
     return samples
+
+
+def _left_out(logits: FloatArray, y: IntArray, uses_ood: bool) -> dict[str, NDArray[np.bool_]]:
+    """Return which samples are not used by a fit, by the note about them."""
+    masked = "the true class is masked (logit -inf) in {} samples; they are left out of the fit."
+    ood = "{} OOD samples (y == -1) are left out: the method does not use them."
+    return {
+        masked: np.isneginf(logits[np.arange(len(y)), np.maximum(y, 0)]) & (y >= 0),
+        ood: (y == OOD_LABEL) & (not uses_ood),
+    }
 
 
 def check_input(
@@ -180,39 +179,33 @@ def check_input(
         _check_matrix(array, n_classes, name)
     low, high = array.min(), array.max()
     if not (np.isfinite(low) and np.isfinite(high)):
-        _reject_not_finite(array, kind, name)
+        check_finite(array, kind, name)
     if kind in ("proba", "confidence") and not (low >= 0 and high <= _MAX_PROBA):
         raise InputError(
             f"{name} must lie in [0, 1] with input={kind!r}, got {low:.4g} to {high:.4g}. Try"
             " input='logits' for raw scores, or divide percentages by 100.",
             "input" if name == "X" else name,
         )
-    if kind == "proba":
-        _check_sums(array, name)
+    if kind == "proba" and (np.abs(array.sum(axis=1, dtype=float) - 1) > SUM_TOLERANCE).any():
+        check_rounded_sums(array, name)
     if kind == "logits" and low >= 0 and high <= _MAX_PROBA:
-        _reject_probabilities(array)
+        check_not_probabilities(array)
     return array
 
 
 def check_raw_logits(logits: NDArray[Any], who: str) -> None:
     """Raise if all samples are normalized, as log_softmax returns them: their energy is 0."""
-    if len(logits) < _MIN_JUDGED or not is_normalized(logits[:_MIN_JUDGED].astype(np.float64)):
+    if len(logits) < MIN_CHECKED:
         return
-    if is_normalized(logits[:_N_JUDGED].astype(np.float64)):
-        raise InputError(
-            f"X must be raw logits for {who}, got normalized ones (log-softmax), whose free energy"
-            " is 0. Try the scores before the log-softmax.",
-            "X",
-        )
-
-
-def is_normalized(logits: FloatArray) -> bool:
-    """Return whether exp(logits) sums to about 1 in every sample."""
-    top = logits.max(axis=1)
-    if not (np.abs(top) < 1e3).all():
-        return False
-    energy = top + np.log(np.exp(logits - top[:, None]).sum(axis=1))
-    return bool((np.abs(energy) < 0.1).all())
+    for n in (MIN_CHECKED, MAX_CHECKED):  # the first samples are often enough
+        energy = logsumexp(np, logits[:n].astype(np.float64))
+        if (np.abs(energy) >= 0.1).any():
+            return
+    raise InputError(
+        f"X must be raw logits for {who}, got normalized ones (log-softmax), whose free energy is"
+        " 0. Try the scores before the log-softmax.",
+        "X",
+    )
 
 
 def check_labels(y: Any, n_classes: int, class_names: ClassNames | None = None) -> IntArray:
@@ -224,12 +217,11 @@ def check_labels(y: Any, n_classes: int, class_names: ClassNames | None = None) 
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        hint = ""
-        if array.ndim == 2 and array.shape[1] == n_classes:
-            hint = " Try y.argmax(axis=1) for one-hot labels."
+        one_hot = array.shape[1:] == (n_classes,)
+        hint = " Try y.argmax(axis=1) for one-hot labels." if one_hot else ""
         raise InputError(f"y must have shape (n_samples,), got {array.shape}.{hint}", "y")
     if array.dtype.kind in "USOT":
-        array = _from_objects(array, class_names)
+        array = encode_labels(array, class_names)
     if array.dtype.kind == "f":
         bad = np.flatnonzero(~np.isfinite(array) | (array != np.round(array)))
         if len(bad):
@@ -245,44 +237,28 @@ def check_labels(y: Any, n_classes: int, class_names: ClassNames | None = None) 
     return labels
 
 
-def _from_objects(array: NDArray[Any], class_names: ClassNames | None) -> NDArray[Any]:
-    missing = [i for i, label in enumerate(array) if label is None or label != label]
-    if missing:
-        raise InputError(f"y must not be empty, got no label for sample {missing[0]}.", "y")
-    if all(isinstance(label, int | float | bool | np.number) for label in array):
-        return array.astype(np.float64)
-    if class_names is None:
-        raise InputError(
-            f"y must be class indices, got names ({few(sorted({str(label) for label in array}))})"
-            " and no class names. Try a DataFrame whose columns are the class names.",
-            "y",
-        )
-    return class_names.encode(array)
-
-
 def _check_range(labels: IntArray, n_classes: int) -> None:
     if not labels.size:
         return
     low, high = int(labels.min()), int(labels.max())
-    if low >= OOD_LABEL and high < n_classes:
-        if n_classes == 2 and low == OOD_LABEL and high == 1 and not (labels == 0).any():
-            raise InputError(
-                "y must lie in [0, 1], got labels -1 and 1. Try y == 1; -1 marks OOD samples.", "y"
-            )
-        return
-    hint = "Labels are class indices from 0; subtract 1, or pass class names."
-    if low == _IGNORED_LABEL:
-        hint = "Try dropping samples with label -100."
-    elif not (low >= 1 and high == n_classes):
+    if low < OOD_LABEL or high >= n_classes:
         hint = "Labels are class indices from 0, and -1 for OOD samples."
-    raise InputError(f"y must lie in [0, {n_classes - 1}], got [{low}, {high}]. {hint}", "y")
+        if low == _IGNORED_LABEL:
+            hint = "Try dropping samples with label -100."
+        elif low >= 1 and high == n_classes:
+            hint = "Labels are class indices from 0; subtract 1, or pass class names."
+        raise InputError(f"y must lie in [0, {n_classes - 1}], got [{low}, {high}]. {hint}", "y")
+    if (low, high, n_classes) == (OOD_LABEL, 1, 2) and 0 not in labels:
+        raise InputError(
+            "y must lie in [0, 1], got labels -1 and 1. Try y == 1; -1 marks OOD samples.", "y"
+        )
 
 
 def check_weight(sample_weight: Any, n: int) -> tuple[FloatArray, list[str]]:
     """Return weights as counts, and a note if they were rescaled."""
     if sample_weight is None:
         return np.ones(n), []
-    array = _plain(sample_weight, "sample_weight")
+    array = as_numpy(sample_weight, "sample_weight")
     if array.dtype.kind not in "fiub" or array.shape != (n,):
         raise InputError(
             f"sample_weight must be numbers of shape ({n},), got {array.dtype} {array.shape}.",
@@ -306,36 +282,9 @@ def check_weight(sample_weight: Any, n: int) -> tuple[FloatArray, list[str]]:
     return relative * (effective / relative.sum()), [note]
 
 
-def check_domain(domain: Any, y: IntArray, source_domain: Any) -> IntArray:
-    """Return domains as 0 for the source, 1, 2, ... for the others in sorted order, -1 for OOD."""
-    labels = _plain(domain, "domain")
-    if labels.shape != y.shape:
-        raise InputError(f"domain must have shape {y.shape}, got {labels.shape}.", "domain")
-    listed: list[Any] = labels.tolist()
-    known = [d for d, ood in zip(listed, y == OOD_LABEL, strict=True) if not ood]
-    names = sorted(set(known), key=lambda d: (str(type(d)), d))
-    if source_domain is None:
-        source = [d for d in names if (d == 0 and not isinstance(d, str)) or d == "source"]
-    else:
-        source = [d for d in names if d == source_domain]
-    if not source:
-        wanted = "0 or 'source'" if source_domain is None else repr(source_domain)
-        raise InputError(
-            f"domain must contain the source domain {wanted}, got {few(names)}. Try"
-            " source_domain=.",
-            "source_domain",
-        )
-    codes = {
-        name: code for code, name in enumerate([source[0], *(d for d in names if d != source[0])])
-    }
-    return np.array(
-        [OOD_LABEL if ood else codes[d] for d, ood in zip(listed, y == OOD_LABEL, strict=True)]
-    )
-
-
 def check_distances(knn_distances: Any, n: int, n_layers: int | None = None) -> NDArray[Any]:
     """Return distances to training samples, shape (n_samples, n_layers), finite, not negative."""
-    array = _as_float(in_memory(knn_distances))
+    array = _as_float(knn_distances, "knn_distances")
     array = array[:, None] if array.ndim == 1 else array
     check_distances_shape(array.shape, n, n_layers)
     if not (np.isfinite(array).all() and array.min() >= 0):
@@ -345,8 +294,8 @@ def check_distances(knn_distances: Any, n: int, n_layers: int | None = None) -> 
 
 def check_distances_shape(shape: tuple[Any, ...], n: Any, n_layers: int | None) -> None:
     """Raise unless `shape` is (n, n_layers). None is any number, NaN (of Dask arrays) too."""
-    pairs = [(g, w) for g, w in zip(shape, (n, n_layers), strict=False) if w is not None]
-    if len(shape) != 2 or any(g != w and not np.isnan(g + w) for g, w in pairs):
+    pairs = zip(shape, (n, n_layers), strict=False)
+    if len(shape) != 2 or not all(w is None or g == w or np.isnan(g + w) for g, w in pairs):
         wanted = f"({n}, {n_layers or 'n_layers'})"
         raise InputError(
             f"knn_distances must have shape {wanted}, got {tuple(shape)}.", "knn_distances"
@@ -355,9 +304,7 @@ def check_distances_shape(shape: tuple[Any, ...], n: Any, n_layers: int | None) 
 
 def check_choice(name: str, value: Any, choices: Iterable[Any]) -> None:
     """Raise unless an option has one of the given values."""
-    if not any(
-        value is choice or (type(value) is type(choice) and value == choice) for choice in choices
-    ):
+    if (type(value), value) not in [(type(choice), choice) for choice in choices]:
         allowed = ", ".join(repr(choice) for choice in choices)
         raise InputError(f"{name} must be one of {allowed}, got {value!r:.80}.", name)
 
@@ -374,11 +321,10 @@ def check_number(
 
 def check_bounds(name: str, bounds: Any) -> tuple[float, float]:
     """Return a pair 0 < low <= high of numbers."""
-    if isinstance(bounds, Sequence) and not isinstance(bounds, str) and len(bounds) == 2:
-        low, high = bounds
-        if all(isinstance(b, int | float) and not isinstance(b, bool) for b in bounds):
-            if 1e-6 <= low <= high <= 1e6:
-                return float(low), float(high)
+    if isinstance(bounds, Sequence) and len(bounds) == 2:
+        are_numbers = all(isinstance(b, int | float) and type(b) is not bool for b in bounds)
+        if are_numbers and 1e-6 <= bounds[0] <= bounds[1] <= 1e6:
+            return float(bounds[0]), float(bounds[1])
     raise InputError(
         f"{name} must be a pair (low, high) with 1e-6 <= low <= high <= 1e6, got {bounds!r:.80}.",
         name,
@@ -387,10 +333,9 @@ def check_bounds(name: str, bounds: Any) -> tuple[float, float]:
 
 def column_names(X: Any) -> tuple[str, ...] | None:
     """Return the column names of a DataFrame, None for other inputs."""
-    columns = getattr(X, "columns", None)
-    if columns is None or not hasattr(X, "to_numpy"):
+    if not (hasattr(X, "columns") and hasattr(X, "to_numpy")):
         return None
-    return tuple(str(name) for name in columns)
+    return tuple(str(name) for name in X.columns)
 
 
 def check_column_names(X: Any, expected: tuple[str, ...] | None) -> None:
@@ -414,7 +359,7 @@ def is_foreign_array(X: Any) -> bool:
 
 
 def check_foreign_array(X: Any, kind: str, n_classes: int) -> None:
-    """Raise unless the shape of an array of another library fits; values are not looked at."""
+    """Raise unless the shape of an array of another library fits; values are not checked."""
     expected = 1 if kind in ONE_COLUMN else 2
     if X.ndim != expected or (expected == 2 and X.shape[1] != n_classes):
         wanted = "(n_samples,)" if expected == 1 else f"(n_samples, {n_classes})"
@@ -426,11 +371,11 @@ def warn(message: str, category: type[Warning] = CalibrationWarning, *, level: i
     warnings.warn(message, category, stacklevel=level)
 
 
-def _as_float(X: Any, name: str = "X") -> NDArray[Any]:
+def _as_float(X: Any, name: str) -> NDArray[Any]:
     """Return float32 or float64; half precision becomes float32, integers become float64."""
     if type(X) is np.ndarray and X.dtype in (np.float32, np.float64):
         return X
-    array = _plain(X, name)
+    array = as_numpy(X, name)
     if array.dtype == np.float16 or array.dtype.name == "bfloat16":
         return array.astype(np.float32)
     if array.dtype.kind in "iub" or array.dtype == np.longdouble:
@@ -440,14 +385,11 @@ def _as_float(X: Any, name: str = "X") -> NDArray[Any]:
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
-def _plain(values: Any, name: str) -> NDArray[Any]:
-    """Return a NumPy array; masked entries and frames with gaps raise."""
-    if isinstance(values, np.ma.MaskedArray):
-        if np.ma.getmaskarray(values).any():
-            raise InputError(
-                f"{name} must not have masked entries. Try dropping those samples.", name
-            )
-        values = values.data
+def as_numpy(values: Any, name: str) -> NDArray[Any]:
+    """Return an array, tensor, frame or list as NumPy; masked entries raise."""
+    values = in_memory(values)
+    if np.ma.is_masked(values):
+        raise InputError(f"{name} must not have masked entries. Try dropping those samples.", name)
     if hasattr(values, "to_numpy"):  # pandas, polars
         values = values.to_numpy()
     try:
@@ -459,7 +401,7 @@ def _plain(values: Any, name: str) -> NDArray[Any]:
 
 
 def in_memory(X: Any) -> Any:
-    """Return an array of another library as a NumPy array; larger than memory ones raise."""
+    """Return a tensor as NumPy, half precision as float32, and others as they are; Dask raises."""
     if hasattr(X, "dask"):
         raise InputError("X must be in memory, got a Dask array. Try a sample of it for fit.", "X")
     if hasattr(X, "detach"):  # torch
@@ -469,66 +411,13 @@ def in_memory(X: Any) -> Any:
 
 
 def _check_matrix(array: NDArray[Any], n_classes: int | None, name: str) -> None:
-    shape = f"(n_samples, {n_classes or 'n_classes >= 2'})"
-    if (
-        array.ndim == 2
-        and array.shape[0]
-        and array.shape[1] == (n_classes or max(array.shape[1], 2))
-    ):
+    if array.ndim == 2 and len(array) and array.shape[1] == (n_classes or max(array.shape[1], 2)):
         return
     hint = ""
-    if array.ndim == 1 or (array.ndim == 2 and array.shape[1] == 1):
+    if array.ndim == 1 or array.shape[1:] == (1,):
         hint = " Try input='score' for a binary model with one score, X[None, :] for one sample."
+    shape = f"(n_samples, {n_classes or 'n_classes >= 2'})"
     raise InputError(f"{name} must have shape {shape}, got {array.shape}.{hint}", name)
-
-
-def _reject_not_finite(array: NDArray[Any], kind: str, name: str) -> None:
-    """Raise for the first sample with NaN, +inf, only -inf, or -inf where it is not allowed."""
-    rows = array if array.ndim == 2 else array[:, None]
-    masks_allowed = kind in ("logits", "log_proba")
-    allowed = np.isfinite(rows) | (np.isneginf(rows) & masks_allowed)
-    bad = np.flatnonzero(~allowed.all(axis=1) | np.isneginf(rows).all(axis=1))
-    if len(bad):
-        value = rows[bad[0]][~np.isfinite(rows[bad[0]])][0]
-        only = "only " if array.ndim == 2 and np.isneginf(rows[bad[0]]).all() else ""
-        raise InputError(
-            f"{name} must be finite, got {only}{value} in sample {bad[0]}. Try dropping that"
-            " sample.",
-            name,
-        )
-
-
-def _check_sums(proba: NDArray[Any], name: str) -> None:
-    sums = proba.sum(axis=1, dtype=np.float64)
-    # Entries rounded to two decimals miss one by half a hundredth each.
-    tolerance = max(
-        _SUM_TOLERANCE, min(0.005 * proba.shape[1], 0.1) if _has_two_decimals(proba) else 0
-    )
-    bad = np.flatnonzero(np.abs(sums - 1) > tolerance + 1e-9)
-    if len(bad):
-        raise InputError(
-            f"{name} must sum to 1 in each sample with input='proba', got {sums[bad[0]]:.4g} in"
-            f" sample {bad[0]} ({len(bad)} of {len(sums)} samples). Try input='logits' for raw"
-            " scores.",
-            name,
-        )
-
-
-def _has_two_decimals(proba: NDArray[Any]) -> bool:
-    return bool((np.abs(proba * 100 - np.round(proba * 100)) < 1e-3).all())
-
-
-def _reject_probabilities(array: NDArray[Any]) -> None:
-    """Raise if logits look like probabilities: all in [0, 1], with a sum of 1."""
-    if len(array) < _MIN_JUDGED:
-        return
-    off = np.abs(array[:_N_JUDGED].sum(axis=1, dtype=np.float64) - 1)
-    if (off <= _SUM_TOLERANCE).all() and not (array == array[0]).all():
-        raise InputError(
-            "X must be logits, got values in [0, 1] that sum to 1 in each sample. Try"
-            " input='proba', or the scores before the softmax.",
-            "input",
-        )
 
 
 def _check_index(X: Any, name: str, column: Any) -> None:

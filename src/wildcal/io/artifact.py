@@ -28,13 +28,13 @@ FORMAT_VERSION: Final = 2
 # Larger arrays are stored as base64, with their dtype and shape.
 _MAX_LISTED: Final = 64
 _MAX_BYTES: Final = 1 << 31
-# Parts of calibrators that are no calibrators themselves.
+# Parts of calibrators that are not calibrators.
 _PARTS: Final[dict[str, type[Any]]] = {"FitInfo": FitInfo, "Profile": Profile}
 
 
 @runtime_checkable
 class Fitted(Protocol):
-    """What can be saved besides calibrators: accuracy estimators."""
+    """Protocol of accuracy estimators, which can be saved like calibrators."""
 
     def check_is_fitted(self) -> None:
         """Raise NotFittedError unless it was fitted."""
@@ -45,14 +45,14 @@ class Fitted(Protocol):
 
 @dataclass(frozen=True)
 class ArtifactInfo:
-    """What a file says besides the calibrator."""
+    """Version, metadata and columns of a calibrator file."""
 
     version: str
     """Version of wildcal that wrote the file."""
     metadata: dict[str, Any] = field(default_factory=dict)
     """Notes of the user."""
     columns: dict[str, Any] = field(default_factory=dict)
-    """Which columns of a table are scores, label, weight and so on."""
+    """Columns of scores, label, weight and so on."""
 
 
 def save(
@@ -106,7 +106,7 @@ def load(
 
 
 def load(path: str | os.PathLike[str], *, return_info: bool = False) -> Any:
-    """Return what `save` wrote to a file, with `return_info` also an `ArtifactInfo`."""
+    """Return the calibrator or estimator in a file, with `return_info` also an `ArtifactInfo`."""
     document = _read(Path(path))
     payload = {key: document.get(key) for key in ("calibrator", "metadata", "columns")}
     if document.get("sha256") != _digest(payload):
@@ -146,7 +146,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise FileFormatError(f"{path} is too large for a calibrator.")
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise FileFormatError(f"{path} must be a JSON file of a calibrator: {error}") from error
     if (
         not isinstance(document, dict)

@@ -1,7 +1,9 @@
-"""Write files to a temporary name, then rename them: no reader sees half a file."""
+"""Write files to a temporary name, then rename them, so that files are complete."""
 
 import glob
 import os
+import secrets
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,15 +20,15 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]]:
     """Open a temporary file beside `path`, and rename it to `path` when the block succeeds."""
     target = Path(path).resolve()  # a symbolic link is kept
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     encoding = None if "b" in mode else "utf-8"
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
-    temporary = Path(name)
     try:
-        with os.fdopen(handle, mode, encoding=encoding) as file:
+        with temporary.open(mode.replace("w", "x"), encoding=encoding) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        temporary.chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())
+        if target.exists():
+            shutil.copymode(target, temporary)
         temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -37,10 +39,3 @@ def remove_leftovers(path: Path) -> None:
     """Remove temporary files of `path` that a killed process left."""
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         leftover.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    """Return the permission mask of the process, which can only be read by setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

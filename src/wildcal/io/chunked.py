@@ -3,6 +3,8 @@
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Any, Final
 
@@ -98,7 +100,7 @@ def predict_file(
     """
     source, _ = open_table(path, columns, calibrator.n_classes_)
     n, total = 0, 0.0
-    with open_writer(target, source) as writer:
+    with open_writer(target, source) as write:
         for batch, samples in read_file(
             path, columns, labels=False, n_classes=calibrator.n_classes_, all_columns=True
         ):
@@ -106,7 +108,7 @@ def predict_file(
             if source.kind == "arrays":
                 found = _stacked(found)
             names = result_names(source.names, list(found))
-            writer.write(batch, {names[name]: values for name, values in found.items()})
+            write(batch, {names[name]: values for name, values in found.items()})
             n += len(samples)
             total += float(found["confidence"].sum(dtype=np.float64))
     return n, total
@@ -121,12 +123,8 @@ def _stacked(found: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
 
 def window_statistics(files: Sequence[Path], calibrator: Any, columns: Columns) -> Any:
     """Return the statistics of all samples of files, for `adapt`."""
-    total = None
-    for path in files:
-        for samples in iter_samples(path, columns, labels=False, n_classes=calibrator.n_classes_):
-            part = calibrator.window_statistics(samples.X)
-            total = part if total is None else total + part
-    return total
+    parts = iter_samples(files, columns, labels=False, n_classes=calibrator.n_classes_)
+    return reduce(add, (calibrator.window_statistics(samples.X) for samples in parts))
 
 
 def check_columns(path: Path, columns: Columns) -> None:

@@ -1,7 +1,7 @@
 """Read tables and arrays from files, batch by batch.
 
 A file is a `Source`: its column names and an iterator of batches. A batch maps names to NumPy
-arrays, which are converted when they are used; `raw` is what the writer of the format needs.
+arrays, which are converted when they are used; `raw` has the data for the writer of the format.
 """
 
 import csv
@@ -20,6 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.core.exceptions import FileFormatError, InputError, MissingExtraError
+from wildcal.core.validation import in_memory
+from wildcal.io.schema import is_number
 
 BATCH: Final = 1 << 16
 """Samples that are read at a time."""
@@ -45,13 +47,24 @@ class Batch(Mapping[str, NDArray[Any]]):
 class Source(ABC):
     """A file: the names of its columns, and batches of its samples."""
 
+    path: Path
     names: tuple[str, ...]
     kind: str
     """Which writer writes the same format: "arrow", "csv", "jsonl" or "arrays"."""
+    row_groups: Sequence[int] | None = None
+    """The row groups of a Parquet file that are read, all by default."""
 
     @abstractmethod
-    def batches(self, names: Sequence[str] | None = None) -> Iterator[Batch]:
+    def batches(self, names: Sequence[str] | None) -> Iterator[Batch]:
         """Yield batches, of only some columns where that saves time."""
+
+    def read(self, names: Sequence[str] | None = None) -> Iterator[Batch]:
+        """Yield batches in which `names` are used, all columns by default.
+
+        Damaged files raise a FileFormatError.
+        """
+        with _reading(self.path):
+            yield from self.batches(names)
 
 
 def open_source(path: Path) -> Source:
@@ -66,28 +79,10 @@ def open_source(path: Path) -> Source:
         return SOURCES[ending](path)
 
 
-def read_batches(
-    path: Path, names: Sequence[str] | None = None, row_groups: Sequence[int] | None = None
-) -> Iterator[Batch]:
-    """Yield the batches of a file; damage is a FileFormatError."""
-    source = open_source(path)
-    if row_groups is not None and isinstance(source, ArrowSource):
-        source.row_groups = row_groups
-    batches = source.batches(names)
-    while True:
-        with _reading(path):
-            batch = next(batches, None)
-        if batch is None:
-            return
-        yield batch
-
-
 class ArrowSource(Source):
     """Parquet, Arrow and Feather files."""
 
     kind = "arrow"
-    row_groups: Sequence[int] | None = None
-    """The row groups of a Parquet file that are read, all by default."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -96,7 +91,7 @@ class ArrowSource(Source):
         self.names = tuple(schema.names)
         _check_unique(self.names, path)
 
-    def batches(self, names: Sequence[str] | None = None) -> Iterator[Batch]:
+    def batches(self, names: Sequence[str] | None) -> Iterator[Batch]:
         """Yield record batches."""
         with _arrow_file(self.path) as (_, _, read):
             for record in read(names, self.row_groups):
@@ -115,13 +110,13 @@ class CsvSource(Source):
             line = file.readline()
         self.delimiter = max(_DELIMITERS, key=line.count)
         self.names = tuple(next(csv.reader([line], delimiter=self.delimiter), ()))
-        if not self.names or all(_is_number(name) for name in self.names):
+        if not self.names or all(is_number(name) for name in self.names):
             raise InputError(
                 f"{path} must have column names in the first line, got {line.strip()!r:.60}."
             )
         _check_unique(self.names, path)
 
-    def batches(self, names: Sequence[str] | None = None) -> Iterator[Batch]:
+    def batches(self, names: Sequence[str] | None) -> Iterator[Batch]:
         """Yield batches of text columns, parsed by pyarrow where it is installed."""
         if find_spec("pyarrow") is not None:
             yield from self._by_arrow(names)
@@ -136,8 +131,9 @@ class CsvSource(Source):
                         f"{self.path} must have {len(self.names)} columns in each line, got"
                         f" {len(wrong)}: {self.delimiter.join(wrong)!r:.60}."
                     )
-                columns = dict(zip(self.names, zip(*part, strict=True), strict=True))
-                yield Batch(columns, self.names, partial(_text_column, columns))
+                texts = np.array(part, dtype=object).T
+                columns = dict(zip(self.names, texts, strict=True))
+                yield Batch(columns, self.names, columns.__getitem__)
 
     def _by_arrow(self, names: Sequence[str] | None) -> Iterator[Batch]:
         import pyarrow
@@ -174,7 +170,7 @@ class JsonLinesSource(Source):
         self.first = first[0]
         self.names = tuple(self.first)
 
-    def batches(self, names: Sequence[str] | None = None) -> Iterator[Batch]:
+    def batches(self, names: Sequence[str] | None) -> Iterator[Batch]:
         """Yield batches of records."""
         for records in self._records(BATCH):
             yield Batch(records, self.names, partial(json_column, records))
@@ -204,13 +200,9 @@ class ArraySource(Source):
         self.path, self._arrays = path, arrays
         self.names = tuple(arrays)
 
-    def batches(self, names: Sequence[str] | None = None) -> Iterator[Batch]:
+    def batches(self, names: Sequence[str] | None) -> Iterator[Batch]:
         """Yield all samples at once."""
-        yield Batch(self._arrays, self.names, lambda name: np.asarray(self._arrays[name]))
-
-
-def _text_column(columns: Mapping[str, Sequence[str]], name: str) -> NDArray[Any]:
-    return np.array(columns[name], dtype=object)
+        yield Batch(self._arrays, self.names, self._arrays.__getitem__)
 
 
 def arrow_batch(record: Any) -> Batch:
@@ -222,10 +214,8 @@ def arrow_column(column: Any) -> NDArray[Any]:
     """Return a pyarrow column as NumPy: lists as rows of a matrix, missing numbers as NaN."""
     import pyarrow
 
-    if hasattr(column, "combine_chunks"):
+    if isinstance(column, pyarrow.ChunkedArray):
         column = column.combine_chunks()
-        if isinstance(column, pyarrow.ChunkedArray):
-            column = pyarrow.concat_arrays(column.chunks)
     if pyarrow.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if hasattr(column, "value_lengths"):
@@ -243,10 +233,7 @@ def arrow_column(column: Any) -> NDArray[Any]:
 @contextmanager
 def _arrow_file(path: Path) -> Iterator[Any]:
     """Give the schema of a Parquet or Arrow file, its row groups, and a reader of batches."""
-    if find_spec("pyarrow") is None:
-        raise MissingExtraError(
-            f'{path} needs pyarrow. Install it with: pip install "wildcal[tables]"'
-        )
+    _require("pyarrow", path)
     import pyarrow
     from pyarrow import ipc, parquet
 
@@ -289,22 +276,16 @@ def _npy(path: Path) -> Source:
 
 
 def _safetensors(path: Path) -> Source:
-    if find_spec("safetensors") is None:
-        raise MissingExtraError(
-            f'{path} needs safetensors. Install it with: pip install "wildcal[tables]"'
-        )
+    _require("safetensors", path)
     from safetensors import safe_open
 
-    if find_spec("torch") is not None:  # NumPy has no bfloat16
-        with safe_open(path, "pt") as file:
-            return ArraySource(path, {n: as_array(file.get_tensor(n)) for n in file.keys()})
-    with safe_open(path, "np") as file:
-        return ArraySource(path, {name: file.get_tensor(name) for name in file.keys()})
+    framework = "np" if find_spec("torch") is None else "pt"  # NumPy has no bfloat16
+    with safe_open(path, framework) as file:
+        return ArraySource(path, {name: in_memory(file.get_tensor(name)) for name in file.keys()})
 
 
 def _torch(path: Path) -> Source:
-    if find_spec("torch") is None:
-        raise MissingExtraError(f"{path} needs torch. Install it with: pip install torch")
+    _require("torch", path, "torch")
     import torch
 
     found = torch.load(path, map_location="cpu", weights_only=True)
@@ -312,14 +293,8 @@ def _torch(path: Path) -> Source:
         found = {"logits": found}
     if not isinstance(found, dict):
         raise InputError(f"{path} must hold a tensor or a dict of tensors.")
-    tensors = {str(k): as_array(v) for k, v in found.items() if isinstance(v, torch.Tensor)}
+    tensors = {str(k): in_memory(v) for k, v in found.items() if isinstance(v, torch.Tensor)}
     return ArraySource(path, tensors)
-
-
-def as_array(tensor: Any) -> NDArray[Any]:
-    """Return a tensor as NumPy, half precision as float32."""
-    tensor = tensor.detach().cpu()
-    return np.asarray(tensor.float() if tensor.dtype.itemsize == 2 else tensor)
 
 
 SOURCES: Final[dict[str, Callable[[Path], Source]]] = {
@@ -373,17 +348,15 @@ def _check_unique(names: Sequence[str], path: Path) -> None:
         raise InputError(f"{path} must have different column names, got {double!r} twice.")
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+def _require(package: str, path: Path, install: str = '"wildcal[tables]"') -> None:
+    """Raise unless a package is installed."""
+    if find_spec(package) is None:
+        raise MissingExtraError(f"{path} needs {package}. Install it with: pip install {install}")
 
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Raise a FileFormatError for whatever a damaged file makes a library raise."""
+    """Raise a FileFormatError for any error of a library that reads a damaged file."""
     try:
         yield
     except (InputError, FileFormatError, MissingExtraError):

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.core.exceptions import InputError
-from wildcal.io.formats import Batch, arrow_batch, as_array
+from wildcal.core.validation import as_numpy
+from wildcal.io.formats import Batch, arrow_batch
 
 
 def frame_batches(frame: Any) -> Iterator[Batch] | None:
@@ -28,18 +28,13 @@ def frame_batches(frame: Any) -> Iterator[Batch] | None:
 
 
 def to_array(values: Any) -> NDArray[Any]:
-    """Return an array, tensor, Series or list as NumPy."""
-    if hasattr(values, "detach"):
-        return as_array(values)
-    if isinstance(values, np.ma.MaskedArray) and np.ma.getmaskarray(values).any():
-        raise InputError("X must not have masked entries. Try dropping those samples.", "X")
-    if hasattr(values, "to_numpy"):
-        values = values.to_numpy()
-    if not hasattr(values, "shape") and not isinstance(values, list | tuple):
+    """Return an array, tensor, Series or list as NumPy; Dask arrays are computed."""
+    array = as_numpy(values.compute() if hasattr(values, "dask") else values, "X")
+    if not array.ndim:
         raise InputError(
             f"source must be a path, a frame or an array, got {type(values).__name__}.", "source"
         )
-    return np.asarray(values)
+    return array
 
 
 def _column_batch(frame: Any, names: Any) -> Batch:

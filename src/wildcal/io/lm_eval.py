@@ -16,6 +16,8 @@ from wildcal.core.exceptions import InputError
 from wildcal.io.formats import BATCH, Batch, JsonLinesSource, json_column
 
 Record = Mapping[str, Any]
+Options = tuple[list[str], NDArray[np.float64]]
+"""Texts and log-likelihoods."""
 
 
 def read_log(
@@ -43,18 +45,16 @@ def read_log(
     for i, (texts, values) in enumerate(options):
         lengths = np.array([max(len(text), 1) for text in texts]) if normalize else 1
         logits[i, : len(values)] = values / lengths
-    return kept, logits, _labels(kept, [texts for texts, _ in options])
+    return kept, logits, _labels(kept, options)
 
 
-def _options(record: Record, i: int) -> tuple[list[str], NDArray[np.float64]]:
+def _options(record: Record, i: int) -> Options:
     """Return the texts of the options and their log-likelihoods."""
     try:
         pairs = record["filtered_resps"]
         given = [record["arguments"][f"gen_args_{k}"] for k in range(len(pairs))]
         # Unconditional likelihoods, of metrics that subtract them, have an empty prompt.
-        used = [k for k, argument in enumerate(given) if argument["arg_0"] != ""] or [
-            *range(len(pairs))
-        ]
+        used = [k for k, argument in enumerate(given) if argument["arg_0"]] or range(len(pairs))
         values = np.array([float(pairs[k][0]) for k in used])
         return [str(given[k]["arg_1"]).lstrip(" ") for k in used], values
     except (KeyError, IndexError, TypeError, ValueError):
@@ -66,63 +66,51 @@ def _options(record: Record, i: int) -> tuple[list[str], NDArray[np.float64]]:
         ) from None
 
 
-def _labels(records: Sequence[Record], options: Sequence[Sequence[str]]) -> NDArray[np.int64]:
-    """Return which option is right; readings of `target` that contradict the log are left out."""
-    readings = [
-        [
-            _position(str(record["target"]), texts, how)
-            for record, texts in zip(records, options, strict=True)
-        ]
-        for how in ("text", "index", "letter")
+def _labels(records: Sequence[Record], options: Sequence[Options]) -> NDArray[np.int64]:
+    """Return the index of the correct option of each record.
+
+    `target` is the text, the index or the letter of an option, the same in all records. Labels that
+    contradict the logged accuracy are left out.
+    """
+    positions = [
+        _positions(str(record["target"]).strip(), texts)
+        for record, (texts, _) in zip(records, options, strict=True)
     ]
-    complete = [reading for reading in readings if None not in reading]
-    fitting = [r for r in complete if _agrees(r, records)] or complete
+    complete = [labels for labels in zip(*positions, strict=True) if None not in labels]
+    fitting = [labels for labels in complete if _agrees(labels, records, options)] or complete
     if not fitting:
-        i = next(
-            (
-                i
-                for i, each in enumerate(zip(*readings, strict=True))
-                if not any(p is not None for p in each)
-            ),
-            0,
-        )
+        i = next((i for i, each in enumerate(positions) if set(each) == {None}), 0)
         raise InputError(
             "target must be the index, letter or text of one option, got"
             f" {records[i]['target']!r:.60} in sample {i}.",
             "input",
         )
-    if any(reading != fitting[0] for reading in fitting):
+    if len(set(fitting)) > 1:
         raise InputError(
             "target must have one meaning: it is both the index and the text of an option, and the"
-            " log has no acc that says which.",
+            " log has no acc to decide.",
             "input",
         )
     return np.array(fitting[0], dtype=np.int64)
 
 
-def _position(target: str, texts: Sequence[str], how: str) -> int | None:
-    if how == "text":
-        places = [k for k, text in enumerate(texts) if text.strip() == target.strip()]
-        return places[0] if len(places) == 1 else None
-    if how == "index":
-        k = int(target) if target.strip().isdecimal() else -1
-    else:
-        k = ascii_uppercase.find(target.strip()) if len(target.strip()) == 1 else -1
-    return k if 0 <= k < len(texts) else None
+def _positions(target: str, texts: Sequence[str]) -> tuple[int | None, ...]:
+    """Return the option with this text, this index and this letter, None where there is none."""
+    stripped = [text.strip() for text in texts]
+    by_text = stripped.index(target) if stripped.count(target) == 1 else -1
+    index = int(target) if target.isdecimal() else -1
+    letter = ascii_uppercase.find(target) if len(target) == 1 else -1
+    return tuple(k if 0 <= k < len(texts) else None for k in (by_text, index, letter))
 
 
-def _agrees(labels: Sequence[int | None], records: Sequence[Record]) -> bool:
-    """Return whether labels give the `acc` of each record."""
-    for label, record in zip(labels, records, strict=True):
-        if "acc" not in record:
-            continue
-        values = [float(pair[0]) for pair in record["filtered_resps"]]
-        n = len(values)
-        if record["arguments"].get(f"gen_args_{n - 1}", {}).get("arg_0") == "":
-            values = values[: n // 2]
-        if (int(np.argmax(values)) == label) != bool(record["acc"]):
-            return False
-    return True
+def _agrees(
+    labels: Sequence[int | None], records: Sequence[Record], options: Sequence[Options]
+) -> bool:
+    """Return whether labels give the `acc` of each record that has one."""
+    return all(
+        "acc" not in record or bool(record["acc"]) == (int(values.argmax()) == label)
+        for label, record, (_, values) in zip(labels, records, options, strict=True)
+    )
 
 
 class LogSource(JsonLinesSource):
@@ -140,7 +128,7 @@ class LogSource(JsonLinesSource):
         fields = document if isinstance(document, dict) else ()
         self.names = tuple(dict.fromkeys(["logits", "label", *self.names, *fields]))
 
-    def batches(self, names: Sequence[str] | None = None) -> Iterator[Batch]:
+    def batches(self, names: Sequence[str] | None) -> Iterator[Batch]:
         """Yield the samples of one filter, all at once: labels are read from the whole file."""
         records = [record for part in self._records(BATCH) for record in part]
         kept, logits, labels = read_log(

@@ -1,4 +1,4 @@
-"""Read samples: scores, labels and what stands beside them."""
+"""Read samples: scores, labels, weights, domains, groups and distances."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -8,10 +8,11 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from wildcal.core.arrays import FloatArray
 from wildcal.core.conversion import logits_from_logprobs
 from wildcal.core.exceptions import FileFormatError, InputError
 from wildcal.core.validation import check_distances, check_input
-from wildcal.io.formats import SOURCES, Batch, Source, open_source, read_batches
+from wildcal.io.formats import SOURCES, Batch, Source, open_source
 from wildcal.io.frames import frame_batches, to_array
 from wildcal.io.lm_eval import LogSource
 from wildcal.io.schema import Columns, Resolved, as_numbers, labels_of, resolve, scores_of
@@ -88,14 +89,14 @@ def read_samples(
     y
         Labels, if they are not in the source.
     columns
-        Which column is what. Or the fields of `Columns` as arguments.
+        The roles of the columns. Or the fields of `Columns` as arguments.
     labels
-        Whether labels and what stands beside them are read.
+        Whether labels, weights, domains and groups are read.
     max_samples
         Draw at most so many samples, uniformly and in one pass; "fit" draws 200,000, or 1,000 for
         each class if that is more. Default: all.
     seed
-        Of the draw.
+        Seed of the draw.
     **declared
         Fields of `Columns`, such as ``score_columns=["cat", "dog"], label_column="species"``.
 
@@ -126,22 +127,18 @@ def iter_samples(
     source: Any, columns: Columns, *, labels: bool = True, n_classes: int | None = None
 ) -> Iterator[SampleSet]:
     """Yield the samples of a source batch by batch."""
-    batches = None if isinstance(source, str | Path) else frame_batches(source)
-    if batches is not None:
-        for batch in batches:
-            yield to_samples(batch, resolve(tuple(batch), columns, labels=labels))
-    elif isinstance(source, str | Path) or _is_paths(source):
+    if isinstance(source, str | Path) or _is_paths(source):
         for path in list_files(source):
             for _, samples in read_file(path, columns, labels=labels, n_classes=n_classes):
                 yield samples
-    else:
-        x = to_array(source)
+        return
+    batches: Iterable[Mapping[str, NDArray[Any]]] | None = frame_batches(source)
+    if batches is None:
         name = columns.score_columns[0] if columns.score_columns else "X"
-        kind = columns.input or "logits"
-        resolved = resolve(
-            [name], replace(columns, score_columns=(name,), input=kind), labels=False
-        )
-        yield to_samples(Batch(x, [name], lambda _: x), resolved)
+        columns = replace(columns, score_columns=(name,), input=columns.input or "logits")
+        batches, labels = [{name: to_array(source)}], False
+    for batch in batches:
+        yield to_samples(batch, resolve(tuple(batch), columns, labels=labels))
 
 
 def read_file(
@@ -162,13 +159,8 @@ def read_file(
         source, columns = open_table(path, columns, n_classes)
         resolved = resolve(source.names, columns, labels=labels)
         names = None if all_columns else resolved.names
-        n = 0
-        batches = (
-            source.batches()
-            if isinstance(source, LogSource)
-            else read_batches(path, names, row_groups)
-        )
-        for batch in batches:
+        source.row_groups, n = row_groups, 0
+        for batch in source.read(names):
             samples = to_samples(batch, resolved)
             yield batch, samples
             n += len(samples)
@@ -191,13 +183,9 @@ def open_table(
             "score_columns",
         )
     source = LogSource(path, columns.score_columns == ("acc_norm",), n_classes)
-    more: dict[str, Any] = {
-        "input": "logits",
-        "score_columns": ("logits",),
-        "label_column": "label",
-    }
+    names = Columns(input="logits", score_columns=("logits",), label_column="label")
     identifier = columns.id_column or ("doc_id" if "doc_id" in source.names else None)
-    return source, replace(columns, **more, id_column=identifier)
+    return source, names.or_else(replace(columns, id_column=identifier))
 
 
 def to_samples(batch: Mapping[str, NDArray[Any]], resolved: Resolved) -> SampleSet:
@@ -263,15 +251,17 @@ def _concatenate(parts: Sequence[SampleSet]) -> SampleSet:
     if not parts:
         raise InputError("source must have samples, got none.", "source")
     first = parts[0]
+    if len(parts) == 1:
+        return first
     if any((p.class_names, p.input) != (first.class_names, first.input) for p in parts):
         raise InputError("source must be files with the same classes and scores.", "source")
-    width = max(_n_classes(part.X) for part in parts)
     arrays: dict[str, Any] = {}
     for name in first._arrays():
         each = [part._arrays()[name] for part in parts]
         if name == "X" and first.X.ndim == 2:
+            width = max(x.shape[1] for x in each)
             each = [_padded(x, width) for x in each]
-        arrays[name] = each[0] if len(each) == 1 else np.concatenate(each)
+        arrays[name] = np.concatenate(each)
     return replace(first, **arrays)
 
 
@@ -290,17 +280,19 @@ def _sample(parts: Iterable[SampleSet], max_samples: int | Literal["fit"], seed:
         if max_samples == "fit":
             size = max(_MIN_SAMPLE, _SAMPLES_PER_CLASS * _n_classes(part.X))
         n_total += len(part)
-        new = rng.random(len(part))
-        limit = np.partition(keys, size - 1)[size - 1] if len(keys) >= size else 1.0
-        mask = new < limit
-        kept.append(part.take(mask))
-        keys = np.concatenate([keys, new[mask]])
+        kept.append(part)
+        keys = np.append(keys, rng.random(len(part)))
         if len(keys) > 2 * size:
-            whole = _concatenate(kept)
-            best = np.sort(np.argpartition(keys, size)[:size])
-            kept, keys = [whole.take(best)], keys[best]
-    found = _concatenate(kept)
-    if n_total > size:
-        best = np.sort(np.argpartition(keys, size - 1)[:size])
-        found = replace(found.take(best), n_total=n_total)
-    return found
+            kept, keys = _smallest(kept, keys, size)
+    if n_total <= size:
+        return _concatenate(kept)
+    kept, _ = _smallest(kept, keys, size)
+    return replace(kept[0], n_total=n_total)
+
+
+def _smallest(
+    parts: Sequence[SampleSet], keys: FloatArray, size: int
+) -> tuple[list[SampleSet], FloatArray]:
+    """Return the samples with the smallest keys in their order, and their keys."""
+    index = np.sort(np.argpartition(keys, size - 1)[:size])
+    return [_concatenate(parts).take(index)], keys[index]

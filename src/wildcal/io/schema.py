@@ -1,7 +1,7 @@
-"""Which column of a table is what: declared once, else by name."""
+"""The roles of the columns of a table: declared once, else found by name."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final, Self
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from wildcal.core.conversion import INPUT_KINDS
 from wildcal.core.exceptions import InputError
 from wildcal.core.labels import ClassNames, few
+from wildcal.core.validation import check_choice
 
 INPUTS: Final = (*INPUT_KINDS, "lm-eval")
 # Columns that need no declaration: a prefix before the class, or one array of all classes.
@@ -21,7 +22,7 @@ _ROLES: Final = {
     "group": "group_column",
     "id": "id_column",
 }
-_LABELS: Final = ("label", "y")
+_LABELS: Final[tuple[str, ...]] = ("label", "y")
 _KNN: Final = ("knn_distances", "knn_*")
 _TRUE: Final = {"true": True, "1": True, "false": False, "0": False}
 
@@ -33,7 +34,7 @@ class Columns:
     Parameters
     ----------
     input
-        What the scores are: "logits", "proba", "log_proba", "score", "confidence", or "lm-eval"
+        Kind of the scores: "logits", "proba", "log_proba", "score", "confidence", or "lm-eval"
         for sample logs of lm-evaluation-harness.
     score_columns
         Names of the columns in class order, or one prefix such as ``logit_*``. In files of arrays
@@ -72,10 +73,8 @@ class Columns:
                 value = tuple(part.strip() for part in value.split(","))
             if value is not None:
                 object.__setattr__(self, name, tuple(str(part) for part in value))
-        if self.input is not None and self.input not in INPUTS:
-            raise InputError(
-                f"input must be one of {', '.join(INPUTS)}, got {self.input!r}.", "input"
-            )
+        if self.input is not None:
+            check_choice("input", self.input, INPUTS)
         if self.class_names is not None:
             ClassNames(self.class_names)
 
@@ -86,7 +85,7 @@ class Columns:
         return cls(**{key: value for key, value in document.items() if key in known})
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what is declared, as JSON."""
+        """Return the declared fields as JSON."""
         return {
             key: list(value) if isinstance(value, tuple) else value
             for key, value in asdict(self).items()
@@ -125,7 +124,7 @@ def resolve(names: Sequence[str], columns: Columns, *, labels: bool = True) -> R
     names
         The columns of the table.
     columns
-        What is declared.
+        The declaration.
     labels
         Whether label, weight, domain and group are read; without, only scores and ids are.
     """
@@ -133,21 +132,16 @@ def resolve(names: Sequence[str], columns: Columns, *, labels: bool = True) -> R
     scores, class_names = _scores(names, columns, kind)
     if columns.class_names is not None and class_names is not None:
         scores = _in_class_order(scores, class_names, columns)
-    found: dict[str, str | None] = {}
+    roles: dict[str, str] = {}
     if labels:
-        found["label"] = _label(names, columns, kind)
-        for role, param in _ROLES.items():
-            found[role] = _named(names, getattr(columns, param), param)
+        declared = {role: getattr(columns, param) for role, param in _ROLES.items()}
+        roles = {r: _check_name(names, n, _ROLES[r]) for r, n in declared.items() if n is not None}
+        if (label := _label(names, columns, kind)) is not None:
+            roles["label"] = label
     elif columns.id_column in names:
-        found["id"] = columns.id_column
-    return Resolved(
-        input=kind,
-        scores=scores,
-        class_names=columns.class_names or class_names,
-        roles={role: name for role, name in found.items() if name is not None},
-        knn=_knn(names, columns),
-        columns=columns,
-    )
+        roles["id"] = str(columns.id_column)
+    class_names = columns.class_names or class_names
+    return Resolved(kind, scores, class_names, roles, _knn(names, columns), columns)
 
 
 def scores_of(table: Mapping[str, NDArray[Any]], resolved: Resolved) -> NDArray[Any]:
@@ -177,7 +171,7 @@ def labels_of(
         raise InputError(f"{name} must be one column, got shape {values.shape}.", "label_column")
     if resolved.input == "confidence":
         return _correct(values, name), None
-    missing = [i for i, v in enumerate(values.tolist()) if v is None or v != v or v == ""]
+    missing = [i for i, v in enumerate(values.tolist()) if v is None or v != v or v in ("", b"")]
     if missing:
         raise InputError(
             f"{name} must not be empty, got no label in sample {missing[0]}. Try dropping it.",
@@ -185,19 +179,17 @@ def labels_of(
         )
     if values.dtype.kind == "O" and isinstance(values[0], bytes):
         values = np.array([v.decode("utf-8", "replace") for v in values])
-    if positive is not None:
-        names = _binary_names(values, names, positive, n_classes)
     numbers = _whole_numbers(values)
-    by_name = names is not None and (
-        numbers is None or set(map(str, np.unique(numbers))) <= {*names, "-1"}
-    )
-    if names is not None and by_name:
-        texts = values if numbers is None else numbers.astype(str)
-        return ClassNames(names).encode(texts), names
+    labels = values if numbers is None else numbers
+    found = {str(label) for label in labels.tolist()}
+    if positive is not None:
+        names = _binary_names(found, names, positive, n_classes)
+    if names is not None and (numbers is None or found <= {*names, "-1"}):
+        return ClassNames(names).encode(labels), names
     if numbers is None:
         raise InputError(
-            f"{name} has names ({few(sorted(map(str, np.unique(values.astype(str)))))}), so the"
-            " classes must have names. Try class_names=.",
+            f"{name} has names ({few(sorted(found))}), so the classes must have names. Try"
+            " class_names=.",
             "class_names",
         )
     return numbers, names
@@ -205,24 +197,28 @@ def labels_of(
 
 def as_numbers(values: NDArray[Any], name: str) -> NDArray[Any]:
     """Return floating-point numbers; text is parsed."""
-    if values.dtype.kind == "f":
+    if values.dtype.kind == "f" or values.dtype.name == "bfloat16":
         return values
     if values.dtype.kind == "c":
         raise InputError(f"{name} must be real numbers, got dtype {values.dtype}.", "X")
-    if values.dtype.name == "bfloat16":
-        return values.astype(np.float32)
     try:
         return values.astype(np.float64)
     except (TypeError, ValueError):
-        for i, value in enumerate(values.tolist()):
-            try:
-                float(value)
-            except (TypeError, ValueError):
-                shown = "nothing" if value in (None, "") else repr(value)
-                raise InputError(
-                    f"{name} must be numbers, got {shown:.60} in sample {i}.", "score_columns"
-                ) from None
-        raise
+        given = values.tolist()
+        i = next((i for i, value in enumerate(given) if not is_number(value)), 0)
+        shown = repr(given[i]) if given[i] not in (None, "") else "nothing"
+        raise InputError(
+            f"{name} must be numbers, got {shown:.60} in sample {i}.", "score_columns"
+        ) from None
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value is a number or the text of one."""
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _kind_by_name(names: Sequence[str], columns: Columns) -> str:
@@ -230,11 +226,8 @@ def _kind_by_name(names: Sequence[str], columns: Columns) -> str:
         return "confidence"
     if columns.score_columns is not None:
         first = columns.score_columns[0]
-        # The longest prefix first: log_proba_ before others.
-        for kind, prefix in sorted(_PREFIXES.items(), key=lambda item: -len(item[1])):
-            if first.startswith(prefix) or first == kind:
-                return kind
-        return "logits"
+        kinds = [kind for kind, p in _PREFIXES.items() if first == kind or first.startswith(p)]
+        return kinds[0] if kinds else "logits"
     found = [kind for kind in _PREFIXES if _by_name(names, kind)]
     if len(found) > 1:
         raise InputError(
@@ -245,62 +238,51 @@ def _kind_by_name(names: Sequence[str], columns: Columns) -> str:
 
 
 def _by_name(names: Sequence[str], kind: str) -> list[str]:
-    prefix = _PREFIXES.get(kind, f"{kind}_")
-    with_prefix = [name for name in names if name.startswith(prefix) and name != kind]
-    if len(with_prefix) > 1:
-        return _in_order(with_prefix, prefix)
+    """Return the columns of the scores that need no declaration."""
+    found = _with_prefix(names, _PREFIXES.get(kind, f"{kind}_"))
+    if len(found) > 1:
+        return found
     single = (kind, "top_logprobs") if kind == "log_proba" else (kind,)
     return [name for name in single if name in names][:1]
 
 
-def _in_order(names: Sequence[str], prefix: str) -> list[str]:
-    """Return columns in class order: that of their numbers 0 to K - 1, else as they stand."""
-    ends = [name.removeprefix(prefix) for name in names]
-    if sorted(ends) == sorted(map(str, range(len(ends)))):
-        return [f"{prefix}{k}" for k in range(len(ends))]
-    return list(names)
+def _with_prefix(names: Sequence[str], prefix: str) -> list[str]:
+    """Return columns in class order: that of their numbers 0 to K - 1, else as in the table."""
+    found = [name for name in names if name.startswith(prefix)]
+    numbered = [f"{prefix}{k}" for k in range(len(found))]
+    return numbered if sorted(numbered) == sorted(found) else found
 
 
 def _scores(
     names: Sequence[str], columns: Columns, kind: str
 ) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
     """Return the columns of the scores and the class names that they give."""
-    declared = columns.score_columns
+    declared, prefix = columns.score_columns, _PREFIXES.get(kind, f"{kind}_")
+    problem = "must not be empty"
     if declared is None:
         found = _by_name(names, kind)
-        if not found:
-            prefix = _PREFIXES.get(kind)
-            wanted = (
-                "logit_* or proba_*" if columns.input is None else f"{prefix}*" if prefix else kind
-            )
-            raise InputError(
-                f"score_columns must be given: no column is named {wanted}; there are"
-                f" {few(names)}.",
-                "score_columns",
-            )
-        prefix = _PREFIXES.get(kind, f"{kind}_")
+        wanted = f"{prefix}*" if kind in _PREFIXES else kind
+        wanted = "logit_* or proba_*" if columns.input is None else wanted
+        problem = f"must be given: no column is named {wanted}"
     elif len(declared) == 1 and declared[0].endswith("*"):
         prefix = declared[0].removesuffix("*")
-        found = _in_order([name for name in names if name.startswith(prefix)], prefix)
-        if not found:
-            raise InputError(
-                f"score_columns must match columns, got {declared[0]}; there are {few(names)}.",
-                "score_columns",
-            )
+        found = _with_prefix(names, prefix)
+        problem = f"must match columns, got {declared[0]}"
     else:
-        found, prefix = list(declared), _PREFIXES.get(kind, "")
+        found = list(declared)
         for name in found:
-            _named(names, name, "score_columns")
+            _check_name(names, name, "score_columns")
         if not all(name.startswith(prefix) for name in found):
             prefix = ""
+    if not found:
+        raise InputError(f"score_columns {problem}; there are {few(names)}.", "score_columns")
     if kind in ("score", "confidence") and len(found) > 1:
         raise InputError(
             f"score_columns must be one column with input={kind!r}, got {few(found)}.",
             "score_columns",
         )
-    if len(found) == 1:
-        return tuple(found), None
-    return tuple(found), tuple(name.removeprefix(prefix) for name in found)
+    class_names = tuple(name.removeprefix(prefix) for name in found)
+    return tuple(found), class_names if len(found) > 1 else None
 
 
 def _in_class_order(
@@ -320,32 +302,29 @@ def _in_class_order(
 
 
 def _label(names: Sequence[str], columns: Columns, kind: str) -> str | None:
+    declared, usual, param = columns.label_column, _LABELS, "label_column"
     if kind == "confidence":
-        declared = columns.correct_column or columns.label_column
-        if declared is None and "correct" in names:
-            return "correct"
-        return _named(names, declared, "correct_column")
-    if columns.label_column is not None:
-        return _named(names, columns.label_column, "label_column")
-    found = [name for name in _LABELS if name in names]
+        declared, usual, param = columns.correct_column or declared, ("correct",), "correct_column"
+    if declared is not None:
+        return _check_name(names, declared, param)
+    found = [name for name in usual if name in names]
     if len(found) > 1:
         raise InputError("label_column must be given: there are label and y.", "label_column")
     return found[0] if found else None
 
 
 def _knn(names: Sequence[str], columns: Columns) -> tuple[str, ...]:
-    if columns.knn_columns is not None and not columns.knn_columns[0].endswith("*"):
-        for name in columns.knn_columns:
-            _named(names, name, "knn_columns")
-        return columns.knn_columns
-    if columns.knn_columns is None and _KNN[0] in names:
-        return (_KNN[0],)
-    prefix = (columns.knn_columns or _KNN[1:])[0].removesuffix("*")
-    return tuple(_in_order([name for name in names if name.startswith(prefix)], prefix))
+    declared = columns.knn_columns
+    if declared is None:
+        declared = _KNN[:1] if _KNN[0] in names else _KNN[1:]
+    if declared[0].endswith("*"):
+        return tuple(_with_prefix(names, declared[0].removesuffix("*")))
+    return tuple(_check_name(names, name, "knn_columns") for name in declared)
 
 
-def _named(names: Sequence[str], name: str | None, param: str) -> str | None:
-    if name is not None and name not in names:
+def _check_name(names: Sequence[str], name: str, param: str) -> str:
+    """Return the name of a column that must exist."""
+    if name not in names:
         raise InputError(
             f"{param} must be a column, got {name!r}; there are {few(list(names))}.", param
         )
@@ -355,11 +334,12 @@ def _named(names: Sequence[str], name: str | None, param: str) -> str | None:
 def _whole_numbers(values: NDArray[Any]) -> NDArray[np.int64] | None:
     """Return integers, None if some value is none."""
     if values.dtype.kind in "OUST":
-        if not all(re.fullmatch(r"-?\d+(\.0*)?", str(v).strip()) for v in np.unique(values)):
+        texts = {str(value).strip() for value in values.tolist()}
+        if not all(re.fullmatch(r"-?\d+(\.0*)?", text) for text in texts):
             return None
         values = np.array([float(v) for v in values])
-    if values.dtype.kind == "f" and (values != np.round(values)).any():
-        i = int(np.argmax(values != np.round(values)))
+    if values.dtype.kind == "f" and len(wrong := np.flatnonzero(values != np.round(values))):
+        i = wrong[0]
         raise InputError(
             f"y must be whole numbers or names, got {values[i]:g} in sample {i}.", "label_column"
         )
@@ -367,23 +347,17 @@ def _whole_numbers(values: NDArray[Any]) -> NDArray[np.int64] | None:
 
 
 def _binary_names(
-    values: NDArray[Any], names: tuple[str, ...] | None, positive: str, n_classes: int
+    found: Set[str], names: tuple[str, ...] | None, positive: str, n_classes: int
 ) -> tuple[str, ...]:
-    """Return the names of two classes, the positive one last."""
-    found = list(names or dict.fromkeys(sorted(str(v) for v in np.unique(values.astype(str)))))
-    numbers = _whole_numbers(values)
-    if numbers is not None and names is None:
-        found = sorted(map(str, np.unique(numbers)))
-    others = [name for name in found if name not in (positive, "-1")]
-    if n_classes != 2 or len(others) != 1 or (names is not None and positive not in names):
+    """Return the names of two classes, the positive one last unless the columns give the order."""
+    others = [name for name in names or sorted(found) if name not in (positive, "-1")]
+    if n_classes != 2 or len(others) != 1:
         raise InputError(
             f"positive_class must be one of two labels, got {positive!r}; the labels are"
-            f" {few(found)}.",
+            f" {few(list(names or sorted(found)))}.",
             "positive_class",
         )
-    if names is not None:  # the order of the columns stands
-        return names
-    return (others[0], positive)
+    return names or (others[0], positive)
 
 
 def _correct(values: NDArray[Any], name: str | None) -> NDArray[np.bool_]:

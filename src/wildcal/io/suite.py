@@ -2,18 +2,19 @@
 
 import hashlib
 import os
-import zipfile
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, Self
+from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.core.exceptions import FileFormatError, InputError
+from wildcal.core.validation import check_choice
 from wildcal.io.atomic import atomic_write
 from wildcal.io.suite_manifest import (
     DTYPES,
@@ -26,13 +27,11 @@ from wildcal.io.suite_manifest import (
 
 # Arrays that were decompressed are kept up to this many bytes per suite.
 _MAX_CACHED: Final = 1 << 28
-# What a damaged archive or array raises.
+# Exceptions that a damaged archive or array raises.
 _DAMAGE: Final = (
-    *(OSError, ValueError, EOFError, KeyError, MemoryError),
-    *(zipfile.BadZipFile, zlib.error, NotImplementedError),
+    *(OSError, ValueError, EOFError, KeyError, MemoryError, NotImplementedError),
+    *(BadZipFile, zlib.error),
 )
-# The oldest time a zip archive can hold: packed bytes do not depend on the clock.
-_NO_TIME: Final = (1980, 1, 1, 0, 0, 0)
 
 
 class Split:
@@ -109,7 +108,7 @@ class Suite:
         self.seed, self.versions = manifest.seed, manifest.versions
         self.knn, self.complete = manifest.knn, manifest.complete
         self.splits = tuple(Split(info, self) for info in manifest.splits)
-        self._archive: zipfile.ZipFile | None = None
+        self._archive: ZipFile | None = None
         self._cached: dict[str, NDArray[Any]] = {}
 
     @classmethod
@@ -118,18 +117,15 @@ class Suite:
         path = Path(path)
         if not path.exists():
             raise FileFormatError(f"{path} does not exist.")
-        if path.is_file() and not zipfile.is_zipfile(path):
-            raise FileFormatError(f"{path} must be a suite: a folder or .npz with {MANIFEST}.")
         try:
             if path.is_dir():
                 text = (path / MANIFEST).read_bytes()
             else:
-                with zipfile.ZipFile(path) as archive:
+                with ZipFile(path) as archive:
                     text = archive.read(MANIFEST)
         except _DAMAGE:
             raise FileFormatError(
-                f"{path} must be a suite, got {'a folder' if path.is_dir() else 'an archive'}"
-                f" without {MANIFEST}."
+                f"{path} must be a suite: a folder or .npz with {MANIFEST}."
             ) from None
         return cls(path, read_manifest(text, path))
 
@@ -211,7 +207,7 @@ class Suite:
             if self.path.is_dir():
                 array = np.load(self.path / member, mmap_mode="r", allow_pickle=False)
             else:
-                self._archive = self._archive or zipfile.ZipFile(self.path)
+                self._archive = self._archive or ZipFile(self.path)
                 with self._archive.open(member) as file:
                     array = np.lib.format.read_array(file, allow_pickle=False)
             if (array.shape, array.dtype) != (shape, dtype):
@@ -235,10 +231,10 @@ class Suite:
             Round logits to multiples of this number, such as 1/8: files become smaller.
             Rounding changes no predicted class.
         """
-        if dtype not in (None, *DTYPES):
-            raise InputError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}.", "dtype")
+        if dtype is not None:
+            check_choice("dtype", dtype, DTYPES)
         infos = []
-        with atomic_write(path, "wb") as file, zipfile.ZipFile(file, "w") as archive:
+        with atomic_write(path, "wb") as file, ZipFile(file, "w", ZIP_DEFLATED) as archive:
             for split in self.splits:
                 split.verify()
                 arrays = {name: self.stored(split.info, name) for name in split.info.arrays}
@@ -246,12 +242,13 @@ class Suite:
                 if "knn_distances" in arrays and dtype is not None:
                     arrays["knn_distances"] = arrays["knn_distances"].astype(dtype)
                 for name, array in arrays.items():
-                    with archive.open(_zip_info(f"{split.name}/{name}.npy"), "w") as member:
+                    with archive.open(f"{split.name}/{name}.npy", "w") as member:
                         np.lib.format.write_array(member, array, allow_pickle=False)
                 infos.append(replace(split.info, **array_fields(arrays)))
             data = dict(self.data) if step is None else {**self.data, "logits_step": step}
             manifest = replace(self.manifest, splits=tuple(infos), data=data)
-            archive.writestr(_zip_info(MANIFEST), manifest.to_json())
+            with archive.open(MANIFEST, "w") as member:
+                member.write(manifest.to_json().encode())
 
 
 def array_fields(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
@@ -296,10 +293,3 @@ def rounded(
         below = np.nextafter(stored[i, predicted[i]], stored.dtype.type(-np.inf))
         stored[i, ties] = below
     return stored
-
-
-def _zip_info(name: str) -> zipfile.ZipInfo:
-    info = zipfile.ZipInfo(name, _NO_TIME)
-    info.compress_type = zipfile.ZIP_DEFLATED
-    info.create_system, info.external_attr = 3, 0o644 << 16  # the same on every system
-    return info

@@ -1,4 +1,4 @@
-"""The manifest of a suite: what its splits are, as dataclasses and as JSON (docs/suites.md)."""
+"""The manifest of a suite: its splits as dataclasses and as JSON (docs/suites.md)."""
 
 import json
 import re
@@ -7,14 +7,17 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final
 
 from wildcal.core.exceptions import FileFormatError, InputError
+from wildcal.core.labels import ClassNames
+from wildcal.core.validation import check_choice, check_number
 
 FORMAT: Final = "wildcal suite"
 FORMAT_VERSION: Final = 5
 MANIFEST: Final = "manifest.json"
 SOURCE: Final = "source"
 ROLES: Final = ("calibration", "test")
-ARRAYS: Final = ("knn_distances", "logits", "y")
 DTYPES: Final = ("float16", "float32", "float64")
+# Dtypes of each array of a split.
+_ARRAYS: Final = {"logits": DTYPES, "y": ("int64",), "knn_distances": DTYPES}
 # Names are parts of paths.
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 _MAX_SEVERITY: Final = 5
@@ -43,22 +46,18 @@ class SplitInfo:
                 f" {name!r:.80}.",
                 "name",
             )
-        if role not in ROLES:
-            raise InputError(f"role must be 'calibration' or 'test', got {role!r:.80}.", "role")
+        check_choice("role", role, ROLES)
         if domain is not None and not isinstance(domain, str):
             raise InputError(f"domain must be a name or None, got {domain!r:.80}.", "domain")
         if (self.corruption is None) != (severity is None):
             raise InputError("corruption and severity must be given together.", "severity")
-        if severity is not None and (
-            type(severity) is not int or not 1 <= severity <= _MAX_SEVERITY
-        ):
-            raise InputError(f"severity must be 1 to 5, got {severity!r:.80}.", "severity")
+        if severity is not None:
+            check_number("severity", severity, 1, _MAX_SEVERITY, whole=True)
         if self.corruption is not None and domain == SOURCE:
             raise InputError("domain must not be 'source' for a corruption.", "domain")
-        dtypes = {name: ("int64",) if name == "y" else DTYPES for name in self.arrays}
         if (
-            not {"logits", "y"} <= set(self.arrays) <= set(ARRAYS)
-            or not all(self.arrays[name] in allowed for name, allowed in dtypes.items())
+            not {"logits", "y"} <= set(self.arrays) <= set(_ARRAYS)
+            or not all(dtype in _ARRAYS[key] for key, dtype in self.arrays.items())
             or type(self.n_samples) is not int
             or self.n_samples < 1
         ):
@@ -76,13 +75,12 @@ class Manifest:
     seed: int = 0
     versions: Mapping[str, str] = field(default_factory=dict)
     knn: Mapping[str, Any] | None = None
-    """What the distances to training samples are: layers, number of neighbors, index."""
+    """Description of the distances to training samples: layers, number of neighbors, index."""
     complete: bool = False
     splits: tuple[SplitInfo, ...] = ()
 
     def __post_init__(self) -> None:
-        if len(self.class_names) < 2 or len(set(self.class_names)) < len(self.class_names):
-            raise InputError("class_names must be at least two different names.", "class_names")
+        ClassNames(self.class_names)  # raises unless there are two different names
         names = [split.name.lower() for split in self.splits]  # some file systems ignore case
         if len(set(names)) < len(names):
             raise InputError("name must be new: two splits have the same name.", "name")

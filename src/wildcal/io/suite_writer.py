@@ -1,5 +1,6 @@
 """Write a suite split by split, so that an interrupted run continues where it stopped."""
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from wildcal.core.exceptions import FileFormatError, InputError
 from wildcal.core.labels import OOD_LABEL
-from wildcal.core.validation import check_distances, check_input, check_labels
+from wildcal.core.validation import check_choice, check_distances, check_input, check_labels
 from wildcal.io.atomic import atomic_write
 from wildcal.io.suite import Suite, array_fields, rounded
 from wildcal.io.suite_manifest import DTYPES, MANIFEST, SOURCE, Manifest, SplitInfo
@@ -34,11 +35,11 @@ class SuiteWriter:
     class_names
         In the order of the columns.
     input
-        What the numbers are: "logits" or "log_proba".
+        Kind of the scores: "logits" or "log_proba".
     model, data
         Free descriptions, of plain JSON values.
     seed, versions
-        Of what made the logits. Default of `versions`: that of wildcal.
+        Seed and software versions of the extraction. Default of `versions`: that of wildcal.
     dtype
         How logits are stored: "float16", "float32" or "float64".
     knn
@@ -73,8 +74,7 @@ class SuiteWriter:
         dtype: str = "float32",
         knn: Mapping[str, Any] | None = None,
     ) -> None:
-        if dtype not in DTYPES:
-            raise InputError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}.", "dtype")
+        check_choice("dtype", dtype, DTYPES)
         self.folder, self.dtype = Path(folder), dtype
         self._manifest = Manifest(
             class_names=tuple(map(str, class_names)),
@@ -194,23 +194,17 @@ class SuiteWriter:
         self._write(replace(self._manifest, splits=splits, complete=True))
 
     def _continue(self, knn: Mapping[str, Any] | None) -> None:
-        """Take over the splits of an earlier run of the same extraction."""
-        found, wanted = Suite.open(self.folder).manifest, self._manifest
-        for name in _SAME:
-            there, here = getattr(found, name), getattr(wanted, name)
-            if _as_json(there) != _as_json(here):
+        """Keep the splits of an earlier run of the same extraction."""
+        found = Suite.open(self.folder).manifest
+        has_distances = any("knn_distances" in split.arrays for split in found.splits)
+        for name in (*_SAME, "knn") if has_distances and knn is not None else _SAME:
+            there, here = (_as_json(getattr(each, name)) for each in (found, self._manifest))
+            if there != here:
                 raise InputError(
                     f"{name} must be that of the suite in {self.folder}, got another"
                     f"{_difference(there, here)}. Try another folder.",
                     name,
                 )
-        stored = [split for split in found.splits if "knn_distances" in split.arrays]
-        if stored and knn is not None and _as_json(found.knn) != _as_json(knn):
-            raise InputError(
-                f"knn must be that of the suite in {self.folder}"
-                f"{_difference(found.knn, knn)}. Try another folder.",
-                "knn",
-            )
         for temporary in self.folder.rglob(".*.tmp"):
             temporary.unlink()
         self._manifest = replace(found, knn=found.knn if knn is None else knn, complete=False)
@@ -243,15 +237,13 @@ class SuiteWriter:
 
 def _as_json(value: Any) -> Any:
     """Return a value as it is read back: lists for tuples."""
-    if isinstance(value, Mapping):
-        return {str(key): _as_json(item) for key, item in value.items()}
-    return [_as_json(item) for item in value] if isinstance(value, list | tuple) else value
+    return json.loads(json.dumps(value))
 
 
 def _difference(there: Any, here: Any) -> str:
     """Return the first key in which two descriptions differ."""
-    if isinstance(there, Mapping) and isinstance(here, Mapping):
+    if isinstance(there, dict) and isinstance(here, dict):
         for key in sorted({*there, *here}):
-            if _as_json(there.get(key)) != _as_json(here.get(key)):
+            if there.get(key) != here.get(key):
                 return f" ({key}: {there.get(key)!r:.60} there, {here.get(key)!r:.60} here)"
     return ""

@@ -4,25 +4,20 @@ import csv
 import gzip
 import io
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.io.atomic import atomic_write
-from wildcal.io.formats import ArrowSource, Batch, CsvSource, Source
+from wildcal.io.formats import Batch, Source
 
 New = Mapping[str, NDArray[Any]]
-
-
-class Writer(Protocol):
-    """Writes one file."""
-
-    def write(self, batch: Batch, new: New) -> None:
-        """Write a batch with new columns."""
+Write: TypeAlias = Callable[[Batch, New], None]
+"""Writes a batch with new columns."""
 
 
 def output_name(path: Path, source: Source) -> str:
@@ -31,99 +26,89 @@ def output_name(path: Path, source: Source) -> str:
 
 
 @contextmanager
-def open_writer(path: Path, source: Source) -> Iterator[Writer]:
-    """Open a file for the batches of a source; it has its name when all are written."""
-    with atomic_write(path, "wb") as file:
-        writer = _WRITERS[source.kind](file, source, path)
-        yield writer
-        writer.close()
+def open_writer(path: Path, source: Source) -> Iterator[Write]:
+    """Give a function that writes batches of a source; the file has its name when it is complete.
+
+    The name of the file decides about compression.
+    """
+    with atomic_write(path, "wb") as file, _WRITERS[source.kind](file, source, path) as write:
+        yield write
 
 
-class _ArrowWriter:
-    def __init__(self, file: IO[bytes], source: Source, path: Path) -> None:
-        assert isinstance(source, ArrowSource)
-        self._file, self._path, self._schema = file, path, source.schema
-        self._writer: Any = None
+@contextmanager
+def _arrow_writer(file: IO[bytes], source: Any, path: Path) -> Iterator[Write]:
+    import pyarrow
+    from pyarrow import ipc, parquet
 
-    def write(self, batch: Batch, new: New) -> None:
-        import pyarrow
+    open_file = parquet.ParquetWriter if path.suffix == ".parquet" else ipc.new_file
+    writer: Any = None
+    with ExitStack() as opened:
 
-        record = batch.raw
-        table = pyarrow.Table.from_batches([record]) if hasattr(record, "num_columns") else record
-        for name, values in new.items():
-            table = table.append_column(name, pyarrow.array(values))
-        table = table.replace_schema_metadata(self._schema.metadata)
-        if self._writer is None:
-            self._writer = self._open(table.schema)
-        self._writer.write_table(table)
+        def write(batch: Batch, new: New) -> None:
+            nonlocal writer
+            table = pyarrow.Table.from_batches([batch.raw])
+            for name, values in new.items():
+                table = table.append_column(name, pyarrow.array(values))
+            table = table.replace_schema_metadata(source.schema.metadata)
+            if writer is None:
+                writer = opened.enter_context(open_file(file, table.schema))
+            writer.write_table(table)
 
-    def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-
-    def _open(self, schema: Any) -> Any:
-        from pyarrow import ipc, parquet
-
-        if self._path.suffix == ".parquet":
-            return parquet.ParquetWriter(self._file, schema)
-        return ipc.new_file(self._file, schema)
+        yield write
 
 
-class _TextWriter:
-    """A text file, compressed if its name ends in .gz."""
-
-    def __init__(self, file: IO[bytes], source: Source, path: Path) -> None:
-        is_gz = path.suffix == ".gz"
-        self._binary = gzip.GzipFile(fileobj=file, mode="wb", mtime=0) if is_gz else None
-        self._file = io.TextIOWrapper(self._binary or file, encoding="utf-8", newline="")
-
-    def close(self) -> None:
-        """End the text without closing the file below it."""
-        self._file.flush()
-        self._file.detach()
-        if self._binary is not None:
-            self._binary.close()
+@contextmanager
+def _text_file(file: IO[bytes], path: Path) -> Iterator[IO[str]]:
+    """Give a file of text, compressed if its name ends in .gz; the file below it stays open."""
+    with ExitStack() as opened:
+        binary: Any = file
+        if path.suffix == ".gz":
+            binary = opened.enter_context(gzip.GzipFile(fileobj=file, mode="wb", mtime=0))
+        text = io.TextIOWrapper(binary, encoding="utf-8", newline="")
+        opened.callback(text.detach)  # writes what is left
+        yield text
 
 
-class _CsvWriter(_TextWriter):
-    def __init__(self, file: IO[bytes], source: Source, path: Path) -> None:
-        super().__init__(file, source, path)
-        assert isinstance(source, CsvSource)
-        self._writer = csv.writer(self._file, delimiter=source.delimiter, lineterminator="\n")
-        self._started = False
+@contextmanager
+def _csv_writer(file: IO[bytes], source: Any, path: Path) -> Iterator[Write]:
+    with _text_file(file, path) as text:
+        writer = csv.writer(text, delimiter=source.delimiter, lineterminator="\n")
 
-    def write(self, batch: Batch, new: New) -> None:
-        if not self._started:
-            self._writer.writerow([*batch, *new])
-            self._started = True
-        columns = [batch[name].tolist() for name in batch]
-        self._writer.writerows(zip(*columns, *(v.tolist() for v in new.values()), strict=True))
+        def write(batch: Batch, new: New) -> None:
+            if not text.tell():
+                writer.writerow([*batch, *new])
+            columns = [values.tolist() for values in (*batch.values(), *new.values())]
+            writer.writerows(zip(*columns, strict=True))
 
-
-class _JsonLinesWriter(_TextWriter):
-    def write(self, batch: Batch, new: New) -> None:
-        columns = {name: values.tolist() for name, values in new.items()}
-        for i, record in enumerate(batch.raw):
-            added = {name: values[i] for name, values in columns.items()}
-            self._file.write(json.dumps({**record, **added}, ensure_ascii=False) + "\n")
+        yield write
 
 
-class _ArrayWriter:
-    def __init__(self, file: IO[bytes], source: Source, path: Path) -> None:
-        self._file = file
+@contextmanager
+def _json_lines_writer(file: IO[bytes], source: Any, path: Path) -> Iterator[Write]:
+    with _text_file(file, path) as text:
 
-    def write(self, batch: Batch, new: New) -> None:
+        def write(batch: Batch, new: New) -> None:
+            rows = zip(*(values.tolist() for values in new.values()), strict=True)
+            for record, row in zip(batch.raw, rows, strict=True):
+                added = dict(zip(new, row, strict=True))
+                text.write(json.dumps({**record, **added}, ensure_ascii=False) + "\n")
+
+        yield write
+
+
+@contextmanager
+def _array_writer(file: IO[bytes], source: Any, path: Path) -> Iterator[Write]:
+    def write(batch: Batch, new: New) -> None:
         texts = {k: v.astype(str) if v.dtype == object else v for k, v in new.items()}
-        arrays: dict[str, Any] = {**{name: batch[name] for name in batch}, **texts}
-        np.savez(self._file, **arrays)
+        arrays: dict[str, Any] = {**batch, **texts}
+        np.savez(file, **arrays)
 
-    def close(self) -> None:
-        """Nothing is left to write."""
+    yield write
 
 
-_WRITERS: dict[str, Any] = {
-    "arrow": _ArrowWriter,
-    "csv": _CsvWriter,
-    "jsonl": _JsonLinesWriter,
-    "arrays": _ArrayWriter,
+_WRITERS: Final[dict[str, Callable[..., AbstractContextManager[Write]]]] = {
+    "arrow": _arrow_writer,
+    "csv": _csv_writer,
+    "jsonl": _json_lines_writer,
+    "arrays": _array_writer,
 }

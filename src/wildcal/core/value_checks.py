@@ -1,0 +1,62 @@
+"""Checks of the values of scores: finite, sums of 1, probabilities declared as logits.
+
+`check_input` calls them for values that fail a quick check.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wildcal.core.exceptions import InputError
+
+# Fewer samples pass: by chance, one sample of logits may lie in [0, 1] and sum to 1.
+MIN_CHECKED: Final = 8
+# Number of samples that are checked for being probabilities or log-probabilities.
+MAX_CHECKED: Final = 4096
+# Rounding of probabilities: float16 with a thousand classes misses a sum of one by this much.
+SUM_TOLERANCE: Final = 1e-3
+
+
+def check_finite(array: NDArray[Any], kind: str, name: str) -> None:
+    """Raise for the first sample with NaN, +inf, only -inf, or -inf where it is not allowed."""
+    rows = array.reshape(len(array), -1)
+    is_masked = np.isneginf(rows) & (kind in ("logits", "log_proba"))
+    bad = np.flatnonzero(~(np.isfinite(rows) | is_masked).all(axis=1) | is_masked.all(axis=1))
+    if len(bad):
+        value = rows[bad[0]][~np.isfinite(rows[bad[0]])][0]
+        only = "only " if array.ndim == 2 and np.isneginf(rows[bad[0]]).all() else ""
+        raise InputError(
+            f"{name} must be finite, got {only}{value} in sample {bad[0]}. Try dropping that"
+            " sample.",
+            name,
+        )
+
+
+def check_rounded_sums(proba: NDArray[Any], name: str) -> None:
+    """Raise unless the probabilities of each sample sum to 1, up to rounding to two decimals."""
+    sums, tolerance = proba.sum(axis=1, dtype=np.float64), SUM_TOLERANCE
+    if (np.abs(proba * 100 - np.round(proba * 100)) < 1e-3).all():
+        # Rounded entries miss one by half a hundredth each.
+        tolerance = max(tolerance, min(0.005 * proba.shape[1], 0.1))
+    bad = np.flatnonzero(np.abs(sums - 1) > tolerance + 1e-9)
+    if len(bad):
+        raise InputError(
+            f"{name} must sum to 1 in each sample with input='proba', got {sums[bad[0]]:.4g} in"
+            f" sample {bad[0]} ({len(bad)} of {len(sums)} samples). Try input='logits' for raw"
+            " scores.",
+            name,
+        )
+
+
+def check_not_probabilities(array: NDArray[Any]) -> None:
+    """Raise if values in [0, 1] sum to 1 in each sample: probabilities declared as logits."""
+    if len(array) < MIN_CHECKED or (array == array[0]).all():
+        return
+    sums = array[:MAX_CHECKED].sum(axis=1, dtype=np.float64)
+    if (np.abs(sums - 1) <= SUM_TOLERANCE).all():
+        raise InputError(
+            "X must be logits, got values in [0, 1] that sum to 1 in each sample. Try"
+            " input='proba', or the scores before the softmax.",
+            "input",
+        )
