@@ -54,10 +54,9 @@ def smallest_positive(proba: NDArray[Any]) -> float:
     n_classes = proba.shape[1]
     positive = proba[proba > 0]
     m = float(positive.min()) if positive.size else 1.0
-    tiny = np.finfo(np.float16 if proba.dtype == np.float16 else np.float32).tiny
-    return max(
-        min(m / 2, _LARGEST_FLOOR_MASS / n_classes), float(tiny)
-    )  # float32 has its logarithm
+    # At least the smallest normal number, whose logarithm float32 has.
+    tiny = float(np.finfo(np.float16 if proba.dtype == np.float16 else np.float32).tiny)
+    return max(min(m / 2, _LARGEST_FLOOR_MASS / n_classes), tiny)
 
 
 def logits_from_proba(proba: ArrayLike, *, eps: float | None = None) -> NDArray[Any]:
