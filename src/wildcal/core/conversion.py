@@ -51,7 +51,7 @@ def smallest_positive(proba: NDArray[Any]) -> float:
     """
     if proba.ndim == 1:
         proba = np.stack([1 - proba, proba], axis=1)
-    n_classes = proba.shape[1]
+    n_classes: int = proba.shape[1]
     positive = proba[proba > 0]
     m = float(positive.min()) if positive.size else 1.0
     # At least the smallest normal number, whose logarithm float32 has.
