@@ -147,7 +147,7 @@ leaderboard: $(VENV)/leaderboard.done
 leaderboard-small: $(VENV)/leaderboard.done
 	$(BIN)/python -m benchmarks.leaderboard --small
 
-# Run the examples of the gallery and write their pages, figures and notebooks.
+# Run the examples of the gallery and write its page, their figures and notebooks.
 gallery: $(VENV)/test.done
 	$(BIN)/python docs/gallery.py
 

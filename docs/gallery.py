@@ -1,4 +1,4 @@
-"""Run the examples of the gallery and write their pages, figures and notebooks.
+"""Run the examples of the gallery and write its page, their figures and notebooks.
 
     python docs/gallery.py            all of them (make gallery)
     python docs/gallery.py NAME ...   some
@@ -19,14 +19,16 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
 SCRIPTS = ROOT / "examples" / "gallery"
-PAGES = ROOT / "docs" / "gallery"
-# In the order of the index.
+PAGE = ROOT / "docs" / "gallery.md"
+FILES = ROOT / "docs" / "gallery"  # figures and notebooks
+# In the order of the page.
 NAMES = (
     *("reliability", "energy", "severity", "windows", "stream"),
     *("density", "few_labels", "sklearn", "onnx", "own_shift"),
 )
 # Packages beyond `wildcal[suites,report]`.
 EXTRAS = {"sklearn": ("sklearn",), "onnx": ("onnx", "sklearn"), "own_shift": ("sklearn",)}
+INTRODUCTION = "# Gallery\n\nShort scripts on small data, each with one figure."
 
 
 class Cell(NamedTuple):
@@ -95,17 +97,17 @@ def run(name: str, figure: Path) -> str:
     return said.getvalue()
 
 
-def page(name: str, said: str) -> str:
-    """Return the page of a script, which includes its code by line numbers."""
+def section(name: str, said: str) -> str:
+    """Return the section of a script, which includes its code by line numbers."""
     title, cells = read(name)
     install = "wildcal[" + ",".join(["suites", "report", *EXTRAS.get(name, ())]) + "]"
     file = f"examples/gallery/plot_{name}.py"
     script = f"https://github.com/wildcal/wildcal/blob/main/{file}"
     parts = [
-        f"# {title}",
+        f"## {title}",
         cells[0].text,
-        f'[Script]({script}) and [notebook]({name}.ipynb); `pip install "{install}"`.',
-        f"![{title}]({name}.png)",
+        f'[Script]({script}) and [notebook](gallery/{name}.ipynb); `pip install "{install}"`.',
+        f"![{title}](gallery/{name}.png)",
     ]
     for i, cell in enumerate(cells):
         parts += [cell.text] if i else []
@@ -136,30 +138,20 @@ def notebook(name: str) -> str:
     return json.dumps(made, indent=1) + "\n"
 
 
-def index() -> str:
-    """Return the page that shows all of them."""
-    lines = [
-        "# Gallery",
-        "",
-        "Short scripts on small data, each with one figure. Click a figure for the code.",
-        "",
-        '<div class="grid cards" markdown>',
-        "",
-    ]
-    for name in NAMES:
-        title, _ = read(name)
-        lines += [f"-   [![]({name}.png)]({name}.md)", "", f"    [{title}]({name}.md)", ""]
-    return "\n".join([*lines, "</div>", ""])
+def sections(page: str) -> dict[str, str]:
+    """Return the sections of a page by their titles."""
+    parts = re.split(r"^(?=## )", page, flags=re.M)[1:]
+    return {part.partition("\n")[0].removeprefix("## "): part for part in parts}
 
 
 def main(names: list[str]) -> None:
-    """Write the pages, figures and notebooks of some examples, and the index."""
-    PAGES.mkdir(exist_ok=True)
+    """Write the sections, figures and notebooks of some examples, or of all."""
+    found = sections(PAGE.read_text("utf-8")) if PAGE.exists() else {}
     for name in names or NAMES:
-        said = run(name, PAGES / f"{name}.png")
-        (PAGES / f"{name}.md").write_text(page(name, said), "utf-8")
-        (PAGES / f"{name}.ipynb").write_text(notebook(name), "utf-8")
-    (PAGES / "index.md").write_text(index(), "utf-8")
+        found[read(name).title] = section(name, run(name, FILES / f"{name}.png"))
+        (FILES / f"{name}.ipynb").write_text(notebook(name), "utf-8")
+    parts = [found[read(name).title].rstrip() for name in NAMES]
+    PAGE.write_text("\n\n".join([INTRODUCTION, *parts]) + "\n", "utf-8")
 
 
 if __name__ == "__main__":
