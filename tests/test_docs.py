@@ -1,14 +1,18 @@
 """The documentation is true: examples run, computed parts are current, everything is mentioned."""
 
+import ast
 import doctest
+import importlib
 import re
+import shlex
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
+import click
 import pytest
 
 from wildcal import CALIBRATORS, metrics
-from wildcal.cli.main import COMMANDS
+from wildcal.cli.main import COMMANDS, cli
 
 pytestmark = pytest.mark.slow
 
@@ -44,6 +48,51 @@ def test_every_block_of_a_tutorial_is_run(page):
     assert all(text.startswith("wildcal ") for language, text in fenced if language == "text")
     run = doctest.DocTestParser().get_examples(page.read_text("utf-8"))
     assert sum(text.count(">>> ") for text in blocks) == len(run)
+
+
+def command_lines():
+    """Yield the lines of the pages that call `wildcal`, with the page."""
+    for page in PAGES:
+        text = page.read_text("utf-8")
+        for block in re.findall(r"^```(?:bash|text)?\n(.*?)^```$", text, re.M | re.S):
+            for line in block.replace("\\\n", " ").splitlines():
+                if line.startswith("wildcal "):
+                    yield pytest.param(line, id=f"{page.stem}: {line[:50]}")
+
+
+@pytest.mark.parametrize("line", list(command_lines()))
+def test_commands_have_these_options(line):
+    """click knows the command, and each option takes the given number of values."""
+    words = shlex.split(line, comments=True)[1:]
+    words = words[: next((i for i, word in enumerate(words) if word in "|><&&"), None)]
+    command, context = cli, click.Context(cli, info_name="wildcal")
+    while isinstance(command, click.Group):
+        assert words, line
+        name, *words = words
+        command = command.get_command(context, name)
+        assert command is not None, name
+        context = click.Context(command, info_name=name, parent=context)
+    command.make_parser(context).parse_args(words)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_names_of_blocks_exist(page):
+    """Also in blocks that do not run, because they need a package or data of their own."""
+    fenced = re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)
+    for block in fenced:
+        if block.startswith((">>> ", "--8<--")):
+            continue
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.ImportFrom) and node.module.startswith("wildcal"):
+                module = importlib.import_module(node.module)
+                assert [a.name for a in node.names if not hasattr(module, a.name)] == []
+
+
+def test_size_of_the_documentation():
+    pages = PAGES[1:]
+    assert len(pages) <= 33
+    assert sum(len(page.read_text("utf-8").split()) for page in pages) <= 30_000
+    assert len(PAGES[0].read_text("utf-8").split()) <= 450
 
 
 def test_computed_parts_are_current(needs):
