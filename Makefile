@@ -153,7 +153,7 @@ gallery: $(VENV)/test.done
 
 # The site, in the folder site/. Broken links and unknown names fail.
 docs: $(VENV)/docs.done
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 $(VENV)/docs.done: $(VENV)/wildcal.done
 	$(BIN)/python -m pip install --quiet --group docs
