@@ -46,11 +46,7 @@ def smooth(
 
 def gaussian_blur(images: Images, strength: Strength, streams: RandomStreams) -> Images:
     """Convolve with a Gaussian; strength = (σ,) in pixels."""
-    kernel = gaussian_kernel(strength[0], 4.0)
-    out = np.empty(images.shape, np.float32)
-    for image, row in zip(images, out, strict=True):
-        cv2.sepFilter2D(image, cv2.CV_32F, kernel, kernel, row, borderType=cv2.BORDER_REPLICATE)
-    return to_uint8(out)
+    return to_uint8(np.stack([smooth(image, strength[0]) for image in images]))
 
 
 def defocus_blur(images: Images, strength: Strength, streams: RandomStreams) -> Images:
@@ -100,12 +96,9 @@ def glass_blur(images: Images, strength: Strength, streams: RandomStreams) -> Im
         source[region] += dx
         flat = source.ravel()
         origin = origin.take(_scan(flat, place.ravel()) if delta > 1 else flat)
-    # Four bytes are gathered faster than three.
-    blurred = gaussian_blur(images, (sigma,), streams).reshape(n * height, width, 3)
-    pixels = cv2.cvtColor(blurred, cv2.COLOR_RGB2RGBA).view(np.uint32).ravel().take(origin)
-    bytes_ = pixels.view(np.uint8).reshape(n * height, width, 4)
-    moved = np.asarray(cv2.cvtColor(bytes_, cv2.COLOR_RGBA2RGB), np.uint8)
-    return gaussian_blur(moved.reshape(images.shape), (sigma,), streams)
+    blurred = gaussian_blur(images, (sigma,), streams)
+    moved = blurred.reshape(-1, 3).take(origin, axis=0).reshape(images.shape)
+    return gaussian_blur(moved, (sigma,), streams)
 
 
 def _scan(source: NDArray[np.intp], place: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -145,14 +138,10 @@ def streak(image: NDArray[np.uint8], radius: float, sigma: float, degrees: float
     padded = cv2.copyMakeBorder(image, top, max(dy), left, max(dx), cv2.BORDER_REPLICATE)
     padded = padded.astype(np.float32)
     height, width = image.shape[:2]
-    out: Floats | None = None
+    out: Floats = np.zeros(image.shape, np.float32)
     for weight, y, x in zip(weights, dy, dx, strict=True):
         shifted = padded[y + top : y + top + height, x + left : x + left + width]
-        if out is None:
-            out = shifted * np.float32(weight)
-        else:
-            cv2.scaleAdd(shifted, weight, out, dst=out)
-    assert out is not None
+        cv2.scaleAdd(shifted, weight, out, dst=out)
     return out
 
 
