@@ -94,13 +94,13 @@ class TorchClassifier(Classifier):
         """Return logits and features."""
         import torch
 
-        from wildcal.vision.layers import joined, pooled_outputs
+        from wildcal.vision.layers import run_with_features
 
         x = torch.from_numpy(pixels).permute(0, 3, 1, 2)
         x = x if self._is_own else x.contiguous()
         try:
-            with torch.inference_mode(), pooled_outputs(self.module, layers) as found:
-                out = self.module(x.to(self.device))
+            with torch.inference_mode():
+                out, features = run_with_features(self.module, x.to(self.device), layers)
         except RuntimeError as error:
             raise InputError(
                 f"network must run on images of shape {tuple(x.shape)}, got: {error}", "network"
@@ -110,7 +110,7 @@ class TorchClassifier(Classifier):
             raise InputError(
                 f"network must return a tensor of logits, got {type(out).__name__}.", "network"
             )
-        return out.float().cpu().numpy(), joined(found, len(pixels))
+        return out.float().cpu().numpy(), features
 
     def default_layers(self, pixels: Pixels) -> tuple[str, ...]:
         """Return the ends of stages or blocks, the layer before the last linear one, the logits."""

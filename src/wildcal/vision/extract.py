@@ -95,7 +95,6 @@ def extract(
     scheduler: str | None = None,
     progress: Progress = lambda n: None,
     on_found: Progress = lambda n: None,
-    on_condition: Callable[[str, int], object] = lambda name, n: None,
 ) -> Suite:
     """Write the logits of every condition of a plan into a folder and return the suite.
 
@@ -116,23 +115,20 @@ def extract(
         Called with numbers of images, training images included.
     on_found
         Called with the number of images that an earlier run has done.
-    on_condition
-        Called with the name and size of each condition when it is written.
     """
     folder, plan = Path(folder), extractor.plan
     extractor.check()
-    conditions = {condition.name: condition for condition in plan.conditions}
     writer = _open_writer(extractor, folder, dtype)
     _write_indices(folder / "indices.npz", plan)
-    missing = [name for name in conditions if not _is_done(writer, conditions[name], extractor)]
-    on_found(plan.n_samples - sum(len(conditions[name].indices) for name in missing))
+    missing = {c.name: c for c in plan.conditions if not _is_done(writer, c, extractor)}
+    on_found(plan.n_samples - sum(len(c.indices) for c in missing.values()))
     features = folder / ".training-features"
     if extractor.neighbors is not None and missing:
         _read_training_features(extractor, features, scheduler, progress, on_found)
     elif extractor.neighbors is not None:
         on_found(len(extractor.neighbors.indices))
-    for name, result in _run_all(extractor, Extractor.run, missing, scheduler, progress):
-        condition = conditions[name]
+    for name, result in _run_all(extractor, Extractor.run, list(missing), scheduler, progress):
+        condition = missing[name]
         if condition is plan.conditions[0] and result.n_known > _MAX_KNOWN * len(result.logits):
             raise InputError(
                 f"train must be the images that the network was trained on:"
@@ -152,8 +148,7 @@ def extract(
         )
         if scheduler is not None:
             progress(len(result.logits))
-        on_condition(name, len(result.logits))
-    writer.finish(tuple(conditions))
+    writer.finish([condition.name for condition in plan.conditions])
     shutil.rmtree(features, ignore_errors=True)
     return Suite.open(folder)
 

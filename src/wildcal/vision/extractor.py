@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from itertools import compress, pairwise
 from pathlib import Path
 from threading import Lock
@@ -19,7 +19,7 @@ from wildcal.vision.datasets import CIFAR, image_folder
 from wildcal.vision.features import LOGITS
 from wildcal.vision.images import Images, ImageSet, Indices, Preprocess
 from wildcal.vision.neighbors import Features, NeighborSearch, unit_vectors
-from wildcal.vision.plan import Condition, Plan
+from wildcal.vision.plan import Plan
 from wildcal.vision.splits import draw, n_learned
 
 # Images of 32 x 32 pixels that a CPU runs fastest together; larger ones in proportion.
@@ -119,6 +119,7 @@ class Result:
     """Images that are among the training images."""
 
 
+@dataclass(eq=False)
 class Extractor:
     """A network and the plan whose images it classifies; each worker of a cluster gets a copy.
 
@@ -134,18 +135,13 @@ class Extractor:
         Which distances to measure, if any.
     """
 
-    def __init__(
-        self,
-        open_network: Callable[[], Classifier],
-        plan: Plan,
-        preprocess: Preprocess,
-        neighbors: Neighbors | None = None,
-    ) -> None:
-        self._open_network = open_network
-        self.plan, self.preprocess, self.neighbors = plan, preprocess, neighbors
-        self.layers: tuple[str, ...] = ()
-        self.n_features: tuple[int, ...] = ()
-        self.train_features: list[Features] = []
+    open_network: Callable[[], Classifier]
+    plan: Plan
+    preprocess: Preprocess
+    neighbors: Neighbors | None = None
+    layers: tuple[str, ...] = field(default=(), init=False)
+    n_features: tuple[int, ...] = field(default=(), init=False)
+    train_features: list[Features] = field(default_factory=list, init=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         opened = ("classifier", "_search")
@@ -154,7 +150,7 @@ class Extractor:
     @cached_property
     def classifier(self) -> Classifier:
         """The network."""
-        return self._open_network()
+        return self.open_network()
 
     @cached_property
     def _search(self) -> NeighborSearch:
@@ -201,7 +197,8 @@ class Extractor:
         images, n_known = condition.open(), 0
         logits, distances = [], []
         with _LOCK:
-            for pixels in self._batches(condition, images):
+            read = partial(condition.pixels, images, seed=self.plan.seed)
+            for pixels in self._batches(read, condition.indices):
                 z, inner = self.classifier.outputs(pixels, self._inner)
                 logits.append(z)
                 if self.neighbors is not None:
@@ -220,14 +217,10 @@ class Extractor:
         """Return the features of a part of the training images, one array per layer."""
         assert self.neighbors is not None
         indices = self.neighbors.indices[part * PART : (part + 1) * PART]
-        training = self.neighbors.training
-        plain = Condition(
-            name="training", role="calibration", domain="source", source=training, indices=indices
-        )
         with _LOCK:
             found = [
                 self._vectors(*self.classifier.outputs(pixels, self._inner))
-                for pixels in self._batches(plain, training)
+                for pixels in self._batches(self.neighbors.training.read, indices)
             ]
         return [np.concatenate(layer) for layer in zip(*found, strict=True)]
 
@@ -245,14 +238,15 @@ class Extractor:
     ) -> list[Features]:
         return [unit_vectors((features | {LOGITS: logits})[name]) for name in self.layers]
 
-    def _batches(self, condition: Condition, images: ImageSet) -> Iterator[NDArray[np.float32]]:
+    def _batches(
+        self, read: Callable[[Indices], Images], indices: Indices
+    ) -> Iterator[NDArray[np.float32]]:
         """Yield normalized images; a thread prepares the next while the network runs."""
         size = self.batch_size()
-        parts = [condition.indices[i : i + size] for i in range(0, len(condition.indices), size)]
+        parts = [indices[i : i + size] for i in range(0, len(indices), size)]
 
-        def prepare(indices: Indices) -> NDArray[np.float32]:
-            pixels: Images = condition.pixels(images, indices, self.plan.seed)
-            return self.preprocess.normalize(pixels)
+        def prepare(part: Indices) -> NDArray[np.float32]:
+            return self.preprocess.normalize(read(part))
 
         with ThreadPoolExecutor(1) as pool:
             coming = pool.submit(prepare, parts[0])

@@ -204,15 +204,13 @@ def choose_preprocess(
 
 def ood_sets(folder: Path) -> dict[str, Path]:
     """Return the usual OOD sets, svhn and textures, that a folder has."""
-    readers: dict[str, Callable[[Path], object]] = {
-        "svhn": svhn_file,
-        "textures": partial(textures, preprocess=CIFAR10),
-    }
     found = {}
-    for name, read in readers.items():
-        with suppress(FileNotFoundError):
-            read(folder)
-            found[name] = folder
+    with suppress(FileNotFoundError):
+        svhn_file(folder)
+        found["svhn"] = folder
+    with suppress(FileNotFoundError):
+        textures(folder, CIFAR10)
+        found["textures"] = folder
     return found
 
 
