@@ -163,6 +163,26 @@ def test_distances_are_added_to_a_finished_suite(foggy_data, network, tmp_path, 
     assert "n_neighbors: 7 there, 5 here" in capsys.readouterr().err
 
 
+def test_progress_of_a_resumed_run(foggy_data, network, tmp_path, monkeypatch):
+    """It ends at the number of images, also where the last part of the features is smaller."""
+    monkeypatch.setattr("wildcal.vision.extractor.PART", 50)  # 180 images: 50, 50, 50, 30
+    plan = make_plan("cifar10", foggy_data, CIFAR10, transforms=["none"], sizes=Sizes(corrupted=4))
+    neighbors = training_neighbors("cifar10", foggy_data, CIFAR10, k=1, layers=("logits",))
+    extractor = Extractor(lambda: open_classifier(str(network)), plan, CIFAR10, neighbors)
+    total, counts = plan.n_samples + 180, []
+
+    def stop_early(n):
+        counts.append(n)
+        if sum(counts) > 200:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        extract(extractor, tmp_path / "s", progress=stop_early)
+    counts.clear()
+    extract(extractor, tmp_path / "s", progress=counts.append, on_found=counts.append)
+    assert sum(counts) == total
+
+
 def test_on_a_cluster(foggy_data, network, tmp_path):
     pytest.importorskip("distributed")
     words = ["extract", str(foggy_data), "--network", str(network), *SMALL, *COMMON]

@@ -18,7 +18,7 @@ from wildcal.core.exceptions import InputError, MissingExtraError
 from wildcal.io.atomic import atomic_write
 from wildcal.io.suite import Suite
 from wildcal.io.suite_writer import SuiteWriter
-from wildcal.vision.extractor import PART, Extractor, Progress
+from wildcal.vision.extractor import Extractor, Neighbors, Progress
 from wildcal.vision.images import PRESETS, Preprocess
 from wildcal.vision.plan import Condition, Plan
 
@@ -124,7 +124,9 @@ def extract(
     on_found(plan.n_samples - sum(len(c.indices) for c in missing.values()))
     features = folder / ".training-features"
     if extractor.neighbors is not None and missing:
-        _read_training_features(extractor, features, scheduler, progress, on_found)
+        _read_training_features(
+            extractor, extractor.neighbors, features, scheduler, progress, on_found
+        )
     elif extractor.neighbors is not None:
         on_found(len(extractor.neighbors.indices))
     for name, result in _run_all(extractor, Extractor.run, list(missing), scheduler, progress):
@@ -187,6 +189,7 @@ def implausible_conditions(suite: Suite) -> dict[str, float]:
 
 def _read_training_features(
     extractor: Extractor,
+    neighbors: Neighbors,
     folder: Path,
     scheduler: str | None,
     progress: Progress,
@@ -199,9 +202,9 @@ def _read_training_features(
         _describe_neighbors(extractor),
     ]
     key = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
-    paths = [folder / f"{key}-{part}.npz" for part in range(extractor.n_parts)]
+    paths = [folder / f"{key}-{part}.npz" for part in range(len(neighbors.parts))]
     missing = [part for part, path in enumerate(paths) if not path.exists()]
-    on_found(PART * (len(paths) - len(missing)))
+    on_found(len(neighbors.indices) - sum(len(neighbors.parts[part]) for part in missing))
     folder.mkdir(exist_ok=True)
     for part, features in _run_all(extractor, Extractor.training_part, missing, scheduler):
         with atomic_write(paths[part], "wb") as file:

@@ -26,7 +26,7 @@ from wildcal.vision.splits import draw, n_learned
 _CPU_PIXELS: Final = 32 * 32 * 32
 _MIN_BATCH: Final = 8
 _GPU_FACTOR: Final = 16
-# Training images whose features are kept together until the suite is complete.
+# Training images whose features are computed and kept together.
 PART: Final = 5000
 _N_TRIED: Final = 8
 # A worker of a cluster may have several threads, which share one network.
@@ -57,6 +57,12 @@ class Neighbors:
     layers: tuple[str, ...] | None = None
     k: int = 10
     index: str = "exact"
+
+    @property
+    def parts(self) -> list[Indices]:
+        """The indices of the training images whose features are computed together."""
+        n = len(self.indices)
+        return [self.indices[i : i + PART] for i in range(0, n, PART)]
 
 
 def training_neighbors(
@@ -216,18 +222,13 @@ class Extractor:
     def training_part(self, part: int) -> list[Features]:
         """Return the features of a part of the training images, one array per layer."""
         assert self.neighbors is not None
-        indices = self.neighbors.indices[part * PART : (part + 1) * PART]
+        read, indices = self.neighbors.training.read, self.neighbors.parts[part]
         with _LOCK:
             found = [
                 self._vectors(*self.classifier.outputs(pixels, self._inner))
-                for pixels in self._batches(self.neighbors.training.read, indices)
+                for pixels in self._batches(read, indices)
             ]
         return [np.concatenate(layer) for layer in zip(*found, strict=True)]
-
-    @property
-    def n_parts(self) -> int:
-        """Number of parts of the training images."""
-        return 0 if self.neighbors is None else -(-len(self.neighbors.indices) // PART)
 
     @property
     def _inner(self) -> tuple[str, ...]:
