@@ -6,7 +6,7 @@ from typing import IO, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image as Image  # re-exported
 
 from wildcal.core.exceptions import FileFormatError, InputError
 from wildcal.corruptions.corrupt import check_images

@@ -9,11 +9,10 @@ from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from wildcal.core.exceptions import InputError
 from wildcal.core.validation import check_choice, check_number
-from wildcal.corruptions.images import open_picture
+from wildcal.corruptions.images import Image, open_picture
 
 Images: TypeAlias = NDArray[np.uint8]
 """Shape (n, height, width, 3)."""
@@ -88,6 +87,7 @@ CIFAR10: Final = Preprocess(
     crop=32, resize=32, mean=(0.4915, 0.4821, 0.4464), std=(0.2472, 0.2437, 0.2617)
 )
 CIFAR100: Final = replace(CIFAR10, mean=(0.5071, 0.4865, 0.4409), std=(0.2673, 0.2564, 0.2762))
+CIFAR_PREPROCESS: Final = {"cifar10": CIFAR10, "cifar100": CIFAR100}
 PRESETS: Final = {
     "torchvision": IMAGENET,
     # Most vision transformers: nine tenths of the picture, colors from -1 to 1.

@@ -24,7 +24,7 @@ from wildcal.vision.datasets import CIFAR, cifar_c, image_folder, svhn, svhn_fil
 from wildcal.vision.imagenet import RELATIVES, imagenet, imagenet_c, imagenet_relative
 from wildcal.vision.images import (
     CIFAR10,
-    CIFAR100,
+    CIFAR_PREPROCESS,
     IMAGENET,
     PRESETS,
     Images,
@@ -188,7 +188,7 @@ def choose_preprocess(
         Other fields of `Preprocess`; None for the default.
     """
     known = classifier.preprocess
-    usual = {"cifar10": CIFAR10, "cifar100": CIFAR100}.get(dataset, IMAGENET)
+    usual = CIFAR_PREPROCESS.get(dataset, IMAGENET)
     base = PRESETS[preset] if preset is not None else known or usual
     if dataset == "folders" and known is None:
         side = common_size(folder / "validation")

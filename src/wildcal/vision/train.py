@@ -15,7 +15,7 @@ from wildcal.core.exceptions import InputError
 from wildcal.core.validation import check_number
 from wildcal.vision.checkpoint import Checkpoint
 from wildcal.vision.datasets import CIFAR
-from wildcal.vision.images import CIFAR10, CIFAR100, Images, Indices, Preprocess
+from wildcal.vision.images import CIFAR_PREPROCESS, Images, Indices, Preprocess
 from wildcal.vision.networks import build
 from wildcal.vision.splits import n_learned
 
@@ -91,7 +91,7 @@ def read_training_data(dataset: str, folder: str | Path) -> TrainingData:
     return TrainingData(
         name=dataset,
         class_names=images.class_names,
-        preprocess={"cifar10": CIFAR10, "cifar100": CIFAR100}[dataset],
+        preprocess=CIFAR_PREPROCESS[dataset],
         images=images.read(learned),
         labels=images.labels[learned],
         watched_images=images.read(watched),
