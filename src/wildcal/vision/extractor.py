@@ -191,7 +191,7 @@ class Extractor:
             return
         given = self.neighbors.layers
         self.layers = tuple(dict.fromkeys(given or classifier.default_layers(pixels)))
-        vectors = self._vectors(*classifier.outputs(pixels, self._inner))
+        _, vectors = self._outputs(pixels)
         if not given:  # leave out layers with the features of the one before
             new = [True, *(not _equal(*pair) for pair in pairwise(vectors))]
             self.layers, vectors = tuple(compress(self.layers, new)), list(compress(vectors, new))
@@ -205,10 +205,10 @@ class Extractor:
         with _LOCK:
             read = partial(condition.pixels, images, seed=self.plan.seed)
             for pixels in self._batches(read, condition.indices):
-                z, inner = self.classifier.outputs(pixels, self._inner)
+                z, vectors = self._outputs(pixels)
                 logits.append(z)
                 if self.neighbors is not None:
-                    found, known = self._search(self._vectors(z, inner))
+                    found, known = self._search(vectors)
                     distances.append(found)
                     n_known += known
                 progress(len(z))
@@ -224,20 +224,15 @@ class Extractor:
         assert self.neighbors is not None
         read, indices = self.neighbors.training.read, self.neighbors.parts[part]
         with _LOCK:
-            found = [
-                self._vectors(*self.classifier.outputs(pixels, self._inner))
-                for pixels in self._batches(read, indices)
-            ]
+            found = [self._outputs(pixels)[1] for pixels in self._batches(read, indices)]
         return [np.concatenate(layer) for layer in zip(*found, strict=True)]
 
-    @property
-    def _inner(self) -> tuple[str, ...]:
-        return tuple(name for name in self.layers if name != LOGITS)
-
-    def _vectors(
-        self, logits: NDArray[np.float32], features: dict[str, NDArray[np.float32]]
-    ) -> list[Features]:
-        return [unit_vectors((features | {LOGITS: logits})[name]) for name in self.layers]
+    def _outputs(self, pixels: NDArray[np.float32]) -> tuple[NDArray[np.float32], list[Features]]:
+        """Return logits, and the features of each layer as unit vectors."""
+        inner = [name for name in self.layers if name != LOGITS]
+        logits, features = self.classifier.outputs(pixels, inner)
+        features[LOGITS] = logits
+        return logits, [unit_vectors(features[name]) for name in self.layers]
 
     def _batches(
         self, read: Callable[[Indices], Images], indices: Indices

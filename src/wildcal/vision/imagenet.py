@@ -19,7 +19,6 @@ _URLS: Final = {
     "imagenet-a": "https://github.com/hendrycks/natural-adv-examples",
     "imagenet-sketch": "https://github.com/HaohanWang/ImageNet-Sketch",
 }
-_FOLDERS: Final = {"imagenet-r": "imagenet-r", "imagenet-a": "imagenet-a"}
 RELATIVES: Final = tuple(_URLS)
 _C_URL: Final = "https://zenodo.org/records/2235448"
 _C_GROUPS: Final = ("noise", "blur", "weather", "digital", "extra")
@@ -92,7 +91,8 @@ def imagenet_relative(name: str, folder: str | Path, preprocess: Preprocess = IM
     preprocess
         How pictures are cropped.
     """
-    places = (Path(folder) / _FOLDERS.get(name, "sketch"), Path(folder))
+    usual = "sketch" if name == "imagenet-sketch" else name
+    places = (Path(folder) / usual, Path(folder))
     return _read(name, find(name, _URLS[name], places, _has_classes), preprocess)
 
 

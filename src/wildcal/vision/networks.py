@@ -124,15 +124,10 @@ class VGG(ImageNetwork):
 def _head(n_in: int, hidden: int, n_classes: int) -> nn.Module:
     if not hidden:
         return nn.Linear(n_in, n_classes)
-    return nn.Sequential(
-        nn.Linear(n_in, hidden),
-        nn.ReLU(inplace=True),
-        nn.Dropout(),
-        nn.Linear(hidden, hidden),
-        nn.ReLU(inplace=True),
-        nn.Dropout(),
-        nn.Linear(hidden, n_classes),
-    )
+    layers: list[nn.Module] = []
+    for width in (n_in, hidden):
+        layers += [nn.Linear(width, hidden), nn.ReLU(inplace=True), nn.Dropout()]
+    return nn.Sequential(*layers, nn.Linear(hidden, n_classes))
 
 
 _BASIC: Final = {18: (2, 2, 2, 2)}
