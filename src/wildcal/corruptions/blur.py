@@ -68,7 +68,7 @@ def _disk(radius: float, softness: float) -> Floats:
     i = np.arange(-half, half + 1)
     disk = (i[:, None] ** 2 + i**2 <= radius**2).astype(np.float32)
     disk = cv2.GaussianBlur(disk / disk.sum(), (width, width), sigmaX=softness)
-    disk[disk < 1e-12] = 0  # which moves no level
+    disk[disk < 1e-12] = 0  # changes no level
     # Empty rows cost time, and beyond 11 rows OpenCV would go through a Fourier transform.
     used = int(np.abs(i[disk.any(axis=1)]).max())
     return np.ascontiguousarray(disk[half - used : half + used + 1, half - used : half + used + 1])

@@ -19,7 +19,7 @@ from wildcal.corruptions.random import RandomStreams
 
 
 def rotation(images: Images, strength: Strength, streams: RandomStreams) -> Images:
-    """Turn about the center, to the left or to the right; strength = (degrees,)."""
+    """Rotate about the center, to the left or to the right; strength = (degrees,)."""
     c, s = cos(radians(strength[0])), sin(radians(strength[0]))
     return _moved(images, (np.array([[c, k * s], [-k * s, c]]) for k in _signs(streams)))
 
@@ -48,7 +48,7 @@ def translation(images: Images, strength: Strength, streams: RandomStreams) -> I
 
 
 def vertical_flip(images: Images, strength: Strength, streams: RandomStreams) -> Images:
-    """Put top to bottom; no strength."""
+    """Flip upside down; no strength."""
     return images[:, ::-1].copy()
 
 

@@ -26,9 +26,9 @@ _PACKAGES: Final = ("wildcal", "numpy", "torch", "onnxruntime", "opencv-python-h
 _N_CHECKED: Final = 512
 # An accuracy within so many standard errors of chance is not distinguished from chance.
 _NOISE: Final = 3.0
-# A gap between accuracies that is not a matter of degree.
+# Least gap in accuracy between transforms that change the class and the others.
 _GAP: Final = 0.15
-# Of the validation images, how many may be among the training images.
+# Largest share of validation images that may be among the training images.
 _MAX_KNOWN: Final = 0.01
 
 

@@ -97,21 +97,21 @@ def training_neighbors(
     """
     if folder is None and dataset in CIFAR:
         images = CIFAR[dataset](data, "train")
-        there = np.arange(n_learned(len(images)))
+        available = np.arange(n_learned(len(images)))
     else:
         images = image_folder(folder or data / "train", preprocess)
-        there = np.arange(len(images))
+        available = np.arange(len(images))
     if n is None:
-        n = max(1, len(there) // 100) if dataset == "imagenet" else len(there)
-    if n > len(there):
-        raise InputError(f"n_train must be at most {len(there):,}, got {n:,}.", "n_train")
+        n = max(1, len(available) // 100) if dataset == "imagenet" else len(available)
+    if n > len(available):
+        raise InputError(f"n_train must be at most {len(available):,}, got {n:,}.", "n_train")
     k = options.get("k", 10)
     if k > n:
         raise InputError(
             f"n_neighbors must be at most the number of training images, {n:,}, got {k}.",
             "n_neighbors",
         )
-    return Neighbors(training=images, indices=np.sort(draw(there, n, seed)), **options)
+    return Neighbors(training=images, indices=np.sort(draw(available, n, seed)), **options)
 
 
 @dataclass(frozen=True, eq=False)

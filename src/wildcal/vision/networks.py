@@ -137,7 +137,7 @@ _REDUCTION: Final = 16
 
 
 class SqueezeExcite(nn.Module):
-    """Weigh the channels by a small network that reads their means."""
+    """Multiply the channels by weights that a small network computes from their means."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -152,9 +152,9 @@ class SqueezeExcite(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the weighed channels."""
-        weighed: Tensor = x * self.weigh(x)[:, :, None, None]
-        return weighed
+        """Return the weighted channels."""
+        weighted: Tensor = x * self.weigh(x)[:, :, None, None]
+        return weighted
 
 
 class Block(nn.Module):

@@ -275,15 +275,15 @@ def _resumed(
 ) -> Checkpoint:
     """Return the checkpoint at `path` and load its weights; raise if it is of another training."""
     found = Checkpoint.load(path)
-    theirs, ours = (
+    saved, new_options = (
         {"network": c.network, "data": c.data, "mean": c.mean, "std": c.std} | c.recipe
         for c in (found, new)
     )
-    for name in ours | theirs:
-        if theirs.get(name) != ours.get(name):
+    for name in new_options | saved:
+        if saved.get(name) != new_options.get(name):
             raise InputError(
-                f"{name} must be that of the training in {path}, {theirs.get(name)}, got"
-                f" {ours.get(name)}. Try another output.",
+                f"{name} must be that of the training in {path}, {saved.get(name)}, got"
+                f" {new_options.get(name)}. Try another output.",
                 name,
             )
     model.load_state_dict(found.weights)
