@@ -125,7 +125,7 @@ class Result:
     """Images that are among the training images."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Extractor:
     """A network and the plan whose images it classifies; each worker of a cluster gets a copy.
 
@@ -147,7 +147,7 @@ class Extractor:
     neighbors: Neighbors | None = None
     layers: tuple[str, ...] = field(default=(), init=False)
     n_features: tuple[int, ...] = field(default=(), init=False)
-    train_features: list[Features] = field(default_factory=list, init=False, repr=False)
+    train_features: list[Features] = field(default_factory=list, init=False)
 
     def __getstate__(self) -> dict[str, Any]:
         opened = ("classifier", "_search")

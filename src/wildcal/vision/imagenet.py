@@ -5,6 +5,7 @@ the 1000 sorted ids of ILSVRC 2012, which is how published networks number their
 named by that number, 0 to 999, are read too.
 """
 
+import re
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -22,6 +23,8 @@ _URLS: Final = {
 RELATIVES: Final = tuple(_URLS)
 _C_URL: Final = "https://zenodo.org/records/2235448"
 _C_GROUPS: Final = ("noise", "blur", "weather", "digital", "extra")
+_CLASS: Final = re.compile("n[0-9]{8}|[0-9]{1,3}")
+"""A WordNet id or a class index."""
 
 
 @cache
@@ -111,9 +114,4 @@ def _read(name: str, home: Path, preprocess: Preprocess) -> ImageSet:
 
 
 def _has_classes(folder: Path) -> bool:
-    return folder.is_dir() and any(_is_class(name) for name in subfolders(folder))
-
-
-def _is_class(name: str) -> bool:
-    is_wnid = len(name) == 9 and name[0] == "n" and name[1:].isdigit()
-    return is_wnid or (name.isascii() and name.isdigit() and len(name) <= 3)
+    return folder.is_dir() and any(_CLASS.fullmatch(name) for name in subfolders(folder))
