@@ -341,8 +341,8 @@ def _from_hugging_face(config: dict[str, Any]) -> Preprocess:
     crop = resize = size.get("shortest_edge") or size["height"]
     if config.get("do_center_crop"):
         crop = config["crop_size"]["height"]
-    elif config.get("crop_pct") and crop < _NOT_CROPPED:
-        resize = int(crop / config["crop_pct"])
+    if config.get("crop_pct") and crop < _NOT_CROPPED:
+        resize = int(resize / config["crop_pct"])
     is_normalized = config.get("image_mean") and config.get("do_normalize", True)
     return Preprocess(
         crop=crop,
