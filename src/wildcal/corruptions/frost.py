@@ -35,15 +35,13 @@ def fitted_textures(
     folder: Path | None, scale: float, height: int, width: int
 ) -> tuple[Images, ...]:
     """Return the textures scaled, and enlarged where an image would not fit into one."""
-    textures = own_textures() if folder is None else load_textures(folder)
-    return tuple(_at_least(texture, scale, height, width) for texture in textures)
-
-
-def _at_least(texture: Images, scale: float, height: int, width: int) -> Images:
-    have = texture.shape[:2]
-    scale = max(scale, height / have[0], width / have[1])
-    size = (max(round(scale * have[1]), width), max(round(scale * have[0]), height))
-    return np.asarray(cv2.resize(texture, size), np.uint8)
+    found = []
+    for texture in own_textures() if folder is None else load_textures(folder):
+        rows, columns = texture.shape[:2]
+        factor = max(scale, height / rows, width / columns)
+        size = (max(round(factor * columns), width), max(round(factor * rows), height))
+        found.append(np.asarray(cv2.resize(texture, size), np.uint8))
+    return tuple(found)
 
 
 def load_textures(folder: Path) -> tuple[Images, ...]:
