@@ -14,6 +14,7 @@ from wildcal.corruptions.pixels import (
     Floats,
     Images,
     merge_channels,
+    round_to_uint8,
     split_channels,
     to_uint8,
     transposed,
@@ -52,13 +53,11 @@ def gaussian_blur(images: Images, strength: Strength, streams: RandomStreams) ->
 def defocus_blur(images: Images, strength: Strength, streams: RandomStreams) -> Images:
     """Convolve with a disk; strength = (radius, softness of its edge)."""
     kernel = _disk(*strength)
-    out = np.empty(images.shape, np.float32)
     # OpenCV is slow on bytes: it takes kernels of 50 weights and more through a Fourier transform,
     # and of floats 130.
     source = images.astype(np.float32) if 25 < kernel.size < 130 else images
-    for image, row in zip(source, out, strict=True):
-        cv2.filter2D(image, cv2.CV_32F, kernel, dst=row)  # reflects without the edge pixel
-    return to_uint8(out)
+    # Beyond the edges the image is reflected without the edge pixel.
+    return to_uint8(np.stack([cv2.filter2D(image, cv2.CV_32F, kernel) for image in source]))
 
 
 @lru_cache(maxsize=10)
@@ -148,11 +147,9 @@ def streak(image: NDArray[np.uint8], radius: float, sigma: float, degrees: float
 def motion_blur(images: Images, strength: Strength, streams: RandomStreams) -> Images:
     """Blur along a direction drawn from U(-45°, 45°); strength = (radius, σ)."""
     radius, sigma = strength
-    out = np.empty_like(images)
-    for image, row, rng in zip(images, out, streams, strict=True):
-        # Levels are not negative, so what this does is to round.
-        cv2.convertScaleAbs(streak(image, radius, sigma, rng.uniform(-45, 45)), dst=row)
-    return out
+    angles = [rng.uniform(-45, 45) for rng in streams]
+    blurred = [streak(image, radius, sigma, a) for image, a in zip(images, angles, strict=True)]
+    return round_to_uint8(np.stack(blurred))
 
 
 _SMALL = 64 * 64
@@ -178,22 +175,11 @@ def axis_zoom(n: int, factor: float) -> tuple[NDArray[np.intp], Floats]:
 
 def zoomed(batch: Floats, factor: float) -> Floats:
     """Return every image (N, H, W, C) zoomed by the factor with bilinear interpolation."""
-    n, height, width, channels = batch.shape
-    rows = _between(batch.reshape(n, height, -1), *axis_zoom(height, factor))
-    # Whole rows are faster to copy and to scale than columns.
-    columns = transposed(rows.reshape(n * height, width, channels)).reshape(1, width, -1)
-    columns = _between(columns, *axis_zoom(width, factor))
-    return transposed(columns.reshape(width, n * height, channels)).reshape(batch.shape)
-
-
-def _between(rows: Floats, left: NDArray[np.intp], weight: Floats) -> Floats:
-    """Return rows (N, rows, values) between those on the left and the next ones."""
-    low = rows.take(left, axis=1, mode="clip")
-    high = rows.take(left + 1, axis=1, mode="clip")
-    high -= low
-    high *= weight[:, None]
-    low += high
-    return low
+    for axis in (1, 2):
+        left, weight = axis_zoom(batch.shape[axis], factor)
+        low, high = batch.take(left, axis=axis), batch.take(left + 1, axis=axis)
+        batch = low + (high - low) * np.expand_dims(weight, tuple(range(1, batch.ndim - axis)))
+    return batch
 
 
 def zoom_blur(images: Images, strength: Strength, streams: RandomStreams) -> Images:
