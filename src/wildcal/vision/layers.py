@@ -1,6 +1,5 @@
 """Features of a torch module: which layers, and their outputs averaged over positions."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -94,18 +93,17 @@ def _own_layers(network: nn.Module) -> tuple[str, ...]:
 
 
 def _found_layers(network: nn.Module, run: Callable[[], object]) -> tuple[str, ...]:
-    shapes: dict[str, tuple[int, ...]] = {}  # in the order in which the layers end
-    n_calls: Counter[str] = Counter()
+    # The shapes of the outputs of each layer, in the order in which the layers end.
+    shapes: dict[str, list[tuple[int, ...]]] = {}
 
     def note(name: str, module: nn.Module, inputs: Any, output: Any) -> None:
-        n_calls[name] += 1
         if isinstance(output, Tensor):
-            shapes[name] = tuple(output.shape)
+            shapes.setdefault(name, []).append(tuple(output.shape))
 
     modules = {name: module for name, module in network.named_modules() if name}
     with _forward_hooks(modules, note):
         run()
-    once = {name: shape for name, shape in shapes.items() if n_calls[name] == 1}
+    once = {name: found[0] for name, found in shapes.items() if len(found) == 1}
     last: dict[tuple[int, ...], str] = {}  # the last picture at each resolution
     for name, shape in once.items():
         if len(shape) == 4 and min(shape[2:]) > 1:
