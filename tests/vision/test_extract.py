@@ -117,6 +117,16 @@ def test_published_corrupted_images(foggy_data, network, tmp_path):
     np.testing.assert_allclose(found.split("fog-3").logits, wanted.logits, atol=1e-5)
 
 
+def test_published_images_of_another_order_are_refused_first(foggy_data, network, tmp_path, capsys):
+    shutil.copytree(foggy_data / "CIFAR-10-C", tmp_path / "CIFAR-10-C")
+    labels = np.load(tmp_path / "CIFAR-10-C" / "labels.npy")
+    np.save(tmp_path / "CIFAR-10-C" / "labels.npy", labels[::-1])
+    words = ["extract", str(foggy_data), "--network", str(network), *SMALL, *COMMON]
+    assert run([*words, "--corrupted", str(tmp_path), "-o", str(tmp_path / "s")]) == 1
+    assert "--corrupted must have the test images in the same order" in capsys.readouterr().err
+    assert not (tmp_path / "s").exists()
+
+
 def test_killed_at_random_ten_times(foggy_data, network, tmp_path, start, capsys):
     """Ends with the suite of a run that was not: each kill -9 loses at most one condition."""
     words = ["extract", str(foggy_data), "--network", str(network), *SMALL, *COMMON]

@@ -330,7 +330,7 @@ def _test_conditions(
     for name in CORRUPTIONS if published is None else _types_there(published):
         some = draw(indices, n, seed, "" if paired else name)
         for level in SEVERITIES:
-            yield Condition(
+            condition = Condition(
                 name=f"{name}-{level}",
                 role="test",
                 domain=f"{name}-{level}",
@@ -339,6 +339,9 @@ def _test_conditions(
                 change=(name, level),
                 labels=None if published is None else test.labels,
             )
+            if level == 1:
+                condition.open()  # raises now, not in the middle of a run, if labels differ
+            yield condition
 
 
 def _ood_conditions(
