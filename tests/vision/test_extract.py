@@ -2,6 +2,7 @@
 
 import random
 import shutil
+import sys
 import time
 
 import numpy as np
@@ -171,6 +172,15 @@ def test_distances_are_added_to_a_finished_suite(foggy_data, network, tmp_path, 
     np.testing.assert_allclose(found.split("fog-3").knn_distances[:, 0], wanted, atol=1e-5)
     assert run([*words, "--features", "--n-neighbors", "5", "--layers", "logits"]) == 1
     assert "n_neighbors: 7 there, 5 here" in capsys.readouterr().err
+
+
+def test_a_missing_faiss_is_noticed_first(small_data, network, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    words = ["extract", str(small_data), "--network", str(network), *SMALL, *COMMON]
+    words += ["--features", "--layers", "logits", "--n-neighbors", "3"]
+    assert run([*words, "-o", str(tmp_path / "s")]) == 1
+    assert 'Install it with: pip install "wildcal[vision]"' in capsys.readouterr().err
+    assert not (tmp_path / "s").exists()
 
 
 def test_progress_of_a_resumed_run(foggy_data, network, tmp_path, monkeypatch):

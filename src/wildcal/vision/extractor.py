@@ -196,6 +196,7 @@ class Extractor:
             new = [True, *(not _equal(*pair) for pair in pairwise(vectors))]
             self.layers, vectors = tuple(compress(self.layers, new)), list(compress(vectors, new))
         self.n_features = tuple(values.shape[1] for values in vectors)
+        NeighborSearch(vectors, 1)  # raises now, not after the training images, without faiss
 
     def run(self, name: str, progress: Progress = lambda n: None) -> Result:
         """Return the logits and distances of a condition."""
