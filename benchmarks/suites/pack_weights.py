@@ -4,6 +4,7 @@ python benchmarks/suites/pack_weights.py resnet20.safetensors -o cifar10-resnet2
 """
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from wildcal.vision.checkpoint import Checkpoint
@@ -17,7 +18,12 @@ def main() -> None:
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("-o", "--output", type=Path, required=True)
     options = parser.parse_args()
-    packed = Checkpoint.load(options.checkpoint).packed()
+    checkpoint = Checkpoint.load(options.checkpoint)
+    checkpoint.check_trained(options.checkpoint)
+    weights = {n: t.half() if t.is_floating_point() else t for n, t in checkpoint.weights.items()}
+    if any(not tensor.isfinite().all() for tensor in weights.values()):
+        raise SystemExit("weights must fit into float16.")
+    packed = replace(checkpoint, weights=weights, momentum={}, sha256="")
     packed.save(options.output)
     size = options.output.stat().st_size
     print(f"{options.output}: {size / 1e6:.2f} MB")

@@ -60,6 +60,12 @@ def test_pictures_are_sorted_and_read_as_rgb(make, tmp_path):
     assert all(read_picture(tmp_path / p).shape == (40, 50, 3) for p in paths)
 
 
+def test_gray_pictures_of_16_bits_keep_their_levels(tmp_path):
+    levels = np.arange(64 * 64, dtype=np.uint16).reshape(64, 64) * 16
+    Image.fromarray(levels).save(tmp_path / "x.png")
+    assert np.array_equal(read_picture(tmp_path / "x.png")[..., 0], levels >> 8)
+
+
 @pytest.mark.parametrize(
     ("name", "make_file", "text"),
     [

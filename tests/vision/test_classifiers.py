@@ -1,5 +1,8 @@
 """Classifiers from torch modules, ONNX files and shipped weights, and features of their layers."""
 
+import sys
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -72,6 +75,52 @@ def test_preprocessing_is_read_from_the_model(module_file):
     assert found == Preprocess(
         crop=40, resize=50, interpolation="bicubic", mean=(0.5,) * 3, std=(0.2,) * 3
     )
+
+
+@pytest.mark.parametrize(
+    ("config", "wanted"),
+    [
+        (  # ConvNeXT and ResNet: the crop is a part of the resized picture
+            {
+                "size": {"shortest_edge": 224},
+                "crop_pct": 0.875,
+                "resample": 3,
+                "image_mean": [0.5, 0.5, 0.5],
+                "image_std": [0.2, 0.2, 0.2],
+            },
+            Preprocess(
+                crop=224, resize=256, interpolation="bicubic", mean=(0.5,) * 3, std=(0.2,) * 3
+            ),
+        ),
+        (  # MobileViT: blue first, not normalized
+            {
+                "size": {"shortest_edge": 288},
+                "do_center_crop": True,
+                "crop_size": {"height": 256, "width": 256},
+                "do_flip_channel_order": True,
+            },
+            Preprocess(crop=256, resize=288, mean=(0.0,) * 3, std=(1.0,) * 3, channels="bgr"),
+        ),
+        (  # ViT
+            {
+                "size": {"height": 224, "width": 224},
+                "resample": 2,
+                "do_normalize": True,
+                "image_mean": [0.5, 0.5, 0.5],
+                "image_std": [0.5, 0.5, 0.5],
+            },
+            Preprocess(crop=224, resize=224, mean=(0.5,) * 3, std=(0.5,) * 3),
+        ),
+    ],
+)
+def test_preprocessing_of_hugging_face(monkeypatch, config, wanted):
+    processor = SimpleNamespace(to_dict=lambda: config)
+    library = SimpleNamespace(
+        AutoImageProcessor=SimpleNamespace(from_pretrained=lambda name: processor),
+        AutoModelForImageClassification=SimpleNamespace(from_pretrained=lambda name: nn.Flatten()),
+    )
+    monkeypatch.setitem(sys.modules, "transformers", library)
+    assert open_classifier("hf:some/network").preprocess == wanted
 
 
 def test_shipped_weights(pixels):

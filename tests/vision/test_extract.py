@@ -2,6 +2,7 @@
 
 import random
 import shutil
+import sys
 import time
 
 import numpy as np
@@ -117,6 +118,16 @@ def test_published_corrupted_images(foggy_data, network, tmp_path):
     np.testing.assert_allclose(found.split("fog-3").logits, wanted.logits, atol=1e-5)
 
 
+def test_published_images_of_another_order_are_refused_first(foggy_data, network, tmp_path, capsys):
+    shutil.copytree(foggy_data / "CIFAR-10-C", tmp_path / "CIFAR-10-C")
+    labels = np.load(tmp_path / "CIFAR-10-C" / "labels.npy")
+    np.save(tmp_path / "CIFAR-10-C" / "labels.npy", labels[::-1])
+    words = ["extract", str(foggy_data), "--network", str(network), *SMALL, *COMMON]
+    assert run([*words, "--corrupted", str(tmp_path), "-o", str(tmp_path / "s")]) == 1
+    assert "--corrupted must have the test images in the same order" in capsys.readouterr().err
+    assert not (tmp_path / "s").exists()
+
+
 def test_killed_at_random_ten_times(foggy_data, network, tmp_path, start, capsys):
     """Ends with the suite of a run that was not: each kill -9 loses at most one condition."""
     words = ["extract", str(foggy_data), "--network", str(network), *SMALL, *COMMON]
@@ -161,6 +172,35 @@ def test_distances_are_added_to_a_finished_suite(foggy_data, network, tmp_path, 
     np.testing.assert_allclose(found.split("fog-3").knn_distances[:, 0], wanted, atol=1e-5)
     assert run([*words, "--features", "--n-neighbors", "5", "--layers", "logits"]) == 1
     assert "n_neighbors: 7 there, 5 here" in capsys.readouterr().err
+
+
+def test_a_missing_faiss_is_noticed_first(small_data, network, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    words = ["extract", str(small_data), "--network", str(network), *SMALL, *COMMON]
+    words += ["--features", "--layers", "logits", "--n-neighbors", "3"]
+    assert run([*words, "-o", str(tmp_path / "s")]) == 1
+    assert 'Install it with: pip install "wildcal[vision]"' in capsys.readouterr().err
+    assert not (tmp_path / "s").exists()
+
+
+def test_progress_of_a_resumed_run(foggy_data, network, tmp_path, monkeypatch):
+    """It ends at the number of images, also where the last part of the features is smaller."""
+    monkeypatch.setattr("wildcal.vision.extractor.PART", 50)  # 180 images: 50, 50, 50, 30
+    plan = make_plan("cifar10", foggy_data, CIFAR10, transforms=["none"], sizes=Sizes(corrupted=4))
+    neighbors = training_neighbors("cifar10", foggy_data, CIFAR10, k=1, layers=("logits",))
+    extractor = Extractor(lambda: open_classifier(str(network)), plan, CIFAR10, neighbors)
+    total, counts = plan.n_samples + 180, []
+
+    def stop_early(n):
+        counts.append(n)
+        if sum(counts) > 200:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        extract(extractor, tmp_path / "s", progress=stop_early)
+    counts.clear()
+    extract(extractor, tmp_path / "s", progress=counts.append, on_found=counts.append)
+    assert sum(counts) == total
 
 
 def test_on_a_cluster(foggy_data, network, tmp_path):

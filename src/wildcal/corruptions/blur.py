@@ -14,6 +14,7 @@ from wildcal.corruptions.pixels import (
     Floats,
     Images,
     merge_channels,
+    round_to_uint8,
     split_channels,
     to_uint8,
     transposed,
@@ -46,23 +47,17 @@ def smooth(
 
 def gaussian_blur(images: Images, strength: Strength, streams: RandomStreams) -> Images:
     """Convolve with a Gaussian; strength = (σ,) in pixels."""
-    kernel = gaussian_kernel(strength[0], 4.0)
-    out = np.empty(images.shape, np.float32)
-    for image, row in zip(images, out, strict=True):
-        cv2.sepFilter2D(image, cv2.CV_32F, kernel, kernel, row, borderType=cv2.BORDER_REPLICATE)
-    return to_uint8(out)
+    return to_uint8(np.stack([smooth(image, strength[0]) for image in images]))
 
 
 def defocus_blur(images: Images, strength: Strength, streams: RandomStreams) -> Images:
     """Convolve with a disk; strength = (radius, softness of its edge)."""
     kernel = _disk(*strength)
-    out = np.empty(images.shape, np.float32)
     # OpenCV is slow on bytes: it takes kernels of 50 weights and more through a Fourier transform,
     # and of floats 130.
     source = images.astype(np.float32) if 25 < kernel.size < 130 else images
-    for image, row in zip(source, out, strict=True):
-        cv2.filter2D(image, cv2.CV_32F, kernel, dst=row)  # reflects without the edge pixel
-    return to_uint8(out)
+    # Beyond the edges the image is reflected without the edge pixel.
+    return to_uint8(np.stack([cv2.filter2D(image, cv2.CV_32F, kernel) for image in source]))
 
 
 @lru_cache(maxsize=10)
@@ -72,7 +67,7 @@ def _disk(radius: float, softness: float) -> Floats:
     i = np.arange(-half, half + 1)
     disk = (i[:, None] ** 2 + i**2 <= radius**2).astype(np.float32)
     disk = cv2.GaussianBlur(disk / disk.sum(), (width, width), sigmaX=softness)
-    disk[disk < 1e-12] = 0  # which moves no level
+    disk[disk < 1e-12] = 0  # changes no level
     # Empty rows cost time, and beyond 11 rows OpenCV would go through a Fourier transform.
     used = int(np.abs(i[disk.any(axis=1)]).max())
     return np.ascontiguousarray(disk[half - used : half + used + 1, half - used : half + used + 1])
@@ -100,12 +95,9 @@ def glass_blur(images: Images, strength: Strength, streams: RandomStreams) -> Im
         source[region] += dx
         flat = source.ravel()
         origin = origin.take(_scan(flat, place.ravel()) if delta > 1 else flat)
-    # Four bytes are gathered faster than three.
-    blurred = gaussian_blur(images, (sigma,), streams).reshape(n * height, width, 3)
-    pixels = cv2.cvtColor(blurred, cv2.COLOR_RGB2RGBA).view(np.uint32).ravel().take(origin)
-    bytes_ = pixels.view(np.uint8).reshape(n * height, width, 4)
-    moved = np.asarray(cv2.cvtColor(bytes_, cv2.COLOR_RGBA2RGB), np.uint8)
-    return gaussian_blur(moved.reshape(images.shape), (sigma,), streams)
+    blurred = gaussian_blur(images, (sigma,), streams)
+    moved = blurred.reshape(-1, 3).take(origin, axis=0).reshape(images.shape)
+    return gaussian_blur(moved, (sigma,), streams)
 
 
 def _scan(source: NDArray[np.intp], place: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -145,25 +137,19 @@ def streak(image: NDArray[np.uint8], radius: float, sigma: float, degrees: float
     padded = cv2.copyMakeBorder(image, top, max(dy), left, max(dx), cv2.BORDER_REPLICATE)
     padded = padded.astype(np.float32)
     height, width = image.shape[:2]
-    out: Floats | None = None
+    out: Floats = np.zeros(image.shape, np.float32)
     for weight, y, x in zip(weights, dy, dx, strict=True):
         shifted = padded[y + top : y + top + height, x + left : x + left + width]
-        if out is None:
-            out = shifted * np.float32(weight)
-        else:
-            cv2.scaleAdd(shifted, weight, out, dst=out)
-    assert out is not None
+        cv2.scaleAdd(shifted, weight, out, dst=out)
     return out
 
 
 def motion_blur(images: Images, strength: Strength, streams: RandomStreams) -> Images:
     """Blur along a direction drawn from U(-45°, 45°); strength = (radius, σ)."""
     radius, sigma = strength
-    out = np.empty_like(images)
-    for image, row, rng in zip(images, out, streams, strict=True):
-        # Levels are not negative, so what this does is to round.
-        cv2.convertScaleAbs(streak(image, radius, sigma, rng.uniform(-45, 45)), dst=row)
-    return out
+    angles = [rng.uniform(-45, 45) for rng in streams]
+    blurred = [streak(image, radius, sigma, a) for image, a in zip(images, angles, strict=True)]
+    return round_to_uint8(np.stack(blurred))
 
 
 _SMALL = 64 * 64
@@ -189,22 +175,11 @@ def axis_zoom(n: int, factor: float) -> tuple[NDArray[np.intp], Floats]:
 
 def zoomed(batch: Floats, factor: float) -> Floats:
     """Return every image (N, H, W, C) zoomed by the factor with bilinear interpolation."""
-    n, height, width, channels = batch.shape
-    rows = _between(batch.reshape(n, height, -1), *axis_zoom(height, factor))
-    # Whole rows are faster to copy and to scale than columns.
-    columns = transposed(rows.reshape(n * height, width, channels)).reshape(1, width, -1)
-    columns = _between(columns, *axis_zoom(width, factor))
-    return transposed(columns.reshape(width, n * height, channels)).reshape(batch.shape)
-
-
-def _between(rows: Floats, left: NDArray[np.intp], weight: Floats) -> Floats:
-    """Return rows (N, rows, values) between those on the left and the next ones."""
-    low = rows.take(left, axis=1, mode="clip")
-    high = rows.take(left + 1, axis=1, mode="clip")
-    high -= low
-    high *= weight[:, None]
-    low += high
-    return low
+    for axis in (1, 2):
+        left, weight = axis_zoom(batch.shape[axis], factor)
+        low, high = batch.take(left, axis=axis), batch.take(left + 1, axis=axis)
+        batch = low + (high - low) * np.expand_dims(weight, tuple(range(1, batch.ndim - axis)))
+    return batch
 
 
 def zoom_blur(images: Images, strength: Strength, streams: RandomStreams) -> Images:

@@ -4,19 +4,12 @@ from functools import lru_cache
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
+from PIL import Image
 from scipy.fft import dctn, idctn
 
 from wildcal.corruptions.blur import gaussian_kernel, smooth
 from wildcal.corruptions.parameters import Strength
-from wildcal.corruptions.pixels import (
-    Floats,
-    Images,
-    merge_channels,
-    split_channels,
-    to_uint8,
-    transposed,
-)
+from wildcal.corruptions.pixels import Floats, Images, merge_channels, split_channels, to_uint8
 from wildcal.corruptions.random import RandomStreams
 
 
@@ -25,12 +18,11 @@ def contrast(images: Images, strength: Strength, streams: RandomStreams) -> Imag
     c = strength[0]
     means = np.array([cv2.mean(image)[:3] for image in images], np.float32)
     # An output depends on its input level and its channel alone: one table for each image.
-    tables = np.arange(256, dtype=np.float32)[:, None] * np.float32(c)
-    levels = to_uint8(tables + np.float32(1 - c) * means[:, None])
-    out = np.empty_like(images)
-    for image, table, row in zip(images, levels, out, strict=True):
-        cv2.LUT(image, table[None], dst=row)
-    return out
+    levels = np.arange(256, dtype=np.float32)[:, None]
+    tables = to_uint8(c * levels + (1 - c) * means[:, None])
+    return np.stack(
+        [cv2.LUT(image, table[None]) for image, table in zip(images, tables, strict=True)]
+    )
 
 
 def saturate(images: Images, strength: Strength, streams: RandomStreams) -> Images:
@@ -58,61 +50,14 @@ def saturate(images: Images, strength: Strength, streams: RandomStreams) -> Imag
 
 
 def pixelate(images: Images, strength: Strength, streams: RandomStreams) -> Images:
-    """Shrink to int(c · size) and enlarge again, both with Pillow's box; strength = (c,).
-
-    Pillow resizes along rows first, then along columns, and rounds in between. Its box filter
-    takes the means of runs of pixels; enlarging, it takes the pixel below the middle of each new
-    one. Whole rows are faster to add and to copy, so rows are resized on the transposed stack.
-    """
-    c = strength[0]
-    n, height, width, _ = images.shape
-    down, right = int(height * c), int(width * c)
-    columns = transposed(images.reshape(n * height, width, 3))
-    columns = _means(columns.reshape(1, width, -1), right)
-    rows = transposed(columns.reshape(right, n * height, 3))
-    rows = _means(rows.reshape(n, height, -1), down)
-    columns = transposed(rows.reshape(n * down, right, 3))
-    rows = transposed(columns.take(_middles(right, width), axis=0))
-    return rows.reshape(n, down, width, 3).take(_middles(down, height), axis=1)
-
-
-def _means(rows: Images, count: int) -> Images:
-    """Return the rounded means of `count` runs of rows, shape (N, rows, values)."""
-    wide = rows.astype(np.uint16)
-    out = np.empty((len(rows), count, rows.shape[2]), np.uint8)
-    for length, at, start in _runs(rows.shape[1], count):
-        total = wide.take(start, axis=1)
-        for step in range(1, length):
-            total += wide.take(start + step, axis=1)
-        total += length // 2  # a half goes up, as Pillow has it for runs of at most 5
-        total //= length
-        out[:, at] = total
+    """Shrink to int(c · size) and enlarge again, both with Pillow's box filter; strength = (c,)."""
+    height, width = images.shape[1:3]
+    small = (int(width * strength[0]), int(height * strength[0]))
+    out = np.empty_like(images)
+    for image, row in zip(images, out, strict=True):
+        shrunk = Image.fromarray(image).resize(small, Image.Resampling.BOX)
+        row[:] = shrunk.resize((width, height), Image.Resampling.BOX)
     return out
-
-
-@lru_cache(maxsize=16)
-def _runs(size: int, count: int) -> list[tuple[int, NDArray[np.intp], NDArray[np.intp]]]:
-    """Return for each length which runs have it, and where they start.
-
-    A run holds the pixels whose middles lie in (i, i + 1] · size / count, in Pillow's own steps,
-    because a middle may lie on an edge up to rounding errors.
-    """
-    scale = size / count
-    center = (np.arange(count) + 0.5) * scale
-    start = (center - scale * 0.5 + 0.5).astype(np.intp)
-    stop = np.minimum((center + scale * 0.5 + 0.5).astype(np.intp), size)
-    start += (start - center + 0.5) * (1 / scale) <= -0.5
-    stop -= (stop - center - 0.5) * (1 / scale) > 0.5
-    runs = []
-    for length in np.unique(stop - start).tolist():
-        at = np.flatnonzero(stop - start == length)
-        runs.append((length, at, start[at]))
-    return runs
-
-
-def _middles(count: int, size: int) -> NDArray[np.intp]:
-    """Return below the middle of which of `count` pixels each of `size` pixels lies."""
-    return ((np.arange(size) + 0.5) * (count / size)).astype(np.intp)
 
 
 def jpeg_compression(images: Images, strength: Strength, streams: RandomStreams) -> Images:
@@ -154,21 +99,12 @@ def elastic_transform(images: Images, strength: Strength, streams: RandomStreams
     for image, row, rng in zip(images.astype(np.float32), out, streams, strict=True):
         moved = corners + rng.uniform(-jitter, jitter, corners.shape).astype(np.float32)
         affine = cv2.getAffineTransform(corners, moved)
-        warped = row if alpha == 0 else None
-        warped = cv2.warpAffine(
-            image, affine, (width, height), dst=warped, borderMode=cv2.BORDER_REFLECT_101
-        )
-        if alpha == 0:
-            continue
-        noise = rng.random((height, width, 2), dtype=np.float32)
-        noise *= 2
-        noise -= 1
-        move = _smooth(noise, sigma)
-        move *= np.float32(alpha)
-        move += grid
-        cv2.remap(
-            warped, move[0], move[1], cv2.INTER_LINEAR, dst=row, borderMode=cv2.BORDER_REFLECT
-        )
+        warped = cv2.warpAffine(image, affine, (width, height), borderMode=cv2.BORDER_REFLECT_101)
+        if alpha > 0:
+            noise = 2 * rng.random((height, width, 2), dtype=np.float32) - 1
+            x, y = alpha * _smooth(noise, sigma) + grid
+            warped = cv2.remap(warped, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT)
+        row[:] = warped
     return to_uint8(out)
 
 

@@ -35,15 +35,13 @@ def fitted_textures(
     folder: Path | None, scale: float, height: int, width: int
 ) -> tuple[Images, ...]:
     """Return the textures scaled, and enlarged where an image would not fit into one."""
-    textures = own_textures() if folder is None else load_textures(folder)
-    return tuple(_at_least(texture, scale, height, width) for texture in textures)
-
-
-def _at_least(texture: Images, scale: float, height: int, width: int) -> Images:
-    have = texture.shape[:2]
-    scale = max(scale, height / have[0], width / have[1])
-    size = (max(round(scale * have[1]), width), max(round(scale * have[0]), height))
-    return np.asarray(cv2.resize(texture, size), np.uint8)
+    found = []
+    for texture in own_textures() if folder is None else load_textures(folder):
+        rows, columns = texture.shape[:2]
+        factor = max(scale, height / rows, width / columns)
+        size = (max(round(factor * columns), width), max(round(factor * rows), height))
+        found.append(np.asarray(cv2.resize(texture, size), np.uint8))
+    return tuple(found)
 
 
 def load_textures(folder: Path) -> tuple[Images, ...]:
@@ -112,9 +110,9 @@ def _fern(
     stem = root + np.cumsum(_GAP * _towards(angles), axis=0)
     rest = 1 - np.arange(steps) / steps
     sides = np.array([[1.0], [-1.0]])
-    transposed = angles + sides * (np.pi / 3) + rng.normal(0, 0.06, (2, steps))
+    directions = angles + sides * (np.pi / 3) + rng.normal(0, 0.06, (2, steps))
     reach = 0.36 * length * np.sqrt(rest) * rest**0.3 * rng.uniform(0.65, 1, (2, steps))
-    tips = stem + reach[..., None] * _towards(transposed)
+    tips = stem + reach[..., None] * _towards(directions)
     # Each fern covers what is below it; otherwise many add up to white.
     outline = np.vstack([root[None], tips[0], stem[-1:], tips[1, ::-1]])
     cv2.fillPoly(canvas, [_fixed(outline)], 28, cv2.LINE_AA, shift=4)
@@ -122,9 +120,9 @@ def _fern(
     joints = stem + along[..., None] * (tips - stem)
     twig = 0.30 * reach * (1 - along)
     for side in (-1, 1):
-        ends = joints + twig[..., None] * _towards(transposed + side * np.pi / 3)
-        _segments(canvas, joints, ends, 125, 1)
-    _segments(canvas, np.broadcast_to(stem, tips.shape), tips, 190, 1)
+        ends = joints + twig[..., None] * _towards(directions + side * np.pi / 3)
+        _segments(canvas, joints, ends, 125)
+    _segments(canvas, np.broadcast_to(stem, tips.shape), tips, 190)
     cv2.polylines(canvas, [_fixed(stem)], False, 255, 2, cv2.LINE_AA, shift=4)
 
 
@@ -132,11 +130,9 @@ def _towards(angle: NDArray[Any]) -> NDArray[Any]:
     return np.stack([np.cos(angle), np.sin(angle)], axis=-1)
 
 
-def _segments(
-    canvas: Images, start: NDArray[Any], end: NDArray[Any], shade: int, thickness: int
-) -> None:
+def _segments(canvas: Images, start: NDArray[Any], end: NDArray[Any], shade: int) -> None:
     lines = np.stack([start, end], axis=-2).reshape(-1, 2, 2)
-    cv2.polylines(canvas, list(_fixed(lines)), False, shade, thickness, cv2.LINE_AA, shift=4)
+    cv2.polylines(canvas, list(_fixed(lines)), False, shade, 1, cv2.LINE_AA, shift=4)
 
 
 def _fixed(points: NDArray[Any]) -> NDArray[np.int32]:

@@ -6,7 +6,7 @@ from typing import IO, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image as Image  # re-exported
 
 from wildcal.core.exceptions import FileFormatError, InputError
 from wildcal.corruptions.corrupt import check_images
@@ -118,6 +118,8 @@ def open_picture(path: Path) -> Image.Image:
         with Image.open(path, formats=_FORMATS) as picture:
             if picture.width * picture.height > _MAX_PIXELS:
                 raise ValueError(f"it has {picture.width} x {picture.height} pixels.")
+            if picture.mode.startswith("I"):  # 16-bit gray, whose levels `convert` would clip
+                return Image.fromarray((np.asarray(picture) >> 8).astype(np.uint8)).convert("RGB")
             # A palette with transparency cannot be converted to RGB in one step.
             whole = picture.convert("RGBA") if picture.mode == "P" else picture
             return whole.convert("RGB")

@@ -3,6 +3,7 @@
 from functools import lru_cache
 from typing import Any
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, xlogy
@@ -14,30 +15,23 @@ from wildcal.corruptions.random import RandomStreams
 
 def gaussian_noise(images: Images, strength: Strength, streams: RandomStreams) -> Images:
     """Return x + N(0, σ); strength = (σ,) on the scale of [0, 1]."""
-    z = streams.normal(images.shape[1:])
-    z *= np.float32(255 * strength[0])
-    z += images
-    return to_uint8(z)
+    return to_uint8(images + 255 * strength[0] * streams.normal(images.shape[1:]))
 
 
 def speckle_noise(images: Images, strength: Strength, streams: RandomStreams) -> Images:
     """Return x + x · N(0, σ); strength = (σ,)."""
-    z = streams.normal(images.shape[1:])
-    z *= np.float32(strength[0])
-    z += 1
-    z *= images
-    return to_uint8(z)
+    return to_uint8(images * (1 + strength[0] * streams.normal(images.shape[1:])))
 
 
 def impulse_noise(images: Images, strength: Strength, streams: RandomStreams) -> Images:
     """Turn each value of each channel black or white with probability p; strength = (p,)."""
     u = streams.words(images.shape[1:])
-    # u decides whether, its lowest bit which.
-    hit = u < np.uint32(strength[0] * 2**32)
-    value = u.astype(np.uint8)
-    value &= 1
-    value *= 255
-    return _chosen(hit, value, images)
+    # The random bits decide whether, the lowest of them which.
+    is_hit = u < np.uint32(strength[0] * 2**32)
+    black_or_white = u.astype(np.uint8)
+    black_or_white &= 1
+    black_or_white *= 255
+    return _where(is_hit, black_or_white, images)
 
 
 def shot_noise(images: Images, strength: Strength, streams: RandomStreams) -> Images:
@@ -48,25 +42,15 @@ def shot_noise(images: Images, strength: Strength, streams: RandomStreams) -> Im
     """
     u = streams.words(images.shape[1:])
     level = u.astype(np.uint8)  # its lowest byte
-    where = images.astype(np.uint16)
-    where <<= 8
-    where |= level
+    where = images.astype(np.uint16) << 8 | level
     entry = _shot_table(strength[0]).take(where, mode="clip")  # never clips, but is faster
     u |= 255  # now u >= entry compares their upper 24 bits
-    return _chosen(u >= entry, entry.astype(np.uint8), level)
+    return _where(u >= entry, entry.astype(np.uint8), level)
 
 
-def _chosen(where: NDArray[np.bool_], yes: Images, no: Images) -> Images:
-    """Return np.where(where, yes, no); writes to `yes`.
-
-    Masks of 0 and 255 take a tenth of the time of np.where.
-    """
-    mask = where.view(np.uint8)
-    mask *= 255
-    yes ^= no
-    yes &= mask
-    yes ^= no
-    return yes
+def _where(condition: NDArray[np.bool_], yes: Images, no: Images) -> Images:
+    """Return np.where(condition, yes, no), ten times as fast."""
+    return np.asarray(cv2.copyTo(yes, condition.view(np.uint8), no.copy()), np.uint8)
 
 
 @lru_cache(maxsize=10)

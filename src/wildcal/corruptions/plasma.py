@@ -19,31 +19,15 @@ def plasma(uniform: Floats, size: int, decay: float) -> Floats:
     while (cells := grid.shape[1]) < size:
         noise = np.float32(wibble * wibble) * uniform[:, used : used + 3 * cells * cells]
         noise = noise.reshape(n, 3, cells, cells)
+        # The grid is a torus: behind the last row and column are the first again.
+        right = np.roll(grid, -1, axis=2)
+        square = grid + np.roll(grid, -1, axis=1)
+        middle = (square + np.roll(square, -1, axis=2)) / 4 + noise[:, 0]
         finer = np.empty((n, 2 * cells, 2 * cells), np.float32)
-        # Corners with the first row and column once more behind the last: it is a torus.
-        corner = np.empty((n, cells + 1, cells + 1), np.float32)
-        corner[:, :-1, :-1] = finer[:, ::2, ::2] = grid
-        corner[:, -1, :-1] = grid[:, 0]
-        corner[:, :, -1] = corner[:, :, 0]
-        square = corner[:, :-1] + corner[:, 1:]
-        # Middles with the last row and column once more before the first.
-        middle = np.empty_like(corner)
-        inner = middle[:, 1:, 1:]
-        np.add(square[:, :, :-1], square[:, :, 1:], out=inner)
-        inner *= 0.25
-        inner += noise[:, 0]
-        middle[:, 0, 1:] = middle[:, -1, 1:]
-        middle[:, :, 0] = middle[:, :, -1]
-        finer[:, 1::2, 1::2] = inner
-        across = inner + middle[:, :-1, 1:]
-        across += grid
-        across += corner[:, :-1, 1:]
-        across *= 0.25
-        np.add(across, noise[:, 1], out=finer[:, ::2, 1::2])
-        down = inner + middle[:, 1:, :-1]
-        down += square[:, :, :-1]
-        down *= 0.25
-        np.add(down, noise[:, 2], out=finer[:, 1::2, ::2])
+        finer[:, ::2, ::2] = grid
+        finer[:, 1::2, 1::2] = middle
+        finer[:, ::2, 1::2] = (middle + np.roll(middle, 1, axis=1) + grid + right) / 4 + noise[:, 1]
+        finer[:, 1::2, ::2] = (middle + np.roll(middle, 1, axis=2) + square) / 4 + noise[:, 2]
         grid, used, wibble = finer, used + 3 * cells * cells, wibble / decay
     grid -= grid.min(axis=(1, 2), keepdims=True)
     grid /= grid.max(axis=(1, 2), keepdims=True)

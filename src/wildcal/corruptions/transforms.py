@@ -11,6 +11,7 @@ from math import cos, radians, sin
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from wildcal.corruptions.parameters import Strength
 from wildcal.corruptions.pixels import Images, as_rgb, round_to_uint8
@@ -18,7 +19,7 @@ from wildcal.corruptions.random import RandomStreams
 
 
 def rotation(images: Images, strength: Strength, streams: RandomStreams) -> Images:
-    """Turn about the center, to the left or to the right; strength = (degrees,)."""
+    """Rotate about the center, to the left or to the right; strength = (degrees,)."""
     c, s = cos(radians(strength[0])), sin(radians(strength[0]))
     return _moved(images, (np.array([[c, k * s], [-k * s, c]]) for k in _signs(streams)))
 
@@ -47,7 +48,7 @@ def translation(images: Images, strength: Strength, streams: RandomStreams) -> I
 
 
 def vertical_flip(images: Images, strength: Strength, streams: RandomStreams) -> Images:
-    """Put top to bottom; no strength."""
+    """Flip upside down; no strength."""
     return images[:, ::-1].copy()
 
 
@@ -112,11 +113,8 @@ def gamma(images: Images, strength: Strength, streams: RandomStreams) -> Images:
 
 def gray(images: Images, strength: Strength, streams: RandomStreams) -> Images:
     """Return the luma 0.299 R + 0.587 G + 0.114 B in every channel; no strength."""
-    # In 16-bit fixed point, as Pillow computes it.
-    red, green, blue = (images[..., channel].astype(np.uint32) for channel in range(3))
-    luma = (19595 * red + 38470 * green + 7471 * blue + 32768) >> 16
-    gray: Images = as_rgb(luma.astype(np.uint8))
-    return gray
+    tall = Image.fromarray(images.reshape(-1, images.shape[2], 3))
+    return as_rgb(np.asarray(tall.convert("L")).reshape(images.shape[:3]))
 
 
 def inverted(images: Images, strength: Strength, streams: RandomStreams) -> Images:

@@ -26,22 +26,17 @@ def snow(images: Images, strength: Strength, streams: RandomStreams) -> Images:
     for i, rng in enumerate(streams):
         rng.standard_normal(out=layers[i], dtype=np.float32)
         angles[i] = rng.uniform(-135, -45)
-    layers *= np.float32(deviation)
-    layers += np.float32(mean)
+    layers = deviation * layers + mean
     layers = zoomed(layers, zoom) if zoom > 1 else layers
-    layers *= layers >= threshold
-    layers *= 255
+    layers = np.where(layers >= threshold, 255 * layers, 0)
     flakes = np.clip(layers, 0, 255)[..., 0].astype(np.uint8)
     falling = np.stack([streak(f, radius, sigma, a) for f, a in zip(flakes, angles, strict=True)])
     fall: Floats = np.rint(falling)
     # One call for all images, as one tall image.
     white = cv2.cvtColor(images.reshape(n * height, width, 3), cv2.COLOR_RGB2GRAY)
     white = 1.5 * white.reshape(n, height, width).astype(np.float32) + 127.5
-    out: Floats = np.maximum(images, as_rgb(white), dtype=np.float32)
-    out *= np.float32(1 - mix)
-    out += np.float32(mix) * images
-    out += as_rgb(fall + fall[:, ::-1, ::-1])
-    return to_uint8(out)
+    whitened = (1 - mix) * np.maximum(images, as_rgb(white)) + np.float32(mix) * images
+    return to_uint8(whitened + as_rgb(fall + fall[:, ::-1, ::-1]))
 
 
 def frost(
@@ -76,14 +71,9 @@ def fog(images: Images, strength: Strength, streams: RandomStreams) -> Images:
     uniform = np.empty((n, side * side - 1), np.float32)
     for row, rng in zip(uniform, streams, strict=True):
         rng.random(out=row, dtype=np.float32)
-    uniform *= 2
-    uniform -= 1
-    clouds = plasma(uniform, side, decay)[:, :height, :width]
-    out: Floats = as_rgb(np.float32(255 * c) * clouds)
-    out += images
-    top = images.reshape(n, -1).max(axis=1).astype(np.float32)
-    out *= (top / (top + np.float32(255 * c)))[:, None, None, None]
-    return to_uint8(out)
+    clouds = plasma(2 * uniform - 1, side, decay)[:, :height, :width]
+    top = images.max(axis=(1, 2, 3), keepdims=True).astype(np.float32)
+    return to_uint8((images + as_rgb(255 * c * clouds)) * (top / (top + 255 * c)))
 
 
 def brightness(images: Images, strength: Strength, streams: RandomStreams) -> Images:
@@ -118,9 +108,7 @@ def spatter(images: Images, strength: Strength, streams: RandomStreams) -> Image
     embossed height; mud replaces the image.
     """
     mean, deviation, sigma, threshold, intensity, mud = strength
-    layers = streams.normal(images.shape[1:3])
-    layers *= np.float32(deviation)
-    layers += np.float32(mean)
+    layers = deviation * streams.normal(images.shape[1:3]) + mean
     for layer in layers:  # which becomes the weight of water or mud
         liquid = smooth(layer, sigma)
         if mud:

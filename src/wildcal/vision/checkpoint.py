@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -103,14 +103,6 @@ class Checkpoint:
         network = build(self.network, len(self.class_names))
         network.load_state_dict(self.weights)
         return network.eval()
-
-    def packed(self) -> Self:
-        """Return the trained network in half the bytes: weights in float16, without optimizer."""
-        self.check_trained("the network")
-        weights = {n: t.half() if t.is_floating_point() else t for n, t in self.weights.items()}
-        if any(not torch.isfinite(tensor).all() for tensor in weights.values()):
-            raise InputError("weights must fit into float16.", "weights")
-        return replace(self, weights=weights, momentum={}, sha256="")
 
     def check_trained(self, what: object) -> None:
         """Raise unless every epoch of the recipe is done."""

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.core.exceptions import FileFormatError, InputError, MissingExtraError
+from wildcal.corruptions.images import Image
 from wildcal.vision.features import pooled_axes
 from wildcal.vision.images import CIFAR10, Preprocess
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 SHIPPED: Final = "wildcal:"
 COLLECTIONS: Final = ("torchvision", "timm", "hf")
+# The processor of ConvNeXT in transformers resizes pictures of this size without cropping.
+_NOT_CROPPED: Final = 384
 Pixels = NDArray[np.float32]
 """Normalized images, shape (n, height, width, 3)."""
 Outputs = tuple[NDArray[np.float32], dict[str, NDArray[np.float32]]]
@@ -94,13 +97,13 @@ class TorchClassifier(Classifier):
         """Return logits and features."""
         import torch
 
-        from wildcal.vision.layers import joined, pooled_outputs
+        from wildcal.vision.layers import run_with_features
 
         x = torch.from_numpy(pixels).permute(0, 3, 1, 2)
         x = x if self._is_own else x.contiguous()
         try:
-            with torch.inference_mode(), pooled_outputs(self.module, layers) as found:
-                out = self.module(x.to(self.device))
+            with torch.inference_mode():
+                out, features = run_with_features(self.module, x.to(self.device), layers)
         except RuntimeError as error:
             raise InputError(
                 f"network must run on images of shape {tuple(x.shape)}, got: {error}", "network"
@@ -110,7 +113,7 @@ class TorchClassifier(Classifier):
             raise InputError(
                 f"network must return a tensor of logits, got {type(out).__name__}.", "network"
             )
-        return out.float().cpu().numpy(), joined(found, len(pixels))
+        return out.float().cpu().numpy(), features
 
     def default_layers(self, pixels: Pixels) -> tuple[str, ...]:
         """Return the ends of stages or blocks, the layer before the last linear one, the logits."""
@@ -311,39 +314,44 @@ def _from_collection(library: str, name: str) -> tuple["torch.nn.Module", Prepro
     return module, _from_hugging_face(processor.to_dict())
 
 
-def _preprocess(
-    crop: int, resize: int, interpolation: str, mean: Sequence[float], std: Sequence[float]
-) -> Preprocess:
-    return Preprocess(
-        crop=crop, resize=resize, interpolation=interpolation, mean=tuple(mean), std=tuple(std)
-    )
-
-
 def _from_torchvision(transforms: Any) -> Preprocess:
     (crop,), (resize,) = set(transforms.crop_size), set(transforms.resize_size)
-    interpolation = str(transforms.interpolation.value)
-    return _preprocess(crop, resize, interpolation, transforms.mean, transforms.std)
+    return Preprocess(
+        crop=crop,
+        resize=resize,
+        interpolation=str(transforms.interpolation.value),
+        mean=tuple(transforms.mean),
+        std=tuple(transforms.std),
+    )
 
 
 def _from_timm(config: dict[str, Any]) -> Preprocess:
     crop = config["input_size"][-1]
-    resize = int(crop / config.get("crop_pct", 0.875))
-    interpolation = config.get("interpolation", "bilinear")
-    return _preprocess(crop, resize, interpolation, config["mean"], config["std"])
+    return Preprocess(
+        crop=crop,
+        resize=int(crop / config.get("crop_pct", 0.875)),
+        interpolation=config.get("interpolation", "bilinear"),
+        mean=tuple(config["mean"]),
+        std=tuple(config["std"]),
+    )
 
 
 def _from_hugging_face(config: dict[str, Any]) -> Preprocess:
     size = config["size"]
     crop = resize = size.get("shortest_edge") or size["height"]
     if config.get("do_center_crop"):
-        crop = config.get("crop_size", {}).get("height", resize)
-    # The numbers of Pillow.
-    names = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic"}
-    interpolation = names[int(config.get("resample", 2))]
-    mean, std = (0.0,) * 3, (1.0,) * 3
-    if config.get("do_normalize", True):
-        mean, std = config["image_mean"], config["image_std"]
-    return _preprocess(crop, max(crop, resize), interpolation, mean, std)
+        crop = config["crop_size"]["height"]
+    if config.get("crop_pct") and crop < _NOT_CROPPED:
+        resize = int(resize / config["crop_pct"])
+    is_normalized = config.get("image_mean") and config.get("do_normalize", True)
+    return Preprocess(
+        crop=crop,
+        resize=max(crop, resize),
+        interpolation=Image.Resampling(config.get("resample", 2)).name.lower(),
+        mean=tuple(config["image_mean"]) if is_normalized else (0.0,) * 3,
+        std=tuple(config["image_std"]) if is_normalized else (1.0,) * 3,
+        channels="bgr" if config.get("do_flip_channel_order") else "rgb",
+    )
 
 
 def _weights_hash(module: "torch.nn.Module") -> str:

@@ -3,6 +3,7 @@
 import os
 import pickle
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -175,9 +176,7 @@ def textures(folder: str | Path, preprocess: Preprocess) -> ImageSet:
     home = Path(folder)
     places = (home / "dtd" / "images", home / "images", home)
     place = find("DTD", _TEXTURES_URL, places, _has_textures)
-    return labeled(
-        "textures", place, {name: k for k, name in enumerate(subfolders(place))}, preprocess
-    )
+    return replace(image_folder(place, preprocess), name="textures")
 
 
 def image_folder(
@@ -199,13 +198,13 @@ def image_folder(
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} was not found; give a folder with one folder per class.")
     found = subfolders(folder)
-    names = tuple(found if class_names is None else class_names)
-    if unknown := [name for name in found if name not in names]:
+    known = {name: k for k, name in enumerate(found if class_names is None else class_names)}
+    if unknown := [name for name in found if name not in known]:
         raise FileFormatError(
-            f"{folder / unknown[0]} must be named after one of the {len(names)} classes."
+            f"{folder / unknown[0]} must be named after one of the {len(known)} classes."
         )
-    labels = {name: names.index(name) for name in found}
-    return labeled(folder.resolve().name, folder, labels, preprocess, names)
+    labels = {name: known[name] for name in found}
+    return labeled(folder.resolve().name, folder, labels, preprocess, tuple(known))
 
 
 def labeled(
@@ -213,7 +212,7 @@ def labeled(
     folder: Path,
     labels: Mapping[str, int],
     preprocess: Preprocess,
-    class_names: Sequence[str] | None = None,
+    class_names: tuple[str, ...],
 ) -> PictureFiles:
     """Return the pictures of some subfolders, whose labels are given."""
     files: list[str] = []
@@ -231,7 +230,7 @@ def labeled(
         folder=folder,
         files=tuple(files),
         labels=np.array(y, np.int64),
-        class_names=tuple(labels if class_names is None else class_names),
+        class_names=class_names,
         preprocess=preprocess,
     )
 

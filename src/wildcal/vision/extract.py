@@ -18,7 +18,7 @@ from wildcal.core.exceptions import InputError, MissingExtraError
 from wildcal.io.atomic import atomic_write
 from wildcal.io.suite import Suite
 from wildcal.io.suite_writer import SuiteWriter
-from wildcal.vision.extractor import PART, Extractor, Progress
+from wildcal.vision.extractor import Extractor, Neighbors, Progress
 from wildcal.vision.images import PRESETS, Preprocess
 from wildcal.vision.plan import Condition, Plan
 
@@ -26,9 +26,9 @@ _PACKAGES: Final = ("wildcal", "numpy", "torch", "onnxruntime", "opencv-python-h
 _N_CHECKED: Final = 512
 # An accuracy within so many standard errors of chance is not distinguished from chance.
 _NOISE: Final = 3.0
-# A gap between accuracies that is not a matter of degree.
+# Least gap in accuracy between transforms that change the class and the others.
 _GAP: Final = 0.15
-# Of the validation images, how many may be among the training images.
+# Largest share of validation images that may be among the training images.
 _MAX_KNOWN: Final = 0.01
 
 
@@ -95,7 +95,6 @@ def extract(
     scheduler: str | None = None,
     progress: Progress = lambda n: None,
     on_found: Progress = lambda n: None,
-    on_condition: Callable[[str, int], object] = lambda name, n: None,
 ) -> Suite:
     """Write the logits of every condition of a plan into a folder and return the suite.
 
@@ -116,23 +115,22 @@ def extract(
         Called with numbers of images, training images included.
     on_found
         Called with the number of images that an earlier run has done.
-    on_condition
-        Called with the name and size of each condition when it is written.
     """
     folder, plan = Path(folder), extractor.plan
     extractor.check()
-    conditions = {condition.name: condition for condition in plan.conditions}
     writer = _open_writer(extractor, folder, dtype)
     _write_indices(folder / "indices.npz", plan)
-    missing = [name for name in conditions if not _is_done(writer, conditions[name], extractor)]
-    on_found(plan.n_samples - sum(len(conditions[name].indices) for name in missing))
+    missing = {c.name: c for c in plan.conditions if not _is_done(writer, c, extractor)}
+    on_found(plan.n_samples - sum(len(c.indices) for c in missing.values()))
     features = folder / ".training-features"
     if extractor.neighbors is not None and missing:
-        _read_training_features(extractor, features, scheduler, progress, on_found)
+        _read_training_features(
+            extractor, extractor.neighbors, features, scheduler, progress, on_found
+        )
     elif extractor.neighbors is not None:
         on_found(len(extractor.neighbors.indices))
-    for name, result in _run_all(extractor, Extractor.run, missing, scheduler, progress):
-        condition = conditions[name]
+    for name, result in _run_all(extractor, Extractor.run, list(missing), scheduler, progress):
+        condition = missing[name]
         if condition is plan.conditions[0] and result.n_known > _MAX_KNOWN * len(result.logits):
             raise InputError(
                 f"train must be the images that the network was trained on:"
@@ -152,8 +150,7 @@ def extract(
         )
         if scheduler is not None:
             progress(len(result.logits))
-        on_condition(name, len(result.logits))
-    writer.finish(tuple(conditions))
+    writer.finish([condition.name for condition in plan.conditions])
     shutil.rmtree(features, ignore_errors=True)
     return Suite.open(folder)
 
@@ -192,6 +189,7 @@ def implausible_conditions(suite: Suite) -> dict[str, float]:
 
 def _read_training_features(
     extractor: Extractor,
+    neighbors: Neighbors,
     folder: Path,
     scheduler: str | None,
     progress: Progress,
@@ -204,9 +202,9 @@ def _read_training_features(
         _describe_neighbors(extractor),
     ]
     key = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
-    paths = [folder / f"{key}-{part}.npz" for part in range(extractor.n_parts)]
+    paths = [folder / f"{key}-{part}.npz" for part in range(len(neighbors.parts))]
     missing = [part for part, path in enumerate(paths) if not path.exists()]
-    on_found(PART * (len(paths) - len(missing)))
+    on_found(len(neighbors.indices) - sum(len(neighbors.parts[part]) for part in missing))
     folder.mkdir(exist_ok=True)
     for part, features in _run_all(extractor, Extractor.training_part, missing, scheduler):
         with atomic_write(paths[part], "wb") as file:

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from itertools import compress, pairwise
 from pathlib import Path
 from threading import Lock
@@ -19,14 +19,14 @@ from wildcal.vision.datasets import CIFAR, image_folder
 from wildcal.vision.features import LOGITS
 from wildcal.vision.images import Images, ImageSet, Indices, Preprocess
 from wildcal.vision.neighbors import Features, NeighborSearch, unit_vectors
-from wildcal.vision.plan import Condition, Plan
+from wildcal.vision.plan import Plan
 from wildcal.vision.splits import draw, n_learned
 
 # Images of 32 x 32 pixels that a CPU runs fastest together; larger ones in proportion.
 _CPU_PIXELS: Final = 32 * 32 * 32
 _MIN_BATCH: Final = 8
 _GPU_FACTOR: Final = 16
-# Training images whose features are kept together until the suite is complete.
+# Training images whose features are computed and kept together.
 PART: Final = 5000
 _N_TRIED: Final = 8
 # A worker of a cluster may have several threads, which share one network.
@@ -57,6 +57,12 @@ class Neighbors:
     layers: tuple[str, ...] | None = None
     k: int = 10
     index: str = "exact"
+
+    @property
+    def parts(self) -> list[Indices]:
+        """The indices of the training images whose features are computed together."""
+        n = len(self.indices)
+        return [self.indices[i : i + PART] for i in range(0, n, PART)]
 
 
 def training_neighbors(
@@ -91,21 +97,21 @@ def training_neighbors(
     """
     if folder is None and dataset in CIFAR:
         images = CIFAR[dataset](data, "train")
-        there = np.arange(n_learned(len(images)))
+        available = np.arange(n_learned(len(images)))
     else:
         images = image_folder(folder or data / "train", preprocess)
-        there = np.arange(len(images))
+        available = np.arange(len(images))
     if n is None:
-        n = max(1, len(there) // 100) if dataset == "imagenet" else len(there)
-    if n > len(there):
-        raise InputError(f"n_train must be at most {len(there):,}, got {n:,}.", "n_train")
+        n = max(1, len(available) // 100) if dataset == "imagenet" else len(available)
+    if n > len(available):
+        raise InputError(f"n_train must be at most {len(available):,}, got {n:,}.", "n_train")
     k = options.get("k", 10)
     if k > n:
         raise InputError(
             f"n_neighbors must be at most the number of training images, {n:,}, got {k}.",
             "n_neighbors",
         )
-    return Neighbors(training=images, indices=np.sort(draw(there, n, seed)), **options)
+    return Neighbors(training=images, indices=np.sort(draw(available, n, seed)), **options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +125,7 @@ class Result:
     """Images that are among the training images."""
 
 
+@dataclass(eq=False, repr=False)
 class Extractor:
     """A network and the plan whose images it classifies; each worker of a cluster gets a copy.
 
@@ -134,18 +141,13 @@ class Extractor:
         Which distances to measure, if any.
     """
 
-    def __init__(
-        self,
-        open_network: Callable[[], Classifier],
-        plan: Plan,
-        preprocess: Preprocess,
-        neighbors: Neighbors | None = None,
-    ) -> None:
-        self._open_network = open_network
-        self.plan, self.preprocess, self.neighbors = plan, preprocess, neighbors
-        self.layers: tuple[str, ...] = ()
-        self.n_features: tuple[int, ...] = ()
-        self.train_features: list[Features] = []
+    open_network: Callable[[], Classifier]
+    plan: Plan
+    preprocess: Preprocess
+    neighbors: Neighbors | None = None
+    layers: tuple[str, ...] = field(default=(), init=False)
+    n_features: tuple[int, ...] = field(default=(), init=False)
+    train_features: list[Features] = field(default_factory=list, init=False)
 
     def __getstate__(self) -> dict[str, Any]:
         opened = ("classifier", "_search")
@@ -154,7 +156,7 @@ class Extractor:
     @cached_property
     def classifier(self) -> Classifier:
         """The network."""
-        return self._open_network()
+        return self.open_network()
 
     @cached_property
     def _search(self) -> NeighborSearch:
@@ -189,11 +191,12 @@ class Extractor:
             return
         given = self.neighbors.layers
         self.layers = tuple(dict.fromkeys(given or classifier.default_layers(pixels)))
-        vectors = self._vectors(*classifier.outputs(pixels, self._inner))
+        _, vectors = self._outputs(pixels)
         if not given:  # leave out layers with the features of the one before
             new = [True, *(not _equal(*pair) for pair in pairwise(vectors))]
             self.layers, vectors = tuple(compress(self.layers, new)), list(compress(vectors, new))
         self.n_features = tuple(values.shape[1] for values in vectors)
+        NeighborSearch(vectors, 1)  # raises now, not after the training images, without faiss
 
     def run(self, name: str, progress: Progress = lambda n: None) -> Result:
         """Return the logits and distances of a condition."""
@@ -201,11 +204,12 @@ class Extractor:
         images, n_known = condition.open(), 0
         logits, distances = [], []
         with _LOCK:
-            for pixels in self._batches(condition, images):
-                z, inner = self.classifier.outputs(pixels, self._inner)
+            read = partial(condition.pixels, images, seed=self.plan.seed)
+            for pixels in self._batches(read, condition.indices):
+                z, vectors = self._outputs(pixels)
                 logits.append(z)
                 if self.neighbors is not None:
-                    found, known = self._search(self._vectors(z, inner))
+                    found, known = self._search(vectors)
                     distances.append(found)
                     n_known += known
                 progress(len(z))
@@ -219,40 +223,27 @@ class Extractor:
     def training_part(self, part: int) -> list[Features]:
         """Return the features of a part of the training images, one array per layer."""
         assert self.neighbors is not None
-        indices = self.neighbors.indices[part * PART : (part + 1) * PART]
-        training = self.neighbors.training
-        plain = Condition(
-            name="training", role="calibration", domain="source", source=training, indices=indices
-        )
+        read, indices = self.neighbors.training.read, self.neighbors.parts[part]
         with _LOCK:
-            found = [
-                self._vectors(*self.classifier.outputs(pixels, self._inner))
-                for pixels in self._batches(plain, training)
-            ]
+            found = [self._outputs(pixels)[1] for pixels in self._batches(read, indices)]
         return [np.concatenate(layer) for layer in zip(*found, strict=True)]
 
-    @property
-    def n_parts(self) -> int:
-        """Number of parts of the training images."""
-        return 0 if self.neighbors is None else -(-len(self.neighbors.indices) // PART)
+    def _outputs(self, pixels: NDArray[np.float32]) -> tuple[NDArray[np.float32], list[Features]]:
+        """Return logits, and the features of each layer as unit vectors."""
+        inner = [name for name in self.layers if name != LOGITS]
+        logits, features = self.classifier.outputs(pixels, inner)
+        features[LOGITS] = logits
+        return logits, [unit_vectors(features[name]) for name in self.layers]
 
-    @property
-    def _inner(self) -> tuple[str, ...]:
-        return tuple(name for name in self.layers if name != LOGITS)
-
-    def _vectors(
-        self, logits: NDArray[np.float32], features: dict[str, NDArray[np.float32]]
-    ) -> list[Features]:
-        return [unit_vectors((features | {LOGITS: logits})[name]) for name in self.layers]
-
-    def _batches(self, condition: Condition, images: ImageSet) -> Iterator[NDArray[np.float32]]:
+    def _batches(
+        self, read: Callable[[Indices], Images], indices: Indices
+    ) -> Iterator[NDArray[np.float32]]:
         """Yield normalized images; a thread prepares the next while the network runs."""
         size = self.batch_size()
-        parts = [condition.indices[i : i + size] for i in range(0, len(condition.indices), size)]
+        parts = [indices[i : i + size] for i in range(0, len(indices), size)]
 
-        def prepare(indices: Indices) -> NDArray[np.float32]:
-            pixels: Images = condition.pixels(images, indices, self.plan.seed)
-            return self.preprocess.normalize(pixels)
+        def prepare(part: Indices) -> NDArray[np.float32]:
+            return self.preprocess.normalize(read(part))
 
         with ThreadPoolExecutor(1) as pool:
             coming = pool.submit(prepare, parts[0])

@@ -5,6 +5,7 @@ the 1000 sorted ids of ILSVRC 2012, which is how published networks number their
 named by that number, 0 to 999, are read too.
 """
 
+import re
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -19,10 +20,11 @@ _URLS: Final = {
     "imagenet-a": "https://github.com/hendrycks/natural-adv-examples",
     "imagenet-sketch": "https://github.com/HaohanWang/ImageNet-Sketch",
 }
-_FOLDERS: Final = {"imagenet-r": "imagenet-r", "imagenet-a": "imagenet-a"}
 RELATIVES: Final = tuple(_URLS)
 _C_URL: Final = "https://zenodo.org/records/2235448"
 _C_GROUPS: Final = ("noise", "blur", "weather", "digital", "extra")
+_CLASS: Final = re.compile("n[0-9]{8}|[0-9]{1,3}")
+"""A WordNet id or a class index."""
 
 
 @cache
@@ -92,7 +94,8 @@ def imagenet_relative(name: str, folder: str | Path, preprocess: Preprocess = IM
     preprocess
         How pictures are cropped.
     """
-    places = (Path(folder) / _FOLDERS.get(name, "sketch"), Path(folder))
+    usual = "sketch" if name == "imagenet-sketch" else name
+    places = (Path(folder) / usual, Path(folder))
     return _read(name, find(name, _URLS[name], places, _has_classes), preprocess)
 
 
@@ -111,9 +114,4 @@ def _read(name: str, home: Path, preprocess: Preprocess) -> ImageSet:
 
 
 def _has_classes(folder: Path) -> bool:
-    return folder.is_dir() and any(_is_class(name) for name in subfolders(folder))
-
-
-def _is_class(name: str) -> bool:
-    is_wnid = len(name) == 9 and name[0] == "n" and name[1:].isdigit()
-    return is_wnid or (name.isascii() and name.isdigit() and len(name) <= 3)
+    return folder.is_dir() and any(_CLASS.fullmatch(name) for name in subfolders(folder))

@@ -5,13 +5,14 @@ from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.core.exceptions import InputError
 from wildcal.core.validation import check_choice, check_number
+from wildcal.corruptions.images import Image, open_picture
 
 Images: TypeAlias = NDArray[np.uint8]
 """Shape (n, height, width, 3)."""
@@ -86,6 +87,7 @@ CIFAR10: Final = Preprocess(
     crop=32, resize=32, mean=(0.4915, 0.4821, 0.4464), std=(0.2472, 0.2437, 0.2617)
 )
 CIFAR100: Final = replace(CIFAR10, mean=(0.5071, 0.4865, 0.4409), std=(0.2673, 0.2564, 0.2762))
+CIFAR_PREPROCESS: Final = {"cifar10": CIFAR10, "cifar100": CIFAR100}
 PRESETS: Final = {
     "torchvision": IMAGENET,
     # Most vision transformers: nine tenths of the picture, colors from -1 to 1.
@@ -163,8 +165,6 @@ class ArrayImages(ImageSet):
         images = np.array(self.images[indices], order="C")
         if self.size in (None, images.shape[1]):
             return images
-        from PIL import Image
-
         size = (self.size, self.size)
         method = Image.Resampling[self.interpolation.upper()]
         resized = [np.asarray(Image.fromarray(image).resize(size, method)) for image in images]
@@ -186,8 +186,6 @@ class PictureFiles(ImageSet):
             return np.stack(list(pool.map(self._read_one, paths)))
 
     def _read_one(self, path: Path) -> Images:
-        from wildcal.corruptions.images import open_picture
-
         return np.asarray(_center(open_picture(path), self.preprocess, path))
 
 
@@ -196,24 +194,22 @@ def common_size(folder: Path) -> int | None:
 
     At most 400 pictures are opened, evenly spread.
     """
-    from PIL import Image
-
     paths = sorted(path for path in folder.glob("*/*") if path.is_file())
-    sizes = set()
+    sizes: set[tuple[int, int]] = set()
     for path in paths[:: max(1, len(paths) // 200)]:
         try:
             with Image.open(path) as picture:
                 sizes.add(picture.size)
         except OSError:  # no picture
             continue
-    width, height = next(iter(sizes), (0, 0))
-    return width if len(sizes) == 1 and width == height else None
+    if len(sizes) != 1:
+        return None
+    width, height = sizes.pop()
+    return width if width == height else None
 
 
-def _center(picture: Any, preprocess: Preprocess, path: Path) -> Any:
+def _center(picture: Image.Image, preprocess: Preprocess, path: Path) -> Image.Image:
     """Resize the short side, the long side in proportion and rounded down, and crop the center."""
-    from PIL import Image
-
     width, height = picture.size
     short, size, crop = min(width, height), preprocess.resize, preprocess.crop
     if max(width, height) > _MAX_ASPECT * short:

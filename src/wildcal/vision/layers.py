@@ -1,6 +1,5 @@
 """Features of a torch module: which layers, and their outputs averaged over positions."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -15,9 +14,10 @@ from wildcal.vision.features import LOGITS, check_layer, pooled_axes
 from wildcal.vision.networks import VGG, DenseNet, ResNet, WideResNet
 
 
-@contextmanager
-def pooled_outputs(network: nn.Module, layers: Sequence[str]) -> Iterator[dict[str, list[Any]]]:
-    """Yield a dict that collects the averaged outputs of layers while the network runs."""
+def run_with_features(
+    network: nn.Module, images: Tensor, layers: Sequence[str]
+) -> tuple[Any, dict[str, NDArray[np.float32]]]:
+    """Return the output of a network, and the averaged outputs of layers, one row per image."""
     modules = {name: m for name, m in network.named_modules(remove_duplicate=False) if name}
     outputs: dict[str, list[Any]] = {name: [] for name in layers}
 
@@ -34,7 +34,16 @@ def pooled_outputs(network: nn.Module, layers: Sequence[str]) -> Iterator[dict[s
     for name in layers:
         check_layer(name, list(modules))
     with _forward_hooks({name: modules[name] for name in layers}, keep):
-        yield outputs
+        result = network(images)
+    for name, parts in outputs.items():
+        n = sum(map(len, parts))
+        if n != len(images):
+            raise InputError(
+                f"layers must run once per image, got {n:,} outputs of {name} for {len(images):,}"
+                " images. Try the layer around it.",
+                "layers",
+            )
+    return result, {name: np.concatenate(parts) for name, parts in outputs.items()}
 
 
 @contextmanager
@@ -46,18 +55,6 @@ def _forward_hooks(
         for name, module in modules.items():
             stack.enter_context(module.register_forward_hook(partial(function, name)))
         yield
-
-
-def joined(outputs: dict[str, list[Any]], n: int) -> dict[str, NDArray[np.float32]]:
-    """Return the collected outputs as one array of n rows per layer."""
-    for name, parts in outputs.items():
-        if sum(map(len, parts)) != n:
-            raise InputError(
-                f"layers must run once per image, got {sum(map(len, parts)):,} outputs of {name}"
-                f" for {n:,} images. Try the layer around it.",
-                "layers",
-            )
-    return {name: np.concatenate(parts) for name, parts in outputs.items()}
 
 
 def default_layers(network: nn.Module, run: Callable[[], object]) -> tuple[str, ...]:
@@ -96,18 +93,17 @@ def _own_layers(network: nn.Module) -> tuple[str, ...]:
 
 
 def _found_layers(network: nn.Module, run: Callable[[], object]) -> tuple[str, ...]:
-    shapes: dict[str, tuple[int, ...]] = {}  # in the order in which the layers end
-    n_calls: Counter[str] = Counter()
+    # The shapes of the outputs of each layer, in the order in which the layers end.
+    shapes: dict[str, list[tuple[int, ...]]] = {}
 
     def note(name: str, module: nn.Module, inputs: Any, output: Any) -> None:
-        n_calls[name] += 1
         if isinstance(output, Tensor):
-            shapes[name] = tuple(output.shape)
+            shapes.setdefault(name, []).append(tuple(output.shape))
 
     modules = {name: module for name, module in network.named_modules() if name}
     with _forward_hooks(modules, note):
         run()
-    once = {name: shape for name, shape in shapes.items() if n_calls[name] == 1}
+    once = {name: found[0] for name, found in shapes.items() if len(found) == 1}
     last: dict[tuple[int, ...], str] = {}  # the last picture at each resolution
     for name, shape in once.items():
         if len(shape) == 4 and min(shape[2:]) > 1:

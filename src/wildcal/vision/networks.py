@@ -124,15 +124,10 @@ class VGG(ImageNetwork):
 def _head(n_in: int, hidden: int, n_classes: int) -> nn.Module:
     if not hidden:
         return nn.Linear(n_in, n_classes)
-    return nn.Sequential(
-        nn.Linear(n_in, hidden),
-        nn.ReLU(inplace=True),
-        nn.Dropout(),
-        nn.Linear(hidden, hidden),
-        nn.ReLU(inplace=True),
-        nn.Dropout(),
-        nn.Linear(hidden, n_classes),
-    )
+    layers: list[nn.Module] = []
+    for width in (n_in, hidden):
+        layers += [nn.Linear(width, hidden), nn.ReLU(inplace=True), nn.Dropout()]
+    return nn.Sequential(*layers, nn.Linear(hidden, n_classes))
 
 
 _BASIC: Final = {18: (2, 2, 2, 2)}
@@ -142,7 +137,7 @@ _REDUCTION: Final = 16
 
 
 class SqueezeExcite(nn.Module):
-    """Weigh the channels by a small network that reads their means."""
+    """Multiply the channels by weights that a small network computes from their means."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -157,9 +152,9 @@ class SqueezeExcite(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the weighed channels."""
-        weighed: Tensor = x * self.weigh(x)[:, :, None, None]
-        return weighed
+        """Return the weighted channels."""
+        weighted: Tensor = x * self.weigh(x)[:, :, None, None]
+        return weighted
 
 
 class Block(nn.Module):

@@ -24,7 +24,7 @@ from wildcal.vision.datasets import CIFAR, cifar_c, image_folder, svhn, svhn_fil
 from wildcal.vision.imagenet import RELATIVES, imagenet, imagenet_c, imagenet_relative
 from wildcal.vision.images import (
     CIFAR10,
-    CIFAR100,
+    CIFAR_PREPROCESS,
     IMAGENET,
     PRESETS,
     Images,
@@ -188,7 +188,7 @@ def choose_preprocess(
         Other fields of `Preprocess`; None for the default.
     """
     known = classifier.preprocess
-    usual = {"cifar10": CIFAR10, "cifar100": CIFAR100}.get(dataset, IMAGENET)
+    usual = CIFAR_PREPROCESS.get(dataset, IMAGENET)
     base = PRESETS[preset] if preset is not None else known or usual
     if dataset == "folders" and known is None:
         side = common_size(folder / "validation")
@@ -204,15 +204,13 @@ def choose_preprocess(
 
 def ood_sets(folder: Path) -> dict[str, Path]:
     """Return the usual OOD sets, svhn and textures, that a folder has."""
-    readers: dict[str, Callable[[Path], object]] = {
-        "svhn": svhn_file,
-        "textures": partial(textures, preprocess=CIFAR10),
-    }
     found = {}
-    for name, read in readers.items():
-        with suppress(FileNotFoundError):
-            read(folder)
-            found[name] = folder
+    with suppress(FileNotFoundError):
+        svhn_file(folder)
+        found["svhn"] = folder
+    with suppress(FileNotFoundError):
+        textures(folder, CIFAR10)
+        found["textures"] = folder
     return found
 
 
@@ -332,7 +330,7 @@ def _test_conditions(
     for name in CORRUPTIONS if published is None else _types_there(published):
         some = draw(indices, n, seed, "" if paired else name)
         for level in SEVERITIES:
-            yield Condition(
+            condition = Condition(
                 name=f"{name}-{level}",
                 role="test",
                 domain=f"{name}-{level}",
@@ -341,6 +339,9 @@ def _test_conditions(
                 change=(name, level),
                 labels=None if published is None else test.labels,
             )
+            if level == 1:
+                condition.open()  # raises now, not in the middle of a run, if labels differ
+            yield condition
 
 
 def _ood_conditions(

@@ -15,7 +15,7 @@ from wildcal.core.exceptions import InputError
 from wildcal.core.validation import check_number
 from wildcal.vision.checkpoint import Checkpoint
 from wildcal.vision.datasets import CIFAR
-from wildcal.vision.images import CIFAR10, CIFAR100, Images, Indices, Preprocess
+from wildcal.vision.images import CIFAR_PREPROCESS, Images, Indices, Preprocess
 from wildcal.vision.networks import build
 from wildcal.vision.splits import n_learned
 
@@ -91,7 +91,7 @@ def read_training_data(dataset: str, folder: str | Path) -> TrainingData:
     return TrainingData(
         name=dataset,
         class_names=images.class_names,
-        preprocess={"cifar10": CIFAR10, "cifar100": CIFAR100}[dataset],
+        preprocess=CIFAR_PREPROCESS[dataset],
         images=images.read(learned),
         labels=images.labels[learned],
         watched_images=images.read(watched),
@@ -275,15 +275,15 @@ def _resumed(
 ) -> Checkpoint:
     """Return the checkpoint at `path` and load its weights; raise if it is of another training."""
     found = Checkpoint.load(path)
-    theirs, ours = (
+    saved, new_options = (
         {"network": c.network, "data": c.data, "mean": c.mean, "std": c.std} | c.recipe
         for c in (found, new)
     )
-    for name in ours | theirs:
-        if theirs.get(name) != ours.get(name):
+    for name in new_options | saved:
+        if saved.get(name) != new_options.get(name):
             raise InputError(
-                f"{name} must be that of the training in {path}, {theirs.get(name)}, got"
-                f" {ours.get(name)}. Try another output.",
+                f"{name} must be that of the training in {path}, {saved.get(name)}, got"
+                f" {new_options.get(name)}. Try another output.",
                 name,
             )
     model.load_state_dict(found.weights)
