@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 import scipy.io
 
-from wildcal.cli.main import run
-
 NAMES = "airplane automobile bird cat deer dog frog horse ship truck".split()
 
 
@@ -40,19 +38,38 @@ def write_cifar10(folder, n_train, n_test, rng):
     (folder / "batches.meta.txt").write_text("\n".join(NAMES) + "\n")
 
 
+# A thread of the process itself, which a busy machine does not delay.
+KILLED = """
+import glob, os, signal, threading, time
+from wildcal.cli.main import run
+
+def kill():
+    while len(glob.glob({folder!r} + "/*/logits.npy")) < {n_splits}:
+        time.sleep(0.001)
+    time.sleep({delay})
+    os.kill(os.getpid(), signal.SIGKILL)
+
+threading.Thread(target=kill, daemon=True).start()
+run({words!r})
+"""
+
+
 @pytest.fixture(scope="session")
-def start():
-    """Start a command in a process that can be killed; common imports are done once."""
+def run_and_kill():
+    """Run a command in a process that kills itself; common imports are done once."""
     context = multiprocessing.get_context("forkserver")
     extras = ["cv2", "faiss", "onnxruntime", "PIL.Image", "scipy.io"]
     context.set_forkserver_preload(["wildcal.cli.extract", "wildcal.vision.extract", *extras])
 
-    def start(words):
-        process = context.Process(target=run, args=(words,), daemon=True)
+    def run_and_kill(words, n_splits, delay):
+        """Kill it when its folder, the last word, has this many splits, after a delay."""
+        names = {"folder": words[-1], "words": words, "n_splits": n_splits, "delay": delay}
+        process = context.Process(target=exec, args=(KILLED.format(**names), {}), daemon=True)
         process.start()
-        return process
+        process.join()
+        return process.exitcode
 
-    return start
+    return run_and_kill
 
 
 @pytest.fixture(scope="session")

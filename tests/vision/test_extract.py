@@ -2,6 +2,7 @@
 
 import random
 import shutil
+import signal
 import sys
 import time
 
@@ -128,7 +129,7 @@ def test_published_images_of_another_order_are_refused_first(foggy_data, network
     assert not (tmp_path / "s").exists()
 
 
-def test_killed_at_random_ten_times(foggy_data, network, tmp_path, start, capsys):
+def test_killed_at_random_ten_times(foggy_data, network, tmp_path, run_and_kill, capsys):
     """Ends with the suite of a run that was not: each kill -9 loses at most one condition."""
     words = ["extract", str(foggy_data), "--network", str(network), *SMALL, *COMMON]
     words += ["--corrupted", str(foggy_data), "--features", "--layers", "logits"]
@@ -136,14 +137,9 @@ def test_killed_at_random_ten_times(foggy_data, network, tmp_path, start, capsys
     assert run([*words, str(tmp_path / "once")]) == 0
     killed, rng, done = tmp_path / "killed", random.Random(0), 0
     for _ in range(10):
-        process = start([*words, str(killed)])
         more = done + rng.randint(1, 3)
-        while process.is_alive() and len(list(killed.glob("*/logits.npy"))) < more:
-            time.sleep(0.001)
-        time.sleep(rng.uniform(0, 0.01))
-        assert process.is_alive()
-        process.kill()
-        process.join()
+        code = run_and_kill([*words, str(killed)], more, delay=rng.uniform(0, 0.01))
+        assert code == -signal.SIGKILL
         before, done = done, len(Suite.open(killed).splits)
         assert before <= done < len(Suite.open(tmp_path / "once").splits)
     assert done > 5
