@@ -30,8 +30,6 @@ class StoredScores(Scores):
     log_loss: NDArray[Any] | None = None  # type: ignore[assignment]
     squared_error: NDArray[Any] | None = None  # type: ignore[assignment]
     n_classes: int = 0
-    uncalibrated: NDArray[Any] | None = None
-    """Predicted classes without calibration."""
     group: NDArray[Any] | None = None
     """Index of the group of each sample in `group_names`."""
     group_names: tuple[str, ...] = ()
@@ -82,7 +80,7 @@ def evaluate_part(
     """Return metrics of stored columns."""
     scores = replace(scores, weight=scores.weight.astype(np.float64))
     groups = {} if scores.group is None else subsets(scores, scores.group_names, scores.group)
-    return evaluate_scores(scores, metrics, Options(**options), groups, scores.uncalibrated)
+    return evaluate_scores(scores, metrics, Options(**options), groups)
 
 
 def score_file(

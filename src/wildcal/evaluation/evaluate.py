@@ -1,6 +1,7 @@
 """`evaluate`: all metrics of one set of predictions, by group and with intervals."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -98,8 +99,8 @@ def evaluate(
         if not calibrator.preserves_accuracy:
             uncalibrated = predicted_classes(logits, input)
     scores = scores_of(y, proba, input, names, sample_weight)
-    by_group = split_by_group(scores, groups)
-    return evaluate_scores(scores, metrics, options, by_group, uncalibrated, progress)
+    scores = replace(scores, uncalibrated=uncalibrated)
+    return evaluate_scores(scores, metrics, options, split_by_group(scores, groups), progress)
 
 
 def evaluate_scores(
@@ -107,7 +108,6 @@ def evaluate_scores(
     metrics: Sequence[str] | None,
     options: Options,
     groups: Mapping[str, Scores] | None = None,
-    uncalibrated: NDArray[Any] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Evaluation:
     """Return the evaluation of checked samples.
@@ -118,8 +118,6 @@ def evaluate_scores(
         All samples, and those of each group.
     metrics
         Names of metrics, by default all that apply.
-    uncalibrated
-        Predicted classes without calibration.
     """
     inside = scores.inside
     if not len(inside):
@@ -145,7 +143,8 @@ def evaluate_scores(
         risk_coverage=compute_risk_coverage(inside, inside.weight).thinned(),
         binary_reliability=binary,
         replicates=replicates,
-        uncalibrated_accuracy=_uncalibrated_accuracy(scores, uncalibrated),
+        uncalibrated_accuracy=_uncalibrated_accuracy(inside),
+        changed=_changed(scores),
         groups={
             name: evaluate_scores(part, of_groups, options) for name, part in (groups or {}).items()
         },
@@ -224,12 +223,16 @@ def subsets(scores: Scores, names: Iterable[Any], index: NDArray[Any]) -> dict[s
     return {name: scores.subset(mask) for name, mask in masks.items() if mask.any()}
 
 
-def _uncalibrated_accuracy(scores: Scores, predicted: NDArray[Any] | None) -> float | None:
-    """Return the accuracy of other predictions, None if all are right where the given ones are."""
-    if predicted is None or scores.y is None:
+def _uncalibrated_accuracy(scores: Scores) -> float | None:
+    """Return the accuracy without calibration, None if the same samples are right with it."""
+    right = scores.uncalibrated == scores.y
+    if scores.uncalibrated is None or np.array_equal(right, scores.correct):
         return None
-    known = ~scores.is_ood
-    right = (predicted == scores.y)[known]
-    if (right == scores.correct[known]).all():
+    return float(np.average(right, weights=scores.weight))
+
+
+def _changed(scores: Scores) -> float | None:
+    """Return the fraction of samples whose predicted class is changed by the calibration."""
+    if scores.uncalibrated is None or scores.predicted is None:
         return None
-    return float(np.average(right, weights=scores.weight[known]))
+    return float(np.average(scores.predicted != scores.uncalibrated, weights=scores.weight))

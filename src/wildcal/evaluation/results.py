@@ -98,6 +98,8 @@ class Evaluation(Result):
     """The evaluation of each group, by its name."""
     uncalibrated_accuracy: float | None = None
     """Accuracy of the argmax of the logits; None if it is the accuracy, or not known."""
+    changed: float | None = None
+    """Fraction of samples whose predicted class is not that of the logits; None if not known."""
     replicates: Mapping[str, FloatArray] = field(default_factory=dict)
     """Metrics of bootstrap replicates."""
 

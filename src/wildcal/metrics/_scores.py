@@ -40,6 +40,8 @@ class Scores:
     """Probabilities (n, K) as they were given, not copied."""
     predicted: IntArray | None = None
     """Argmax of the probabilities."""
+    uncalibrated: IntArray | None = None
+    """Predicted classes without calibration, where they may differ."""
     _bins: dict[int, IntArray] = field(default_factory=dict, init=False, repr=False)
 
     def __len__(self) -> int:
