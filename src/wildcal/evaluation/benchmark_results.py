@@ -236,10 +236,9 @@ class BenchmarkResults(Result):
     def _by_condition(self, suite: str, method: str, metric: str) -> list[list[Measurement]]:
         """Return the measurements of each condition; one with missing corruptions is empty."""
         mine = self._groups.get((suite, method, metric), [])
-        source = [m for m in mine if m.domain == "source"]
         if not self.has_severities(suite):
-            names = self.conditions(suite)[1:]
-            return [source, *([m for m in mine if m.domain == name] for name in names)]
+            return [[m for m in mine if m.domain == name] for name in self.conditions(suite)]
+        source = [m for m in mine if m.domain == "source"]
         groups = [[m for m in mine if m.severity == severity] for severity in SEVERITIES]
         wanted = {m.corruption for m in mine if m.corruption}
         return [source, *(g if {m.corruption for m in g} == wanted else [] for g in groups)]

@@ -120,16 +120,17 @@ def evaluate_scores(
         Names of metrics, by default all that apply.
     """
     inside = scores.inside
-    if not len(inside):
-        raise InputError("y must contain in-distribution samples, got none.", "y")
+    if not inside.weight.any():
+        raise InputError(
+            "y must contain in-distribution samples with a positive weight, got none.", "y"
+        )
     options = options.for_samples(len(scores))
     n_bins, level = options.n_bins, options.level
     applicable = [m for m in get_metrics(metrics) if _applies(m, scores)]
     estimates, replicates = estimate_metrics(applicable, scores, options, progress)
     binary = None
     if inside.n_classes == 2:
-        event = inside.positive()
-        binary = compute_reliability(event, event.weight, n_bins=n_bins, level=level)
+        binary = compute_reliability(inside.positive, n_bins=n_bins, level=level)
     of_groups = GROUP_METRICS if metrics is None else metrics
     return Evaluation(
         estimates=estimates,
@@ -138,9 +139,9 @@ def evaluate_scores(
         n_bins=n_bins,
         n_bootstrap=options.n_bootstrap or 0,
         level=level,
-        reliability=compute_reliability(inside, inside.weight, n_bins=n_bins, level=level),
-        isotonic=compute_isotonic_reliability(inside, inside.weight),
-        risk_coverage=compute_risk_coverage(inside, inside.weight).thinned(),
+        reliability=compute_reliability(inside, n_bins=n_bins, level=level),
+        isotonic=compute_isotonic_reliability(inside),
+        risk_coverage=compute_risk_coverage(inside).thinned(),
         binary_reliability=binary,
         replicates=replicates,
         uncalibrated_accuracy=_uncalibrated_accuracy(inside),
@@ -217,10 +218,13 @@ def split_by_group(scores: Scores, groups: Any) -> dict[str, Scores]:
 
 
 def subsets(scores: Scores, names: Iterable[Any], index: NDArray[Any]) -> dict[str, Scores]:
-    """Return the in-distribution samples of each group; `index` is the group of each sample."""
+    """Return the in-distribution samples of each group; `index` is the group of each sample.
+
+    Groups without weight are left out.
+    """
     known = ~scores.is_ood
     masks = {str(name): known & (index == i) for i, name in enumerate(names)}
-    return {name: scores.subset(mask) for name, mask in masks.items() if mask.any()}
+    return {name: scores.subset(mask) for name, mask in masks.items() if scores.weight[mask].any()}
 
 
 def _uncalibrated_accuracy(scores: Scores) -> float | None:

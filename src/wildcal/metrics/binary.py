@@ -74,12 +74,12 @@ def spiegelhalter_z(y: Any, proba: Any, *, sample_weight: Any = None) -> float:
 
 def compute_binary_ece(scores: Scores, weights: FloatArray, *, n_bins: int = 15) -> Any:
     """See `binary_ece`."""
-    return compute_ece(scores.positive(), weights, n_bins=n_bins)
+    return compute_ece(scores.positive, weights, n_bins=n_bins)
 
 
 def compute_spiegelhalter_z(scores: Scores, weights: FloatArray, *, n_bins: int = 15) -> Any:
     """See `spiegelhalter_z`."""
-    event = scores.positive()
+    event = scores.positive
     p = event.confidence
     total = -event.gap * (1 - 2 * p) @ weights
     variance = (1 - 2 * p) ** 2 * p * (1 - p) @ weights
@@ -128,7 +128,7 @@ def compute_calibration_intercept(scores: Scores, weights: FloatArray, *, n_bins
 
 
 def _logits_and_labels(scores: Scores) -> tuple[FloatArray, BoolArray]:
-    event = scores.positive()
+    event = scores.positive
     p = np.clip(event.confidence, _SMALLEST, 1 - _SMALLEST)
     return np.log(p) - np.log1p(-p), event.correct
 

@@ -135,8 +135,10 @@ def _draw(rng: Any, is_ood: BoolArray, weight: FloatArray, n_bootstrap: int) -> 
     block = np.zeros((n_bootstrap, len(weight)), dtype=np.float32)
     for chosen in (np.flatnonzero(~is_ood), np.flatnonzero(is_ood)):
         n, w = len(chosen), weight[chosen]
+        if not w.any():
+            continue
         p = None if (w == 1).all() else w / w.sum()
-        for row in block if n else ():
+        for row in block:
             row[chosen] = np.bincount(rng.choice(n, max(1, round(w.sum())), p=p), minlength=n)
     return np.ascontiguousarray(block.T)
 
@@ -151,12 +153,11 @@ def replicate(
 
     `progress` is called with the number of replicates of each block.
     """
-    n_bootstrap = options.for_samples(len(scores)).n_bootstrap
-    if not n_bootstrap:
+    if not options.n_bootstrap:
         return {}
     parts: dict[str, list[FloatArray]] = {metric.name: [] for metric in metrics}
     inside = scores.inside
-    for weights in draw_weights(scores, n_bootstrap, options.seed):
+    for weights in draw_weights(scores, options.n_bootstrap, options.seed):
         known = weights if inside is scores else weights[~scores.is_ood]
         for metric in metrics:
             of = (scores, weights) if metric.needs == "ood" else (inside, known)

@@ -45,7 +45,8 @@ class Metric:
     def applies_to(self, scores: Scores) -> bool:
         """Return whether the metric is defined for these samples."""
         if self.needs == "ood":
-            return bool(scores.is_ood.any() and not scores.is_ood.all())
+            weight_of_ood = scores.weight[scores.is_ood]
+            return bool(weight_of_ood.any() and scores.inside.weight.any())
         if self.needs == "binary":
             return scores.n_classes == 2
         return self.needs == "top" or scores.n_classes > 0
@@ -107,7 +108,7 @@ METRICS: Final[dict[str, Metric]] = {metric.name: metric for metric in _ENTRIES}
 
 EVENTS: Final[dict[str, Callable[[Scores], Scores]]] = {
     "ece": lambda scores: scores,
-    "binary_ece": Scores.positive,
+    "binary_ece": lambda scores: scores.positive,
 }
 """Errors with a noise floor, and the event whose probability they measure."""
 
