@@ -125,6 +125,8 @@ def test_table_frame_and_json(results):
     assert {"suite", "split", "severity", "value", "low", "noise_floor"} <= set(frame.columns)
     assert json.dumps(results.to_dict())
     assert "Noise floor" in str(results)
+    with pytest.raises(InputError, match="Unknown metric 'ecs'. Did you mean 'ece'"):
+        results.table(metric="ecs")
 
 
 def test_diagnostics(suite, results):

@@ -1,6 +1,6 @@
 """`evaluate`: all metrics of one set of predictions, by group and with intervals."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -214,17 +214,23 @@ def split_by_group(scores: Scores, groups: Any) -> dict[str, Scores]:
         raise InputError(
             f"groups must have one label per sample, got {len(labels)} for {len(scores)}.", "groups"
         )
-    return subsets(scores, *np.unique(labels, return_inverse=True))
+    names, index = np.unique(labels, return_inverse=True)
+    return subsets(scores, names.tolist(), index)
 
 
-def subsets(scores: Scores, names: Iterable[Any], index: NDArray[Any]) -> dict[str, Scores]:
+def subsets(scores: Scores, names: Sequence[Any], index: NDArray[Any]) -> dict[str, Scores]:
     """Return the in-distribution samples of each group; `index` is the group of each sample.
 
     Groups without weight are left out.
     """
-    known = ~scores.is_ood
-    masks = {str(name): known & (index == i) for i, name in enumerate(names)}
-    return {name: scores.subset(mask) for name, mask in masks.items() if scores.weight[mask].any()}
+    known = np.flatnonzero(~scores.is_ood)
+    order = known[np.argsort(index[known], kind="stable")]
+    parts = np.split(order, np.searchsorted(index[order], np.arange(1, len(names))))
+    found = {}
+    for name, part in zip(names, parts, strict=True):
+        if scores.weight[part].any():
+            found[str(name)] = scores.subset(part)
+    return found
 
 
 def _uncalibrated_accuracy(scores: Scores) -> float | None:
