@@ -94,7 +94,8 @@ def compute_calibration_slope(scores: Scores, weights: FloatArray, *, n_bins: in
     used = full > 0
     if _side(y[used], x[used]):
         return np.full(weights.shape[1:], np.nan)[()]
-    start = _logistic_regression(x, y, full, np.array([0.0, 1.0]))
+    # At (0, 1) the Hessian is almost 0 if all probabilities are 0 or 1.
+    start = _logistic_regression(x, y, full, np.zeros(2))
 
     def value(w: FloatArray) -> float:
         drawn = w > 0
@@ -111,7 +112,8 @@ def compute_calibration_intercept(scores: Scores, weights: FloatArray, *, n_bins
     from scipy.special import expit
 
     x, y = _logits_and_labels(scores)
-    if y.all() or not y.any():
+    used = y[(weights if weights.ndim == 1 else scores.weight) > 0]
+    if used.all() or not used.any():
         return np.full(weights.shape[1:], np.nan)[()]
 
     def value(w: FloatArray) -> float:
