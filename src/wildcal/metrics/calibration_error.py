@@ -317,10 +317,11 @@ def _sums_between(values: FloatArray, ends: IntArray) -> FloatArray:
 def compute_kde_ece(scores: Scores, weights: FloatArray, *, n_bins: int = 15) -> Any:
     """See `kde_ece`. Replicates share the bandwidth of the samples."""
     confidence, correct = scores.confidence, scores.correct
-    if not correct.any():
-        return mean(confidence, weights)
     w = weights if weights.ndim == 1 else scores.weight
-    kernel = _kernel_transform(_bandwidth(confidence, correct * w, w.sum()))
+    hits = correct * w
+    if not hits.any():
+        return mean(confidence, weights)
+    kernel = _kernel_transform(_bandwidth(confidence, hits, w.sum()))
     image = np.where(confidence < 0.5, -confidence, 2 - confidence)
     position = (np.concatenate([confidence, image]) - _GRID[0]) / _STEP
     left = position.astype(np.intp)
