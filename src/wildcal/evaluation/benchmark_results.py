@@ -14,7 +14,7 @@ from wildcal.core.calibrator import Calibrator
 from wildcal.core.exceptions import InputError
 from wildcal.evaluation.diagnostics import Diagnostics
 from wildcal.evaluation.information import InformationUsed
-from wildcal.evaluation.results import FORMAT_VERSION, Result, estimate_columns
+from wildcal.evaluation.results import FORMAT_VERSION, Result, as_loss, estimate_columns
 from wildcal.evaluation.tables import (
     FLOOR,
     difference_column,
@@ -159,12 +159,12 @@ class BenchmarkResults(Result):
         values = tuple(_mean(m.estimate.value for m in group) for group in groups)
         floors = tuple(_mean(m.estimate.floor for m in group) for group in groups)
         value, floor = float(np.mean(values)), float(np.mean(floors))
-        low = high = None
-        drawn = self.replicates(suite, method, metric)
-        if drawn is not None:
-            low, high = interval(METRICS[metric].kind, value, drawn, self.suites[suite].level)
-            if low is not None and value <= floor:
-                low = 0.0
+        drawn, level = self.replicates(suite, method, metric), self.suites[suite].level
+        low, high = interval(METRICS[metric].kind, value, drawn, level)
+        if low is not None and high is not None and math.isnan(floor):
+            low, high = min(low, value), max(high, value)
+        if low is not None and value <= floor:
+            low = 0.0
         return Average(value, low, high, None if math.isnan(floor) else floor, values, floors)
 
     def difference(self, suite: str, a: str, b: str, metric: str | None = None) -> Difference:
@@ -191,12 +191,11 @@ class BenchmarkResults(Result):
     def ranked(self, suite: str, metric: str | None = None) -> list[FittedMethod]:
         """Return the methods of a suite, the best average first, then by the source."""
         metric = metric or self.primary
-        sign = -1 if METRICS[metric].better == "higher" else 1
 
         def key(method: FittedMethod) -> list[float]:
             average = self.average(suite, method.name, metric)
             values = (average.value, average.conditions[0])
-            return [math.inf if math.isnan(v) else sign * v for v in values]
+            return [math.inf if math.isnan(v) else as_loss(metric, v) for v in values]
 
         return sorted(self.suites[suite].methods, key=key)
 

@@ -12,6 +12,7 @@ from wildcal.metrics import (
     Difference,
     Estimate,
     IsotonicReliability,
+    Metric,
     Reliability,
     RiskCoverage,
 )
@@ -146,20 +147,13 @@ class Evaluation(Result):
 
     def table(self) -> Table:
         """Return all metrics as a table."""
-        estimates = [
-            (METRICS[n].title, METRICS[n].is_percent, e) for n, e in self.estimates.items()
-        ]
-        if self.uncalibrated_accuracy is not None and "accuracy" in self:
-            after = list(self).index("accuracy") + 1
-            other = ("accuracy, uncalibrated", True, Estimate(self.uncalibrated_accuracy))
-            estimates.insert(after, other)
         rows = []
-        for title, percent, e in estimates:
-            value, floor = (number(x, percent=percent) for x in (e.value, e.floor))
-            # The interval of an error with a noise floor is that of its excess, in another row.
-            ends = e.interval if e.interval is not None and e.floor is None else ()
-            interval = " to ".join(number(end, percent=percent).text for end in ends)
-            rows.append((Cell(title), value, Cell(interval), floor))
+        for name, e in self.estimates.items():
+            metric = METRICS[name]
+            rows.append(_row(metric.title, metric, e))
+            if name == "accuracy" and self.uncalibrated_accuracy is not None:
+                uncalibrated = Estimate(self.uncalibrated_accuracy)
+                rows.append(_row("accuracy, uncalibrated", metric, uncalibrated))
         heads = ["value", f"{100 * self.level:g} % interval", "noise floor"]
         notes = [UNITS, FLOOR]
         if self.n_bootstrap:
@@ -215,3 +209,12 @@ class Evaluation(Result):
         """Return the numbers of samples and the metrics as plain values."""
         metrics = {name: estimate.to_dict() for name, estimate in self.estimates.items()}
         return {"n_samples": self.n_samples, "n_ood": self.n_ood, "metrics": metrics}
+
+
+def _row(title: str, metric: Metric, e: Estimate) -> tuple[Cell, ...]:
+    """Return the title, value, interval and noise floor of an estimate as cells."""
+    value, floor = (number(x, percent=metric.is_percent) for x in (e.value, e.floor))
+    # The interval of an error with a noise floor is that of its excess, in another row.
+    ends = e.interval if e.interval is not None and e.floor is None else ()
+    interval = " to ".join(number(end, percent=metric.is_percent).text for end in ends)
+    return Cell(title), value, Cell(interval), floor
