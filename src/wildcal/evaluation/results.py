@@ -131,12 +131,19 @@ class Evaluation(Result):
         has_excess = any("excess_ece" in group for group in self.groups.values())
         return self.worst_group_by("excess_ece") if has_excess else None
 
-    def worst_group_by(self, metric: str) -> str:
-        """Return the name of the group with the worst value of a metric."""
-        known = [name for name, e in self.groups.items() if metric in e]
-        if not known:
+    def worst_group_by(self, metric: str, *, lowest: bool = False) -> str:
+        """Return the name of the group with the worst value of a metric.
+
+        Of metrics without a better side, such as the calibration slope, it is the group with the
+        highest value, or with `lowest` that with the lowest value.
+        """
+        losses = {
+            n: as_loss(metric, e[metric].value) for n, e in self.groups.items() if metric in e
+        }
+        if not losses:
             raise InputError(f"{metric} of groups was not computed. Try metrics=[{metric!r}].")
-        return max(known, key=lambda name: as_loss(metric, self.groups[name][metric].value))
+        choose = min if lowest and METRICS[metric].better is None else max
+        return choose(losses, key=losses.__getitem__)
 
     def minus(self, other: "Evaluation", metric: str) -> Difference:
         """Return the difference to another evaluation of the same samples in a metric."""
