@@ -60,6 +60,13 @@ def test_sort_and_json(suite):
         compare(suite.calibration, suite.shifted, ["ts"], sort="mean_confidence")
 
 
+def test_unknown_metrics_are_named_before_a_fit(suite):
+    fitted = []
+    with pytest.raises(InputError, match="Unknown metric 'aurcc'"):
+        compare(suite.calibration, suite.test, ["ts"], metrics=["aurcc"], progress=fitted.append)
+    assert not fitted
+
+
 def test_default_methods():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 300)

@@ -126,9 +126,8 @@ def merge(parts: Sequence[StoredScores]) -> StoredScores:
     for field in fields(StoredScores):
         columns = [getattr(part, field.name) for part in parts]
         if field.name == "group" and names:
-            own = [np.array(part.group_names, dtype=str) for part in parts]
-            index = [np.searchsorted(names, each).astype(np.int32) for each in own]
-            columns = [i[codes] for i, codes in zip(index, columns, strict=True)]
+            index = [np.searchsorted(names, part.group_names) for part in parts]
+            columns = [i.astype(np.int32)[g] for i, g in zip(index, columns, strict=True)]
         if isinstance(columns[0], np.ndarray):
             found[field.name] = np.concatenate(columns)
     return replace(parts[0], **found)

@@ -159,7 +159,7 @@ def estimate_metrics(
     progress: Callable[[int], None] | None = None,
 ) -> tuple[dict[str, Estimate], dict[str, FloatArray]]:
     """Return the metrics that are not NaN, and the bootstrap replicates of all, by name."""
-    drawn = replicate(metrics, scores, options, progress) if metrics else {}
+    drawn = replicate(metrics, scores, options, progress)
     found = {m.name: estimate(m, scores, options, drawn.get(m.name)) for m in metrics}
     return {name: e for name, e in found.items() if not np.isnan(e.value)}, drawn
 

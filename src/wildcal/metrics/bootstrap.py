@@ -153,7 +153,7 @@ def replicate(
 
     `progress` is called with the number of replicates of each block.
     """
-    if not options.n_bootstrap:
+    if not (metrics and options.n_bootstrap):
         return {}
     parts: dict[str, list[FloatArray]] = {metric.name: [] for metric in metrics}
     inside = scores.inside
