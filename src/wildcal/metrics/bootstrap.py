@@ -180,10 +180,7 @@ def interval(
     used = np.empty(0) if replicates is None else replicates[np.isfinite(replicates)]
     if len(used) < 2 or np.isnan(value):
         return None, None
-    tail = (1 - level) / 2
-    # np.quantile takes ten times as long.
-    at = np.array([tail, 1 - tail]) * (len(used) - 1)
-    low, high = np.interp(at, np.arange(len(used)), np.sort(used)).tolist()
+    low, high = np.quantile(used, [(1 - level) / 2, (1 + level) / 2]).tolist()
     if kind == "error":
         return max(2 * value - high, 0.0), max(2 * value - low, 0.0)
     return min(low, value), max(high, value)
