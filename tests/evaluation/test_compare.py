@@ -91,6 +91,8 @@ def test_methods_that_cannot_be_fitted(suite):
     assert list(found) == ["ts"]
     assert "knn_distances" in found.failed["dac"]
     assert "dac failed" in str(found)
+    with pytest.raises(InputError, match="must contain one that can be fitted. knn_distances"):
+        compare(suite.calibration, suite.test, ["dac"])
 
 
 def test_given_calibrators_are_not_fitted(suite):

@@ -235,12 +235,12 @@ class BenchmarkResults(Result):
 
     def _by_condition(self, suite: str, method: str, metric: str) -> list[list[Measurement]]:
         """Return the measurements of each condition; one with missing corruptions is empty."""
-        mine = self._groups.get((suite, method, metric), [])
+        measured = self._groups.get((suite, method, metric), [])
         if not self.has_severities(suite):
-            return [[m for m in mine if m.domain == name] for name in self.conditions(suite)]
-        source = [m for m in mine if m.domain == "source"]
-        groups = [[m for m in mine if m.severity == severity] for severity in SEVERITIES]
-        wanted = {m.corruption for m in mine if m.corruption}
+            return [[m for m in measured if m.domain == name] for name in self.conditions(suite)]
+        source = [m for m in measured if m.domain == "source"]
+        groups = [[m for m in measured if m.severity == severity] for severity in SEVERITIES]
+        wanted = {m.corruption for m in measured if m.corruption}
         return [source, *(g if {m.corruption for m in g} == wanted else [] for g in groups)]
 
     def _table(self, suite: str, metric: Metric) -> Table:

@@ -106,10 +106,7 @@ class Comparison(Result):
 
     def table(self) -> Table:
         """Return a row for each method, best first."""
-        methods, metric, failed = self.methods, METRICS[self.sort], failure_notes(self.failed)
-        if not methods:
-            return Table("No method could be fitted.", (), (), failed)
-        first = self.best.evaluation
+        methods, metric, first = self.methods, METRICS[self.sort], self.best.evaluation
         columns = [text_column("method", [m.name for m in methods])]
         for name in dict.fromkeys((self.sort, *(n for n in _COLUMNS if n in first))):
             is_first = name == self.sort
@@ -132,8 +129,9 @@ class Comparison(Result):
             "To best: paired difference to the first method on the same bootstrap replicates; n.s.:"
             f" its {100 * first.level:g} % interval contains 0.",
         ]
+        notes += failure_notes(self.failed)
         ood = f", {first.n_ood:,} OOD samples" if first.n_ood else ""
-        return Table.of(f"{first.n_samples:,} test samples{ood}", columns, [*notes, *failed])
+        return Table.of(f"{first.n_samples:,} test samples{ood}", columns, notes)
 
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each method and metric."""
@@ -211,13 +209,13 @@ def compare(
     """
     options = asdict(Options(n_bins, n_bootstrap, level, seed))
     (x, y), (x_test, y_test) = _pair("calibration", calibration), _pair("test", test)
-    near, near_test = knn_distances or (None, None)
+    knn, knn_test = knn_distances or (None, None)
     weight, weight_test = sample_weight or (None, None)
     sort, candidates = _ranking(sort, input), _candidates(methods, x, input)
     wanted = [metric.name for metric in get_metrics((*_COLUMNS, sort, *metrics))]
-    arguments = {"domain": domain, "source_domain": source_domain, "knn_distances": near}
+    arguments = {"domain": domain, "source_domain": source_domain, "knn_distances": knn}
     arguments |= {"X": x, "y": y, "input": input, "sample_weight": weight}
-    tested = {"logits": x_test, "knn_distances": near_test, "sample_weight": weight_test}
+    tested = {"logits": x_test, "knn_distances": knn_test, "sample_weight": weight_test}
     results, failed = list[MethodResult](), dict[str, str]()
     for name, calibrator in candidates.items():
         if progress is not None:
@@ -231,7 +229,10 @@ def compare(
             y_test, calibrator=calibrator, groups=groups, metrics=wanted, **tested, **options
         )
         results.append(MethodResult(name, calibrator, evaluation, seconds))
-    return Comparison(_ranked(results, sort) if results else (), sort, failed)
+    if not results:
+        reasons = " ".join(dict.fromkeys(failed.values()))
+        raise InputError(f"methods must contain one that can be fitted. {reasons}", "methods")
+    return Comparison(_ranked(results, sort), sort, failed)
 
 
 def _ranking(sort: str | None, input: str) -> str:
