@@ -13,7 +13,7 @@ from wildcal.core.exceptions import InputError
 from wildcal.core.validation import check_number
 from wildcal.metrics._scores import MAX_BINS, BoolArray, Scores, check_scores
 from wildcal.metrics.calibration_error import compute_noise_floor, noise_limit
-from wildcal.metrics.registry import EVENTS, METRICS, Metric, get_metric
+from wildcal.metrics.registry import METRICS, WITH_FLOOR, Metric, get_metric
 
 DEFAULT_BOOTSTRAP: Final = 200
 # Above this number of samples no intervals are computed unless asked for.
@@ -204,9 +204,9 @@ def estimate(
         return _around(error.value - floor, error.low, error.high)
     value = float(metric.of(scores, scores.weight, n_bins))
     low, high = interval(metric.kind, value, replicates, level)
-    if metric.name not in EVENTS:
+    if metric.name not in WITH_FLOOR:
         return _around(value, low, high)
-    event = EVENTS[metric.name](inside)
+    event = inside.positive if metric.needs == "binary" else inside
     floor = float(compute_noise_floor(event, event.weight, n_bins=n_bins))
     # The limit is at most three times the floor.
     is_near = low is not None and value <= 3 * floor

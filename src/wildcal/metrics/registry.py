@@ -1,6 +1,6 @@
 """Registry of metrics for `evaluate`, `compare`, benchmarks, reports and gates."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final, Literal
@@ -106,11 +106,8 @@ _ENTRIES: Final = (
 METRICS: Final[dict[str, Metric]] = {metric.name: metric for metric in _ENTRIES}
 """All metrics in the order of tables. An entry added here appears everywhere."""
 
-EVENTS: Final[dict[str, Callable[[Scores], Scores]]] = {
-    "ece": lambda scores: scores,
-    "binary_ece": lambda scores: scores.positive,
-}
-"""Errors with a noise floor, and the event whose probability they measure."""
+WITH_FLOOR: Final = ("ece", "binary_ece")
+"""Errors with a noise floor."""
 
 RENAMED: Final = {
     "sce": "classwise_ece",
