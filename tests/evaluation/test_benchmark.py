@@ -88,6 +88,12 @@ def test_average_over_severities(results):
     assert average.low <= average.high
 
 
+def test_interval_of_an_error_without_floor_contains_it(suite):
+    found = run_benchmark([suite], ["identity"], metrics=["mce"], n_bootstrap=20)
+    average = found.average("tiny", "identity", "mce")
+    assert average.low <= average.value <= average.high
+
+
 def test_ranking_and_paired_differences(results):
     order = [m.name for m in results.ranked("tiny")]
     values = [results.average("tiny", name).value for name in order]
@@ -125,6 +131,8 @@ def test_table_frame_and_json(results):
     assert {"suite", "split", "severity", "value", "low", "noise_floor"} <= set(frame.columns)
     assert json.dumps(results.to_dict())
     assert "Noise floor" in str(results)
+    with pytest.raises(InputError, match="Unknown metric 'ecs'. Did you mean 'ece'"):
+        results.table(metric="ecs")
 
 
 def test_diagnostics(suite, results):

@@ -60,6 +60,13 @@ def test_sort_and_json(suite):
         compare(suite.calibration, suite.shifted, ["ts"], sort="mean_confidence")
 
 
+def test_unknown_metrics_are_named_before_a_fit(suite):
+    fitted = []
+    with pytest.raises(InputError, match="Unknown metric 'aurcc'"):
+        compare(suite.calibration, suite.test, ["ts"], metrics=["aurcc"], progress=fitted.append)
+    assert not fitted
+
+
 def test_default_methods():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 300)
@@ -84,6 +91,8 @@ def test_methods_that_cannot_be_fitted(suite):
     assert list(found) == ["ts"]
     assert "knn_distances" in found.failed["dac"]
     assert "dac failed" in str(found)
+    with pytest.raises(InputError, match="must contain one that can be fitted. knn_distances"):
+        compare(suite.calibration, suite.test, ["dac"])
 
 
 def test_given_calibrators_are_not_fitted(suite):

@@ -196,3 +196,15 @@ def test_evaluate_enters_few_files():
         finally:
             sys.setprofile(None)
         assert len(found) <= 10, found
+
+
+def test_samples_without_weight(samples):
+    y, proba = samples
+    groups, weight = np.arange(600) % 2, np.arange(600) % 2
+    result = evaluate(y, proba, groups=groups, sample_weight=weight, n_bootstrap=10)
+    assert list(result.groups) == ["1"]
+    mixed = np.where(groups == 0, -1, y)
+    result = evaluate(mixed, proba, sample_weight=weight, n_bootstrap=10)
+    assert "ood_auroc" not in result
+    with pytest.raises(InputError, match="in-distribution samples with a positive weight"):
+        evaluate(mixed, proba, sample_weight=1 - weight)

@@ -39,6 +39,15 @@ def test_worst_group_is_the_worst_in_that_metric(evaluation):
     assert "in group 'north'" in line
 
 
+def test_worst_group_of_a_metric_without_a_better_side(evaluation):
+    values = {name: e.mean_confidence.value for name, e in evaluation.groups.items()}
+    low, high = sorted(values, key=values.get)
+    between = sum(values.values()) / 2
+    for op, name in (("<", low), (">", high)):
+        (line,) = check_gates(evaluation, [f"worst_group.mean_confidence {op} {between}"])
+        assert f"in group {name!r}" in line
+
+
 @pytest.mark.parametrize(
     "text", ["ece", "ece > ", "ece == 0.1", "ece.mid > 0.1", "__import__('os') > 1", "ece > 1; x"]
 )

@@ -66,6 +66,20 @@ def test_slope_and_intercept_maximize_the_likelihood(factor):
     assert calibration_intercept(y, two(p)) == pytest.approx(alone[0], abs=1e-3)
 
 
+def test_slope_of_hard_predictions():
+    # logit(p) is +-27.6 (p is clipped to 1e-12) and three of four are right: +-log(3).
+    p, y = [1.0] * 4 + [0.0] * 4, [1, 1, 1, 0, 0, 0, 0, 1]
+    expected = np.log(3) / -np.log(1e-12)
+    assert calibration_slope(y, two(p)) == pytest.approx(expected, rel=1e-6)
+
+
+def test_samples_without_weight_have_no_influence():
+    p, y, weight = [0.9, 0.6, 0.3, 0.8], [1, 1, 1, 0], [1, 1, 2, 0]
+    for metric in (calibration_slope, calibration_intercept):
+        with pytest.warns(CalibrationWarning, match="not defined"):
+            assert np.isnan(metric(y, two(p), sample_weight=weight))
+
+
 def test_separated_classes_have_no_slope():
     for y in ([0, 0, 1], [1, 1, 1]):
         with pytest.warns(CalibrationWarning, match="not defined"):

@@ -130,6 +130,11 @@ def test_kde_by_direct_sums():
     assert kde_ece(correct, confidence) == pytest.approx(expected, abs=1e-7)
 
 
+def test_kde_without_right_samples():
+    correct, weight = np.array([True, False, False]), [0, 1, 1]
+    assert kde_ece(correct, [0.9, 0.6, 0.8], sample_weight=weight) == pytest.approx(0.7)
+
+
 def test_kde_of_equal_confidences():
     # All mass within 3e-3 of .6, where the accuracy is 3/4.
     correct = np.array([True, True, True, False])

@@ -1,5 +1,7 @@
 """Every registered metric: weights, replicates, order of samples, input errors."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -94,3 +96,12 @@ def test_float32_and_float16_are_accepted(make_samples):
     y, proba = make_samples(500, 5)
     for dtype, tolerance in ((np.float32, 1e-5), (np.float16, 5e-3)):
         assert m.nll(y, proba.astype(dtype)) == pytest.approx(m.nll(y, proba), abs=tolerance)
+
+
+def test_float32_probabilities_are_not_copied_as_a_whole():
+    proba = np.full((200_000, 40), 1 / 40, dtype=np.float32)
+    tracemalloc.start()
+    m.brier_score(np.zeros(len(proba), int), proba)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < proba.nbytes

@@ -93,11 +93,11 @@ def run_benchmark(
             data = read_calibration(suite, ood=ood, n_ood=n_ood)
             fitted, failed = _fit(name, specs, data, progress)
             splits = splits_to_test(suite, data.ood_set)
-            mine, gaps = _measure_splits(name, splits, fitted, chosen, options, kept, progress)
+            measured, gaps = _measure_splits(name, splits, fitted, chosen, options, kept, progress)
         except (FileFormatError, InputError) as error:
             skipped[name] = str(error)
             continue
-        measurements += mine
+        measurements += measured
         found[name] = SuiteResult(
             suite, tuple(fitted), failed, data.ood_set, n_bins, n_bootstrap, level, kept
         )
@@ -201,7 +201,7 @@ def _scores(method: FittedMethod, *parts: tuple[Split, Any]) -> Scores:
     y = np.concatenate([split.y[chosen] for split, chosen in parts])
     if method.scores is not None:
         return method.scores(method.calibrator, x, y)
-    near = None
+    knn = None
     if method.calibrator.requires:
-        near = np.concatenate([distances(split)[chosen] for split, chosen in parts])
-    return check_scores(y, method.calibrator.predict_proba(x, knn_distances=near))
+        knn = np.concatenate([distances(split)[chosen] for split, chosen in parts])
+    return check_scores(y, method.calibrator.predict_proba(x, knn_distances=knn))

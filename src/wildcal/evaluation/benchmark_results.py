@@ -14,7 +14,7 @@ from wildcal.core.calibrator import Calibrator
 from wildcal.core.exceptions import InputError
 from wildcal.evaluation.diagnostics import Diagnostics
 from wildcal.evaluation.information import InformationUsed
-from wildcal.evaluation.results import FORMAT_VERSION, Result, estimate_columns
+from wildcal.evaluation.results import FORMAT_VERSION, Result, as_loss, estimate_columns
 from wildcal.evaluation.tables import (
     FLOOR,
     difference_column,
@@ -25,7 +25,7 @@ from wildcal.evaluation.tables import (
 from wildcal.io.suite import Split, Suite
 from wildcal.metrics._scores import Scores
 from wildcal.metrics.bootstrap import Difference, Estimate, difference, interval
-from wildcal.metrics.registry import METRICS, Metric
+from wildcal.metrics.registry import METRICS, Metric, get_metric
 from wildcal.tables import Column, Table, number
 
 SEVERITIES: Final = (1, 2, 3, 4, 5)
@@ -116,7 +116,7 @@ class BenchmarkResults(Result):
     @property
     def metrics(self) -> list[str]:
         """The metrics that were measured, in the order of the registry."""
-        found = {measurement.metric for measurement in self.measurements}
+        found = {metric for _, _, metric in self._groups}
         return [name for name in METRICS if name in found]
 
     @property
@@ -159,12 +159,12 @@ class BenchmarkResults(Result):
         values = tuple(_mean(m.estimate.value for m in group) for group in groups)
         floors = tuple(_mean(m.estimate.floor for m in group) for group in groups)
         value, floor = float(np.mean(values)), float(np.mean(floors))
-        low = high = None
-        drawn = self.replicates(suite, method, metric)
-        if drawn is not None:
-            low, high = interval(METRICS[metric].kind, value, drawn, self.suites[suite].level)
-            if low is not None and value <= floor:
-                low = 0.0
+        drawn, level = self.replicates(suite, method, metric), self.suites[suite].level
+        low, high = interval(METRICS[metric].kind, value, drawn, level)
+        if low is not None and high is not None and math.isnan(floor):
+            low, high = min(low, value), max(high, value)
+        if low is not None and value <= floor:
+            low = 0.0
         return Average(value, low, high, None if math.isnan(floor) else floor, values, floors)
 
     def difference(self, suite: str, a: str, b: str, metric: str | None = None) -> Difference:
@@ -191,12 +191,11 @@ class BenchmarkResults(Result):
     def ranked(self, suite: str, metric: str | None = None) -> list[FittedMethod]:
         """Return the methods of a suite, the best average first, then by the source."""
         metric = metric or self.primary
-        sign = -1 if METRICS[metric].better == "higher" else 1
 
         def key(method: FittedMethod) -> list[float]:
             average = self.average(suite, method.name, metric)
             values = (average.value, average.conditions[0])
-            return [math.inf if math.isnan(v) else sign * v for v in values]
+            return [math.inf if math.isnan(v) else as_loss(metric, v) for v in values]
 
         return sorted(self.suites[suite].methods, key=key)
 
@@ -209,11 +208,12 @@ class BenchmarkResults(Result):
         if not self.suites:
             reasons = tuple(f"{name}: {reason}" for name, reason in self.skipped.items())
             return Table("No suite was measured.", (), (), reasons)
-        if suite is not None and suite not in self.suites:
+        suite = next(iter(self.suites)) if suite is None else suite
+        if suite not in self.suites:
             raise InputError(
                 f"suite must be one of {', '.join(self.suites)}, got {suite!r}.", "suite"
             )
-        return self._table(suite or next(iter(self.suites)), metric or self.primary)
+        return self._table(suite, get_metric(metric or self.primary))
 
     def tables(self, metric: str | None = None) -> list[Table]:
         """Return the table of each suite."""
@@ -235,27 +235,26 @@ class BenchmarkResults(Result):
 
     def _by_condition(self, suite: str, method: str, metric: str) -> list[list[Measurement]]:
         """Return the measurements of each condition; one with missing corruptions is empty."""
-        mine = self._groups.get((suite, method, metric), [])
-        source = [m for m in mine if m.domain == "source"]
+        measured = self._groups.get((suite, method, metric), [])
         if not self.has_severities(suite):
-            names = self.conditions(suite)[1:]
-            return [source, *([m for m in mine if m.domain == name] for name in names)]
-        groups = [[m for m in mine if m.severity == severity] for severity in SEVERITIES]
-        wanted = {m.corruption for m in mine if m.corruption}
+            return [[m for m in measured if m.domain == name] for name in self.conditions(suite)]
+        source = [m for m in measured if m.domain == "source"]
+        groups = [[m for m in measured if m.severity == severity] for severity in SEVERITIES]
+        wanted = {m.corruption for m in measured if m.corruption}
         return [source, *(g if {m.corruption for m in g} == wanted else [] for g in groups)]
 
-    def _table(self, suite: str, metric: str) -> Table:
-        info, methods = METRICS[metric], self.ranked(suite, metric)
+    def _table(self, suite: str, metric: Metric) -> Table:
+        methods = self.ranked(suite, metric.name)
         if not methods:
             reasons = failure_notes(self.suites[suite].failed)
             return Table(f"{suite}: no method could be fitted.", (), (), reasons)
         names = [m.name for m in methods]
-        averages = [self.average(suite, name, metric) for name in names]
-        differences = [self.difference(suite, name, names[0], metric) for name in names[1:]]
+        averages = [self.average(suite, name, metric.name) for name in names]
+        differences = [self.difference(suite, name, names[0], metric.name) for name in names[1:]]
         columns = [
             text_column("method", names),
-            estimate_column(f"average {info.title}", info, averages, interval=True),
-            difference_column(info, differences),
+            estimate_column(f"average {metric.title}", metric, averages, interval=True),
+            difference_column(metric, differences),
         ]
         if any(a.floor is not None for a in averages):
             columns += [
@@ -264,10 +263,10 @@ class BenchmarkResults(Result):
             ]
         for i, condition in enumerate(self.conditions(suite)):
             column = Column(condition, priority=0 if condition in ("0", "5", "source") else 1)
-            cells = [number(a.conditions[i], percent=info.is_percent) for a in averages]
+            cells = [number(a.conditions[i], percent=metric.is_percent) for a in averages]
             columns.append((column, cells))
         for other in (METRICS[name] for name in self.metrics):
-            if other.needs != "ood" and other.name not in (metric, "mean_confidence"):
+            if other.needs != "ood" and other.name not in (metric.name, "mean_confidence"):
                 others = [self.average(suite, name, other.name) for name in names]
                 head = f"average {other.title}"
                 columns.append(estimate_column(head, other, others, priority=7))
@@ -278,7 +277,7 @@ class BenchmarkResults(Result):
                     head = f"{title} {split}"
                     columns.append(estimate_column(head, METRICS[key], found, priority=9))
         columns.append(text_column("data used", [m.information for m in methods], priority=10))
-        return Table.of(suite, columns, self._notes(suite, info, averages[0]))
+        return Table.of(suite, columns, self._notes(suite, metric, averages[0]))
 
     def _notes(self, suite: str, metric: Metric, best: Average) -> list[str]:
         found = self.suites[suite]

@@ -30,8 +30,6 @@ class StoredScores(Scores):
     log_loss: NDArray[Any] | None = None  # type: ignore[assignment]
     squared_error: NDArray[Any] | None = None  # type: ignore[assignment]
     n_classes: int = 0
-    uncalibrated: NDArray[Any] | None = None
-    """Predicted classes without calibration."""
     group: NDArray[Any] | None = None
     """Index of the group of each sample in `group_names`."""
     group_names: tuple[str, ...] = ()
@@ -82,7 +80,7 @@ def evaluate_part(
     """Return metrics of stored columns."""
     scores = replace(scores, weight=scores.weight.astype(np.float64))
     groups = {} if scores.group is None else subsets(scores, scores.group_names, scores.group)
-    return evaluate_scores(scores, metrics, Options(**options), groups, scores.uncalibrated)
+    return evaluate_scores(scores, metrics, Options(**options), groups)
 
 
 def score_file(
@@ -128,9 +126,8 @@ def merge(parts: Sequence[StoredScores]) -> StoredScores:
     for field in fields(StoredScores):
         columns = [getattr(part, field.name) for part in parts]
         if field.name == "group" and names:
-            own = [np.array(part.group_names, dtype=str) for part in parts]
-            index = [np.searchsorted(names, each).astype(np.int32) for each in own]
-            columns = [i[codes] for i, codes in zip(index, columns, strict=True)]
+            index = [np.searchsorted(names, part.group_names) for part in parts]
+            columns = [i.astype(np.int32)[g] for i, g in zip(index, columns, strict=True)]
         if isinstance(columns[0], np.ndarray):
             found[field.name] = np.concatenate(columns)
     return replace(parts[0], **found)

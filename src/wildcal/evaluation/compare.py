@@ -1,21 +1,15 @@
 """`compare`: methods fitted on one calibration set and measured on one test set."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wildcal.core.calibrator import Calibrator, clone
 from wildcal.core.exceptions import InputError
 from wildcal.core.registry import get_calibrator
-from wildcal.evaluation.evaluate import (
-    evaluate_scores,
-    predicted_classes,
-    scores_of,
-    split_by_group,
-)
+from wildcal.evaluation.evaluate import evaluate
 from wildcal.evaluation.information import InformationUsed, information_used
 from wildcal.evaluation.methods import FIT_ERRORS, timed_fit
 from wildcal.evaluation.results import FORMAT_VERSION, Evaluation, Result, as_loss
@@ -28,8 +22,8 @@ from wildcal.evaluation.tables import (
     text_column,
 )
 from wildcal.metrics import METRICS, Difference, get_metric
-from wildcal.metrics._scores import Scores
 from wildcal.metrics.bootstrap import Options
+from wildcal.metrics.registry import get_metrics
 from wildcal.tables import Cell, Column, Table
 
 DEFAULT_METHODS: Final = (
@@ -55,8 +49,6 @@ class MethodResult:
     calibrator: Any
     """The fitted calibrator."""
     evaluation: Evaluation
-    changed: float
-    """Fraction of test samples whose predicted class is not that of the logits."""
     fit_seconds: float
     difference: Difference | None = None
     """Difference to the best method in the metric of the ranking; None for the best."""
@@ -65,6 +57,11 @@ class MethodResult:
     def information(self) -> InformationUsed:
         """The data that the fit used."""
         return information_used(self.calibrator)
+
+    @property
+    def changed(self) -> float:
+        """Fraction of test samples whose predicted class is not that of the logits."""
+        return self.evaluation.changed or 0.0
 
     @property
     def preserves_accuracy(self) -> bool:
@@ -109,10 +106,7 @@ class Comparison(Result):
 
     def table(self) -> Table:
         """Return a row for each method, best first."""
-        methods, metric, failed = self.methods, METRICS[self.sort], failure_notes(self.failed)
-        if not methods:
-            return Table("No method could be fitted.", (), (), failed)
-        first = self.best.evaluation
+        methods, metric, first = self.methods, METRICS[self.sort], self.best.evaluation
         columns = [text_column("method", [m.name for m in methods])]
         for name in dict.fromkeys((self.sort, *(n for n in _COLUMNS if n in first))):
             is_first = name == self.sort
@@ -135,8 +129,9 @@ class Comparison(Result):
             "To best: paired difference to the first method on the same bootstrap replicates; n.s.:"
             f" its {100 * first.level:g} % interval contains 0.",
         ]
+        notes += failure_notes(self.failed)
         ood = f", {first.n_ood:,} OOD samples" if first.n_ood else ""
-        return Table.of(f"{first.n_samples:,} test samples{ood}", columns, [*notes, *failed])
+        return Table.of(f"{first.n_samples:,} test samples{ood}", columns, notes)
 
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each method and metric."""
@@ -212,41 +207,32 @@ def compare(
     >>> list(result)
     ['energy', 'ts', 'identity']
     """
-    options = Options(n_bins, n_bootstrap, level, seed)
+    options = asdict(Options(n_bins, n_bootstrap, level, seed))
     (x, y), (x_test, y_test) = _pair("calibration", calibration), _pair("test", test)
-    near, near_test = knn_distances or (None, None)
+    knn, knn_test = knn_distances or (None, None)
     weight, weight_test = sample_weight or (None, None)
-    arguments = {"domain": domain, "source_domain": source_domain, "knn_distances": near}
-    arguments |= {"X": x, "y": y, "input": input, "sample_weight": weight}
     sort, candidates = _ranking(sort, input), _candidates(methods, x, input)
-    uncalibrated = predicted_classes(x_test, input)
+    wanted = [metric.name for metric in get_metrics((*_COLUMNS, sort, *metrics))]
+    arguments = {"domain": domain, "source_domain": source_domain, "knn_distances": knn}
+    arguments |= {"X": x, "y": y, "input": input, "sample_weight": weight}
+    tested = {"logits": x_test, "knn_distances": knn_test, "sample_weight": weight_test}
     results, failed = list[MethodResult](), dict[str, str]()
-    for name, calibrator, seconds in _fit_each(candidates, arguments, failed, progress):
-        proba = calibrator.predict_proba(x_test, knn_distances=near_test)
-        scores = scores_of(y_test, proba, input, calibrator.class_names_, weight_test)
-        wanted, by_group = (*_COLUMNS, sort, *metrics), split_by_group(scores, groups)
-        evaluation = evaluate_scores(scores, wanted, options, by_group, uncalibrated)
-        changed = _changed(scores, uncalibrated)
-        results.append(MethodResult(name, calibrator, evaluation, changed, seconds))
-    return Comparison(_ranked(results, sort) if results else (), sort, failed)
-
-
-def _fit_each(
-    calibrators: Mapping[str, Calibrator],
-    arguments: Mapping[str, Any],
-    failed: dict[str, str],
-    progress: Callable[[str], None] | None,
-) -> Iterator[tuple[str, Calibrator, float]]:
-    """Yield fitted calibrators with the seconds of their fits; failures are added to `failed`."""
-    for name, calibrator in calibrators.items():
+    for name, calibrator in candidates.items():
         if progress is not None:
             progress(name)
         try:
             seconds = timed_fit(calibrator, **arguments)
         except FIT_ERRORS as error:
             failed[name] = str(error)
-        else:
-            yield name, calibrator, seconds
+            continue
+        evaluation = evaluate(
+            y_test, calibrator=calibrator, groups=groups, metrics=wanted, **tested, **options
+        )
+        results.append(MethodResult(name, calibrator, evaluation, seconds))
+    if not results:
+        reasons = " ".join(dict.fromkeys(failed.values()))
+        raise InputError(f"methods must contain one that can be fitted. {reasons}", "methods")
+    return Comparison(_ranked(results, sort), sort, failed)
 
 
 def _ranking(sort: str | None, input: str) -> str:
@@ -278,12 +264,6 @@ def _candidates(methods: Any, x: Any, input: str) -> dict[str, Calibrator]:
         name: get_calibrator(each) if isinstance(each, str) else clone(each)
         for name, each in methods.items()
     }
-
-
-def _changed(scores: Scores, uncalibrated: NDArray[Any] | None) -> float:
-    if uncalibrated is None or scores.predicted is None:
-        return 0.0
-    return float(np.average(scores.predicted != uncalibrated, weights=scores.weight))
 
 
 def _ranked(results: list[MethodResult], metric: str) -> tuple[MethodResult, ...]:

@@ -10,9 +10,9 @@ from wildcal.core.exceptions import InputError
 from wildcal.core.validation import check_number
 from wildcal.evaluation.evaluate import evaluate
 from wildcal.evaluation.results import FORMAT_VERSION, Evaluation, Result
-from wildcal.evaluation.tables import UNITS, estimate_cell, text_column
+from wildcal.evaluation.tables import UNITS, estimate_column, text_column
 from wildcal.metrics import METRICS, Difference
-from wildcal.tables import Column, Table
+from wildcal.tables import Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,21 +33,22 @@ class ModelComparison(Result):
         metrics = [METRICS[name] for name in first]
         columns = [
             text_column("metric", [m.title for m in metrics]),
-            (Column(reference), [estimate_cell(m, first[m.name]) for m in metrics]),
+            estimate_column(reference, metrics, list(first.estimates.values())),
         ]
         for name, e in others:
-            gaps, verdicts = self.differences[name], self.verdicts[name]
+            values = [e.estimates.get(metric) for metric in first]
+            gaps = [self.differences[name].get(metric) for metric in first]
+            verdicts = [self.verdicts[name].get(metric, "") for metric in first]
             columns += [
-                (Column(name), [estimate_cell(m, e.estimates.get(m.name)) for m in metrics]),
-                (
-                    Column(f"{name} - {reference}"),
-                    [estimate_cell(m, gaps.get(m.name), interval=True, sign=True) for m in metrics],
-                ),
-                text_column("verdict", [verdicts.get(m.name, "") for m in metrics]),
+                estimate_column(name, metrics, values),
+                estimate_column(f"{name} - {reference}", metrics, gaps, interval=True, sign=True),
+                text_column("verdict", verdicts),
             ]
         level = f"{100 * first.level:g} %"
-        paired = f"Differences with paired {level} intervals on the same bootstrap replicates."
-        notes = [UNITS, paired]
+        notes = [
+            UNITS,
+            f"Differences with paired {level} intervals on the same bootstrap replicates.",
+        ]
         if self.margin is not None:
             notes.append(f"Equivalent: the interval lies within {self.margin:g}.")
         return Table.of(f"{first.n_samples:,} samples", columns, notes)
@@ -56,14 +57,13 @@ class ModelComparison(Result):
         """Return a row for each model and metric."""
         rows = []
         for model, evaluation in self.evaluations.items():
-            for name, estimate in evaluation.estimates.items():
-                d = self.differences.get(model, {}).get(name)
-                row = {"model": model, "metric": name, "value": estimate.value}
-                row["difference"] = d.value if d else None
-                row["difference_low"] = d.low if d else None
-                row["difference_high"] = d.high if d else None
-                row["verdict"] = self.verdicts.get(model, {}).get(name)
-                rows.append(row)
+            differences, verdicts = self.differences.get(model, {}), self.verdicts.get(model, {})
+            for name, e in evaluation.estimates.items():
+                d = differences.get(name)
+                value, low, high = (d.value, d.low, d.high) if d else (None, None, None)
+                row = {"model": model, "metric": name, "value": e.value, "difference": value}
+                row |= {"difference_low": low, "difference_high": high}
+                rows.append({**row, "verdict": verdicts.get(name)})
         return rows
 
     def to_dict(self) -> dict[str, Any]:

@@ -79,7 +79,7 @@ class Diagnostics:
         """Add the predictions of a method on a split; those on OOD splits are not used."""
         if split.is_ood:
             return
-        found = compute_reliability(scores, scores.weight, n_bins=self.n_bins)
+        found = compute_reliability(scores, n_bins=self.n_bins)
         self.reliability.setdefault(split.name, {})[method] = found
         kind = "source" if split.is_source else "shifted"
         columns = (scores.confidence, scores.correct)
@@ -98,7 +98,7 @@ class Diagnostics:
         for (kind, method), parts in self._predictions.items():
             confidence, correct = (np.concatenate(column) for column in zip(*parts, strict=True))
             scores = Scores(confidence, correct, np.ones(len(correct)))
-            curve = compute_risk_coverage(scores, scores.weight).thinned()
+            curve = compute_risk_coverage(scores).thinned()
             self.risk_coverage.setdefault(kind, {})[method] = curve
         z = np.concatenate(self._logits)
         energy = in_blocks(_energy_and_confidence, z)[:, 0]

@@ -1,6 +1,7 @@
 """`evaluate`: all metrics of one set of predictions, by group and with intervals."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -98,8 +99,8 @@ def evaluate(
         if not calibrator.preserves_accuracy:
             uncalibrated = predicted_classes(logits, input)
     scores = scores_of(y, proba, input, names, sample_weight)
-    by_group = split_by_group(scores, groups)
-    return evaluate_scores(scores, metrics, options, by_group, uncalibrated, progress)
+    scores = replace(scores, uncalibrated=uncalibrated)
+    return evaluate_scores(scores, metrics, options, split_by_group(scores, groups), progress)
 
 
 def evaluate_scores(
@@ -107,7 +108,6 @@ def evaluate_scores(
     metrics: Sequence[str] | None,
     options: Options,
     groups: Mapping[str, Scores] | None = None,
-    uncalibrated: NDArray[Any] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Evaluation:
     """Return the evaluation of checked samples.
@@ -118,20 +118,19 @@ def evaluate_scores(
         All samples, and those of each group.
     metrics
         Names of metrics, by default all that apply.
-    uncalibrated
-        Predicted classes without calibration.
     """
     inside = scores.inside
-    if not len(inside):
-        raise InputError("y must contain in-distribution samples, got none.", "y")
+    if not inside.weight.any():
+        raise InputError(
+            "y must contain in-distribution samples with a positive weight, got none.", "y"
+        )
     options = options.for_samples(len(scores))
     n_bins, level = options.n_bins, options.level
     applicable = [m for m in get_metrics(metrics) if _applies(m, scores)]
     estimates, replicates = estimate_metrics(applicable, scores, options, progress)
     binary = None
     if inside.n_classes == 2:
-        event = inside.positive()
-        binary = compute_reliability(event, event.weight, n_bins=n_bins, level=level)
+        binary = compute_reliability(inside.positive, n_bins=n_bins, level=level)
     of_groups = GROUP_METRICS if metrics is None else metrics
     return Evaluation(
         estimates=estimates,
@@ -140,12 +139,13 @@ def evaluate_scores(
         n_bins=n_bins,
         n_bootstrap=options.n_bootstrap or 0,
         level=level,
-        reliability=compute_reliability(inside, inside.weight, n_bins=n_bins, level=level),
-        isotonic=compute_isotonic_reliability(inside, inside.weight),
-        risk_coverage=compute_risk_coverage(inside, inside.weight).thinned(),
+        reliability=compute_reliability(inside, n_bins=n_bins, level=level),
+        isotonic=compute_isotonic_reliability(inside),
+        risk_coverage=compute_risk_coverage(inside).thinned(),
         binary_reliability=binary,
         replicates=replicates,
-        uncalibrated_accuracy=_uncalibrated_accuracy(scores, uncalibrated),
+        uncalibrated_accuracy=_uncalibrated_accuracy(inside),
+        changed=_changed(scores),
         groups={
             name: evaluate_scores(part, of_groups, options) for name, part in (groups or {}).items()
         },
@@ -159,7 +159,7 @@ def estimate_metrics(
     progress: Callable[[int], None] | None = None,
 ) -> tuple[dict[str, Estimate], dict[str, FloatArray]]:
     """Return the metrics that are not NaN, and the bootstrap replicates of all, by name."""
-    drawn = replicate(metrics, scores, options, progress) if metrics else {}
+    drawn = replicate(metrics, scores, options, progress)
     found = {m.name: estimate(m, scores, options, drawn.get(m.name)) for m in metrics}
     return {name: e for name, e in found.items() if not np.isnan(e.value)}, drawn
 
@@ -214,22 +214,35 @@ def split_by_group(scores: Scores, groups: Any) -> dict[str, Scores]:
         raise InputError(
             f"groups must have one label per sample, got {len(labels)} for {len(scores)}.", "groups"
         )
-    return subsets(scores, *np.unique(labels, return_inverse=True))
+    names, index = np.unique(labels, return_inverse=True)
+    return subsets(scores, names.tolist(), index)
 
 
-def subsets(scores: Scores, names: Iterable[Any], index: NDArray[Any]) -> dict[str, Scores]:
-    """Return the in-distribution samples of each group; `index` is the group of each sample."""
-    known = ~scores.is_ood
-    masks = {str(name): known & (index == i) for i, name in enumerate(names)}
-    return {name: scores.subset(mask) for name, mask in masks.items() if mask.any()}
+def subsets(scores: Scores, names: Sequence[Any], index: NDArray[Any]) -> dict[str, Scores]:
+    """Return the in-distribution samples of each group; `index` is the group of each sample.
+
+    Groups without weight are left out.
+    """
+    known = np.flatnonzero(~scores.is_ood)
+    order = known[np.argsort(index[known], kind="stable")]
+    parts = np.split(order, np.searchsorted(index[order], np.arange(1, len(names))))
+    found = {}
+    for name, part in zip(names, parts, strict=True):
+        if scores.weight[part].any():
+            found[str(name)] = scores.subset(part)
+    return found
 
 
-def _uncalibrated_accuracy(scores: Scores, predicted: NDArray[Any] | None) -> float | None:
-    """Return the accuracy of other predictions, None if all are right where the given ones are."""
-    if predicted is None or scores.y is None:
+def _uncalibrated_accuracy(scores: Scores) -> float | None:
+    """Return the accuracy without calibration, None if the same samples are right with it."""
+    right = scores.uncalibrated == scores.y
+    if scores.uncalibrated is None or np.array_equal(right, scores.correct):
         return None
-    known = ~scores.is_ood
-    right = (predicted == scores.y)[known]
-    if (right == scores.correct[known]).all():
+    return float(np.average(right, weights=scores.weight))
+
+
+def _changed(scores: Scores) -> float | None:
+    """Return the fraction of samples whose predicted class is changed by the calibration."""
+    if scores.uncalibrated is None or scores.predicted is None:
         return None
-    return float(np.average(right, weights=scores.weight[known]))
+    return float(np.average(scores.predicted != scores.uncalibrated, weights=scores.weight))

@@ -33,7 +33,8 @@ class Gate:
     part: Literal["value", "low", "high"] = "value"
     """The number, or an end of its interval."""
     worst_group: bool = False
-    """Whether the condition is about the group with the worst value of this metric."""
+    """Whether the condition is about the group with the worst value of this metric. Of metrics
+    without a better side, ``<`` is about the lowest value and ``>`` about the highest."""
 
     @property
     def number(self) -> str:
@@ -50,7 +51,7 @@ class Gate:
         if self.worst_group:
             if not evaluation.groups:
                 raise InputError(f"gate {str(self)!r} needs groups.", "gate")
-            name = evaluation.worst_group_by(self.metric)
+            name = evaluation.worst_group_by(self.metric, lowest="<" in self.op)
             evaluation, where = evaluation.groups[name], f" in group {name!r}"
         if self.metric not in evaluation:
             raise InputError(f"gate {str(self)!r}: {self.metric} was not computed.", "gate")

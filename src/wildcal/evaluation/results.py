@@ -12,6 +12,7 @@ from wildcal.metrics import (
     Difference,
     Estimate,
     IsotonicReliability,
+    Metric,
     Reliability,
     RiskCoverage,
 )
@@ -98,6 +99,8 @@ class Evaluation(Result):
     """The evaluation of each group, by its name."""
     uncalibrated_accuracy: float | None = None
     """Accuracy of the argmax of the logits; None if it is the accuracy, or not known."""
+    changed: float | None = None
+    """Fraction of samples whose predicted class is not that of the logits; None if not known."""
     replicates: Mapping[str, FloatArray] = field(default_factory=dict)
     """Metrics of bootstrap replicates."""
 
@@ -128,12 +131,19 @@ class Evaluation(Result):
         has_excess = any("excess_ece" in group for group in self.groups.values())
         return self.worst_group_by("excess_ece") if has_excess else None
 
-    def worst_group_by(self, metric: str) -> str:
-        """Return the name of the group with the worst value of a metric."""
-        known = [name for name, e in self.groups.items() if metric in e]
-        if not known:
+    def worst_group_by(self, metric: str, *, lowest: bool = False) -> str:
+        """Return the name of the group with the worst value of a metric.
+
+        Of metrics without a better side, such as the calibration slope, it is the group with the
+        highest value, or with `lowest` that with the lowest value.
+        """
+        losses = {
+            n: as_loss(metric, e[metric].value) for n, e in self.groups.items() if metric in e
+        }
+        if not losses:
             raise InputError(f"{metric} of groups was not computed. Try metrics=[{metric!r}].")
-        return max(known, key=lambda name: as_loss(metric, self.groups[name][metric].value))
+        choose = min if lowest and METRICS[metric].better is None else max
+        return choose(losses, key=losses.__getitem__)
 
     def minus(self, other: "Evaluation", metric: str) -> Difference:
         """Return the difference to another evaluation of the same samples in a metric."""
@@ -144,20 +154,13 @@ class Evaluation(Result):
 
     def table(self) -> Table:
         """Return all metrics as a table."""
-        estimates = [
-            (METRICS[n].title, METRICS[n].is_percent, e) for n, e in self.estimates.items()
-        ]
-        if self.uncalibrated_accuracy is not None and "accuracy" in self:
-            after = list(self).index("accuracy") + 1
-            other = ("accuracy, uncalibrated", True, Estimate(self.uncalibrated_accuracy))
-            estimates.insert(after, other)
         rows = []
-        for title, percent, e in estimates:
-            value, floor = (number(x, percent=percent) for x in (e.value, e.floor))
-            # The interval of an error with a noise floor is that of its excess, in another row.
-            ends = e.interval if e.interval is not None and e.floor is None else ()
-            interval = " to ".join(number(end, percent=percent).text for end in ends)
-            rows.append((Cell(title), value, Cell(interval), floor))
+        for name, e in self.estimates.items():
+            metric = METRICS[name]
+            rows.append(_row(metric.title, metric, e))
+            if name == "accuracy" and self.uncalibrated_accuracy is not None:
+                uncalibrated = Estimate(self.uncalibrated_accuracy)
+                rows.append(_row("accuracy, uncalibrated", metric, uncalibrated))
         heads = ["value", f"{100 * self.level:g} % interval", "noise floor"]
         notes = [UNITS, FLOOR]
         if self.n_bootstrap:
@@ -213,3 +216,12 @@ class Evaluation(Result):
         """Return the numbers of samples and the metrics as plain values."""
         metrics = {name: estimate.to_dict() for name, estimate in self.estimates.items()}
         return {"n_samples": self.n_samples, "n_ood": self.n_ood, "metrics": metrics}
+
+
+def _row(title: str, metric: Metric, e: Estimate) -> tuple[Cell, ...]:
+    """Return the title, value, interval and noise floor of an estimate as cells."""
+    value, floor = (number(x, percent=metric.is_percent) for x in (e.value, e.floor))
+    # The interval of an error with a noise floor is that of its excess, in another row.
+    ends = e.interval if e.interval is not None and e.floor is None else ()
+    interval = " to ".join(number(end, percent=metric.is_percent).text for end in ends)
+    return Cell(title), value, Cell(interval), floor

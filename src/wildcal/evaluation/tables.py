@@ -20,37 +20,33 @@ def text_column(head: str, texts: Sequence[object], priority: int = 0) -> Cells:
 
 def estimate_column(
     head: str,
-    metric: Metric,
+    metrics: Metric | Sequence[Metric],
     estimates: Sequence[Estimate | None],
     *,
     priority: int = 0,
     interval: bool = False,
-    ranked: bool = False,
+    sign: bool = False,
 ) -> Cells:
-    """Return a column of estimates of a metric."""
-    cells = [estimate_cell(metric, estimate, interval=interval) for estimate in estimates]
-    if ranked:
-        cells = with_ranks(cells, metric.better)
+    """Return a column of estimates of one metric, or of one metric for each row."""
+    each = [metrics] * len(estimates) if isinstance(metrics, Metric) else metrics
+    cells = []
+    for metric, e in zip(each, estimates, strict=True):
+        value, ends = (None, None) if e is None else (e.value, e.interval if interval else None)
+        cells.append(number(value, ends, percent=metric.is_percent, sign=sign))
     return Column(head, priority=priority), cells
 
 
-def metric_columns(name: str, estimates: Sequence[Estimate | None], **options: Any) -> list[Cells]:
+def metric_columns(
+    name: str, estimates: Sequence[Estimate | None], *, ranked: bool = False, **options: Any
+) -> list[Cells]:
     """Return the column of a metric; for the ECE also that of its noise floor."""
-    columns = [estimate_column(METRICS[name].title, METRICS[name], estimates, **options)]
+    metric = METRICS[name]
+    column, cells = estimate_column(metric.title, metric, estimates, **options)
+    columns = [(column, with_ranks(cells, metric.better) if ranked else cells)]
     if name == "ece":
         floors = [number(estimate.floor if estimate else None) for estimate in estimates]
         columns.append((Column("noise floor", priority=2), floors))
     return columns
-
-
-def estimate_cell(
-    metric: Metric, estimate: Estimate | None, *, interval: bool = False, sign: bool = False
-) -> Cell:
-    """Return the cell of an estimate of a metric, "-" without one."""
-    if estimate is None:
-        return number(None)
-    shown = estimate.interval if interval else None
-    return number(estimate.value, shown, percent=metric.is_percent, sign=sign)
 
 
 def difference_column(metric: Metric, differences: Sequence[Difference]) -> Cells:

@@ -1,6 +1,6 @@
 """`Scores`: checked predictions and labels, the input of metrics; helpers for weighted sums."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Final, Self, TypeAlias
@@ -40,6 +40,8 @@ class Scores:
     """Probabilities (n, K) as they were given, not copied."""
     predicted: IntArray | None = None
     """Argmax of the probabilities."""
+    uncalibrated: IntArray | None = None
+    """Predicted classes without calibration, where they may differ."""
     _bins: dict[int, IntArray] = field(default_factory=dict, init=False, repr=False)
 
     def __len__(self) -> int:
@@ -70,8 +72,8 @@ class Scores:
     @cached_property
     def squared_error(self) -> FloatArray:
         """Squared distance of the probabilities to the one-hot label."""
-        squares = [np.einsum("ij,ij->i", p, p) for p in self.blocks()]
-        return np.asarray(np.maximum(np.concatenate(squares) - 2 * self._true_proba + 1, 0))
+        squares = np.concatenate([np.einsum("ij,ij->i", p, p) for p in self.blocks()])
+        return np.asarray(np.maximum(squares - 2 * self._true_proba + 1, 0))
 
     def bins(self, n_bins: int) -> IntArray:
         """Return the equal-width bin of each confidence."""
@@ -84,12 +86,12 @@ class Scores:
         """Indices that sort the samples by confidence."""
         return np.argsort(self.confidence)
 
-    def blocks(self) -> list[FloatArray]:
-        """Return the probabilities in blocks of samples, in float64 when they are used."""
+    def blocks(self) -> Iterator[FloatArray]:
+        """Yield the probabilities in blocks of samples, in float64."""
         proba = self._proba()
         size = max(1, _BLOCK_ENTRIES // proba.shape[1])
-        parts = [proba[start : start + size] for start in range(0, len(proba), size)]
-        return [np.asarray(part, dtype=np.float64) for part in parts]
+        for start in range(0, len(proba), size):
+            yield np.asarray(proba[start : start + size], dtype=np.float64)
 
     def subset(self, chosen: NDArray[Any]) -> Self:
         """Return the samples at a mask or at indices."""
@@ -106,8 +108,9 @@ class Scores:
     def _inside(self) -> Self:
         return self.subset(~self.is_ood)
 
+    @cached_property
     def positive(self) -> "Scores":
-        """Return the class 1 of two as an event: its probability, and whether it occurred."""
+        """The class 1 of two as an event: its probability, and whether it occurred."""
         proba, y = self._proba(), self.y
         if proba.shape[1] != 2 or y is None:
             raise InputError(f"proba must have 2 columns, got {proba.shape[1]}.", "proba")

@@ -74,12 +74,12 @@ def spiegelhalter_z(y: Any, proba: Any, *, sample_weight: Any = None) -> float:
 
 def compute_binary_ece(scores: Scores, weights: FloatArray, *, n_bins: int = 15) -> Any:
     """See `binary_ece`."""
-    return compute_ece(scores.positive(), weights, n_bins=n_bins)
+    return compute_ece(scores.positive, weights, n_bins=n_bins)
 
 
 def compute_spiegelhalter_z(scores: Scores, weights: FloatArray, *, n_bins: int = 15) -> Any:
     """See `spiegelhalter_z`."""
-    event = scores.positive()
+    event = scores.positive
     p = event.confidence
     total = -event.gap * (1 - 2 * p) @ weights
     variance = (1 - 2 * p) ** 2 * p * (1 - p) @ weights
@@ -94,7 +94,8 @@ def compute_calibration_slope(scores: Scores, weights: FloatArray, *, n_bins: in
     used = full > 0
     if _side(y[used], x[used]):
         return np.full(weights.shape[1:], np.nan)[()]
-    start = _logistic_regression(x, y, full, np.array([0.0, 1.0]))
+    # At (0, 1) the Hessian is almost 0 if all probabilities are 0 or 1.
+    start = _logistic_regression(x, y, full, np.zeros(2))
 
     def value(w: FloatArray) -> float:
         drawn = w > 0
@@ -111,7 +112,8 @@ def compute_calibration_intercept(scores: Scores, weights: FloatArray, *, n_bins
     from scipy.special import expit
 
     x, y = _logits_and_labels(scores)
-    if y.all() or not y.any():
+    used = y[(weights if weights.ndim == 1 else scores.weight) > 0]
+    if used.all() or not used.any():
         return np.full(weights.shape[1:], np.nan)[()]
 
     def value(w: FloatArray) -> float:
@@ -128,7 +130,7 @@ def compute_calibration_intercept(scores: Scores, weights: FloatArray, *, n_bins
 
 
 def _logits_and_labels(scores: Scores) -> tuple[FloatArray, BoolArray]:
-    event = scores.positive()
+    event = scores.positive
     p = np.clip(event.confidence, _SMALLEST, 1 - _SMALLEST)
     return np.log(p) - np.log1p(-p), event.correct
 

@@ -13,7 +13,7 @@ from wildcal.core.exceptions import InputError
 from wildcal.core.validation import check_number
 from wildcal.metrics._scores import MAX_BINS, BoolArray, Scores, check_scores
 from wildcal.metrics.calibration_error import compute_noise_floor, noise_limit
-from wildcal.metrics.registry import EVENTS, METRICS, Metric, get_metric
+from wildcal.metrics.registry import METRICS, WITH_FLOOR, Metric, get_metric
 
 DEFAULT_BOOTSTRAP: Final = 200
 # Above this number of samples no intervals are computed unless asked for.
@@ -135,8 +135,10 @@ def _draw(rng: Any, is_ood: BoolArray, weight: FloatArray, n_bootstrap: int) -> 
     block = np.zeros((n_bootstrap, len(weight)), dtype=np.float32)
     for chosen in (np.flatnonzero(~is_ood), np.flatnonzero(is_ood)):
         n, w = len(chosen), weight[chosen]
+        if not w.any():
+            continue
         p = None if (w == 1).all() else w / w.sum()
-        for row in block if n else ():
+        for row in block:
             row[chosen] = np.bincount(rng.choice(n, max(1, round(w.sum())), p=p), minlength=n)
     return np.ascontiguousarray(block.T)
 
@@ -151,12 +153,11 @@ def replicate(
 
     `progress` is called with the number of replicates of each block.
     """
-    n_bootstrap = options.for_samples(len(scores)).n_bootstrap
-    if not n_bootstrap:
+    if not (metrics and options.n_bootstrap):
         return {}
     parts: dict[str, list[FloatArray]] = {metric.name: [] for metric in metrics}
     inside = scores.inside
-    for weights in draw_weights(scores, n_bootstrap, options.seed):
+    for weights in draw_weights(scores, options.n_bootstrap, options.seed):
         known = weights if inside is scores else weights[~scores.is_ood]
         for metric in metrics:
             of = (scores, weights) if metric.needs == "ood" else (inside, known)
@@ -179,10 +180,7 @@ def interval(
     used = np.empty(0) if replicates is None else replicates[np.isfinite(replicates)]
     if len(used) < 2 or np.isnan(value):
         return None, None
-    tail = (1 - level) / 2
-    # np.quantile takes ten times as long.
-    at = np.array([tail, 1 - tail]) * (len(used) - 1)
-    low, high = np.interp(at, np.arange(len(used)), np.sort(used)).tolist()
+    low, high = np.quantile(used, [(1 - level) / 2, (1 + level) / 2]).tolist()
     if kind == "error":
         return max(2 * value - high, 0.0), max(2 * value - low, 0.0)
     return min(low, value), max(high, value)
@@ -206,9 +204,9 @@ def estimate(
         return _around(error.value - floor, error.low, error.high)
     value = float(metric.of(scores, scores.weight, n_bins))
     low, high = interval(metric.kind, value, replicates, level)
-    if metric.name not in EVENTS:
+    if metric.name not in WITH_FLOOR:
         return _around(value, low, high)
-    event = EVENTS[metric.name](inside)
+    event = inside.positive if metric.needs == "binary" else inside
     floor = float(compute_noise_floor(event, event.weight, n_bins=n_bins))
     # The limit is at most three times the floor.
     is_near = low is not None and value <= 3 * floor

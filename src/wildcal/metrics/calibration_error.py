@@ -1,6 +1,5 @@
 """Calibration errors, and the noise floor of a calibrated model on a finite sample."""
 
-from functools import lru_cache
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -318,10 +317,11 @@ def _sums_between(values: FloatArray, ends: IntArray) -> FloatArray:
 def compute_kde_ece(scores: Scores, weights: FloatArray, *, n_bins: int = 15) -> Any:
     """See `kde_ece`. Replicates share the bandwidth of the samples."""
     confidence, correct = scores.confidence, scores.correct
-    if not correct.any():
-        return mean(confidence, weights)
     w = weights if weights.ndim == 1 else scores.weight
-    kernel = _kernel_transform(_bandwidth(confidence, correct * w, w.sum()))
+    hits = correct * w
+    if not hits.any():
+        return mean(confidence, weights)
+    kernel = _kernel_transform(_bandwidth(confidence, hits, w.sum()))
     image = np.where(confidence < 0.5, -confidence, 2 - confidence)
     position = (np.concatenate([confidence, image]) - _GRID[0]) / _STEP
     left = position.astype(np.intp)
@@ -373,13 +373,9 @@ def noise_limit(scores: Scores, *, n_bins: int = 15, level: float = 0.95) -> flo
     """Return the ECE that a calibrated model exceeds with probability (1 - level) / 2."""
     index, p = scores.bins(n_bins), scores.confidence
     variance = np.bincount(index, scores.weight * p * (1 - p), n_bins)
-    errors = _absolute_normal(n_bins) @ np.sqrt(variance) / scores.weight.sum()
+    gaps = np.abs(np.random.default_rng(0).normal(size=(_N_DRAWS, n_bins)))
+    errors = gaps @ np.sqrt(variance) / scores.weight.sum()
     return float(np.quantile(errors, (1 + level) / 2))
-
-
-@lru_cache(maxsize=4)  # drawing takes a tenth of the time of a bootstrap interval
-def _absolute_normal(n_bins: int) -> FloatArray:
-    return np.abs(np.random.default_rng(0).normal(size=(_N_DRAWS, n_bins)))
 
 
 def _expected_gaps(p: FloatArray, index: IntArray, n_bins: int, w: FloatArray) -> FloatArray:

@@ -167,13 +167,12 @@ def risk_coverage(y: Any, proba: Any, *, sample_weight: Any = None) -> RiskCover
     >>> curve.coverage, curve.risk
     (array([0.5, 1. ]), array([0. , 0.5]))
     """
-    scores = check_scores(y, proba, sample_weight)
-    return compute_risk_coverage(scores, scores.weight)
+    return compute_risk_coverage(check_scores(y, proba, sample_weight))
 
 
-def compute_risk_coverage(scores: Scores, weights: FloatArray) -> RiskCoverage:
+def compute_risk_coverage(scores: Scores) -> RiskCoverage:
     """See `risk_coverage`."""
-    right, wrong = _cumulate(lambda *counts: counts, scores, weights, scores.correct)
+    right, wrong = _cumulate(lambda *counts: counts, scores, scores.weight, scores.correct)
     total = right + wrong
     used = np.diff(total, prepend=0.0) > 0
     ranked = scores.confidence[scores.order][::-1]

@@ -1,6 +1,6 @@
 """Registry of metrics for `evaluate`, `compare`, benchmarks, reports and gates."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final, Literal
@@ -45,7 +45,8 @@ class Metric:
     def applies_to(self, scores: Scores) -> bool:
         """Return whether the metric is defined for these samples."""
         if self.needs == "ood":
-            return bool(scores.is_ood.any() and not scores.is_ood.all())
+            weight_of_ood = scores.weight[scores.is_ood]
+            return bool(weight_of_ood.any() and scores.inside.weight.any())
         if self.needs == "binary":
             return scores.n_classes == 2
         return self.needs == "top" or scores.n_classes > 0
@@ -105,11 +106,8 @@ _ENTRIES: Final = (
 METRICS: Final[dict[str, Metric]] = {metric.name: metric for metric in _ENTRIES}
 """All metrics in the order of tables. An entry added here appears everywhere."""
 
-EVENTS: Final[dict[str, Callable[[Scores], Scores]]] = {
-    "ece": lambda scores: scores,
-    "binary_ece": Scores.positive,
-}
-"""Errors with a noise floor, and the event whose probability they measure."""
+WITH_FLOOR: Final = ("ece", "binary_ece")
+"""Errors with a noise floor."""
 
 RENAMED: Final = {
     "sce": "classwise_ece",

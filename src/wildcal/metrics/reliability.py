@@ -99,7 +99,7 @@ def reliability(
     check_number("n_bins", n_bins, 1, MAX_BINS, whole=True)
     check_number("level", level, 0.01, 0.9999)
     scores = check_scores(y, proba, sample_weight)
-    return compute_reliability(scores, scores.weight, n_bins=n_bins, level=level)
+    return compute_reliability(scores, n_bins=n_bins, level=level)
 
 
 def isotonic_reliability(y: Any, proba: Any, *, sample_weight: Any = None) -> IsotonicReliability:
@@ -116,8 +116,7 @@ def isotonic_reliability(y: Any, proba: Any, *, sample_weight: Any = None) -> Is
     >>> curve.low, curve.accuracy
     (array([0.1, 0.4, 0.9]), array([0. , 0.5, 1. ]))
     """
-    scores = check_scores(y, proba, sample_weight)
-    return compute_isotonic_reliability(scores, scores.weight)
+    return compute_isotonic_reliability(check_scores(y, proba, sample_weight))
 
 
 def decompose(
@@ -163,11 +162,18 @@ def decompose(
     scores = scores.subset(~scores.is_ood & (scores.weight > 0))
     if not len(scores):
         raise InputError("y must contain in-distribution samples, got none.", "y")
-    scale = 0.5 if score == "brier_score" and scores.y is None else 1.0
-    scores, w = _with_classes(scores), scores.weight
-    p = np.concatenate(scores.blocks())
+    scale = 1.0
+    if scores.y is None:  # two classes: wrong and right
+        scale = 0.5 if score == "brier_score" else 1.0
+        two = np.column_stack([1 - scores.confidence, scores.confidence])
+        scores = replace(scores, y=scores.correct.astype(np.int64), proba=two)
+    w = scores.weight
+    p = np.concatenate(list(scores.blocks()))
     t = (np.asarray(scores.y)[:, None] == np.arange(scores.n_classes)).astype(np.float64)
-    q = np.column_stack([isotonic_fit(*columns, w) for columns in zip(p.T, t.T, strict=True)])
+    q = np.empty_like(p)
+    for k in range(scores.n_classes):
+        _, step, fitted = _isotonic(p[:, k], t[:, k], w)
+        q[:, k] = fitted.x[step]
     f = np.broadcast_to(w @ t / w.sum(), t.shape)
     if score == "nll" and scores.n_classes > 2:
         q = q / q.sum(axis=1, keepdims=True)
@@ -176,28 +182,20 @@ def decompose(
     return Decomposition(of_p, of_p - of_q, of_f - of_q, of_f)
 
 
-def compute_reliability(
-    scores: Scores, weights: FloatArray, *, n_bins: int = 15, level: float = 0.95
-) -> Reliability:
+def compute_reliability(scores: Scores, *, n_bins: int = 15, level: float = 0.95) -> Reliability:
     """See `reliability`."""
     index = scores.bins(n_bins)
     columns = (np.ones(len(scores)), scores.confidence, scores.correct)
-    count, confidence, correct = (bin_sums(c, index, n_bins, weights) for c in columns)
+    count, confidence, correct = (bin_sums(c, index, n_bins, scores.weight) for c in columns)
     return Reliability.of_sums(count, confidence, correct, level)
 
 
-def compute_isotonic_reliability(scores: Scores, weights: FloatArray) -> IsotonicReliability:
+def compute_isotonic_reliability(scores: Scores) -> IsotonicReliability:
     """See `isotonic_reliability`."""
-    used = weights > 0
-    values, _, steps = _isotonic(scores.confidence[used], scores.correct[used], weights[used])
+    used = scores.weight > 0
+    values, _, steps = _isotonic(scores.confidence[used], scores.correct[used], scores.weight[used])
     first, last = steps.blocks[:-1], steps.blocks[1:] - 1
     return IsotonicReliability(values[first], values[last], steps.x[first], steps.weights)
-
-
-def isotonic_fit(x: FloatArray, y: FloatArray, w: FloatArray) -> FloatArray:
-    """Return the increasing function of x with the least weighted squared error, at each x."""
-    _, group, steps = _isotonic(x, y, w)
-    return np.asarray(steps.x[group])
 
 
 def _isotonic(x: FloatArray, y: NDArray[Any], w: FloatArray) -> tuple[FloatArray, IntArray, Any]:
@@ -232,11 +230,3 @@ def wilson_interval(
     middle = (rate + z2 / (2 * n)) / (1 + z2 / n)
     half = np.sqrt(rate * (1 - rate) * z2 / n + (z2 / (2 * n)) ** 2) / (1 + z2 / n)
     return np.maximum(middle - half, 0.0), np.minimum(middle + half, 1.0)
-
-
-def _with_classes(scores: Scores) -> Scores:
-    """Return confidences as the probabilities of two classes: wrong and right."""
-    if scores.y is not None:
-        return scores
-    proba = np.column_stack([1 - scores.confidence, scores.confidence])
-    return replace(scores, y=scores.correct.astype(np.int64), proba=proba)
