@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -143,6 +144,13 @@ def test_a_pooled_condition_that_contradicts_is_explained(tmp_path):
     sentences = " ".join(summary(found, NAME))
     assert (order[0] == "ts") == ("errors of opposite sign cancel" in sentences)
     assert order[0] == "ts"
+
+
+def test_skipped_splits_of_a_suite_with_a_longer_name_are_not_shown(results):
+    skipped = {f"{NAME}: night": "it is damaged", f"{NAME}-b: day": "it is missing"}
+    text = make_report(replace(results, skipped=skipped))
+    assert "night: it is damaged" in text
+    assert "it is missing" not in text
 
 
 def test_errors_without_diagnostics_or_with_an_unknown_suite():
