@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from wildcal.evaluation.benchmark_results import BenchmarkResults
 from wildcal.metrics import METRICS, auroc
 from wildcal.metrics.bootstrap import Difference
 from wildcal.plots.energy import negative_energy
@@ -17,13 +16,14 @@ from wildcal.report.paper.study import (
     Study,
     is_pooled,
     margin_of_energy,
+    other_methods,
     softmax_confidence,
     source_split,
     splits_at,
     svhn_split,
 )
 from wildcal.report.paper.tables import DETECTION, EXTRACT, KEEP_CLASSES, Missing, PaperTable
-from wildcal.report.paper.variants import COUNTED, WITHOUT_OOD
+from wildcal.report.paper.variants import WITHOUT_OOD
 from wildcal.tables import Cell, Column, Table
 
 _NOTES: Final = (
@@ -84,13 +84,6 @@ def claims(study: Study) -> PaperTable | Missing:
     return PaperTable("claims", table, tuple(records))
 
 
-def _others(results: BenchmarkResults, suite: str) -> list[str]:
-    """Return the methods besides energy; IROvATS with all samples, if both forms were measured."""
-    names = [m.name for m in results.suites[suite].methods]
-    left_out = {"energy", WITHOUT_OOD, *(["irovats"] if COUNTED in names else [])}
-    return [name for name in names if name not in left_out]
-
-
 def _averages(
     study: Study, metric: str = "ece", *, only: Callable[[Any], bool] = lambda suite: True,
     against: Sequence[str] = (), sets: Sequence[str] = (PAPER,),
@@ -101,7 +94,7 @@ def _averages(
             results = study.results(name, metric, ood=ood)
             if results is None or not results.has_severities(name):
                 continue
-            others = against or _others(results, name)
+            others = against or other_methods(results, name)
             best = min(others, key=lambda m: results.average(name, m, metric).value)
             gap = results.difference(name, best, "energy", metric)
             yield Case(name, best if ood == PAPER else ood, gap)
@@ -117,21 +110,20 @@ def _by_severity(study: Study, levels: Sequence[int]) -> Iterator[Case]:
     for name, results in study.each():
         for level in levels if results.has_severities(name) else ():
             if splits := splits_at(results, name, level):
-                gap = margin_of_energy(results, name, splits, _others(results, name))
+                gap = margin_of_energy(results, name, splits)
                 yield Case(name, f"severity {level}", gap)
 
 
 def _by_type(study: Study) -> Iterator[Case]:
     for name, results in study.each(only=lambda suite: not is_pooled(suite)):
         for split in splits_at(results, name, 5):
-            gap = margin_of_energy(results, name, [split], _others(results, name))
-            yield Case(name, split, gap)
+            yield Case(name, split, margin_of_energy(results, name, [split]))
 
 
 def _on_textures(study: Study, metrics: Sequence[str], among: Sequence[str] = ()) -> Iterator[Case]:
     for name, results in study.each(ood="svhn"):
         if "textures-test" in results.ood_splits(name):
-            others = [m for m in _others(results, name) if not among or m in among]
+            others = [m for m in other_methods(results, name) if not among or m in among]
             for metric in metrics:
                 gap = margin_of_energy(results, name, ["textures-test"], others, metric)
                 yield Case(name, METRICS[metric].title, gap)

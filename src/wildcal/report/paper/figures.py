@@ -152,9 +152,7 @@ def fig5(study: Study, name: str = "fig5") -> PaperFigure | Missing:
     if not columns:
         return Missing(name, "at least 200 samples in each condition", EXTRACT)
     heatmap = HeatmapDisplay(columns, "ECE of Energy minus the lowest other (points)")
-    figure = new_figure(*HeatmapDisplay.size)
-    with context():
-        heatmap.draw(figure.add_subplot())
+    figure = grid({"": heatmap}, height=4.35)
     caption = (
         "ECE of Energy minus that of the best other method for each corruption at severity 5;"
         " in brackets: the 95 % interval contains 0."

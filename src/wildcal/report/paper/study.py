@@ -1,5 +1,6 @@
 """Benchmarks that the tables and figures of the paper share."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
@@ -14,9 +15,9 @@ from wildcal.core.arrays import FloatArray, softmax
 from wildcal.evaluation.benchmark import run_benchmark
 from wildcal.evaluation.benchmark_results import BenchmarkResults
 from wildcal.evaluation.methods import PAPER_METHODS
+from wildcal.evaluation.results import as_loss
 from wildcal.evaluation.splits import ood_set
 from wildcal.io.suite import Split, Suite
-from wildcal.metrics import METRICS
 from wildcal.metrics.bootstrap import Difference, difference
 from wildcal.report.paper.names import SuiteNames, in_paper_order
 from wildcal.report.paper.variants import COUNTED, WITHOUT_OOD, paper_method
@@ -183,17 +184,25 @@ def mean_over(
     measured = results.select(suite=suite, method=method, metric=metric)
     found = [m for m in measured if m.split in splits]
     drawn = [m.replicates for m in found if m.replicates is not None]
-    value = float(np.mean([m.estimate.value for m in found]))
+    value = float(np.mean([m.estimate.value for m in found])) if found else math.nan
     return value, np.mean(drawn, axis=0) if drawn else None
 
 
+def other_methods(results: BenchmarkResults, suite: str) -> list[str]:
+    """Return the methods besides energy; IROvATS with all samples, if both forms were measured."""
+    names = [m.name for m in results.suites[suite].methods]
+    left_out = {"energy", WITHOUT_OOD, *(["irovats"] if COUNTED in names else [])}
+    return [name for name in names if name not in left_out]
+
+
 def margin_of_energy(
-    results: BenchmarkResults, suite: str, splits: Sequence[str], others: Iterable[str],
-    metric: str = "ece",
+    results: BenchmarkResults, suite: str, splits: Sequence[str],
+    others: Iterable[str] | None = None, metric: str = "ece",
 ) -> Difference:  # fmt: skip
     """Return how much better energy is than the best other method in the mean over splits."""
-    sign = -1.0 if METRICS[metric].better == "higher" else 1.0
+    sign = as_loss(metric, 1.0)
     value, drawn = mean_over(results, suite, "energy", metric, splits)
+    others = other_methods(results, suite) if others is None else others
     found = [mean_over(results, suite, other, metric, splits) for other in others]
     best, best_drawn = min(found, key=lambda pair: sign * pair[0])
     gap = None if drawn is None or best_drawn is None else sign * (best_drawn - drawn)
