@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from wildcal.metrics import METRICS, Difference, Estimate, Metric
-from wildcal.tables import Cell, Column, number, with_ranks
+from wildcal.tables import Cell, Column, number, with_best
 
 UNITS: Final = "In per cent, except scores (NLL, Brier), slope, intercept and z."
 FLOOR: Final = "Noise floor: the expected value of a perfectly calibrated model on these samples."
@@ -30,7 +30,7 @@ def estimate_column(
     """Return a column of estimates of a metric."""
     cells = [estimate_cell(metric, estimate, interval=interval) for estimate in estimates]
     if ranked:
-        cells = with_ranks(cells, metric.better)
+        cells = with_best(cells, metric.better)
     return Column(head, priority=priority), cells
 
 

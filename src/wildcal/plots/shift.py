@@ -198,8 +198,8 @@ class HeatmapDisplay(Display):
                     text, color = f"({text})", GRAY
                 if abs(100 * e.value) > 0.6 * limit:
                     color = "white"
-                at = (j, rows.index(row))
-                ax.text(*at, text, ha="center", va="center", color=color, fontsize=6.5)
+                i = rows.index(row)
+                ax.text(j, i, text, ha="center", va="center", color=color, fontsize=6.5)
         ax.set_yticks(range(len(rows)), rows)
         ax.set_xticks(range(len(self.columns)), list(self.columns), rotation=30,
                       ha="right", rotation_mode="anchor")  # fmt: skip

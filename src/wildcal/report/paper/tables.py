@@ -248,7 +248,7 @@ def _cells(row: Row, methods: Iterable[str], study: Study) -> tuple[Cell, ...]:
     for m in methods:
         e = row.values.get(m, Estimate(math.nan))
         cell = number(e.value, e.interval if study.intervals else None)
-        cells.append(replace(cell, rank=1) if m == row.winner else cell)
+        cells.append(replace(cell, is_best=m == row.winner))
     return (*cells, number(row.floor))
 
 
