@@ -74,6 +74,8 @@ def test_sections_in_their_order(page):
     assert [h for h in headings if h in expected] == list(expected)
     assert page.index('class="summary"') < page.index("<h2>")
     assert "wildcal report pacs-resnet18" in page
+    assert "seed 0</dd>" in page.partition("<dt>Suite</dt>")[2]
+    assert "seed" not in page.partition("<dt>Intervals</dt>")[2].partition("</dd>")[0]
 
 
 def test_one_offline_file(page):

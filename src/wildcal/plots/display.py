@@ -1,4 +1,4 @@
-"""`Display`: the numbers of a figure, how they are drawn, and the same numbers as a table."""
+"""Base class of figures."""
 
 import os
 from typing import TYPE_CHECKING, Any, ClassVar, Self

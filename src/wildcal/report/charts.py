@@ -1,4 +1,4 @@
-"""The charts of the report page: functions from numbers to inline SVG."""
+"""Charts of the report page as inline SVG."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The result in a few sentences: the lowest NLL and ECE, and how certain they are."""
+"""Summary sentences of the report page."""
 
 import math
 from collections.abc import Iterator
