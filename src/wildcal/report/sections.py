@@ -1,6 +1,6 @@
 """The charts and tables of the report page, section by section."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -12,7 +12,7 @@ from wildcal.evaluation.diagnostics import Diagnostics, RawScores, by_condition,
 from wildcal.evaluation.results import Evaluation
 from wildcal.evaluation.splits import ood_set
 from wildcal.evaluation.tables import text_column
-from wildcal.metrics import Estimate, Reliability
+from wildcal.metrics import Estimate
 from wildcal.metrics.reliability import wilson_interval
 from wildcal.plots.energy import QUANTILES, HistogramDisplay
 from wildcal.report.charts import (
@@ -144,13 +144,7 @@ def _reliability(content: Content) -> dict[str, Any]:
     cells = {split: [split] for splits in groups.values() if len(splits) > 1 for split in splits}
     if (len(groups) + len(cells)) * len(order) * kept.n_bins <= _MAX_BINS:
         groups |= cells
-    tables = [
-        [
-            _diagram(pool_reliability([kept.reliability[split][m] for split in splits]))
-            for m in order
-        ]
-        for splits in groups.values()
-    ]
+    tables = [[_diagram(kept, m, splits) for m in order] for splits in groups.values()]
     return {
         "conditions": list(groups),
         "selected": first,
@@ -160,8 +154,9 @@ def _reliability(content: Content) -> dict[str, Any]:
     }
 
 
-def _diagram(table: Reliability) -> dict[str, Any]:
-    """Return one diagram for the script of the page."""
+def _diagram(kept: Diagnostics, method: str, splits: Sequence[str]) -> dict[str, Any]:
+    """Return the diagram of a method on pooled splits for the script of the page."""
+    table = pool_reliability([kept.reliability[split][method] for split in splits])
     n = max(table.count.sum(), 1.0)
     columns = np.nan_to_num([table.confidence, table.accuracy, table.low, table.high])
     confidence, accuracy = (columns[:2] @ table.count / n).round(6).tolist()

@@ -13,9 +13,11 @@ from wildcal.plots.energy import negative_energy
 from wildcal.report.paper.names import is_transformer
 from wildcal.report.paper.study import (
     PAPER,
+    PooledSplit,
     Study,
     is_pooled,
     margin_of_energy,
+    measured_at,
     other_methods,
     softmax_confidence,
     source_split,
@@ -109,14 +111,14 @@ def _with_dac(study: Study) -> Iterator[Case]:
 def _by_severity(study: Study, levels: Sequence[int]) -> Iterator[Case]:
     for name, results in study.each():
         for level in levels if results.has_severities(name) else ():
-            if splits := splits_at(results, name, level):
+            if splits := measured_at(results, name, level):
                 gap = margin_of_energy(results, name, splits)
                 yield Case(name, f"severity {level}", gap)
 
 
 def _by_type(study: Study) -> Iterator[Case]:
     for name, results in study.each(only=lambda suite: not is_pooled(suite)):
-        for split in splits_at(results, name, 5):
+        for split in measured_at(results, name, 5):
             yield Case(name, split, margin_of_energy(results, name, [split]))
 
 
@@ -149,10 +151,9 @@ def _separation(study: Study, *, svhn: bool) -> Iterator[Case]:
 def _energies(study: Study, statistic: Callable[[Any], float]) -> Iterator[Case]:
     """Yield a statistic of the negative energy at severity 5 minus that at severity 0."""
     for name, suite in study.suites.items():
-        source = [s.logits for s in suite.test if s.is_source]
-        worst = [s.logits for s in suite.test if s.severity == 5 and s.is_shifted]
+        source, worst = splits_at(suite, 0), splits_at(suite, 5)
         if source and worst:
-            first, last = (negative_energy(np.concatenate(z)) for z in (source, worst))
+            first, last = (negative_energy(PooledSplit(s).logits) for s in (source, worst))
             yield Case(name, "5 minus 0", Difference((statistic(last) - statistic(first)) / 100))
 
 

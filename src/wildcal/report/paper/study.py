@@ -31,7 +31,7 @@ _RESAMPLED: Final = ("ece", "mean_confidence", "ood_auroc", "ood_aupr_in", "ood_
 
 
 class PooledSplit:
-    """The corrupted splits of one severity as one split."""
+    """The splits of one severity as one split."""
 
     def __init__(self, splits: Sequence[Split]) -> None:
         self._splits = splits
@@ -60,11 +60,8 @@ def is_pooled(suite: Suite) -> bool:
 def pool_types(suite: Suite) -> Suite:
     """Return a suite whose corruption types are pooled at each severity."""
     splits: list[Any] = [s for s in suite.splits if s.role != "test" or s.severity is None]
-    levels: dict[int, list[Split]] = {}
-    for split in suite.test:
-        if split.severity is not None:
-            levels.setdefault(split.severity, []).append(split)
-    splits += [PooledSplit(levels[level]) for level in sorted(levels)]
+    levels = sorted({s.severity for s in suite.test if s.severity is not None})
+    splits += [PooledSplit(splits_at(suite, level)) for level in levels]
     pooled = copy(suite)
     pooled.splits = tuple(splits)
     return pooled
@@ -209,16 +206,21 @@ def margin_of_energy(
     return difference(sign * (best - value), gap, results.suites[suite].level)
 
 
-def splits_at(results: BenchmarkResults, suite: str, severity: int) -> list[str]:
+def splits_at(suite: Suite, severity: int) -> list[Split]:
     """Return the test splits of a severity; 0 is the source."""
-    wanted: dict[str, Any] = {"domain": "source"} if severity == 0 else {"severity": severity}
-    found = results.select(suite=suite, metric="ece", **wanted)
-    return list(dict.fromkeys(m.split for m in found))
+    return [s for s in suite.test if (s.is_source if severity == 0 else s.severity == severity)]
+
+
+def measured_at(results: BenchmarkResults, suite: str, severity: int) -> list[str]:
+    """Return the names of the test splits of a severity that were measured."""
+    measured = {m.split for m in results.select(suite=suite, metric="ece")}
+    names = [split.name for split in splits_at(results.suites[suite].suite, severity)]
+    return [name for name in names if name in measured]
 
 
 def source_split(suite: Suite) -> Split | None:
     """Return the source test split."""
-    return next((split for split in suite.test if split.is_source), None)
+    return next(iter(splits_at(suite, 0)), None)
 
 
 def svhn_split(suite: Suite) -> Split | None:
