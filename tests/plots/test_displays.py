@@ -202,9 +202,11 @@ def test_panels_with_other_rows_keep_their_names():
         assert axes[1].yaxis.get_tick_params()["labelleft"] == is_shown
 
 
-@pytest.mark.parametrize("second", [[0.4], []])
-def test_histogram_of_few_samples(second):
-    display = HistogramDisplay.from_groups({"a": [0.5, 0.6], "b": second})
+@pytest.mark.parametrize(
+    ("first", "second"), [([0.5, 0.6], [0.4]), ([0.5, 0.6], []), ([0.5], [np.nextafter(0.5, 0)])]
+)
+def test_histogram_of_few_or_equal_samples(first, second):
+    display = HistogramDisplay.from_groups({"a": first, "b": second})
     assert display.auroc == (1.0 if second else None)
     top = max(density.max() for density in display.densities.values())
     assert display.plot(Figure().subplots()).ax_.get_ylim()[1] > top

@@ -64,7 +64,9 @@ class HistogramDisplay(Display):
         """Return the densities of a score, with common bins."""
         values = {name: np.asarray(v, dtype=np.float64) for name, v in groups.items()}
         pooled = np.concatenate(list(values.values()))
-        edges = np.histogram_bin_edges(pooled, n_bins)
+        low, high = pooled.min(), pooled.max()
+        margin = 0.5 if high - low <= 1e-9 * abs(high) else 0.0  # equal but for rounding
+        edges = np.histogram_bin_edges(pooled, n_bins, (low - margin, high + margin))
         densities = {
             name: np.histogram(v, edges)[0] / np.diff(edges) / max(len(v), 1)
             for name, v in values.items()

@@ -1,5 +1,6 @@
 """The claims of the paper, tested on every suite."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,10 +18,10 @@ from wildcal.report.paper.study import (
     Study,
     is_pooled,
     margin_of_energy,
-    measured_at,
     other_methods,
     softmax_confidence,
     source_split,
+    split_names,
     splits_at,
     svhn_split,
 )
@@ -60,7 +61,7 @@ def claims(study: Study) -> PaperTable | Missing:
     """Return the claims with counts of the cases in which they hold."""
     lines, records = [], []
     for claim in CLAIMS:
-        found = list(claim.cases(study))
+        found = [case for case in claim.cases(study) if not math.isnan(case.margin.value)]
         if not found:
             continue
         margins = [case.margin for case in found]
@@ -111,14 +112,13 @@ def _with_dac(study: Study) -> Iterator[Case]:
 def _by_severity(study: Study, levels: Sequence[int]) -> Iterator[Case]:
     for name, results in study.each():
         for level in levels if results.has_severities(name) else ():
-            if splits := measured_at(results, name, level):
-                gap = margin_of_energy(results, name, splits)
-                yield Case(name, f"severity {level}", gap)
+            gap = margin_of_energy(results, name, split_names(results, name, level))
+            yield Case(name, f"severity {level}", gap)
 
 
 def _by_type(study: Study) -> Iterator[Case]:
     for name, results in study.each(only=lambda suite: not is_pooled(suite)):
-        for split in measured_at(results, name, 5):
+        for split in split_names(results, name, 5):
             yield Case(name, split, margin_of_energy(results, name, [split]))
 
 

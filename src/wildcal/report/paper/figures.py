@@ -19,9 +19,9 @@ from wildcal.report.paper.study import (
     is_pooled,
     margin_of_energy,
     mean_over,
-    measured_at,
     softmax_confidence,
     source_split,
+    split_names,
     splits_at,
     svhn_split,
 )
@@ -129,7 +129,7 @@ def fig4(study: Study, name: str = "fig4") -> PaperFigure | Missing:
 def fig5(study: Study, name: str = "fig5") -> PaperFigure | Missing:
     """Return ECE by corruption at severity 5: dots for one suite, differences for several."""
     methods = study.with_and_without_ood if name == "fig8" else study.shown_methods
-    found = {suite: r for suite, r in study.each() if measured_at(r, suite, 5)}
+    found = {name: r for name, r in study.each() if r.select(suite=name, metric="ece", severity=5)}
     if not found:
         return Missing(name, "corrupted test splits of severity 5", EXTRACT)
     if len(found) == 1:
@@ -176,7 +176,7 @@ def fig6(study: Study, name: str = "fig6") -> PaperFigure | Missing:
 
 def _mean_ece(results: BenchmarkResults, suite: str, method: str, severity: int) -> Estimate:
     """Return the mean ECE over the types of a severity, with its interval."""
-    value, drawn = mean_over(results, suite, method, "ece", measured_at(results, suite, severity))
+    value, drawn = mean_over(results, suite, method, "ece", split_names(results, suite, severity))
     if drawn is None:
         return Estimate(value)
     return Estimate(value, *interval(METRICS["ece"].kind, value, drawn, 0.95))

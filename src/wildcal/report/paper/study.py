@@ -177,7 +177,10 @@ class Study:
 def mean_over(
     results: BenchmarkResults, suite: str, method: str, metric: str, splits: Sequence[str]
 ) -> tuple[float, FloatArray | None]:
-    """Return the mean of a metric over splits, and its bootstrap replicates if there are any."""
+    """Return the mean of a metric over splits, and its bootstrap replicates if there are any.
+
+    NaN if no split was measured.
+    """
     measured = results.select(suite=suite, method=method, metric=metric)
     found = [m for m in measured if m.split in splits]
     drawn = [m.replicates for m in found if m.replicates is not None]
@@ -211,11 +214,9 @@ def splits_at(suite: Suite, severity: int) -> list[Split]:
     return [s for s in suite.test if (s.is_source if severity == 0 else s.severity == severity)]
 
 
-def measured_at(results: BenchmarkResults, suite: str, severity: int) -> list[str]:
-    """Return the names of the test splits of a severity that were measured."""
-    measured = {m.split for m in results.select(suite=suite, metric="ece")}
-    names = [split.name for split in splits_at(results.suites[suite].suite, severity)]
-    return [name for name in names if name in measured]
+def split_names(results: BenchmarkResults, suite: str, severity: int) -> list[str]:
+    """Return the names of the test splits of a severity in a benchmark."""
+    return [split.name for split in splits_at(results.suites[suite].suite, severity)]
 
 
 def source_split(suite: Suite) -> Split | None:
