@@ -167,8 +167,8 @@ class EnergyDisplay(Display):
         ax.set_xticks(places, list(self.quantiles))
         ax.set(xlabel="Severity", ylabel="Negative energy")
         q = np.array(list(self.quantiles.values()))
-        low, high = q.min(), q.max()
-        ax.set_ylim(low - 0.05 * (high - low), high + 0.45 * (high - low))
+        spread = (q.max() - q.min()) or 1.0
+        ax.set_ylim(q.min() - 0.05 * spread, q.max() + 0.45 * spread)
         right = ax.twinx()
         right.spines["right"].set_visible(True)
         at = [i for i, name in enumerate(self.quantiles) if name in self.accuracy]
