@@ -13,7 +13,7 @@ from wildcal.tables import (
     to_latex,
     to_markdown,
     to_text,
-    with_ranks,
+    with_best,
 )
 
 
@@ -24,9 +24,7 @@ def table():
         Column("ECE & more"),
         Column("extra", priority=1),
     )
-    values = with_ranks(
-        [number(0.0865, (0.07, 0.09)), number(0.02), number(None)], "lower", places=2
-    )
+    values = with_best([number(0.0865, (0.07, 0.09)), number(0.02), number(None)], "lower")
     names = [Cell("a_b"), Cell("<ts>"), Cell("c")]
     rows = tuple((n, v, Cell("x" * 30)) for n, v in zip(names, values, strict=True))
     return Table("50 % of it", columns, rows, ("A note_1.",))
@@ -41,7 +39,7 @@ def test_text(table):
 
 def test_markdown(table):
     text = to_markdown(table)
-    assert r"| a\_b | <u>8.65</u> (7.00 to 9.00) |" in text
+    assert r"| a\_b | 8.65 (7.00 to 9.00) |" in text
     assert r"| \<ts\> | **2.00** |" in text
 
 
@@ -50,7 +48,7 @@ def test_latex(table):
     assert r"\caption{50 \% of it}" in text
     assert r"\label{tab:one}" in text
     assert r"\toprule" in text
-    assert r"a\_b & \underline{8.65} & " in text
+    assert r"a\_b & 8.65 & " in text
     assert r"c & -- & " in text
     assert text.index(r"\end{tabular}") < text.index("A note")
 

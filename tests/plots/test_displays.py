@@ -194,6 +194,30 @@ def test_styles_differ_and_do_not_depend_on_the_other_methods():
     assert method_styles(["Energy"])["Energy"] == styles["energy"]
 
 
+def test_panels_with_other_rows_keep_their_names():
+    one = DotsDisplay({"a": {"fog": Estimate(0.1), "snow": Estimate(0.2)}})
+    other = DotsDisplay({"a": {"snow": Estimate(0.1)}})
+    for second, is_shown in ((one, False), (other, True)):
+        axes = grid({"one": one, "second": second}).axes
+        assert axes[1].yaxis.get_tick_params()["labelleft"] == is_shown
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [([0.5, 0.6], [0.4]), ([0.5, 0.6], []), ([0.5], [np.nextafter(0.5, 0)])]
+)
+def test_histogram_of_few_or_equal_samples(first, second):
+    display = HistogramDisplay.from_groups({"a": first, "b": second})
+    assert display.auroc == (1.0 if second else None)
+    top = max(density.max() for density in display.densities.values())
+    assert display.plot(Figure().subplots()).ax_.get_ylim()[1] > top
+
+
+def test_intervals_of_some_estimates():
+    row = {"a": Estimate(0.02, 0.01, 0.03), "b": Estimate(0.01)}
+    ax = DotsDisplay({"x": row}).plot(Figure().subplots()).ax_
+    assert ax.containers[0].has_xerr
+
+
 def test_negative_energy_by_hand():
     assert negative_energy(np.log([[1.0, 2.0]])) == pytest.approx(np.log([3.0]))
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -73,6 +74,8 @@ def test_sections_in_their_order(page):
     assert [h for h in headings if h in expected] == list(expected)
     assert page.index('class="summary"') < page.index("<h2>")
     assert "wildcal report pacs-resnet18" in page
+    assert "seed 0</dd>" in page.partition("<dt>Suite</dt>")[2]
+    assert "seed" not in page.partition("<dt>Intervals</dt>")[2].partition("</dd>")[0]
 
 
 def test_one_offline_file(page):
@@ -143,6 +146,13 @@ def test_a_pooled_condition_that_contradicts_is_explained(tmp_path):
     sentences = " ".join(summary(found, NAME))
     assert (order[0] == "ts") == ("errors of opposite sign cancel" in sentences)
     assert order[0] == "ts"
+
+
+def test_skipped_splits_of_a_suite_with_a_longer_name_are_not_shown(results):
+    skipped = {f"{NAME}: night": "it is damaged", f"{NAME}-b: day": "it is missing"}
+    text = make_report(replace(results, skipped=skipped))
+    assert "night: it is damaged" in text
+    assert "it is missing" not in text
 
 
 def test_errors_without_diagnostics_or_with_an_unknown_suite():

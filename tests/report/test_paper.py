@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from sklearn.isotonic import IsotonicRegression
 
-from wildcal import get_calibrator, suites
+from wildcal import Suite, SuiteWriter, get_calibrator, suites
 from wildcal.cli.main import run
 from wildcal.metrics._scores import Scores
 from wildcal.metrics.calibration_error import compute_ece
+from wildcal.report.paper.artifacts import write
+from wildcal.report.paper.claims import claims
 from wildcal.report.paper.figures import fig1, fig4, fig5
 from wildcal.report.paper.published import published_row
 from wildcal.report.paper.study import Study
@@ -113,7 +115,7 @@ def test_small_conditions_are_pooled_and_the_best_is_not_marked(small):
     assert any(note.startswith("Corruption types of a severity are pooled") for note in
                made.table.notes)  # fmt: skip
     assert float(made.records[0]["noise_floor"]) < 8  # 12.8 to 19.1 without pooling
-    marked = [cell for row in made.table.rows for cell in row if cell.rank == 1]
+    marked = [cell for row in made.table.rows for cell in row if cell.is_best]
     assert len(marked) == sum(record["is_best"] for record in made.records) <= 1
 
 
@@ -179,6 +181,25 @@ def test_claims(tmp_path):
     assert variance[0] < 0
     assert len(found["Energy has the lowest ECE on most corruption types"]) == 19
     assert found["Energy has the lowest ECE on in-distribution data"][0] < 0
+
+
+def test_network_without_errors(tmp_path):
+    """Nothing separates correct from incorrect samples if none is incorrect."""
+    y = np.arange(60) % 3
+    logits = 5 * np.eye(3, dtype=np.float32)[y]
+    ood = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
+    writer = SuiteWriter(tmp_path / "suite", class_names=["a", "b", "c"])
+    writer.add("calibration", logits, y, role="calibration")
+    writer.add("test", logits, y, role="test")
+    writer.add("svhn-test", ood, np.full(60, -1), role="test", domain=None)
+    writer.finish()
+    study = Study({"suite": Suite.open(tmp_path / "suite")}, {})
+    write(fig1(study), tmp_path, pictures=("svg",))
+    with pytest.warns(match="not defined"):
+        made = claims(study)
+    assert {record["claim"] for record in made.records} == {
+        "Energy separates in-distribution samples from SVHN better than softmax"
+    }
 
 
 def test_command(tmp_path, capsys):

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from wildcal.metrics import METRICS, Difference, Estimate, Metric
-from wildcal.tables import Cell, Column, number, with_ranks
+from wildcal.tables import Cell, Column, number, with_best
 
 UNITS: Final = "In per cent, except scores (NLL, Brier), slope, intercept and z."
 FLOOR: Final = "Noise floor: the expected value of a perfectly calibrated model on these samples."
@@ -42,7 +42,7 @@ def metric_columns(
     """Return the column of a metric; for the ECE also that of its noise floor."""
     metric = METRICS[name]
     column, cells = estimate_column(metric.title, metric, estimates, **options)
-    columns = [(column, with_ranks(cells, metric.better) if ranked else cells)]
+    columns = [(column, with_best(cells, metric.better) if ranked else cells)]
     if name == "ece":
         floors = [number(estimate.floor if estimate else None) for estimate in estimates]
         columns.append((Column("noise floor", priority=2), floors))

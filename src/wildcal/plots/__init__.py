@@ -1,4 +1,4 @@
-"""Figures as displays: numbers, a drawing of them, and `.frame()`. Needs the extra `report`."""
+"""Figures as display objects, as in scikit-learn. Needs the extra `report`."""
 
 from wildcal.plots.comparison import DifferencesDisplay, GroupsDisplay
 from wildcal.plots.display import Display

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from wildcal.core.exceptions import InputError
+from wildcal.core.validation import check_choice
 from wildcal.evaluation.compare import Comparison
 from wildcal.evaluation.results import Evaluation, as_loss
 from wildcal.metrics import get_metric
@@ -35,10 +36,7 @@ class DifferencesDisplay(DotsDisplay):
         evaluations = {method.name: method.evaluation for method in comparison.methods}
         chosen = get_metric(metric)
         base = next(iter(evaluations)) if baseline is None else baseline
-        if base not in evaluations:
-            raise InputError(
-                f"baseline must be one of {', '.join(evaluations)}, got {base!r}.", "baseline"
-            )
+        check_choice("baseline", base, evaluations)
         if any(metric not in e.replicates for e in evaluations.values()):
             raise InputError(
                 f"comparison must have replicates of {metric!r}. Try n_bootstrap=200 and metrics"

@@ -1,4 +1,4 @@
-"""`Display`: the numbers of a figure, how they are drawn, and the same numbers as a table."""
+"""Base class of figures."""
 
 import os
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -22,8 +22,6 @@ class Display:
 
     size: ClassVar[tuple[float, float]] = (style.COLUMN, 2.5)
     """Width and height in inches of a figure with one panel."""
-    shares_y: ClassVar[bool] = True
-    """Whether panels side by side have the same vertical axis."""
     ax_: "Axes"
     figure_: "Figure"
 
@@ -58,6 +56,10 @@ class Display:
         if not hasattr(self, "figure_"):
             self.plot()
         style.save(self.figure_, path)
+
+    def shares_y(self, other: "Display") -> bool:
+        """Return whether the other display may have the same vertical axis."""
+        return True
 
     def panel_height(self, width: float) -> float:
         """Return the height in inches of a panel of some width."""

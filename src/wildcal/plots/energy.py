@@ -1,5 +1,6 @@
 """Free energy and temperature of single samples: histograms, box plots, curves."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
@@ -63,13 +64,24 @@ class HistogramDisplay(Display):
         """Return the densities of a score, with common bins."""
         values = {name: np.asarray(v, dtype=np.float64) for name, v in groups.items()}
         pooled = np.concatenate(list(values.values()))
-        edges = np.histogram_bin_edges(pooled, n_bins)
-        densities = {n: np.histogram(v, edges, density=True)[0] for n, v in values.items()}
-        first, second, *_ = [*values.values(), np.empty(0), np.empty(0)]
-        is_first = np.arange(len(first) + len(second)) < len(first)
-        both = np.concatenate([first, second])
-        area = auroc(is_first, both) if len(first) and len(second) else None
-        return cls(edges, densities, score, area)
+        low, high = pooled.min(), pooled.max()
+        margin = 0.5 if high - low <= 1e-9 * abs(high) else 0.0  # equal but for rounding
+        edges = np.histogram_bin_edges(pooled, n_bins, (low - margin, high + margin))
+        densities = {
+            name: np.histogram(v, edges)[0] / np.diff(edges) / max(len(v), 1)
+            for name, v in values.items()
+        }
+        sizes = [len(v) for v in values.values()][:2]
+        if len(sizes) < 2 or min(sizes) == 0:
+            return cls(edges, densities, score)
+        is_first = np.repeat([True, False], sizes)
+        return cls(edges, densities, score, auroc(is_first, pooled[: sum(sizes)]))
+
+    @property
+    def highest(self) -> float:
+        """Height at which bars are cut off: 2.5 times the fourth highest one."""
+        heights = np.sort(np.concatenate(list(self.densities.values())))
+        return 2.5 * float(heights[-4:][0]) or math.inf
 
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each bin."""
@@ -87,12 +99,12 @@ class HistogramDisplay(Display):
         for (name, density), color in zip(self.densities.items(), GROUPS, strict=False):
             ax.stairs(density, self.edges, fill=True, color=color, alpha=0.35)
             ax.stairs(density, self.edges, color=color, lw=1.0, label=name)
-        heights = np.sort(np.concatenate(list(self.densities.values())))
-        top, usual = heights[-1], 1.6 * heights[-4]
-        if top > 2.5 * heights[-4]:
-            ax.annotate(f"bar to {top:.0f}", (self.edges[-1], usual), xytext=(-8, 0), ha="right",
+        top = float(np.max(list(self.densities.values())))
+        if top > self.highest:
+            shown = 0.64 * self.highest
+            ax.annotate(f"bar to {top:.0f}", (self.edges[-1], shown), xytext=(-8, 0), ha="right",
                         va="top", textcoords="offset points", fontsize=6.5)  # fmt: skip
-            top = usual
+            top = shown
         ax.set_ylim(0, 1.2 * top)
         ax.set(xlabel=self.score, ylabel="Density")
         if self.auroc is not None:
@@ -121,7 +133,6 @@ class EnergyDisplay(Display):
     """Five quantiles of the negative energy by group: severities, then OOD sets."""
     accuracy: dict[str, float]
     """Accuracy by group; OOD sets have none."""
-    shares_y: ClassVar[bool] = False
     size: ClassVar[tuple[float, float]] = (COLUMN, 2.5)
 
     @classmethod
@@ -156,8 +167,8 @@ class EnergyDisplay(Display):
         ax.set_xticks(places, list(self.quantiles))
         ax.set(xlabel="Severity", ylabel="Negative energy")
         q = np.array(list(self.quantiles.values()))
-        low, high = q.min(), q.max()
-        ax.set_ylim(low - 0.05 * (high - low), high + 0.45 * (high - low))
+        spread = (q.max() - q.min()) or 1.0
+        ax.set_ylim(q.min() - 0.05 * spread, q.max() + 0.45 * spread)
         right = ax.twinx()
         right.spines["right"].set_visible(True)
         at = [i for i, name in enumerate(self.quantiles) if name in self.accuracy]
@@ -165,9 +176,14 @@ class EnergyDisplay(Display):
         right.plot(at, [100 * a for a in self.accuracy.values()], "o-", ms=3, color=_ACCURACY)
         right.set_ylim(-250, 110)
         right.set_yticks([0, 50, 100])
-        is_last = getattr(ax.get_subplotspec(), "is_last_col", lambda: True)()
+        place = ax.get_subplotspec()
+        is_last = place is None or place.is_last_col()
         right.set_ylabel("Accuracy (%)" if is_last else "", color=_ACCURACY, loc="top")
         right.tick_params(axis="y", colors=_ACCURACY, labelright=True)
+
+    def shares_y(self, other: Display) -> bool:
+        """Return False: energies of different networks have different ranges."""
+        return False
 
 
 @dataclass(eq=False)

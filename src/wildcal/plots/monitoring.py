@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from wildcal.monitor.result import MonitorStatus
 
-_COLUMNS = (
+_COLUMNS: Final = (
     *("n_samples", "confidence", "estimated_accuracy", "estimated_accuracy_low"),
     *("estimated_accuracy_high", "realized_accuracy", "log_e_value", "log_limit", "drift_alert"),
 )

@@ -54,7 +54,7 @@ class ReliabilityDisplay(Display):
     name: str | None = None
     """Name in a legend."""
     labels: tuple[str, str] = ("Confidence", "Accuracy")
-    size: ClassVar[tuple[float, float]] = (COLUMN, 4.1)
+    size: ClassVar[tuple[float, float]] = (COLUMN, 1.28 * COLUMN)
 
     @classmethod
     def from_predictions(
@@ -172,10 +172,6 @@ class ReliabilityDisplay(Display):
         else:
             n = f"n = {b.count.sum():,.0f}"
             ax.text(0.97, 0.03, f"{text}\n{n}", ha="right", transform=ax.transAxes, fontsize=7)
-
-    def panel_height(self, width: float) -> float:
-        """Return the height of a panel: a square and the histogram."""
-        return 1.28 * width
 
 
 @dataclass(eq=False)

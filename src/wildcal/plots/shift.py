@@ -41,7 +41,7 @@ class SeverityDisplay(Display):
 
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each method and severity."""
-        floors = {} if self.floor is None else dict(enumerate(self.floor))
+        floors = dict(enumerate(self.floor or ()))
         return [
             {"method": m, "severity": i, **estimate_columns(e), "noise_floor": floors.get(i)}
             for m, estimates in self.methods.items()
@@ -54,7 +54,7 @@ class SeverityDisplay(Display):
         n_levels = max(len(estimates) for estimates in self.methods.values())
         if self.floor is not None:
             floor = 100 * np.array(self.floor)
-            x = np.arange(n_levels)
+            x = np.arange(len(floor))
             ax.fill_between(x, floor, color=GRAY, alpha=0.22, lw=0, label="noise floor")
         offsets = np.linspace(-_SPREAD / 2, _SPREAD / 2, len(self.methods))
         for offset, (name, estimates) in zip(offsets, self.methods.items(), strict=True):
@@ -146,6 +146,10 @@ class DotsDisplay(Display):
         if legend and not is_one_per_row:
             ax.legend(loc="best", handlelength=2.4)
 
+    def shares_y(self, other: Display) -> bool:
+        """Return whether the other display has the same rows."""
+        return isinstance(other, DotsDisplay) and self.rows == other.rows
+
     def panel_height(self, width: float) -> float:
         """Return a height at which the names of the rows have room."""
         n = sum(map(len, self.series.values())) / len(self.rows)
@@ -154,7 +158,7 @@ class DotsDisplay(Display):
 
 @dataclass(eq=False)
 class HeatmapDisplay(Display):
-    """A table of differences as colors: blue below 0, red above, hollow where not significant.
+    """A table of differences as colors: blue below 0, red above, in brackets if not significant.
 
     Examples
     --------
@@ -194,8 +198,8 @@ class HeatmapDisplay(Display):
                     text, color = f"({text})", GRAY
                 if abs(100 * e.value) > 0.6 * limit:
                     color = "white"
-                at = (j, rows.index(row))
-                ax.text(*at, text, ha="center", va="center", color=color, fontsize=6.5)
+                i = rows.index(row)
+                ax.text(j, i, text, ha="center", va="center", color=color, fontsize=6.5)
         ax.set_yticks(range(len(rows)), rows)
         ax.set_xticks(range(len(self.columns)), list(self.columns), rotation=30,
                       ha="right", rotation_mode="anchor")  # fmt: skip
@@ -218,7 +222,7 @@ def _contains_0(e: Estimate) -> bool:
 
 def _lengths(estimates: Sequence[Estimate], scale: float = 100.0) -> Any:
     """Return the lengths of the intervals below and above the values; None without intervals."""
-    if any(e.interval is None for e in estimates):
+    if all(e.interval is None for e in estimates):
         return None
     values = np.array([(e.low, e.value, e.high) for e in estimates], dtype=np.float64)
     return np.maximum(0.0, scale * np.diff(values, axis=1).T)

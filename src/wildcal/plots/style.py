@@ -138,8 +138,10 @@ def grid(
     n_columns = min(n_columns, n)
     n_rows = -(-n // n_columns)
     first = next(iter(displays.values()))
-    height = first.panel_height(width / n_columns) if height is None else height
+    if height is None:
+        height = max(display.panel_height(width / n_columns) for display in displays.values())
     figure = new_figure(width, height * n_rows + 0.25)
+    shares_y = all(first.shares_y(display) for display in displays.values())
     with context():
         used: list[Any] = [figure.add_subplot(n_rows, n_columns, i + 1) for i in range(n)]
         for i, (ax, (name, display)) in enumerate(zip(used, displays.items(), strict=True)):
@@ -152,24 +154,21 @@ def grid(
             if i % n_columns:
                 for panel in panels:
                     panel.set_ylabel("")
-                ax.tick_params(labelleft=not first.shares_y)
-        _share(used, "x")
-        if first.shares_y:
-            _share(used, "y")
-        _share([child for ax in used for child in ax.child_axes], "y")
+                ax.tick_params(labelleft=not shares_y)
+        _share_limits(used, y=shares_y)
+        _share_limits([child for ax in used for child in ax.child_axes], y=True)
         _add_legend_below(figure, used)
         if title:
             figure.suptitle(title, fontsize=9)
     return figure
 
 
-def _share(axes: Sequence["Axes"], which: str) -> None:
-    """Give axes the same limits."""
-    limits = [getattr(ax, f"get_{which}lim")() for ax in axes]
-    if limits and all(low < high for low, high in limits):  # rows of names run downward
-        common = min(low for low, _ in limits), max(high for _, high in limits)
-        for ax in axes:
-            getattr(ax, f"set_{which}lim")(common)
+def _share_limits(axes: Sequence["Axes"], *, y: bool) -> None:
+    """Give axes the same horizontal limits and, with y, the same vertical ones."""
+    for ax in axes:
+        ax.set_xlim(min(a.viewLim.xmin for a in axes), max(a.viewLim.xmax for a in axes))
+        if y and not ax.yaxis_inverted():  # rows of names run downward
+            ax.set_ylim(min(a.viewLim.ymin for a in axes), max(a.viewLim.ymax for a in axes))
 
 
 def _add_legend_below(figure: "Figure", axes: Sequence["Axes"]) -> None:

@@ -1,4 +1,4 @@
-"""The charts of the report page: functions from numbers to inline SVG."""
+"""Charts of the report page as inline SVG."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,6 +10,7 @@ import numpy as np
 
 from wildcal.core.arrays import FloatArray
 from wildcal.metrics import Estimate
+from wildcal.plots.energy import HistogramDisplay
 
 N_COLORS: Final = 10
 """Colors in page.css besides the gray of no calibration."""
@@ -210,13 +211,9 @@ def dots_chart(
 
     `estimates`: by method and the name of the row; `highest`: end of the axis.
     """
-    known = {
-        method: {row: e for row, e in column.items() if not math.isnan(e.value)}
-        for method, column in estimates.items()
-    }
     rows = list(dict.fromkeys(row for column in estimates.values() for row in column))
-    ends = [max(e.value, e.high or 0) for column in known.values() for e in column.values()]
-    top = 100 * max(ends, default=0.01) if highest is None else highest
+    found = [e for column in estimates.values() for e in column.values()]
+    top = 100 * np.nanmax([(e.value, e.high or 0) for e in found]) if highest is None else highest
     picture = Picture(height=48 + _ROW * len(rows), left=124, top=8, bottom=40)
     x = picture.x(0, 1.03 * top or 1.0)
     y = Scale(-0.5, len(rows) - 0.5, picture.top, picture.height - picture.bottom)
@@ -224,8 +221,10 @@ def dots_chart(
     short = [name if len(name) <= 18 else f"{name[:17]}…" for name in names]
     picture.left_axis(y, ticks=list(enumerate(short)))
     picture.bottom_axis(x, label)
-    for method, column in reversed(known.items()):
+    for method, column in reversed(list(estimates.items())):
         for row, e in column.items():
+            if math.isnan(e.value):
+                continue
             at, value = y(rows.index(row)), 100 * e.value
             if e.interval is not None and e.interval[0] < e.interval[1]:
                 low, high = (x(min(100 * end, top)) for end in e.interval)
@@ -235,23 +234,22 @@ def dots_chart(
     return picture.svg(f"{label} of each method")
 
 
-def histogram_chart(edges: FloatArray, densities: Mapping[str, FloatArray], label: str) -> str:
+def histogram_chart(display: HistogramDisplay) -> str:
     """Return the densities of a score in two groups, one over the other."""
-    picture = Picture(height=220, left=14)
-    heights = np.sort(np.concatenate(list(densities.values())))
-    top = min(float(heights[-1]), 2.5 * float(heights[-4]))  # a single high bar is cut off
-    x, y = picture.x(float(edges[0]), float(edges[-1])), picture.y(0, 1.05 * top)
+    picture, edges, densities = Picture(height=220, left=14), display.edges, display.densities
+    top = 1.05 * min(display.highest, float(np.max(list(densities.values()))))
+    x, y = picture.x(edges[0], edges[-1]), picture.y(0, top)
     at = picture.left
     for (name, density), style in zip(densities.items(), ("first", "second"), strict=False):
-        steps = [f"M{x(float(edges[0])):g} {y(0):g}"]
+        steps = [f"M{x(edges[0]):g} {y(0):g}"]
         for left, right, height in zip(edges[:-1], edges[1:], density, strict=True):
-            steps.append(f"L{x(left):g} {y(min(height, 1.05 * top)):g}H{x(right):g}")
+            steps.append(f"L{x(left):g} {y(min(height, top)):g}H{x(right):g}")
         picture.add("path", d="".join([*steps, f"V{y(0):g}Z"]), class_=f"area {style}")
         picture.add("rect", x=at, y=4, width=11, height=11, class_=f"area {style}")
         picture.text(name, at + 16, 14)
         at += 38 + 7 * len(name)
-    picture.bottom_axis(x, label)
-    return picture.svg(f"Density of {label}: {' and '.join(densities)}")
+    picture.bottom_axis(x, display.score)
+    return picture.svg(f"Density of {display.score}: {' and '.join(densities)}")
 
 
 def box_chart(quantiles: Mapping[str, FloatArray], accuracy: Mapping[str, float]) -> str:

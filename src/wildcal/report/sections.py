@@ -1,6 +1,6 @@
 """The charts and tables of the report page, section by section."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -11,7 +11,8 @@ from wildcal.evaluation.benchmark_results import BenchmarkResults
 from wildcal.evaluation.diagnostics import Diagnostics, RawScores, by_condition, pool_reliability
 from wildcal.evaluation.results import Evaluation
 from wildcal.evaluation.splits import ood_set
-from wildcal.metrics import Estimate, Reliability
+from wildcal.evaluation.tables import text_column
+from wildcal.metrics import Estimate
 from wildcal.metrics.reliability import wilson_interval
 from wildcal.plots.energy import QUANTILES, HistogramDisplay
 from wildcal.report.charts import (
@@ -120,19 +121,14 @@ def _corruptions(content: Content) -> dict[str, str]:
     found = content.results.select(suite=content.name, metric="ece")
     found = sorted((m for m in found if m.corruption is not None), key=lambda m: str(m.corruption))
     highest = 100 * max((m.estimate.value for m in found), default=1.0)
-    charts = {}
-    for level in sorted({m.severity for m in found if m.severity is not None}, reverse=True):
-        estimates = {
-            name: {
-                str(m.corruption): Estimate(m.estimate.value)
-                for m in found
-                if (m.method, m.severity) == (name, level)
-            }
-            for name in content.order
-        }
-        svg = dots_chart(estimates, content.marks, "ECE (%)", highest=highest)
-        charts[f"severity {level}"] = svg
-    return charts
+    levels: dict[Any, dict[str, dict[str, Estimate]]] = {}
+    for m in found:
+        methods = levels.setdefault(m.severity, {name: {} for name in content.order})
+        methods[m.method][str(m.corruption)] = Estimate(m.estimate.value)
+    return {
+        f"severity {level}": dots_chart(levels[level], content.marks, "ECE (%)", highest=highest)
+        for level in sorted(levels, reverse=True)
+    }
 
 
 def _reliability(content: Content) -> dict[str, Any]:
@@ -148,13 +144,7 @@ def _reliability(content: Content) -> dict[str, Any]:
     cells = {split: [split] for splits in groups.values() if len(splits) > 1 for split in splits}
     if (len(groups) + len(cells)) * len(order) * kept.n_bins <= _MAX_BINS:
         groups |= cells
-    tables = [
-        [
-            _diagram(pool_reliability([kept.reliability[split][m] for split in splits]))
-            for m in order
-        ]
-        for splits in groups.values()
-    ]
+    tables = [[_diagram(kept, m, splits) for m in order] for splits in groups.values()]
     return {
         "conditions": list(groups),
         "selected": first,
@@ -164,8 +154,9 @@ def _reliability(content: Content) -> dict[str, Any]:
     }
 
 
-def _diagram(table: Reliability) -> dict[str, Any]:
-    """Return one diagram for the script of the page."""
+def _diagram(kept: Diagnostics, method: str, splits: Sequence[str]) -> dict[str, Any]:
+    """Return the diagram of a method on pooled splits for the script of the page."""
+    table = pool_reliability([kept.reliability[split][method] for split in splits])
     n = max(table.count.sum(), 1.0)
     columns = np.nan_to_num([table.confidence, table.accuracy, table.low, table.high])
     confidence, accuracy = (columns[:2] @ table.count / n).round(6).tolist()
@@ -204,7 +195,7 @@ def _groups(content: Content) -> dict[str, Any]:
     ece = {m: {g: e.groups[g].ece for g in names} for m, e in found.items()}
     groups = [last.groups[g] for g in names]
     columns = [
-        (Column("group", is_number=False), [Cell(g) for g in names]),
+        text_column("group", names),
         (Column("samples"), [Cell(f"{e.n_samples:,}") for e in groups]),
         (Column("accuracy (%)"), [number(e.accuracy.value) for e in groups]),
     ]
@@ -231,9 +222,8 @@ def _classes(content: Content) -> dict[str, Any]:
         accuracy = last.correct[known] / last.count[known]
         ends = zip(*wilson_interval(last.correct[known], last.count[known], 0.95), strict=True)
         accuracies = [number(a, e, digits=1) for a, e in zip(accuracy, ends, strict=True)]
-        names = [Cell(plain(content.suite.class_names[k])) for k in known]
         columns = [
-            (Column("predicted class", is_number=False), names),
+            text_column("predicted class", [plain(content.suite.class_names[k]) for k in known]),
             (Column("samples"), [Cell(f"{n:,.0f}") for n in last.count[known]]),
             (Column("accuracy (%)"), accuracies),
         ]
@@ -274,17 +264,19 @@ def _energy(content: Content) -> Iterator[Chart]:
             if split.is_ood:
                 ood, name = raw[split.name], plain(ood_set(split.name))
                 yield from _histograms({"source samples": (source, ...), name: (ood, ...)})
-    parts: dict[tuple[bool, str], list[RawScores]] = {}
+    energy: dict[str, list[Any]] = {}
+    correct: dict[str, list[Any]] = {}
     for split in sorted(splits, key=lambda s: (s.is_ood, not s.is_source, s.severity or 0)):
-        name = "source" if split.is_source else plain(split.domain or ood_set(split.name))
+        name = plain(split.domain or ood_set(split.name))
         name = name if split.severity is None else str(split.severity)
-        parts.setdefault((split.is_ood, name), []).append(raw[split.name])
-    if len(parts) > 1:
-        quantiles, accuracy = {}, {}
-        for (is_ood, name), found in parts.items():
-            quantiles[name] = np.quantile(-np.concatenate([r.energy for r in found]), QUANTILES)
-            if not is_ood:
-                accuracy[name] = float(np.concatenate([r.correct for r in found]).mean())
+        energy.setdefault(name, []).append(raw[split.name].energy)
+        if not split.is_ood:
+            correct.setdefault(name, []).append(raw[split.name].correct)
+    if len(energy) > 1:
+        quantiles = {
+            name: np.quantile(-np.concatenate(parts), QUANTILES) for name, parts in energy.items()
+        }
+        accuracy = {name: np.concatenate(parts).mean() for name, parts in correct.items()}
         caption = "Boxes: quartiles; lines: 5 % to 95 %; corruptions pooled."
         yield Chart("Negative energy and accuracy", box_chart(quantiles, accuracy), caption)
 
@@ -298,8 +290,8 @@ def _histograms(groups: Mapping[str, tuple[RawScores, Any]]) -> Iterator[Chart]:
         }
         display = HistogramDisplay.from_groups(values, title)
         if display.auroc is not None:
-            svg = histogram_chart(display.edges, display.densities, title)
-            yield Chart(f"{title.capitalize()}: AUROC {100 * display.auroc:.1f} %", svg)
+            heading = f"{title.capitalize()}: AUROC {100 * display.auroc:.1f} %"
+            yield Chart(heading, histogram_chart(display))
 
 
 def _temperatures(content: Content) -> Iterator[Chart]:

@@ -1,4 +1,4 @@
-"""The result in a few sentences: the lowest NLL and ECE, and how certain they are."""
+"""Summary sentences of the report page."""
 
 import math
 from collections.abc import Iterator
@@ -74,10 +74,8 @@ def _pooled(results: BenchmarkResults, suite: str) -> Iterator[str]:
             for m in ("identity", best)
         )
         if len(splits) > 1 and before < after:
-            ends = (
-                f"{_text('ece', before)} uncalibrated, {_text('ece', after)} {method_label(best)}"
-            )
-            worse.append(f"{condition} ({ends})")
+            low, high = _text("ece", before), _text("ece", after)
+            worse.append(f"{condition} ({low} uncalibrated, {high} {method_label(best)})")
     if worse:
         yield (
             "The averages measure each corruption alone. With all corruptions pooled, errors of"

@@ -1,7 +1,7 @@
 """Tables of text and numbers, and their renderers."""
 
 from wildcal.tables.render import print_table, to_csv, to_html, to_latex, to_markdown, to_text
-from wildcal.tables.table import ABSENT, Cell, Column, Table, number, with_ranks
+from wildcal.tables.table import ABSENT, Cell, Column, Table, number, with_best
 
 __all__ = [
     "ABSENT",
@@ -15,5 +15,5 @@ __all__ = [
     "to_latex",
     "to_markdown",
     "to_text",
-    "with_ranks",
+    "with_best",
 ]

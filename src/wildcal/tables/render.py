@@ -4,7 +4,7 @@ import csv
 import io
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from html import escape
 from textwrap import fill
@@ -40,7 +40,7 @@ def to_text(table: Table) -> str:
     identity  10.00
     """
     lines = [table.heads]
-    lines += [[f"{cell}{' *' * (cell.rank == 1)}" for cell in row] for row in table.rows]
+    lines += [[f"{cell}{' *' * cell.is_best}" for cell in row] for row in table.rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     sides = [">" if column.is_number else "<" for column in table.columns]
     body = [
@@ -79,7 +79,7 @@ def print_table(table: Table) -> None:
         justify: Any = "right" if column.is_number else "left"
         shown.add_column(Text(_printable(column.head)), justify=justify, overflow="fold")
     for row in table.rows:
-        shown.add_row(*(Text(_printable(str(c)), "bold" if c.rank == 1 else "") for c in row))
+        shown.add_row(*(Text(_printable(str(c)), "bold" if c.is_best else "") for c in row))
     if table.title:
         console.print(Text(_printable(table.title), "bold"))
     console.print(shown)
@@ -92,8 +92,8 @@ def to_markdown(table: Table) -> str:
 
     Examples
     --------
-    >>> from wildcal.tables import Column, number, with_ranks
-    >>> cells = with_ranks([number(0.1), number(0.2)], "lower")
+    >>> from wildcal.tables import Column, number, with_best
+    >>> cells = with_best([number(0.1), number(0.2)], "lower")
     >>> print(to_markdown(Table("", (Column("a_b"), Column("c")), (tuple(cells),))))
     | a\_b | c |
     |--:|--:|
@@ -103,7 +103,7 @@ def to_markdown(table: Table) -> str:
     lines = [f"**{_markdown(table.title)}**", ""] if table.title else []
     lines += [f"| {' | '.join(map(_markdown, table.heads))} |", f"|{rule}"]
     for row in table.rows:
-        cells = [_marked(cell, "**{}**", "<u>{}</u>", _markdown) for cell in row]
+        cells = [_marked(cell, "**{}**", _markdown) for cell in row]
         lines.append(f"| {' | '.join(cells)} |")
     for note in table.notes:
         lines += ["", _markdown(note)]
@@ -111,7 +111,7 @@ def to_markdown(table: Table) -> str:
 
 
 def to_latex(table: Table, *, label: str | None = None, cell_notes: bool = False) -> str:
-    r"""Return a LaTeX table for the booktabs package: best bold, second underlined.
+    r"""Return a LaTeX table for the booktabs package; the best is bold.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def to_latex(table: Table, *, label: str | None = None, cell_notes: bool = False
     rows = [[_latex(head) for head in table.heads]]
     for row in table.rows:
         cells = row if cell_notes else [replace(cell, note="") for cell in row]
-        rows.append([_marked(c, r"\textbf{{{}}}", r"\underline{{{}}}", _latex) for c in cells])
+        rows.append([_marked(cell, r"\textbf{{{}}}", _latex) for cell in cells])
     head, *body = [rf"{' & '.join(row)} \\" for row in rows]
     lines = [
         r"\begin{table}",
@@ -148,7 +148,7 @@ def to_html(table: Table) -> str:
     def line(tag: str, cells: Iterable[Cell], style: str = "") -> str:
         found = []
         for cell, side in zip(cells, sides, strict=True):
-            bold = ";font-weight:bold" if cell.rank == 1 else ""
+            bold = ";font-weight:bold" if cell.is_best else ""
             text = escape(str(cell))
             found.append(f'<{tag} style="{_CELL_STYLE}{side}{bold}{style}">{text}</{tag}>')
         return f"<tr>{''.join(found)}</tr>"
@@ -177,10 +177,9 @@ def to_csv(records: Sequence[Mapping[str, Any]]) -> str:
     return text.getvalue()
 
 
-def _marked(cell: Cell, best: str, second: str, plain: Any) -> str:
-    text = plain(cell.text)
-    text = {1: best, 2: second}.get(cell.rank or 0, "{}").format(text)
-    return f"{text} {plain(cell.note)}" if cell.note else text
+def _marked(cell: Cell, best: str, escaped: Callable[[str], str]) -> str:
+    text = best.format(escaped(cell.text)) if cell.is_best else escaped(cell.text)
+    return f"{text} {escaped(cell.note)}" if cell.note else text
 
 
 def _markdown(text: str) -> str:

@@ -18,8 +18,8 @@ class Cell:
     """The number in full precision, None for text."""
     note: str = ""
     """Shown after the text, such as an interval."""
-    rank: int | None = None
-    """1 for the best, 2 for the second best of a column."""
+    is_best: bool = False
+    """Whether the number is the best of its column or row."""
 
     def __str__(self) -> str:
         return f"{self.text} {self.note}".strip()
@@ -104,22 +104,18 @@ def number(
     return Cell(f"{scale * value:{form}}", value, note)
 
 
-def with_ranks(
-    cells: Sequence[Cell], better: Literal["lower", "higher"] | None, *, places: int = 1
-) -> list[Cell]:
-    """Return cells with the rank of the best; equal texts have equal ranks.
+def with_best(cells: Sequence[Cell], better: Literal["lower", "higher"] | None) -> list[Cell]:
+    """Return cells with the best number marked, and those that are shown as the same number.
 
     Examples
     --------
-    >>> [cell.rank for cell in with_ranks([number(0.2), number(0.1), number(None)], "lower")]
-    [None, 1, None]
+    >>> [cell.is_best for cell in with_best([number(0.2), number(0.1), number(None)], "lower")]
+    [False, True, False]
     """
-    if better is None:
+    values = [float(cell.text) for cell in cells if cell.value is not None]
+    if better is None or not values:
         return list(cells)
-    shown = [None if cell.value is None else float(cell.text) for cell in cells]
-    distinct = sorted({v for v in shown if v is not None}, reverse=better == "higher")
-    ranks = {value: rank for rank, value in enumerate(distinct[:places], 1)}
+    best = min(values) if better == "lower" else max(values)
     return [
-        replace(cell, rank=None if value is None else ranks.get(value))
-        for cell, value in zip(cells, shown, strict=True)
+        replace(cell, is_best=cell.value is not None and float(cell.text) == best) for cell in cells
     ]

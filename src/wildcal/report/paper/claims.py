@@ -1,5 +1,6 @@
 """The claims of the paper, tested on every suite."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -7,23 +8,25 @@ from typing import Any, Final
 
 import numpy as np
 
-from wildcal.evaluation.benchmark_results import BenchmarkResults
 from wildcal.metrics import METRICS, auroc
 from wildcal.metrics.bootstrap import Difference
 from wildcal.plots.energy import negative_energy
 from wildcal.report.paper.names import is_transformer
 from wildcal.report.paper.study import (
     PAPER,
+    PooledSplit,
     Study,
     is_pooled,
     margin_of_energy,
+    other_methods,
     softmax_confidence,
     source_split,
+    split_names,
     splits_at,
     svhn_split,
 )
 from wildcal.report.paper.tables import DETECTION, EXTRACT, KEEP_CLASSES, Missing, PaperTable
-from wildcal.report.paper.variants import COUNTED, WITHOUT_OOD
+from wildcal.report.paper.variants import WITHOUT_OOD
 from wildcal.tables import Cell, Column, Table
 
 _NOTES: Final = (
@@ -58,7 +61,7 @@ def claims(study: Study) -> PaperTable | Missing:
     """Return the claims with counts of the cases in which they hold."""
     lines, records = [], []
     for claim in CLAIMS:
-        found = list(claim.cases(study))
+        found = [case for case in claim.cases(study) if not math.isnan(case.margin.value)]
         if not found:
             continue
         margins = [case.margin for case in found]
@@ -84,13 +87,6 @@ def claims(study: Study) -> PaperTable | Missing:
     return PaperTable("claims", table, tuple(records))
 
 
-def _others(results: BenchmarkResults, suite: str) -> list[str]:
-    """Return the methods besides energy; IROvATS with all samples, if both forms were measured."""
-    names = [m.name for m in results.suites[suite].methods]
-    left_out = {"energy", WITHOUT_OOD, *(["irovats"] if COUNTED in names else [])}
-    return [name for name in names if name not in left_out]
-
-
 def _averages(
     study: Study, metric: str = "ece", *, only: Callable[[Any], bool] = lambda suite: True,
     against: Sequence[str] = (), sets: Sequence[str] = (PAPER,),
@@ -101,7 +97,7 @@ def _averages(
             results = study.results(name, metric, ood=ood)
             if results is None or not results.has_severities(name):
                 continue
-            others = against or _others(results, name)
+            others = against or other_methods(results, name)
             best = min(others, key=lambda m: results.average(name, m, metric).value)
             gap = results.difference(name, best, "energy", metric)
             yield Case(name, best if ood == PAPER else ood, gap)
@@ -116,22 +112,20 @@ def _with_dac(study: Study) -> Iterator[Case]:
 def _by_severity(study: Study, levels: Sequence[int]) -> Iterator[Case]:
     for name, results in study.each():
         for level in levels if results.has_severities(name) else ():
-            if splits := splits_at(results, name, level):
-                gap = margin_of_energy(results, name, splits, _others(results, name))
-                yield Case(name, f"severity {level}", gap)
+            gap = margin_of_energy(results, name, split_names(results, name, level))
+            yield Case(name, f"severity {level}", gap)
 
 
 def _by_type(study: Study) -> Iterator[Case]:
     for name, results in study.each(only=lambda suite: not is_pooled(suite)):
-        for split in splits_at(results, name, 5):
-            gap = margin_of_energy(results, name, [split], _others(results, name))
-            yield Case(name, split, gap)
+        for split in split_names(results, name, 5):
+            yield Case(name, split, margin_of_energy(results, name, [split]))
 
 
 def _on_textures(study: Study, metrics: Sequence[str], among: Sequence[str] = ()) -> Iterator[Case]:
     for name, results in study.each(ood="svhn"):
         if "textures-test" in results.ood_splits(name):
-            others = [m for m in _others(results, name) if not among or m in among]
+            others = [m for m in other_methods(results, name) if not among or m in among]
             for metric in metrics:
                 gap = margin_of_energy(results, name, ["textures-test"], others, metric)
                 yield Case(name, METRICS[metric].title, gap)
@@ -157,10 +151,9 @@ def _separation(study: Study, *, svhn: bool) -> Iterator[Case]:
 def _energies(study: Study, statistic: Callable[[Any], float]) -> Iterator[Case]:
     """Yield a statistic of the negative energy at severity 5 minus that at severity 0."""
     for name, suite in study.suites.items():
-        source = [s.logits for s in suite.test if s.is_source]
-        worst = [s.logits for s in suite.test if s.severity == 5 and s.is_shifted]
+        source, worst = splits_at(suite, 0), splits_at(suite, 5)
         if source and worst:
-            first, last = (negative_energy(np.concatenate(z)) for z in (source, worst))
+            first, last = (negative_energy(PooledSplit(s).logits) for s in (source, worst))
             yield Case(name, "5 minus 0", Difference((statistic(last) - statistic(first)) / 100))
 
 

@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from wildcal.evaluation.benchmark_results import BenchmarkResults
 from wildcal.evaluation.methods import PAPER_METHODS
 from wildcal.metrics import METRICS, Estimate
@@ -16,12 +14,14 @@ from wildcal.plots.shift import DotsDisplay, HeatmapDisplay, SeverityDisplay
 from wildcal.plots.style import COLUMN, PAGE, context, grid, new_figure
 from wildcal.report.paper.names import is_transformer, method_title
 from wildcal.report.paper.study import (
+    PooledSplit,
     Study,
     is_pooled,
     margin_of_energy,
     mean_over,
     softmax_confidence,
     source_split,
+    split_names,
     splits_at,
     svhn_split,
 )
@@ -87,18 +87,13 @@ def fig3(study: Study, name: str = "fig3") -> PaperFigure | Missing:
     """Return box plots of the negative energy by severity and of SVHN, with the accuracy."""
     panels = {}
     for suite_name, suite in study.suites.items():
-        levels = [
-            [s for s in suite.test if (s.is_source if level == 0 else s.severity == level)]
-            for level in _SEVERITIES
-        ]
+        levels = [splits_at(suite, level) for level in _SEVERITIES]
         svhn = svhn_split(suite)
         if svhn is not None and all(levels):
-            groups: dict[str, Any] = {
-                str(level): [
-                    np.concatenate([getattr(s, key) for s in splits]) for key in ("logits", "y")
-                ]
-                for level, splits in enumerate(levels)
-            }
+            groups: dict[str, Any] = {}
+            for level, splits in enumerate(levels):
+                pooled = PooledSplit(splits)
+                groups[str(level)] = (pooled.logits, pooled.y)
             groups["SVHN"] = (svhn.logits, None)
             panels[str(study.names[suite_name])] = EnergyDisplay.from_logits(groups)
     caption = (
@@ -134,7 +129,7 @@ def fig4(study: Study, name: str = "fig4") -> PaperFigure | Missing:
 def fig5(study: Study, name: str = "fig5") -> PaperFigure | Missing:
     """Return ECE by corruption at severity 5: dots for one suite, differences for several."""
     methods = study.with_and_without_ood if name == "fig8" else study.shown_methods
-    found = {suite: r for suite, r in study.each() if splits_at(r, suite, 5)}
+    found = {name: r for name, r in study.each() if r.select(suite=name, metric="ece", severity=5)}
     if not found:
         return Missing(name, "corrupted test splits of severity 5", EXTRACT)
     if len(found) == 1:
@@ -152,9 +147,7 @@ def fig5(study: Study, name: str = "fig5") -> PaperFigure | Missing:
     if not columns:
         return Missing(name, "at least 200 samples in each condition", EXTRACT)
     heatmap = HeatmapDisplay(columns, "ECE of Energy minus the lowest other (points)")
-    figure = new_figure(*HeatmapDisplay.size)
-    with context():
-        heatmap.draw(figure.add_subplot())
+    figure = grid({"": heatmap}, height=4.35)
     caption = (
         "ECE of Energy minus that of the best other method for each corruption at severity 5;"
         " in brackets: the 95 % interval contains 0."
@@ -183,7 +176,7 @@ def fig6(study: Study, name: str = "fig6") -> PaperFigure | Missing:
 
 def _mean_ece(results: BenchmarkResults, suite: str, method: str, severity: int) -> Estimate:
     """Return the mean ECE over the types of a severity, with its interval."""
-    value, drawn = mean_over(results, suite, method, "ece", splits_at(results, suite, severity))
+    value, drawn = mean_over(results, suite, method, "ece", split_names(results, suite, severity))
     if drawn is None:
         return Estimate(value)
     return Estimate(value, *interval(METRICS["ece"].kind, value, drawn, 0.95))

@@ -1,5 +1,6 @@
 """Benchmarks that the tables and figures of the paper share."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
@@ -14,9 +15,9 @@ from wildcal.core.arrays import FloatArray, softmax
 from wildcal.evaluation.benchmark import run_benchmark
 from wildcal.evaluation.benchmark_results import BenchmarkResults
 from wildcal.evaluation.methods import PAPER_METHODS
+from wildcal.evaluation.results import as_loss
 from wildcal.evaluation.splits import ood_set
 from wildcal.io.suite import Split, Suite
-from wildcal.metrics import METRICS
 from wildcal.metrics.bootstrap import Difference, difference
 from wildcal.report.paper.names import SuiteNames, in_paper_order
 from wildcal.report.paper.variants import COUNTED, WITHOUT_OOD, paper_method
@@ -30,7 +31,7 @@ _RESAMPLED: Final = ("ece", "mean_confidence", "ood_auroc", "ood_aupr_in", "ood_
 
 
 class PooledSplit:
-    """The corrupted splits of one severity as one split."""
+    """The splits of one severity as one split."""
 
     def __init__(self, splits: Sequence[Split]) -> None:
         self._splits = splits
@@ -59,11 +60,8 @@ def is_pooled(suite: Suite) -> bool:
 def pool_types(suite: Suite) -> Suite:
     """Return a suite whose corruption types are pooled at each severity."""
     splits: list[Any] = [s for s in suite.splits if s.role != "test" or s.severity is None]
-    levels: dict[int, list[Split]] = {}
-    for split in suite.test:
-        if split.severity is not None:
-            levels.setdefault(split.severity, []).append(split)
-    splits += [PooledSplit(levels[level]) for level in sorted(levels)]
+    levels = sorted({s.severity for s in suite.test if s.severity is not None})
+    splits += [PooledSplit(splits_at(suite, level)) for level in levels]
     pooled = copy(suite)
     pooled.splits = tuple(splits)
     return pooled
@@ -179,37 +177,51 @@ class Study:
 def mean_over(
     results: BenchmarkResults, suite: str, method: str, metric: str, splits: Sequence[str]
 ) -> tuple[float, FloatArray | None]:
-    """Return the mean of a metric over splits, and its bootstrap replicates if there are any."""
+    """Return the mean of a metric over splits, and its bootstrap replicates if there are any.
+
+    NaN if no split was measured.
+    """
     measured = results.select(suite=suite, method=method, metric=metric)
     found = [m for m in measured if m.split in splits]
     drawn = [m.replicates for m in found if m.replicates is not None]
-    value = float(np.mean([m.estimate.value for m in found]))
+    value = float(np.mean([m.estimate.value for m in found])) if found else math.nan
     return value, np.mean(drawn, axis=0) if drawn else None
 
 
+def other_methods(results: BenchmarkResults, suite: str) -> list[str]:
+    """Return the methods besides energy; IROvATS with all samples, if both forms were measured."""
+    names = [m.name for m in results.suites[suite].methods]
+    left_out = {"energy", WITHOUT_OOD, *(["irovats"] if COUNTED in names else [])}
+    return [name for name in names if name not in left_out]
+
+
 def margin_of_energy(
-    results: BenchmarkResults, suite: str, splits: Sequence[str], others: Iterable[str],
-    metric: str = "ece",
+    results: BenchmarkResults, suite: str, splits: Sequence[str],
+    others: Iterable[str] | None = None, metric: str = "ece",
 ) -> Difference:  # fmt: skip
     """Return how much better energy is than the best other method in the mean over splits."""
-    sign = -1.0 if METRICS[metric].better == "higher" else 1.0
+    sign = as_loss(metric, 1.0)
     value, drawn = mean_over(results, suite, "energy", metric, splits)
+    others = other_methods(results, suite) if others is None else others
     found = [mean_over(results, suite, other, metric, splits) for other in others]
     best, best_drawn = min(found, key=lambda pair: sign * pair[0])
     gap = None if drawn is None or best_drawn is None else sign * (best_drawn - drawn)
     return difference(sign * (best - value), gap, results.suites[suite].level)
 
 
-def splits_at(results: BenchmarkResults, suite: str, severity: int) -> list[str]:
+def splits_at(suite: Suite, severity: int) -> list[Split]:
     """Return the test splits of a severity; 0 is the source."""
-    wanted: dict[str, Any] = {"domain": "source"} if severity == 0 else {"severity": severity}
-    found = results.select(suite=suite, metric="ece", **wanted)
-    return list(dict.fromkeys(m.split for m in found))
+    return [s for s in suite.test if (s.is_source if severity == 0 else s.severity == severity)]
+
+
+def split_names(results: BenchmarkResults, suite: str, severity: int) -> list[str]:
+    """Return the names of the test splits of a severity in a benchmark."""
+    return [split.name for split in splits_at(results.suites[suite].suite, severity)]
 
 
 def source_split(suite: Suite) -> Split | None:
     """Return the source test split."""
-    return next((split for split in suite.test if split.is_source), None)
+    return next(iter(splits_at(suite, 0)), None)
 
 
 def svhn_split(suite: Suite) -> Split | None:

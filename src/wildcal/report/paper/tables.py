@@ -3,12 +3,14 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any, Final
 
 from wildcal.evaluation.benchmark_results import BenchmarkResults
 from wildcal.evaluation.methods import PAPER_METHODS
+from wildcal.evaluation.results import as_loss, estimate_columns
 from wildcal.io.suite import Suite
-from wildcal.metrics import METRICS, Estimate
+from wildcal.metrics import Estimate
 from wildcal.report.paper.names import SET_TITLES, is_transformer, method_title
 from wildcal.report.paper.published import published_row
 from wildcal.report.paper.study import FEW_SAMPLES, PAPER, WITH_DAC, Study, is_pooled
@@ -80,8 +82,8 @@ class Row:
     """The numbers of one row."""
 
     suite: str
-    labels: tuple[str, ...]
-    """Data set, network and, in some tables, metric or OOD set."""
+    labels: dict[str, str]
+    """Data set, network and, in some tables, metric or OOD set, by the head of the column."""
     values: dict[str, Estimate]
     """By method."""
     data_used: dict[str, str]
@@ -102,8 +104,6 @@ class Spec:
     """Without any, all methods that the study shows."""
     metrics: Mapping[str, str] = field(default_factory=lambda: {"ece": "ECE"})
     """Titles of metrics by name."""
-    head: str | None = None
-    """What the third column is, if there is one."""
     suites: Callable[[Suite], object] = lambda suite: True
     """Which suites have a row."""
     ood_sets: tuple[str, ...] = (PAPER,)
@@ -122,13 +122,13 @@ SPECS: Final = {
     ),
     "table3": Spec(
         "Detection of Textures by the calibrated confidence (%), higher is better.", TEXTURES,
-        KEEP_CLASSES, DETECTION, "metric", ood_sets=("svhn",), splits=("textures-test",),
+        KEEP_CLASSES, DETECTION, ood_sets=("svhn",), splits=("textures-test",),
     ),
     "table4": Spec("Average KDE-ECE (%) under covariate shift.", metrics={"kde_ece": "KDE-ECE"}),
     "table5": Spec("Average SCE (%) under covariate shift.", metrics={"classwise_ece": "SCE"}),
     "table6": Spec(
         "Vision transformers: average ECE and KDE-ECE (%).", TRANSFORMER, ("identity", "energy"),
-        {"ece": "ECE", "kde_ece": "KDE-ECE"}, "metric", suites=is_transformer,
+        {"ece": "ECE", "kde_ece": "KDE-ECE"}, suites=is_transformer,
     ),
     "table7": Spec(
         "ECE (%) under natural covariate shift.",
@@ -140,7 +140,7 @@ SPECS: Final = {
     "table8": Spec(
         "Average ECE (%) by the OOD set in the calibration.",
         ("calibration samples of both SVHN and Textures", f"{EXTRACT} --ood svhn --ood textures"),
-        ("identity", SOTA, "energy"), head="calibrated with", ood_sets=("svhn", "textures"),
+        ("identity", SOTA, "energy"), ood_sets=("svhn", "textures"),
     ),
     "table9": Spec("Average ECE (%), with and without OOD samples in the calibration."),
 }  # fmt: skip
@@ -154,19 +154,14 @@ def paper_table(study: Study, name: str, *, paper: bool = False) -> PaperTable |
     rows = list(_rows(study, spec, list(titles)))
     if not rows:
         return Missing(name, *spec.needs)
-    heads = ["data set", "network", *([spec.head] if spec.head else [])]
-    dagger = {"irovats": "†"} if study.authors else {}
-    columns = [Column(head, is_number=False) for head in heads]
-    columns += [Column(f"{title}{dagger.get(m, '')}") for m, title in titles.items()]
-    columns.append(Column("noise floor"))
     lines, published = [], []
     records: list[dict[str, Any]] = []
     for row in rows:
-        lines.append((*map(Cell, row.labels), *_cells(row, titles, study), number(row.floor)))
-        data, network, *more = row.labels
+        lines.append(_cells(row, titles, study))
+        data, network, *more = row.labels.values()
         own = str(study.suites[row.suite].model.get("name", network))  # not the --label
         found = published_row(name, (data, own, *more)) if paper else None
-        records += _records(row, titles, heads, {} if found is None else found.values)
+        records += _records(row, titles, {} if found is None else found.values)
         if found is not None:
             published.append(found)
             labels = (data, f"{found.labels[1]} (paper){'*' * bool(found.error)}", *more)
@@ -178,6 +173,10 @@ def paper_table(study: Study, name: str, *, paper: bool = False) -> PaperTable |
         notes += dict.fromkeys(f"* {row.error}." for row in published if row.error)
     elif paper:
         notes.append("The paper has no row of the same data set and family of networks.")
+    dagger = {"irovats": "†"} if study.authors else {}
+    columns = [Column(head, is_number=False) for head in rows[0].labels]
+    columns += [Column(f"{title}{dagger.get(m, '')}") for m, title in titles.items()]
+    columns.append(Column("noise floor"))
     table = Table(spec.title, tuple(columns), tuple(lines), tuple(notes))
     if all(row.floor is None for row in rows):
         table = table.select(table.heads[:-1])
@@ -186,31 +185,33 @@ def paper_table(study: Study, name: str, *, paper: bool = False) -> PaperTable |
 
 def _rows(study: Study, spec: Spec, methods: Sequence[str]) -> Iterator[Row]:
     """Yield a row for each suite, OOD set and metric, or for each of their splits."""
-    for name, suite in study.suites.items():
-        for ood in spec.ood_sets if spec.suites(suite) else ():
-            for metric, title in spec.metrics.items():
-                results = study.results(name, metric, ood=ood, dac=spec.dac)
-                if results is None:
-                    continue
-                data, network = study.names[name].data, study.names[name].network
-                third = {"metric": title, "calibrated with": SET_TITLES.get(ood, ood)}
-                more = (third[spec.head],) if spec.head else ()
-                splits: dict[str | None, str] = {
-                    s.name: SET_TITLES.get(str(s.domain), data)
-                    for s in suite.test
-                    if s.name in spec.splits or s.domain in spec.splits
-                }
-                if not spec.splits and results.has_severities(name):
-                    splits = {None: data}
-                for split, own in splits.items():
-                    row = _row(study, results, name, metric, methods, (own, network, *more), split)
-                    if row is not None:
-                        yield row
+    chosen = [name for name, suite in study.suites.items() if spec.suites(suite)]
+    for name, ood, metric in product(chosen, spec.ood_sets, spec.metrics):
+        results = study.results(name, metric, ood=ood, dac=spec.dac)
+        if results is None:
+            continue
+        data = study.names[name].data
+        splits: dict[str | None, str] = {
+            s.name: SET_TITLES.get(str(s.domain), data)
+            for s in study.suites[name].test
+            if s.name in spec.splits or s.domain in spec.splits
+        }
+        if not spec.splits and results.has_severities(name):
+            splits = {None: data}
+        for split, shown in splits.items():
+            labels = {"data set": shown, "network": study.names[name].network}
+            if len(spec.metrics) > 1:
+                labels["metric"] = spec.metrics[metric]
+            if len(spec.ood_sets) > 1:
+                labels["calibrated with"] = SET_TITLES[ood]
+            row = _row(study, results, name, metric, methods, labels, split)
+            if row is not None:
+                yield row
 
 
 def _row(
     study: Study, results: BenchmarkResults, suite: str, metric: str, methods: Sequence[str],
-    labels: tuple[str, ...], split: str | None,
+    labels: dict[str, str], split: str | None,
 ) -> Row | None:  # fmt: skip
     """Return the averages over conditions, or the values on a split; None if there are none."""
     fitted = results.suites[suite].methods
@@ -224,8 +225,7 @@ def _row(
     ranked = [m for m in (PAPER_METHODS if SOTA in methods else methods) if m in values]
     if not ranked:
         return None
-    sign = -1 if METRICS[metric].better == "higher" else 1
-    ranked.sort(key=lambda m: sign * values[m].value)
+    ranked.sort(key=lambda m: as_loss(metric, values[m].value))
     winner: str | None = ranked[0]
     floor = None
     if split is None:
@@ -242,22 +242,27 @@ def _row(
     return Row(suite, labels, values, used, winner, floor, baseline)
 
 
-def _cells(row: Row, methods: Iterable[str], study: Study) -> Iterator[Cell]:
+def _cells(row: Row, methods: Iterable[str], study: Study) -> tuple[Cell, ...]:
+    """Return the cells of a row: labels, methods, noise floor."""
+    cells = [Cell(label) for label in row.labels.values()]
     for m in methods:
         e = row.values.get(m, Estimate(math.nan))
         cell = number(e.value, e.interval if study.intervals else None)
-        yield replace(cell, rank=1) if m == row.winner else cell
+        cells.append(replace(cell, is_best=m == row.winner))
+    return (*cells, number(row.floor))
 
 
 def _notes(study: Study, spec: Spec, rows: Sequence[Row], methods: Iterable[str]) -> list[str]:
     """Return the notes that apply to a table."""
     pooled = study.pooled_names(dict.fromkeys(row.suite for row in rows))
     counted = ", ".join(
-        f"{row.labels[0]} {row.labels[1]} {100 * row.values[COUNTED].value:.2f}"
+        f"{row.labels['data set']} {row.labels['network']} {100 * row.values[COUNTED].value:.2f}"
         for row in rows
         if COUNTED in row.values
     )
-    best = dict.fromkeys(f"{row.labels[1]} {method_title(row.baseline or '')}" for row in rows)
+    best = dict.fromkeys(
+        f"{row.labels['network']} {method_title(row.baseline or '')}" for row in rows
+    )
     used = {
         f"{method_title(m)}: {data}"
         for m in methods
@@ -280,19 +285,19 @@ def _notes(study: Study, spec: Spec, rows: Sequence[Row], methods: Iterable[str]
 
 
 def _records(
-    row: Row, titles: Mapping[str, str], heads: Sequence[str], published: Mapping[str, float]
+    row: Row, titles: Mapping[str, str], published: Mapping[str, float]
 ) -> Iterator[dict[str, Any]]:
     """Yield a record for each number, in per cent."""
-    labels = {head.replace(" ", "_"): label for head, label in zip(heads, row.labels, strict=True)}
+    labels = {head.replace(" ", "_"): label for head, label in row.labels.items()}
     for method, title in titles.items():
         e = row.values.get(method)
-        numbers = (None,) * 4 if e is None else (e.value, e.low, e.high, e.floor)
-        percent = [None if v is None else 100 * v for v in numbers]
+        numbers = {} if e is None else estimate_columns(e)
+        percent = {key: 100 * v for key, v in numbers.items() if v is not None}
         yield {
             "suite": row.suite,
             **labels,
             "method": title,
-            **dict(zip(("value", "low", "high", "noise_floor"), percent, strict=True)),
+            **{key: percent.get(key) for key in ("value", "low", "high", "noise_floor")},
             "is_best": method == row.winner,
             "data_used": row.data_used.get(method, ""),
             "paper": published.get(title),
