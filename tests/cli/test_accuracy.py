@@ -65,6 +65,9 @@ def test_windows(name, folder, capsys):
     capsys.readouterr()
     assert run("accuracy estimate e.json today.csv --window 400".split()) == 0
     assert "400-799" in capsys.readouterr().out
+    assert run("accuracy estimate e.json today.csv --json --csv both.csv".split()) == 0
+    assert json.loads(capsys.readouterr().out)[0]["n_samples"] == 1000
+    assert Path("both.csv").read_text().startswith("first,last,value")
 
 
 def test_a_second_network(folder, capsys):

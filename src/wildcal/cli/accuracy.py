@@ -10,21 +10,12 @@ import click
 import numpy as np
 
 from wildcal.cli import options as common
-from wildcal.cli.output import (
-    check_output,
-    print_json,
-    print_line,
-    print_rows,
-    progress_bar,
-    say,
-    write_text,
-)
+from wildcal.cli.output import check_output, print_result, progress_bar, say, text_table
 from wildcal.cli.types import COUNT, NAMES, PATH
 from wildcal.core.exceptions import InputError
 from wildcal.io.artifact import save
 from wildcal.io.samples import iter_samples, read_samples
 from wildcal.io.schema import Columns
-from wildcal.tables import to_csv
 
 
 @click.group()
@@ -127,21 +118,13 @@ def estimate(
             last = start + found.n_samples - 1
             rows.append({"first": start, "last": last, **found.to_dict()})
             start = last + 1
-    if as_json:
-        print_json(rows)
-    elif csv_output is not None:
-        write_text(csv_output, to_csv(rows))
-    elif len(rows) == 1:
-        print_line(f"{found} ({found.n_samples:,} samples, {fitted.name})")
-    else:
-        print_rows(
-            ("samples", "accuracy", "low", "high"),
-            [
-                (f"{row['first']}-{row['last']}", *_percent(row, "value", "low", "high"))
-                for row in rows
-            ],
-            note=f"In percent, with 95 % intervals. {fitted.title.capitalize()}.",
-        )
+    table = text_table(
+        ("samples", "accuracy", "low", "high"),
+        [(f"{row['first']}-{row['last']}", *_percent(row, "value", "low", "high")) for row in rows],
+        note=f"In percent, with 95 % intervals. {fitted.title.capitalize()}.",
+    )
+    line = f"{found} ({found.n_samples:,} samples, {fitted.name})"
+    print_result(rows, [table if len(rows) > 1 else line], as_json, csv_output, rows)
 
 
 @accuracy.command(no_args_is_help=True)
@@ -179,18 +162,14 @@ def benchmark(
             **options,
         )
     rows = summarize(windows)
-    if as_json:
-        print_json(rows)
-    elif csv_output is not None:
-        write_text(csv_output, to_csv([window.to_dict() for window in windows]))
-    else:
-        keys = ("mae", "worst", "bias", "coverage", "width")
-        print_rows(
-            ("windows", "estimator", "mean error", "worst", "bias", "coverage", "width"),
-            [(row["setting"], row["estimator"], *_percent(row, *keys)) for row in rows],
-            n_left=2,
-            note="In percent, for windows whose kind of shift was not in the fit.",
-        )
+    keys = ("mae", "worst", "bias", "coverage", "width")
+    table = text_table(
+        ("windows", "estimator", "mean error", "worst", "bias", "coverage", "width"),
+        [(row["setting"], row["estimator"], *_percent(row, *keys)) for row in rows],
+        n_left=2,
+        note="In percent, for windows whose kind of shift was not in the fit.",
+    )
+    print_result(rows, [table], as_json, csv_output, [window.to_dict() for window in windows])
 
 
 def _percent(row: Mapping[str, Any], *keys: str) -> list[str]:

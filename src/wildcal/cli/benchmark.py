@@ -45,7 +45,7 @@ def benchmark(
     for name, reason in result.skipped.items():
         if name in opened:
             say(f"{name} was skipped: {reason}")
-    print_result(result, result.tables(sort), as_json, csv_output)
+    print_result(result.to_dict(), result.tables(sort), as_json, csv_output, result.records())
 
 
 def run_with_progress(

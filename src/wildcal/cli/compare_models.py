@@ -52,4 +52,4 @@ def compare_models(
         name = path.stem if path.stem not in models else str(path)
         models[name] = (samples.y, proba)
     result = run(models, input=input, **options)
-    print_result(result, [result.table()], as_json, csv_output)
+    print_result(result.to_dict(), [result.table()], as_json, csv_output, result.records())

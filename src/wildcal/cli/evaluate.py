@@ -7,13 +7,13 @@ from typing import Any, Final
 import click
 
 from wildcal.cli import options as common
-from wildcal.cli.fit import with_ood
-from wildcal.cli.output import STANDARD, print_line, print_result, progress_bar, warn
+from wildcal.cli.output import STANDARD, print_result, progress_bar, warn
 from wildcal.cli.types import NAMES, PATH
 from wildcal.core.exceptions import InputError
 from wildcal.io.chunked import window_statistics
 from wildcal.io.samples import list_files
 from wildcal.io.schema import Columns
+from wildcal.tables import to_markdown
 
 GATE_FAILED: Final = 3
 """Exit code if a condition of --fail-if holds."""
@@ -79,15 +79,16 @@ def evaluate(
     if scheduler is not None or (not has_other_files and _are_large(source)):
         result = _on_files(source, fitted, columns, scheduler, options)
     else:
-        samples = common.read_labeled(source, columns, knn_file=knn_file)
-        samples = samples if ood is None else with_ood(samples, ood, columns)
+        samples = common.read_labeled(source, columns, knn_file=knn_file, ood=ood)
         result = _in_memory(samples, fitted, options)
     violations = check_gates(result, conditions)
-    tables = [result.table(), *([result.group_table()] if result.groups else [])]
-    print_result(result, tables, as_json, csv_output, markdown=markdown, violations=violations)
+    shown = [result.table(), *([result.group_table()] if result.groups else [])]
+    if markdown:
+        failed = [f"**Failed:** {line}" for line in violations]
+        shown = ["\n\n".join([*map(to_markdown, shown), *failed])]
+    document = {**result.to_dict(), "violations": violations}
+    print_result(document, shown, as_json, csv_output, result.records())
     for line in violations:
-        if markdown and not as_json:
-            print_line(f"\n**Failed:** {line}")
         warn(f"failed: {line}")
     return GATE_FAILED if violations else 0
 

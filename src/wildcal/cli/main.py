@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import click
 
-from wildcal.cli.output import warn
+from wildcal.cli.output import check_options, warn
 from wildcal.core.exceptions import CalibrationWarning, InputError, WildcalError
 from wildcal.version import __version__
 
@@ -55,37 +55,23 @@ _RENAMED: Final = {
     "suite fit": "fit --suite",
     "accuracy compare": "accuracy benchmark",
 }
+# Old names that resemble the new one are left out: click suggests it.
 _RENAMED_OPTIONS: Final = {
-    "--alert": "--exit-on-alert",
     "--arrays": "--score-columns and --label-column",
-    "--bins": "--n-bins",
-    "--bootstrap": "--n-bootstrap",
-    "--classes": "--class-names",
     "--columns": "--score-columns",
     "--distances": "--knn-file",
     "--environments": "--domain-column",
-    "--every": "--log-every",
-    "--false-alarms": "--false-alert-rate",
-    "--false-alarms-per-100k": "--false-alert-rate",
     "--k": "--n-neighbors",
     "--labels": "--labels-file",
-    "--max-rows": "--max-samples",
     "--note": "--metadata",
     "--ood-rows": "--n-ood",
-    "--ood-test-rows": "--n-ood-test",
-    "--on-alarm": "--on-alert",
     "--pos-label": "--positive-class",
     "--search": "--index",
     "--rows": "--n-corrupted",
-    "--second": "--second-logits",
     "--set": "--param",
     "--size": "--crop",
-    "--skip-bad": "--skip-invalid",
-    "--test-rows": "--n-test",
-    "--train-rows": "--n-train",
     "--tuning-rows": "--n-shifted-validation",
     "--use": "--plugin",
-    "--validation-rows": "--n-validation",
     "--with": "--calibrator",
 }
 # Parameters of the library that have another name on the command line.
@@ -158,9 +144,8 @@ def cli(debug: bool, plugins: tuple[str, ...]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
     signal.signal(signal.SIGTERM, _interrupt)  # `kill` cleans up as Ctrl-C does
-    sys.exit(run(words))
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
 def run(words: Sequence[str]) -> int:
@@ -207,10 +192,8 @@ def with_option_names(text: str, options: Mapping[str, str], param: str | None =
     >>> with_option_names("y must lie in [0, 9].", options, "y")
     'y must lie in [0, 9]. (--label-column)'
     """
-    if param is not None and param in options and text.startswith(f"{param} "):
-        text = options[param] + text[len(param) :]
-    elif param is not None and param in options and f": {param} must" in text:
-        text = text.replace(f": {param} must", f": {options[param]} must")
+    if param is not None and param in options:
+        text = re.sub(rf"(^|: ){param} ", rf"\1{options[param]} ", text, count=1)
     elif param in _OPTIONS and _OPTIONS[param] in options:
         text += f" ({options[_OPTIONS[param]]})"
 
@@ -240,6 +223,7 @@ def _complete(command: click.Command) -> None:
     @wraps(run_command)
     def callback(*args: Any, **kwargs: Any) -> Any:
         try:
+            check_options(kwargs)
             return run_command(*args, **kwargs)
         except InputError as error:
             text = with_option_names(str(error), options, error.param)
@@ -257,10 +241,8 @@ def _show_usage_error(error: click.UsageError) -> None:
         text = f"`{error.option_name}` was renamed `{_RENAMED_OPTIONS[error.option_name]}` in 0.2."
     elif found := re.match(r"No such command '([^']*)'", text):
         name = f"{parent} {found[1]}".strip()
-        known: list[str] = []
-        if error.ctx is not None and isinstance(error.ctx.command, click.Group):
-            known = error.ctx.command.list_commands(error.ctx)
-        near = get_close_matches(found[1], known, 1)
+        group: Any = error.ctx.command if error.ctx else cli
+        near = get_close_matches(found[1], group.list_commands(error.ctx), 1)
         if name in _RENAMED:
             text = f"`{name}` was renamed `{_RENAMED[name]}` in 0.2."
         elif near:

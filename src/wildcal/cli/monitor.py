@@ -28,7 +28,9 @@ ALERT_EXIT: Final = 3
 """The exit code of `--exit-on-alert`."""
 _CHUNK: Final = 1 << 16
 _MAX_LINE: Final = 1 << 24
-_ESTIMATES: Final = ("estimated_accuracy", "estimated_accuracy_low", "estimated_accuracy_high")
+_STATUS: Final = (
+    *("estimated_accuracy", "estimated_accuracy_low", "estimated_accuracy_high", "drift_alert"),
+)
 
 
 class SaveEvery(NamedTuple):
@@ -226,18 +228,18 @@ class _Runner:
     def take(self, lines: list[bytes]) -> None:
         """Take in the samples of some lines, then the labels."""
         samples, labels = [], []
-        for line in lines:
-            self.n_lines += 1
+        for number, line in enumerate(lines, start=self.n_lines + 1):
             if not line.strip():
                 continue
             try:
                 document = json.loads(line)
                 if self._is_label(document):
-                    labels.append((self.n_lines, str(document["id"]), document["label"]))
+                    labels.append((number, document["id"], document["label"]))
                 else:
-                    samples.append(self._sample(document))
+                    samples.append(self._sample(number, document))
             except (ValueError, TypeError, RecursionError) as error:
-                self._refuse(self.n_lines, error)
+                self._refuse(number, error)
+        self.n_lines += len(lines)
         is_alert = self._update(samples) if samples else False
         for number, key, label in labels:
             try:
@@ -253,7 +255,7 @@ class _Runner:
             return False
         return {"id", "label"} <= document.keys()
 
-    def _sample(self, document: Any) -> _Sample:
+    def _sample(self, number: int, document: Any) -> _Sample:
         """Return the sample of a line: a list of scores, or an object with them."""
         calibrator = self.monitor.calibrator
         kind, n_classes = calibrator.input_, calibrator.n_classes_
@@ -265,16 +267,15 @@ class _Runner:
         shape = () if kind in ("score", "confidence") else (n_classes,)
         if scores.shape != shape:
             raise InputError(f"{kind} must have shape {shape}, got {scores.shape}.", "samples")
-        return _Sample(self.n_lines, scores, document)
+        return _Sample(number, scores, document)
 
     def _update(self, samples: list[_Sample]) -> bool:
         """Take samples in and write their lines; return whether there is a new alert."""
         before = self.monitor.n_samples
+        scores = np.stack([sample.scores for sample in samples])
         ids = [sample.others.get("id") for sample in samples]
-        ids = [None if key is None else str(key) for key in ids]
         try:
-            x = np.stack([sample.scores for sample in samples])
-            result = self.monitor.update(x, ids if any(ids) else None)
+            result = self.monitor.update(scores, ids)
         except InputError as error:
             if len(samples) > 1:  # one by one, to find those that are not valid
                 return any([self._update([sample]) for sample in samples])
@@ -302,27 +303,25 @@ class _Runner:
             except (OSError, ValueError) as error:  # the stream continues
                 warn(f"warning: {self.on_alert} did not get the alert: {error}.")
         if self.exit_on_alert:
-            sys.stdout.flush()
             raise click.exceptions.Exit(ALERT_EXIT)
 
     def _write(self, result: "MonitorResult", samples: list[_Sample], before: int) -> None:
         """Write the lines of samples, or the status if it is due."""
-        status = self.monitor.status()
+        status = self.monitor.status().to_dict()
         if self.log_every is not None:
             if before // self.log_every < self.monitor.n_samples // self.log_every:
-                click.echo(json.dumps(status.to_dict()))
+                click.echo(json.dumps(status))
             return
         names = self.monitor.calibrator.class_names_
-        lines = []
+        shown = {name: status[name] for name in _STATUS}
         for i, sample in enumerate(samples):
             k = int(result.predicted[i])
             line = {**sample.others, "class": k if names is None else names[k]}
             line["confidence"] = float(result.confidence[i])
             if self.proba:
                 line["proba"] = result.probabilities[i].tolist()
-            line |= {name: getattr(status, name) for name in _ESTIMATES}
-            lines.append(json.dumps({**line, "drift_alert": status.drift_alert}))
-        click.echo("\n".join(lines))
+            sys.stdout.write(json.dumps({**line, **shown}) + "\n")
+        sys.stdout.flush()
 
 
 def _read_lines() -> Iterator[list[bytes]]:

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, TypeVar
 
 import click
+import numpy as np
 
 from wildcal import suites
 from wildcal.cli.output import QUIET, STANDARD, progress_bar
@@ -164,16 +165,42 @@ def read_labeled(
     *,
     knn_file: Path | None = None,
     labels_file: Path | None = None,
+    ood: Path | None = None,
     **options: Any,
 ) -> SampleSet:
-    """Return the samples of files, which must have labels."""
+    """Return the samples of files, which must have labels, then the OOD samples of another."""
     y = None if labels_file is None else read_array(labels_file)
     with standard_input(source) as path, progress_bar("Reading"):
         samples = read_samples(path, y, columns=columns, **options)
     if knn_file is not None:
         samples = replace(samples, knn_distances=read_array(knn_file))
     samples.require_labels()
-    return samples
+    return samples if ood is None else with_ood(samples, ood, columns)
+
+
+def with_ood(samples: SampleSet, path: Path, columns: Columns) -> SampleSet:
+    """Return samples with those of another file appended, with the label -1."""
+    declared = replace(columns, label_column=None, weight_column=None, domain_column=None)
+    declared = replace(declared, input=samples.input, class_names=samples.class_names)
+    other = read_samples(path, columns=declared, labels=False)
+    n = len(other)
+    if samples.knn_distances is not None and other.knn_distances is None:
+        raise InputError(f"{path} must have k-NN distances too.", "ood")
+    added = {
+        "X": other.X,
+        "y": np.full(n, -1),
+        "sample_weight": np.ones(n),
+        "knn_distances": other.knn_distances,
+    }
+    for name in ("domain", "group"):  # ignored where y is -1
+        if getattr(samples, name) is not None:
+            added[name] = np.full(n, getattr(samples, name)[0])
+    arrays: dict[str, Any] = {
+        name: np.concatenate([getattr(samples, name), values])
+        for name, values in added.items()
+        if getattr(samples, name) is not None
+    }
+    return replace(samples, **arrays)
 
 
 def read_array(path: Path) -> Any:

@@ -50,8 +50,6 @@ def report(
     from wildcal.report.page import METRICS, make_report
 
     check_output(output, suffixes=(".html", ".htm"))
-    if csv_output is not None:
-        check_output(csv_output)
     files = {name: options.pop(name) for name in ("shifted", "ood", "test_ood")}
     methods = options.pop("methods")
     with TemporaryDirectory() as folder:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from wildcal.cli import options as common
-from wildcal.cli.output import print_json, print_line
+from wildcal.cli.output import print_result
 from wildcal.cli.types import PATH
 
 
@@ -25,11 +25,8 @@ def show(calibrator: Path, as_json: bool) -> None:
     from wildcal.io.artifact import load
 
     fitted, info = load(calibrator, return_info=True)
-    if as_json:
-        print_json(json.loads(calibrator.read_text("utf-8")))
-        return
-    for line in _lines(fitted, info):
-        print_line(line)
+    document = json.loads(calibrator.read_text("utf-8"))
+    print_result(document, _lines(fitted, info), as_json)
 
 
 def fit_line(fitted: Any) -> str:

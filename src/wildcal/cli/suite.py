@@ -12,7 +12,7 @@ import numpy as np
 
 from wildcal import suites
 from wildcal.cli import options as common
-from wildcal.cli.output import check_output, print_json, print_line, print_rows, progress_bar, say
+from wildcal.cli.output import check_output, print_result, progress_bar, say, text_table
 from wildcal.cli.types import PATH
 from wildcal.core.arrays import logsumexp, softmax
 from wildcal.core.conversion import smallest_positive, to_logits
@@ -24,9 +24,7 @@ from wildcal.io.suite import Suite
 from wildcal.io.suite_manifest import DTYPES
 from wildcal.io.suite_writer import SuiteWriter
 
-_DESCRIBED: Final = (
-    *("input", "class_names", "model", "data", "knn", "seed", "versions", "complete"),
-)
+_DESCRIBED: Final = ("input", "class_names", "model", "data", "knn", "seed", "versions", "complete")
 
 
 @click.group()
@@ -55,12 +53,10 @@ def list_suites(as_json: bool) -> None:
         n_samples = sum(split.n_samples for split in each.splits)
         counts = {"classes": each.n_classes, "splits": len(each.splits), "samples": n_samples}
         rows.append({"name": name, **counts})
-    if as_json:
-        print_json(rows)
-    elif rows:
-        cells = [(*list(row.values())[:-1], f"{row['samples']:,}") for row in rows]
-        print_rows(("suite", "classes", "splits", "samples"), cells)
-    else:
+    cells = [(*list(row.values())[:-1], f"{row['samples']:,}") for row in rows]
+    table = text_table(("suite", "classes", "splits", "samples"), cells)
+    print_result(rows, [table] if rows else [], as_json)
+    if not rows:
         say('No suite is installed. Install them with: pip install "wildcal[suites]"')
 
 
@@ -93,17 +89,13 @@ def show(name: str, each: bool, verify: bool, as_json: bool) -> None:
             rows.append({"name": key, **_summary(splits)})
             progress.advance()
     about = {key: getattr(opened.manifest, key) for key in _DESCRIBED}
-    if as_json:
-        print_json({"path": str(opened.path), **about, "verified": verify, "summary": rows})
-        return
-    print_line(
+    lines = [
         f"{opened.path}: {opened.n_classes} classes, {len(opened.splits)} splits, {n_samples:,}"
         f" samples, {'complete' if opened.complete else 'UNFINISHED'}"
         f"{', every checksum matches' * verify}"
-    )
-    for key in ("model", "data", "knn", "versions"):
-        if about[key]:
-            print_line(f"{key:9} {_one_line(about[key])}")
+    ]
+    described = ("model", "data", "knn", "versions")
+    lines += [f"{key:9} {_one_line(about[key])}" for key in described if about[key]]
     cells = [
         (
             *(row[key] for key in ("name", "role", "domain", "splits")),
@@ -114,12 +106,14 @@ def show(name: str, each: bool, verify: bool, as_json: bool) -> None:
         )
         for row in rows
     ]
-    print_rows(
+    table = text_table(
         ("split", "role", "domain", "splits", "samples", "accuracy", "confidence", "energy"),
         cells,
         note="Raw logits: accuracy and mean confidence in %, mean free energy -logsumexp(z).",
         n_left=3,
     )
+    document = {"path": str(opened.path), **about, "verified": verify, "summary": rows}
+    print_result(document, [*lines, table], as_json)
 
 
 @suite.command(no_args_is_help=True)
