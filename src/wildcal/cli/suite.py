@@ -149,40 +149,46 @@ def write_suite(
     data: str | None = None,
 ) -> int:
     """Write a suite of files of samples, and return the number of its splits."""
-    if output.exists():
-        raise InputError(f"output must not exist, got {output}.", "output")
-    # Name, file, role and shift of each split; OOD samples have neither a shift nor labels.
-    plan: list[tuple[str, Path, str, dict[str, Any] | None]] = [
-        ("calibration", calibration, "calibration", {}),
-        ("test", test, "test", {}),
-    ]
+    if output.exists() or not output.parent.is_dir():
+        problem = "not exist" if output.exists() else "be in a folder that exists"
+        raise InputError(f"output must {problem}, got {output}.", "output")
+    # The file and the description of each split.
+    plan: dict[str, tuple[Path, dict[str, Any]]] = {
+        "calibration": (calibration, {"role": "calibration"}),
+        "test": (test, {}),
+    }
     for name, path in shifted.items():
-        corruption, _, severity = name.partition(":")
+        corruption, colon, severity = name.partition(":")
         domain = name.replace(":", "-")
-        change = {"corruption": corruption, "severity": int(severity)} if severity else {}
-        plan.append((domain, path, "test", {"domain": domain, **change}))
+        if domain in plan or (colon and severity not in ("1", "2", "3", "4", "5")):
+            raise InputError(
+                "shifted must have different names, with a severity of 1 to 5 after a colon, got"
+                f" {name!r}.",
+                "shifted",
+            )
+        change = {"corruption": corruption, "severity": int(severity)} if colon else {}
+        plan[domain] = (path, {"domain": domain, **change})
     for role, files in (("calibration", ood), ("test", test_ood)):
-        plan += [(f"{name}-{role}", path, role, None) for name, path in files.items()]
+        plan |= {f"{n}-{role}": (path, {"role": role, "domain": None}) for n, path in files.items()}
     named = (("model", model), ("data", data))
     about: dict[str, Any] = {key: {"name": name} for key, name in named if name}
+    writer, eps = None, 1e-30
     with TemporaryDirectory(dir=output.parent) as temporary:
-        folder, writer = Path(temporary) / output.stem, None
-        eps = 1e-30
+        folder = Path(temporary) / output.stem
         with progress_bar("Writing", total=len(plan)) as progress:
-            for split, path, role, shift in plan:
-                labels = shift is not None
+            for split, (path, description) in plan.items():
+                labels = description.get("domain", "source") is not None
                 declared = columns if labels else replace(columns, label_column=None)
                 samples = read_samples(path, columns=declared, labels=labels)
                 if writer is None and samples.input in ("proba", "confidence"):
                     eps = smallest_positive(np.asarray(samples.X))
                 logits = np.asarray(to_logits(np, samples.X, samples.input, eps))
-                y = samples.require_labels() if labels else None
                 if writer is None:
+                    columns = replace(columns, class_names=samples.class_names)
                     names = samples.class_names or tuple(map(str, range(logits.shape[1])))
-                    names_of_all = columns.class_names or samples.class_names
-                    columns = replace(columns, class_names=names_of_all)
                     writer = SuiteWriter(folder, class_names=names, **about)
-                writer.add(split, logits, y, role=role, **shift or {})
+                y = samples.require_labels() if labels else None
+                writer.add(split, logits, y, **description)
                 progress.advance()
         assert writer is not None
         writer.finish()
