@@ -111,3 +111,12 @@ def test_a_calibrator_is_no_estimator(folder, capsys):
     capsys.readouterr()
     assert run(["accuracy", "estimate", "c.json", "today.csv"]) == 1
     assert "must be a file of `accuracy fit`" in capsys.readouterr().err
+
+
+def test_an_estimator_is_no_calibrator(folder, capsys):
+    assert run(["accuracy", "fit", "val.csv", "-o", "e.json", "-q"]) == 0
+    for line in ("predict e.json val.csv -o x.csv", "evaluate val.csv --calibrator e.json"):
+        assert run(line.split()) == 1
+        assert "must be a file of `fit`, got e.json, an estimator." in capsys.readouterr().err
+    assert run(["show", "e.json"]) == 0
+    assert "source samples" in capsys.readouterr().out

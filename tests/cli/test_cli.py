@@ -57,6 +57,14 @@ def test_version_and_no_command(capsys):
     assert ended.value.code == 0
 
 
+@pytest.mark.parametrize("words", [[], ["fit"], ["monitor"]])
+def test_no_arguments_are_the_help(words, capsys):
+    run(words)
+    shown = capsys.readouterr()
+    assert shown.out.startswith("Usage: wildcal")
+    assert shown.err == ""
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -68,6 +76,7 @@ def test_version_and_no_command(capsys):
         ("fit x.csv --set a=1 -o x.json", "`--set` was renamed `--param` in 0.2."),
         ("evalute x", "No such command 'evalute'. Did you mean 'evaluate'?"),
         ("suite shw x", "No such command 'shw'. Did you mean 'show'?"),
+        ("suite export x y --step 1 -o z.npz", "--dtype and --step are for whole suites."),
         ("fit x.csv", "Missing option '-o' / '--output'."),
         ("fit -o x.json", "give SOURCE or --suite."),
         ("fit x.csv --input probs -o x.json", "'probs' is not one of"),
@@ -122,8 +131,9 @@ def test_debug_shows_the_traceback(tmp_path, capsys):
     line = f"fit {tmp_path}/gone.npz -o {tmp_path}/x.json"
     assert run(line.split()) == 1
     assert "Traceback" not in capsys.readouterr().err
-    assert run(["--debug", *line.split()]) == 1
-    assert "Traceback" in capsys.readouterr().err
+    for words in (["--debug", *line.split()], [*line.split(), "--debug"]):
+        assert run(words) == 1
+        assert "Traceback" in capsys.readouterr().err
 
 
 def test_an_unexpected_error_names_its_class(folder, monkeypatch, capsys):

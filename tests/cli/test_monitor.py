@@ -115,7 +115,7 @@ def test_estimator(folder):
     out, _ = run(folder, *words, given=lines(draw(100)[0]))
     assert 0.5 < json.loads(out)["estimated_accuracy"] < 1
     _, err = run(folder, "run", "c.json", "--estimator", "c.json", code=1)
-    assert "must be a file of an accuracy estimator" in err
+    assert "--estimator must be a file of `accuracy fit`, got c.json, a calibrator." in err
 
 
 def test_usage(folder):

@@ -44,7 +44,7 @@ def fit(
     metadata: dict[str, str],
     output: Path,
 ) -> None:
-    """Fit an accuracy estimator on held-out samples with labels and save it.
+    """Fit an accuracy estimator on held-out samples with labels.
 
     SOURCE is as for `wildcal fit`. With --domain-column, intervals have the error that is measured
     on the domains.
@@ -101,14 +101,7 @@ def estimate(
       wildcal accuracy estimate estimator.json today.csv
       wildcal accuracy estimate estimator.json 'month/*.parquet' --window 1000 --csv days.csv
     """
-    from wildcal.accuracy import AccuracyEstimator
-
-    fitted, columns = common.load_calibrator(estimator, columns)
-    if not isinstance(fitted, AccuracyEstimator):
-        raise InputError(
-            f"estimator must be a file of `accuracy fit`, got {estimator}, a calibrator.",
-            "estimator",
-        )
+    fitted, columns = common.load_with_columns(estimator, columns, "estimator")
     second = None
     if second_logits is not None:
         second = read_samples(second_logits, columns=columns, labels=False).X
@@ -143,7 +136,7 @@ def estimate(
 def benchmark(
     suite: str, second_suite: str | None, as_json: bool, csv_output: Path | None, **options: Any
 ) -> None:
-    """Compare estimators on SUITE: each kind of shift is left out of the fit and estimated.
+    """Compare estimators on SUITE. Each kind of shift is left out of the fit and estimated.
 
     It needs shifted calibration splits, which `wildcal extract` adds to a suite.
 

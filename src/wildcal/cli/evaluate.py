@@ -72,7 +72,7 @@ def evaluate(
     options["metrics"] = metrics
     fitted = None
     if calibrator is not None:
-        fitted, columns = common.load_calibrator(calibrator, columns)
+        fitted, columns = common.load_with_columns(calibrator, columns)
     has_other_files = ood is not None or knn_file is not None
     if scheduler is not None and has_other_files:
         raise InputError("scheduler must be left out with an OOD or k-NN file.", "scheduler")

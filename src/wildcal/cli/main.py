@@ -117,7 +117,7 @@ class LazyGroup(click.Group):
     },
 )
 @click.version_option(__version__, prog_name="wildcal")
-@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
 @click.option(
     "--plugin",
     "plugins",
@@ -125,7 +125,7 @@ class LazyGroup(click.Group):
     metavar="MODULE:CLASS",
     help="A calibrator class that saved files use; repeatable.",
 )
-def cli(debug: bool, plugins: tuple[str, ...]) -> None:
+def cli(plugins: tuple[str, ...]) -> None:
     """Calibrated confidence for classifiers, on in-distribution data and under shift.
 
     \b
@@ -150,15 +150,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(words: Sequence[str]) -> int:
     """Run one command line and return its exit code."""
+    is_debug = "--debug" in words
+    words = [word for word in words if word != "--debug"]  # it may stand anywhere
     if sys.stderr is None:  # closed by the shell
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         warnings.simplefilter("always", CalibrationWarning)
         try:
-            code = cli.main(list(words), prog_name="wildcal", standalone_mode=False)
+            code = cli.main(words, prog_name="wildcal", standalone_mode=False)
         except click.UsageError as error:
-            _show_usage_error(error)
+            if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
+                click.echo(error.format_message())  # click 8.2
+            else:
+                _show_usage_error(error)
             return 2
         except (click.Abort, KeyboardInterrupt) as error:
             warn("interrupted; no unfinished file was left.")
@@ -169,7 +174,7 @@ def run(words: Sequence[str]) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 1
         except Exception as error:
-            if "--debug" in words:
+            if is_debug:
                 traceback.print_exc()
             text = " ".join(str(error).split()) or type(error).__name__
             if isinstance(error, OSError) and error.strerror:

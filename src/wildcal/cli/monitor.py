@@ -18,7 +18,6 @@ from wildcal.cli import options as common
 from wildcal.cli.output import say, warn
 from wildcal.cli.types import COUNT, PATH
 from wildcal.core.exceptions import FileFormatError, InputError
-from wildcal.io.artifact import load
 
 if TYPE_CHECKING:
     from wildcal.monitor import Monitor
@@ -109,12 +108,12 @@ def run_command(
     save_every: SaveEvery | None,
     **options: Any,
 ) -> None:
-    """Calibrate samples from standard input, one JSON line each, and watch them for drift.
+    """Calibrate samples from standard input and watch them for drift.
 
-    A line is a list of scores, or an object with them (`logits`, or what the calibrator was fitted
-    on) whose other fields are copied. The line of a sample with an `id` may be followed later by
-    {"id": ..., "label": ...}. Output lines have the class, its confidence, the estimated accuracy
-    of the window and whether there is a drift alert.
+    A line of JSON is a list of scores, or an object with them (`logits`, or what the calibrator was
+    fitted on) whose other fields are copied. The line of a sample with an `id` may be followed
+    later by {"id": ..., "label": ...}. Output lines have the class, its confidence, the estimated
+    accuracy of the window and whether there is a drift alert.
 
     \b
     Example:
@@ -126,10 +125,8 @@ def run_command(
     from wildcal.monitor import Monitor
     from wildcal.monitor.state import read_state
 
-    watched = None if estimator is None else load_estimator(estimator)
-    found = Monitor(
-        load(calibrator), window=window, false_alert_rate=false_alert_rate, estimator=watched
-    )
+    fitted, watched = _load(calibrator, estimator)
+    found = Monitor(fitted, window=window, false_alert_rate=false_alert_rate, estimator=watched)
     if state is not None and state.exists():
         found = found.restored(read_state(state), state)
         say(f"Continuing after sample {found.n_samples:,} of {state}.")
@@ -166,7 +163,7 @@ def merge_command(
     model: str | None,
     stream: str,
 ) -> None:
-    """Put the states of several replicas together: files, or folders of `wildcal serve --state`.
+    """Merge the states of several replicas: files, or folders of `serve`.
 
     \b
     Example:
@@ -176,8 +173,7 @@ def merge_command(
     from wildcal.monitor import Monitor
     from wildcal.monitor.state import stream_file
 
-    fitted = load(calibrator)
-    watched = None if estimator is None else load_estimator(estimator)
+    fitted, watched = _load(calibrator, estimator)
     name = model or calibrator.stem
     if len({path.resolve() for path in states}) < len(states):
         raise InputError("states must be different files.", "states")
@@ -192,16 +188,10 @@ def merge_command(
     say(f"{whole.n_samples:,} samples: {whole.status().message}.")
 
 
-def load_estimator(path: Path) -> Any:
-    """Return the accuracy estimator in a file."""
-    from wildcal.accuracy.base import AccuracyEstimator
-
-    found = load(path)
-    if not isinstance(found, AccuracyEstimator):
-        raise InputError(
-            f"estimator must be a file of an accuracy estimator, got {path}.", "estimator"
-        )
-    return found
+def _load(calibrator: Path, estimator: Path | None) -> tuple[Any, Any]:
+    """Return a saved calibrator and, if there is a file, an accuracy estimator."""
+    watched = None if estimator is None else common.load_fitted(estimator, "estimator")[0]
+    return common.load_fitted(calibrator)[0], watched
 
 
 class _Sample(NamedTuple):

@@ -15,6 +15,7 @@ import numpy as np
 from wildcal import suites
 from wildcal.cli.output import QUIET, STANDARD, progress_bar
 from wildcal.cli.types import LABEL, NAME, NAMES, PATH, named_files, pairs
+from wildcal.core.calibrator import Calibrator
 from wildcal.core.exceptions import InputError
 from wildcal.io.artifact import load
 from wildcal.io.chunked import columns_for
@@ -153,10 +154,22 @@ def open_suite(name: str | Path) -> Any:
     )
 
 
-def load_calibrator(path: Path, columns: Columns) -> tuple[Any, Columns]:
-    """Return a saved calibrator, and the columns: as given, else as declared at its fit."""
-    calibrator, info = load(path, return_info=True)
-    return calibrator, columns_for(calibrator, columns.or_else(Columns.from_dict(info.columns)))
+def load_fitted(path: Path, param: str = "calibrator") -> tuple[Any, Any]:
+    """Return the calibrator or accuracy estimator in a file, and the information about it."""
+    fitted, info = load(path, return_info=True)
+    is_calibrator = isinstance(fitted, Calibrator)
+    if is_calibrator != (param == "calibrator"):
+        made, other = ("accuracy fit", "a calibrator") if is_calibrator else ("fit", "an estimator")
+        raise InputError(f"{param} must be a file of `{made}`, got {path}, {other}.", param)
+    return fitted, info
+
+
+def load_with_columns(
+    path: Path, columns: Columns, param: str = "calibrator"
+) -> tuple[Any, Columns]:
+    """Return what is in a file, and the columns: as given, else as declared at its fit."""
+    fitted, info = load_fitted(path, param)
+    return fitted, columns_for(fitted, columns.or_else(Columns.from_dict(info.columns)))
 
 
 def read_labeled(

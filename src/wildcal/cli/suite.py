@@ -66,7 +66,7 @@ def list_suites(as_json: bool) -> None:
 @click.option("--verify", is_flag=True, help="Compare the checksums first.")
 @common.json_option
 def show(name: str, each: bool, verify: bool, as_json: bool) -> None:
-    """Show the splits of a suite: accuracy, confidence and energy of the raw logits.
+    """Show the splits of a suite, with accuracy and confidence.
 
     \b
     Example:
@@ -125,7 +125,7 @@ def show(name: str, each: bool, verify: bool, as_json: bool) -> None:
 @common.columns_options
 @common.output_option
 def create(calibration: Path, test: Path, output: Path, **options: Any) -> None:
-    """Make a suite of files of samples: a folder, or one file if -o ends in .npz.
+    """Make a suite of files of samples. It is one file if -o ends in .npz, else a folder.
 
     \b
     Example:
@@ -202,18 +202,22 @@ def write_suite(
 @suite.command(no_args_is_help=True)
 @click.argument("name", metavar="SUITE")
 @click.argument("split", required=False)
-@click.option("--dtype", type=click.Choice(DTYPES), help="Precision of logits; whole suites only.")
-@click.option("--step", type=float, help="Round logits to multiples; whole suites only.")
+@click.option(
+    "--dtype", type=click.Choice(DTYPES), help="Precision of the logits of a whole suite."
+)
+@click.option("--step", type=float, help="Round the logits of a whole suite to multiples.")
 @common.overwrite_option
 @common.output_option
 def export(name: str, split: str | None, overwrite: bool, output: Path, **rounding: Any) -> None:
-    """Write one SPLIT as a file of samples, or the whole suite as one compressed .npz.
+    """Write one SPLIT as a file of samples, or the suite as one .npz.
 
     \b
     Example:
       wildcal suite export cifar10-resnet20 fog-5 -o fog.npz
       wildcal suite export extracted/ -o suite.npz --dtype float16 --step 0.125
     """
+    if split is not None and any(rounding.values()):
+        raise click.UsageError("--dtype and --step are for whole suites.")
     check_output(output, overwrite=overwrite, suffixes=(".npz",))
     opened = common.open_suite(name)
     if split is None:
@@ -221,8 +225,8 @@ def export(name: str, split: str | None, overwrite: bool, output: Path, **roundi
             raise InputError(f"suite must be complete, got {name}. Extract it again.", "suite")
         with progress_bar("Packing"):
             opened.pack(output, **rounding)
-        size = output.stat().st_size / 1e6
-        say(f"Wrote {len(opened.splits)} splits to {output} ({size:.1f} MB).")
+        size = output.stat().st_size / 1e3
+        say(f"Wrote {len(opened.splits)} splits to {output} ({size:,.0f} kB).")
         return
     found = opened.split(split)
     found.verify()
