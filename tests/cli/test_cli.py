@@ -79,6 +79,9 @@ def test_no_arguments_are_the_help(words, capsys):
         ("suite export x y --step 1 -o z.npz", "--dtype and --step are for whole suites."),
         ("fit x.csv", "Missing option '-o' / '--output'."),
         ("fit -o x.json", "give SOURCE or --suite."),
+        ("fit --suite cifar10-resnet20 --sample 9 -o x.json", "a suite has all its samples"),
+        ("compare-models x.csv", "give at least two files."),
+        ("methods x", "Got unexpected extra argument (x)."),
         ("fit x.csv --input probs -o x.json", "'probs' is not one of"),
         ("fit x.csv --metadata network -o x.json", "must be NAME=VALUE, got 'network'."),
     ],
@@ -88,7 +91,7 @@ def test_wrong_usage_is_one_line_and_exit_code_2(line, said, capsys):
     shown = capsys.readouterr()
     assert shown.out == ""
     assert said in shown.err
-    assert re.fullmatch(r"error: .* See `wildcal[\w ]* --help`\.\n", shown.err)
+    assert re.fullmatch(r"error: .* See `wildcal[\w -]* --help`\.\n", shown.err)
 
 
 @pytest.mark.parametrize(
@@ -96,6 +99,9 @@ def test_wrong_usage_is_one_line_and_exit_code_2(line, said, capsys):
     [
         ("fit gone.npz -o x.json", "gone.npz does not exist."),
         ("fit val.npz --method enrgy -o x.json", "Unknown method 'enrgy'. Did you mean 'energy'?"),
+        ("fit val.npz --method x -o x.json", "Unknown method 'x'. See `wildcal methods`."),
+        ("benchmark pacs-resnet18 --ood x", "no suite was measured. pacs-resnet18: ood must be"),
+        ("evaluate val.npz --fail-if ece", "got 'ece'. Try 'ece > 0.05'. (--fail-if)"),
         ("fit val.npz --method ts --param colour=1 -o x.json", "has no option 'colour'"),
         ("fit val.npz -o x.txt", "--output must end in .json, got x.txt."),
         ("fit val.npz -o gone/x.json", "--output must be in a folder that exists"),

@@ -39,6 +39,8 @@ def compare_models(
     from wildcal.evaluation import compare_models as run
     from wildcal.evaluation.chunked import probabilities
 
+    if len(source) == 1:
+        raise click.UsageError("give at least two files.")
     models: dict[str, Any] = {}
     input = None
     ids: Any = None

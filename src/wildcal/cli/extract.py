@@ -27,10 +27,7 @@ _SIZES: Final = {
 }
 _NEIGHBORS: Final = {
     "layers": (NAMES, "With --features: the layers.  [the ends of the blocks, and logits]"),
-    "n_neighbors": (
-        COUNT,
-        "With --features: k of the k-th neighbor.  [10; cifar10 50, cifar100 200]",
-    ),
+    "n_neighbors": (COUNT, "With --features: k of the k-th neighbor.  [10; CIFAR: 50, 200]"),
     "train": (PATH, "With --features: folder of training images.  [DATA/train]"),
     "n_train": (COUNT, "With --features: training images.  [all; 1 % of imagenet]"),
 }

@@ -64,6 +64,8 @@ def fit(
 
     if bool(source) == (suite is not None):
         raise click.UsageError("give SOURCE or --suite.")
+    if suite is not None and (columns != Columns() or any(options.values())):
+        raise click.UsageError("a suite has all its samples: give no other files and no columns.")
     check_output(output, suffixes=(".json",))
     spec = None if suite is None else MethodSpec.parse(method)
     calibrator = get_calibrator(method) if spec is None else spec.calibrator

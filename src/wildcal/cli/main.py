@@ -82,6 +82,7 @@ _OPTIONS: Final = {
     "domain": "domain_column",
     "knn_distances": "knn_file",
     "X": "score_columns",
+    "gate": "gates",
 }
 
 
@@ -202,6 +203,8 @@ def with_option_names(text: str, options: Mapping[str, str], param: str | None =
     elif param in _OPTIONS and _OPTIONS[param] in options:
         text += f" ({options[_OPTIONS[param]]})"
 
+    text = text.replace("`wildcal.CALIBRATORS`", "`wildcal methods`")
+
     def replaced(match: re.Match[str]) -> str:
         if match[1] not in options:
             return match[0]
@@ -252,7 +255,8 @@ def _show_usage_error(error: click.UsageError) -> None:
             text = f"`{name}` was renamed `{_RENAMED[name]}` in 0.2."
         elif near:
             text = f"No such command {found[1]!r}. Did you mean {near[0]!r}?"
-    warn(f"error: {text} See `{path} --help`.")
+    end = "" if text.endswith((".", "?")) else "."
+    warn(f"error: {text}{end} See `{path} --help`.")
 
 
 def _interrupt(number: int, _: object) -> None:

@@ -1,7 +1,7 @@
 """Options that several commands share."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import reduce, wraps
@@ -152,6 +152,16 @@ def open_suite(name: str | Path) -> Any:
         f" {name}.",
         "suite",
     )
+
+
+def open_suites(names: Iterable[str]) -> dict[str, Any]:
+    """Return suites by their names."""
+    found: dict[str, Any] = {}
+    for suite in map(open_suite, names):
+        if suite.name in found:
+            raise InputError(f"suites must have different names, got {suite.name!r} twice.")
+        found[suite.name] = suite
+    return found
 
 
 def load_fitted(path: Path, param: str = "calibrator") -> tuple[Any, Any]:

@@ -55,13 +55,15 @@ def report(
     with TemporaryDirectory() as folder:
         if test is None:
             if columns != Columns() or any(files.values()):
-                raise click.UsageError("A suite has all its samples: give no other files.")
-            name, suite = calibration.stem, common.open_suite(calibration)
+                raise click.UsageError(
+                    "a suite has all its samples: give no other files and no columns."
+                )
+            path = calibration
         else:
-            name = test.stem
-            path = Path(folder) / name
+            path = Path(folder) / test.stem
             write_suite(path, calibration, test, columns=columns, **files)
-            suite = common.open_suite(path)
+        suite = common.open_suite(path)
+        name = suite.name
         results = run_with_progress(
             {name: suite}, methods, metrics=METRICS, diagnostics=True, **options
         )
