@@ -3,7 +3,6 @@
 import json
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 import numpy as np
-from numpy.typing import NDArray
 
 from wildcal.cli import options as common
 from wildcal.cli.output import say, warn
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
 
 ALERT_EXIT: Final = 3
 """The exit code of `--exit-on-alert`."""
-_CHUNK: Final = 1 << 16
-_MAX_LINE: Final = 1 << 24
 _STATUS: Final = (
     *("estimated_accuracy", "estimated_accuracy_low", "estimated_accuracy_high", "drift_alert"),
 )
@@ -133,8 +129,9 @@ def run_command(
     runner = _Runner(found, **options)
     saved, last = found.n_samples, time.monotonic()
     try:
-        for lines in _read_lines():
-            runner.take(lines)
+        for number, line in enumerate(sys.stdin.buffer, start=1):
+            if line.strip():
+                runner.take(number, line)
             if save_every is None or state is None:
                 continue
             due = save_every.samples and found.n_samples - saved >= save_every.samples
@@ -194,14 +191,6 @@ def _load(calibrator: Path, estimator: Path | None) -> tuple[Any, Any]:
     return common.load_fitted(calibrator)[0], watched
 
 
-class _Sample(NamedTuple):
-    """A line with scores."""
-
-    number: int
-    scores: NDArray[Any]
-    others: dict[str, Any]
-
-
 @dataclass
 class _Runner:
     """Takes lines of samples and labels into a monitor and writes the results."""
@@ -212,75 +201,61 @@ class _Runner:
     proba: bool
     log_every: int | None
     skip_invalid: bool
-    n_lines: int = 0
     n_skipped: int = 0
 
-    def take(self, lines: list[bytes]) -> None:
-        """Take in the samples of some lines, then the labels."""
-        samples, labels = [], []
-        for number, line in enumerate(lines, start=self.n_lines + 1):
-            if not line.strip():
-                continue
-            try:
-                document = json.loads(line)
-                if self._is_label(document):
-                    labels.append((number, document["id"], document["label"]))
-                else:
-                    samples.append(self._sample(number, document))
-            except (ValueError, TypeError, RecursionError) as error:
-                self._refuse(number, error)
-        self.n_lines += len(lines)
-        is_alert = self._update(samples) if samples else False
-        for number, key, label in labels:
-            try:
-                self.monitor.label([key], [label])
-            except InputError as error:
-                self._refuse(number, error)
-        if is_alert:
+    def take(self, number: int, line: bytes) -> None:
+        """Take in a line and write the result of a sample; a line that is not valid ends the run.
+
+        Samples are taken one by one, so that results do not depend on how fast lines arrive.
+        """
+        kind = self.monitor.calibrator.input_
+        try:
+            document = json.loads(line)
+            if not isinstance(document, dict):
+                document = {kind: document}
+            if kind in document:
+                result = self._update(document.pop(kind), document.get("id"))
+            elif {"id", "label"} <= document.keys():
+                self.monitor.label([document["id"]], [document["label"]])
+                return
+            else:
+                raise InputError(f"it must have {kind!r}, or an id and a label.", "samples")
+        except (ValueError, TypeError, RecursionError) as error:
+            problem = f"line {number}: {error}"
+            if not self.skip_invalid:
+                raise FileFormatError(f"{problem} --skip-invalid leaves such lines out.") from error
+            self.n_skipped += 1
+            say(f"skipped: {problem}")
+            return
+        self._write(result, document)
+        if result.alerts:
             self._report_alert()
 
-    def _is_label(self, document: Any) -> bool:
-        """Return whether a line has the label of an earlier sample."""
-        if not isinstance(document, dict) or self.monitor.calibrator.input_ in document:
-            return False
-        return {"id", "label"} <= document.keys()
-
-    def _sample(self, number: int, document: Any) -> _Sample:
-        """Return the sample of a line: a list of scores, or an object with them."""
+    def _update(self, values: Any, key: Any) -> "MonitorResult":
+        """Take in the scores of a sample."""
         calibrator = self.monitor.calibrator
-        kind, n_classes = calibrator.input_, calibrator.n_classes_
-        if not isinstance(document, dict):
-            document = {kind: document}
-        if kind not in document:
-            raise InputError(f"it must have {kind!r}, or an id and a label.", "samples")
-        scores = np.asarray(document.pop(kind), dtype=np.float64)
-        shape = () if kind in ("score", "confidence") else (n_classes,)
+        scores = np.asarray(values, dtype=np.float64)
+        shape = () if calibrator.input_ in ("score", "confidence") else (calibrator.n_classes_,)
         if scores.shape != shape:
-            raise InputError(f"{kind} must have shape {shape}, got {scores.shape}.", "samples")
-        return _Sample(number, scores, document)
+            raise InputError(
+                f"{calibrator.input_} must have shape {shape}, got {scores.shape}.", "samples"
+            )
+        return self.monitor.update(scores[None], [key])
 
-    def _update(self, samples: list[_Sample]) -> bool:
-        """Take samples in and write their lines; return whether there is a new alert."""
-        before = self.monitor.n_samples
-        scores = np.stack([sample.scores for sample in samples])
-        ids = [sample.others.get("id") for sample in samples]
-        try:
-            result = self.monitor.update(scores, ids)
-        except InputError as error:
-            if len(samples) > 1:  # one by one, to find those that are not valid
-                return any([self._update([sample]) for sample in samples])
-            self._refuse(samples[0].number, error)
-            return False
-        self._write(result, samples, before)
-        return bool(result.alerts)
-
-    def _refuse(self, number: int, error: Exception) -> None:
-        """End at a line that is not valid, or leave it out."""
-        problem = f"line {number}: {error}"
-        if not self.skip_invalid:
-            raise FileFormatError(f"{problem} --skip-invalid leaves such lines out.") from error
-        self.n_skipped += 1
-        say(f"skipped: {problem}")
+    def _write(self, result: "MonitorResult", others: dict[str, Any]) -> None:
+        """Write the line of a sample, or the status if it is due."""
+        if self.log_every is not None and self.monitor.n_samples % self.log_every:
+            return
+        status = self.monitor.status().to_dict()
+        if self.log_every is not None:
+            click.echo(json.dumps(status))
+            return
+        k, names = int(result.predicted[0]), self.monitor.calibrator.class_names_
+        line = {**others, "class": k if names is None else names[k]}
+        line["confidence"] = float(result.confidence[0])
+        if self.proba:
+            line["proba"] = result.probabilities[0].tolist()
+        click.echo(json.dumps({**line, **{name: status[name] for name in _STATUS}}))
 
     def _report_alert(self) -> None:
         status = self.monitor.status()
@@ -294,33 +269,3 @@ class _Runner:
                 warn(f"warning: {self.on_alert} did not get the alert: {error}.")
         if self.exit_on_alert:
             raise click.exceptions.Exit(ALERT_EXIT)
-
-    def _write(self, result: "MonitorResult", samples: list[_Sample], before: int) -> None:
-        """Write the lines of samples, or the status if it is due."""
-        status = self.monitor.status().to_dict()
-        if self.log_every is not None:
-            if before // self.log_every < self.monitor.n_samples // self.log_every:
-                click.echo(json.dumps(status))
-            return
-        names = self.monitor.calibrator.class_names_
-        shown = {name: status[name] for name in _STATUS}
-        for i, sample in enumerate(samples):
-            k = int(result.predicted[i])
-            line = {**sample.others, "class": k if names is None else names[k]}
-            line["confidence"] = float(result.confidence[i])
-            if self.proba:
-                line["proba"] = result.probabilities[i].tolist()
-            sys.stdout.write(json.dumps({**line, **shown}) + "\n")
-        sys.stdout.flush()
-
-
-def _read_lines() -> Iterator[list[bytes]]:
-    """Yield the lines that are there whenever standard input is read."""
-    stdin: Any = sys.stdin.buffer
-    rest = b""
-    while chunk := stdin.read1(_CHUNK):
-        *lines, rest = (rest + chunk).split(b"\n")
-        if len(rest) > _MAX_LINE:
-            raise FileFormatError("standard input must have lines of at most 16 MB.")
-        yield lines
-    yield [rest]
