@@ -123,5 +123,7 @@ def test_estimator(folder):
 def test_usage(folder):
     _, err = run(folder, "run", "c.json", "--save-every", "5", code=2)
     assert "--save-every needs --state" in err
+    _, err = run(folder, "run", "c.json", "--state", "gone/s.json", code=1)
+    assert "--state must be in a folder that exists" in err
     out, _ = run(folder, "run", "--help")
     assert "Example:" in out

@@ -20,7 +20,7 @@ from wildcal.io.schema import Columns
 @click.option("--test-ood", type=PATH, help="OOD samples to test with.")
 @click.option("--source-domain", metavar="NAME", help="The in-distribution domain.")
 @common.columns_options
-@common.bootstrap_options
+@common.evaluation_options
 @common.result_options
 def compare(
     calibration: Path,

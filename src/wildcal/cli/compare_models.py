@@ -17,7 +17,7 @@ from wildcal.io.schema import Columns
 @click.option("--margin", type=click.FloatRange(min=0), help="Largest equivalent difference.")
 @click.option("--metrics", type=NAMES, help="Metrics.  [all]")
 @common.columns_options
-@common.bootstrap_options
+@common.evaluation_options
 @common.result_options
 def compare_models(
     source: tuple[Path, ...],

@@ -37,7 +37,7 @@ _LARGE: Final = 1 << 30
 @common.knn_option
 @common.scheduler_option
 @common.columns_options
-@common.bootstrap_options
+@common.evaluation_options
 @common.result_options
 def evaluate(
     source: tuple[Path, ...],
@@ -97,6 +97,7 @@ def _in_memory(samples: Any, calibrator: Any, options: dict[str, Any]) -> Any:
     """Return metrics of samples with a calibrator, or of their scores as they are."""
     from wildcal.evaluation import evaluate
     from wildcal.evaluation.chunked import probabilities
+    from wildcal.metrics.bootstrap import DEFAULT_BOOTSTRAP
 
     scores: dict[str, Any]
     if calibrator is None:
@@ -105,7 +106,9 @@ def _in_memory(samples: Any, calibrator: Any, options: dict[str, Any]) -> Any:
     else:
         knn_distances = samples.knn_distances if calibrator.requires else None
         scores = {"logits": samples.X, "calibrator": calibrator, "knn_distances": knn_distances}
-    with progress_bar("Evaluating", total=options["n_bootstrap"] or 1) as progress:
+    n_bootstrap = options["n_bootstrap"]
+    total = DEFAULT_BOOTSTRAP if n_bootstrap is None else n_bootstrap
+    with progress_bar("Evaluating", total=total or 1) as progress:
         return evaluate(
             samples.y,
             **scores,

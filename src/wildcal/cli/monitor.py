@@ -13,7 +13,7 @@ import click
 import numpy as np
 
 from wildcal.cli import options as common
-from wildcal.cli.output import say, warn
+from wildcal.cli.output import check_output, say, warn
 from wildcal.cli.types import COUNT, PATH
 from wildcal.core.exceptions import FileFormatError, InputError
 
@@ -118,6 +118,8 @@ def run_command(
     """
     if save_every is not None and state is None:
         raise click.UsageError("--save-every needs --state, the file to write.")
+    if state is not None:
+        check_output(state, name="state")
     from wildcal.monitor import Monitor
     from wildcal.monitor.state import read_state
 

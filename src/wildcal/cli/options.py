@@ -59,10 +59,15 @@ def table(options: Mapping[str, tuple[Any, str | None]]) -> Callable[[Command], 
     )
 
 
-def _replicates(context: click.Context, option: click.Parameter, value: int) -> int:
-    if value == 1 or value < 0:
+def _replicates(context: click.Context, option: click.Parameter, value: int | None) -> int | None:
+    if value is not None and (value == 1 or value < 0):
         raise click.BadParameter(f"must be 0 for no intervals, or at least 2, got {value}.")
     return value
+
+
+def _n_bootstrap_option(default: int | None, note: str = "") -> Callable[[Command], Command]:
+    text = f"Replicates for 95 % intervals; 0 for none.{note}"
+    return click.option("--n-bootstrap", default=default, type=int, callback=_replicates, help=text)
 
 
 quiet_option = click.Option(
@@ -81,20 +86,19 @@ result_options = combined(json_option, csv_option)
 """The command gets `as_json` and `csv_output`, which `print_result` takes."""
 output_option = click.option("-o", "--output", type=PATH, required=True, help="File to write.")
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace existing files.")
-n_bootstrap_option = click.option(
-    "--n-bootstrap",
-    default=200,
-    type=int,
-    callback=_replicates,
-    help="Replicates for 95 % intervals; 0 for none.",
-)
+n_bootstrap_option = _n_bootstrap_option(200)
 seed_option = click.option("--seed", default=0, type=click.IntRange(min=0))
-bootstrap_options = combined(
-    click.option("--n-bins", default=15, type=click.IntRange(1, 1000), help="Bins of the ECE."),
-    n_bootstrap_option,
+_n_bins_option = click.option(
+    "--n-bins", default=15, type=click.IntRange(1, 1000), help="Bins of the ECE."
+)
+bootstrap_options = combined(_n_bins_option, n_bootstrap_option, seed_option)
+"""The command gets `n_bins`, `n_bootstrap` and `seed`."""
+evaluation_options = combined(
+    _n_bins_option,
+    _n_bootstrap_option(None, "  [200; 0 above 2 million samples]"),
     seed_option,
 )
-"""The command gets `n_bins`, `n_bootstrap` and `seed`."""
+"""The same, where the default of `n_bootstrap` depends on the number of samples."""
 test_files_options = combined(
     pairs_option(
         "--shifted", "NAME[:SEVERITY]=FILE", "Test samples of a shifted domain", named_files

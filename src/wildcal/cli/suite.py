@@ -1,6 +1,5 @@
 """`wildcal suite`: list, show, create and export suites."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -262,7 +261,6 @@ def _summary(splits: list[Any]) -> dict[str, Any]:
 
 
 def _one_line(values: Mapping[str, Any]) -> str:
-    return ", ".join(
-        f"{key} {value if isinstance(value, str) else json.dumps(value)}"
-        for key, value in values.items()
-    )
+    """Return the texts and numbers of a description; --json has the rest."""
+    shown = {key: value for key, value in values.items() if isinstance(value, str | int | float)}
+    return ", ".join(f"{key} {value}" for key, value in shown.items())
