@@ -65,6 +65,9 @@ def test_windows(name, folder, capsys):
     capsys.readouterr()
     assert run("accuracy estimate e.json today.csv --window 400".split()) == 0
     assert "400-799" in capsys.readouterr().out
+    assert run("accuracy estimate e.json today.csv --json --csv both.csv".split()) == 0
+    assert json.loads(capsys.readouterr().out)[0]["n_samples"] == 1000
+    assert Path("both.csv").read_text().startswith("first,last,value")
 
 
 def test_a_second_network(folder, capsys):
@@ -108,3 +111,12 @@ def test_a_calibrator_is_no_estimator(folder, capsys):
     capsys.readouterr()
     assert run(["accuracy", "estimate", "c.json", "today.csv"]) == 1
     assert "must be a file of `accuracy fit`" in capsys.readouterr().err
+
+
+def test_an_estimator_is_no_calibrator(folder, capsys):
+    assert run(["accuracy", "fit", "val.csv", "-o", "e.json", "-q"]) == 0
+    for line in ("predict e.json val.csv -o x.csv", "evaluate val.csv --calibrator e.json"):
+        assert run(line.split()) == 1
+        assert "must be a file of `fit`, got e.json, an estimator." in capsys.readouterr().err
+    assert run(["show", "e.json"]) == 0
+    assert "source samples" in capsys.readouterr().out

@@ -57,6 +57,14 @@ def test_version_and_no_command(capsys):
     assert ended.value.code == 0
 
 
+@pytest.mark.parametrize("words", [[], ["fit"], ["monitor"]])
+def test_no_arguments_are_the_help(words, capsys):
+    run(words)
+    shown = capsys.readouterr()
+    assert shown.out.startswith("Usage: wildcal")
+    assert shown.err == ""
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -68,8 +76,12 @@ def test_version_and_no_command(capsys):
         ("fit x.csv --set a=1 -o x.json", "`--set` was renamed `--param` in 0.2."),
         ("evalute x", "No such command 'evalute'. Did you mean 'evaluate'?"),
         ("suite shw x", "No such command 'shw'. Did you mean 'show'?"),
+        ("suite export x y --step 1 -o z.npz", "--dtype and --step are for whole suites."),
         ("fit x.csv", "Missing option '-o' / '--output'."),
         ("fit -o x.json", "give SOURCE or --suite."),
+        ("fit --suite cifar10-resnet20 --sample 9 -o x.json", "a suite has all its samples"),
+        ("compare-models x.csv", "give at least two files."),
+        ("methods x", "Got unexpected extra argument (x)."),
         ("fit x.csv --input probs -o x.json", "'probs' is not one of"),
         ("fit x.csv --metadata network -o x.json", "must be NAME=VALUE, got 'network'."),
     ],
@@ -79,7 +91,7 @@ def test_wrong_usage_is_one_line_and_exit_code_2(line, said, capsys):
     shown = capsys.readouterr()
     assert shown.out == ""
     assert said in shown.err
-    assert re.fullmatch(r"error: .* See `wildcal[\w ]* --help`\.\n", shown.err)
+    assert re.fullmatch(r"error: .* See `wildcal[\w -]* --help`\.\n", shown.err)
 
 
 @pytest.mark.parametrize(
@@ -87,6 +99,9 @@ def test_wrong_usage_is_one_line_and_exit_code_2(line, said, capsys):
     [
         ("fit gone.npz -o x.json", "gone.npz does not exist."),
         ("fit val.npz --method enrgy -o x.json", "Unknown method 'enrgy'. Did you mean 'energy'?"),
+        ("fit val.npz --method x -o x.json", "Unknown method 'x'. See `wildcal methods`."),
+        ("benchmark pacs-resnet18 --ood x", "no suite was measured. pacs-resnet18: ood must be"),
+        ("evaluate val.npz --fail-if ece", "got 'ece'. Try 'ece > 0.05'. (--fail-if)"),
         ("fit val.npz --method ts --param colour=1 -o x.json", "has no option 'colour'"),
         ("fit val.npz -o x.txt", "--output must end in .json, got x.txt."),
         ("fit val.npz -o gone/x.json", "--output must be in a folder that exists"),
@@ -95,6 +110,8 @@ def test_wrong_usage_is_one_line_and_exit_code_2(line, said, capsys):
         ("predict val.npz val.npz -o x.npz", "val.npz must be a JSON file of a calibrator"),
         ("predict ts.json val.npz -o x.csv", "--output must end in .npz, as the input does"),
         ("predict ts.json val.npz -o val.npz --overwrite", "--output must not be a file that is"),
+        ("evaluate val.npz --csv val.npz", "--csv must not be a file that is read, got val.npz."),
+        ("evaluate val.npz --csv gone/x.csv", "--csv must be in a folder that exists, got gone/x"),
         ("predict ts.json val.npz --input proba -o x.npz", "--input must be 'logits', as the"),
         ("suite show nowhere", "suite must be a folder, a .npz or the name of an installed"),
         ("suite show val.npz", "val.npz must be a suite"),
@@ -120,8 +137,9 @@ def test_debug_shows_the_traceback(tmp_path, capsys):
     line = f"fit {tmp_path}/gone.npz -o {tmp_path}/x.json"
     assert run(line.split()) == 1
     assert "Traceback" not in capsys.readouterr().err
-    assert run(["--debug", *line.split()]) == 1
-    assert "Traceback" in capsys.readouterr().err
+    for words in (["--debug", *line.split()], [*line.split(), "--debug"]):
+        assert run(words) == 1
+        assert "Traceback" in capsys.readouterr().err
 
 
 def test_an_unexpected_error_names_its_class(folder, monkeypatch, capsys):

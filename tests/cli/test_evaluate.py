@@ -74,6 +74,15 @@ def test_calibrator_and_tables(folder, capsys):
     assert float(rows["nll"]["value"]) == after["nll"]["value"]
 
 
+def test_many_samples_have_no_intervals_by_default(folder, capsys, monkeypatch):
+    monkeypatch.setattr("wildcal.metrics.bootstrap.MAX_SAMPLES", 1000)
+    words = ["evaluate", "test.csv", "--metrics", "nll"]
+    assert run(words) == 0
+    assert "interval" not in capsys.readouterr().out
+    assert run([*words, "--n-bootstrap", "20"]) == 0
+    assert "bootstrap with 20 replicates" in capsys.readouterr().out
+
+
 def test_groups_and_ood_samples(folder, capsys):
     z = np.random.default_rng(1).normal(size=(200, 3)) / 2
     pd.DataFrame(z, columns=["logit_cat", "logit_dog", "logit_bee"]).to_csv("ood.csv", index=False)

@@ -2,7 +2,9 @@
 
 import io
 import json
+import shutil
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -185,3 +187,14 @@ def test_export(folder, needs):
     session = onnxruntime.InferenceSession("ts.onnx")
     (found,) = session.run(["confidence"], {session.get_inputs()[0].name: z})
     np.testing.assert_allclose(found, load("ts.json").confidence(z), atol=1e-5)
+
+
+def test_the_time_of_predict_grows_with_the_number_of_files(folder, monkeypatch):
+    assert run("fit val.npz --method ts -o ts.json -q".split()) == 0
+    names = [f"part-{k}.npz" for k in range(30)]
+    for name in names:
+        shutil.copy("test.npz", name)
+    resolve, n_calls = Path.resolve, []
+    monkeypatch.setattr(Path, "resolve", lambda *args: n_calls.append(1) or resolve(*args))
+    assert run(["predict", "ts.json", *names, "-o", "out", "-q"]) == 0
+    assert len(n_calls) < 10 * len(names)

@@ -114,12 +114,16 @@ def test_estimator(folder):
     words = ("run", "c.json", "--estimator", "doc.json", "--log-every", "100")
     out, _ = run(folder, *words, given=lines(draw(100)[0]))
     assert 0.5 < json.loads(out)["estimated_accuracy"] < 1
+    out, _ = run(folder, "run", "c.json", "--log-every", "100", given=lines(draw(350)[0]))
+    assert [json.loads(line)["n_samples"] for line in out.splitlines()] == [100, 200, 300]
     _, err = run(folder, "run", "c.json", "--estimator", "c.json", code=1)
-    assert "must be a file of an accuracy estimator" in err
+    assert "--estimator must be a file of `accuracy fit`, got c.json, a calibrator." in err
 
 
 def test_usage(folder):
     _, err = run(folder, "run", "c.json", "--save-every", "5", code=2)
     assert "--save-every needs --state" in err
+    _, err = run(folder, "run", "c.json", "--state", "gone/s.json", code=1)
+    assert "--state must be in a folder that exists" in err
     out, _ = run(folder, "run", "--help")
     assert "Example:" in out

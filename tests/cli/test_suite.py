@@ -75,3 +75,12 @@ def test_a_failed_create_leaves_nothing(folder, capsys):
     assert run(line.split()) == 1
     assert "label_column" in capsys.readouterr().err.replace("-", "_")
     assert listed() == before
+
+
+@pytest.mark.parametrize("name", ["test", "fog:strong", "fog:6", "fog:"])
+def test_a_wrong_name_of_a_split(folder, capsys, name):
+    line = f"suite create --calibration val.npz --test test.npz --shifted {name}=test.npz -o mine"
+    assert run(line.split()) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("error: --shifted must have different names, with a severity of 1 to 5")
+    assert f"got '{name}'." in said

@@ -230,7 +230,7 @@ def test_command(tmp_path, capsys):
         (["tabel1"], "artifact must be one of table1"),
         (["table1", "--figures", "gif"], "must be of pdf, png, svg, got 'gif'"),
         (["table1", "--label", "nothing=x"], "label must name one of"),
-        (["table1", "--suites", "nothing"], "suites must be readable"),
+        (["table1", "--suites", "nothing"], "suite must be a folder"),
     ],
 )
 def test_errors(tmp_path, capsys, words, message):

@@ -10,21 +10,12 @@ import click
 import numpy as np
 
 from wildcal.cli import options as common
-from wildcal.cli.output import (
-    check_output,
-    print_json,
-    print_line,
-    print_rows,
-    progress_bar,
-    say,
-    write_text,
-)
+from wildcal.cli.output import check_output, print_result, progress_bar, say, text_table
 from wildcal.cli.types import COUNT, NAMES, PATH
 from wildcal.core.exceptions import InputError
 from wildcal.io.artifact import save
 from wildcal.io.samples import iter_samples, read_samples
 from wildcal.io.schema import Columns
-from wildcal.tables import to_csv
 
 
 @click.group()
@@ -53,7 +44,7 @@ def fit(
     metadata: dict[str, str],
     output: Path,
 ) -> None:
-    """Fit an accuracy estimator on held-out samples with labels and save it.
+    """Fit an accuracy estimator on held-out samples with labels.
 
     SOURCE is as for `wildcal fit`. With --domain-column, intervals have the error that is measured
     on the domains.
@@ -110,14 +101,7 @@ def estimate(
       wildcal accuracy estimate estimator.json today.csv
       wildcal accuracy estimate estimator.json 'month/*.parquet' --window 1000 --csv days.csv
     """
-    from wildcal.accuracy import AccuracyEstimator
-
-    fitted, columns = common.load_calibrator(estimator, columns)
-    if not isinstance(fitted, AccuracyEstimator):
-        raise InputError(
-            f"estimator must be a file of `accuracy fit`, got {estimator}, a calibrator.",
-            "estimator",
-        )
+    fitted, columns = common.load_with_columns(estimator, columns, "estimator")
     second = None
     if second_logits is not None:
         second = read_samples(second_logits, columns=columns, labels=False).X
@@ -127,21 +111,13 @@ def estimate(
             last = start + found.n_samples - 1
             rows.append({"first": start, "last": last, **found.to_dict()})
             start = last + 1
-    if as_json:
-        print_json(rows)
-    elif csv_output is not None:
-        write_text(csv_output, to_csv(rows))
-    elif len(rows) == 1:
-        print_line(f"{found} ({found.n_samples:,} samples, {fitted.name})")
-    else:
-        print_rows(
-            ("samples", "accuracy", "low", "high"),
-            [
-                (f"{row['first']}-{row['last']}", *_percent(row, "value", "low", "high"))
-                for row in rows
-            ],
-            note=f"In percent, with 95 % intervals. {fitted.title.capitalize()}.",
-        )
+    table = text_table(
+        ("samples", "accuracy", "low", "high"),
+        [(f"{row['first']}-{row['last']}", *_percent(row, "value", "low", "high")) for row in rows],
+        note=f"In percent, with 95 % intervals. {fitted.title.capitalize()}.",
+    )
+    line = f"{found} ({found.n_samples:,} samples, {fitted.name})"
+    print_result(rows, [table if len(rows) > 1 else line], as_json, csv_output, rows)
 
 
 @accuracy.command(no_args_is_help=True)
@@ -160,7 +136,7 @@ def estimate(
 def benchmark(
     suite: str, second_suite: str | None, as_json: bool, csv_output: Path | None, **options: Any
 ) -> None:
-    """Compare estimators on SUITE: each kind of shift is left out of the fit and estimated.
+    """Compare estimators on SUITE. Each kind of shift is left out of the fit and estimated.
 
     It needs shifted calibration splits, which `wildcal extract` adds to a suite.
 
@@ -179,18 +155,14 @@ def benchmark(
             **options,
         )
     rows = summarize(windows)
-    if as_json:
-        print_json(rows)
-    elif csv_output is not None:
-        write_text(csv_output, to_csv([window.to_dict() for window in windows]))
-    else:
-        keys = ("mae", "worst", "bias", "coverage", "width")
-        print_rows(
-            ("windows", "estimator", "mean error", "worst", "bias", "coverage", "width"),
-            [(row["setting"], row["estimator"], *_percent(row, *keys)) for row in rows],
-            n_left=2,
-            note="In percent, for windows whose kind of shift was not in the fit.",
-        )
+    keys = ("mae", "worst", "bias", "coverage", "width")
+    table = text_table(
+        ("windows", "estimator", "mean error", "worst", "bias", "coverage", "width"),
+        [(row["setting"], row["estimator"], *_percent(row, *keys)) for row in rows],
+        n_left=2,
+        note="In percent, for windows whose kind of shift was not in the fit.",
+    )
+    print_result(rows, [table], as_json, csv_output, [window.to_dict() for window in windows])
 
 
 def _percent(row: Mapping[str, Any], *keys: str) -> list[str]:

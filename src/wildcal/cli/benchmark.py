@@ -8,6 +8,7 @@ import click
 from wildcal.cli import options as common
 from wildcal.cli.output import print_result, progress_bar, say
 from wildcal.cli.types import NAMES
+from wildcal.core.exceptions import WildcalError
 from wildcal.evaluation import run_benchmark
 
 
@@ -38,14 +39,12 @@ def benchmark(
       wildcal benchmark cifar10-resnet20
       wildcal benchmark my-suite/ --methods ts,energy,dac+energy,ts@source,shifted --csv all.csv
     """
-    opened = {
-        Path(name).stem if Path(name).exists() else name: common.open_suite(name) for name in suites
-    }
+    opened = common.open_suites(suites)
     result = run_with_progress(opened, methods, **options)
     for name, reason in result.skipped.items():
         if name in opened:
             say(f"{name} was skipped: {reason}")
-    print_result(result, result.tables(sort), as_json, csv_output)
+    print_result(result.to_dict(), result.tables(sort), as_json, csv_output, result.records())
 
 
 def run_with_progress(
@@ -55,4 +54,8 @@ def run_with_progress(
     total = sum(split.n_samples for suite in suites.values() for split in suite.test)
     names = None if methods is None else ",".join(methods)
     with progress_bar("Testing", total=total) as progress:
-        return run_benchmark(suites, names, progress=lambda _, n: progress.advance(n), **options)
+        done = run_benchmark(suites, names, progress=lambda _, n: progress.advance(n), **options)
+    if not done.suites:
+        reasons = " ".join(f"{name}: {reason}" for name, reason in done.skipped.items())
+        raise WildcalError(f"no suite was measured. {reasons}")
+    return done

@@ -6,7 +6,6 @@ from typing import Any
 import click
 
 from wildcal.cli import options as common
-from wildcal.cli.fit import with_ood
 from wildcal.cli.output import print_result, progress_bar
 from wildcal.cli.types import PATH
 from wildcal.io.schema import Columns
@@ -21,7 +20,7 @@ from wildcal.io.schema import Columns
 @click.option("--test-ood", type=PATH, help="OOD samples to test with.")
 @click.option("--source-domain", metavar="NAME", help="The in-distribution domain.")
 @common.columns_options
-@common.bootstrap_options
+@common.evaluation_options
 @common.result_options
 def compare(
     calibration: Path,
@@ -46,12 +45,8 @@ def compare(
     """
     from wildcal.evaluation import compare as run
 
-    fitted_on = common.read_labeled(calibration, columns)
-    tested_on = common.read_labeled(test, columns)
-    if ood is not None:
-        fitted_on = with_ood(fitted_on, ood, columns)
-    if test_ood is not None:
-        tested_on = with_ood(tested_on, test_ood, columns)
+    fitted_on = common.read_labeled(calibration, columns, ood=ood)
+    tested_on = common.read_labeled(test, columns, ood=test_ood)
     distances = (fitted_on.knn_distances, tested_on.knn_distances)
     with progress_bar("Comparing", total=len(methods) if methods else None) as progress:
         result = run(
@@ -66,4 +61,4 @@ def compare(
             progress=lambda name: progress.advance(),
             **options,
         )
-    print_result(result, [result.table()], as_json, csv_output)
+    print_result(result.to_dict(), [result.table()], as_json, csv_output, result.records())

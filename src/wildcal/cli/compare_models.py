@@ -17,7 +17,7 @@ from wildcal.io.schema import Columns
 @click.option("--margin", type=click.FloatRange(min=0), help="Largest equivalent difference.")
 @click.option("--metrics", type=NAMES, help="Metrics.  [all]")
 @common.columns_options
-@common.bootstrap_options
+@common.evaluation_options
 @common.result_options
 def compare_models(
     source: tuple[Path, ...],
@@ -39,6 +39,8 @@ def compare_models(
     from wildcal.evaluation import compare_models as run
     from wildcal.evaluation.chunked import probabilities
 
+    if len(source) == 1:
+        raise click.UsageError("give at least two files.")
     models: dict[str, Any] = {}
     input = None
     ids: Any = None
@@ -52,4 +54,4 @@ def compare_models(
         name = path.stem if path.stem not in models else str(path)
         models[name] = (samples.y, proba)
     result = run(models, input=input, **options)
-    print_result(result, [result.table()], as_json, csv_output)
+    print_result(result.to_dict(), [result.table()], as_json, csv_output, result.records())

@@ -7,13 +7,13 @@ from typing import Any, Final
 import click
 
 from wildcal.cli import options as common
-from wildcal.cli.fit import with_ood
-from wildcal.cli.output import STANDARD, print_line, print_result, progress_bar, warn
+from wildcal.cli.output import STANDARD, print_result, progress_bar, warn
 from wildcal.cli.types import NAMES, PATH
 from wildcal.core.exceptions import InputError
 from wildcal.io.chunked import window_statistics
 from wildcal.io.samples import list_files
 from wildcal.io.schema import Columns
+from wildcal.tables import to_markdown
 
 GATE_FAILED: Final = 3
 """Exit code if a condition of --fail-if holds."""
@@ -37,7 +37,7 @@ _LARGE: Final = 1 << 30
 @common.knn_option
 @common.scheduler_option
 @common.columns_options
-@common.bootstrap_options
+@common.evaluation_options
 @common.result_options
 def evaluate(
     source: tuple[Path, ...],
@@ -72,22 +72,23 @@ def evaluate(
     options["metrics"] = metrics
     fitted = None
     if calibrator is not None:
-        fitted, columns = common.load_calibrator(calibrator, columns)
+        fitted, columns = common.load_with_columns(calibrator, columns)
     has_other_files = ood is not None or knn_file is not None
     if scheduler is not None and has_other_files:
         raise InputError("scheduler must be left out with an OOD or k-NN file.", "scheduler")
     if scheduler is not None or (not has_other_files and _are_large(source)):
         result = _on_files(source, fitted, columns, scheduler, options)
     else:
-        samples = common.read_labeled(source, columns, knn_file=knn_file)
-        samples = samples if ood is None else with_ood(samples, ood, columns)
+        samples = common.read_labeled(source, columns, knn_file=knn_file, ood=ood)
         result = _in_memory(samples, fitted, options)
     violations = check_gates(result, conditions)
-    tables = [result.table(), *([result.group_table()] if result.groups else [])]
-    print_result(result, tables, as_json, csv_output, markdown=markdown, violations=violations)
+    shown = [result.table(), *([result.group_table()] if result.groups else [])]
+    if markdown:
+        failed = [f"**Failed:** {line}" for line in violations]
+        shown = ["\n\n".join([*map(to_markdown, shown), *failed])]
+    document = {**result.to_dict(), "violations": violations}
+    print_result(document, shown, as_json, csv_output, result.records())
     for line in violations:
-        if markdown and not as_json:
-            print_line(f"\n**Failed:** {line}")
         warn(f"failed: {line}")
     return GATE_FAILED if violations else 0
 
@@ -96,6 +97,7 @@ def _in_memory(samples: Any, calibrator: Any, options: dict[str, Any]) -> Any:
     """Return metrics of samples with a calibrator, or of their scores as they are."""
     from wildcal.evaluation import evaluate
     from wildcal.evaluation.chunked import probabilities
+    from wildcal.metrics.bootstrap import DEFAULT_BOOTSTRAP
 
     scores: dict[str, Any]
     if calibrator is None:
@@ -104,7 +106,9 @@ def _in_memory(samples: Any, calibrator: Any, options: dict[str, Any]) -> Any:
     else:
         knn_distances = samples.knn_distances if calibrator.requires else None
         scores = {"logits": samples.X, "calibrator": calibrator, "knn_distances": knn_distances}
-    with progress_bar("Evaluating", total=options["n_bootstrap"] or 1) as progress:
+    n_bootstrap = options["n_bootstrap"]
+    total = DEFAULT_BOOTSTRAP if n_bootstrap is None else n_bootstrap
+    with progress_bar("Evaluating", total=total or 1) as progress:
         return evaluate(
             samples.y,
             **scores,

@@ -38,9 +38,8 @@ def export(
         raise click.UsageError("--logits-output goes with --attach.")
     check_output(output, suffixes=(".onnx",))
     from wildcal.interop import onnx
-    from wildcal.io.artifact import load
 
-    fitted = load(calibrator)
+    fitted, _ = common.load_fitted(calibrator)
     if classifier is None:
         onnx.export(fitted, output)
         outputs = "probabilities" + ", confidence" * (fitted.input_ != "confidence")

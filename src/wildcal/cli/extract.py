@@ -27,7 +27,7 @@ _SIZES: Final = {
 }
 _NEIGHBORS: Final = {
     "layers": (NAMES, "With --features: the layers.  [the ends of the blocks, and logits]"),
-    "n_neighbors": (COUNT, "With --features: k of the k-th neighbor.  [50, 200, 10]"),
+    "n_neighbors": (COUNT, "With --features: k of the k-th neighbor.  [10; CIFAR: 50, 200]"),
     "train": (PATH, "With --features: folder of training images.  [DATA/train]"),
     "n_train": (COUNT, "With --features: training images.  [all; 1 % of imagenet]"),
 }
@@ -69,7 +69,7 @@ def _named(context: click.Context, option: click.Parameter, values: tuple[str, .
 @click.option(
     "--paired/--unpaired",
     default=True,
-    help="All corruptions of the same images, or of a draw of their own for each type.",
+    help="All corruptions of the same images, or of other images for each type.",
 )
 @click.option(
     "--transforms",

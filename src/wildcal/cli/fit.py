@@ -2,19 +2,17 @@
 
 import ast
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 from wildcal.cli import options as common
 from wildcal.cli.output import check_output, progress_bar, say
 from wildcal.cli.show import fit_line
 from wildcal.cli.types import COUNT, PATH
 from wildcal.core.exceptions import InputError
-from wildcal.io.samples import SampleSet, read_samples
+from wildcal.io.samples import SampleSet
 from wildcal.io.schema import Columns
 
 
@@ -66,6 +64,8 @@ def fit(
 
     if bool(source) == (suite is not None):
         raise click.UsageError("give SOURCE or --suite.")
+    if suite is not None and (columns != Columns() or any(options.values())):
+        raise click.UsageError("a suite has all its samples: give no other files and no columns.")
     check_output(output, suffixes=(".json",))
     spec = None if suite is None else MethodSpec.parse(method)
     calibrator = get_calibrator(method) if spec is None else spec.calibrator
@@ -77,7 +77,7 @@ def fit(
     if ood is not None:
         if not calibrator.uses_ood:
             raise InputError(f"ood must be left out: {method} does not use OOD samples.", "ood")
-        samples = with_ood(samples, ood, columns)
+        samples = common.with_ood(samples, ood, columns)
     with progress_bar(f"Fitting {calibrator.title}"):
         calibrator.fit(
             samples.X,
@@ -101,28 +101,6 @@ def parsed(text: str) -> Any:
     with suppress(ValueError, SyntaxError):
         return ast.literal_eval(text)
     return text
-
-
-def with_ood(samples: SampleSet, path: Path, columns: Columns) -> SampleSet:
-    """Return samples with those of another file appended, with the label -1."""
-    declared = replace(columns, label_column=None, weight_column=None, domain_column=None)
-    declared = replace(declared, input=samples.input, class_names=samples.class_names)
-    other = read_samples(path, columns=declared, labels=False)
-    n = len(other)
-    added = {"X": other.X, "y": np.full(n, -1), "sample_weight": np.ones(n)}
-    for name in ("domain", "group"):  # ignored where y is -1
-        if getattr(samples, name) is not None:
-            added[name] = np.full(n, getattr(samples, name)[0])
-    if samples.knn_distances is not None:
-        if other.knn_distances is None:
-            raise InputError(f"{path} must have k-NN distances too.", "ood")
-        added["knn_distances"] = other.knn_distances
-    arrays: dict[str, Any] = {
-        name: np.concatenate([getattr(samples, name), values])
-        for name, values in added.items()
-        if getattr(samples, name) is not None
-    }
-    return replace(samples, **arrays)
 
 
 def _read_sample(

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import click
 
-from wildcal.cli.output import warn
+from wildcal.cli.output import check_options, warn
 from wildcal.core.exceptions import CalibrationWarning, InputError, WildcalError
 from wildcal.version import __version__
 
@@ -55,37 +55,23 @@ _RENAMED: Final = {
     "suite fit": "fit --suite",
     "accuracy compare": "accuracy benchmark",
 }
+# Old names that resemble the new one are left out: click suggests it.
 _RENAMED_OPTIONS: Final = {
-    "--alert": "--exit-on-alert",
     "--arrays": "--score-columns and --label-column",
-    "--bins": "--n-bins",
-    "--bootstrap": "--n-bootstrap",
-    "--classes": "--class-names",
     "--columns": "--score-columns",
     "--distances": "--knn-file",
     "--environments": "--domain-column",
-    "--every": "--log-every",
-    "--false-alarms": "--false-alert-rate",
-    "--false-alarms-per-100k": "--false-alert-rate",
     "--k": "--n-neighbors",
     "--labels": "--labels-file",
-    "--max-rows": "--max-samples",
     "--note": "--metadata",
     "--ood-rows": "--n-ood",
-    "--ood-test-rows": "--n-ood-test",
-    "--on-alarm": "--on-alert",
     "--pos-label": "--positive-class",
     "--search": "--index",
     "--rows": "--n-corrupted",
-    "--second": "--second-logits",
     "--set": "--param",
     "--size": "--crop",
-    "--skip-bad": "--skip-invalid",
-    "--test-rows": "--n-test",
-    "--train-rows": "--n-train",
     "--tuning-rows": "--n-shifted-validation",
     "--use": "--plugin",
-    "--validation-rows": "--n-validation",
     "--with": "--calibrator",
 }
 # Parameters of the library that have another name on the command line.
@@ -96,6 +82,7 @@ _OPTIONS: Final = {
     "domain": "domain_column",
     "knn_distances": "knn_file",
     "X": "score_columns",
+    "gate": "gates",
 }
 
 
@@ -131,7 +118,7 @@ class LazyGroup(click.Group):
     },
 )
 @click.version_option(__version__, prog_name="wildcal")
-@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
 @click.option(
     "--plugin",
     "plugins",
@@ -139,7 +126,7 @@ class LazyGroup(click.Group):
     metavar="MODULE:CLASS",
     help="A calibrator class that saved files use; repeatable.",
 )
-def cli(debug: bool, plugins: tuple[str, ...]) -> None:
+def cli(plugins: tuple[str, ...]) -> None:
     """Calibrated confidence for classifiers, on in-distribution data and under shift.
 
     \b
@@ -158,22 +145,26 @@ def cli(debug: bool, plugins: tuple[str, ...]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
     signal.signal(signal.SIGTERM, _interrupt)  # `kill` cleans up as Ctrl-C does
-    sys.exit(run(words))
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
 def run(words: Sequence[str]) -> int:
     """Run one command line and return its exit code."""
+    is_debug = "--debug" in words
+    words = [word for word in words if word != "--debug"]  # it may stand anywhere
     if sys.stderr is None:  # closed by the shell
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         warnings.simplefilter("always", CalibrationWarning)
         try:
-            code = cli.main(list(words), prog_name="wildcal", standalone_mode=False)
+            code = cli.main(words, prog_name="wildcal", standalone_mode=False)
         except click.UsageError as error:
-            _show_usage_error(error)
+            if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
+                click.echo(error.format_message())  # click 8.2
+            else:
+                _show_usage_error(error)
             return 2
         except (click.Abort, KeyboardInterrupt) as error:
             warn("interrupted; no unfinished file was left.")
@@ -184,7 +175,7 @@ def run(words: Sequence[str]) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 1
         except Exception as error:
-            if "--debug" in words:
+            if is_debug:
                 traceback.print_exc()
             text = " ".join(str(error).split()) or type(error).__name__
             if isinstance(error, OSError) and error.strerror:
@@ -207,12 +198,12 @@ def with_option_names(text: str, options: Mapping[str, str], param: str | None =
     >>> with_option_names("y must lie in [0, 9].", options, "y")
     'y must lie in [0, 9]. (--label-column)'
     """
-    if param is not None and param in options and text.startswith(f"{param} "):
-        text = options[param] + text[len(param) :]
-    elif param is not None and param in options and f": {param} must" in text:
-        text = text.replace(f": {param} must", f": {options[param]} must")
+    if param is not None and param in options:
+        text = re.sub(rf"(^|: ){param} ", rf"\1{options[param]} ", text, count=1)
     elif param in _OPTIONS and _OPTIONS[param] in options:
         text += f" ({options[_OPTIONS[param]]})"
+
+    text = text.replace("`wildcal.CALIBRATORS`", "`wildcal methods`")
 
     def replaced(match: re.Match[str]) -> str:
         if match[1] not in options:
@@ -240,6 +231,7 @@ def _complete(command: click.Command) -> None:
     @wraps(run_command)
     def callback(*args: Any, **kwargs: Any) -> Any:
         try:
+            check_options(kwargs)
             return run_command(*args, **kwargs)
         except InputError as error:
             text = with_option_names(str(error), options, error.param)
@@ -257,15 +249,14 @@ def _show_usage_error(error: click.UsageError) -> None:
         text = f"`{error.option_name}` was renamed `{_RENAMED_OPTIONS[error.option_name]}` in 0.2."
     elif found := re.match(r"No such command '([^']*)'", text):
         name = f"{parent} {found[1]}".strip()
-        known: list[str] = []
-        if error.ctx is not None and isinstance(error.ctx.command, click.Group):
-            known = error.ctx.command.list_commands(error.ctx)
-        near = get_close_matches(found[1], known, 1)
+        group: Any = error.ctx.command if error.ctx else cli
+        near = get_close_matches(found[1], group.list_commands(error.ctx), 1)
         if name in _RENAMED:
             text = f"`{name}` was renamed `{_RENAMED[name]}` in 0.2."
         elif near:
             text = f"No such command {found[1]!r}. Did you mean {near[0]!r}?"
-    warn(f"error: {text} See `{path} --help`.")
+    end = "" if text.endswith((".", "?")) else "."
+    warn(f"error: {text}{end} See `{path} --help`.")
 
 
 def _interrupt(number: int, _: object) -> None:

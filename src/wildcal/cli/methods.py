@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from wildcal.cli import options as common
-from wildcal.cli.output import print_json, print_rows
+from wildcal.cli.output import print_result, text_table
 
 
 @click.command()
@@ -33,9 +33,6 @@ def methods(as_json: bool) -> None:
             "preserves_accuracy": method.preserves_accuracy,
             "reference": method.reference,
         }
-    if as_json:
-        print_json(described)
-        return
     rows = [
         (
             name,
@@ -47,7 +44,8 @@ def methods(as_json: bool) -> None:
         for name, each in described.items()
     ]
     header = ("name", "method", "uses", "accuracy\npreserved", "reference")
-    print_rows(header, rows, n_left=len(header))
+    table = text_table(header, rows, n_left=len(header))
+    print_result(described, [table], as_json)
 
 
 def _uses(method: object) -> str:

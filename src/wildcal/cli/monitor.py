@@ -3,7 +3,6 @@
 import json
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
@@ -12,13 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 import numpy as np
-from numpy.typing import NDArray
 
 from wildcal.cli import options as common
-from wildcal.cli.output import say, warn
+from wildcal.cli.output import check_output, say, warn
 from wildcal.cli.types import COUNT, PATH
 from wildcal.core.exceptions import FileFormatError, InputError
-from wildcal.io.artifact import load
 
 if TYPE_CHECKING:
     from wildcal.monitor import Monitor
@@ -26,9 +23,9 @@ if TYPE_CHECKING:
 
 ALERT_EXIT: Final = 3
 """The exit code of `--exit-on-alert`."""
-_CHUNK: Final = 1 << 16
-_MAX_LINE: Final = 1 << 24
-_ESTIMATES: Final = ("estimated_accuracy", "estimated_accuracy_low", "estimated_accuracy_high")
+_STATUS: Final = (
+    *("estimated_accuracy", "estimated_accuracy_low", "estimated_accuracy_high", "drift_alert"),
+)
 
 
 class SaveEvery(NamedTuple):
@@ -107,12 +104,12 @@ def run_command(
     save_every: SaveEvery | None,
     **options: Any,
 ) -> None:
-    """Calibrate samples from standard input, one JSON line each, and watch them for drift.
+    """Calibrate samples from standard input and watch them for drift.
 
-    A line is a list of scores, or an object with them (`logits`, or what the calibrator was fitted
-    on) whose other fields are copied. The line of a sample with an `id` may be followed later by
-    {"id": ..., "label": ...}. Output lines have the class, its confidence, the estimated accuracy
-    of the window and whether there is a drift alert.
+    A line of JSON is a list of scores, or an object with them (`logits`, or what the calibrator was
+    fitted on) whose other fields are copied. The line of a sample with an `id` may be followed
+    later by {"id": ..., "label": ...}. Output lines have the class, its confidence, the estimated
+    accuracy of the window and whether there is a drift alert.
 
     \b
     Example:
@@ -121,21 +118,22 @@ def run_command(
     """
     if save_every is not None and state is None:
         raise click.UsageError("--save-every needs --state, the file to write.")
+    if state is not None:
+        check_output(state, name="state")
     from wildcal.monitor import Monitor
     from wildcal.monitor.state import read_state
 
-    watched = None if estimator is None else load_estimator(estimator)
-    found = Monitor(
-        load(calibrator), window=window, false_alert_rate=false_alert_rate, estimator=watched
-    )
+    fitted, watched = _load(calibrator, estimator)
+    found = Monitor(fitted, window=window, false_alert_rate=false_alert_rate, estimator=watched)
     if state is not None and state.exists():
         found = found.restored(read_state(state), state)
         say(f"Continuing after sample {found.n_samples:,} of {state}.")
     runner = _Runner(found, **options)
     saved, last = found.n_samples, time.monotonic()
     try:
-        for lines in _read_lines():
-            runner.take(lines)
+        for number, line in enumerate(sys.stdin.buffer, start=1):
+            if line.strip():
+                runner.take(number, line)
             if save_every is None or state is None:
                 continue
             due = save_every.samples and found.n_samples - saved >= save_every.samples
@@ -164,7 +162,7 @@ def merge_command(
     model: str | None,
     stream: str,
 ) -> None:
-    """Put the states of several replicas together: files, or folders of `wildcal serve --state`.
+    """Merge the states of several replicas: files, or folders of `serve`.
 
     \b
     Example:
@@ -174,8 +172,7 @@ def merge_command(
     from wildcal.monitor import Monitor
     from wildcal.monitor.state import stream_file
 
-    fitted = load(calibrator)
-    watched = None if estimator is None else load_estimator(estimator)
+    fitted, watched = _load(calibrator, estimator)
     name = model or calibrator.stem
     if len({path.resolve() for path in states}) < len(states):
         raise InputError("states must be different files.", "states")
@@ -190,24 +187,10 @@ def merge_command(
     say(f"{whole.n_samples:,} samples: {whole.status().message}.")
 
 
-def load_estimator(path: Path) -> Any:
-    """Return the accuracy estimator in a file."""
-    from wildcal.accuracy.base import AccuracyEstimator
-
-    found = load(path)
-    if not isinstance(found, AccuracyEstimator):
-        raise InputError(
-            f"estimator must be a file of an accuracy estimator, got {path}.", "estimator"
-        )
-    return found
-
-
-class _Sample(NamedTuple):
-    """A line with scores."""
-
-    number: int
-    scores: NDArray[Any]
-    others: dict[str, Any]
+def _load(calibrator: Path, estimator: Path | None) -> tuple[Any, Any]:
+    """Return a saved calibrator and, if there is a file, an accuracy estimator."""
+    watched = None if estimator is None else common.load_fitted(estimator, "estimator")[0]
+    return common.load_fitted(calibrator)[0], watched
 
 
 @dataclass
@@ -220,76 +203,61 @@ class _Runner:
     proba: bool
     log_every: int | None
     skip_invalid: bool
-    n_lines: int = 0
     n_skipped: int = 0
 
-    def take(self, lines: list[bytes]) -> None:
-        """Take in the samples of some lines, then the labels."""
-        samples, labels = [], []
-        for line in lines:
-            self.n_lines += 1
-            if not line.strip():
-                continue
-            try:
-                document = json.loads(line)
-                if self._is_label(document):
-                    labels.append((self.n_lines, str(document["id"]), document["label"]))
-                else:
-                    samples.append(self._sample(document))
-            except (ValueError, TypeError, RecursionError) as error:
-                self._refuse(self.n_lines, error)
-        is_alert = self._update(samples) if samples else False
-        for number, key, label in labels:
-            try:
-                self.monitor.label([key], [label])
-            except InputError as error:
-                self._refuse(number, error)
-        if is_alert:
+    def take(self, number: int, line: bytes) -> None:
+        """Take in a line and write the result of a sample; a line that is not valid ends the run.
+
+        Samples are taken one by one, so that results do not depend on how fast lines arrive.
+        """
+        kind = self.monitor.calibrator.input_
+        try:
+            document = json.loads(line)
+            if not isinstance(document, dict):
+                document = {kind: document}
+            if kind in document:
+                result = self._update(document.pop(kind), document.get("id"))
+            elif {"id", "label"} <= document.keys():
+                self.monitor.label([document["id"]], [document["label"]])
+                return
+            else:
+                raise InputError(f"it must have {kind!r}, or an id and a label.", "samples")
+        except (ValueError, TypeError, RecursionError) as error:
+            problem = f"line {number}: {error}"
+            if not self.skip_invalid:
+                raise FileFormatError(f"{problem} --skip-invalid leaves such lines out.") from error
+            self.n_skipped += 1
+            say(f"skipped: {problem}")
+            return
+        self._write(result, document)
+        if result.alerts:
             self._report_alert()
 
-    def _is_label(self, document: Any) -> bool:
-        """Return whether a line has the label of an earlier sample."""
-        if not isinstance(document, dict) or self.monitor.calibrator.input_ in document:
-            return False
-        return {"id", "label"} <= document.keys()
-
-    def _sample(self, document: Any) -> _Sample:
-        """Return the sample of a line: a list of scores, or an object with them."""
+    def _update(self, values: Any, key: Any) -> "MonitorResult":
+        """Take in the scores of a sample."""
         calibrator = self.monitor.calibrator
-        kind, n_classes = calibrator.input_, calibrator.n_classes_
-        if not isinstance(document, dict):
-            document = {kind: document}
-        if kind not in document:
-            raise InputError(f"it must have {kind!r}, or an id and a label.", "samples")
-        scores = np.asarray(document.pop(kind), dtype=np.float64)
-        shape = () if kind in ("score", "confidence") else (n_classes,)
+        scores = np.asarray(values, dtype=np.float64)
+        shape = () if calibrator.input_ in ("score", "confidence") else (calibrator.n_classes_,)
         if scores.shape != shape:
-            raise InputError(f"{kind} must have shape {shape}, got {scores.shape}.", "samples")
-        return _Sample(self.n_lines, scores, document)
+            raise InputError(
+                f"{calibrator.input_} must have shape {shape}, got {scores.shape}.", "samples"
+            )
+        return self.monitor.update(scores[None], [key])
 
-    def _update(self, samples: list[_Sample]) -> bool:
-        """Take samples in and write their lines; return whether there is a new alert."""
-        before = self.monitor.n_samples
-        ids = [sample.others.get("id") for sample in samples]
-        ids = [None if key is None else str(key) for key in ids]
-        try:
-            x = np.stack([sample.scores for sample in samples])
-            result = self.monitor.update(x, ids if any(ids) else None)
-        except InputError as error:
-            if len(samples) > 1:  # one by one, to find those that are not valid
-                return any([self._update([sample]) for sample in samples])
-            self._refuse(samples[0].number, error)
-            return False
-        self._write(result, samples, before)
-        return bool(result.alerts)
-
-    def _refuse(self, number: int, error: Exception) -> None:
-        """End at a line that is not valid, or leave it out."""
-        problem = f"line {number}: {error}"
-        if not self.skip_invalid:
-            raise FileFormatError(f"{problem} --skip-invalid leaves such lines out.") from error
-        self.n_skipped += 1
-        say(f"skipped: {problem}")
+    def _write(self, result: "MonitorResult", others: dict[str, Any]) -> None:
+        """Write the line of a sample, or the status if it is due."""
+        if self.log_every is not None and self.monitor.n_samples % self.log_every:
+            return
+        status = self.monitor.status().to_dict()
+        if self.log_every is not None:
+            click.echo(json.dumps(status))
+            return
+        k, names = int(result.predicted[0]), self.monitor.calibrator.class_names_
+        line = {**others, "class": k if names is None else names[k]}
+        line["confidence"] = float(result.confidence[0])
+        if self.proba:
+            line["proba"] = result.probabilities[0].tolist()
+        click.echo(json.dumps({**line, **{name: status[name] for name in _STATUS}}))
 
     def _report_alert(self) -> None:
         status = self.monitor.status()
@@ -302,36 +270,4 @@ class _Runner:
             except (OSError, ValueError) as error:  # the stream continues
                 warn(f"warning: {self.on_alert} did not get the alert: {error}.")
         if self.exit_on_alert:
-            sys.stdout.flush()
             raise click.exceptions.Exit(ALERT_EXIT)
-
-    def _write(self, result: "MonitorResult", samples: list[_Sample], before: int) -> None:
-        """Write the lines of samples, or the status if it is due."""
-        status = self.monitor.status()
-        if self.log_every is not None:
-            if before // self.log_every < self.monitor.n_samples // self.log_every:
-                click.echo(json.dumps(status.to_dict()))
-            return
-        names = self.monitor.calibrator.class_names_
-        lines = []
-        for i, sample in enumerate(samples):
-            k = int(result.predicted[i])
-            line = {**sample.others, "class": k if names is None else names[k]}
-            line["confidence"] = float(result.confidence[i])
-            if self.proba:
-                line["proba"] = result.probabilities[i].tolist()
-            line |= {name: getattr(status, name) for name in _ESTIMATES}
-            lines.append(json.dumps({**line, "drift_alert": status.drift_alert}))
-        click.echo("\n".join(lines))
-
-
-def _read_lines() -> Iterator[list[bytes]]:
-    """Yield the lines that are there whenever standard input is read."""
-    stdin: Any = sys.stdin.buffer
-    rest = b""
-    while chunk := stdin.read1(_CHUNK):
-        *lines, rest = (rest + chunk).split(b"\n")
-        if len(rest) > _MAX_LINE:
-            raise FileFormatError("standard input must have lines of at most 16 MB.")
-        yield lines
-    yield [rest]

@@ -1,7 +1,7 @@
 """Options that several commands share."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import reduce, wraps
@@ -10,10 +10,12 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, TypeVar
 
 import click
+import numpy as np
 
 from wildcal import suites
 from wildcal.cli.output import QUIET, STANDARD, progress_bar
 from wildcal.cli.types import LABEL, NAME, NAMES, PATH, named_files, pairs
+from wildcal.core.calibrator import Calibrator
 from wildcal.core.exceptions import InputError
 from wildcal.io.artifact import load
 from wildcal.io.chunked import columns_for
@@ -57,10 +59,15 @@ def table(options: Mapping[str, tuple[Any, str | None]]) -> Callable[[Command], 
     )
 
 
-def _replicates(context: click.Context, option: click.Parameter, value: int) -> int:
-    if value == 1 or value < 0:
+def _replicates(context: click.Context, option: click.Parameter, value: int | None) -> int | None:
+    if value is not None and (value == 1 or value < 0):
         raise click.BadParameter(f"must be 0 for no intervals, or at least 2, got {value}.")
     return value
+
+
+def _n_bootstrap_option(default: int | None, note: str = "") -> Callable[[Command], Command]:
+    text = f"Replicates for 95 % intervals; 0 for none.{note}"
+    return click.option("--n-bootstrap", default=default, type=int, callback=_replicates, help=text)
 
 
 quiet_option = click.Option(
@@ -79,20 +86,19 @@ result_options = combined(json_option, csv_option)
 """The command gets `as_json` and `csv_output`, which `print_result` takes."""
 output_option = click.option("-o", "--output", type=PATH, required=True, help="File to write.")
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace existing files.")
-n_bootstrap_option = click.option(
-    "--n-bootstrap",
-    default=200,
-    type=int,
-    callback=_replicates,
-    help="Replicates for 95 % intervals; 0 for none.",
-)
+n_bootstrap_option = _n_bootstrap_option(200)
 seed_option = click.option("--seed", default=0, type=click.IntRange(min=0))
-bootstrap_options = combined(
-    click.option("--n-bins", default=15, type=click.IntRange(1, 1000), help="Bins of the ECE."),
-    n_bootstrap_option,
+_n_bins_option = click.option(
+    "--n-bins", default=15, type=click.IntRange(1, 1000), help="Bins of the ECE."
+)
+bootstrap_options = combined(_n_bins_option, n_bootstrap_option, seed_option)
+"""The command gets `n_bins`, `n_bootstrap` and `seed`."""
+evaluation_options = combined(
+    _n_bins_option,
+    _n_bootstrap_option(None, "  [200; 0 above 2 million samples]"),
     seed_option,
 )
-"""The command gets `n_bins`, `n_bootstrap` and `seed`."""
+"""The same, where the default of `n_bootstrap` depends on the number of samples."""
 test_files_options = combined(
     pairs_option(
         "--shifted", "NAME[:SEVERITY]=FILE", "Test samples of a shifted domain", named_files
@@ -152,10 +158,32 @@ def open_suite(name: str | Path) -> Any:
     )
 
 
-def load_calibrator(path: Path, columns: Columns) -> tuple[Any, Columns]:
-    """Return a saved calibrator, and the columns: as given, else as declared at its fit."""
-    calibrator, info = load(path, return_info=True)
-    return calibrator, columns_for(calibrator, columns.or_else(Columns.from_dict(info.columns)))
+def open_suites(names: Iterable[str]) -> dict[str, Any]:
+    """Return suites by their names."""
+    found: dict[str, Any] = {}
+    for suite in map(open_suite, names):
+        if suite.name in found:
+            raise InputError(f"suites must have different names, got {suite.name!r} twice.")
+        found[suite.name] = suite
+    return found
+
+
+def load_fitted(path: Path, param: str = "calibrator") -> tuple[Any, Any]:
+    """Return the calibrator or accuracy estimator in a file, and the information about it."""
+    fitted, info = load(path, return_info=True)
+    is_calibrator = isinstance(fitted, Calibrator)
+    if is_calibrator != (param == "calibrator"):
+        made, other = ("accuracy fit", "a calibrator") if is_calibrator else ("fit", "an estimator")
+        raise InputError(f"{param} must be a file of `{made}`, got {path}, {other}.", param)
+    return fitted, info
+
+
+def load_with_columns(
+    path: Path, columns: Columns, param: str = "calibrator"
+) -> tuple[Any, Columns]:
+    """Return what is in a file, and the columns: as given, else as declared at its fit."""
+    fitted, info = load_fitted(path, param)
+    return fitted, columns_for(fitted, columns.or_else(Columns.from_dict(info.columns)))
 
 
 def read_labeled(
@@ -164,16 +192,42 @@ def read_labeled(
     *,
     knn_file: Path | None = None,
     labels_file: Path | None = None,
+    ood: Path | None = None,
     **options: Any,
 ) -> SampleSet:
-    """Return the samples of files, which must have labels."""
+    """Return the samples of files, which must have labels, then the OOD samples of another."""
     y = None if labels_file is None else read_array(labels_file)
     with standard_input(source) as path, progress_bar("Reading"):
         samples = read_samples(path, y, columns=columns, **options)
     if knn_file is not None:
         samples = replace(samples, knn_distances=read_array(knn_file))
     samples.require_labels()
-    return samples
+    return samples if ood is None else with_ood(samples, ood, columns)
+
+
+def with_ood(samples: SampleSet, path: Path, columns: Columns) -> SampleSet:
+    """Return samples with those of another file appended, with the label -1."""
+    declared = replace(columns, label_column=None, weight_column=None, domain_column=None)
+    declared = replace(declared, input=samples.input, class_names=samples.class_names)
+    other = read_samples(path, columns=declared, labels=False)
+    n = len(other)
+    if samples.knn_distances is not None and other.knn_distances is None:
+        raise InputError(f"{path} must have k-NN distances too.", "ood")
+    added = {
+        "X": other.X,
+        "y": np.full(n, -1),
+        "sample_weight": np.ones(n),
+        "knn_distances": other.knn_distances,
+    }
+    for name in ("domain", "group"):  # ignored where y is -1
+        if getattr(samples, name) is not None:
+            added[name] = np.full(n, getattr(samples, name)[0])
+    arrays: dict[str, Any] = {
+        name: np.concatenate([getattr(samples, name), values])
+        for name, values in added.items()
+        if getattr(samples, name) is not None
+    }
+    return replace(samples, **arrays)
 
 
 def read_array(path: Path) -> Any:

@@ -4,7 +4,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +12,7 @@ from typing import Any, Final
 import click
 
 from wildcal.core.exceptions import InputError
-from wildcal.tables import Cell, Column, Table, print_table, to_csv, to_markdown
+from wildcal.tables import Cell, Column, Table, print_table, to_csv
 
 STANDARD: Final = Path("-")
 """Standard input or output."""
@@ -87,39 +87,33 @@ def print_line(text: str) -> None:
     click.echo(printable(text))
 
 
-def print_json(document: Any) -> None:
-    """Print JSON to stdout; NaN becomes null."""
-    click.echo(json.dumps(_plain(document), indent=2, allow_nan=False))
-
-
 def print_result(
-    result: Any,
-    tables: Sequence[Table],
+    document: Any,
+    shown: Iterable[Table | str],
     as_json: bool,
-    csv_output: Path | None,
-    *,
-    markdown: bool = False,
-    **more: Any,
+    csv_output: Path | None = None,
+    records: Sequence[Mapping[str, Any]] = (),
 ) -> None:
-    """Print a result of the library as tables or as JSON with `more`, and write its csv file."""
+    """Print tables and lines, or JSON with null for NaN; write the records as a csv file."""
     if csv_output is not None:
-        write_text(csv_output, to_csv(result.records()))
+        write_text(csv_output, to_csv(records))
     if as_json:
-        print_json({**result.to_dict(), **more})
-    elif markdown:
-        print_line("\n\n".join(map(to_markdown, tables)))
+        click.echo(json.dumps(_plain(document), indent=2, allow_nan=False))
     elif csv_output != STANDARD:
-        for table in tables:
-            print_table(table)
+        for each in shown:
+            if isinstance(each, str):
+                print_line(each)
+            else:
+                print_table(each)
 
 
-def print_rows(
+def text_table(
     header: Sequence[str], rows: Iterable[Sequence[object]], *, note: str = "", n_left: int = 1
-) -> None:
-    """Print a table to stdout; the first `n_left` columns are text."""
+) -> Table:
+    """Return a table of texts; the first `n_left` columns are aligned to the left."""
     columns = tuple(Column(name, is_number=i >= n_left) for i, name in enumerate(header))
     cells = tuple(tuple(Cell(str(cell)) for cell in row) for row in rows)
-    print_table(Table("", columns, cells, (note,) if note else ()))
+    return Table("", columns, cells, (note,) if note else ())
 
 
 def write_text(path: Path, text: str) -> None:
@@ -133,22 +127,35 @@ def write_text(path: Path, text: str) -> None:
         file.write(text)
 
 
-def check_output(path: Path, *, overwrite: bool = True, suffixes: Sequence[str] = ()) -> None:
-    """Raise, before the work, if a file cannot be written."""
+def check_output(
+    path: Path, *, name: str = "output", overwrite: bool = True, suffixes: Sequence[str] = ()
+) -> None:
+    """Raise, before the work, if a file cannot be written; `name` is that of its option."""
+    problem = ""
     if path == STANDARD:
         return
     if suffixes and path.suffix not in suffixes:
-        raise InputError(f"output must end in {' or '.join(suffixes)}, got {path}.", "output")
+        problem = f"end in {' or '.join(suffixes)}"
+    elif path.is_dir():
+        problem = "be a file and not a folder"
+    elif not path.parent.is_dir():
+        problem = "be in a folder that exists"
+    if problem:
+        raise InputError(f"{name} must {problem}, got {path}.", name)
     if path.exists() and not overwrite:
-        raise InputError(f"output must not exist, got {path}. Try overwrite=True.", "output")
-    if path.is_dir() and suffixes:
-        raise InputError(f"output must be a file, got the folder {path}.", "output")
-    if not path.parent.is_dir():
-        raise InputError(f"output must be in a folder that exists, got {path}.", "output")
-    context = click.get_current_context(silent=True)
-    given = [] if context is None else [v for k, v in context.params.items() if "output" not in k]
-    if any(path.resolve() == other.resolve() for other in _paths(given)):
-        raise InputError(f"output must not be a file that is read, got {path}.", "output")
+        raise InputError(f"{name} must not exist, got {path}. Try overwrite=True.", name)
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Raise if a command would replace a file that it reads, or cannot write its csv file."""
+    others = [value for name, value in options.items() if "output" not in name]
+    read = {path.resolve() for path in _paths(others) if path != STANDARD}
+    for name in ("output", "csv_output"):
+        path = options.get(name)
+        if path is not None and path.resolve() in read:
+            raise InputError(f"{name} must not be a file that is read, got {path}.", name)
+    if options.get("csv_output") is not None:
+        check_output(options["csv_output"], name="csv_output")
 
 
 def printable(text: str) -> str:

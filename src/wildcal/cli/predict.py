@@ -22,7 +22,7 @@ from wildcal.io.schema import Columns
 @click.command(no_args_is_help=True)
 @click.argument("calibrator", type=PATH)
 @click.argument("source", type=PATH, nargs=-1, required=True)
-@common.output_option
+@click.option("-o", "--output", type=PATH, required=True, help="Folder or file to write.")
 @common.overwrite_option
 @click.option("--proba", is_flag=True, help="Also write proba_CLASS for each class.")
 @click.option(
@@ -54,7 +54,7 @@ def predict(
       wildcal predict calibrator.json - -o - < scores.csv
       wildcal predict calibrator.json data/ -o out/ --scheduler local
     """
-    fitted, columns = common.load_calibrator(calibrator, columns)
+    fitted, columns = common.load_with_columns(calibrator, columns)
     with common.standard_input(source) as path, TemporaryDirectory() as folder:
         files = list_files(path)
         place = Path(folder) / files[0].name if output == STANDARD else output

@@ -50,20 +50,20 @@ def report(
     from wildcal.report.page import METRICS, make_report
 
     check_output(output, suffixes=(".html", ".htm"))
-    if csv_output is not None:
-        check_output(csv_output)
     files = {name: options.pop(name) for name in ("shifted", "ood", "test_ood")}
     methods = options.pop("methods")
     with TemporaryDirectory() as folder:
         if test is None:
             if columns != Columns() or any(files.values()):
-                raise click.UsageError("A suite has all its samples: give no other files.")
-            name, suite = calibration.stem, common.open_suite(calibration)
+                raise click.UsageError(
+                    "a suite has all its samples: give no other files and no columns."
+                )
+            path = calibration
         else:
-            name = test.stem
-            path = Path(folder) / name
+            path = Path(folder) / test.stem
             write_suite(path, calibration, test, columns=columns, **files)
-            suite = common.open_suite(path)
+        suite = common.open_suite(path)
+        name = suite.name
         results = run_with_progress(
             {name: suite}, methods, metrics=METRICS, diagnostics=True, **options
         )

@@ -10,7 +10,7 @@ from wildcal import suites as installed
 from wildcal.cli import options as common
 from wildcal.cli.output import print_line, progress_bar, warn
 from wildcal.cli.types import NAMES, PATH
-from wildcal.core.exceptions import InputError, WildcalError
+from wildcal.core.exceptions import InputError
 
 
 @click.command(no_args_is_help=True)
@@ -74,7 +74,12 @@ def reproduce(
     _check_among("pictures must be of", pictures, paper_artifacts.PICTURES, "pictures")
     if output.exists() and not output.is_dir():
         raise InputError(f"output must be a folder, got {output}.", "output")
-    opened = _open(suites)
+    usual = [name for name in installed.list() if name.startswith(("cifar", "imagenet"))]
+    opened = common.open_suites(suites or usual)
+    if not opened:
+        raise InputError(
+            'suites must be given: none is installed. Try pip install "wildcal[suites]".', "suites"
+        )
     _check_among("label must name one of", label, opened, "label")
     output.mkdir(parents=True, exist_ok=True)
     written, missing = {}, []
@@ -110,22 +115,3 @@ def _check_among(text: str, given: Iterable[str], known: Iterable[str], param: s
     unknown = sorted(set(given) - set(known))
     if unknown:
         raise InputError(f"{text} {', '.join(known)}, got {unknown[0]!r}.", param)
-
-
-def _open(names: tuple[str, ...] | None) -> dict[str, Any]:
-    """Return suites by name; without names the installed ones of the paper's data."""
-    chosen = names or [n for n in installed.list() if n.startswith(("cifar", "imagenet"))]
-    if not chosen:
-        raise InputError(
-            'suites must be given: none is installed. Try pip install "wildcal[suites]".', "suites"
-        )
-    found = {}
-    for name in chosen:
-        try:
-            suite = common.open_suite(name)
-            found[suite.name] = suite
-        except WildcalError as error:
-            warn(f"skipped: {error}")
-    if not found:
-        raise InputError(f"suites must be readable, got {', '.join(chosen)}.", "suites")
-    return found

@@ -5,11 +5,11 @@ from typing import Any
 
 import click
 
-from wildcal.cli.monitor import SaveEvery, load_estimator, monitor_options, save_interval
+from wildcal.cli import options as common
+from wildcal.cli.monitor import SaveEvery, monitor_options, save_interval
 from wildcal.cli.output import say
 from wildcal.cli.types import COUNT, PATH
 from wildcal.core.exceptions import InputError, WildcalError
-from wildcal.io.artifact import load
 
 
 @click.command(no_args_is_help=True)
@@ -88,8 +88,9 @@ def serve(
         name, path = _named(word) if "=" in word else (next(iter(paths)), Path(word))
         if name not in paths:
             raise InputError(f"estimators must name a calibrator, got {name!r}.", "estimators")
-        watched[name] = load_estimator(path)
-    service = Service({name: load(path) for name, path in paths.items()}, settings, watched)
+        watched[name] = common.load_fitted(path, "estimator")[0]
+    fitted = {name: common.load_fitted(path)[0] for name, path in paths.items()}
+    service = Service(fitted, settings, watched)
     for stream in service.streams.all():
         say(f"Stream {stream.name} of {stream.model}: after sample {stream.monitor.n_samples:,}.")
     saved = run(service, host, port, lambda text: click.echo(text, err=True))

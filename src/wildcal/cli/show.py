@@ -8,15 +8,16 @@ from typing import Any
 import click
 
 from wildcal.cli import options as common
-from wildcal.cli.output import print_json, print_line
+from wildcal.cli.output import print_result
 from wildcal.cli.types import PATH
+from wildcal.core.calibrator import Calibrator
 
 
 @click.command(no_args_is_help=True)
 @click.argument("calibrator", type=PATH)
 @common.json_option
 def show(calibrator: Path, as_json: bool) -> None:
-    """Describe a saved CALIBRATOR. The checksum of the file is verified first.
+    """Describe a saved CALIBRATOR or accuracy estimator. The checksum is verified first.
 
     \b
     Example:
@@ -25,11 +26,8 @@ def show(calibrator: Path, as_json: bool) -> None:
     from wildcal.io.artifact import load
 
     fitted, info = load(calibrator, return_info=True)
-    if as_json:
-        print_json(json.loads(calibrator.read_text("utf-8")))
-        return
-    for line in _lines(fitted, info):
-        print_line(line)
+    document = json.loads(calibrator.read_text("utf-8"))
+    print_result(document, _lines(fitted, info), as_json)
 
 
 def fit_line(fitted: Any) -> str:
@@ -46,19 +44,27 @@ def fit_line(fitted: Any) -> str:
     return line + ("." if info.converged else ", NOT CONVERGED.")
 
 
+def _fit_lines(calibrator: Calibrator) -> Iterator[str]:
+    """Yield a description of the fit of a calibrator."""
+    yield fit_line(calibrator)
+    if described := calibrator.describe():
+        yield f"Fitted numbers: {described.rstrip('.')}."
+    if calibrator.fit_info_.message:
+        yield calibrator.fit_info_.message
+    verb = "never changes" if calibrator.preserves_accuracy else "may change"
+    yield f"It {verb} the predicted class."
+    for text in calibrator.fit_info_.warnings:
+        yield f"Warning: {text}"
+
+
 def _lines(fitted: Any, info: Any) -> Iterator[str]:
     """Yield a description of a calibrator and of its file."""
     title = f"{fitted.title[0].upper()}{fitted.title[1:]} ({fitted.name})"
     yield f"{title}, {fitted.reference}." if fitted.reference else f"{title}."
-    yield fit_line(fitted)
-    if described := fitted.describe():
-        yield f"Fitted numbers: {described.rstrip('.')}."
-    if fitted.fit_info_.message:
-        yield fitted.fit_info_.message
-    verb = "never changes" if fitted.preserves_accuracy else "may change"
-    yield f"It {verb} the predicted class."
-    for text in fitted.fit_info_.warnings:
-        yield f"Warning: {text}"
+    if isinstance(fitted, Calibrator):
+        yield from _fit_lines(fitted)
+    else:
+        yield f"Accuracy {fitted.source_accuracy_:.1%} on {fitted.n_source_:,} source samples."
     yield f"Input: {fitted.input_}."
     if names := fitted.class_names_:
         more = f" and {len(names) - 8} more" if len(names) > 8 else ""

@@ -1,6 +1,5 @@
 """`wildcal suite`: list, show, create and export suites."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 
 from wildcal import suites
 from wildcal.cli import options as common
-from wildcal.cli.output import check_output, print_json, print_line, print_rows, progress_bar, say
+from wildcal.cli.output import check_output, print_result, progress_bar, say, text_table
 from wildcal.cli.types import PATH
 from wildcal.core.arrays import logsumexp, softmax
 from wildcal.core.conversion import smallest_positive, to_logits
@@ -24,9 +23,7 @@ from wildcal.io.suite import Suite
 from wildcal.io.suite_manifest import DTYPES
 from wildcal.io.suite_writer import SuiteWriter
 
-_DESCRIBED: Final = (
-    *("input", "class_names", "model", "data", "knn", "seed", "versions", "complete"),
-)
+_DESCRIBED: Final = ("input", "class_names", "model", "data", "knn", "seed", "versions", "complete")
 
 
 @click.group()
@@ -55,12 +52,10 @@ def list_suites(as_json: bool) -> None:
         n_samples = sum(split.n_samples for split in each.splits)
         counts = {"classes": each.n_classes, "splits": len(each.splits), "samples": n_samples}
         rows.append({"name": name, **counts})
-    if as_json:
-        print_json(rows)
-    elif rows:
-        cells = [(*list(row.values())[:-1], f"{row['samples']:,}") for row in rows]
-        print_rows(("suite", "classes", "splits", "samples"), cells)
-    else:
+    cells = [(*list(row.values())[:-1], f"{row['samples']:,}") for row in rows]
+    table = text_table(("suite", "classes", "splits", "samples"), cells)
+    print_result(rows, [table] if rows else [], as_json)
+    if not rows:
         say('No suite is installed. Install them with: pip install "wildcal[suites]"')
 
 
@@ -70,7 +65,7 @@ def list_suites(as_json: bool) -> None:
 @click.option("--verify", is_flag=True, help="Compare the checksums first.")
 @common.json_option
 def show(name: str, each: bool, verify: bool, as_json: bool) -> None:
-    """Show the splits of a suite: accuracy, confidence and energy of the raw logits.
+    """Show the splits of a suite, with accuracy and confidence.
 
     \b
     Example:
@@ -93,17 +88,13 @@ def show(name: str, each: bool, verify: bool, as_json: bool) -> None:
             rows.append({"name": key, **_summary(splits)})
             progress.advance()
     about = {key: getattr(opened.manifest, key) for key in _DESCRIBED}
-    if as_json:
-        print_json({"path": str(opened.path), **about, "verified": verify, "summary": rows})
-        return
-    print_line(
+    lines = [
         f"{opened.path}: {opened.n_classes} classes, {len(opened.splits)} splits, {n_samples:,}"
         f" samples, {'complete' if opened.complete else 'UNFINISHED'}"
         f"{', every checksum matches' * verify}"
-    )
-    for key in ("model", "data", "knn", "versions"):
-        if about[key]:
-            print_line(f"{key:9} {_one_line(about[key])}")
+    ]
+    described = ("model", "data", "knn", "versions")
+    lines += [f"{key:9} {_one_line(about[key])}" for key in described if about[key]]
     cells = [
         (
             *(row[key] for key in ("name", "role", "domain", "splits")),
@@ -114,12 +105,14 @@ def show(name: str, each: bool, verify: bool, as_json: bool) -> None:
         )
         for row in rows
     ]
-    print_rows(
+    table = text_table(
         ("split", "role", "domain", "splits", "samples", "accuracy", "confidence", "energy"),
         cells,
         note="Raw logits: accuracy and mean confidence in %, mean free energy -logsumexp(z).",
         n_left=3,
     )
+    document = {"path": str(opened.path), **about, "verified": verify, "summary": rows}
+    print_result(document, [*lines, table], as_json)
 
 
 @suite.command(no_args_is_help=True)
@@ -131,7 +124,7 @@ def show(name: str, each: bool, verify: bool, as_json: bool) -> None:
 @common.columns_options
 @common.output_option
 def create(calibration: Path, test: Path, output: Path, **options: Any) -> None:
-    """Make a suite of files of samples: a folder, or one file if -o ends in .npz.
+    """Make a suite of files of samples. It is one file if -o ends in .npz, else a folder.
 
     \b
     Example:
@@ -155,40 +148,46 @@ def write_suite(
     data: str | None = None,
 ) -> int:
     """Write a suite of files of samples, and return the number of its splits."""
-    if output.exists():
-        raise InputError(f"output must not exist, got {output}.", "output")
-    # Name, file, role and shift of each split; OOD samples have neither a shift nor labels.
-    plan: list[tuple[str, Path, str, dict[str, Any] | None]] = [
-        ("calibration", calibration, "calibration", {}),
-        ("test", test, "test", {}),
-    ]
+    if output.exists() or not output.parent.is_dir():
+        problem = "not exist" if output.exists() else "be in a folder that exists"
+        raise InputError(f"output must {problem}, got {output}.", "output")
+    # The file and the description of each split.
+    plan: dict[str, tuple[Path, dict[str, Any]]] = {
+        "calibration": (calibration, {"role": "calibration"}),
+        "test": (test, {}),
+    }
     for name, path in shifted.items():
-        corruption, _, severity = name.partition(":")
+        corruption, colon, severity = name.partition(":")
         domain = name.replace(":", "-")
-        change = {"corruption": corruption, "severity": int(severity)} if severity else {}
-        plan.append((domain, path, "test", {"domain": domain, **change}))
+        if domain in plan or (colon and severity not in ("1", "2", "3", "4", "5")):
+            raise InputError(
+                "shifted must have different names, with a severity of 1 to 5 after a colon, got"
+                f" {name!r}.",
+                "shifted",
+            )
+        change = {"corruption": corruption, "severity": int(severity)} if colon else {}
+        plan[domain] = (path, {"domain": domain, **change})
     for role, files in (("calibration", ood), ("test", test_ood)):
-        plan += [(f"{name}-{role}", path, role, None) for name, path in files.items()]
+        plan |= {f"{n}-{role}": (path, {"role": role, "domain": None}) for n, path in files.items()}
     named = (("model", model), ("data", data))
     about: dict[str, Any] = {key: {"name": name} for key, name in named if name}
+    writer, eps = None, 1e-30
     with TemporaryDirectory(dir=output.parent) as temporary:
-        folder, writer = Path(temporary) / output.stem, None
-        eps = 1e-30
+        folder = Path(temporary) / output.stem
         with progress_bar("Writing", total=len(plan)) as progress:
-            for split, path, role, shift in plan:
-                labels = shift is not None
+            for split, (path, description) in plan.items():
+                labels = description.get("domain", "source") is not None
                 declared = columns if labels else replace(columns, label_column=None)
                 samples = read_samples(path, columns=declared, labels=labels)
                 if writer is None and samples.input in ("proba", "confidence"):
                     eps = smallest_positive(np.asarray(samples.X))
                 logits = np.asarray(to_logits(np, samples.X, samples.input, eps))
-                y = samples.require_labels() if labels else None
                 if writer is None:
+                    columns = replace(columns, class_names=samples.class_names)
                     names = samples.class_names or tuple(map(str, range(logits.shape[1])))
-                    names_of_all = columns.class_names or samples.class_names
-                    columns = replace(columns, class_names=names_of_all)
                     writer = SuiteWriter(folder, class_names=names, **about)
-                writer.add(split, logits, y, role=role, **shift or {})
+                y = samples.require_labels() if labels else None
+                writer.add(split, logits, y, **description)
                 progress.advance()
         assert writer is not None
         writer.finish()
@@ -202,18 +201,22 @@ def write_suite(
 @suite.command(no_args_is_help=True)
 @click.argument("name", metavar="SUITE")
 @click.argument("split", required=False)
-@click.option("--dtype", type=click.Choice(DTYPES), help="Precision of logits; whole suites only.")
-@click.option("--step", type=float, help="Round logits to multiples; whole suites only.")
+@click.option(
+    "--dtype", type=click.Choice(DTYPES), help="Precision of the logits of a whole suite."
+)
+@click.option("--step", type=float, help="Round the logits of a whole suite to multiples.")
 @common.overwrite_option
 @common.output_option
 def export(name: str, split: str | None, overwrite: bool, output: Path, **rounding: Any) -> None:
-    """Write one SPLIT as a file of samples, or the whole suite as one compressed .npz.
+    """Write one SPLIT as a file of samples, or the suite as one .npz.
 
     \b
     Example:
       wildcal suite export cifar10-resnet20 fog-5 -o fog.npz
       wildcal suite export extracted/ -o suite.npz --dtype float16 --step 0.125
     """
+    if split is not None and any(rounding.values()):
+        raise click.UsageError("--dtype and --step are for whole suites.")
     check_output(output, overwrite=overwrite, suffixes=(".npz",))
     opened = common.open_suite(name)
     if split is None:
@@ -221,8 +224,8 @@ def export(name: str, split: str | None, overwrite: bool, output: Path, **roundi
             raise InputError(f"suite must be complete, got {name}. Extract it again.", "suite")
         with progress_bar("Packing"):
             opened.pack(output, **rounding)
-        size = output.stat().st_size / 1e6
-        say(f"Wrote {len(opened.splits)} splits to {output} ({size:.1f} MB).")
+        size = output.stat().st_size / 1e3
+        say(f"Wrote {len(opened.splits)} splits to {output} ({size:,.0f} kB).")
         return
     found = opened.split(split)
     found.verify()
@@ -258,7 +261,6 @@ def _summary(splits: list[Any]) -> dict[str, Any]:
 
 
 def _one_line(values: Mapping[str, Any]) -> str:
-    return ", ".join(
-        f"{key} {value if isinstance(value, str) else json.dumps(value)}"
-        for key, value in values.items()
-    )
+    """Return the texts and numbers of a description; --json has the rest."""
+    shown = {key: value for key, value in values.items() if isinstance(value, str | int | float)}
+    return ", ".join(f"{key} {value}" for key, value in shown.items())
