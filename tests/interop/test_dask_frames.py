@@ -1,4 +1,4 @@
-"""Dask data frames: predictions as added columns, metrics by tree reduction."""
+"""Dask data frames: predictions as added columns, metrics of all partitions."""
 
 import numpy as np
 import pytest
@@ -51,7 +51,7 @@ def test_a_window_calibrator_adapts_to_all_partitions():
     np.testing.assert_allclose(done["confidence"], expected, rtol=1e-9)
 
 
-def test_evaluate_by_tree_reduction():
+def test_evaluate_all_partitions():
     z, y, frame = draw()
     calibrator = TemperatureScaling().fit(z, y)
     parts = frames.from_pandas(frame, npartitions=20)
