@@ -5,10 +5,10 @@ from math import prod
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 import numpy as np
-from fastapi import HTTPException
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, StrictBool, StrictInt, StrictStr, ValidationError
 from pydantic_core import to_json
+from starlette.exceptions import HTTPException
 
 from wildcal.core.exceptions import InputError
 
