@@ -195,6 +195,9 @@ def test_class_names_and_confidences():
     monitor = Monitor(named)
     monitor.update(z[:4], ids=[1, 2, None, 3])
     assert monitor.label([1, 2], ["cat", "dog"]) == 2
+    for wrong in ("-1", "bird", -1, True, np.True_):
+        with pytest.raises(InputError, match="from 0 to 1, class names or None, got"):
+            monitor.label([3], [wrong])
     right = z.argmax(1) == y
     confidence = 1 / (1 + np.exp(-np.abs(z[:, 0] - z[:, 1])))
     alone = wildcal.TemperatureScaling().fit(confidence, right, input="confidence")
@@ -261,6 +264,14 @@ def test_merged(calibrator, window_calibrator):
         assert both.n_samples == 800
     with pytest.raises(InputError, match="same calibrator, estimator and window"):
         Monitor(calibrator).merged(Monitor(window_calibrator))
+
+
+def test_tensors_with_gradients(calibrator):
+    torch = pytest.importorskip("torch")
+    z, _ = draw(30)
+    for n in (3, 30):
+        found = Monitor(calibrator).update(torch.from_numpy(z[:n]).requires_grad_())
+        np.testing.assert_array_equal(found.predicted, calibrator.predict(z[:n]))
 
 
 def test_refused_samples_change_nothing(calibrator):

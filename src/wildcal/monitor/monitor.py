@@ -15,9 +15,13 @@ from wildcal.core.arrays import FloatArray, confidence_bins, uncalibrated_confid
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.conversion import to_logits
 from wildcal.core.exceptions import InputError
-from wildcal.core.labels import ClassNames
 from wildcal.core.profile import Profile
-from wildcal.core.validation import check_column_names, check_input, check_number
+from wildcal.core.validation import (
+    as_numpy,
+    check_column_names,
+    check_input,
+    check_number,
+)
 from wildcal.monitor.drift import BLOCK, DriftTest
 from wildcal.monitor.labels import DelayedLabels
 from wildcal.monitor.result import MonitorResult, MonitorStatus
@@ -127,15 +131,16 @@ class Monitor:
         knn_distances
             For calibrators that need them.
         """
+        check_column_names(X, self.calibrator.feature_names_in_)
         x = check_input(X, self.calibrator.input_, n_classes=self.calibrator.n_classes_)
         parts = _split(ids, len(x))
-        proba = self._proba(self._adapted(x, knn_distances), X, x, knn_distances)
+        proba = self._proba(self._adapted(x, knn_distances), x, knn_distances)
         if proba.ndim == 1:
             predicted, calibrated = (proba >= 0.5).astype(np.int64), proba
         else:
             predicted, calibrated = proba.argmax(axis=1), proba.max(axis=1)
         # From here on the state changes, and nothing raises.
-        near = np.asarray(knn_distances) if self.calibrator.requires else None
+        near = as_numpy(knn_distances, "knn_distances") if self.calibrator.requires else None
         self._waiting.append((x, calibrated, near))
         n_waiting = sum(len(each[0]) for each in self._waiting) + len(self._held.drift.pending)
         alerts = self._take_waiting() if n_waiting >= BLOCK else ()
@@ -375,14 +380,10 @@ class Monitor:
         counts, confidence_sums = window.sums.sum(axis=0)[_CLASSES].reshape(2, -1)
         return self.calibrator.adapt(WindowStatistics(counts, confidence_sums))
 
-    def _proba(
-        self, calibrator: Calibrator, X: Any, x: NDArray[Any], knn_distances: Any
-    ) -> NDArray[Any]:
-        """Return `calibrator.predict_proba(X)`."""
+    def _proba(self, calibrator: Calibrator, x: NDArray[Any], knn_distances: Any) -> NDArray[Any]:
+        """Return `calibrator.predict_proba(x)`."""
         if len(x) >= _FEW or calibrator is not self.calibrator or calibrator.requires:
-            return np.asarray(calibrator.predict_proba(X, knn_distances=knn_distances))
-        if not isinstance(X, np.ndarray):
-            check_column_names(X, calibrator.feature_names_in_)
+            return np.asarray(calibrator.predict_proba(x, knn_distances=knn_distances))
         if x.dtype not in self._converted:
             self._converted[x.dtype] = calibrator.converted(np_compat, x)
         return np.asarray(self._converted[x.dtype].probabilities(np_compat, x))
@@ -391,12 +392,13 @@ class Monitor:
         """Return a label as a class index, None if it is unknown."""
         if label is None:
             return None
-        k, names = self.calibrator.n_classes_, self.calibrator.class_names_
-        if isinstance(label, str) and names is not None:
-            return int(ClassNames(names).encode([label])[0])
-        whole = isinstance(label, int | np.integer | np.bool_) and 0 <= int(label) < k
-        if not whole or (isinstance(label, bool) and self.calibrator.input_ != "confidence"):
-            also = "" if names is None else ", class names"
+        k, names = self.calibrator.n_classes_, self.calibrator.class_names_ or ()
+        if isinstance(label, str) and label in names:
+            return names.index(label)
+        is_bool = isinstance(label, bool | np.bool_)
+        whole = is_bool or isinstance(label, int | np.integer)
+        if (is_bool and self.calibrator.input_ != "confidence") or not (whole and 0 <= label < k):
+            also = ", class names" if names else ""
             raise InputError(
                 f"y must be class indices from 0 to {k - 1}{also} or None, got {label!r:.40}.", "y"
             )
