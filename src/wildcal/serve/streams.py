@@ -236,8 +236,8 @@ class Streams:
             more = {name: document[name] for name in ("points", "alerts", "seconds")}
             return Stream(model.name, str(document["stream"]), monitor, **more)
         except (FileFormatError, KeyError) as error:
-            LOG.warning("a stream begins anew: %s", error)
-            path.replace(path.with_suffix(".invalid"))
+            kept = path.replace(path.with_suffix(".invalid"))
+            LOG.warning("a stream begins anew, its file is now %s: %s", kept, error)
             self._n_saved -= 1
             return None
 
