@@ -146,9 +146,9 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
             raise InputError(
                 f"X_ood must be None: {who} does not use OOD samples. Try method='energy'.", "X_ood"
             )
-        response = _find_response(self.response_method, estimator, calibrator)
         if isinstance(estimator, FrozenEstimator) or self.cv == "prefit":
             classes, tested = _classes_of_fitted(estimator, fit_params), np.arange(len(y))
+            response = _find_response(self.response_method, estimator, calibrator)
             parts = [[_scores(response, estimator, each) for each in (X, *_deal(X_ood, 1))]]
         else:
             classes = np.unique(y)
@@ -159,13 +159,15 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
             splitter = check_cv(self.cv, y, classifier=True)
             splits = list(splitter.split(X, y, **routed.splitter.split))
             tested = np.concatenate([np.arange(len(y))[test] for _, test in splits])
+            unfitted, estimator = estimator, clone(estimator).fit(X, y, **routed.estimator.fit)
+            # A StackingClassifier has methods of its last estimator, once it is fitted.
+            response = _find_response(self.response_method, estimator, calibrator)
             parts = Parallel(n_jobs=self.n_jobs)(
                 delayed(_score_fold)(
-                    clone(estimator), response, X, y, split, ood, routed.estimator.fit
+                    clone(unfitted), response, X, y, split, ood, routed.estimator.fit
                 )
                 for split, ood in zip(splits, _deal(X_ood, len(splits)), strict=True)
             )
-            estimator = clone(estimator).fit(X, y, **routed.estimator.fit)
         known, ood = ([s for s in column if s is not None] for column in zip(*parts, strict=True))
         scores = np.concatenate([*known, *ood])
         n_ood = len(scores) - len(tested)
