@@ -45,12 +45,9 @@ def predict(
     **declared
         Fields of `Columns`, such as ``score_columns=["cat", "dog"]``.
     """
-    declaration = columns_for(calibrator, Columns(**declared) if columns is None else columns)
-    if hasattr(calibrator, "adapt"):
-        statistics = _of_partitions(_statistics, frame, calibrator, declaration)
-        calibrator = calibrator.adapt(reduce(add, statistics))
-    example = _example(frame, calibrator, declaration, proba)
-    return frame.map_partitions(_predicted, calibrator, declaration, proba, example, meta=example)
+    calibrator, columns = _prepared(frame, calibrator, columns, declared)
+    example = _example(frame, calibrator, columns, proba)
+    return frame.map_partitions(_predicted, calibrator, columns, proba, example, meta=example)
 
 
 def run_tasks(
@@ -150,6 +147,21 @@ def _example(frame: Any, calibrator: Any, columns: Columns, proba: bool) -> Any:
     return _predicted(one.astype(frame._meta.dtypes), calibrator, columns, proba, None).iloc[:0]
 
 
+def _prepared(
+    frame: Any, calibrator: Any, columns: Columns | None, declared: dict[str, Any]
+) -> tuple[Any, Columns]:
+    """Return the calibrator, adapted to all samples if it adapts, and the meaning of columns."""
+    if not hasattr(frame, "to_delayed"):
+        raise InputError(f"frame must be a Dask DataFrame, got {type(frame).__name__}.", "frame")
+    columns = Columns(**declared) if columns is None else columns
+    if calibrator is not None:
+        columns = columns_for(calibrator, columns)
+    if hasattr(calibrator, "adapt"):
+        statistics = _of_partitions(_statistics, frame, calibrator, columns)
+        calibrator = calibrator.adapt(reduce(add, statistics))
+    return calibrator, columns
+
+
 def _statistics(frame: Any, calibrator: Any, columns: Columns) -> Any:
     return calibrator.window_statistics(partition_samples(frame, columns, labels=False).X)
 
@@ -187,7 +199,7 @@ def evaluate(
     frame
         A Dask DataFrame.
     calibrator
-        Fitted; None for the scores as they are.
+        Fitted; a window calibrator is adapted to all samples. None for the scores as they are.
     columns
         Which column is what. Or the fields of `Columns` as arguments.
     metrics, n_bins, n_bootstrap, level, seed
@@ -195,10 +207,8 @@ def evaluate(
     **declared
         Fields of `Columns`, such as ``label_column="species", group_column="country"``.
     """
-    declaration = Columns(**declared) if columns is None else columns
-    if calibrator is not None:
-        declaration = columns_for(calibrator, declaration)
-    scores = merge(_of_partitions(_partition_scores, frame, calibrator, declaration))
+    calibrator, columns = _prepared(frame, calibrator, columns, declared)
+    scores = merge(_of_partitions(_partition_scores, frame, calibrator, columns))
     return evaluate_part(
         scores, metrics=metrics, n_bins=n_bins, n_bootstrap=n_bootstrap, level=level, seed=seed
     )
