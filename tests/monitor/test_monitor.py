@@ -293,3 +293,7 @@ def test_options(calibrator):
         Monitor(calibrator, false_alert_rate=0.0)
     with pytest.raises(InputError, match="calibrator must be a Calibrator, got dict"):
         Monitor({})
+    matching = wildcal.get_calibrator("match").fit(*draw(500))
+    with pytest.raises(InputError, match="adapt to sums over a window, got ConfidenceMatching"):
+        Monitor(matching)
+    Monitor(matching.adapt(draw(100)[0])).update(draw(100)[0])

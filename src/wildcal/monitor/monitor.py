@@ -108,6 +108,14 @@ class Monitor:
         self._converted: dict[Any, Calibrator] = {}
         self._held = self._empty()
         self._waiting: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]] = []
+        try:
+            self.adapted()
+        except InputError as error:
+            raise InputError(
+                f"calibrator must adapt to sums over a window, got {type(calibrator).__name__}. Try"
+                " WindowScaling, or calibrator.adapt(X), which returns an ordinary calibrator.",
+                "calibrator",
+            ) from error
 
     def new(self) -> Self:
         """Return a monitor with the same options and no samples."""
