@@ -15,7 +15,6 @@ from wildcal.core.arrays import FloatArray, confidence_bins, uncalibrated_confid
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.conversion import to_logits
 from wildcal.core.exceptions import InputError
-from wildcal.core.profile import Profile
 from wildcal.core.validation import (
     as_numpy,
     check_column_names,
@@ -93,17 +92,15 @@ class Monitor:
                 f"calibrator must be a Calibrator, got {type(calibrator).__name__}.", "calibrator"
             )
         calibrator.check_is_fitted()
-        profile = calibrator.profile_
-        if profile is None:
-            raise InputError("calibrator must have a profile. Try fitting it again.", "calibrator")
+        assert calibrator.profile_ is not None  # every fit sets it
         check_number("window", window, N_BUCKETS, MAX_WINDOW, whole=True)
         check_number("false_alert_rate", false_alert_rate, 1e-9, 0.5)
         if estimator is not None:
             _check_estimator(estimator, calibrator)
         self.calibrator, self.estimator = calibrator, estimator
         self.window, self.false_alert_rate = int(window), float(false_alert_rate)
-        self._profile: Profile = profile
-        self._test = DriftTest(profile, self.false_alert_rate)
+        self._profile = calibrator.profile_
+        self._test = DriftTest(self._profile, self.false_alert_rate)
         self._fingerprint = fingerprint(calibrator, estimator)
         self._converted: dict[Any, Calibrator] = {}
         self._held = self._empty()
@@ -415,17 +412,14 @@ class Monitor:
 
 def _check_estimator(estimator: AccuracyEstimator, calibrator: Calibrator) -> None:
     """Raise unless an estimator has statistics that are sums and the inputs of a calibrator."""
-    if not isinstance(estimator, AccuracyEstimator):
-        raise InputError(
-            f"estimator must be an AccuracyEstimator, got {type(estimator).__name__}.", "estimator"
-        )
-    estimator.check_is_fitted()
-    if not estimator.summable or estimator.requires_second_logits:
+    is_estimator = isinstance(estimator, AccuracyEstimator)
+    if not is_estimator or not estimator.summable or estimator.requires_second_logits:
         raise InputError(
             f"estimator must have statistics that are sums, got {type(estimator).__name__}. Try"
             " ATC, AC, DoC or CBPE.",
             "estimator",
         )
+    estimator.check_is_fitted()
     ours = calibrator.input_, calibrator.n_classes_
     if (estimator.input_, estimator.n_classes_) != ours:
         raise InputError(
