@@ -345,10 +345,7 @@ class Monitor:
         self._waiting = []
         x, p = np.concatenate(xs), np.concatenate(calibrated)
         kind, state = self.calibrator.input_, self._held
-        logits = x.astype(np.float64)
-        if kind not in ("logits", "log_proba"):
-            logits = np.asarray(to_logits(np, logits, kind, self.calibrator.eps_))
-        logits = unmask(logits)
+        logits = unmask(to_logits(np, x.astype(np.float64), kind, self.calibrator.eps_))
         confidence = uncalibrated_confidence(logits, kind)
         bins = confidence_bins(confidence)
         above = confidence >= self._profile.atc_threshold
