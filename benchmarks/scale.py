@@ -93,11 +93,11 @@ def measure(folder, n_rows):
     setup = (
         "from functools import partial\nfrom wildcal import load\n"
         "from wildcal.evaluation.chunked import evaluate_files\n"
-        "from wildcal.interop.dask import run_tree\n"
+        "from wildcal.interop.dask import run_merged\n"
         "from wildcal.io.chunked import load_with_columns"
     )
     alone = EVALUATE.format(run="run=None")
-    two = EVALUATE.format(run="run=partial(run_tree, scheduler='local')")
+    two = EVALUATE.format(run="run=partial(run_merged, scheduler='local')")
     yield "evaluate", 1, *timed(setup, alone, shards, calibrator)
     yield "evaluate", 2, *timed(setup, two, shards, calibrator)
 

@@ -1,4 +1,4 @@
-"""Dask data frames: predictions as added columns, metrics by tree reduction."""
+"""Dask data frames: predictions as added columns, metrics of all partitions."""
 
 import numpy as np
 import pytest
@@ -49,9 +49,11 @@ def test_a_window_calibrator_adapts_to_all_partitions():
     done = dask.predict(parts, calibrator, **DECLARED).compute()
     expected = calibrator.adapt(z).confidence(z)
     np.testing.assert_allclose(done["confidence"], expected, rtol=1e-9)
+    found = dask.evaluate(parts, calibrator, n_bootstrap=0, **DECLARED)
+    assert float(found.mean_confidence) == pytest.approx(expected.mean(), rel=1e-6)
 
 
-def test_evaluate_by_tree_reduction():
+def test_evaluate_all_partitions():
     z, y, frame = draw()
     calibrator = TemperatureScaling().fit(z, y)
     parts = frames.from_pandas(frame, npartitions=20)
@@ -67,3 +69,5 @@ def test_columns_are_declared_not_guessed():
     calibrator = TemperatureScaling().fit(z, y)
     with pytest.raises(InputError, match="score_columns must be given"):
         dask.predict(frames.from_pandas(frame, npartitions=2), calibrator)
+    with pytest.raises(InputError, match="frame must be a Dask DataFrame, got DataFrame"):
+        dask.predict(frame, calibrator, **DECLARED)

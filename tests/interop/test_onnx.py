@@ -216,6 +216,10 @@ def test_attach_refuses_files(fitted, classifier, tmp_path):
     onnx.save(model, path)
     with pytest.raises(InputError, match="classifier must be convertible from opset 6 to 21"):
         attach(path, fitted("ts"), out, output="scores")
+    attach(classifier(), fitted("ts"), out)
+    with pytest.raises(InputError, match="classifier must be without a calibrator"):
+        attach(out, fitted("ts"), out, output="scores")
+    out.unlink()
     path.write_bytes(b"no model")
     with pytest.raises(FileFormatError, match="must be an ONNX model"):
         attach(path, fitted("ts"), out)

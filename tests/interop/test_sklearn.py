@@ -13,7 +13,11 @@ from sklearn import model_selection as ms
 from sklearn.base import clone
 from sklearn.calibration import CalibrationDisplay
 from sklearn.datasets import load_digits, make_classification
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+    StackingClassifier,
+)
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -136,6 +140,7 @@ def test_every_method(data, method, inner):
         (make_pipeline(StandardScaler(), MLPClassifier((5,), max_iter=5)), 3, mlp_logits, "logits"),
         (MLPClassifier((5,), max_iter=5), 2, mlp_logits, "score"),
         (GaussianNB(), 3, "predict_proba", "proba"),
+        (StackingClassifier([("nb", GaussianNB())], FOREST, cv=3), 3, "predict_proba", "proba"),
         (FOREST, 2, "predict_proba", "proba"),
     ],
 )

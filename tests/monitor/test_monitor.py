@@ -195,6 +195,9 @@ def test_class_names_and_confidences():
     monitor = Monitor(named)
     monitor.update(z[:4], ids=[1, 2, None, 3])
     assert monitor.label([1, 2], ["cat", "dog"]) == 2
+    for wrong in ("-1", "bird", -1, True, np.True_):
+        with pytest.raises(InputError, match="from 0 to 1, class names or None, got"):
+            monitor.label([3], [wrong])
     right = z.argmax(1) == y
     confidence = 1 / (1 + np.exp(-np.abs(z[:, 0] - z[:, 1])))
     alone = wildcal.TemperatureScaling().fit(confidence, right, input="confidence")
@@ -263,6 +266,14 @@ def test_merged(calibrator, window_calibrator):
         Monitor(calibrator).merged(Monitor(window_calibrator))
 
 
+def test_tensors_with_gradients(calibrator):
+    torch = pytest.importorskip("torch")
+    z, _ = draw(30)
+    for n in (3, 30):
+        found = Monitor(calibrator).update(torch.from_numpy(z[:n]).requires_grad_())
+        np.testing.assert_array_equal(found.predicted, calibrator.predict(z[:n]))
+
+
 def test_refused_samples_change_nothing(calibrator):
     monitor = Monitor(calibrator)
     monitor.update(draw(30)[0])
@@ -282,3 +293,7 @@ def test_options(calibrator):
         Monitor(calibrator, false_alert_rate=0.0)
     with pytest.raises(InputError, match="calibrator must be a Calibrator, got dict"):
         Monitor({})
+    matching = wildcal.get_calibrator("match").fit(*draw(500))
+    with pytest.raises(InputError, match="adapt to sums over a window, got ConfidenceMatching"):
+        Monitor(matching)
+    Monitor(matching.adapt(draw(100)[0])).update(draw(100)[0])

@@ -87,6 +87,37 @@ def test_feedback_while_a_save_runs(start, draw, tmp_path):
     assert [s["n_labels"] for s in again.streams().values()] == [2000] * 4
 
 
+def test_a_connection_that_closes_early_is_a_bad_request(start):
+    server = start("ts.json")
+    head = b"POST /v2/models/ts/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{"
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.sendall(head)
+        time.sleep(0.2)
+    wait_until(lambda: server.metric('wildcal_requests_total{model="ts",status="400"}') == 1)
+    assert server.stop() == 0
+    assert server.lines[1:] == ["Stopped."]  # no traceback
+
+
+def test_an_internal_error_is_logged_once(scaled, caplog):
+    """The server that runs the application gets the error after the answer, and logs it."""
+    from wildcal.serve.app import Service
+    from wildcal.serve.settings import Settings
+
+    service, sent = Service({"ts": scaled}, Settings(), {}), []
+    service.streams.all = None
+    scope = {"type": "http", "method": "GET", "path": "/live", "query_string": b""}
+    scope["headers"] = [(b"host", b"localhost")]
+
+    async def send(message):
+        sent.append(message)
+
+    with pytest.raises(TypeError):
+        asyncio.run(service.app(scope, None, send))
+    assert sent[0]["status"] == 500
+    assert json.loads(sent[1]["body"])["error"].startswith("internal error")
+    assert caplog.records == []
+
+
 def test_refused_requests_open_no_stream(start, draw):
     server = start("ts.json", "--max-streams", "100")
     for i in range(4):

@@ -169,6 +169,7 @@ SAMPLE = struct.pack("<10f", *range(10))
         (binary(SAMPLE, shape=[1 << 39, 1 << 39]), 400, "must have"),
         ((binary(SAMPLE)[0], {"Inference-Header-Content-Length": "99999"}), 400, "must be 0 to"),
         ((binary(SAMPLE)[0], {"Inference-Header-Content-Length": "x"}), 400, "must be 0 to"),
+        ((binary(SAMPLE)[0], {"Inference-Header-Content-Length": "9" * 5000}), 400, "must be 0"),
         ((gzip.compress(tensor()), {"Content-Encoding": "gzip"}), 200, ""),
         ((gzip.compress(tensor())[:-9], {"Content-Encoding": "gzip"}), 400, "must be whole gzip"),
         ((tensor(), {"Content-Encoding": "gzip"}), 400, "the body must be gzip"),

@@ -135,9 +135,9 @@ def _on_files(
             calibrator = calibrator.adapt(window_statistics(files, calibrator, columns))
     run: Any = None
     if scheduler is not None:
-        from wildcal.interop.dask import run_tree
+        from wildcal.interop.dask import run_merged
 
-        run = partial(run_tree, scheduler=scheduler)
+        run = partial(run_merged, scheduler=scheduler)
     with progress_bar("Evaluating"):
         return evaluate_files(files, columns, calibrator, run=run, **options)
 

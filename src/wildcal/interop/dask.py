@@ -3,11 +3,10 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial, reduce
+from functools import reduce
 from operator import add
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from wildcal.core.exceptions import InputError, MissingExtraError
 from wildcal.evaluation.chunked import evaluate_part, merge, score_samples
@@ -17,10 +16,6 @@ from wildcal.io.frames import frame_batches
 from wildcal.io.samples import SampleSet, to_samples
 from wildcal.io.schema import Columns, resolve
 
-Combine: TypeAlias = Callable[[list[Any]], Any]
-
-_INSTALL: Final = 'Install Dask with: pip install "wildcal[dask]"'
-_FAN_IN: Final = 8
 _TIMEOUT: Final = 10  # seconds until a scheduler must answer
 
 
@@ -50,13 +45,9 @@ def predict(
     **declared
         Fields of `Columns`, such as ``score_columns=["cat", "dog"]``.
     """
-    declaration = columns_for(calibrator, Columns(**declared) if columns is None else columns)
-    if hasattr(calibrator, "adapt"):
-        calibrator = calibrator.adapt(
-            _reduce(_statistics, partial(reduce, add), frame, calibrator, declaration)
-        )
-    example = _example(frame, calibrator, declaration, proba)
-    return frame.map_partitions(_predicted, calibrator, declaration, proba, example, meta=example)
+    calibrator, columns = _prepared(frame, calibrator, columns, declared)
+    example = _example(frame, calibrator, columns, proba)
+    return frame.map_partitions(_predicted, calibrator, columns, proba, example, meta=example)
 
 
 def run_tasks(
@@ -77,39 +68,57 @@ def run_tasks(
         and writing Parquet and the formulas of calibrators run outside of Python's global lock, and
         threads need neither start nor import anything.
     """
-    if scheduler == "local":
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            waiting = [pool.submit(function, *task) for task in tasks]
-            try:
-                for done in futures.as_completed(waiting):
-                    yield done.result()
-            finally:  # after an error or Ctrl-C, files that are being written are completed
-                pool.shutdown(cancel_futures=True)
-        return
-    with connect(scheduler) as client:
-        from distributed import as_completed
-
-        submitted = [client.submit(function, *task, pure=False) for task in tasks]
-        for future in as_completed(submitted):
+    with _workers(scheduler) as pool:
+        submitted = [pool.submit(function, *task) for task in tasks]
+        for future in futures.as_completed(submitted):
             yield future.result()
 
 
+def run_merged(
+    function: Callable[..., Any],
+    tasks: Sequence[tuple[Any, ...]],
+    combine: Callable[[list[Any]], Any],
+    scheduler: str,
+) -> Any:
+    """Return the results of `function(*task)`, combined in their order."""
+    with _workers(scheduler) as pool:
+        submitted = [pool.submit(function, *task) for task in tasks]
+        return combine([future.result() for future in submitted])
+
+
 @contextmanager
-def connect(scheduler: str) -> Iterator[Any]:
-    """Give a Dask client for the address of a scheduler."""
+def _workers(scheduler: str) -> Iterator[futures.Executor]:
+    """Give a thread per core of this machine, or the workers of a cluster."""
+    if scheduler == "local":
+        pool = futures.ThreadPoolExecutor(os.cpu_count())
+        try:
+            yield pool
+        finally:  # after an error or Ctrl-C, files that are being written are completed
+            pool.shutdown(cancel_futures=True)
+        return
+    with _client(scheduler) as client:
+        workers = client.get_executor(pure=False)
+        try:
+            yield workers
+        finally:
+            workers.shutdown(wait=False)  # cancels tasks that are left after an error
+
+
+def _client(scheduler: str) -> Any:
+    """Return a Dask client for the address of a scheduler."""
     try:
         from distributed import Client
     except ImportError as error:
-        raise MissingExtraError(f"the scheduler needs Dask. {_INSTALL}") from error
+        raise MissingExtraError(
+            'the scheduler needs Dask. Install Dask with: pip install "wildcal[dask]"'
+        ) from error
     try:
-        client = Client(scheduler, timeout=_TIMEOUT)
+        return Client(scheduler, timeout=_TIMEOUT)
     except (OSError, ValueError, TimeoutError) as error:
         raise InputError(
             f"scheduler must be 'local' or the address of a Dask scheduler, got {scheduler!r}.",
             "scheduler",
         ) from error
-    with client:
-        yield client
 
 
 def partition_samples(frame: Any, columns: Columns, *, labels: bool) -> SampleSet:
@@ -138,46 +147,37 @@ def _example(frame: Any, calibrator: Any, columns: Columns, proba: bool) -> Any:
     return _predicted(one.astype(frame._meta.dtypes), calibrator, columns, proba, None).iloc[:0]
 
 
+def _prepared(
+    frame: Any, calibrator: Any, columns: Columns | None, declared: dict[str, Any]
+) -> tuple[Any, Columns]:
+    """Return the calibrator, adapted to all samples if it adapts, and the meaning of columns."""
+    if not hasattr(frame, "to_delayed"):
+        raise InputError(f"frame must be a Dask DataFrame, got {type(frame).__name__}.", "frame")
+    columns = Columns(**declared) if columns is None else columns
+    if calibrator is not None:
+        columns = columns_for(calibrator, columns)
+    if hasattr(calibrator, "adapt"):
+        statistics = _of_partitions(_statistics, frame, calibrator, columns)
+        calibrator = calibrator.adapt(reduce(add, statistics))
+    return calibrator, columns
+
+
 def _statistics(frame: Any, calibrator: Any, columns: Columns) -> Any:
     return calibrator.window_statistics(partition_samples(frame, columns, labels=False).X)
 
 
-def _reduce(function: Callable[..., Any], combine: Combine, frame: Any, *arguments: Any) -> Any:
-    """Return a function of all partitions with samples, combined; None without samples."""
-    from dask import delayed
+def _of_partitions(function: Callable[..., Any], frame: Any, *arguments: Any) -> list[Any]:
+    """Return a function of each partition that has samples."""
+    import dask
 
     def of_part(part: Any) -> Any:
         return function(part, *arguments) if len(part) else None
 
-    def of_group(parts: list[Any]) -> Any:
-        found = [part for part in parts if part is not None]
-        return combine(found) if found else None
-
-    parts = [delayed(of_part)(part) for part in frame.to_delayed()]
-    return _tree(parts, lambda group: delayed(of_group)(group)).compute()
-
-
-def _tree(parts: list[Any], combine: Combine) -> Any:
-    """Return parts combined in groups, and those again."""
-    while len(parts) > 1:
-        parts = [combine(parts[i : i + _FAN_IN]) for i in range(0, len(parts), _FAN_IN)]
-    return parts[0]
-
-
-def run_tree(
-    function: Callable[..., Any],
-    tasks: Sequence[tuple[Any, ...]],
-    combine: Combine,
-    scheduler: str,
-) -> Any:
-    """Return the results of `function(*task)`, combined in their order: in a tree on a cluster."""
-    if scheduler == "local":
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            return combine(list(pool.map(lambda task: function(*task), tasks)))
-    with connect(scheduler) as client:
-        parts = [client.submit(function, *task, pure=False) for task in tasks]
-        submit = partial(client.submit, combine, pure=False)
-        return client.gather(_tree(parts, submit))
+    parts = dask.compute(*(dask.delayed(of_part)(part) for part in frame.to_delayed()))
+    found = [part for part in parts if part is not None]
+    if not found:
+        raise InputError("frame must have samples, got none.", "frame")
+    return found
 
 
 def evaluate(
@@ -192,14 +192,14 @@ def evaluate(
     seed: int = 0,
     **declared: Any,
 ) -> Evaluation:
-    """Return metrics of the samples of a Dask DataFrame, by tree reduction.
+    """Return metrics of the samples of a Dask DataFrame; about 30 bytes of each sample are kept.
 
     Parameters
     ----------
     frame
         A Dask DataFrame.
     calibrator
-        Fitted; None for the scores as they are.
+        Fitted; a window calibrator is adapted to all samples. None for the scores as they are.
     columns
         Which column is what. Or the fields of `Columns` as arguments.
     metrics, n_bins, n_bootstrap, level, seed
@@ -207,14 +207,10 @@ def evaluate(
     **declared
         Fields of `Columns`, such as ``label_column="species", group_column="country"``.
     """
-    declaration = Columns(**declared) if columns is None else columns
-    if calibrator is not None:
-        declaration = columns_for(calibrator, declaration)
-    part = _reduce(_partition_scores, merge, frame, calibrator, declaration)
-    if part is None:
-        raise InputError("frame must have samples, got none.", "frame")
+    calibrator, columns = _prepared(frame, calibrator, columns, declared)
+    scores = merge(_of_partitions(_partition_scores, frame, calibrator, columns))
     return evaluate_part(
-        part, metrics=metrics, n_bins=n_bins, n_bootstrap=n_bootstrap, level=level, seed=seed
+        scores, metrics=metrics, n_bins=n_bins, n_bootstrap=n_bootstrap, level=level, seed=seed
     )
 
 

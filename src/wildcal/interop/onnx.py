@@ -143,37 +143,29 @@ def attach(
             "calibrator",
         )
     model, added = _read(Path(classifier)), as_model(calibrator)
-    found, element = _find_output(model, calibrator, output)
-    value = found
+    if any(out.name.startswith(PREFIX) for out in model.graph.output):
+        raise InputError(
+            f"classifier must be without a calibrator, got {classifier}, which has one.",
+            "classifier",
+        )
+    value = _find_output(model, calibrator, output)
     opset = max(_opset(model), _opset(added))
     model, added = _converted(model, opset), _converted(added, opset)
-    model.ir_version = added.ir_version = max(model.ir_version, added.ir_version)
-    kept = [out.name for out in model.graph.output]
-    if value not in kept:
-        model.graph.output.append(onnx.ValueInfoProto(name=value))
-    if element not in (onnx.TensorProto.FLOAT, onnx.TensorProto.UNDEFINED):
-        cast = onnx.helper.make_node("Cast", [value], [f"{PREFIX}input"], to=onnx.TensorProto.FLOAT)
-        model.graph.node.append(cast)
-        value = f"{PREFIX}input"
-        model.graph.output.append(onnx.ValueInfoProto(name=value))
-    added = onnx.compose.add_prefix(added, PREFIX)
-    merged = onnx.compose.merge_models(
-        model,
-        added,
-        io_map=[(value, f"{PREFIX}{calibrator.input_}")],
-        outputs=[*kept, *(output.name for output in added.graph.output)],
-    )
-    del merged.opset_import[-len(added.opset_import) :]  # those of the classifier are the same
-    onnx.checker.check_model(merged, full_check=True)
-    onnxruntime.InferenceSession(merged.SerializeToString(), providers=["CPUExecutionProvider"])
-    _write(merged, path)
-    return found
+    model.ir_version = max(model.ir_version, added.ir_version)
+    graph = onnx.compose.add_prefix(added, PREFIX).graph
+    # Of float32 this is no operation, and ONNX Runtime removes it.
+    cast = onnx.helper.make_node("Cast", [value], [graph.input[0].name], to=onnx.TensorProto.FLOAT)
+    model.graph.node.extend([cast, *graph.node])
+    model.graph.initializer.extend(graph.initializer)
+    model.graph.output.extend(graph.output)
+    onnx.checker.check_model(model, full_check=True)
+    onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    _write(model, path)
+    return value
 
 
-def _find_output(
-    model: onnx.ModelProto, calibrator: Calibrator, name: str | None
-) -> tuple[str, int]:
-    """Return the value that the calibrator reads, a named output or the logits, and its type."""
+def _find_output(model: onnx.ModelProto, calibrator: Calibrator, name: str | None) -> str:
+    """Return the value that the calibrator reads: a named output or the logits."""
     graph = onnx.shape_inference.infer_shapes(model).graph
     types = {v.name: v.type.tensor_type for v in (*graph.value_info, *graph.output)}
     n_columns = {
@@ -212,7 +204,7 @@ def _find_output(
             f" {calibrator.n_classes_} classes.",
             "calibrator",
         )
-    return name, types[name].elem_type if name in types else onnx.TensorProto.UNDEFINED
+    return name
 
 
 def _opset(model: onnx.ModelProto) -> int:
@@ -257,8 +249,8 @@ def _compare(model: onnx.ModelProto, calibrator: Calibrator) -> None:
     for n in (1, 500):
         feed = _random_inputs(calibrator, n)
         found = session.run(["probabilities"], feed)[0]
-        x, *others = feed.values()
-        expected = calibrator.predict_proba(x, knn_distances=others[0] if others else None)
+        x, distances = feed[calibrator.input_], feed.get("knn_distances")
+        expected = calibrator.predict_proba(x, knn_distances=distances)
         off = np.abs(found - expected).reshape(n, -1).max(axis=1)
         if not (off <= _TOLERANCE).mean() >= 0.99:  # steps of a table may fall on either side
             raise WildcalError(

@@ -146,9 +146,9 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
             raise InputError(
                 f"X_ood must be None: {who} does not use OOD samples. Try method='energy'.", "X_ood"
             )
-        response = _find_response(self.response_method, estimator, calibrator)
         if isinstance(estimator, FrozenEstimator) or self.cv == "prefit":
             classes, tested = _classes_of_fitted(estimator, fit_params), np.arange(len(y))
+            response = _find_response(self.response_method, estimator, calibrator)
             parts = [[_scores(response, estimator, each) for each in (X, *_deal(X_ood, 1))]]
         else:
             classes = np.unique(y)
@@ -159,13 +159,15 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
             splitter = check_cv(self.cv, y, classifier=True)
             splits = list(splitter.split(X, y, **routed.splitter.split))
             tested = np.concatenate([np.arange(len(y))[test] for _, test in splits])
+            unfitted, estimator = estimator, clone(estimator).fit(X, y, **routed.estimator.fit)
+            # A StackingClassifier has methods of its last estimator, once it is fitted.
+            response = _find_response(self.response_method, estimator, calibrator)
             parts = Parallel(n_jobs=self.n_jobs)(
                 delayed(_score_fold)(
-                    clone(estimator), response, X, y, split, ood, routed.estimator.fit
+                    clone(unfitted), response, X, y, split, ood, routed.estimator.fit
                 )
                 for split, ood in zip(splits, _deal(X_ood, len(splits)), strict=True)
             )
-            estimator = clone(estimator).fit(X, y, **routed.estimator.fit)
         known, ood = ([s for s in column if s is not None] for column in zip(*parts, strict=True))
         scores = np.concatenate([*known, *ood])
         n_ood = len(scores) - len(tested)
@@ -264,11 +266,7 @@ def mlp_logits(estimator: Any, X: Any) -> NDArray[Any]:
     logits
         Shape (n_samples, n_classes); for two classes the score of the second, (n_samples,).
     """
-    if isinstance(estimator, FrozenEstimator):
-        return mlp_logits(estimator.estimator, X)
-    if isinstance(estimator, Pipeline):
-        first = estimator[:-1]
-        return mlp_logits(estimator[-1], first.transform(X) if len(first) else X)
+    estimator, X = _last_step(estimator, X)
     if not isinstance(estimator, MLPClassifier):
         raise InputError(
             f"estimator must be an MLPClassifier, got {type(estimator).__name__}. Try"
@@ -308,8 +306,10 @@ def _make_calibrator(method: Any) -> Calibrator:
 
 def _find_response(option: Any, estimator: Any, calibrator: Calibrator) -> Response:
     """Return the method or function of the option `response_method`."""
-    if callable(option) or (option == "auto" and _ends_in_mlp(estimator)):
-        function: Response = option if callable(option) else mlp_logits
+    if option == "auto" and isinstance(_last_step(estimator)[0], MLPClassifier):
+        return mlp_logits
+    if callable(option):
+        function: Response = option
         return function
     names = ["decision_function", "predict_proba"] if option == "auto" else [option]
     name = next((n for n in names if isinstance(n, str) and hasattr(estimator, n)), None)
@@ -328,12 +328,15 @@ def _find_response(option: Any, estimator: Any, calibrator: Calibrator) -> Respo
     return name
 
 
-def _ends_in_mlp(estimator: Any) -> bool:
+def _last_step(estimator: Any, X: Any = None) -> tuple[Any, Any]:
+    """Return the estimator in a FrozenEstimator or at the end of a Pipeline, and its input."""
     if isinstance(estimator, FrozenEstimator):
-        return _ends_in_mlp(estimator.estimator)
+        return _last_step(estimator.estimator, X)
     if isinstance(estimator, Pipeline):
-        return _ends_in_mlp(estimator.steps[-1][1])
-    return isinstance(estimator, MLPClassifier)
+        transformers = estimator[:-1]
+        X = X if X is None or not len(transformers) else transformers.transform(X)
+        return _last_step(estimator[-1], X)
+    return estimator, X
 
 
 def _scores(response: Response, estimator: Any, X: Any) -> Any:
@@ -354,7 +357,7 @@ def _input_kind(scores: NDArray[Any], response: Response, estimator: Any, n_clas
         return "score"
     is_ovo = n_classes > 3 and shape == (n_classes * (n_classes - 1) // 2,)
     if n_classes == 3 and name == "decision_function":  # three classes have three pairs
-        inner = estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator
+        inner = _last_step(estimator)[0]
         params = inner.get_params() if hasattr(inner, "get_params") else {}
         is_ovo = any(k.endswith("decision_function_shape") and params[k] == "ovo" for k in params)
     if is_ovo:

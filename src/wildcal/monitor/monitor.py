@@ -15,9 +15,12 @@ from wildcal.core.arrays import FloatArray, confidence_bins, uncalibrated_confid
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.conversion import to_logits
 from wildcal.core.exceptions import InputError
-from wildcal.core.labels import ClassNames
-from wildcal.core.profile import Profile
-from wildcal.core.validation import check_column_names, check_input, check_number
+from wildcal.core.validation import (
+    as_numpy,
+    check_column_names,
+    check_input,
+    check_number,
+)
 from wildcal.monitor.drift import BLOCK, DriftTest
 from wildcal.monitor.labels import DelayedLabels
 from wildcal.monitor.result import MonitorResult, MonitorStatus
@@ -89,21 +92,27 @@ class Monitor:
                 f"calibrator must be a Calibrator, got {type(calibrator).__name__}.", "calibrator"
             )
         calibrator.check_is_fitted()
-        profile = calibrator.profile_
-        if profile is None:
-            raise InputError("calibrator must have a profile. Try fitting it again.", "calibrator")
+        assert calibrator.profile_ is not None  # every fit sets it
         check_number("window", window, N_BUCKETS, MAX_WINDOW, whole=True)
         check_number("false_alert_rate", false_alert_rate, 1e-9, 0.5)
         if estimator is not None:
             _check_estimator(estimator, calibrator)
         self.calibrator, self.estimator = calibrator, estimator
         self.window, self.false_alert_rate = int(window), float(false_alert_rate)
-        self._profile: Profile = profile
-        self._test = DriftTest(profile, self.false_alert_rate)
+        self._profile = calibrator.profile_
+        self._test = DriftTest(self._profile, self.false_alert_rate)
         self._fingerprint = fingerprint(calibrator, estimator)
         self._converted: dict[Any, Calibrator] = {}
         self._held = self._empty()
         self._waiting: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]] = []
+        try:
+            self.adapted()
+        except InputError as error:
+            raise InputError(
+                f"calibrator must adapt to sums over a window, got {type(calibrator).__name__}. Try"
+                " WindowScaling, or calibrator.adapt(X), which returns an ordinary calibrator.",
+                "calibrator",
+            ) from error
 
     def new(self) -> Self:
         """Return a monitor with the same options and no samples."""
@@ -127,15 +136,16 @@ class Monitor:
         knn_distances
             For calibrators that need them.
         """
+        check_column_names(X, self.calibrator.feature_names_in_)
         x = check_input(X, self.calibrator.input_, n_classes=self.calibrator.n_classes_)
         parts = _split(ids, len(x))
-        proba = self._proba(self._adapted(x, knn_distances), X, x, knn_distances)
+        proba = self._proba(self._adapted(x, knn_distances), x, knn_distances)
         if proba.ndim == 1:
             predicted, calibrated = (proba >= 0.5).astype(np.int64), proba
         else:
             predicted, calibrated = proba.argmax(axis=1), proba.max(axis=1)
         # From here on the state changes, and nothing raises.
-        near = np.asarray(knn_distances) if self.calibrator.requires else None
+        near = as_numpy(knn_distances, "knn_distances") if self.calibrator.requires else None
         self._waiting.append((x, calibrated, near))
         n_waiting = sum(len(each[0]) for each in self._waiting) + len(self._held.drift.pending)
         alerts = self._take_waiting() if n_waiting >= BLOCK else ()
@@ -335,10 +345,7 @@ class Monitor:
         self._waiting = []
         x, p = np.concatenate(xs), np.concatenate(calibrated)
         kind, state = self.calibrator.input_, self._held
-        logits = x.astype(np.float64)
-        if kind not in ("logits", "log_proba"):
-            logits = np.asarray(to_logits(np, logits, kind, self.calibrator.eps_))
-        logits = unmask(logits)
+        logits = unmask(to_logits(np, x.astype(np.float64), kind, self.calibrator.eps_))
         confidence = uncalibrated_confidence(logits, kind)
         bins = confidence_bins(confidence)
         above = confidence >= self._profile.atc_threshold
@@ -375,14 +382,10 @@ class Monitor:
         counts, confidence_sums = window.sums.sum(axis=0)[_CLASSES].reshape(2, -1)
         return self.calibrator.adapt(WindowStatistics(counts, confidence_sums))
 
-    def _proba(
-        self, calibrator: Calibrator, X: Any, x: NDArray[Any], knn_distances: Any
-    ) -> NDArray[Any]:
-        """Return `calibrator.predict_proba(X)`."""
+    def _proba(self, calibrator: Calibrator, x: NDArray[Any], knn_distances: Any) -> NDArray[Any]:
+        """Return `calibrator.predict_proba(x)`."""
         if len(x) >= _FEW or calibrator is not self.calibrator or calibrator.requires:
-            return np.asarray(calibrator.predict_proba(X, knn_distances=knn_distances))
-        if not isinstance(X, np.ndarray):
-            check_column_names(X, calibrator.feature_names_in_)
+            return np.asarray(calibrator.predict_proba(x, knn_distances=knn_distances))
         if x.dtype not in self._converted:
             self._converted[x.dtype] = calibrator.converted(np_compat, x)
         return np.asarray(self._converted[x.dtype].probabilities(np_compat, x))
@@ -391,12 +394,13 @@ class Monitor:
         """Return a label as a class index, None if it is unknown."""
         if label is None:
             return None
-        k, names = self.calibrator.n_classes_, self.calibrator.class_names_
-        if isinstance(label, str) and names is not None:
-            return int(ClassNames(names).encode([label])[0])
-        whole = isinstance(label, int | np.integer | np.bool_) and 0 <= int(label) < k
-        if not whole or (isinstance(label, bool) and self.calibrator.input_ != "confidence"):
-            also = "" if names is None else ", class names"
+        k, names = self.calibrator.n_classes_, self.calibrator.class_names_ or ()
+        if isinstance(label, str) and label in names:
+            return names.index(label)
+        is_bool = isinstance(label, bool | np.bool_)
+        whole = is_bool or isinstance(label, int | np.integer)
+        if (is_bool and self.calibrator.input_ != "confidence") or not (whole and 0 <= label < k):
+            also = ", class names" if names else ""
             raise InputError(
                 f"y must be class indices from 0 to {k - 1}{also} or None, got {label!r:.40}.", "y"
             )
@@ -405,17 +409,14 @@ class Monitor:
 
 def _check_estimator(estimator: AccuracyEstimator, calibrator: Calibrator) -> None:
     """Raise unless an estimator has statistics that are sums and the inputs of a calibrator."""
-    if not isinstance(estimator, AccuracyEstimator):
-        raise InputError(
-            f"estimator must be an AccuracyEstimator, got {type(estimator).__name__}.", "estimator"
-        )
-    estimator.check_is_fitted()
-    if not estimator.summable or estimator.requires_second_logits:
+    is_estimator = isinstance(estimator, AccuracyEstimator)
+    if not is_estimator or not estimator.summable or estimator.requires_second_logits:
         raise InputError(
             f"estimator must have statistics that are sums, got {type(estimator).__name__}. Try"
             " ATC, AC, DoC or CBPE.",
             "estimator",
         )
+    estimator.check_is_fitted()
     ours = calibrator.input_, calibrator.n_classes_
     if (estimator.input_, estimator.n_classes_) != ours:
         raise InputError(

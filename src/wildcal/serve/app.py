@@ -6,16 +6,16 @@ import re
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any, Final
 
-from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import FileResponse, JSONResponse
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 from pydantic_core import to_json
 from starlette.background import BackgroundTask
-from starlette.exceptions import HTTPException as BaseHTTPException
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from wildcal.accuracy.base import AccuracyEstimator
 from wildcal.core.calibrator import Calibrator
@@ -29,6 +29,7 @@ from wildcal.serve.settings import Settings
 from wildcal.serve.streams import Stream, Streams
 from wildcal.version import __version__
 
+_MODEL: Final = "/v2/models/{model}"
 LOG: Final = logging.getLogger("wildcal.serve")
 # With "4XX", FastAPI does not add 422: requests that are not valid are answered 400.
 _ERRORS: Final[dict[int | str, dict[str, Any]]] = {
@@ -92,12 +93,13 @@ class Service:
             title="wildcal",
             version=__version__,
             description="Calibrated confidence by the Open Inference Protocol, version 2.",
+            responses=_ERRORS,
             docs_url=None,  # these pages load scripts from another host
             redoc_url=None,
             lifespan=self._lifespan,
         )
         self.app.add_middleware(Security, settings=settings)
-        self.app.add_exception_handler(BaseHTTPException, _refuse)
+        self.app.add_exception_handler(HTTPException, _refuse)
         self.app.add_exception_handler(InputError, _refuse)
         self.app.add_exception_handler(Exception, _fail)
         self._add_routes()
@@ -105,25 +107,25 @@ class Service:
 
     def _add_routes(self) -> None:
         # For most requests: FastAPI would add a third of their time to parse parameters.
-        self.app.add_route("/v2/models/{model}/infer", self._infer_model, methods=["POST"])
-        get, post = (partial(add, responses=_ERRORS) for add in (self.app.get, self.app.post))
-        infer = _messages(protocol.InferRequest, protocol.InferResponse)
-        labels = _messages(protocol.Feedback, protocol.FeedbackResponse)
-        for path in ("/v2/models/{model}", "/v2/models/{model}/versions/{version}"):
-            shown = "version" not in path
-            post(path + "/infer", include_in_schema=shown, **infer)(self.infer)
-            post(path + "/feedback", include_in_schema=shown, **labels)(self.feedback)
-            get(path, include_in_schema=shown)(self.metadata)
-            get(path + "/ready", include_in_schema=shown)(self.is_ready)
-            get(path + "/config", include_in_schema=shown)(self.config)
-        get("/v2/models/{model}/streams")(self.list_streams)
-        get("/v2")(self.server)
-        get("/v2/health/live")(self.health)
-        get("/v2/health/ready")(self.health)
-        post("/v2/repository/index")(self.index)
-        get("/metrics", response_class=Response)(self.prometheus)
-        get("/live")(self.live)
-        get("/", response_class=FileResponse)(self.page)
+        self.app.add_route(f"{_MODEL}/infer", self._infer_model, methods=["POST"])
+        model = APIRouter()
+        model.get("")(self.metadata)
+        model.get("/ready")(self.is_ready)
+        model.get("/config")(self.config)
+        model.post("/infer", **_bodies(protocol.InferRequest, protocol.InferResponse))(self.infer)
+        feedback = _bodies(protocol.Feedback, protocol.FeedbackResponse)
+        model.post("/feedback", **feedback)(self.feedback)
+        model.get("/streams")(self.list_streams)
+        version = f"{_MODEL}/versions/{{version}}"
+        self.app.include_router(model, prefix=_MODEL)
+        self.app.include_router(model, prefix=version, include_in_schema=False)
+        self.app.get("/v2")(self.server)
+        self.app.get("/v2/health/live")(self.health)
+        self.app.get("/v2/health/ready")(self.health)
+        self.app.post("/v2/repository/index")(self.index)
+        self.app.get("/metrics", response_class=Response)(self.prometheus)
+        self.app.get("/live")(self.live)
+        self.app.get("/", response_class=FileResponse)(self.page)
 
     async def infer(self, request: Request, model: str) -> Response:
         """Calibrate samples and add them to their stream."""
@@ -159,14 +161,14 @@ class Service:
             self.streams.remember(stream, asked.id, len(x))
         self.metrics.samples(model.name).inc(len(x))
         stream.note(len(x), result.alerts)
-        notification = self._notification(stream, len(result.alerts)) if result.alerts else None
+        background = self._report(stream, len(result.alerts)) if result.alerts else None
         outputs = model.answer(asked, x, result, stream.monitor)
         content, size = protocol.write_response(model.name, VERSION, asked, outputs)
         if self.streams.is_due(stream):
             await self.streams.save(stream)  # if it fails, requests are refused until one succeeds
         headers = None if size is None else {protocol.HEADER: str(size)}
         media_type = "application/json" if size is None else "application/octet-stream"
-        return Response(content, 200, headers, media_type, notification)
+        return Response(content, 200, headers, media_type, background)
 
     async def _body(self, request: Request) -> bytes:
         """Return the body of a request without its Content-Encoding, within the limits."""
@@ -180,6 +182,8 @@ class Service:
         except TimeoutError:
             message = f"the body must arrive within {settings.max_seconds:g} s."
             raise HTTPException(408, message) from None
+        except ClientDisconnect:
+            raise HTTPException(400, "the connection was closed before the end.") from None
         encoding = request.headers.get("content-encoding")
         return protocol.decompressed(bytes(body), encoding, settings.max_bytes)
 
@@ -207,8 +211,10 @@ class Service:
     async def _stream_of(self, model: Model, entry: protocol.Labels) -> Stream | None:
         """Return the stream in which samples wait for these labels."""
         name = entry.stream or self.streams.stream_of(model.name, entry.id)
-        stream = name and await self.streams.open(model, name, create=False)
-        return stream if stream and entry.id in stream.monitor.pending else None
+        if name is None or not self.streams.exists(model.name, name):
+            return None
+        stream = await self.streams.open(model, name)
+        return stream if entry.id in stream.monitor.pending else None
 
     async def metadata(self, request: Request, model: str) -> dict[str, Any]:
         """Return inputs and outputs of a model."""
@@ -259,17 +265,18 @@ class Service:
             raise HTTPException(404, f"there is no such model; there are {', '.join(self.models)}.")
         return found
 
-    def _notification(self, stream: Stream, n_alerts: int) -> BackgroundTask | None:
-        """Count and log alerts; return a task that sends them after the response."""
+    def _report(self, stream: Stream, n_alerts: int) -> BackgroundTask:
+        """Count and log alerts; return the task that sends them after the response."""
         status = stream.monitor.status().to_dict()
         self.metrics.alerts.labels(stream.model).inc(n_alerts)
         LOG.warning("alert in stream %r of %s: %s", stream.name, stream.model, status["message"])
-        if self.settings.on_alert is None:
-            return None
         event = {"time": time.time(), "model": stream.model, "stream": stream.name, **status}
-        return BackgroundTask(self._notify, self.settings.on_alert, event)
+        return BackgroundTask(self._notify, event)
 
-    def _notify(self, target: str, event: dict[str, Any]) -> None:
+    def _notify(self, event: dict[str, Any]) -> None:
+        target = self.settings.on_alert
+        if target is None:
+            return
         try:
             notify(target, event)
         except Exception as error:  # any failure is counted, and the server continues
@@ -306,7 +313,7 @@ class Service:
         return document
 
 
-def _messages(request: type[BaseModel], response: type[BaseModel]) -> dict[str, Any]:
+def _bodies(request: type[BaseModel], response: type[BaseModel]) -> dict[str, Any]:
     """Return the options of a route whose request is parsed here."""
     schema = {"$ref": f"#/components/schemas/{request.__name__}"}
     body = {"required": True, "content": {"application/json": {"schema": schema}}}
@@ -314,11 +321,11 @@ def _messages(request: type[BaseModel], response: type[BaseModel]) -> dict[str, 
 
 
 async def _refuse(_: Request, error: Exception) -> Response:
-    if isinstance(error, BaseHTTPException):
+    if isinstance(error, HTTPException):
         return JSONResponse({"error": error.detail}, error.status_code, headers=error.headers)
     return JSONResponse({"error": str(error)}, 400)
 
 
 async def _fail(_: Request, error: Exception) -> Response:
-    LOG.error("unexpected %s", type(error).__name__, exc_info=error)
+    # Starlette raises the error again after this answer, and uvicorn logs it.
     return JSONResponse({"error": "internal error; the log of the server has the details."}, 500)

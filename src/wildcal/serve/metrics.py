@@ -33,10 +33,11 @@ _GAUGES: Final = {
 }
 
 
-class Metrics:
+class Metrics(Collector):
     """Counters of a server, and gauges of its streams."""
 
     def __init__(self, streams: Streams) -> None:
+        self._streams = streams
         self.registry = CollectorRegistry()
         counter = partial(Counter, registry=self.registry)
         samples = counter("wildcal_samples_total", "Samples calibrated.", ["model"])
@@ -56,21 +57,14 @@ class Metrics:
             "wildcal_notification_failures_total", "Alerts that could not be sent."
         )
         self.task_failures = counter("wildcal_task_failures_total", "Background tasks that failed.")
-        self.registry.register(_Gauges(streams))
+        self.registry.register(self)
 
     def text(self) -> bytes:
         """Return all metrics in the text format of Prometheus."""
         return generate_latest(self.registry)
 
-
-class _Gauges(Collector):
-    """Gauges of at most 100 streams: alerting ones first, then others by name."""
-
-    def __init__(self, streams: Streams) -> None:
-        self._streams = streams
-
     def collect(self) -> Iterator[Metric]:
-        """Yield the gauges at this moment."""
+        """Yield the gauges of at most 100 streams: alerting ones first, then others by name."""
         live = {(each.model, each.name): each.monitor.status() for each in self._streams.all()}
         order = sorted(live, key=lambda key: (not live[key].drift_alert, key))
         yield GaugeMetricFamily("wildcal_streams", "Streams in memory.", value=len(live))

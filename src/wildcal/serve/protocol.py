@@ -5,10 +5,10 @@ from math import prod
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 import numpy as np
-from fastapi import HTTPException
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, StrictBool, StrictInt, StrictStr, ValidationError
 from pydantic_core import to_json
+from starlette.exceptions import HTTPException
 
 from wildcal.core.exceptions import InputError
 
@@ -139,23 +139,24 @@ def read_request(
     if head_size is None:
         head, raw = body, memoryview(b"")
     else:
-        if not head_size.isascii() or not head_size.isdigit() or int(head_size) > len(body):
+        size = int(head_size) if head_size.isdecimal() and len(head_size) < 16 else -1
+        if not 0 <= size <= len(body):
             raise InputError(
                 f"{HEADER} must be 0 to {len(body)}, the size of the body, got {head_size!r:.40}.",
             )
-        head, raw = body[: int(head_size)], memoryview(body)[int(head_size) :]
+        head, raw = body[:size], memoryview(body)[size:]
     request = parse(InferRequest, head)
     for name, entries in (("inputs", request.inputs), ("outputs", request.outputs or [])):
         if len({entry.name for entry in entries}) < len(entries):
             raise InputError(f"{name} must have different names.")
     tensors, start = {}, 0
     for tensor in request.inputs:
-        size = tensor.parameters.binary_data_size if tensor.parameters else None
-        if size is None:
+        n_bytes = tensor.parameters.binary_data_size if tensor.parameters else None
+        if n_bytes is None:
             tensors[tensor.name] = _from_numbers(tensor)
         else:
-            tensors[tensor.name] = _from_bytes(tensor, raw[start:], size)
-            start += size
+            tensors[tensor.name] = _from_bytes(tensor, raw[start:], n_bytes)
+            start += n_bytes
     if start < len(raw):
         raise InputError(f"{len(raw) - start} bytes follow the last input.")
     return request, tensors

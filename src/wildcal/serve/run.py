@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 
 import uvicorn
 
@@ -47,8 +48,6 @@ def run(service: Service, host: str, port: int, say: Callable[[str], None]) -> b
     shown = f"[{host}]" if ":" in host else host
     names = ", ".join(service.models)
     say(f"Serving {names} on http://{shown}:{listener.getsockname()[1]}")
-    try:
+    with suppress(KeyboardInterrupt):  # uvicorn raises the signal again after the shutdown
         uvicorn.Server(config).run(sockets=[listener])
-    except KeyboardInterrupt:  # uvicorn raises the signal again after the shutdown
-        pass
     return service.saved

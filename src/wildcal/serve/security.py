@@ -29,32 +29,26 @@ class Security:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer 401 or 403, or pass the request on."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        headers = dict(scope["headers"])
-        path = scope["path"].removeprefix(scope.get("root_path", ""))
-        refused = self._refused(headers, path)
-        if refused is not None:
-            status, message = refused
-            more = {"www-authenticate": "Bearer"} if status == 401 else None
-            await JSONResponse({"error": message}, status, more)(scope, receive, send)
-            return
-        await self._app(scope, receive, send)
+        refusal = self._refusal(scope) if scope["type"] == "http" else None
+        await (refusal or self._app)(scope, receive, send)
 
-    def _refused(self, headers: dict[bytes, bytes], path: str) -> tuple[int, str] | None:
+    def _refusal(self, scope: Scope) -> JSONResponse | None:
+        headers = dict(scope["headers"])
         host = headers.get(b"host", b"").decode("latin-1")
         # Browsers send the origin of a page; the live page has the same host as the server.
         origin = headers.get(b"origin")
         if origin is not None and origin.decode("latin-1").partition("://")[2] != host:
-            return 403, "requests of other web pages are refused."
+            return JSONResponse({"error": "requests of other web pages are refused."}, 403)
         if self._tokens:
+            path = scope["path"].removeprefix(scope.get("root_path", ""))
             if path in OPEN or self._accepts(headers.get(b"authorization", b"").decode("latin-1")):
                 return None
-            return 401, "a token is needed: Authorization: Bearer TOKEN."
+            message = "a token is needed: Authorization: Bearer TOKEN."
+            return JSONResponse({"error": message}, 401, {"www-authenticate": "Bearer"})
         # Against DNS rebinding: an attacker can point any name at this machine.
         if not self._is_known(host):
-            return 403, "the Host header must be localhost, an IP address or of --allow-host."
+            message = "the Host header must be localhost, an IP address or of --allow-host."
+            return JSONResponse({"error": message}, 403)
         return None
 
     def _accepts(self, authorization: str) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from fastapi import HTTPException
+from starlette.exceptions import HTTPException
 
 from wildcal.core.exceptions import FileFormatError
 from wildcal.monitor.monitor import Monitor
@@ -97,7 +97,7 @@ class Streams:
         self._models, self._settings = models, settings
         self._live: OrderedDict[Key, Stream] = OrderedDict()
         # Stream and number of samples by model and id, the oldest first.
-        self._pending: OrderedDict[Key, tuple[str, int]] = OrderedDict()
+        self._pending: dict[Key, tuple[str, int]] = {}
         self._n_pending = self._n_saved = 0
         self.save_failures = 0
         if settings.state is not None:
@@ -113,7 +113,11 @@ class Streams:
         """Return whether a stream is in memory."""
         return (model, name) in self._live
 
-    async def open(self, model: Model, name: str, *, create: bool = True) -> Stream | None:
+    def exists(self, model: str, name: str) -> bool:
+        """Return whether a stream is in memory or on disk."""
+        return (model, name) in self._live or self._is_saved((model, name))
+
+    async def open(self, model: Model, name: str) -> Stream:
         """Return a stream from memory or disk, or a new one.
 
         Raises
@@ -122,11 +126,8 @@ class Streams:
             429 if there are too many streams, 503 if none can be removed from memory.
         """
         key = (model.name, name)
-        if key not in self._live and not self._is_saved(key):
-            if not create:
-                return None
-            if self._n_saved >= self._settings.max_saved_streams:
-                raise HTTPException(429, f"there are {self._n_saved:,} streams, the limit.")
+        if self._n_saved >= self._settings.max_saved_streams and not self.exists(*key):
+            raise HTTPException(429, f"there are {self._n_saved:,} streams, the limit.")
         while key not in self._live and len(self._live) >= self._settings.max_streams:
             await self._evict()
         if key not in self._live:  # nothing is awaited from here on
@@ -137,13 +138,12 @@ class Streams:
 
     async def ready(self, model: Model, name: str) -> Stream:
         """Return a stream for samples, saved first if a save is due."""
-        while True:
-            stream = await self.open(model, name)
-            assert stream is not None
-            if not self.is_due(stream):
-                return stream
+        stream = await self.open(model, name)
+        while self.is_due(stream):
             if not await self.save(stream):
                 raise HTTPException(503, "the stream cannot be saved. Try again.")
+            stream = await self.open(model, name)  # it may have left memory meanwhile
+        return stream
 
     def is_due(self, stream: Stream) -> bool:
         """Return whether a stream must be saved before it takes more samples."""
@@ -236,8 +236,8 @@ class Streams:
             more = {name: document[name] for name in ("points", "alerts", "seconds")}
             return Stream(model.name, str(document["stream"]), monitor, **more)
         except (FileFormatError, KeyError) as error:
-            LOG.warning("a stream begins anew: %s", error)
-            path.replace(path.with_suffix(".invalid"))
+            kept = path.replace(path.with_suffix(".invalid"))
+            LOG.warning("a stream begins anew, its file is now %s: %s", kept, error)
             self._n_saved -= 1
             return None
 
