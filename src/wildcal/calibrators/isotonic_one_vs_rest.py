@@ -1,12 +1,13 @@
 """IROvA and IROvATS: one isotonic regression for each class (Zadrozny and Elkan, 2002)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import array_api_compat.numpy as np_compat
 import numpy as np
 
+from wildcal.calibrators._class_notes import absent_class_notes
 from wildcal.calibrators._isotonic import fit_isotonic, normalized
 from wildcal.calibrators.temperature import DEFAULT_BOUNDS, Bounds, fit_temperature
 from wildcal.core.arrays import Array, FloatArray, in_blocks, softmax
@@ -85,11 +86,14 @@ class IsotonicOneVsRest(Calibrator):
         check_choice("temperature", self.temperature, (False, True))
 
     def _fit(self, data: Samples) -> FitInfo:
-        self.temperature_, info = 1.0, FitInfo("mse")
+        notes = absent_class_notes(data)
+        self.temperature_, info = 1.0, FitInfo("mse", warnings=tuple(notes))
         if self.temperature:
             ts = fit_temperature(data, loss="mse", bounds=self.bounds)
             self.temperature_ = ts.temperature
-            info = FitInfo("mse", n_iter=ts.n_iter, converged=ts.converged, warnings=ts.warnings)
+            info = replace(
+                info, n_iter=ts.n_iter, converged=ts.converged, warnings=(*ts.warnings, *notes)
+            )
         p = in_blocks(partial(softmax, np_compat, temperature=self.temperature_), data.logits)
         tables: list[tuple[FloatArray, ...]] = []
         for k, column in enumerate(np.ascontiguousarray(p.T)):
