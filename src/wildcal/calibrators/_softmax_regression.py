@@ -124,7 +124,7 @@ def fit_softmax_regression(
         objective = _Objective(x, data, penalty, center)
         before, found = _minimize(objective, start, _Coordinates(objective, start, fixed, tied))
     weights = found.x[:, 0] if objective.diagonal else found.x[:, :-1]
-    info = ts.info("nll + penalty", before, found, *absent_class_notes(data))
+    info = ts.next_info("nll + penalty", before, found, *absent_class_notes(data))
     return weights.copy(), found.x[:, -1].copy(), info
 
 

@@ -1,5 +1,6 @@
 """IROvA and IROvATS: one isotonic regression for each class (Zadrozny and Elkan, 2002)."""
 
+import math
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -86,21 +87,18 @@ class IsotonicOneVsRest(Calibrator):
         check_choice("temperature", self.temperature, (False, True))
 
     def _fit(self, data: Samples) -> FitInfo:
-        notes = absent_class_notes(data)
-        self.temperature_, info = 1.0, FitInfo("mse", warnings=tuple(notes))
+        self.temperature_, info = 1.0, FitInfo("mse")
         if self.temperature:
             ts = fit_temperature(data, loss="mse", bounds=self.bounds)
             self.temperature_ = ts.temperature
-            info = replace(
-                info, n_iter=ts.n_iter, converged=ts.converged, warnings=(*ts.warnings, *notes)
-            )
+            info = replace(ts.info, loss_before=math.nan, loss_after=math.nan)
         p = in_blocks(partial(softmax, np_compat, temperature=self.temperature_), data.logits)
         tables: list[tuple[FloatArray, ...]] = []
         for k, column in enumerate(np.ascontiguousarray(p.T)):
             knots, values = fit_isotonic(column, data.y == k, data.weight)
             tables.append((knots, values, slopes(knots, values)))
         self.knots_, self.values_, self.slopes_ = stack(tables)
-        return info
+        return replace(info, warnings=(*info.warnings, *absent_class_notes(data)))
 
     def formula(self, xp: Any, z: Array, *inputs: Array) -> Array:
         """Return f_k(softmax(z / T)_k), normalized."""
