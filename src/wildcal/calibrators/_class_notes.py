@@ -7,7 +7,7 @@ from wildcal.core.validation import Samples
 
 def absent_class_notes(data: Samples) -> list[str]:
     """Return a warning if classes have no calibration sample."""
-    absent = np.flatnonzero(np.bincount(data.y, minlength=data.n_classes) == 0)
+    absent = np.setdiff1d(np.arange(data.n_classes), data.y)
     if not len(absent):
         return []
     name = absent[0] if data.class_names is None else data.class_names[absent[0]]
